@@ -28,6 +28,8 @@ SERVER_SYNTHESIZED = "64:ff9b::c000:ab"
 WELL_KNOWN_PREFIX = "64:ff9b::/96"
 # Seconds; an emulated machine is given more.
 PATIENCE = float(os.environ.get("DIOLKOS_PATIENCE", "15"))
+# The exit code of `show status` where packets, or some of them, cannot pass.
+NOT_READY = 4
 SERIAL = itertools.count()
 
 
@@ -236,6 +238,15 @@ class Network:
         """Packets by fate, or `bytes`."""
         shown = self.run(self.client, str(self.program), "show", "counters", "--json").stdout
         return json.loads(shown)[unit]
+
+    def status(self, name: str = "", device: str = "diolkos0") -> dict:
+        """What `show status` says in a namespace, or in the client. Its exit code says in short whether packets can pass."""
+        done = self.run(name or self.client, str(self.program), "show", "status", "--json", "--device", device, check=False)
+        assert done.returncode in (0, NOT_READY), done
+        status = json.loads(done.stdout)
+        assert (done.returncode == 0) == (status["state"] == "ready"), done
+        assert status["obstacles"] == [found["text"] for found in status["findings"] if found["kind"] == "obstacle"]
+        return status
 
     def ping(self, *options: str, to: str = SERVER4) -> subprocess.CompletedProcess:
         """Ping from the client; true success is exit code 0.

@@ -21,7 +21,7 @@ def curl(net: Network, name: str, *arguments: str) -> subprocess.CompletedProces
 
 def scraped(net: Network, name: str, at: str = AT) -> dict[str, float]:
     """Every sample by its name and labels."""
-    page = curl(net, name, f"http://{at}/metrics").stdout
+    page = curl(net, name, "--header", "Accept: application/openmetrics-text", f"http://{at}/metrics").stdout
     assert page.endswith("# EOF\n"), page
     lines = [line.rpartition(" ") for line in page.splitlines() if not line.startswith("#")]
     return {series: float(value) for series, _, value in lines}

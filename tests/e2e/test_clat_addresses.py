@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import socket
 
 import pytest
@@ -35,8 +34,7 @@ def delegate(net: Network, prefix: str = DELEGATED) -> None:
 
 def address6(net: Network) -> dict | None:
     """What `show status` says of it."""
-    shown = net.run(net.client, str(net.program), "show", "status", "--json").stdout
-    return json.loads(shown)["address6"]
+    return net.status()["address6"]
 
 
 def datagram_returns(net: Network, size: int) -> bool:

@@ -101,7 +101,7 @@ def test_a_clat_that_is_killed_comes_back(net: Network) -> None:
     command = ("clat-manager", "list", "--follow", "--json")
     follower = net.start(net.client, str(net.program), *command, stdout=subprocess.PIPE, text=True)
     assert json.loads(follower.stdout.readline())["clats"][0]["state"] == "ready"
-    status = json.loads(net.run(net.client, str(net.program), "show", "status", "--json").stdout)
+    status = net.status()
     os.kill(status["pid"], signal.SIGKILL)
     told = json.loads(follower.stdout.readline())["clats"][0]
     assert (told["state"], told["obstacles"]) == ("failed", ["it was killed"])

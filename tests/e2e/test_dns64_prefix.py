@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-
 from dns64 import DNS64, PREF64, RESOLVER, Dns64Network
 from network import Running
 from pref64 import OTHER, WELL_KNOWN_ADDRESSES, Option, embed
@@ -35,7 +33,7 @@ def follows(net: Dns64Network, prefix: str | None) -> None:
 
 def status(net: Dns64Network) -> dict:
     """What `show status` says."""
-    return json.loads(net.run(net.router, str(net.program), "show", "status", "--json", "--device", "dns64").stdout)
+    return net.status(net.router, "dns64")
 
 
 def test_from_a_router(dns64_network: Dns64Network) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -94,7 +93,7 @@ def test_confinement_can_be_switched_off(net: Network, monkeypatch: pytest.Monke
 
 def status(net: Network) -> dict:
     """What the program says of itself."""
-    return json.loads(net.run(net.client, str(net.program), "show", "status", "--json").stdout)
+    return net.status()
 
 
 def test_a_dns64_alone(dns64_network: Dns64Network) -> None:

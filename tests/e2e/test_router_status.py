@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from nat64 import Nat64Network
 from siit import V4_IN_IPV6
@@ -12,7 +10,7 @@ from siit import V4_IN_IPV6
 
 def status(net: Nat64Network) -> dict:
     """What `diolkos show status --json` prints."""
-    return json.loads(net.run(net.translator, str(net.program), "show", "status", "--json").stdout)
+    return net.status(net.translator)
 
 
 def reaches(net: Nat64Network) -> bool:

@@ -25,6 +25,8 @@ pub struct Counter {
 #[derive(Debug)]
 pub struct Tally {
     translated: [(AtomicU64, AtomicU64); 2],
+    /// ICMPv6 errors among them. The fast path translates none.
+    errors6: AtomicU64,
     emitted: AtomicU64,
     held: AtomicU64,
     unwritten: AtomicU64,
@@ -44,6 +46,7 @@ impl Default for Tally {
     fn default() -> Tally {
         Tally {
             translated: Default::default(),
+            errors6: AtomicU64::default(),
             emitted: AtomicU64::default(),
             held: AtomicU64::default(),
             unwritten: AtomicU64::default(),
@@ -58,6 +61,11 @@ impl Tally {
         let (packets, total) = &self.translated[direction as usize];
         packets.fetch_add(1, Ordering::Relaxed);
         total.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// A packet that was translated is an ICMPv6 error.
+    pub fn error6(&self) {
+        self.errors6.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A packet of our own was sent: a fragment or an ICMP error.
@@ -127,6 +135,35 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
         }
     }
     Ok(counters)
+}
+
+/// Packets that were translated so far, by both paths: from IPv4, from IPv6. Zero where they cannot be read.
+pub fn translated(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> [u64; 2] {
+    let counters = read(fast, tallies).unwrap_or_default();
+    ["translated_4to6", "translated_6to4"].map(|name| {
+        let both = counters.iter().filter(|its| its.name.ends_with(name));
+        both.map(|its| its.packets).sum()
+    })
+}
+
+/// What has come to a CLAT from IPv6 and was translated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Came {
+    /// Packets.
+    pub packets: u64,
+    /// Those of them that are no ICMP errors.
+    pub answers: u64,
+}
+
+/// The same, so far, by both paths.
+pub fn came(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> Came {
+    let [_, packets] = translated(fast, tallies);
+    let errors = tallies.iter();
+    let errors: u64 = errors.map(|t| t.errors6.load(Ordering::Relaxed)).sum();
+    Came {
+        packets,
+        answers: packets.saturating_sub(errors),
+    }
 }
 
 /// What a NAT64 holds, as numbers of entries, the sessions that did not fit into the fast path, and the times that the state

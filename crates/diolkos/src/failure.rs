@@ -15,6 +15,8 @@ pub enum Kind {
     Usage = 2,
     /// Exit 3: a privilege or a kernel feature is missing.
     Missing = 3,
+    /// Exit 4: `show status` found a translator that runs and is not ready.
+    NotReady = 4,
 }
 
 /// An error for people: what is wrong and, where it is not plain, what to do.
@@ -54,6 +56,15 @@ impl Failure {
             kind: Kind::Usage,
             is_transient: false,
             message: message.into(),
+        }
+    }
+
+    /// Exit 4, and no message: standard output has said why.
+    pub fn not_ready() -> Failure {
+        Failure {
+            kind: Kind::NotReady,
+            is_transient: false,
+            message: String::new(),
         }
     }
 

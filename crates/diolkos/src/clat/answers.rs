@@ -60,7 +60,10 @@ impl Clat {
         let is_ready = self.ready.is_some();
         let obstacle = || match &self.obstacle {
             Some(why) => why.clone(),
-            None if self.wanted.is_none() => "no translation prefix is known".to_owned(),
+            None if self.wanted.is_none() => match self.finder.silence() {
+                Some(why) => format!("no translation prefix is known: {why}"),
+                None => "no translation prefix is known".to_owned(),
+            },
             None => "the address in the translation prefix is not ready".to_owned(),
         };
         let device = self.device.as_ref();
@@ -70,8 +73,13 @@ impl Clat {
                 false => State::Waiting,
             },
             obstacles: Some(obstacle()).filter(|_| !is_ready).into_iter().collect(),
+            findings: self.findings(),
             alarms: Vec::new(),
-            prefixes: self.in_force().iter().map(ToString::to_string).collect(),
+            prefixes: self
+                .shown_prefix()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             address6: device.filter(|_| !self.stranded).map(|device| Address6 {
                 address: device.side6.address,
                 origin: self.origin.clone(),

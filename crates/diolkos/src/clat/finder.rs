@@ -13,8 +13,8 @@ use crate::prefixes::{self, PrefixRow, PrefixRows};
 
 /// Says which prefix is to be used.
 pub enum Finder {
-    /// The operator has said it.
-    Fixed(Ipv6Net),
+    /// The operator has said it. What the network says is compared with it, where that can be heard.
+    Fixed(Ipv6Net, Option<Box<Search>>),
     /// It is looked for.
     Search(Box<Search>),
 }
@@ -27,10 +27,16 @@ impl Finder {
             // Others have no configuration without objections.
             Networks::These(prefixes) => prefixes.first().copied(),
         };
-        if let Some(prefix) = prefix {
-            return Ok(Finder::Fixed(prefix));
-        }
         let resolvers = settings.clat.resolvers.clone();
+        if let Some(prefix) = prefix {
+            let check = Search::check(uplink, resolvers, settings.clat.v4());
+            let check = check.inspect_err(|failure| {
+                tracing::debug!(
+                    "the configured prefix is not compared with the network's: {failure}"
+                );
+            });
+            return Ok(Finder::Fixed(prefix, check.ok().map(Box::new)));
+        }
         let search = Search::new(uplink, resolvers, settings.clat.v4())?;
         Ok(Finder::Search(Box::new(search)))
     }
@@ -38,7 +44,7 @@ impl Finder {
     /// The prefix that is to be used now, and in words who says so.
     pub fn choice(&mut self) -> Option<(Ipv6Net, String)> {
         match self {
-            Finder::Fixed(prefix) => Some((*prefix, "the configuration".to_owned())),
+            Finder::Fixed(prefix, _) => Some((*prefix, "the configuration".to_owned())),
             Finder::Search(search) => {
                 let known = search.choice()?;
                 let left = prefixes::left(&known, search.now());
@@ -73,7 +79,7 @@ impl Finder {
     /// Does anybody offer a prefix that cannot be used?
     pub fn is_any_unusable(&self) -> bool {
         match self {
-            Finder::Fixed(_) => false,
+            Finder::Fixed(..) => false,
             Finder::Search(search) => {
                 let now = search.now();
                 let mut known = search.discovery.known();
@@ -85,11 +91,43 @@ impl Finder {
     /// Whether somebody still says so of a prefix.
     pub fn knows(&self, prefix: Ipv6Net) -> bool {
         match self {
-            Finder::Fixed(fixed) => *fixed == prefix,
+            Finder::Fixed(fixed, _) => *fixed == prefix,
             Finder::Search(search) => {
                 let mut known = search.known();
                 known.any(|known| known.prefix == prefix)
             }
+        }
+    }
+
+    /// The prefix that the operator says.
+    pub fn fixed(&self) -> Option<Ipv6Net> {
+        match self {
+            Finder::Fixed(prefix, _) => Some(*prefix),
+            Finder::Search(_) => None,
+        }
+    }
+
+    /// What the network says against the configuration, in words. Silence says nothing.
+    pub fn contradiction(&self) -> Option<String> {
+        let Finder::Fixed(prefix, Some(check)) = self else {
+            return None;
+        };
+        if check.known().any(|known| known.prefix == *prefix) {
+            return None;
+        }
+        let known = check.known().next()?;
+        Some(format!(
+            "the {} says that the translation prefix is {}, and translator.pref64 is {prefix}",
+            prefixes::from(known.source),
+            known.prefix
+        ))
+    }
+
+    /// Why no resolver has said a prefix, if that is so.
+    pub fn silence(&self) -> Option<&str> {
+        match self {
+            Finder::Fixed(..) => None,
+            Finder::Search(search) => search.silence(),
         }
     }
 
@@ -100,21 +138,21 @@ impl Finder {
 
     /// The operator says otherwise who is asked. What is known stays.
     pub fn ask_others(&mut self, settings: &Settings) {
-        if let Finder::Search(search) = self {
+        if let Finder::Search(search) | Finder::Fixed(_, Some(search)) = self {
             search.ask_others(&settings.clat.resolvers, settings.clat.v4());
         }
     }
 
     /// The node may have come to another network.
     pub fn attached(&mut self) {
-        if let Finder::Search(search) = self {
+        if let Finder::Search(search) | Finder::Fixed(_, Some(search)) = self {
             search.attached();
         }
     }
 
     /// The node has other addresses beside those it had.
     pub fn look_again(&mut self) {
-        if let Finder::Search(search) = self {
+        if let Finder::Search(search) | Finder::Fixed(_, Some(search)) = self {
             search.look_again();
         }
     }
@@ -123,23 +161,26 @@ impl Finder {
     /// time and called again.
     pub async fn step(&mut self) {
         match self {
-            Finder::Fixed(_) => std::future::pending().await,
+            Finder::Fixed(_, Some(check)) => check.step().await,
+            Finder::Fixed(_, None) => std::future::pending().await,
             Finder::Search(search) => search.step().await,
         }
     }
 
     /// What is known.
     pub fn rows(&self, in_force: Option<Ipv6Net>) -> PrefixRows {
+        let learnt = |search: &Search, in_force: Option<Ipv6Net>| -> Vec<PrefixRow> {
+            let now = search.now();
+            let row = |known: &Known| PrefixRow::learnt(known, now, in_force == Some(known.prefix));
+            search.known().map(row).collect()
+        };
         let prefixes = match self {
-            Finder::Fixed(prefix) => {
-                vec![PrefixRow::configured(*prefix, in_force == Some(*prefix))]
+            Finder::Fixed(prefix, check) => {
+                let ours = PrefixRow::configured(*prefix, in_force == Some(*prefix));
+                let theirs = check.as_ref().map(|check| learnt(check, None));
+                [vec![ours], theirs.unwrap_or_default()].concat()
             }
-            Finder::Search(search) => {
-                let now = search.now();
-                let row =
-                    |known: &Known| PrefixRow::learnt(known, now, in_force == Some(known.prefix));
-                search.known().map(row).collect()
-            }
+            Finder::Search(search) => learnt(search, in_force),
         };
         PrefixRows { prefixes }
     }
@@ -147,7 +188,7 @@ impl Finder {
     /// What happened, by name.
     pub fn counters(&self) -> Vec<Counter> {
         match self {
-            Finder::Fixed(_) => Vec::new(),
+            Finder::Fixed(..) => Vec::new(),
             Finder::Search(search) => search.counters(),
         }
     }

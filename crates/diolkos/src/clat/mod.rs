@@ -8,6 +8,7 @@ mod address;
 mod answers;
 mod claim;
 mod device;
+mod doubts;
 mod finder;
 mod gate;
 mod mtu;
@@ -41,6 +42,7 @@ use crate::supervise::{Supervision, Task, Watch};
 
 use claim::Claim;
 use device::{ClatDevice, Site};
+use doubts::Doubts;
 use finder::Finder;
 use place::{check_metric, Place};
 use router::Router;
@@ -110,11 +112,12 @@ pub async fn run(
         };
         let mut clat = Clat::new(site, finder, host.watch.clone(), read, place);
         clat.chooses_uplink = chooses_uplink;
+        clat.metrics = metrics;
         let served = async {
             clat.begin().await?;
-            if metrics.is_none() {
+            if clat.metrics.is_none() {
                 let started = Metrics::start(&clat.site.settings, control.asker(), &host.watch);
-                metrics = Some(started);
+                clat.metrics = Some(started);
             }
             service::work(&mut clat, &mut host, &mut control).await
         }
@@ -127,7 +130,7 @@ pub async fn run(
             return served.map(|_| ());
         }
         settings = Settings::clone(&clat.site.settings);
-        (read, place) = (clat.read, clat.place);
+        (read, place, metrics) = (clat.read, clat.place, clat.metrics);
     }
 }
 
@@ -199,6 +202,10 @@ struct Clat {
     /// When the kernel was asked for the way, and when it is asked again.
     asked: Option<Instant>,
     asks: Option<Instant>,
+    /// Why answers may not come back.
+    doubts: Doubts,
+    /// Where figures are served.
+    metrics: Option<Metrics>,
 }
 
 impl Clat {
@@ -229,6 +236,8 @@ impl Clat {
             varies: false,
             asked: None,
             asks: None,
+            doubts: Doubts::default(),
+            metrics: None,
         }
     }
 
@@ -243,6 +252,11 @@ impl Clat {
         }
         self.follow().await;
         Ok(())
+    }
+
+    /// The prefix in force, or the one that the operator wants.
+    fn shown_prefix(&self) -> Option<Ipv6Net> {
+        self.in_force().or(self.finder.fixed())
     }
 
     /// The prefix with which packets are translated now.

@@ -178,7 +178,11 @@ impl Clat {
         if self.ready.replace(side6) == Some(side6) {
             return;
         }
-        tracing::info!("ready: {}", self.description());
+        let how = match self.is_doubtful() {
+            true => "not ready",
+            false => "ready",
+        };
+        tracing::info!("{how}: {}", self.description());
     }
 
     /// What is translated into what, and which way packets take, in one line.

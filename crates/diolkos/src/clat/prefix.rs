@@ -172,6 +172,7 @@ impl Clat {
                 self.answer_for(responder, made.is_tentative);
             }
         }
+        self.doubt().await;
         self.look_at_way().await
     }
 

@@ -87,6 +87,10 @@ impl Clat {
         if let Err(failure) = self.look_at_way().await {
             tracing::warn!("{failure}");
         }
+        self.doubt().await;
+        if let Some(metrics) = &mut self.metrics {
+            metrics.follow(&new);
+        }
         Ok(())
     }
 

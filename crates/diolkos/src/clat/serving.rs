@@ -27,6 +27,8 @@ pub(super) enum Step {
     Mtu,
     /// The kernel is to be asked for the way again.
     Way,
+    /// An answer may have come.
+    Doubts,
 }
 
 impl Service for Clat {
@@ -68,6 +70,8 @@ impl Service for Clat {
                 Vec::new(),
             ),
         };
+        let mut wrong: Vec<String> = wrong;
+        wrong.extend(self.findings().into_iter().map(|finding| finding.text));
         Account {
             is_settled,
             text,
@@ -86,12 +90,17 @@ impl Service for Clat {
             () = until(self.mtus.waits()) => Step::Mtu,
             () = until(self.holds) => Step::Prefixes,
             () = until(self.asks) => Step::Way,
+            () = until(self.doubts.waits()) => Step::Doubts,
         }
     }
 
     async fn obey(&mut self, step: Step) -> Result<(), Failure> {
         match step {
             Step::Prefixes => {}
+            Step::Doubts => {
+                self.say_doubts();
+                return Ok(());
+            }
             Step::Claimed(claimed) => self.claimed(claimed).await?,
             Step::Duplicate => self.leave_to_other().await,
             Step::Way => return self.ask_for_way().await,
@@ -101,6 +110,7 @@ impl Service for Clat {
             }
         }
         self.follow().await;
+        self.doubt().await;
         Ok(())
     }
 
@@ -129,7 +139,9 @@ impl Service for Clat {
 
     async fn look_at_routes(&mut self) -> Result<(), Failure> {
         self.look_for_another_uplink().await?;
-        self.look_at_way().await
+        self.look_at_way().await?;
+        self.doubt().await;
+        Ok(())
     }
 
     fn lacks_forwarding(&self) -> bool {
@@ -177,7 +189,9 @@ impl Service for Clat {
             self.follow().await;
         }
         // With IPv6 on the uplink, or without, other things can pass.
-        self.look_at_way().await
+        self.look_at_way().await?;
+        self.doubt().await;
+        Ok(())
     }
 
     fn condition(&self) -> Condition {

@@ -40,7 +40,7 @@ pub use translate::Translate;
 #[command(name = "diolkos", version, about, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 done, 1 failed at run time, 2 wrong usage or configuration, \
-                        3 a privilege or a kernel feature is missing."
+                        3 a privilege or a kernel feature is missing, 4 (`show status`) it runs but is not ready."
 )]
 pub struct Cli {
     /// What to do.

@@ -31,7 +31,8 @@ pub struct Show {
 /// What can be shown.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 pub enum What {
-    /// Whether packets can pass, and if not, why; answered even while the program is busy
+    /// Whether packets can pass, and if not, why; answered even while the program is busy. Exit code 4: it runs, but
+    /// packets, or some of them, cannot pass
     Status,
     /// The path of the control socket, for other Varlink clients
     Socket,

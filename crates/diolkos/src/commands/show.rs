@@ -11,18 +11,28 @@ use crate::failure::Failure;
 
 /// Asks, and prints the answer.
 pub fn run(options: &Show) -> Result<(), Failure> {
-    show(options).and_then(print)
+    match options.what {
+        What::Status => status(options),
+        _ => show(options).and_then(print),
+    }
+}
+
+/// The exit code says whether packets can pass, so that a script need not read the text.
+fn status(options: &Show) -> Result<(), Failure> {
+    let status = control::status(&options.device)?;
+    print(match options.json {
+        true => json(&status),
+        false => status.table(),
+    })?;
+    match status.is_ready() {
+        true => Ok(()),
+        false => Err(Failure::not_ready()),
+    }
 }
 
 fn show(options: &Show) -> Result<String, Failure> {
     let request = match options.what {
-        What::Status => {
-            let status = control::status(&options.device)?;
-            return Ok(match options.json {
-                true => json(&status),
-                false => status.table(),
-            });
-        }
+        What::Status => unreachable!("it has an exit code of its own"),
         What::Socket => {
             let socket = control::socket(&options.device)?.display().to_string();
             return Ok(match options.json {

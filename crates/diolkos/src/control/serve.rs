@@ -82,6 +82,13 @@ impl Asker {
     }
 }
 
+impl Asker {
+    /// How the program stands. This is known while it is busy.
+    pub fn status(&self) -> Status {
+        self.status.borrow().clone()
+    }
+}
+
 impl Question {
     /// Answers it.
     pub fn answer(self, answer: Answer) {

@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Serialize};
 
+use super::finding::{Finding, Kind, Reason};
 use crate::confinement::{self, Confinement};
 use crate::figures::Alarm;
 
@@ -17,7 +18,7 @@ pub enum State {
     Starting,
     /// They can.
     Ready,
-    /// They cannot; the obstacles say why.
+    /// They, or some of them, cannot; the obstacles say why.
     Waiting,
 }
 
@@ -43,10 +44,12 @@ pub struct Address6 {
 /// What of it changes with the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// Whether packets can pass.
+    /// Whether packets can pass; with an obstacle, they cannot.
     pub state: State,
-    /// What keeps packets, or some of them, from passing.
+    /// What keeps packets, or some of them, from passing on their way: links, routes, forwarding, the prefix.
     pub obstacles: Vec<String>,
+    /// Other obstacles, and troubles.
+    pub findings: Vec<Finding>,
     /// What of a NAT64 is nearly full.
     pub alarms: Vec<Alarm>,
     /// Translation prefixes in force.
@@ -55,6 +58,24 @@ pub struct Condition {
     pub address6: Option<Address6>,
     /// How packets pass; None until it is built.
     pub datapath: Option<String>,
+}
+
+impl Condition {
+    /// Obstacles of every kind in both lists, and a state that does not contradict them.
+    fn complete(mut self) -> Condition {
+        let ways = self.obstacles.iter();
+        let ways = ways.map(|text| Finding::obstacle(Reason::Way, text.clone()));
+        let (mut all, troubles): (Vec<Finding>, Vec<Finding>) = ways
+            .chain(std::mem::take(&mut self.findings))
+            .partition(|finding| finding.kind == Kind::Obstacle);
+        self.obstacles = all.iter().map(|finding| finding.text.clone()).collect();
+        all.extend(troubles);
+        self.findings = all;
+        if self.state == State::Ready && !self.obstacles.is_empty() {
+            self.state = State::Waiting;
+        }
+        self
+    }
 }
 
 /// All of it.
@@ -70,8 +91,11 @@ pub struct Status {
     pub device: String,
     /// Whether packets can pass.
     pub state: State,
-    /// What keeps packets, or some of them, from passing.
+    /// What keeps packets, or some of them, from passing: the texts of the obstacles among the findings.
     pub obstacles: Vec<String>,
+    /// Everything that is wrong, obstacles first.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
     /// Translation prefixes in force.
     pub prefixes: Vec<String>,
     /// What IPv4 is translated into; None until there is one, and of all but a CLAT.
@@ -105,11 +129,18 @@ impl Status {
         }
     }
 
+    /// Whether packets can pass, all of them as far as the program knows.
+    pub fn is_ready(&self) -> bool {
+        self.state == State::Ready && self.obstacles.is_empty()
+    }
+
     /// Takes what is so now. False if it was so before.
     pub fn take(&mut self, now: Condition) -> bool {
+        let now = now.complete();
         let before = Condition {
             state: self.state,
             obstacles: std::mem::take(&mut self.obstacles),
+            findings: std::mem::take(&mut self.findings),
             alarms: std::mem::take(&mut self.alarms),
             prefixes: std::mem::take(&mut self.prefixes),
             address6: self.address6.take(),
@@ -118,6 +149,7 @@ impl Status {
         let is_new = before != now;
         self.state = now.state;
         self.obstacles = now.obstacles;
+        self.findings = now.findings;
         self.alarms = now.alarms;
         self.prefixes = now.prefixes;
         self.address6 = now.address6;
@@ -154,6 +186,10 @@ impl Status {
         for obstacle in &self.obstacles {
             text += &format!("obstacle  {obstacle}\n");
         }
+        let is_trouble = |finding: &&Finding| finding.kind == Kind::Trouble;
+        for trouble in self.findings.iter().filter(is_trouble) {
+            text += &format!("trouble   {}\n", trouble.text);
+        }
         for Alarm {
             resource, text: of, ..
         } in &self.alarms
@@ -185,5 +221,35 @@ mod tests {
         };
         assert!(status.take(ready));
         assert_eq!(status.obstacles, [""; 0]);
+    }
+
+    #[test]
+    fn obstacles_end_readiness_and_troubles_do_not() {
+        let mut status = Status::starting("nat64", "diolkos0");
+        assert!(!status.is_ready(), "it starts");
+        let trouble = Finding::trouble(Reason::StateFile, "the disk is full");
+        let troubled = Condition {
+            state: State::Ready,
+            findings: vec![trouble.clone()],
+            ..Condition::default()
+        };
+        assert!(status.take(troubled.clone()));
+        assert!(status.is_ready() && status.state == State::Ready);
+        assert!(status.table().contains("trouble   the disk is full\n"));
+        let obstacle = Finding::obstacle(Reason::Unannounced, "nobody answers");
+        let blocked = Condition {
+            obstacles: vec!["eth0 is down".to_owned()],
+            findings: vec![trouble, obstacle],
+            ..troubled
+        };
+        assert!(status.take(blocked.clone()));
+        assert!(!status.take(blocked));
+        assert!(!status.is_ready() && status.state == State::Waiting);
+        assert_eq!(status.obstacles, ["eth0 is down", "nobody answers"]);
+        let reasons: Vec<Reason> = status.findings.iter().map(|its| its.reason).collect();
+        assert_eq!(
+            reasons,
+            [Reason::Way, Reason::Unannounced, Reason::StateFile]
+        );
     }
 }

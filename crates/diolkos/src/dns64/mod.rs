@@ -24,6 +24,7 @@ mod waiting;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -54,6 +55,8 @@ pub use apart::{standard_input, work};
 
 /// The program without questions and answers, generously, bytes.
 const PROGRAM: u64 = 256 << 20;
+/// Between two looks at what nobody tells: whether metrics are served.
+const LOOK: Duration = Duration::from_secs(2);
 /// What is wrong while there is no prefix.
 const UNKNOWN: &str = "no translation prefix is known: answers are forwarded unchanged";
 
@@ -114,7 +117,8 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
     let beat = watch.beat("the DNS64");
     let mut server = Server::start(settings, dns64, &watch).await?;
     // Beside a translator, that one tells the figures of both.
-    let _metrics = Metrics::start(&server.settings, server.control.asker(), &watch);
+    let metrics = Metrics::start(&server.settings, server.control.asker(), &watch);
+    let mut look = tokio::time::interval(LOOK);
     confinement::log_mode();
     manager.status(&confinement::with_trouble(&server.description));
     manager.ready();
@@ -130,7 +134,8 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
                 tracing::warn!("SIGHUP: a DNS64 does not reload: stop it and start it again");
             }
             failure = alarm.rung() => break Err(ended(&failure)),
-            () = server.handler.rules().changed() => server.publish_condition(),
+            () = server.handler.rules().changed() => server.publish_condition(&metrics),
+            _ = look.tick() => server.publish_condition(&metrics),
             question = server.control.next() => server.reply(question),
         }
     };
@@ -176,18 +181,16 @@ impl Server {
             let take = move |findings| handler.take_prefix(findings);
             watch.local("the search for the prefix", follower.run(take));
         }
-        let server = Server {
+        Ok(Server {
             settings,
             control,
             handler,
             description,
-        };
-        server.publish_condition();
-        Ok(server)
+        })
     }
 
-    /// Publishes to followers which prefixes are in force.
-    fn publish_condition(&self) {
+    /// Publishes to followers which prefixes are in force, and what is wrong.
+    fn publish_condition(&self, metrics: &Metrics) {
         let policy = self.handler.rules().policy();
         self.control.publish(Condition {
             state: State::Ready,
@@ -195,6 +198,7 @@ impl Server {
                 true => Vec::new(),
                 false => vec![UNKNOWN.to_owned()],
             },
+            findings: metrics.findings(),
             alarms: Vec::new(),
             prefixes: policy.pref64().map(ToString::to_string).collect(),
             address6: None,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Metrics of one name, and how they are written: OpenMetrics 1.0.
+//! Metrics of one name, and how they are written: OpenMetrics 1.0, and the older text format of Prometheus (0.0.4) for
+//! readers that do not ask for OpenMetrics.
 
 use std::fmt;
 
+use hyper::header::HeaderValue;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -11,9 +13,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::figures::Spread;
-
-/// What a reader has to be told of the text.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Samples of one name.
 #[derive(Clone, Debug)]
@@ -149,7 +148,89 @@ impl Collector for Page {
     }
 }
 
-/// The text of all.
+/// How the text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Version 0.0.4 of Prometheus' text format, which every reader knows.
+    Classic,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// What the values of `Accept` ask for: OpenMetrics if they name it and prefer nothing else.
+    pub fn wanted<'a>(accept: impl Iterator<Item = &'a HeaderValue>) -> Format {
+        let (mut open, mut others) = (0.0_f32, 0.0_f32);
+        let values = accept.filter_map(|value| value.to_str().ok());
+        for range in values.flat_map(|value| value.split(',')) {
+            let mut words = range.split(';').map(str::trim);
+            let kind = words.next().unwrap_or_default().to_ascii_lowercase();
+            let quality = words.find_map(|word| word.strip_prefix("q="));
+            let quality = quality.map_or(1.0, |text| text.parse().unwrap_or(0.0));
+            match kind.as_str() {
+                "application/openmetrics-text" => open = open.max(quality),
+                "text/plain" => others = others.max(quality),
+                _ => {}
+            }
+        }
+        match open > 0.0 && open >= others {
+            true => Format::OpenMetrics,
+            false => Format::Classic,
+        }
+    }
+
+    /// What a reader has to be told of the text.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::Classic => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// The text of all.
+    pub fn text(self, families: &[Family]) -> String {
+        let text = text(families.to_vec());
+        match self {
+            Format::OpenMetrics => text,
+            Format::Classic => classic(&text),
+        }
+    }
+}
+
+/// The same text in the older format: it has neither units nor an end, its counters are called as their samples are, and
+/// it has no type for values that only have labels.
+fn classic(open: &str) -> String {
+    let mut text = String::with_capacity(open.len());
+    // `HELP` stands before `TYPE`, which decides the name.
+    let mut help = None;
+    for line in open.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ');
+            continue;
+        }
+        if let Some((name, kind)) = line
+            .strip_prefix("# TYPE ")
+            .and_then(|rest| rest.split_once(' '))
+        {
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", kind),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "untyped"),
+                kind => ("", kind),
+            };
+            if let Some((_, help)) = help.take() {
+                text += &format!("# HELP {name}{suffix} {help}\n");
+            }
+            text += &format!("# TYPE {name}{suffix} {kind}\n");
+        } else if !line.starts_with('#') {
+            text += line;
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The text of all, OpenMetrics.
 pub fn text(families: Vec<Family>) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Page(families)));
@@ -204,5 +285,59 @@ mod tests {
             "{page}"
         );
         assert!(page.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn the_older_format_has_the_same_samples() {
+        let families = [
+            Family::new("a", "Bytes of \"it\".")
+                .unit(Unit::Bytes)
+                .with(&[("path", "fast")], Value::Counter(7)),
+            Family::new("b", "Now.").with(&[], Value::Gauge(3)),
+            Family::new("c", "What.").with(&[("version", "1")], Value::Info),
+        ];
+        let open = Format::OpenMetrics.text(&families);
+        let classic = Format::Classic.text(&families);
+        assert_eq!(
+            classic,
+            "# HELP a_bytes_total Bytes of \"it\".\n# TYPE a_bytes_total counter\na_bytes_total{path=\"fast\"} 7\n\
+             # HELP b Now.\n# TYPE b gauge\nb 3\n# HELP c_info What.\n# TYPE c_info gauge\nc_info{version=\"1\"} 1\n"
+        );
+        let samples = |text: &str| -> Vec<String> {
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            lines.map(str::to_owned).collect()
+        };
+        assert_eq!(samples(&open), samples(&classic));
+    }
+
+    #[test]
+    fn who_does_not_ask_for_openmetrics_gets_what_everybody_knows() {
+        let wanted = |accept: &[&'static str]| {
+            let values: Vec<HeaderValue> = accept
+                .iter()
+                .map(|its| HeaderValue::from_static(its))
+                .collect();
+            Format::wanted(values.iter())
+        };
+        // What Prometheus 2.42 sends.
+        let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+                          text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        for open in [
+            &[prometheus][..],
+            &["Application/OpenMetrics-Text"],
+            &["text/html", "application/openmetrics-text; q=0.1"],
+        ] {
+            assert_eq!(wanted(open), Format::OpenMetrics, "{open:?}");
+        }
+        for other in [
+            &[][..],
+            &["*/*"],
+            &["text/plain"],
+            &["application/openmetrics-text;q=0"],
+            &["application/openmetrics-text;q=0.3, text/plain;q=0.4"],
+            &["application/openmetrics-text;q=many"],
+        ] {
+            assert_eq!(wanted(other), Format::Classic, "{other:?}");
+        }
     }
 }

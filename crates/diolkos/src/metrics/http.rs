@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One page by HTTP/1.1.
+//! The pages by HTTP/1.1: metrics, and whether the program is ready (`/readyz`) and lives (`/healthz`).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::header::{HeaderValue, ACCEPT, ALLOW, CONTENT_TYPE, VARY};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -15,11 +15,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-use super::family;
+use super::family::Format;
 use super::latest::Latest;
 
-/// Where the page is.
-const PATH: &str = "/metrics";
+/// Where the pages are.
+const METRICS: &str = "/metrics";
+const READY: &str = "/readyz";
+const HEALTHY: &str = "/healthz";
 /// How long a request may take to come.
 const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a connection may last, whatever it does. A monitoring system connects again.
@@ -46,11 +48,10 @@ pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, latest: Arc<Late
 }
 
 async fn answer(request: &Request<Incoming>, latest: &Latest) -> Response<Full<Bytes>> {
-    if request.uri().path() != PATH {
-        return plain_text(
-            StatusCode::NOT_FOUND,
-            format!("the metrics are at {PATH}\n"),
-        );
+    let path = request.uri().path();
+    if ![METRICS, READY, HEALTHY].contains(&path) {
+        let there = format!("there are {METRICS}, {READY} and {HEALTHY}\n");
+        return plain_text(StatusCode::NOT_FOUND, there);
     }
     if request.method() != Method::GET {
         let mut refusal = plain_text(
@@ -59,13 +60,36 @@ async fn answer(request: &Request<Incoming>, latest: &Latest) -> Response<Full<B
         );
         refusal
             .headers_mut()
-            .insert(ALLOW, hyper::header::HeaderValue::from_static("GET"));
+            .insert(ALLOW, HeaderValue::from_static("GET"));
         return refusal;
     }
-    match latest.text().await {
-        Ok(text) => response(StatusCode::OK, family::CONTENT_TYPE, text),
-        Err(why) => plain_text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+    let well = match path {
+        READY => latest.readiness().map(|()| "ready\n"),
+        HEALTHY => latest.health().await.map(|()| "healthy\n"),
+        _ => {
+            let format = Format::wanted(request.headers().get_all(ACCEPT).iter());
+            return match latest.text(format).await {
+                Ok(text) => metrics(format, text),
+                Err(why) => unavailable(&why),
+            };
+        }
+    };
+    match well {
+        Ok(text) => plain_text(StatusCode::OK, text.to_owned()),
+        Err(why) => unavailable(&why),
     }
+}
+
+/// The page, which depends on the reader's `Accept`.
+fn metrics(format: Format, text: Bytes) -> Response<Full<Bytes>> {
+    let mut page = response(StatusCode::OK, format.content_type(), text);
+    page.headers_mut()
+        .insert(VARY, HeaderValue::from_static("Accept"));
+    page
+}
+
+fn unavailable(why: &str) -> Response<Full<Bytes>> {
+    plain_text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
 }
 
 fn plain_text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
@@ -77,6 +101,6 @@ fn response(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Ful
     *response.status_mut() = status;
     response
         .headers_mut()
-        .insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The text that is served: made when somebody asks, and not more often than four times a second, however many ask.
+//! What is served, and whether the program is ready and lives. The text is made when somebody asks, and not more often than four times a second, however many ask.
 
 use std::time::Duration;
 
 use hyper::body::Bytes;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
+use tokio::time::error::Elapsed;
 use tokio::time::{timeout, Instant};
 
-use super::family::text;
+use super::family::{Family, Format};
 use super::names::families;
 use crate::control::{self, Answer, Asker, Request};
 use crate::counters::Counter;
@@ -23,7 +24,26 @@ pub struct Latest {
     asker: Asker,
     /// The name of the DNS64 beside, whose control socket is asked.
     dns64: Option<String>,
-    made: Mutex<Option<(Instant, Bytes)>>,
+    made: Mutex<Option<Made>>,
+    /// When the program has answered last.
+    lived: Mutex<Option<Instant>>,
+}
+
+/// What was answered.
+struct Made {
+    at: Instant,
+    families: Vec<Family>,
+    /// In both formats, as they are asked for.
+    texts: [Option<Bytes>; 2],
+}
+
+impl Made {
+    fn text(&mut self, format: Format) -> Bytes {
+        let families = &self.families;
+        let text = &mut self.texts[format as usize];
+        text.get_or_insert_with(|| Bytes::from(format.text(families)))
+            .clone()
+    }
 }
 
 impl Latest {
@@ -32,27 +52,53 @@ impl Latest {
             asker,
             dns64,
             made: Mutex::new(None),
+            lived: Mutex::new(None),
         }
     }
 
-    /// The text, or why there is none.
-    pub async fn text(&self) -> Result<Bytes, String> {
-        let busy = |_| "diolkos is busy: try again".to_owned();
-        timeout(PATIENCE, self.fresh()).await.map_err(busy)?
+    /// The text in this format, or why there is none.
+    pub async fn text(&self, format: Format) -> Result<Bytes, String> {
+        timeout(PATIENCE, self.fresh(format)).await.map_err(busy)?
     }
 
-    async fn fresh(&self) -> Result<Bytes, String> {
+    /// Whether packets can pass, and if not, what keeps them from it. It is known while the program is busy.
+    pub fn readiness(&self) -> Result<(), String> {
+        let status = self.asker.status();
+        match (status.is_ready(), &status.obstacles[..]) {
+            (true, _) => Ok(()),
+            (false, []) => Err("it is starting".to_owned()),
+            (false, obstacles) => Err(obstacles.join("\n")),
+        }
+    }
+
+    /// Whether the program's loop answers.
+    pub async fn health(&self) -> Result<(), String> {
+        timeout(PATIENCE, self.lives()).await.map_err(busy)?
+    }
+
+    async fn lives(&self) -> Result<(), String> {
+        let mut lived = self.lived.lock().await;
+        if lived.is_some_and(|when| when.elapsed() < FRESH) {
+            return Ok(());
+        }
+        // The cheapest question; whether this kind of translator has an answer does not matter.
+        match self.asker.ask(Request::Prefix).await {
+            Some(_) => *lived = Some(Instant::now()),
+            None => return Err(ending()),
+        }
+        Ok(())
+    }
+
+    async fn fresh(&self, format: Format) -> Result<Bytes, String> {
         // Others wait here, and are served the same.
         let mut made = self.made.lock().await;
-        if let Some((when, text)) = &*made {
-            if when.elapsed() < FRESH {
-                return Ok(text.clone());
-            }
+        if let Some(made) = made.as_mut().filter(|made| made.at.elapsed() < FRESH) {
+            return Ok(made.text(format));
         }
         let mut figures = match self.asker.ask(Request::Figures).await {
             Some(Answer::Figures(figures)) => figures,
             Some(Answer::Failed(why)) => return Err(why),
-            Some(_) | None => return Err("diolkos ends".to_owned()),
+            Some(_) | None => return Err(ending()),
         };
         let beside = match self.dns64.clone() {
             Some(name) => Some(beside(name).await),
@@ -62,10 +108,21 @@ impl Latest {
         figures
             .counters
             .extend(beside.flatten().unwrap_or_default());
-        let text = Bytes::from(text(families(&figures, is_up)));
-        *made = Some((Instant::now(), text.clone()));
-        Ok(text)
+        let new = Made {
+            at: Instant::now(),
+            families: families(&figures, is_up, &self.asker.status()),
+            texts: [None, None],
+        };
+        Ok(made.insert(new).text(format))
     }
+}
+
+fn busy(_: Elapsed) -> String {
+    "diolkos is busy: try again".to_owned()
+}
+
+fn ending() -> String {
+    "diolkos ends".to_owned()
 }
 
 /// What the DNS64 beside has counted; it has a thread, and a control socket, of its own.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures for a monitoring system (Prometheus and whatever reads OpenMetrics 1.0), by HTTP.
+//! Figures for a monitoring system (Prometheus and whatever reads its formats), by HTTP, and whether the program is ready.
 //!
 //! question to the program → [`crate::figures`] → families (what each figure is called) → text → http → socket
 //!
-//! Whoever reaches the socket may read. What a reader costs is bounded: connections, their time, the size of a request,
+//! Whoever reaches the socket may read. What a reader costs is bounded: connections in all and of each client, their time, the size of a request,
 //! and how often the program is asked ([`latest`]).
 
 mod cluster;
@@ -18,15 +18,17 @@ mod state;
 use std::sync::Arc;
 
 use crate::config::{Place, Settings};
-use crate::control::Asker;
+use crate::control::{Asker, Finding, Reason};
 use crate::supervise::{Task, Watch};
 
 use latest::Latest;
+use socket::Unserved;
 
 /// The places where figures are served. Dropped, nobody is served any more.
 pub struct Metrics {
     watch: Watch,
     latest: Arc<Latest>,
+    unserved: Unserved,
     served: Vec<(Place, Task)>,
 }
 
@@ -40,6 +42,7 @@ impl Metrics {
         let mut metrics = Metrics {
             watch: watch.clone(),
             latest: Arc::new(Latest::new(asker, dns64)),
+            unserved: Unserved::default(),
             served: Vec::new(),
         };
         metrics.follow(settings);
@@ -53,9 +56,17 @@ impl Metrics {
         let missing = |place: &&Place| !self.served.iter().any(|(served, _)| served == *place);
         let new: Vec<Place> = listen.iter().filter(missing).cloned().collect();
         for place in new {
-            let work = socket::serve(place.clone(), self.latest.clone());
+            let work = socket::serve(place.clone(), self.latest.clone(), self.unserved.clone());
             let task = self.watch.task("a place for metrics", work);
             self.served.push((place, task));
         }
+    }
+
+    /// Places that cannot be had at the moment.
+    pub fn findings(&self) -> Vec<Finding> {
+        let reasons = self.unserved.reasons().into_iter();
+        reasons
+            .map(|why| Finding::trouble(Reason::Metrics, why))
+            .collect()
     }
 }

@@ -9,11 +9,12 @@ use super::cluster;
 use super::family::{Family, Value};
 use super::process;
 use super::state;
+use crate::control::{Finding, FindingKind, Reason as Why, Status};
 use crate::counters::Counter;
 use crate::figures::Figures;
 
 /// All families. `dns64`: whether a DNS64 beside has answered, if there is to be one.
-pub fn families(figures: &Figures, dns64: Option<bool>) -> Vec<Family> {
+pub fn families(figures: &Figures, dns64: Option<bool>, status: &Status) -> Vec<Family> {
     let about: Vec<(&'static str, &str)> = ABOUT
         .iter()
         .filter_map(|name| Some((*name, value_of(&figures.about, name)?)))
@@ -27,6 +28,7 @@ pub fn families(figures: &Figures, dns64: Option<bool>) -> Vec<Family> {
         )
         .with(&about, Value::Info),
     ];
+    families.extend(standing(status));
     families.extend(process::families());
     families.extend(counted(&figures.counters));
     if let Some(state) = &figures.state {
@@ -41,6 +43,34 @@ pub fn families(figures: &Figures, dns64: Option<bool>) -> Vec<Family> {
         families.push(Family::new("diolkos_dns64_up", help).with(&[], value));
     }
     families
+}
+
+/// Whether it is ready, and what is wrong by reason: of each, how many findings there are.
+fn standing(status: &Status) -> [Family; 3] {
+    let ready = "Whether packets can pass: 1, or 0 and an obstacle says why.";
+    let mut obstacles = Family::new(
+        "diolkos_obstacles",
+        "What keeps packets, or some of them, from passing, by reason.",
+    );
+    let mut troubles = Family::new(
+        "diolkos_troubles",
+        "What is wrong although packets pass, by reason.",
+    );
+    for reason in Why::ALL {
+        for (kind, family) in [
+            (FindingKind::Obstacle, &mut obstacles),
+            (FindingKind::Trouble, &mut troubles),
+        ] {
+            let is_it = |its: &&Finding| (its.kind, its.reason) == (kind, reason);
+            let count = status.findings.iter().filter(is_it).count();
+            family.add(&[("reason", reason.name())], Value::Gauge(count as u64));
+        }
+    }
+    [
+        Family::gauge("diolkos_ready", ready, status.is_ready().into()),
+        obstacles,
+        troubles,
+    ]
 }
 
 /// What [`Figures::about`] may say.
@@ -135,6 +165,7 @@ fn is_of_limit(name: &str) -> bool {
 mod tests {
     use super::super::family::text;
     use super::*;
+    use crate::control::{Condition, State};
 
     fn counter(name: &str, packets: u64, bytes: Option<u64>) -> Counter {
         Counter {
@@ -166,9 +197,20 @@ mod tests {
             state: None,
             cluster: None,
         };
-        let page = text(families(&figures, None));
+        let mut status = Status::starting("siit", "diolkos0");
+        status.take(Condition {
+            state: State::Ready,
+            obstacles: vec!["eth0 is down".to_owned()],
+            findings: vec![Finding::trouble(Why::StateFile, "the disk is full")],
+            ..Condition::default()
+        });
+        let page = text(families(&figures, None, &status));
         for line in [
             "diolkos_instance_info{mode=\"siit\"} 1",
+            "diolkos_ready 0",
+            "diolkos_obstacles{reason=\"way\"} 1",
+            "diolkos_troubles{reason=\"way\"} 0",
+            "diolkos_troubles{reason=\"state_file\"} 1",
             "diolkos_translated_packets_total{path=\"fast\",direction=\"4to6\"} 1",
             "diolkos_translated_bytes_total{path=\"slow\",direction=\"6to4\"} 400",
             "diolkos_declined_packets_total{reason=\"state\"} 2",

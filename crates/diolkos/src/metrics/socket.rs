@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sockets at which figures are served, and how many may read at once.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, Permissions};
 use std::future::Future;
 use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use diolkos_dns64::{Shares, Ticket};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
+use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::sleep;
 
 use super::http;
@@ -20,21 +22,59 @@ use super::latest::Latest;
 use crate::config::Place;
 use crate::failure::Failure;
 
-/// Readers of one place at a time. Whoever comes then takes the place of the oldest.
-const READERS: usize = 16;
+/// Readers of one place at a time.
+const READERS: u32 = 32;
+/// Of these, how many one client may be: an IPv4 address or an IPv6 /64.
+const OF_CLIENT: u32 = 4;
 /// Between two tries to have a place that somebody else has.
 const RETRY: Duration = Duration::from_secs(5);
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: u32 = 1024;
 /// After a connection could not be accepted: no descriptor is free, say.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Places that cannot be had at the moment, and why.
+#[derive(Clone, Default)]
+pub struct Unserved(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Unserved {
+    /// In words, place by place.
+    pub fn reasons(&self) -> Vec<String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = all.iter();
+        all.map(|(place, why)| format!("metrics cannot be served at {place} ({why}); retrying"))
+            .collect()
+    }
+
+    fn set(&self, place: &Place, why: Option<String>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match why {
+            Some(why) => all.insert(place.to_string(), why),
+            None => all.remove(&place.to_string()),
+        };
+    }
+}
+
+/// While it exists, its place is tried; then nobody says any more that it cannot be had.
+struct Trying<'a>(&'a Unserved, &'a Place);
+
+impl Drop for Trying<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.1, None);
+    }
+}
+
 /// Serves one place for ever. Dropped, its connections end.
-pub async fn serve(place: Place, latest: Arc<Latest>) -> Result<(), Failure> {
-    let listener = listen(&place).await;
+pub async fn serve(place: Place, latest: Arc<Latest>, unserved: Unserved) -> Result<(), Failure> {
+    let listener = listen(&place, &unserved).await;
     tracing::info!("metrics are served at {place}");
     let mut readers = Readers::default();
     loop {
         match listener.accept().await {
-            Ok(stream) => readers.admit(http::serve(stream, latest.clone())),
+            Ok((stream, client)) => {
+                let latest = latest.clone();
+                readers.admit(client, || http::serve(stream, latest));
+            }
             Err(error) => {
                 tracing::debug!("cannot accept a client of the metrics: {error}");
                 sleep(PAUSE).await;
@@ -44,12 +84,14 @@ pub async fn serve(place: Place, latest: Arc<Latest>) -> Result<(), Failure> {
 }
 
 /// Translation does not depend on it, so it is tried until it works.
-async fn listen(place: &Place) -> Listener {
+async fn listen(place: &Place, unserved: &Unserved) -> Listener {
     let mut is_said = false;
+    let _trying = Trying(unserved, place);
     loop {
         match Listener::at(place).await {
             Ok(listener) => return listener,
             Err(error) => {
+                unserved.set(place, Some(error.to_string()));
                 if !std::mem::replace(&mut is_said, true) {
                     tracing::warn!("metrics cannot be served at {place} ({error}): trying again");
                 }
@@ -84,7 +126,7 @@ impl Drop for Entry {
 impl Listener {
     async fn at(place: &Place) -> io::Result<Listener> {
         match place {
-            Place::Tcp(address) => Ok(Listener::Tcp(TcpListener::bind(address).await?)),
+            Place::Tcp(address) => Ok(Listener::Tcp(bind(*address)?)),
             Place::Unix(path) => {
                 remove_stale(path).await?;
                 let listener = UnixListener::bind(path)?;
@@ -99,12 +141,27 @@ impl Listener {
         }
     }
 
-    async fn accept(&self) -> io::Result<Box<dyn Stream>> {
-        match self {
-            Listener::Tcp(listener) => Ok(Box::new(listener.accept().await?.0)),
-            Listener::Unix { listener, .. } => Ok(Box::new(listener.accept().await?.0)),
-        }
+    /// The next connection, and who it is; who comes by a Unix socket is this host.
+    async fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
+        Ok(match self {
+            Listener::Tcp(listener) => {
+                let (stream, client) = listener.accept().await?;
+                (Box::new(stream), Some(client.ip()))
+            }
+            Listener::Unix { listener, .. } => (Box::new(listener.accept().await?.0), None),
+        })
     }
+}
+
+/// As [`TcpListener::bind`] does it, with room for more connections that nobody has accepted yet.
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Removes the socket of a killed process, at which nobody listens, and nothing else.
@@ -127,24 +184,44 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Those who are being served, the oldest first.
-#[derive(Default)]
+/// Those who are being served. Who takes too much loses the oldest connection of its own; only where nobody has more than
+/// others, the oldest of all goes.
 struct Readers {
     tasks: JoinSet<()>,
-    oldest: VecDeque<AbortHandle>,
+    tickets: HashMap<Id, Ticket>,
+    shares: Shares<AbortHandle>,
+}
+
+impl Default for Readers {
+    fn default() -> Readers {
+        Readers {
+            tasks: JoinSet::new(),
+            tickets: HashMap::new(),
+            shares: Shares::new(READERS, OF_CLIENT),
+        }
+    }
 }
 
 impl Readers {
     /// Somebody who keeps connections open, or opens many, does not lock others out.
-    fn admit(&mut self, serve: impl Future<Output = ()> + Send + 'static) {
-        while self.tasks.try_join_next().is_some() {}
-        self.oldest.retain(|reader| !reader.is_finished());
-        if self.oldest.len() >= READERS {
-            if let Some(oldest) = self.oldest.pop_front() {
-                oldest.abort();
+    fn admit<F>(&mut self, client: Option<IpAddr>, serve: impl FnOnce() -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+            if let Some(ticket) = self.tickets.remove(&id) {
+                self.shares.give(ticket);
             }
         }
-        self.oldest.push_back(self.tasks.spawn(serve));
+        let client = client.unwrap_or(IpAddr::V6(Ipv6Addr::LOCALHOST));
+        let task = self.tasks.spawn(serve());
+        let id = task.id();
+        let (ticket, evicted) = self.shares.take(client, task);
+        self.tickets.insert(id, ticket);
+        if let Some(evicted) = evicted {
+            evicted.held.abort();
+        }
     }
 }
 
@@ -152,20 +229,32 @@ impl Readers {
 mod tests {
     use super::*;
 
+    async fn ended(readers: &mut Readers) -> Id {
+        let ended = readers.tasks.join_next_with_id().await;
+        let error = ended.expect("there are some").expect_err("it was ended");
+        assert!(error.is_cancelled());
+        error.id()
+    }
+
     #[tokio::test]
-    async fn a_newcomer_takes_the_place_of_the_oldest() {
+    async fn who_has_too_many_pays_with_the_oldest_of_its_own() {
         let mut readers = Readers::default();
-        for _ in 0..READERS + 3 {
-            readers.admit(std::future::pending());
+        let client = |text: &str| Some(text.parse::<IpAddr>().expect("an address"));
+        readers.admit(client("198.51.100.1"), std::future::pending);
+        let patient = *readers.tickets.keys().next().expect("there is one");
+        for host in 0..100 {
+            // All of one /64.
+            let hog = format!("2001:db8::{host:x}");
+            readers.admit(client(&hog), std::future::pending);
         }
+        for _ in 0..100 - OF_CLIENT {
+            assert_ne!(ended(&mut readers).await, patient);
+        }
+        assert_eq!(readers.tasks.len() as u32, 1 + OF_CLIENT);
         for _ in 0..3 {
-            let ended = readers.tasks.join_next().await.expect("there are some");
-            assert!(ended.expect_err("it was ended").is_cancelled());
+            readers.admit(None, std::future::pending);
         }
-        assert_eq!(
-            (readers.tasks.len(), readers.oldest.len()),
-            (READERS, READERS)
-        );
+        assert_eq!(readers.tasks.len() as u32, 1 + OF_CLIENT + 3);
     }
 
     #[tokio::test]

@@ -59,6 +59,8 @@ pub struct Link {
     pub master: Option<u32>,
     /// Index of the interface that it lies on.
     pub lower: Option<u32>,
+    /// Nobody on it is asked for addresses.
+    pub no_arp: bool,
     /// Its operator has switched it on.
     pub is_up: bool,
     /// It is up and has a carrier.
@@ -80,6 +82,7 @@ impl Link {
             kind: LinkKind::default(),
             master: None,
             lower: None,
+            no_arp: false,
             is_up: true,
             running: true,
         }
@@ -103,6 +106,7 @@ impl Link {
             kind: LinkKind::default(),
             master: None,
             lower: None,
+            no_arp: message.header.flags.contains(LinkFlags::Noarp),
             is_up: message.header.flags.contains(LinkFlags::Up),
             running: message.header.flags.contains(LinkFlags::Running),
         };

@@ -7,6 +7,7 @@
 
 mod address;
 mod change;
+mod connected;
 mod defaults;
 mod exit;
 mod link;
@@ -16,6 +17,7 @@ mod masquerade;
 mod neighbour;
 mod nexthop;
 mod obstacles;
+mod policies;
 mod restore;
 mod route;
 mod settings;
@@ -34,6 +36,7 @@ use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
 
 pub use address::Standing;
+pub use connected::{answers_arp, Connected, Proxy};
 pub use defaults::DefaultRoute;
 pub use exit::ExitRoute;
 pub use link::{Link, LinkKind, Medium};
@@ -41,6 +44,7 @@ pub use lookup::Leads;
 pub use masquerade::Masquerade;
 pub use neighbour::Neighbour;
 pub use nexthop::{Errand, Way};
+pub use policies::{Policies, PolicyNews};
 pub use restore::{shown, DeviceConfig};
 pub use route::{Added, Route4, Route6};
 pub use watcher::{Event, News, RouteNews};

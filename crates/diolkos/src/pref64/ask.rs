@@ -5,6 +5,7 @@
 //! network; then wherever the routes lead. None is asked through the translator itself: who is behind it cannot tell
 //! whether it should be there.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -23,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest datagram asked for, bytes: fragmented nowhere (RFC 9715 section 3).
 const UDP_SIZE: u16 = 1232;
 const LONGEST: usize = 4096;
+/// The port of DNS.
+const DNS: u16 = 53;
 
 /// How the resolvers are reached.
 #[derive(Clone, Debug)]
@@ -40,32 +43,54 @@ enum Over {
     AnyRoute,
 }
 
-/// Asks all of them: the first prefixes that one reveals; else a denial, if there is one; else nothing.
-pub async fn ask(resolvers: Vec<SocketAddr>, way: Way) -> Option<(SocketAddr, Reply)> {
+/// Asks all of them: the first prefixes that one reveals; else a denial, if there is one; else why there is no answer.
+pub async fn ask(resolvers: Vec<SocketAddr>, way: Way) -> Result<(SocketAddr, Reply), String> {
+    let mut failures = BTreeMap::new();
     for over in [Over::Uplink, Over::AnyRoute] {
         let mut denial = None;
         for &resolver in &resolvers {
             let reply = timeout(PATIENCE, ask_one(resolver, &way, over)).await;
             match reply.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-                Ok(reply @ Reply::Prefixes(..)) => return Some((resolver, reply)),
+                Ok(reply @ Reply::Prefixes(..)) => return Ok((resolver, reply)),
                 Ok(reply @ Reply::Nothing(_)) => {
                     tracing::debug!("the resolver {resolver} knows of no translation prefix");
                     denial.get_or_insert((resolver, reply));
                 }
                 Ok(Reply::Failed(code)) => {
-                    tracing::debug!("the resolver {resolver} failed: {code}")
+                    failures.insert(resolver, format!("answers {code}"));
                 }
                 Ok(Reply::Truncated) => {
-                    tracing::debug!("the resolver {resolver} truncated its TCP reply")
+                    failures.insert(resolver, "truncates its TCP reply".to_owned());
                 }
-                Err(error) => tracing::debug!("the resolver {resolver} does not answer: {error}"),
+                Err(error) => {
+                    tracing::debug!("the resolver {resolver} does not answer: {error}");
+                    // An answer by the other way says more.
+                    failures
+                        .entry(resolver)
+                        .or_insert_with(|| format!("does not answer ({error})"));
+                }
             }
         }
-        if denial.is_some() {
-            return denial;
+        if let Some(denial) = denial {
+            return Ok(denial);
         }
     }
-    None
+    let failures = failures.iter();
+    let failures: Vec<String> = failures
+        .map(|(resolver, how)| format!("the resolver {} {how}", shown(resolver)))
+        .collect();
+    Err(match failures.is_empty() {
+        true => "there is no resolver to ask".to_owned(),
+        false => failures.join("; "),
+    })
+}
+
+/// The port that everybody has is not worth a word.
+fn shown(resolver: &SocketAddr) -> String {
+    match resolver.port() {
+        DNS => resolver.ip().to_string(),
+        _ => resolver.to_string(),
+    }
 }
 
 async fn ask_one(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<Reply> {

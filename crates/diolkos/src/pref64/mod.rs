@@ -42,10 +42,14 @@ pub struct Search {
     socket: DiscoverySocket,
     /// The socket rests until then.
     rests: Option<Instant>,
-    asking: Option<LocalBoxFuture<'static, Option<(SocketAddr, Reply)>>>,
+    asking: Option<LocalBoxFuture<'static, Result<(SocketAddr, Reply), String>>>,
     tally: BTreeMap<&'static str, u64>,
-    /// What came of the last question.
-    last: &'static str,
+    /// What came of the last question, as it was said.
+    last: String,
+    /// Why the last question had no answer, unless it had one.
+    silence: Option<String>,
+    /// It only checks what the operator says: what it does is no news.
+    is_check: bool,
 }
 
 /// Everything that is counted, under `pref64.`.
@@ -84,8 +88,22 @@ impl Search {
             rests: None,
             asking: None,
             tally: COUNTED.iter().map(|name| (*name, 0)).collect(),
-            last: "",
+            last: String::new(),
+            silence: None,
+            is_check: false,
         })
+    }
+
+    /// The same, to compare what the operator says with what the network says.
+    pub fn check(uplink: &Link, given: Vec<Resolver>, own: Ipv4Addr) -> Result<Search, Failure> {
+        let mut search = Search::new(uplink, given, own)?;
+        search.is_check = true;
+        Ok(search)
+    }
+
+    /// Why the resolvers have said nothing, if that is so.
+    pub fn silence(&self) -> Option<&str> {
+        self.silence.as_deref()
     }
 
     /// Others are asked from now on, and by a CLAT with this address; as [`Search::new`] has them. What is known stays.
@@ -213,33 +231,32 @@ impl Search {
         }
     }
 
-    fn answered(&mut self, reply: Option<(SocketAddr, Reply)>) {
-        let outcome = match &reply {
-            Some((_, Reply::Prefixes(..))) => "revealed",
-            Some((_, Reply::Nothing(_))) => "denied",
-            Some((_, Reply::Failed(_) | Reply::Truncated)) | None => "unanswered",
+    fn answered(&mut self, reply: Result<(SocketAddr, Reply), String>) {
+        let (outcome, said) = match &reply {
+            Ok((_, Reply::Prefixes(..))) => ("revealed", String::new()),
+            Ok((from, Reply::Nothing(_))) => (
+                "denied",
+                format!("no translation prefix is known to the resolver {from}"),
+            ),
+            Ok((_, Reply::Failed(_) | Reply::Truncated)) => ("unanswered", String::new()),
+            Err(why) => ("unanswered", format!("{why}; retrying")),
         };
         self.count(outcome);
         // Said once, not each time it is asked again.
-        if self.last != outcome {
-            match &reply {
-                Some((from, Reply::Nothing(_))) => {
-                    tracing::info!("no translation prefix is known to the resolver {from}");
-                }
-                None => tracing::info!("no resolver answers; retrying"),
-                _ => {}
-            }
+        if self.last != said && !said.is_empty() && !self.is_check {
+            tracing::info!("{said}");
         }
-        self.last = outcome;
+        self.last = said;
+        self.silence = reply.as_ref().err().cloned();
         let now = self.now();
-        self.discovery.answered(now, reply);
+        self.discovery.answered(now, reply.ok());
     }
 }
 
 /// The reply to the question that is open, or never.
 async fn reply(
-    asking: &mut Option<LocalBoxFuture<'static, Option<(SocketAddr, Reply)>>>,
-) -> Option<(SocketAddr, Reply)> {
+    asking: &mut Option<LocalBoxFuture<'static, Result<(SocketAddr, Reply), String>>>,
+) -> Result<(SocketAddr, Reply), String> {
     match asking {
         Some(asking) => asking.await,
         None => std::future::pending().await,

@@ -6,7 +6,7 @@ use super::{addresses, Gateway};
 use crate::announce::Announcer;
 use crate::cluster::Cluster;
 use crate::config::{Mtu, Settings};
-use crate::control::{self, Answer, Condition, Request, State};
+use crate::control::{self, Answer, Condition, Finding, Request, State};
 use crate::counters;
 use crate::datapath;
 use crate::failure::{Failure, Kind};
@@ -133,11 +133,12 @@ impl Gateway {
     }
 
     /// How it stands, for those who follow it.
-    pub(super) fn condition(&self, obstacles: Vec<String>) -> Condition {
+    pub(super) fn condition(&self, obstacles: Vec<String>, findings: Vec<Finding>) -> Condition {
         let prefixes = self.settings.translator.pref64.given();
         Condition {
             state: State::Ready,
             obstacles,
+            findings,
             prefixes: prefixes.iter().map(ToString::to_string).collect(),
             address6: None,
             alarms: self
@@ -146,6 +147,11 @@ impl Gateway {
                 .map_or(Vec::new(), |alarms| alarms.raised()),
             datapath: Some(datapath::datapath(self.translation.fast())),
         }
+    }
+
+    /// Packets that have come from IPv4 and from IPv6, and were translated.
+    pub(super) fn translated(&self) -> [u64; 2] {
+        counters::translated(self.translation.fast(), &self.slow.tallies)
     }
 
     /// A change is done when it survives a restart; the loop does not wait for that. `otherwise`: what is so if it does not.

@@ -239,6 +239,7 @@ mod tests {
             kind,
             master: None,
             lower: None,
+            no_arp: false,
             is_up: true,
             running: true,
         }

@@ -8,6 +8,7 @@ mod answers;
 mod cluster;
 mod drivers;
 mod interfaces;
+mod ipsec;
 mod lifecycle;
 mod refresh;
 mod routes;
@@ -17,6 +18,7 @@ mod stateful;
 mod stateless;
 mod survey;
 mod translation;
+mod unannounced;
 mod vrf;
 
 use diolkos_sys::fastpath::{FastPath, Inline, Pins};
@@ -34,7 +36,7 @@ use crate::datapath;
 use crate::failure::Failure;
 use crate::fixed_keys;
 use crate::forwarding::Forwarding;
-use crate::net::{shown, DeviceConfig, Net};
+use crate::net::{shown, DeviceConfig, Net, PolicyNews};
 use crate::privilege::{self, NET_ADMIN};
 use crate::service::{self, Host};
 use crate::signals::Came;
@@ -62,6 +64,17 @@ pub async fn run(
         .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
     let mut host = Host::new(supervision).await?;
     let net = host.net.clone();
+    let policies = PolicyNews::begin(&host.watch).await;
+    let configured = settings.translator.placement;
+    let chosen = ipsec::placement(&settings, policies.now());
+    settings.translator.placement = chosen;
+    let read = || {
+        let mut settings = read()?;
+        if settings.translator.placement == configured {
+            settings.translator.placement = chosen;
+        }
+        Ok(settings)
+    };
     let mut control = control::listen(
         mode(&settings),
         &settings.translator.device,
@@ -89,10 +102,10 @@ pub async fn run(
             &mut gateway,
             &read,
             (host.signals.came(), host.watch.clone()),
-            control.asker(),
+            (control.asker(), policies),
         );
         router.look_for_obstacles().await;
-        router.gateway.announce("ready");
+        router.announce();
         service::serve(&mut router, &mut host, &mut control).await
     }
     .await;

@@ -8,18 +8,22 @@ use ipnet::IpNet;
 use tokio::time::Instant;
 
 use super::cluster::HOPS;
-use super::{addresses, Gateway};
+use super::unannounced::Unannounced;
+use super::{addresses, ipsec, Gateway};
 use crate::config::Settings;
-use crate::control::{Asker, Condition, Request};
+use crate::control::{Asker, Condition, Finding, FindingKind, Request};
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::net::{shown, DeviceConfig, Event, Link, Net, RouteNews};
+use crate::net::{shown, DeviceConfig, Event, Link, Net, PolicyNews, RouteNews};
 use crate::service::{until, Account, Heed, Reply, Service};
 use crate::signals::Came;
 use crate::supervise::Watch;
 
 /// Between two looks at what drivers can do, of which nobody tells.
 const DRIVERS: Duration = Duration::from_secs(2);
+
+/// Between two looks at addresses for which nobody seems to answer: nobody tells of proxied neighbours, nor of packets.
+const SUSPICION: Duration = Duration::from_secs(2);
 
 /// What a router waits for by itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,6 +36,10 @@ pub(super) enum Due {
     Cluster,
     /// To look for the next hops to the nodes of the cluster.
     Hops,
+    /// To see whether packets come to addresses for which nobody answers.
+    Unannounced,
+    /// IPsec policies came or went.
+    Policies,
 }
 
 /// What serves a gateway.
@@ -52,6 +60,13 @@ pub(super) struct Router<'a, R> {
     unforwarded: BTreeSet<String>,
     /// Addresses of this host that the pool has too, as it was said last.
     contradiction: Option<String>,
+    /// Where nobody answers for addresses that lead here.
+    unannounced: Unannounced,
+    /// When to see whether packets come there all the same.
+    suspicion_next: Instant,
+    policies: PolicyNews,
+    /// What else is wrong, as it was said last.
+    findings: BTreeSet<Finding>,
     /// When to look at what drivers can do.
     drivers_next: Instant,
     /// When to look for the next hops to the nodes of a cluster.
@@ -64,7 +79,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         gateway: &'a mut Gateway,
         read: &'a R,
         (came, watch): (Came, Watch),
-        asker: Asker,
+        (asker, policies): (Asker, PolicyNews),
     ) -> Self {
         let metrics = Metrics::start(&gateway.settings, asker, &watch);
         Router {
@@ -77,6 +92,10 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             obstacles: BTreeSet::new(),
             unforwarded: BTreeSet::new(),
             contradiction: None,
+            unannounced: Unannounced::default(),
+            suspicion_next: Instant::now(),
+            policies,
+            findings: BTreeSet::new(),
             drivers_next: Instant::now() + DRIVERS,
             hops_next: Instant::now() + HOPS,
         }
@@ -89,6 +108,60 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             tracing::warn!("cannot determine what blocks packets: {failure}");
         }
         self.look_at_forwarding();
+        self.look_at_networks().await;
+    }
+
+    /// That it runs, and whether packets can pass.
+    pub(super) fn announce(&self) {
+        self.gateway.announce(match self.is_ready() {
+            true => "ready",
+            false => "not ready",
+        });
+    }
+
+    /// Nothing keeps packets from passing.
+    fn is_ready(&self) -> bool {
+        let is_obstacle = |its: &Finding| its.kind == FindingKind::Obstacle;
+        self.obstacles.is_empty()
+            && self.unforwarded.is_empty()
+            && self.contradiction.is_none()
+            && !self.findings.iter().any(is_obstacle)
+    }
+
+    /// Do nodes of the networks around send here, or ask neighbours of whom nobody answers?
+    async fn look_at_networks(&mut self) {
+        let (settings, own) = (&self.gateway.settings, self.gateway.index);
+        let came = self.gateway.translated();
+        match self.unannounced.look(self.net, settings, own, came).await {
+            Ok(unannounced) => self.unannounced = unannounced,
+            Err(failure) => tracing::warn!("cannot determine who answers for addresses: {failure}"),
+        }
+        self.suspicion_next = Instant::now() + SUSPICION;
+        self.find();
+    }
+
+    /// Says what is wrong now, and what is not any more.
+    fn find(&mut self) {
+        let gateway = &*self.gateway;
+        let has_programs = gateway.translation.fast().is_some();
+        let ipsec = ipsec::finding(&gateway.settings, has_programs, self.policies.now());
+        let now = self.unannounced.findings(gateway.translated());
+        let now: BTreeSet<Finding> = now.into_iter().chain(ipsec).collect();
+        for new in now.difference(&self.findings) {
+            tracing::warn!("{}", new.text);
+        }
+        for over in self.findings.difference(&now) {
+            tracing::info!("no longer: {}", over.text);
+        }
+        self.findings = now;
+    }
+
+    /// All that followers hear of.
+    fn all_findings(&self) -> Vec<Finding> {
+        let mut all: Vec<Finding> = self.findings.iter().cloned().collect();
+        all.extend(self.gateway.translation.unsaved());
+        all.extend(self.metrics.findings());
+        all
     }
 
     fn look_at_forwarding(&mut self) {
@@ -162,13 +235,18 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         Account {
             is_settled: true,
             text: self.gateway.description(),
-            wrong: wrong.chain(&self.contradiction).cloned().collect(),
+            wrong: wrong
+                .chain(&self.contradiction)
+                .cloned()
+                .chain(self.all_findings().into_iter().map(|finding| finding.text))
+                .collect(),
         }
     }
 
     async fn wait(&mut self) -> Due {
         let drivers = until(self.gateway.has_drivers().then_some(self.drivers_next));
         let hops = until(self.gateway.cluster.is_some().then_some(self.hops_next));
+        let suspicion = until(self.unannounced.may_change().then_some(self.suspicion_next));
         let alarms = async {
             match self.gateway.translation.alarms() {
                 Some(alarms) => alarms.changed().await,
@@ -181,6 +259,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             () = alarms => Due::Alarms,
             () = hops => Due::Hops,
             () = moves => Due::Cluster,
+            () = suspicion => Due::Unannounced,
+            () = self.policies.changed() => Due::Policies,
         }
     }
 
@@ -199,6 +279,14 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             Due::Hops => {
                 self.hops_next = Instant::now() + HOPS;
                 self.gateway.look_at_nodes(self.net).await;
+                return Ok(());
+            }
+            Due::Unannounced => {
+                self.look_at_networks().await;
+                return Ok(());
+            }
+            Due::Policies => {
+                self.find();
                 return Ok(());
             }
             Due::Drivers => {}
@@ -273,6 +361,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     async fn look_at_settings(&mut self) -> Result<(), Failure> {
         self.look_at_forwarding();
         self.gateway.forwarding.respect_changes();
+        // Whether the kernel answers for others is a setting, too.
+        self.look_at_networks().await;
         Ok(())
     }
 
@@ -294,8 +384,10 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     fn condition(&self) -> Condition {
         let obstacles = self.obstacles.iter().chain(&self.unforwarded);
-        self.gateway
-            .condition(obstacles.chain(&self.contradiction).cloned().collect())
+        self.gateway.condition(
+            obstacles.chain(&self.contradiction).cloned().collect(),
+            self.all_findings(),
+        )
     }
 
     async fn reply(&mut self, request: Request) -> Reply {

@@ -17,6 +17,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use super::rules;
 use super::survey::misconfigured;
 use crate::config::Settings;
+use crate::control::{Finding, Reason};
 use crate::counters::Counter;
 use crate::datapath;
 use crate::failure::Failure;
@@ -174,6 +175,13 @@ impl Stateful {
     /// How often the state file could not be written.
     pub fn unwritten(&self) -> u64 {
         self.saver.as_ref().map_or(0, StateSaver::failures)
+    }
+
+    /// That the state file cannot be written, if it cannot.
+    pub fn unsaved(&self) -> Option<Finding> {
+        let why = self.saver.as_ref()?.broken()?;
+        let text = format!("{why}; a restart loses the sessions and bindings since then; retrying");
+        Some(Finding::trouble(Reason::StateFile, text))
     }
 
     pub fn finish(&mut self) -> Result<(), Failure> {

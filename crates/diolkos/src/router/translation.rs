@@ -12,6 +12,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use super::stateful::{self, Past, Stateful};
 use super::stateless::{self, Stateless};
 use crate::config::{Found, Mode, Settings};
+use crate::control::Finding;
 use crate::counters::{Counter, Tally};
 use crate::failure::Failure;
 use crate::figures::StateFigures;
@@ -154,6 +155,14 @@ impl Translation {
         match self {
             Translation::Stateless(_) => 0,
             Translation::Stateful(stateful) => stateful.unwritten(),
+        }
+    }
+
+    /// That the state file cannot be written, if it cannot.
+    pub fn unsaved(&self) -> Option<Finding> {
+        match self {
+            Translation::Stateless(_) => None,
+            Translation::Stateful(stateful) => stateful.unsaved(),
         }
     }
 

@@ -227,13 +227,19 @@ impl Reader {
             4 => Direction::FourToSix,
             _ => Direction::SixToFour,
         };
+        let is_error6 = is_error6(&buffer[FRONT..FRONT + len]);
         let engine = self.engine.read().expect(WHOLE).clone();
 
         let mut packet = Packet::new(buffer, FRONT, FRONT + len, received.offload);
         let mut out = Writer::new(&self.queue, &self.tally, &mut self.events);
         let verdict = engine.translate(&mut packet, &mut self.env, &mut out);
         match verdict {
-            Verdict::Forward | Verdict::Emitted => self.tally.translated(direction, len),
+            Verdict::Forward | Verdict::Emitted => {
+                self.tally.translated(direction, len);
+                if is_error6 {
+                    self.tally.error6();
+                }
+            }
             Verdict::Held => self.tally.held(),
             Verdict::Drop(reason) => {
                 self.tally.dropped(reason);
@@ -259,6 +265,13 @@ impl Reader {
             _ => endpoint.slots.free(place),
         }
     }
+}
+
+/// Whether it is an ICMPv6 error without extension headers before it (RFC 4443 section 2.1).
+fn is_error6(packet: &[u8]) -> bool {
+    const ICMPV6: u8 = 58;
+    let byte = |at: usize| packet.get(at).copied().unwrap_or_default();
+    byte(0) >> 4 == 6 && byte(6) == ICMPV6 && byte(40) < 128
 }
 
 #[cfg(test)]

@@ -281,6 +281,7 @@ impl Keeper {
         let unknown = (!policy.has_prefixes()).then(|| UNKNOWN.to_owned());
         control.publish(Condition {
             state,
+            findings: Vec::new(),
             alarms: Vec::new(),
             obstacles: away.into_iter().chain(unknown).collect(),
             prefixes: policy.pref64().map(ToString::to_string).collect(),

@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,11 @@ pub struct StateSaver {
     done: Receiver<Result<(), Failure>>,
     path: PathBuf,
     failures: Arc<AtomicU64>,
+    broken: Broken,
 }
+
+/// Why the file is older than it should be, if it is; the thread says it, and others read it.
+type Broken = Arc<Mutex<Option<String>>>;
 
 /// What is asked of the thread.
 enum Request {
@@ -72,8 +76,7 @@ struct SaverThread {
     secret: [u64; 2],
     /// Between two times.
     interval: Duration,
-    /// Why the file is older than it should be.
-    broken: Option<String>,
+    broken: Broken,
     /// How often it could not be written.
     failures: Arc<AtomicU64>,
 }
@@ -97,8 +100,9 @@ impl StateSaver {
             controller,
             secret,
             interval,
-            broken: None,
+            broken: Broken::default(),
         };
+        let broken = writing.broken.clone();
         match writing.write(When::Begin) {
             Err(failure) if has_past => {
                 tracing::warn!(
@@ -108,7 +112,7 @@ impl StateSaver {
                 if let Err(failure) = writing.file.mark_outdated() {
                     tracing::warn!("{failure}");
                 }
-                writing.broken = Some(failure.to_string());
+                writing.set_broken(Some(failure.to_string()));
             }
             written => written?,
         }
@@ -131,6 +135,7 @@ impl StateSaver {
             done,
             path,
             failures,
+            broken,
         })
     }
 
@@ -142,6 +147,12 @@ impl StateSaver {
     /// How often the file could not be written.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Why the file is older than it should be, if it is.
+    pub fn broken(&self) -> Option<String> {
+        let broken = self.broken.lock();
+        broken.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Has the state written, and waits for that: with success, all that was so before the call survives a power cut.
@@ -205,9 +216,9 @@ impl SaverThread {
     fn keep(mut self, asked: &Receiver<Request>) -> Option<Result<(), Failure>> {
         let mut least = Duration::ZERO;
         loop {
-            let pause = match self.broken {
-                Some(_) => self.interval.min(RETRY),
-                None => self.interval,
+            let pause = match self.is_broken() {
+                true => self.interval.min(RETRY),
+                false => self.interval,
             };
             let pause = pause.max(least);
             let first = match asked.recv_timeout(pause) {
@@ -219,12 +230,12 @@ impl SaverThread {
             let requests: Vec<_> = first.into_iter().chain(asked.try_iter()).collect();
             // Sessions that are there are used, which changes how long they have to live.
             let changed = self.controller.take_changed() || self.controller.counts().sessions > 0;
-            let is_gone = self.file.is_gone() && self.broken.is_none();
+            let is_gone = self.file.is_gone() && !self.is_broken();
             if is_gone {
                 let path = self.file.path().display();
                 tracing::warn!("the state file {path} was removed: writing it again");
             }
-            if !changed && !is_gone && requests.is_empty() && self.broken.is_none() {
+            if !changed && !is_gone && requests.is_empty() && !self.is_broken() {
                 continue;
             }
             let is_last = requests.iter().any(|r| matches!(r, Request::Finish));
@@ -234,7 +245,7 @@ impl SaverThread {
                 false => When::Between,
             });
             least = begun.elapsed() * SHARE;
-            let was_broken = self.broken.take().is_some();
+            let was_broken = self.set_broken(written.as_ref().err().map(ToString::to_string));
             match &written {
                 Ok(()) if was_broken => tracing::info!("the state is written again"),
                 Ok(()) => {}
@@ -242,19 +253,31 @@ impl SaverThread {
                     if !was_broken && !is_last {
                         tracing::warn!("{failure}; retrying");
                     }
-                    self.broken = Some(failure.to_string());
                 }
             }
             for request in requests {
                 if let Request::Write(Some(answer)) = request {
                     // Whoever has gone has gone.
-                    let _ = answer.send(self.broken.clone().map_or(Ok(()), Err));
+                    let told = written.as_ref().map_err(ToString::to_string);
+                    let _ = answer.send(told.copied());
                 }
             }
             if is_last {
                 return Some(written);
             }
         }
+    }
+
+    fn is_broken(&self) -> bool {
+        let broken = self.broken.lock();
+        broken.unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// True: it was broken before.
+    fn set_broken(&self, why: Option<String>) -> bool {
+        let broken = self.broken.lock();
+        let mut broken = broken.unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *broken, why).is_some()
     }
 
     fn write(&mut self, when: When) -> Result<(), Failure> {

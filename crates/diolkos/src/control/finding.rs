@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is wrong with a running program: its kind, a reason from a fixed list, and a sentence for people.
+
+use serde::{Deserialize, Serialize};
+
+/// What follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Packets, or some of them, cannot pass: the program is not ready.
+    Obstacle,
+    /// Packets pass, but something else does not work.
+    Trouble,
+}
+
+/// Why. Metrics have these names as labels, so they say nothing of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Links, routes, forwarding or the prefix: packets have no way.
+    Way,
+    /// Addresses that lead to the translator lie in a connected network, and nobody answers for them there.
+    Unannounced,
+    /// The CLAT's IPv6 address lies in no prefix that is known to lead here.
+    AddressElsewhere,
+    /// The network says another translation prefix than the configuration.
+    PrefixContradicted,
+    /// Packets bypass IPsec policies.
+    Ipsec,
+    /// The state file cannot be written.
+    StateFile,
+    /// Metrics cannot be served at one of their places.
+    Metrics,
+    /// A newer version of the program has sent it.
+    #[serde(other)]
+    Other,
+}
+
+impl Reason {
+    /// All that a program of this version has.
+    pub const ALL: [Reason; 7] = [
+        Reason::Way,
+        Reason::Unannounced,
+        Reason::AddressElsewhere,
+        Reason::PrefixContradicted,
+        Reason::Ipsec,
+        Reason::StateFile,
+        Reason::Metrics,
+    ];
+
+    /// The name that JSON and metrics have.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Way => "way",
+            Reason::Unannounced => "unannounced",
+            Reason::AddressElsewhere => "address_elsewhere",
+            Reason::PrefixContradicted => "prefix_contradicted",
+            Reason::Ipsec => "ipsec",
+            Reason::StateFile => "state_file",
+            Reason::Metrics => "metrics",
+            Reason::Other => "other",
+        }
+    }
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Finding {
+    /// What follows from it.
+    pub kind: Kind,
+    /// Why, in a word.
+    pub reason: Reason,
+    /// What is wrong, where, and what to do.
+    pub text: String,
+}
+
+impl Finding {
+    /// Packets cannot pass.
+    pub fn obstacle(reason: Reason, text: impl Into<String>) -> Finding {
+        let (kind, text) = (Kind::Obstacle, text.into());
+        Finding { kind, reason, text }
+    }
+
+    /// Packets pass.
+    pub fn trouble(reason: Reason, text: impl Into<String>) -> Finding {
+        let (kind, text) = (Kind::Trouble, text.into());
+        Finding { kind, reason, text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_and_metrics_have_the_same_names() {
+        for reason in Reason::ALL {
+            let json = serde_json::to_value(reason).expect("a word");
+            assert_eq!(json, reason.name());
+        }
+        let unknown: Reason = serde_json::from_str("\"of_tomorrow\"").expect("a word");
+        assert_eq!(unknown, Reason::Other);
+    }
+}

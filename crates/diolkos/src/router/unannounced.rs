@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Addresses that lead to the translator and lie in a connected network: the nodes there do not send to this router, but ask
+//! their neighbours, and without an answer nothing comes.
+//!
+//! connected networks, destinations → suspects → (packets that came all the same) → findings
+//!
+//! One thing no look at this host can tell: a router on that link may have a route to the addresses by this one. Then the
+//! first packet from there is the proof, and ends the obstacle.
+
+use std::collections::BTreeSet;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+use crate::config::Settings;
+use crate::control::{Finding, Reason};
+use crate::failure::Failure;
+use crate::net::{answers_arp, Connected, Net, Proxy};
+
+/// Destinations for which nobody answers, as far as this host can tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unannounced {
+    suspects: BTreeSet<Suspect>,
+    /// There are none only as long as entries say so of which the kernel tells no news.
+    may_change: bool,
+    /// All IPv4 destinations lie in one such network: whatever comes from IPv4 has passed it.
+    is_all_of_v4: bool,
+    /// Packets that had come from either side when there were no suspects yet: IPv4, IPv6.
+    before: [u64; 2],
+}
+
+/// A destination, and the network in which it lies.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Suspect {
+    interface: String,
+    net: IpNet,
+    connected: IpNet,
+}
+
+impl Unannounced {
+    /// Looks at the networks as they are now. `came`: packets that have come from IPv4 and from IPv6 until now.
+    pub async fn look(
+        &self,
+        net: &Net,
+        settings: &Settings,
+        own: u32,
+        came: [u64; 2],
+    ) -> Result<Unannounced, Failure> {
+        let led4 = Ipv4Net::aggregate(&settings.led4());
+        let led: Vec<IpNet> = led4.iter().copied().map(IpNet::V4).collect();
+        let led6 = Ipv6Net::aggregate(&settings.led6());
+        let led = led.into_iter().chain(led6.into_iter().map(IpNet::V6));
+        let led: Vec<IpNet> = led.collect();
+        let connected = net.connected(own).await?;
+        let mut suspects = suspects(&led, &connected, settings);
+        let may_change = !suspects.is_empty();
+        if may_change {
+            let proxies = net.proxies().await?;
+            suspects.retain(|suspect| !suspect.is_answered(&proxies));
+        }
+        let of_v4 = suspects
+            .iter()
+            .filter(|suspect| matches!(suspect.net, IpNet::V4(_)));
+        let is_all_of_v4 = of_v4.count() == 1 && led4.len() == 1;
+        let before = match self.suspects == suspects {
+            true => self.before,
+            false => came,
+        };
+        Ok(Unannounced {
+            suspects,
+            may_change,
+            is_all_of_v4,
+            before,
+        })
+    }
+
+    /// Whether to look again although nobody tells of changes.
+    pub fn may_change(&self) -> bool {
+        self.may_change
+    }
+
+    /// What is to be said. `came`: as above, by now.
+    pub fn findings(&self, came: [u64; 2]) -> Vec<Finding> {
+        let suspects = self.suspects.iter();
+        suspects
+            .filter_map(|suspect| suspect.finding(self, came))
+            .collect()
+    }
+}
+
+impl Suspect {
+    fn is_answered(&self, proxies: &[Proxy]) -> bool {
+        let by_entry = proxies
+            .iter()
+            .any(|proxy| proxy.interface == self.interface && self.net.contains(&proxy.address));
+        by_entry || (matches!(self.net, IpNet::V4(_)) && answers_arp(&self.interface))
+    }
+
+    fn finding(&self, all: &Unannounced, came: [u64; 2]) -> Option<Finding> {
+        let Suspect {
+            interface,
+            net,
+            connected,
+        } = self;
+        let (side, text) = match net {
+            IpNet::V4(_) => (
+                0,
+                format!(
+                    "nobody answers ARP for {net} on {interface}, which is in {connected}: add an [[announce]] with \
+                     interface = \"{interface}\", or have the router there route {net} to this host"
+                ),
+            ),
+            IpNet::V6(_) => (
+                1,
+                format!(
+                    "{net} lies in {connected}, the network of {interface}, so nodes there ask their neighbours for its \
+                     addresses instead of sending to this router: choose a prefix outside of {connected}"
+                ),
+            ),
+        };
+        match (came[side] > all.before[side], side) {
+            (false, _) => Some(Finding::obstacle(Reason::Unannounced, text)),
+            // It is routed here.
+            (true, 0) if all.is_all_of_v4 => None,
+            // From there, or from elsewhere: nobody can tell.
+            (true, _) => Some(Finding::trouble(Reason::Unannounced, text)),
+        }
+    }
+}
+
+/// Those that no section of the configuration answers for.
+fn suspects(led: &[IpNet], connected: &[Connected], settings: &Settings) -> BTreeSet<Suspect> {
+    let mut found = BTreeSet::new();
+    for there in connected {
+        let sections = settings.announce.iter();
+        let sections = sections.filter(|section| section.interface == there.interface);
+        let announced = sections.flat_map(|section| settings.announced(section));
+        let announced = IpNet::aggregate(&announced.collect());
+        let is_announced = |net: &IpNet| announced.iter().any(|its| its.contains(net));
+        let inside = led.iter().filter(|net| there.net.contains(*net));
+        for net in inside.filter(|net| !is_announced(net)) {
+            found.insert(Suspect {
+                interface: there.interface.clone(),
+                net: *net,
+                connected: there.net,
+            });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Announce, Networks};
+
+    fn connected(networks: &[(&str, &str)]) -> Vec<Connected> {
+        let networks = networks.iter().map(|(interface, net)| Connected {
+            interface: (*interface).to_owned(),
+            net: net.parse().expect("a network"),
+        });
+        networks.collect()
+    }
+
+    fn found(led: &[&str], at: &[(&str, &str)], settings: &Settings) -> Vec<String> {
+        let led: Vec<IpNet> = led
+            .iter()
+            .map(|net| net.parse().expect("a network"))
+            .collect();
+        let found = suspects(&led, &connected(at), settings);
+        let found = found
+            .iter()
+            .map(|its| format!("{} {}", its.interface, its.net));
+        found.collect()
+    }
+
+    const WAN: (&str, &str) = ("wan0", "198.51.100.0/24");
+    const LAN: (&str, &str) = ("lan0", "2001:db8:6::/64");
+
+    #[test]
+    fn only_what_lies_inside_a_connected_network_is_suspect() {
+        let at = [WAN, LAN];
+        let none = Settings::default();
+        assert_eq!(
+            found(&["198.51.100.8/29"], &at, &none),
+            ["wan0 198.51.100.8/29"]
+        );
+        assert_eq!(
+            found(&["2001:db8:6::/96"], &at, &none),
+            ["lan0 2001:db8:6::/96"]
+        );
+        for routed in [
+            "192.0.2.0/24",
+            "0.0.0.0/0",
+            "198.51.0.0/16",
+            "64:ff9b::/96",
+            "2001:db8::/32",
+        ] {
+            assert_eq!(found(&[routed], &at, &none), [""; 0], "{routed}");
+        }
+    }
+
+    #[test]
+    fn what_a_section_answers_for_is_not() {
+        let mut settings = Settings::default();
+        settings.announce.push(Announce {
+            interface: "wan0".to_owned(),
+            addresses: Networks::These(vec!["198.51.100.8/30".parse().expect("a network")]),
+            echo: Vec::new(),
+            duplicate_detection: true,
+        });
+        assert_eq!(found(&["198.51.100.8/30"], &[WAN], &settings), [""; 0]);
+        assert_eq!(
+            found(&["198.51.100.8/29"], &[WAN], &settings).len(),
+            1,
+            "half of it"
+        );
+        let other = [("wan1", WAN.1)];
+        assert_eq!(found(&["198.51.100.8/30"], &other, &settings).len(), 1);
+    }
+
+    #[test]
+    fn the_first_packet_from_there_is_proof() {
+        let of = |net: &str, is_all_of_v4| Unannounced {
+            suspects: suspects(
+                &[net.parse().expect("a network")],
+                &connected(&[WAN, LAN]),
+                &Settings::default(),
+            ),
+            may_change: true,
+            is_all_of_v4,
+            before: [7, 7],
+        };
+        let kinds = |its: &Unannounced, came| -> Vec<_> {
+            its.findings(came)
+                .iter()
+                .map(|finding| finding.kind)
+                .collect()
+        };
+        use crate::control::FindingKind::{Obstacle, Trouble};
+        let pool = of("198.51.100.8/29", true);
+        assert_eq!(kinds(&pool, [7, 9]), [Obstacle]);
+        assert_eq!(kinds(&pool, [8, 7]), []);
+        assert_eq!(kinds(&of("198.51.100.8/29", false), [8, 7]), [Trouble]);
+        let prefix = of("2001:db8:6::/96", false);
+        assert_eq!(kinds(&prefix, [8, 7]), [Obstacle]);
+        assert_eq!(kinds(&prefix, [7, 8]), [Trouble], "other links may send");
+    }
+}

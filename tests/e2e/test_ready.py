@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A router is ready only if packets can pass: what this host can see of its neighbours, its files, its sockets and its IPsec
+policies is an obstacle or a trouble in the status, the log, the metrics and the probes, as long as it lasts."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nat64 import CONFIG, POOL, Nat64Network, ask, in_ipv6
+from network import NOT_READY
+from prometheus import AT, METRICS, curl, scraped
+from pyroute2.netns import create_socket
+from siit import PREF64, TRANSLATOR4, V4, V6
+from test_nat64_state_file import fill
+
+# In the network of b4; and a prefix in that of b6.
+INSIDE = "198.51.100.8/29"
+ON_LINK = "2001:db8:6:0:64::/96"
+ANNOUNCE = '\n[[announce]]\ninterface = "b4"\n'
+
+
+def findings(net: Nat64Network, kind: str) -> list[tuple[str, str]]:
+    """Reasons and texts."""
+    found = net.status(net.translator)["findings"]
+    return [(its["reason"], its["text"]) for its in found if its["kind"] == kind]
+
+
+def probe(net: Nat64Network, page: str) -> tuple[str, str]:
+    """The code of a page, and what it says."""
+    done = curl(net, net.translator, "--write-out", "%{http_code}", f"http://{AT}/{page}")
+    return done.stdout[-3:], done.stdout[:-3].strip()
+
+
+def test_a_pool_that_nobody_answers_for(nat64: Nat64Network) -> None:
+    """Status, exit code, log, metrics and probe say it; each thing that ends it is seen without a restart."""
+    inside = CONFIG.replace(POOL, INSIDE) + METRICS
+    running = nat64.nat64(inside)
+    said = f"nobody answers ARP for {INSIDE} on b4, which is in 198.51.100.0/24"
+    assert f"not ready: nat64 on diolkos0, prefixes {PREF64}, pool {INSIDE}" in running.log()
+    assert said in running.log()
+    [(reason, text)] = findings(nat64, "obstacle")
+    assert reason == "unannounced" and text.startswith(said) and "[[announce]]" in text
+    shown = nat64.run(nat64.translator, str(nat64.program), "show", "status", check=False)
+    assert (
+        shown.returncode == NOT_READY
+        and shown.stdout.startswith("diolkos0 is waiting")
+        and f"\nobstacle  {text}\n" in shown.stdout
+    )
+    nat64.until(lambda: "metrics are served" in running.log())
+    assert probe(nat64, "readyz") == ("503", text)
+    assert probe(nat64, "healthz") == ("200", "healthy")
+    series = scraped(nat64, nat64.translator)
+    assert (series["diolkos_ready"], series['diolkos_obstacles{reason="unannounced"}']) == (0, 1)
+    assert not any("198.51.100" in name for name in series)
+
+    def is_ready() -> bool:
+        return nat64.status(nat64.translator)["state"] == "ready"
+
+    # The kernel answers for all that it routes elsewhere; for one address that it is told; or diolkos does.
+    nat64.sysctl(nat64.translator, "net.ipv4.conf.b4.proxy_arp", "1")
+    nat64.until(is_ready)
+    nat64.until(lambda: f"no longer: {said}" in running.log())
+    assert probe(nat64, "readyz") == ("200", "ready")
+    nat64.sysctl(nat64.translator, "net.ipv4.conf.b4.proxy_arp", "0")
+    nat64.until(lambda: not is_ready())
+    nat64.ip(nat64.translator, "neighbour", "add", "proxy", "198.51.100.9", "dev", "b4")
+    nat64.until(is_ready)
+    nat64.ip(nat64.translator, "neighbour", "del", "proxy", "198.51.100.9", "dev", "b4")
+    nat64.until(lambda: not is_ready())
+    assert nat64.reload(inside + ANNOUNCE) == (0, "")
+    assert is_ready()
+    assert nat64.reload(CONFIG + METRICS) == (0, "")
+    assert is_ready(), "another pool, outside of all networks"
+    assert nat64.reload(inside) == (0, "")
+    assert not is_ready()
+    # Somebody routes it here, which no look at this host can tell: the first answer does.
+    nat64.ip(nat64.v4, "route", "add", INSIDE, "via", TRANSLATOR4)
+    ask(nat64.socket(V6), (in_ipv6(V4), 4711), nat64.socket(V4, 4711))
+    nat64.until(is_ready)
+    assert findings(nat64, "trouble") == []
+
+
+def test_a_prefix_inside_a_lan(nat64: Nat64Network) -> None:
+    """Its nodes ask neighbours for what they should send to the router."""
+    running = nat64.nat64(CONFIG.replace(PREF64, ON_LINK))
+    [(reason, text)] = findings(nat64, "obstacle")
+    assert reason == "unannounced" and text.startswith(f"{ON_LINK} lies in 2001:db8:6::/64, the network of b6")
+    assert text in running.log()
+    nat64.ip(nat64.translator, "address", "del", "2001:db8:6::1/64", "dev", "b6")
+    nat64.ip(nat64.translator, "address", "add", "2001:db8:6::1/128", "dev", "b6")
+    nat64.until(lambda: findings(nat64, "obstacle") == [])
+
+
+@pytest.fixture
+def small(nat64: Nat64Network) -> Iterator[Path]:
+    """A folder on a disk of its own, which is soon full."""
+    folder = nat64.scratch / "small"
+    folder.mkdir(mode=0o700)
+    nat64.host("mount", "-t", "tmpfs", "-o", "size=128k,mode=700", "none", str(folder))
+    yield folder
+    nat64.host("umount", "--lazy", str(folder))
+
+
+def test_troubles_leave_it_ready(nat64: Nat64Network, small: Path) -> None:
+    """A state file that cannot be written and a port that is taken: packets pass, so it is ready, and says what is wrong."""
+    taken = create_socket(nat64.translator, socket.AF_INET6, socket.SOCK_STREAM)
+    nat64.sockets.append(taken)
+    taken.bind(("::1", 9464))
+    taken.listen(1)
+    state = small / "state"
+    running = nat64.nat64(CONFIG.replace("[[nat64", f'[nat64]\nstate = "{state}"\n[[nat64') + METRICS)
+    nat64.until(lambda: [reason for reason, _ in findings(nat64, "trouble")] == ["metrics"])
+    [(_, text)] = findings(nat64, "trouble")
+    assert text.startswith("metrics cannot be served at [::1]:9464 (Address already in use")
+    filling = fill(small)
+    nat64.diolkos("bind", "add", "udp", "192.0.2.1:53", f"[{V6}]:53")
+    nat64.until(lambda: sorted(reason for reason, _ in findings(nat64, "trouble")) == ["metrics", "state_file"])
+    text = dict(findings(nat64, "trouble"))["state_file"]
+    assert str(state) in text and "No space left on device" in text
+    shown = nat64.run(nat64.translator, str(nat64.program), "show", "status").stdout
+    assert shown.startswith("diolkos0 is ready") and f"\ntrouble   {text}\n" in shown
+    filling.unlink()
+    taken.close()
+    # Each change is a reason to write again.
+    nat64.bind("add", "udp", "192.0.2.1:54", f"[{V6}]:54")
+    nat64.until(lambda: findings(nat64, "trouble") == [])
+    nat64.until(lambda: "metrics are served at [::1]:9464" in running.log())
+    assert scraped(nat64, nat64.translator)['diolkos_troubles{reason="state_file"}'] == 0
+
+
+POLICY = ("xfrm", "policy", "add", "dir", "out", "src", PREF64, "dst", f"{V6}/128", "action", "block")
+
+
+def placed(net: Nat64Network, placement: str) -> None:
+    """Have it translate where this says, at both interfaces."""
+    keys = f'placement = "{placement}"\ninterfaces = ["b4", "b6"]'
+    net.configure(CONFIG.replace("[translator]\n", f"[translator]\n{keys}\n"))
+
+
+def test_auto_does_not_bypass_ipsec(nat64: Nat64Network) -> None:
+    """With a policy, `auto` is `inline`, and the policy holds; it stays so over a reload of the same file."""
+    nat64.run(nat64.translator, "ip", *POLICY)
+    placed(nat64, "auto")
+    running = nat64.siit(command="nat64")
+    assert "placement auto: inline: this host has IPsec policies (1 of IPv6)" in running.log()
+    assert ", inline at b4, b6" in running.log()
+    assert findings(nat64, "trouble") == []
+    source, server = nat64.socket(V6), nat64.socket(V4, 4711)
+    source.sendto(b"question", (in_ipv6(V4), 4711))
+    _, peer = server.recvfrom(100)
+    server.sendto(b"blocked", peer)
+    nat64.until(lambda: int(nat64.counters()["fast.translated_4to6"]) + int(nat64.counters()["slow.translated_4to6"]) > 0)
+    assert nat64.diolkos("reload") == (0, "")
+    nat64.run(nat64.translator, "ip", "xfrm", "policy", "flush")
+    server.sendto(b"passes", peer)
+    assert source.recv(100) == b"passes", "what came before was blocked"
+
+
+def test_policies_that_come_later(nat64: Nat64Network) -> None:
+    """The status names them while they are there."""
+    placed(nat64, "direct")
+    running = nat64.siit(command="nat64")
+    assert findings(nat64, "trouble") == []
+    nat64.run(nat64.translator, "ip", *POLICY)
+    nat64.until(lambda: [reason for reason, _ in findings(nat64, "trouble")] == ["ipsec"])
+    assert "translated packets bypass them: set translator.placement" in running.log()
+    nat64.run(nat64.translator, "ip", "xfrm", "policy", "flush")
+    nat64.until(lambda: findings(nat64, "trouble") == [])
+
+
+def test_what_followers_hear(nat64: Nat64Network) -> None:
+    """The interface's file describes what is sent."""
+    nat64.nat64(CONFIG.replace(POOL, INSIDE))
+    shown = nat64.run(nat64.translator, str(nat64.program), "show", "status", "--json", check=False).stdout
+    assert list(json.loads(shown)["findings"][0]) == ["kind", "reason", "text"]
