@@ -129,6 +129,8 @@ struct Clat {
     ready: Option<Side6>,
     /// Why nothing can pass, as it was said last.
     obstacle: Option<String>,
+    /// The operator has ended it for good.
+    ends: bool,
 }
 
 impl Clat {
@@ -152,6 +154,7 @@ impl Clat {
             mtus: mtu::Changes::default(),
             ready: None,
             obstacle: None,
+            ends: false,
         }
     }
 

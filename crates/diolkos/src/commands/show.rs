@@ -15,6 +15,9 @@ pub fn run(options: &Show) -> Result<(), Failure> {
 }
 
 fn show(options: &Show) -> Result<String, Failure> {
+    if let Some(option) = options.out_of_place() {
+        return Err(Failure::usage(option));
+    }
     let request = match options.what {
         What::Status => {
             let status = control::status(&options.device)?;
@@ -33,8 +36,8 @@ fn show(options: &Show) -> Result<String, Failure> {
         What::Counters => Request::Counters,
         What::Config => Request::Config,
         What::Prefix => Request::Prefix,
-        What::Sessions => Request::Sessions,
-        What::Bindings => Request::Bindings,
+        What::Sessions => Request::Sessions(options.selection()),
+        What::Bindings => Request::Bindings(options.selection()),
         What::Top => Request::Top {
             order: options.by,
             lines: options.lines,
