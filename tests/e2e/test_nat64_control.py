@@ -44,7 +44,7 @@ def nat64_keys(line: str) -> str:
     [
         # The pool.
         ("", "1:1: nat64.pool4: neither pool4 nor a static binding"),
-        (pool4('address = "192.0.2.1/24"'), "5:11: nat64.pool4[0].address: 192.0.2.1/24 has bits set after its prefix"),
+        (pool4('address = "192.0.2.1/24"'), "5:11: nat64.pool4[0].address: 192.0.2.1/24 has host bits set"),
         (pool4('address = "224.0.0.0/24"'), "5:11: nat64.pool4[0].address: 224.0.0.0/24 is not unicast"),
         (pool4('address = "127.0.0.1"'), "5:11: nat64.pool4[0].address: 127.0.0.1/32 is not unicast"),
         (pool4('address = "2001:db8::1"'), "5:11: `2001:db8::1` is not an IPv4 network or address"),
@@ -101,8 +101,8 @@ def nat64_keys(line: str) -> str:
         (nat64_keys("site_prefix_lens = [56, 129]"), "5:25: nat64.site_prefix_lens[1]: 129 is not between 1 and 128"),
         (nat64_keys("host_share = 0"), "5:14: nat64.host_share: 0 is not between 1 and 100 percent"),
         (nat64_keys("outside_share = 101"), "5:17: nat64.outside_share: 101 is not between 1 and 100 percent"),
-        (nat64_keys('routes4 = ["192.0.2.1/24"]'), "5:12: nat64.routes4[0]: 192.0.2.1/24 has bits set"),
-        (nat64_keys('routes6 = ["2001:db8::1/32"]'), "5:12: nat64.routes6[0]: 2001:db8::1/32 has bits set"),
+        (nat64_keys('routes4 = ["192.0.2.1/24"]'), "5:12: nat64.routes4[0]: 192.0.2.1/24 has host bits set"),
+        (nat64_keys('routes6 = ["2001:db8::1/32"]'), "5:12: nat64.routes6[0]: 2001:db8::1/32 has host bits set"),
         (nat64_keys('routes4 = "all"'), "5:11: `all` is neither a list of networks nor `auto`"),
         (nat64_keys("metric = -1"), "5:10: "),
         (nat64_keys("state_interval = 0"), "5:18: nat64.state_interval: 0 s is not between 1 and 86400 s"),

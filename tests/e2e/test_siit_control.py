@@ -35,7 +35,7 @@ def eam(v4: str, v6: str) -> str:
     ("text", "expected"),
     [
         ('pref64 = ["2001:db8::/72"]\n', "3:11: translator.pref64[0]: 2001:db8::/72: the length must be"),
-        ('pref64 = ["64:ff9b::/96", "2001:db8::1/96"]\n', "3:27: translator.pref64[1]: 2001:db8::1/96 has bits set"),
+        ('pref64 = ["64:ff9b::/96", "2001:db8::1/96"]\n', "3:27: translator.pref64[1]: 2001:db8::1/96 has host bits set"),
         ('pref64 = ["2001:db8::/32", "2001:db8:1::/48"]\n', "3:28: translator.pref64[1]: 2001:db8:1::/48 overlaps"),
         ("pref64 = []\n", "3:10: translator.pref64: neither"),
         ("lowest_ipv6_mtu = 1279\n", "3:19: translator.lowest_ipv6_mtu: 1279 is below 1280"),
@@ -45,7 +45,7 @@ def eam(v4: str, v6: str) -> str:
         ('placement = "direct"\ndatapath = "tun"\ninterfaces = ["a"]\n', "3:13: translator.placement: direct needs the"),
         ("mtu4 = 67\n", "3:8: translator.mtu4: 67 is below 68"),
         (eam("192.0.2.0/24", "2001:db8::/121"), "5:6: eam[0].v6: 2001:db8::/121 has room for fewer nodes"),
-        (eam("192.0.2.1/24", "2001:db8::/120"), "4:6: eam[0].v4: 192.0.2.1/24 has bits set"),
+        (eam("192.0.2.1/24", "2001:db8::/120"), "4:6: eam[0].v4: 192.0.2.1/24 has host bits set"),
         ('[[eam]]\nv4 = "192.0.2.1/32"\n', "3:1: missing field `v6`"),
         (
             eam("192.0.2.8/32", "2001:db8::8/128") + eam("192.0.2.8/32", "2001:db8:1::8/128"),
@@ -55,7 +55,7 @@ def eam(v4: str, v6: str) -> str:
         ('[icmp]\nsource_pool6 = ["64:ff9b::/112"]\n', "4:17: icmp.source_pool6[0]: 64:ff9b::/112 overlaps pref64[0]"),
         ('[icmp]\naddress6 = "192.0.2.1"\n', "4:12: `192.0.2.1` is neither an IPv6 address nor `auto`"),
         ("[icmp]\nburst = 0\n", "4:9: icmp.burst: 0 suppresses every error"),
-        ('[siit]\nroutes4 = ["192.0.2.1/24"]\n', "4:12: siit.routes4[0]: 192.0.2.1/24 has bits set"),
+        ('[siit]\nroutes4 = ["192.0.2.1/24"]\n', "4:12: siit.routes4[0]: 192.0.2.1/24 has host bits set"),
         ('[siit]\nroutes4 = "all"\n', "4:11: `all` is neither a list of networks nor `auto`"),
         ('[siit]\nroutes6 = ["2001:db8::/129"]\n', "4:12: "),
         ('[clat]\nv4 = "192.0.0.2"\n', '3:1: clat: the mode is "siit"'),

@@ -46,7 +46,7 @@ const HEAD: [&str; 3] = [
      diolkos does not know is an error.",
     "`diolkos check` FILE reads the file as the program would, reports each mistake with its line and column, and prints \
      every key that is in force. `diolkos reload` has a running program read the file again.",
-    "`[section]` stands at most once, `[[section]]` as often as needed. Sections of other modes are ignored. Wherever a \
+    "`[section]` stands at most once, `[[section]]` as often as needed. A section of another mode (`[clat]`, `[siit]`, `[nat64]`) is an error. Wherever a \
      network is expected, an address stands for the network of this one address.",
 ];
 

@@ -11,7 +11,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::network::{networks, Network};
+use super::network::{self, networks, Network};
 
 /// An IPv6 address, or `auto`.
 pub type V6Address = OrAuto<Ipv6Addr>;
@@ -141,8 +141,11 @@ impl<'de, N: Network> Visitor<'de> for NetworksVisitor<N> {
     fn visit_str<E: Error>(self, text: &str) -> Result<Networks<N>, E> {
         match text {
             "auto" => Ok(Networks::Auto),
+            other if network::parse::<N>(other).is_ok() => Err(E::custom(format!(
+                "\"{other}\" is not a list; write [\"{other}\"]"
+            ))),
             other => Err(E::custom(format!(
-                "`{other}` is neither a list of networks nor `auto`"
+                "\"{other}\" is neither a list of networks nor \"auto\""
             ))),
         }
     }

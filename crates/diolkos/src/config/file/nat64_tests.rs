@@ -22,7 +22,7 @@ fn mistakes_in_the_parts_of_a_nat64_have_their_place() {
         (
             "[[nat64.pool4]]\n",
             "address = \"192.0.2.1/24\"",
-            "nat64.pool4[0].address: 192.0.2.1/24 has bits set",
+            "nat64.pool4[0].address: 192.0.2.1/24 has host bits set",
         ),
         (
             pool,

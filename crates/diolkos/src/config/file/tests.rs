@@ -255,7 +255,7 @@ fn errors_point_at_the_place() {
         ),
         (
             "[translator]\ninterfaces = [\"a\"]\n[clat]\nv6_prefix = \"2001:db8::1/64\"\n",
-            "x.toml:4:13: clat.v6_prefix: 2001:db8::1/64 has bits set",
+            "x.toml:4:13: clat.v6_prefix: 2001:db8::1/64 has host bits set",
         ),
         (
             "[translator]\ninterfaces = [\"a\"]\n[clat]\nv6_prefix = \"2001:db8::/128\"\n",
