@@ -23,7 +23,7 @@ pub fn explained(text: &str, error: &toml::de::Error) -> (usize, String) {
     let at = error.span().map_or(0, |span| span.start);
     let message = error.message();
     let Ok(document) = DeTable::parse(text) else {
-        return (at, syntax::sentence(text, at, message));
+        return syntax::sentence(text, at, message);
     };
     let root = schema();
     let Some(place) = Place::find(&document, at) else {
@@ -35,6 +35,9 @@ pub fn explained(text: &str, error: &toml::de::Error) -> (usize, String) {
 
 fn sentence(text: &str, root: &serde_json::Value, place: &Place<'_>, message: &str) -> String {
     let key = place.key();
+    if let Some(section) = wanted::only_one(root, &place.path) {
+        return format!("there is only one such section; write {section}, with single brackets");
+    }
     if let Some(name) = between(message, "unknown field `") {
         return unknown_key(root, place, name);
     }
@@ -66,7 +69,7 @@ fn sentence(text: &str, root: &serde_json::Value, place: &Place<'_>, message: &s
 
 /// A key or a section that there is not.
 fn unknown_key(root: &serde_json::Value, place: &Place<'_>, name: &str) -> String {
-    let parent = place.parent();
+    let parent = place.above(name);
     let known = wanted::keys(root, parent);
     let names: Vec<&str> = known.iter().map(String::as_str).collect();
     let what = match parent.is_empty() {
@@ -74,7 +77,7 @@ fn unknown_key(root: &serde_json::Value, place: &Place<'_>, name: &str) -> Strin
             DeValue::Table(_) => format!("there is no section [{name}]"),
             _ => format!("`{name}` is not a section; keys stand below a line such as [translator]"),
         },
-        false => format!("{} has no key `{name}`", place.section_above()),
+        false => format!("{} has no key `{name}`", place::header(parent)),
     };
     if let Some(meant) = meant(name, &names) {
         return match parent.is_empty() {
@@ -84,10 +87,10 @@ fn unknown_key(root: &serde_json::Value, place: &Place<'_>, name: &str) -> Strin
     }
     let elsewhere = wanted::sections_with(root, name);
     match elsewhere.as_slice() {
-        [section] => format!("{what}; it is a key of {section}"),
-        _ if names.len() <= SHORT_LIST => {
+        _ if !parent.is_empty() && names.len() <= SHORT_LIST => {
             format!("{what}; its keys are {}", listed(&names, "`", "and"))
         }
+        [section] => format!("{what}; it is a key of {section}"),
         _ => format!("{what}; man diolkos.toml(5) lists what there is"),
     }
 }

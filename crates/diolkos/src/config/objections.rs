@@ -94,7 +94,13 @@ impl Settings {
         self.object_to_announcements(&mut found);
         self.object_to_cluster(&mut found);
         self.object_to_log(&mut found);
-        found.extend(self.contradictions());
+        let known: Vec<String> = found.iter().map(|one| one.key.clone()).collect();
+        let contradictions = self.contradictions().into_iter();
+        // The address of ICMP errors may follow from another key, which is said.
+        found.extend(contradictions.filter(|one| {
+            let follows = one.key == "icmp.address6" && self.icmp.address6.is_none();
+            !known.contains(&one.key) && !follows
+        }));
         found
     }
 

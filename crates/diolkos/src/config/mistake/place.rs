@@ -40,9 +40,11 @@ impl<'a> Place<'a> {
         written(&self.path)
     }
 
-    /// The way to the table that has it.
-    pub fn parent(&self) -> &[Step] {
-        &self.path[..self.path.len().saturating_sub(1)]
+    /// The way to the table that has a key on the way here.
+    pub fn above(&self, key: &str) -> &[Step] {
+        let is_key = |step: &Step| matches!(step, Step::Key(name) if name == key);
+        let at = self.path.iter().rposition(is_key);
+        &self.path[..at.unwrap_or(self.path.len())]
     }
 
     /// The way to a key of this table.
@@ -55,11 +57,6 @@ impl<'a> Place<'a> {
     /// This table, as its first line has it.
     pub fn section(&self) -> String {
         header(&self.path)
-    }
-
-    /// The table that has it, in the same way.
-    pub fn section_above(&self) -> String {
-        header(self.parent())
     }
 
     /// A text without its quotation marks; of another value, nothing.

@@ -4,81 +4,109 @@
 /// Characters of a line that a sentence quotes.
 const QUOTED: usize = 60;
 
-/// A sentence about the byte where the parser gave up.
-pub fn sentence(text: &str, at: usize, message: &str) -> String {
+/// The byte where the mistake is, and a sentence. `at`: where the parser gave up.
+pub fn sentence(text: &str, at: usize, message: &str) -> (usize, String) {
     let line = Line::around(text, at);
-    if let Some(sentence) = line.lacks_quotation_marks() {
-        return sentence;
+    match line.lacks_quotation_marks() {
+        Some((from, sentence)) => (line.start + from, sentence),
+        None => (at, by_message(text, at, message, &line)),
     }
-    let rest = quoted(&text[floor(text, at)..line.end]);
+}
+
+/// How messages of the parser begin, and what is said instead.
+const SENTENCES: [(&str, &str); 20] = [
+    ("unclosed table", HEADER),
+    ("unclosed array table", HEADER),
+    ("missing table open", HEADER),
+    ("unclosed array", "the list has no ] at its end"),
+    ("unclosed inline table", "the table has no } at its end"),
+    ("missing comma between array", LIST),
+    ("extra comma in array", LIST),
+    ("unexpected `=` in array", LIST),
+    ("missing comma between key", BRACES),
+    ("extra comma in inline", BRACES),
+    ("missing escaped value", ESCAPE),
+    ("too few unicode", ESCAPE),
+    (
+        "unexpected leading zero",
+        "a number has no zero before its other digits",
+    ),
+    ("redundant numeric sign", "a number has one sign at most"),
+    ("integer number overflowed", "the number is too large"),
+    (
+        "carriage return",
+        "a carriage return stands without a line feed; save the file with the line ends of Unix",
+    ),
+    (
+        "cannot extend value",
+        "this key has a value already, and cannot be a section as well",
+    ),
+    ("cannot recurse", "lists and tables are nested too deeply"),
+    ("recursion limit", "lists and tables are nested too deeply"),
+    (
+        "invalid comment character",
+        "the comment has a character that TOML does not allow",
+    ),
+];
+const HEADER: &str = "a section begins with its name in brackets, as in [translator], or [[nat64.pool4]] if there may be several";
+const LIST: &str = "between two elements of a list stands one comma";
+const BRACES: &str = "between two keys of a table in braces stands one comma";
+const ESCAPE: &str =
+    "in a text in \" marks, \\ begins an escape; write \\\\, or put the text in ' marks";
+
+fn by_message(text: &str, at: usize, message: &str, line: &Line<'_>) -> String {
+    let rest = quoted(&text[floor(text, at).min(line.end)..line.end]);
     let whole = quoted(line.text);
-    let of_key = match line.key() {
-        Some(key) => format!("{key}: "),
-        None => String::new(),
-    };
+    let key = line.key();
     let has = |words: &str| message.starts_with(words);
     if has("duplicate key") {
         return line.stands_twice(text, at);
     }
-    let why = if has("unclosed table") || has("unclosed array table") || has("missing table open") {
-        "a section begins with its name in brackets, as in [translator], or [[nat64.pool4]] if there may be several".to_owned()
-    } else if has("unclosed array") {
-        "the list has no ] at its end".to_owned()
-    } else if has("unclosed inline table") {
-        "the table has no } at its end".to_owned()
-    } else if has("key with no value")
-        || has("missing value for key")
-        || has("missing value")
-        || has("missing assignment")
-    {
+    if line.is_without_value() {
         return format!("{whole} has no value; write KEY = VALUE");
-    } else if has("unquoted keys cannot be empty")
-        || has("missing key")
-        || has("invalid unquoted key")
-        || has("invalid key")
+    }
+    if key.is_some()
+        && has("missing comma between array")
+        && line.text[..at.saturating_sub(line.start).min(line.text.len())]
+            .trim()
+            .is_empty()
     {
-        return format!("{whole} has no key that TOML knows; write KEY = VALUE, with letters, digits, _ and - in the key");
-    } else if has("missing comma between array")
-        || has("extra comma in array")
-        || has("unexpected `=` in array")
-    {
-        "between two elements of a list stands one comma".to_owned()
-    } else if has("missing comma between key") || has("extra comma in inline") {
-        "between two keys of a table in braces stands one comma".to_owned()
-    } else if has("extra `=`") || has("extra assignment") {
-        format!("there is one = too many before {rest}")
-    } else if has("unexpected key or value") || has("unexpected content") {
-        format!("{rest} stands behind the value; write one key on a line, and # before a comment")
-    } else if has("missing escaped value") || has("too few unicode") || message.contains("escape") {
-        "in a text in \" marks, \\ begins an escape; write \\\\, or put the text in ' marks"
-            .to_owned()
-    } else if message.contains("string") || has("missing opening quote") {
-        format!("the text {rest} has no quotation mark at its end, or a character that TOML does not allow")
-    } else if has("unexpected leading zero")
-        || has("redundant numeric sign")
-        || has("unexpected sign")
-    {
-        "a number has no zero and no sign before its digits".to_owned()
-    } else if message.contains("overflowed") {
-        "the number is too large".to_owned()
-    } else if has("carriage return") {
-        "there is a carriage return without a line feed; save the file with the line ends of Unix"
-            .to_owned()
-    } else if has("cannot extend value") {
-        "this key has a value already, and cannot be a section as well".to_owned()
-    } else if has("cannot recurse") || has("recursion limit") {
-        "lists and tables are nested too deeply".to_owned()
-    } else if has("invalid comment character") {
-        "a comment has a character that TOML does not allow".to_owned()
-    } else {
-        return format!("{of_key}{rest} is no value of TOML; write a number, true, false, a text in quotation marks, or a list in brackets");
+        return format!("a list above {whole} has no ] at its end");
+    }
+    if has("unexpected key or value") || has("unexpected content") {
+        return match line.text.matches('=').count() {
+            0 | 1 => format!("{rest} stands behind what is whole already; put # before a comment"),
+            _ => format!("{whole} has more than one key; write one on a line"),
+        };
+    }
+    if has("extra `=`") || has("extra assignment") {
+        return format!("{whole} has one = too many");
+    }
+    let found = SENTENCES.iter().find(|(begins, _)| has(begins));
+    let why = match found {
+        Some((_, sentence)) => (*sentence).to_owned(),
+        None if message.contains("escape") => ESCAPE.to_owned(),
+        None if key.is_none() => {
+            return format!("{whole} is neither a section nor a key with a value; write [SECTION] or KEY = VALUE")
+        }
+        None if message.contains("string") || has("missing opening quote") => {
+            format!("{} is a text without the quotation mark at its end, or has a character that TOML does not allow", quoted(line.value()))
+        }
+        None => format!(
+            "{} is no value; write a number, true, false, a text in quotation marks, or a list in brackets",
+            quoted(line.value())
+        ),
     };
-    format!("{of_key}{why}")
+    match key {
+        Some(key) => format!("{key}: {why}"),
+        None => why,
+    }
 }
 
 /// A line of the text.
 struct Line<'a> {
     text: &'a str,
+    start: usize,
     end: usize,
 }
 
@@ -95,6 +123,7 @@ impl<'a> Line<'a> {
             .map_or(text.len(), |found| start + found);
         Line {
             text: text[start..end].trim_end(),
+            start,
             end,
         }
     }
@@ -107,11 +136,31 @@ impl<'a> Line<'a> {
         (!key.is_empty() && key.bytes().all(is_plain)).then_some(key)
     }
 
-    /// A word or an address as a value: the most usual mistake.
-    fn lacks_quotation_marks(&self) -> Option<String> {
+    /// What stands behind it.
+    fn value(&self) -> &'a str {
+        self.text
+            .split_once('=')
+            .map_or("", |(_, value)| value.trim())
+    }
+
+    /// It has a name alone, or nothing behind the `=`.
+    fn is_without_value(&self) -> bool {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        let name = self.text.trim();
+        let is_name = !name.is_empty() && name.bytes().all(is_plain);
+        is_name
+            || (self.key().is_some()
+                && self
+                    .value()
+                    .split('#')
+                    .next()
+                    .is_none_or(|value| value.trim().is_empty()))
+    }
+
+    /// A word or an address as a value: the most usual mistake. Where it stands on the line, and a sentence.
+    fn lacks_quotation_marks(&self) -> Option<(usize, String)> {
         let key = self.key()?;
-        let (_, value) = self.text.split_once('=')?;
-        let value = value.split('#').next()?.trim();
+        let value = self.value().split('#').next()?.trim();
         let is_of_word = |b: u8| {
             b.is_ascii_alphanumeric() || matches!(b, b':' | b'.' | b'/' | b'-' | b'_' | b'%')
         };
@@ -121,12 +170,25 @@ impl<'a> Line<'a> {
                 .bytes()
                 .any(|b| b.is_ascii_alphabetic() || b == b'.' || b == b':');
         let is_toml = toml::de::DeValue::parse(value).is_ok();
-        (is_word && !is_toml).then(|| match value.to_ascii_lowercase().as_str() {
-            word @ ("true" | "false") => format!("{key}: {value} is written in small letters; write {key} = {word}"),
-            "yes" | "on" => format!("{key}: {value} has no quotation marks; write {key} = true, or \"{value}\" if a text is meant"),
-            "no" | "off" => format!("{key}: {value} has no quotation marks; write {key} = false, or \"{value}\" if a text is meant"),
-            _ => format!("{key}: {value} has no quotation marks; write {key} = \"{value}\""),
-        })
+        if !is_word || is_toml {
+            return None;
+        }
+        let none = "has no quotation marks";
+        let sentence = match value.to_ascii_lowercase().as_str() {
+            word @ ("true" | "false") => {
+                format!("{key}: {value} is written in small letters; write {key} = {word}")
+            }
+            "yes" | "on" => format!(
+                "{key}: {value} {none}; write {key} = true, or \"{value}\" if a text is meant"
+            ),
+            "no" | "off" => format!(
+                "{key}: {value} {none}; write {key} = false, or \"{value}\" if a text is meant"
+            ),
+            _ => format!("{key}: {value} {none}; write {key} = \"{value}\""),
+        };
+        let from = self.text.find('=').map_or(0, |found| found + 1);
+        let blanks = self.text[from..].len() - self.text[from..].trim_start().len();
+        Some((from + blanks, sentence))
     }
 
     fn stands_twice(&self, text: &str, at: usize) -> String {

@@ -51,9 +51,6 @@ impl<'a> Wanted<'a> {
             DeValue::Table(_) if is_list && is_type(&one["items"], "object") => {
                 format!("{name} is one table, and there may be several; write [{name}]")
             }
-            DeValue::Array(_) if is_type(one, "object") => {
-                format!("there is only one such table; write {name}, with single brackets")
-            }
             DeValue::Table(_) => format!("{name} is not a section; write {}", self.kind()),
             _ if is_type(one, "object") || (is_list && is_type(&one["items"], "object")) => {
                 let name = match is_list {
@@ -102,6 +99,17 @@ impl<'a> Wanted<'a> {
             ),
         }
     }
+}
+
+/// The section on a way that has several tables where there can be one.
+pub fn only_one(root: &Value, path: &[Step]) -> Option<String> {
+    let ends = (1..path.len()).filter(|&end| matches!(path[end], Step::Index(_)));
+    let mut sections = ends.map(|end| &path[..end]);
+    let section = sections.find(|section| {
+        let schema = at(root, section).map(alternative);
+        schema.is_some_and(|schema| is_type(schema, "object"))
+    });
+    section.map(header)
 }
 
 /// The keys of a table.
