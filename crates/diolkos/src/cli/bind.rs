@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos bind`.
 
+use std::net::SocketAddr;
+
 use clap::Subcommand;
 use diolkos_core::config::nat64::{Endpoint4, Protocol};
 
+use super::endpoint::endpoint;
 use super::protocol::protocol;
 
 /// What to do with a binding.
@@ -19,11 +22,11 @@ pub enum Bind {
         #[arg(value_parser = protocol())]
         protocol: Protocol,
         /// IPv4 address and port of the node as seen from outside; with icmp, the port is a query identifier
-        #[arg(value_name = "ADDRESS:PORT")]
-        v4: String,
+        #[arg(value_name = "ADDRESS:PORT", value_parser = endpoint)]
+        v4: SocketAddr,
         /// IPv6 address and port of the node
-        #[arg(value_name = "[ADDRESS]:PORT")]
-        v6: String,
+        #[arg(value_name = "[ADDRESS]:PORT", value_parser = endpoint)]
+        v6: SocketAddr,
         /// TUN device of the diolkos to tell
         #[arg(long, value_name = "NAME", default_value = "diolkos0")]
         device: String,

@@ -6,6 +6,7 @@ mod clat;
 mod clat_manager;
 mod cluster;
 mod dns64;
+mod endpoint;
 mod follow;
 mod lookup;
 mod options;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos bind`: a binding of the running NAT64.
 
+use std::net::SocketAddr;
+
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6};
 
 use crate::cli;
@@ -16,7 +18,7 @@ pub fn run(options: cli::Bind) -> Result<(), Failure> {
             v6,
             device,
         } => {
-            let (v4, v6) = both(&v4, &v6).map_err(Failure::usage)?;
+            let (v4, v6) = both(v4, v6).map_err(Failure::usage)?;
             (device, Request::Bind(Binding { protocol, v4, v6 }))
         }
         cli::Bind::Del {
@@ -31,11 +33,14 @@ pub fn run(options: cli::Bind) -> Result<(), Failure> {
     }
 }
 
-/// Two endpoints, each of its family, in whichever order.
-fn both(first: &str, second: &str) -> Result<(Endpoint4, Endpoint6), String> {
-    let (v4, v6) = match first.starts_with('[') {
-        true => (second, first),
-        false => (first, second),
-    };
-    Ok((v4.parse()?, v6.parse()?))
+/// Two endpoints, one of each family, in whichever order.
+fn both(first: SocketAddr, second: SocketAddr) -> Result<(Endpoint4, Endpoint6), String> {
+    match (first, second) {
+        (SocketAddr::V4(v4), SocketAddr::V6(v6)) | (SocketAddr::V6(v6), SocketAddr::V4(v4)) => {
+            Ok((v4.into(), v6.into()))
+        }
+        _ => Err(format!(
+            "`{first}` and `{second}` are of one family: write an IPv4 and an IPv6 address, each with a port"
+        )),
+    }
 }

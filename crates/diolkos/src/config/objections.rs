@@ -49,7 +49,16 @@ impl Settings {
             );
             Objection::new(other, message)
         };
-        foreign.iter().filter(is_there).map(object).collect()
+        let mut found: Vec<Objection> = foreign.iter().filter(is_there).map(object).collect();
+        // By the command line.
+        if found.is_empty() && mode != Mode::Nat64 && self.nat64.state().is_some() {
+            let message = format!(
+                "only a NAT64 keeps sessions, and the mode is \"{}\": leave --state out",
+                mode.name()
+            );
+            found.push(Objection::new("nat64.state", message));
+        }
+        found
     }
 
     /// Every rule that the settings break.
