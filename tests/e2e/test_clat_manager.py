@@ -153,7 +153,7 @@ IPV6_ONLY = {"IP6_NUM_ADDRESSES": "1", "IP6_GATEWAY": "fe80::1", "CONNECTION_UUI
 def dispatch(
     net: Network, interface: str, event: str, variables: dict[str, str], clat: str | None = None
 ) -> subprocess.CompletedProcess:
-    """Calls the script, which succeeds. `clat`: what NetworkManager answers for `ipv4.clat`; None: it knows no such property."""
+    """Calls the script, which succeeds. `clat`: what NetworkManager answers for `ipv4.clat`; None: it knows no such key."""
     tools = net.scratch / "tools"
     tools.mkdir(exist_ok=True)
     answer = f"echo {clat}" if clat is not None else "echo 'invalid property' >&2; exit 2"
