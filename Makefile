@@ -133,6 +133,7 @@ tree: setup-build ## check the tree itself: licence lines, no leftovers, no addr
 install: ## install the translator and the packet generator, built before, below $(DESTDIR)$(PREFIX)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin target/release/diolkos target/release/diolkos-pktgen
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 target/manual/man/*.1
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 target/manual/man/*.8
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 target/manual/man/*.5
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions target/manual/bash/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions target/manual/zsh/*
@@ -145,7 +146,7 @@ install: ## install the translator and the packet generator, built before, below
 
 uninstall: ## remove what `make install` installed
 	rm -f $(DESTDIR)$(PREFIX)/bin/diolkos $(DESTDIR)$(PREFIX)/bin/diolkos-pktgen
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1/diolkos.1 man/man1/diolkos-*.1 man/man5/diolkos.toml.5 \
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1/diolkos.1 man/man1/diolkos-*.1 man/man8/diolkos.8 man/man8/diolkos-*.8 man/man5/diolkos.toml.5 \
 		bash-completion/completions/diolkos bash-completion/completions/diolkos-pktgen zsh/site-functions/_diolkos \
 		zsh/site-functions/_diolkos-pktgen fish/vendor_completions.d/diolkos.fish fish/vendor_completions.d/diolkos-pktgen.fish)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(UNITS))

@@ -113,11 +113,9 @@ place systemd usr/lib/systemd/system '*.socket'
 place systemd usr/lib/diolkos after-stop
 place systemd usr/lib/diolkos option108
 place networkd usr/lib/systemd/network '*.network'
-place networkmanager usr/lib/NetworkManager/dispatcher.d '[0-9]*'
-place varlink usr/share/varlink '*.varlink'
 place dbus usr/share/dbus-1/system.d '*.conf'
-place prometheus usr/share/doc/diolkos/examples/prometheus '*.yml'
-place grafana usr/share/doc/diolkos/examples/grafana '*.json'
+# Pages lie in one folder there, and link what packages have.
+packaging/doc_links.py "$stage"
 
 fill() { awk -v file="$2" -v mark="@$1@" '$0 == mark { while ((getline line < file) > 0) print (line == "" ? " ." : " " line); next } { print }'; }
 fill MIT LICENSE-MIT <packaging/debian/copyright | fill BSD bpf/LICENSE-BSD-2-Clause >"$debian/copyright"

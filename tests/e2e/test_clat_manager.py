@@ -150,8 +150,10 @@ def test_the_interface(net: Network) -> None:
 IPV6_ONLY = {"IP6_NUM_ADDRESSES": "1", "IP6_GATEWAY": "fe80::1", "CONNECTION_UUID": "a-b-c"}
 
 
-def dispatch(net: Network, interface: str, event: str, variables: dict[str, str], clat: str | None = None) -> None:
-    """Calls the script. `clat`: what NetworkManager answers for `ipv4.clat`; None: it knows no such property."""
+def dispatch(
+    net: Network, interface: str, event: str, variables: dict[str, str], clat: str | None = None
+) -> subprocess.CompletedProcess:
+    """Calls the script, which succeeds. `clat`: what NetworkManager answers for `ipv4.clat`; None: it knows no such key."""
     tools = net.scratch / "tools"
     tools.mkdir(exist_ok=True)
     answer = f"echo {clat}" if clat is not None else "echo 'invalid property' >&2; exit 2"
@@ -159,7 +161,7 @@ def dispatch(net: Network, interface: str, event: str, variables: dict[str, str]
     (tools / "nmcli").chmod(0o755)
     environment = {"PATH": f"{tools}:{os.environ['PATH']}", "DIOLKOS": str(net.program), **variables}
     words = [f"{key}={value}" for key, value in environment.items()]
-    net.run(net.client, "env", "-i", *words, str(SCRIPT), interface, event)
+    return net.run(net.client, "env", "-i", *words, str(SCRIPT), interface, event)
 
 
 def test_the_script_of_networkmanager(net: Network) -> None:
@@ -187,6 +189,14 @@ def test_the_script_of_networkmanager(net: Network) -> None:
     dispatch(net, "wan0", "up", IPV6_ONLY)
     dispatch(net, "wan0", "down", {})
     assert uplinks() == []
+
+
+def test_the_script_without_a_manager(net: Network) -> None:
+    """It succeeds and says nothing: it may be there before anybody has started a manager."""
+    for event, variables in (("up", IPV6_ONLY), ("down", {}), ("dhcp4-change", IPV6_ONLY)):
+        done = dispatch(net, "wan0", event, variables)
+        assert (done.stdout, done.stderr) == ("", "")
+    assert remains(net) == []
 
 
 def test_the_script_is_plain_shell() -> None:

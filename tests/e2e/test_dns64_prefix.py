@@ -157,4 +157,4 @@ def test_errors_of_upstream(dns64_network: Dns64Network) -> None:
     assert (reply.status, reply.data()) == ("REFUSED", [])
     assert net.dig("any.example", "A").data("A") == ["192.0.2.77"]
     code, said = net.once("check", str(net.config(config + 'on_error = "ignore"\n')))
-    assert (code, "5:12: unknown variant `ignore`, expected `synthesize` or `pass`" in said) == (USAGE, True), said
+    assert (code, '5:12: dns64.on_error: "ignore" is none of "synthesize" and "pass"' in said) == (USAGE, True), said

@@ -264,7 +264,7 @@ def test_what_cannot_be_bound(nat64: Nat64Network) -> None:
         (("add", "tcp", f"{BOUND}:0", f"[{V6}]:81"), "port 0"),
         (("add", "udp", f"{BOUND}:82", f"[{V6}]:0"), "port 0"),
         (("add", "udp", "127.0.0.1:82", f"[{V6}]:82"), "127.0.0.1"),
-        (("add", "udp", f"{BOUND}:82", "[ff02::1]:82"), "ff02::1 is not unicast"),
+        (("add", "udp", f"{BOUND}:82", "[ff02::1]:82"), "ff02::1 is multicast"),
         (("add", "udp", f"{BOUND}:82", f"[{V4_IN_IPV6}]:82"), "lies in pref64 2001:db8:64::/96"),
         (("add", "udp", "198.51.100.1:82", f"[{V6}]:82"), "198.51.100.1 is an address of this host"),
         (("add", "udp", "203.0.113.1:82", f"[{V6}]:82"), "no route leads 203.0.113.1 to diolkos0"),

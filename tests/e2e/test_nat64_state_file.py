@@ -263,7 +263,7 @@ def test_the_key_of_the_configuration(nat64: Nat64Network) -> None:
     nat64.configure(SIIT_CONFIG)
     running = nat64.siit("--state", str(state(nat64)), ready=False)
     assert running.wait() == USAGE
-    assert "nat64: the mode is" in running.log()
+    assert "nat64.state: only a NAT64 keeps sessions" in running.log()
 
 
 @pytest.mark.parametrize("nat64", ["tun"], indirect=True)

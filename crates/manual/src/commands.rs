@@ -9,27 +9,39 @@ use std::path::Path;
 use clap::Command;
 use clap_complete::Shell;
 
+use crate::pages;
+use crate::values;
 use crate::visible::visible;
 
-/// Writes `program.1` and a page for each of its commands, and the files that shells complete its command line by: below
-/// `folder`, in `man`, `bash`, `zsh` and `fish`, under the names that these look for.
-pub fn write(command: Command, folder: &Path) -> io::Result<()> {
+/// Writes a page of this section for a program and for each of its commands, and the files that shells complete its command
+/// line by: below `folder`, in `man`, `bash`, `zsh` and `fish`, under the names that these look for.
+pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
     let name = command.get_name().to_owned();
     let man = folder.join("man");
     fs::create_dir_all(&man)?;
-    // The page of `help` would say no more than this one.
-    clap_mangen::generate_to(command.clone().disable_help_subcommand(true), &man)?;
-    let mut offered = visible(&command);
+    for (file, page) in pages::of(&command, section)? {
+        fs::write(man.join(file), page)?;
+    }
     for (shell, below, file) in [
         (Shell::Bash, "bash", name.clone()),
         (Shell::Zsh, "zsh", format!("_{name}")),
         (Shell::Fish, "fish", format!("{name}.fish")),
     ] {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut offered, &name, &mut script);
         let below = folder.join(below);
         fs::create_dir_all(&below)?;
-        fs::write(below.join(OsStr::new(&file)), script)?;
+        fs::write(below.join(OsStr::new(&file)), script(&command, shell))?;
     }
     Ok(())
+}
+
+/// The completions of a program for a shell.
+pub fn script(command: &Command, shell: Shell) -> String {
+    let name = command.get_name();
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut visible(command), name, &mut script);
+    let script = String::from_utf8_lossy(&script).into_owned();
+    match name {
+        "diolkos" => values::added(shell, &script),
+        _ => script,
+    }
 }

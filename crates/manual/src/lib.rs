@@ -2,14 +2,17 @@
 //! The manual pages and the completions of shells, from the types that read command lines and configuration files.
 //!
 //! ```text
-//!   command lines ─┬────────────────────────► commands ─► NAME.1
-//!                  └─► visible ─────────────► commands ─► completions
+//!   command lines ─┬─► pages ◄─ examples ───► commands ─► NAME.8
+//!                  └─► visible ─► values ───► commands ─► completions
 //!   types of the configuration ─► keys ─► page ─────────► diolkos.toml.5
 //! ```
 
-mod commands;
+pub mod commands;
+pub mod examples;
 pub mod keys;
 pub mod page;
+pub mod pages;
+mod values;
 pub mod visible;
 
 use std::fs;
@@ -18,10 +21,13 @@ use std::path::Path;
 
 use clap::CommandFactory;
 
+/// Commands of who administers a host, most of which only root can use (hier(7), man(1)).
+pub const ADMINISTRATION: &str = "8";
+
 /// Writes all of them below `folder`: `man`, `bash`, `zsh`, `fish`.
 pub fn write(folder: &Path) -> io::Result<()> {
-    commands::write(diolkos::manual::command(), folder)?;
-    commands::write(diolkos_pktgen::cli::Cli::command(), folder)?;
+    commands::write(diolkos::manual::command(), ADMINISTRATION, folder)?;
+    commands::write(diolkos_pktgen::cli::Cli::command(), "1", folder)?;
     let sections = keys::sections(diolkos::manual::configuration().as_value());
     let page = page::configuration(&sections, env!("CARGO_PKG_VERSION"));
     fs::write(folder.join("man/diolkos.toml.5"), page)

@@ -36,7 +36,7 @@ pub fn configuration(sections: &[Section], version: &str) -> String {
     ));
     heading(&mut page, "SEE ALSO");
     page.text(marked(
-        "`diolkos`(1), `diolkos-check`(1), `diolkos-run`(1), `diolkos-reload`(1)",
+        "`diolkos`(8), `diolkos-check`(8), `diolkos-run`(8), `diolkos-reload`(8)",
     ));
     page.to_roff()
 }
@@ -46,7 +46,7 @@ const HEAD: [&str; 3] = [
      diolkos does not know is an error.",
     "`diolkos check` FILE reads the file as the program would, reports each mistake with its line and column, and prints \
      every key that is in force. `diolkos reload` has a running program read the file again.",
-    "`[section]` stands at most once, `[[section]]` as often as needed. Sections of other modes are ignored. Wherever a \
+    "`[section]` stands at most once, `[[section]]` as often as needed. A section of another mode (`[clat]`, `[siit]`, `[nat64]`) is an error. Wherever a \
      network is expected, an address stands for the network of this one address.",
 ];
 
@@ -120,12 +120,13 @@ fn toml(value: &Value) -> String {
     }
 }
 
-fn heading(page: &mut Roff, text: &str) {
+/// Begins a section of the page.
+pub fn heading(page: &mut Roff, text: &str) {
     page.control("SH", [text]);
 }
 
 /// What stands between backticks becomes bold.
-fn marked(text: &str) -> Vec<Inline> {
+pub fn marked(text: &str) -> Vec<Inline> {
     let parts = text.split('`').enumerate();
     let inline = |(at, part): (usize, &str)| match at % 2 {
         0 => roman(part),

@@ -2,7 +2,7 @@
 //! Addresses with a meaning of their own (RFC 6890 and IANA's registries of special-purpose
 //! addresses).
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What an address may not be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +38,22 @@ pub fn kind_of_ipv6(addr: Ipv6Addr) -> Kind {
         0xfe80..=0xfebf => Kind::Unroutable,
         0xff00..=0xffff => Kind::Multicast,
         _ => Kind::Unicast,
+    }
+}
+
+/// What an address is that no packet which is translated has, for messages.
+pub fn name_of(addr: IpAddr) -> &'static str {
+    match addr {
+        IpAddr::V4(v4) if v4.is_loopback() => "a loopback address",
+        IpAddr::V4(v4) if v4.is_link_local() => "link-local",
+        IpAddr::V4(v4) if v4.is_broadcast() => "the broadcast address",
+        IpAddr::V4(v4) if v4.is_multicast() => "multicast",
+        IpAddr::V4(_) => "no address of a host (RFC 1122 section 3.2.1.3)",
+        IpAddr::V6(v6) if v6.is_loopback() => "the loopback address",
+        IpAddr::V6(v6) if v6.is_unspecified() => "the unspecified address",
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => "link-local",
+        IpAddr::V6(v6) if v6.is_multicast() => "multicast",
+        IpAddr::V6(_) => "an IPv4-mapped address (RFC 4291 section 2.5.5.2)",
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::{overlap, Config, Eam, Problem};
 use crate::addr::rfc6052::{PREFIX_LENGTHS, U_OCTET};
-use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, Kind};
-use ipnet::{Ipv4Net, Ipv6Net};
+use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, name_of, Kind};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 pub(in crate::config) fn problems(config: &Config) -> Vec<Problem> {
     let mut found = Problems(Vec::new());
@@ -172,10 +172,10 @@ impl Problems {
         if net.addr() != net.network() {
             self.add(
                 key,
-                format!("{net} has bits set after its prefix; write {}", net.trunc()),
+                format!("{net} has host bits set; write {}", net.trunc()),
             );
         } else if net.prefix_len() >= 4 && kind_of_ipv4(net.network()) != Kind::Unicast {
-            self.add(key, format!("{net} is not unicast"));
+            self.add(key, not_unicast(net));
         }
     }
 
@@ -183,11 +183,21 @@ impl Problems {
         if net.addr() != net.network() {
             self.add(
                 key,
-                format!("{net} has bits set after its prefix; write {}", net.trunc()),
+                format!("{net} has host bits set; write {}", net.trunc()),
             );
         } else if net.prefix_len() >= 8 && kind_of_ipv6(net.network()) != Kind::Unicast {
-            self.add(key, format!("{net} is not unicast"));
+            self.add(key, not_unicast(net));
         }
+    }
+}
+
+/// Of a network or an address, whose addresses are not unicast.
+pub(in crate::config) fn not_unicast(net: impl Into<IpNet>) -> String {
+    let net = net.into();
+    let kind = name_of(net.addr());
+    match net.prefix_len() == net.max_prefix_len() {
+        true => format!("{} is {kind}, which is not translated", net.addr()),
+        false => format!("{net} is {kind}, which is not translated"),
     }
 }
 

@@ -96,6 +96,27 @@ impl State {
         Ok(binding)
     }
 
+    /// Ends the session of a node's port with a peer (with ICMP, port 0), as if it had expired: a binding that packets have
+    /// made ends with its last session. `v4`: what the node is bound to, if that is known; another binding is not touched.
+    pub fn end_session(
+        &mut self,
+        protocol: Protocol,
+        v6: Endpoint6,
+        v4: Option<Endpoint4>,
+        peer: Endpoint4,
+        watcher: &mut impl Watcher,
+    ) -> Option<SessionView> {
+        let bib = self.bib.find_v6(protocol, v6)?;
+        if v4.is_some_and(|v4| v4 != self.bib[bib].v4) {
+            return None;
+        }
+        let at = self.sessions.find(bib, peer)?;
+        let view = self.session_view(at);
+        self.close_session(at, watcher);
+        self.close_binding_if_idle(bib, watcher);
+        Some(view)
+    }
+
     /// The entry that is just this binding; an error if one of its sides is bound otherwise.
     pub(super) fn find_both(&self, binding: Binding) -> Result<Option<u32>, BindError> {
         let Binding { protocol, v4, v6 } = binding;

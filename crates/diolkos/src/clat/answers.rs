@@ -10,7 +10,7 @@ use crate::figures::Figures;
 use crate::trace::{self, Imagined};
 
 impl Clat {
-    pub(super) fn answer(&self, request: Request) -> Answer {
+    pub(super) fn answer(&mut self, request: Request) -> Answer {
         match request {
             Request::Counters => self.counters(),
             Request::Figures => self.figures(),
@@ -19,19 +19,21 @@ impl Clat {
                 Err(error) => Answer::Failed(error.to_string()),
             },
             Request::Prefix => Answer::Prefix(self.finder.rows(self.in_force())),
-            Request::Sessions
-            | Request::Bindings
+            Request::Sessions(_)
+            | Request::Bindings(_)
             | Request::Top { .. }
             | Request::Bind(_)
-            | Request::Unbind { .. } => {
+            | Request::Unbind { .. }
+            | Request::EndSession { .. } => {
                 Answer::NotSupported("a CLAT has no bindings and sessions".to_owned())
             }
             Request::Cluster | Request::Drain | Request::Join => {
                 Answer::NotSupported("a CLAT is not a node of a cluster".to_owned())
             }
-            Request::Stop => Answer::NotSupported(
-                "a CLAT leaves nothing behind: stop it with a signal".to_owned(),
-            ),
+            Request::Stop => {
+                self.ends = true;
+                Answer::Done
+            }
             // These take their time, and are not answered here.
             Request::Reload | Request::Trace(_) => Answer::NotSupported("elsewhere".to_owned()),
         }

@@ -206,6 +206,8 @@ struct Clat {
     doubts: Doubts,
     /// Where figures are served.
     metrics: Option<Metrics>,
+    /// The operator has ended it for good.
+    ends: bool,
 }
 
 impl Clat {
@@ -238,6 +240,7 @@ impl Clat {
             asks: None,
             doubts: Doubts::default(),
             metrics: None,
+            ends: false,
         }
     }
 

@@ -43,7 +43,7 @@ impl Service for Clat {
     }
 
     fn ends(&self) -> bool {
-        false
+        self.ends
     }
 
     fn account(&self) -> Account {

@@ -9,6 +9,7 @@ use super::interface::{self, Asked, Clat, Spec};
 use super::NAME;
 use crate::control;
 use crate::failure::Failure;
+use crate::instance;
 
 /// A CLAT has 15 seconds to end before it is killed, and another one may be before it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,6 +29,15 @@ pub fn down(interface: &str) -> Result<bool, Failure> {
         Err(refusal) => Err(Failure::run_time(refusal.reason())),
         Ok(_) => Ok(true),
     }
+}
+
+/// Ends the CLAT with this device, if a running manager keeps it. False if none does.
+pub fn end(device: &str) -> Result<bool, Failure> {
+    if !instance::is_running(NAME) {
+        return Ok(false);
+    }
+    let kept = list()?.into_iter().find(|clat| clat.device == device);
+    kept.map_or(Ok(false), |clat| down(&clat.interface))
 }
 
 /// All of them.

@@ -12,9 +12,9 @@ mod keeper;
 mod orders;
 mod serve;
 
-pub use ask::{down, follow, list, up};
+pub use ask::{down, end, follow, list, up};
 pub use interface::{shown, Spec};
 pub use serve::run;
 
 /// By what the manager is found in its network namespace, as a translator by its device.
-const NAME: &str = "clat-manager";
+pub const NAME: &str = "clat-manager";

@@ -6,7 +6,7 @@ use clap::Subcommand;
 /// What to ask or tell a node of a cluster.
 #[derive(Subcommand, Debug)]
 pub enum Cluster {
-    /// Print how this node and its cluster stand
+    /// Print the status of this node and its cluster
     Status {
         /// Print JSON
         #[arg(long)]

@@ -6,13 +6,16 @@ mod clat;
 mod clat_manager;
 mod cluster;
 mod dns64;
+mod endpoint;
 mod follow;
 mod lookup;
 mod options;
 mod protocol;
 mod reload;
 mod run;
+mod session;
 mod show;
+mod status;
 mod stop;
 mod trace;
 mod translate;
@@ -30,7 +33,9 @@ pub use follow::Follow;
 pub use lookup::Lookup;
 pub use reload::Reload;
 pub use run::Run;
+pub use session::Session;
 pub use show::{Show, What};
+pub use status::Status;
 pub use stop::Stop;
 pub use trace::Trace;
 pub use translate::Translate;
@@ -77,18 +82,23 @@ pub enum Command {
     ClatManager(ClatManager),
     /// Ask a running diolkos in this network namespace
     Show(Show),
+    /// Print whether packets can pass, and if not, why: the same as `show status`
+    Status(Status),
     /// Ask a running diolkos what would become of a packet, and why; no packet is sent and nothing changes
     Trace(Trace),
     /// Add or delete a binding of a running NAT64
     #[command(subcommand)]
     Bind(Bind),
-    /// Ask or tell a running node of a cluster of NAT64 gateways
+    /// End a session of a running NAT64
+    #[command(subcommand)]
+    Session(Session),
+    /// Manage a running node of a cluster of NAT64 gateways
     #[command(subcommand)]
     Cluster(Cluster),
     /// Print the status of a running diolkos, and print it again at each change, until diolkos ends
     Follow(Follow),
-    /// Have a running diolkos read its configuration file again; it loses no packet
+    /// Reload the configuration file of a running diolkos without losing a packet
     Reload(Reload),
-    /// End a translator for good, running or not, and remove what one with `--state` has left in the kernel
+    /// End a translator or a DNS64 for good, and remove what one with `--state` has left in the kernel
     Stop(Stop),
 }

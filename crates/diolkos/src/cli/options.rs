@@ -8,7 +8,7 @@ use clap::Args;
 use crate::config::{self, Datapath, Level, Settings};
 use crate::failure::Failure;
 
-/// Which translator is meant: that of a device, or that of a configuration file.
+/// Which instance is meant: that of a device, or that of a configuration file.
 #[derive(Args, Debug)]
 pub struct Which {
     /// TUN device of the diolkos to tell

@@ -8,7 +8,7 @@ use super::options::Which;
 /// Options of `reload`.
 #[derive(Args, Debug)]
 pub struct Reload {
-    /// Of which diolkos
+    /// Which instance
     #[command(flatten)]
     pub which: Which,
 }

@@ -2,11 +2,14 @@
 //! `diolkos show`.
 
 use clap::Args;
+use diolkos_core::config::nat64::Protocol;
+use ipnet::{Ipv4Net, Ipv6Net};
 
-use crate::nat64::Order;
+use super::protocol::protocol;
+use crate::nat64::{Order, Selection, Side};
 
 /// Options of `show`.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub struct Show {
     /// What to show
     #[arg(value_enum)]
@@ -23,16 +26,60 @@ pub struct Show {
     /// With `top`: how many prefixes of each length to show
     #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub lines: u32,
+    /// With `sessions` and `bindings`: those of this protocol only
+    #[arg(long, value_parser = protocol())]
+    pub protocol: Option<Protocol>,
+    /// With `sessions` and `bindings`: those of an IPv6 node, of nodes in a prefix, or of one port ([ADDRESS]:PORT) only
+    #[arg(long, value_name = "ADDRESS|PREFIX")]
+    pub node: Option<Side<Ipv6Net>>,
+    /// With `sessions`: those with an IPv4 peer, with peers in a network, or with one port (ADDRESS:PORT) only
+    #[arg(long, value_name = "ADDRESS|PREFIX")]
+    pub peer: Option<Side<Ipv4Net>>,
+    /// With `sessions` and `bindings`: as many at most, of all that fit [default: 100000]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub limit: Option<u32>,
     /// TUN device of the diolkos to ask, or the name of a DNS64
     #[arg(long, value_name = "NAME", default_value = "diolkos0")]
     pub device: String,
 }
 
+impl Show {
+    /// Why one of the options that select means nothing here.
+    pub fn out_of_place(&self) -> Option<&'static str> {
+        let Selection {
+            protocol,
+            node,
+            peer,
+            limit,
+        } = self.selection();
+        match self.what {
+            What::Sessions => None,
+            What::Bindings if peer.is_none() => None,
+            What::Bindings => {
+                Some("`--peer` is for `show sessions`: a binding has no peer, and serves all of them")
+            }
+            _ if (protocol, node, peer, limit) == (None, None, None, None) => None,
+            _ => Some("`--protocol`, `--node`, `--peer` and `--limit` are for `show sessions` and `show bindings`"),
+        }
+    }
+
+    /// Which sessions or bindings are asked for.
+    pub fn selection(&self) -> Selection {
+        Selection {
+            protocol: self.protocol,
+            node: self.node,
+            peer: self.peer,
+            limit: self.limit,
+        }
+    }
+}
+
 /// What can be shown.
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default)]
 pub enum What {
     /// Whether packets can pass, and if not, why; answered even while the program is busy. Exit code 4: it runs, but
     /// packets, or some of them, cannot pass
+    #[default]
     Status,
     /// The path of the control socket, for other Varlink clients
     Socket,

@@ -12,7 +12,7 @@ use super::options::Which;
     them over. This command ends that. The state file stays, up to date."
 )]
 pub struct Stop {
-    /// Which diolkos
+    /// Which instance
     #[command(flatten)]
     pub which: Which,
 }

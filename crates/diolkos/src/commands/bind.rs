@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos bind`: a binding of the running NAT64.
 
-use diolkos_core::config::nat64::Binding;
+use std::net::SocketAddr;
+
+use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6};
 
 use crate::cli;
 use crate::control::{self, Answer, Request};
@@ -16,20 +18,29 @@ pub fn run(options: cli::Bind) -> Result<(), Failure> {
             v6,
             device,
         } => {
-            let (v4, v6) = (v4.into(), v6.into());
+            let (v4, v6) = both(v4, v6).map_err(Failure::usage)?;
             (device, Request::Bind(Binding { protocol, v4, v6 }))
         }
         cli::Bind::Del {
             protocol,
             v4,
             device,
-        } => {
-            let v4 = v4.into();
-            (device, Request::Unbind { protocol, v4 })
-        }
+        } => (device, Request::Unbind { protocol, v4 }),
     };
     match control::ask(&device, request)? {
         Answer::Done => Ok(()),
         other => Err(control::unexpected(&other)),
+    }
+}
+
+/// Two endpoints, one of each family, in whichever order.
+fn both(first: SocketAddr, second: SocketAddr) -> Result<(Endpoint4, Endpoint6), String> {
+    match (first, second) {
+        (SocketAddr::V4(v4), SocketAddr::V6(v6)) | (SocketAddr::V6(v6), SocketAddr::V4(v4)) => {
+            Ok((v4.into(), v6.into()))
+        }
+        _ => Err(format!(
+            "`{first}` and `{second}` are of one family: write an IPv4 and an IPv6 address, each with a port"
+        )),
     }
 }

@@ -12,6 +12,7 @@ mod follow;
 mod output;
 mod reload;
 mod run;
+mod session;
 mod settings;
 mod show;
 mod trace;
@@ -40,8 +41,10 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Lookup(options) => lookup::look_up(&options).and_then(print),
         Command::ClatManager(options) => clat_manager::run(options),
         Command::Show(options) => show::run(&options),
+        Command::Status(options) => show::run(&options.into()),
         Command::Trace(options) => trace::run(&options),
         Command::Bind(options) => bind::run(options),
+        Command::Session(options) => session::run(options),
         Command::Cluster(options) => cluster::run(options),
         Command::Follow(options) => follow::run(&options),
         Command::Reload(options) => reload::run(options),

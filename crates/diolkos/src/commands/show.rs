@@ -31,6 +31,9 @@ fn status(options: &Show) -> Result<(), Failure> {
 }
 
 fn show(options: &Show) -> Result<String, Failure> {
+    if let Some(option) = options.out_of_place() {
+        return Err(Failure::usage(option));
+    }
     let request = match options.what {
         What::Status => unreachable!("it has an exit code of its own"),
         What::Socket => {
@@ -43,8 +46,8 @@ fn show(options: &Show) -> Result<String, Failure> {
         What::Counters => Request::Counters,
         What::Config => Request::Config,
         What::Prefix => Request::Prefix,
-        What::Sessions => Request::Sessions,
-        What::Bindings => Request::Bindings,
+        What::Sessions => Request::Sessions(options.selection()),
+        What::Bindings => Request::Bindings(options.selection()),
         What::Top => Request::Top {
             order: options.by,
             lines: options.lines,

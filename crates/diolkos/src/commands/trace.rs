@@ -13,7 +13,12 @@ pub fn run(options: &cli::Trace) -> Result<(), Failure> {
 
 fn report(options: &cli::Trace) -> Result<String, Failure> {
     let words = options.packet.join(" ");
-    let words = words.parse().map_err(Failure::usage)?;
+    // The peer of a session is named by its IPv4 address, which its node knows by the prefix in force.
+    let pref64 = || {
+        let status = control::status(&options.device).ok()?;
+        status.prefixes.first()?.parse().ok()
+    };
+    let words = trace::Words::read(&words, &pref64).map_err(Failure::usage)?;
     let imagined = trace::Imagined {
         words,
         details: trace::Details {

@@ -214,10 +214,7 @@ impl Settings {
 /// Why nobody may answer for these addresses here.
 fn unannounceable(net: &IpNet, served: &[IpNet]) -> Option<String> {
     if net.addr() != net.network() {
-        return Some(format!(
-            "{net} has bits set after its prefix; write {}",
-            net.trunc()
-        ));
+        return Some(format!("{net} has host bits set; write {}", net.trunc()));
     }
     let shortest = match net {
         IpNet::V4(_) => SHORTEST.0,
@@ -298,7 +295,7 @@ mod tests {
             (
                 NAT64,
                 "addresses = [\"192.0.2.9/29\"]",
-                "announce[0].addresses[0]: 192.0.2.9/29 has bits set",
+                "announce[0].addresses[0]: 192.0.2.9/29 has host bits set",
             ),
             (
                 NAT64,

@@ -12,7 +12,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::network::{networks, Network};
+use super::network::{self, networks, Network};
 
 /// The IPv4 address of a CLAT, or `auto`.
 pub type V4Address = OrAuto<Ipv4Addr>;
@@ -197,8 +197,11 @@ impl<'de, N: Network> Visitor<'de> for NetworksVisitor<N> {
     fn visit_str<E: Error>(self, text: &str) -> Result<Networks<N>, E> {
         match text {
             "auto" => Ok(Networks::Auto),
+            other if network::parse::<N>(other).is_ok() => Err(E::custom(format!(
+                "\"{other}\" is not a list; write [\"{other}\"]"
+            ))),
             other => Err(E::custom(format!(
-                "`{other}` is neither a list of networks nor `auto`"
+                "\"{other}\" is neither a list of networks nor \"auto\""
             ))),
         }
     }

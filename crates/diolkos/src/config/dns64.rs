@@ -319,7 +319,7 @@ fn of_prefixes(key: &str, problems: Vec<Problem>) -> Vec<(String, String)> {
 }
 
 fn bits_after(given: impl fmt::Display, meant: impl fmt::Display) -> String {
-    format!("{given} has bits set after its prefix; write {meant}")
+    format!("{given} has host bits set; write {meant}")
 }
 
 /// What is printed where there is no translator.

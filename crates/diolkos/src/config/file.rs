@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::mistake;
 use super::objections::Objection;
 use super::pieces;
 use super::position::{line_and_column, Places};
@@ -41,12 +42,13 @@ pub fn parse(
         Some(settings) => settings,
         None => whole(text, name)?,
     };
-    settings.no_translator =
-        settings.dns64.is_some() && settings.eam.is_empty() && !has_translator(text);
+    let sections = sections(text);
+    settings.no_translator = settings.dns64.is_some() && !has_translator(&sections);
     adjust(&mut settings);
     settings.settle_prefix_of_router(|| says_prefix(text));
     settings.settle_prefix_of_dns64();
-    let objections = settings.objections();
+    let mut objections = settings.of_other_modes(&sections);
+    objections.extend(settings.objections());
     if objections.is_empty() {
         return Ok(settings);
     }
@@ -76,18 +78,25 @@ fn whole(text: &str, name: &str) -> Result<Settings, Failure> {
 }
 
 fn wrong(text: &str, name: &str, error: &toml::de::Error) -> Failure {
-    let (line, column) = line_and_column(text, error.span().map_or(0, |span| span.start));
-    Failure::usage(format!(
-        "{name}:{line}:{column}: {}",
-        error.message().replace('\n', " ")
-    ))
+    let (at, sentence) = mistake::explained(text, error);
+    let (line, column) = line_and_column(text, at);
+    Failure::usage(format!("{name}:{line}:{column}: {sentence}"))
+}
+
+/// The names of all sections of a text that is TOML.
+fn sections(text: &str) -> Vec<String> {
+    let document = pieces::without_mappings(text).parse::<toml::Table>();
+    document
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
 }
 
 /// Sections that only a translator has a use for; `[control]`, `[log]` and `[metrics]` are everybody's.
-fn has_translator(text: &str) -> bool {
-    let sections = text.parse::<toml::Table>().unwrap_or_default();
+fn has_translator(sections: &[String]) -> bool {
     let shared = ["control", "dns64", "log", "metrics"];
-    sections.keys().any(|key| !shared.contains(&key.as_str()))
+    sections.iter().any(|name| !shared.contains(&name.as_str()))
 }
 
 /// Whether the key translator.pref64 is there.

@@ -4,7 +4,7 @@
 //! The file is TOML; every key has a default. [`Settings`] prints itself in
 //! canonical form and parses its own print.
 //!
-//! file (→ pieces, if it is long) → settings → objections → translation (as `diolkos-core` takes it)
+//! file (→ pieces, if it is long; → mistake, if it is wrong) → settings → objections → translation (as `diolkos-core` takes it)
 
 mod announce;
 mod auto;
@@ -15,6 +15,7 @@ mod dns64_prefix;
 mod file;
 mod log;
 mod metrics;
+mod mistake;
 pub mod nat64;
 mod objections;
 mod pieces;
@@ -97,6 +98,17 @@ pub enum Mode {
     Siit,
     /// Stateful translator for a router.
     Nat64,
+}
+
+impl Mode {
+    /// As a file has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Clat => "clat",
+            Mode::Siit => "siit",
+            Mode::Nat64 => "nat64",
+        }
+    }
 }
 
 /// Which path packets may take.

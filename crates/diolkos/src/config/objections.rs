@@ -3,12 +3,11 @@
 
 use std::ops::RangeInclusive;
 
+use diolkos_core::addr::special::name_of;
 use diolkos_core::config::nat64::MAX_SITES;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::{
-    Clat, Datapath, Found, Mode, Mtu, Nat64, Networks, Placement, Prefix, Settings, Siit, V6Address,
-};
+use super::{Datapath, Found, Mode, Mtu, Networks, Placement, Prefix, Settings, V6Address};
 
 /// Of a prefix that is routed to a CLAT's node. Behind the longest there are 16 bits to choose, and 16 for the checksum.
 const V6_PREFIX_LENS: RangeInclusive<u8> = 16..=96;
@@ -38,6 +37,34 @@ impl Objection {
 }
 
 impl Settings {
+    /// Sections of the file that are for another mode, whatever stands in them: none of it would have an effect.
+    pub fn of_other_modes(&self, sections: &[String]) -> Vec<Objection> {
+        if self.dns64_alone().is_some() {
+            return Vec::new();
+        }
+        let mode = self.translator.mode;
+        let is_there =
+            |other: &&Mode| **other != mode && sections.iter().any(|name| name == other.name());
+        let foreign = [Mode::Clat, Mode::Siit, Mode::Nat64];
+        let object = |other: &Mode| {
+            let (other, mode) = (other.name(), mode.name());
+            let message = format!(
+                "this section is for the mode \"{other}\", and the mode is \"{mode}\": remove it, or set translator.mode = \"{other}\""
+            );
+            Objection::new(other, message)
+        };
+        let mut found: Vec<Objection> = foreign.iter().filter(is_there).map(object).collect();
+        // By the command line.
+        if found.is_empty() && mode != Mode::Nat64 && self.nat64.state().is_some() {
+            let message = format!(
+                "only a NAT64 keeps sessions, and the mode is \"{}\": leave --state out",
+                mode.name()
+            );
+            found.push(Objection::new("nat64.state", message));
+        }
+        found
+    }
+
     /// Every rule that the settings break.
     pub fn objections(&self) -> Vec<Objection> {
         let mut found = match &self.dns64 {
@@ -80,7 +107,13 @@ impl Settings {
         self.object_to_announcements(&mut found);
         self.object_to_cluster(&mut found);
         self.object_to_log(&mut found);
-        found.extend(self.contradictions());
+        let known: Vec<String> = found.iter().map(|one| one.key.clone()).collect();
+        let contradictions = self.contradictions().into_iter();
+        // The address of ICMP errors may follow from another key, which is said.
+        found.extend(contradictions.filter(|one| {
+            let follows = one.key == "icmp.address6" && self.icmp.address6.is_none();
+            !known.contains(&one.key) && !follows
+        }));
         found
     }
 
@@ -144,12 +177,6 @@ impl Settings {
                     .to_owned(),
             );
         }
-        if self.siit != Siit::default() {
-            object("siit", "the mode is \"clat\"".to_owned());
-        }
-        if self.nat64 != Nat64::default() {
-            object("nat64", "the mode is \"clat\"".to_owned());
-        }
         let v4 = self.clat.v4();
         if v4.is_unspecified()
             || v4.is_loopback()
@@ -157,10 +184,22 @@ impl Settings {
             || v4.is_broadcast()
             || v4.is_link_local()
         {
-            object("clat.v4", format!("{v4} cannot be the address of a host"));
+            let kind = name_of(v4.into());
+            object(
+                "clat.v4",
+                format!("{v4} is {kind}; write an address for this host, such as 192.0.0.1"),
+            );
         }
         if self.clat.routes.is_empty() {
             object("clat.routes", "no route leads to the translator".to_owned());
+        }
+        for (at, route) in self.clat.routes.iter().enumerate() {
+            if route.addr() != route.network() {
+                object(
+                    &format!("clat.routes[{at}]"),
+                    bits_after(route, route.trunc()),
+                );
+            }
         }
         if let V6Address::Fixed(v6) = self.clat.v6 {
             if v6.is_unspecified()
@@ -168,9 +207,10 @@ impl Settings {
                 || v6.is_multicast()
                 || v6.is_unicast_link_local()
             {
+                let kind = name_of(v6.into());
                 object(
                     "clat.v6",
-                    format!("{v6} cannot be reached from beyond the uplink"),
+                    format!("{v6} is {kind}, and cannot be reached from beyond the uplink; write an address of the uplink's prefix"),
                 );
             }
         }
@@ -224,24 +264,11 @@ impl Settings {
     }
 
     fn object_to_siit(&self, found: &mut Vec<Objection>) {
-        let mut object = |key: &str, message: String| found.push(Objection::new(key, message));
-        if self.clat != Clat::default() {
-            object("clat", "the mode is \"siit\"".to_owned());
-        }
-        if self.nat64 != Nat64::default() {
-            object("nat64", "the mode is \"siit\"".to_owned());
-        }
         object_to_routes("siit", &self.siit.routes4, &self.siit.routes6, found);
     }
 
     fn object_to_nat64(&self, found: &mut Vec<Objection>) {
         let mut object = |key: &str, message: String| found.push(Objection::new(key, message));
-        if self.clat != Clat::default() {
-            object("clat", "the mode is \"nat64\"".to_owned());
-        }
-        if self.siit != Siit::default() {
-            object("siit", "the mode is \"nat64\"".to_owned());
-        }
         if !self.eam.is_empty() {
             object(
                 "eam",
@@ -332,5 +359,5 @@ fn object_to_routes(
 }
 
 fn bits_after(given: impl std::fmt::Display, meant: impl std::fmt::Display) -> String {
-    format!("{given} has bits set after its prefix; write {meant}")
+    format!("{given} has host bits set; write {meant}")
 }

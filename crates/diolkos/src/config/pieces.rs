@@ -33,6 +33,14 @@ pub fn parse(text: &str) -> Option<Settings> {
     Some(settings)
 }
 
+/// A text with the same sections, and without most of its mappings.
+pub fn without_mappings(text: &str) -> String {
+    match text.contains("\"\"\"") || text.contains("'''") {
+        true => text.to_owned(),
+        false => split(text).0,
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mappings {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests and answers as calls and replies of `org.diolkos.Translator`, in both directions.
 
+use std::str::FromStr;
+
 use diolkos_core::config::nat64::Binding;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
 use super::{Answer, Request, Status};
-use crate::nat64::Entries;
+use crate::nat64::{Entries, Selection};
 use crate::trace::{Details, Imagined};
 use crate::varlink::{Call, Interface, Refusal};
 
@@ -37,8 +39,11 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
         "Figures" => Request::Figures,
         "Config" => Request::Config,
         "Prefixes" => Request::Prefix,
-        "Sessions" => Request::Sessions,
-        "Bindings" => Request::Bindings,
+        "Sessions" => Request::Sessions(Selection {
+            peer: side(&mut call, "peer")?,
+            ..selection(&mut call)?
+        }),
+        "Bindings" => Request::Bindings(selection(&mut call)?),
         "Top" => Request::Top {
             order: call.take("by")?,
             lines: call.take("lines")?,
@@ -53,6 +58,12 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
             protocol: call.take("protocol")?,
             v4: call.take("v4")?,
         },
+        "EndSession" => Request::EndSession {
+            protocol: call.take("protocol")?,
+            v6: call.take("v6")?,
+            v4: call.take("v4")?,
+            peer: call.take("peer")?,
+        },
         "Cluster" => Request::Cluster,
         "Drain" => Request::Drain,
         "Join" => Request::Join,
@@ -62,6 +73,24 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
     };
     call.done()?;
     Ok(Asked::Once(request))
+}
+
+/// Which entries a call asks for, but for their peer.
+fn selection(call: &mut Call) -> Result<Selection, Refusal> {
+    Ok(Selection {
+        protocol: call.take("protocol")?,
+        node: side(call, "node")?,
+        peer: None,
+        limit: call.take("limit")?,
+    })
+}
+
+/// Where an end of an entry is, if the call says so.
+fn side<T: FromStr>(call: &mut Call, name: &str) -> Result<Option<T>, Refusal> {
+    let text: Option<String> = call.take(name)?;
+    let side = text.map(|text| text.parse());
+    side.transpose()
+        .map_err(|_| Refusal::invalid_parameter(name))
 }
 
 /// The packet that a call is about. What is not said of it is as on the command line.
@@ -86,8 +115,8 @@ pub fn call(request: Request) -> Call {
         Request::Figures => ("Figures", none),
         Request::Config => ("Config", none),
         Request::Prefix => ("Prefixes", none),
-        Request::Sessions => ("Sessions", none),
-        Request::Bindings => ("Bindings", none),
+        Request::Sessions(selection) => ("Sessions", selected(&selection)),
+        Request::Bindings(selection) => ("Bindings", selected(&selection)),
         Request::Top { order, lines } => ("Top", json!({ "by": order, "lines": lines })),
         Request::Trace(packet) => {
             let Details {
@@ -107,6 +136,18 @@ pub fn call(request: Request) -> Call {
         }
         Request::Bind(binding) => ("Bind", json!(binding)),
         Request::Unbind { protocol, v4 } => ("Unbind", json!({ "protocol": protocol, "v4": v4 })),
+        Request::EndSession {
+            protocol,
+            v6,
+            v4,
+            peer,
+        } => {
+            let mut parameters = json!({ "protocol": protocol, "v6": v6, "peer": peer });
+            if let Some(v4) = v4 {
+                parameters["v4"] = json!(v4);
+            }
+            ("EndSession", parameters)
+        }
         Request::Cluster => ("Cluster", none),
         Request::Drain => ("Drain", none),
         Request::Join => ("Join", none),
@@ -118,6 +159,24 @@ pub fn call(request: Request) -> Call {
         true => call.with_more(),
         false => call,
     }
+}
+
+/// What is not said is not sent: an older program knows no selection, and answers with all.
+fn selected(selection: &Selection) -> Value {
+    let mut parameters = json!({});
+    if let Some(protocol) = selection.protocol {
+        parameters["protocol"] = json!(protocol);
+    }
+    if let Some(node) = selection.node {
+        parameters["node"] = json!(node.to_string());
+    }
+    if let Some(peer) = selection.peer {
+        parameters["peer"] = json!(peer.to_string());
+    }
+    if let Some(limit) = selection.limit {
+        parameters["limit"] = json!(limit);
+    }
+    parameters
 }
 
 /// The call for the status, or for the status at each change.
@@ -176,8 +235,8 @@ pub fn answer(request: Request, first: Vec<Value>, last: Value) -> serde_json::R
         Request::Figures => Answer::Figures(field(last, "figures")?),
         Request::Config => Answer::Config(field(last, "toml")?),
         Request::Prefix => Answer::Prefix(serde_json::from_value(last)?),
-        Request::Sessions => Answer::Sessions(joined(first, last)?),
-        Request::Bindings => Answer::Bindings(joined(first, last)?),
+        Request::Sessions(_) => Answer::Sessions(joined(first, last)?),
+        Request::Bindings(_) => Answer::Bindings(joined(first, last)?),
         Request::Top { .. } => Answer::Top(joined(first, last)?),
         Request::Trace(_) => Answer::Trace(Box::new(field(last, "trace")?)),
         Request::Cluster => Answer::Cluster(Box::new(field(last, "cluster")?)),
@@ -186,7 +245,8 @@ pub fn answer(request: Request, first: Vec<Value>, last: Value) -> serde_json::R
         | Request::Drain
         | Request::Join
         | Request::Bind(_)
-        | Request::Unbind { .. } => Answer::Done,
+        | Request::Unbind { .. }
+        | Request::EndSession { .. } => Answer::Done,
     })
 }
 
@@ -233,6 +293,12 @@ mod tests {
     use crate::nat64::Order;
     use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
 
+    const EVERYTHING: Selection = Selection {
+        protocol: None,
+        node: None,
+        peer: None,
+        limit: None,
+    };
     const ALL: [Request; 12] = [
         Request::Counters,
         Request::Figures,
@@ -243,8 +309,8 @@ mod tests {
         Request::Cluster,
         Request::Drain,
         Request::Join,
-        Request::Sessions,
-        Request::Bindings,
+        Request::Sessions(EVERYTHING),
+        Request::Bindings(EVERYTHING),
         Request::Top {
             order: Order::Share,
             lines: 7,
@@ -290,7 +356,26 @@ mod tests {
             let words = words.expect("it is a packet");
             Request::Trace(Imagined { words, details })
         });
-        for request in ALL.into_iter().chain([bind, unbind()]).chain(traces) {
+        let some = Selection {
+            protocol: Some(Protocol::Udp),
+            node: "[2001:db8::2]:4711".parse().ok(),
+            peer: None,
+            limit: Some(7),
+        };
+        let peer = "198.51.100.0/24".parse().ok();
+        let selections = [
+            Request::Bindings(some),
+            Request::Sessions(Selection { peer, ..some }),
+        ];
+        let end = |v4| Request::EndSession {
+            protocol: Protocol::Tcp,
+            v6: "[2001:db8::2]:4711".parse().expect("an endpoint"),
+            v4,
+            peer: seen_at(80),
+        };
+        let changes = [bind, unbind(), end(None), end(Some(seen_at(1024)))];
+        let all = ALL.into_iter().chain(changes).chain(selections);
+        for request in all.chain(traces) {
             let call = call(request);
             let described = format!("\nmethod {}(", call.target().1);
             assert!(INTERFACE.description.contains(&described), "{described}");
@@ -322,6 +407,15 @@ mod tests {
         assert_eq!(
             asked_of("Unbind", json!({ "protocol": "udp" })),
             Refusal::invalid_parameter("v4")
+        );
+        assert_eq!(
+            asked_of("Sessions", json!({ "node": "192.0.2.1" })),
+            Refusal::invalid_parameter("node")
+        );
+        // Bindings have no peer.
+        assert_eq!(
+            asked_of("Bindings", json!({ "peer": "192.0.2.1" })),
+            Refusal::invalid_parameter("peer")
         );
     }
 

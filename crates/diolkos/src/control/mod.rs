@@ -15,13 +15,13 @@ mod status;
 
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
+use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 
 use crate::cluster_status::ClusterStatus;
 use crate::counters::Counter;
 use crate::failure::{Failure, Kind};
 use crate::figures::Figures;
-use crate::nat64::{BindingRow, Entries, Order, SessionRow, TopRow};
+use crate::nat64::{BindingRow, Entries, Order, Selection, SessionRow, TopRow};
 use crate::prefixes::PrefixRows;
 use crate::trace::{Imagined, Report};
 
@@ -49,10 +49,10 @@ pub enum Request {
     Reload,
     /// End, and leave nothing.
     Stop,
-    /// The sessions of a NAT64.
-    Sessions,
+    /// Sessions of a NAT64.
+    Sessions(Selection),
     /// Its bindings.
-    Bindings,
+    Bindings(Selection),
     /// The prefixes that have most.
     Top {
         /// By what they are put in order.
@@ -77,6 +77,17 @@ pub enum Request {
         /// As the IPv4 side sees it.
         v4: Endpoint4,
     },
+    /// End a session.
+    EndSession {
+        /// Of which table.
+        protocol: Protocol,
+        /// Its node.
+        v6: Endpoint6,
+        /// What its node must be bound to; None: to anything.
+        v4: Option<Endpoint4>,
+        /// Its peer; with ICMP, port 0.
+        peer: Endpoint4,
+    },
 }
 
 impl Request {
@@ -88,14 +99,15 @@ impl Request {
             | Request::Drain
             | Request::Join
             | Request::Bind(_)
-            | Request::Unbind { .. } => true,
+            | Request::Unbind { .. }
+            | Request::EndSession { .. } => true,
             Request::Counters
             | Request::Figures
             | Request::Config
             | Request::Prefix
             | Request::Cluster
-            | Request::Sessions
-            | Request::Bindings
+            | Request::Sessions(_)
+            | Request::Bindings(_)
             | Request::Trace(_)
             | Request::Top { .. } => false,
         }
@@ -108,7 +120,7 @@ impl Request {
 
     /// The answer may take more than one reply.
     fn has_parts(self) -> bool {
-        matches!(self, Request::Sessions | Request::Bindings)
+        matches!(self, Request::Sessions(_) | Request::Bindings(_))
     }
 
     /// The answer may take megabytes in one reply.
@@ -140,7 +152,8 @@ pub enum Answer {
     Trace(Box<Report>),
     /// To [`Request::Cluster`].
     Cluster(Box<ClusterStatus>),
-    /// To [`Request::Bind`], [`Request::Unbind`], [`Request::Drain`], [`Request::Join`] and [`Request::Stop`].
+    /// To [`Request::Bind`], [`Request::Unbind`], [`Request::EndSession`], [`Request::Drain`], [`Request::Join`] and
+    /// [`Request::Stop`].
     Done,
     /// The configuration file is wrong; the old configuration stays in force.
     Misconfigured(String),

@@ -136,7 +136,16 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
             failure = alarm.rung() => break Err(ended(&failure)),
             () = server.handler.rules().changed() => server.publish_condition(&metrics),
             _ = look.tick() => server.publish_condition(&metrics),
-            question = server.control.next() => server.reply(question),
+            question = server.control.next() => {
+                let ends = question.request == Request::Stop;
+                server.reply(question);
+                if ends {
+                    // The answer goes first.
+                    server.control.finish().await;
+                    tracing::info!("dns64 stopped for good");
+                    break Ok(());
+                }
+            }
         }
     };
     manager.stopping();
@@ -285,20 +294,22 @@ fn reply(settings: &Settings, rules: &InForce, counters: Vec<Counter>, request: 
             Err(failure) => Answer::Failed(failure.to_string()),
         },
         Request::Prefix => Answer::Prefix(rules.rows()),
-        Request::Sessions
-        | Request::Bindings
+        Request::Sessions(_)
+        | Request::Bindings(_)
         | Request::Top { .. }
         | Request::Trace(_)
         | Request::Bind(_)
-        | Request::Unbind { .. } => {
+        | Request::Unbind { .. }
+        | Request::EndSession { .. } => {
             Answer::NotSupported("a DNS64 has no bindings and sessions".to_owned())
         }
         Request::Cluster | Request::Drain | Request::Join => {
             Answer::NotSupported("a DNS64 is not a node of a cluster".to_owned())
         }
-        Request::Stop => {
-            Answer::NotSupported("a DNS64 leaves nothing behind: stop it with a signal".to_owned())
-        }
+        Request::Stop if settings.no_translator => Answer::Done,
+        Request::Stop => Answer::NotSupported(
+            "this DNS64 ends with its translator: name the translator's device".to_owned(),
+        ),
         Request::Reload => {
             let how = match settings.no_translator {
                 true => "a DNS64 alone does not reload: stop it and start it again",

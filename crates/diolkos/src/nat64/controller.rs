@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Protocol};
+use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
 use diolkos_core::config::ConfigError;
 use diolkos_core::session::{BindError, BindingView, Counts, Holding, SessionView};
 use diolkos_core::{Nat64, Packet, Trace, Verdict};
@@ -195,22 +195,17 @@ impl Controller {
         state.unbind(protocol, v4, &mut inner.mirror)
     }
 
-    /// Bindings, at most so many, in no order.
-    pub fn bindings(&self, at_most: usize) -> Vec<BindingView> {
-        self.lock().nat64.state().bindings().take(at_most).collect()
-    }
-
-    /// Sessions, at most so many, in no order. Packets pass in between.
-    pub fn sessions(&self, at_most: usize) -> Vec<SessionView> {
-        let mut views = Vec::new();
-        let mut next = Some(0);
-        while let Some(first) = next.filter(|_| views.len() < at_most) {
-            let (there, after) = self.sessions_from(first, true);
-            views.extend(there);
-            next = after;
-        }
-        views.truncate(at_most);
-        views
+    /// Ends a session, in the fast path as well. `v4`: what its node must be bound to, if that is known. None: there is none.
+    pub fn end_session(
+        &self,
+        protocol: Protocol,
+        v6: Endpoint6,
+        v4: Option<Endpoint4>,
+        peer: Endpoint4,
+    ) -> Option<SessionView> {
+        let inner = &mut *self.lock();
+        let state = inner.nat64.state_mut();
+        state.end_session(protocol, v6, v4, peer, &mut inner.mirror)
     }
 
     /// Some of the sessions, from a place of the table on, and where to go on; the first place is 0. `asks`: with what the

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a running router answers to whoever asks by its control socket.
 
+use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
+
 use super::serving::Router;
 use super::{addresses, Gateway};
 use crate::announce::Announcer;
@@ -22,8 +24,13 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         let answer = match request {
             Request::Counters => gateway.counters(),
             Request::Figures => gateway.figures(),
-            Request::Sessions | Request::Bindings => {
-                return gateway.entries(request == Request::Sessions)
+            Request::Sessions(selection) => {
+                return gateway
+                    .entries(move |state| Answer::Sessions(nat64::sessions(state, &selection)))
+            }
+            Request::Bindings(selection) => {
+                return gateway
+                    .entries(move |state| Answer::Bindings(nat64::bindings(state, &selection)))
             }
             Request::Top { order, lines } => return gateway.top(order, lines),
             Request::Trace(packet) => gateway.trace(packet, self.net).await,
@@ -51,6 +58,31 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                     "the binding of {v4} is removed, but a restart would restore it for now"
                 );
                 return gateway.once_it_lasts(unbound, otherwise);
+            }
+            Request::EndSession {
+                protocol,
+                v6,
+                v4,
+                peer,
+            } => {
+                let ended = gateway.of_state(|state| {
+                    match state.end_session(protocol, v6, v4, peer) {
+                        Some(view) => {
+                            let (binding, state) = (view.binding, view.state.name());
+                            tracing::info!(
+                                "ended by the operator: the session {protocol} {} with {peer}, seen as {} ({state})",
+                                binding.v6,
+                                binding.v4
+                            );
+                            Answer::Done
+                        }
+                        None => Answer::Misconfigured(no_session(protocol, v6, v4, peer)),
+                    }
+                });
+                let otherwise = format!(
+                    "the session of {v6} with {peer} is ended, but a restart would restore it for now"
+                );
+                return gateway.once_it_lasts(ended, otherwise);
             }
             Request::Cluster => match &gateway.cluster {
                 Some(cluster) => Answer::Cluster(Box::new(cluster.status())),
@@ -122,14 +154,11 @@ impl Gateway {
     }
 
     /// Of a hundred thousand: neither signals nor the network wait for them.
-    fn entries(&self, are_sessions: bool) -> Reply {
+    fn entries(&self, list: impl FnOnce(&Controller) -> Answer + Send + 'static) -> Reply {
         let Some(state) = self.translation.shared_controller() else {
             return Reply::Now(self.of_state(|_| Answer::Done));
         };
-        later(move || match are_sessions {
-            true => Answer::Sessions(nat64::sessions(&state)),
-            false => Answer::Bindings(nat64::bindings(&state)),
-        })
+        later(move || list(&state))
     }
 
     /// How it stands, for those who follow it.
@@ -227,6 +256,13 @@ impl Gateway {
         settings.icmp.address6 = translation.icmp.address6;
         settings
     }
+}
+
+fn no_session(protocol: Protocol, v6: Endpoint6, v4: Option<Endpoint4>, peer: Endpoint4) -> String {
+    let seen = v4.map_or(String::new(), |v4| format!(", seen as {v4}"));
+    format!(
+        "there is no session {protocol} {v6} with {peer}{seen}; `diolkos show sessions --node {v6}` lists those of this node"
+    )
 }
 
 fn alone() -> Answer {

@@ -19,7 +19,7 @@ use crate::net::{Leads, Net};
 use crate::packet_summary::{self, PacketSummary};
 use crate::slowpath::{Clock, Engine};
 
-pub use packet::{Details, Imagined};
+pub use packet::{Details, Imagined, Words};
 pub use path::FastPathKind;
 pub use report::{Leaving, Report};
 

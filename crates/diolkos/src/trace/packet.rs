@@ -3,6 +3,7 @@
 //! errors stand in `icmp`.
 
 mod bytes;
+mod ends;
 mod icmp;
 mod read;
 mod write;
@@ -13,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 /// How packets are written.
 const GRAMMAR: &str =
-    "udp SOURCE PORT > DESTINATION PORT, tcp [FLAG,…] SOURCE PORT > DESTINATION PORT, \
-     icmp echo|reply ID SOURCE > DESTINATION, protocol NUMBER SOURCE > DESTINATION, \
-     or icmp SOURCE > DESTINATION ERROR quoting PACKET; \
+    "udp SOURCE:PORT to DESTINATION:PORT, tcp [FLAG,…] SOURCE:PORT to DESTINATION:PORT, \
+     icmp echo|reply ID SOURCE to DESTINATION, protocol NUMBER SOURCE to DESTINATION, \
+     or icmp SOURCE to DESTINATION ERROR quoting PACKET; \
      behind the destination or the error, `fragment offset BYTES id NUMBER [more]`";
 
 /// Of TCP, from the lowest bit on (RFC 9293 section 3.1).

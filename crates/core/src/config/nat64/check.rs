@@ -2,10 +2,13 @@
 //! The contradictions that [`Nat64Config::check`] looks for, in the order of the keys.
 
 use super::{
-    Binding, Config, Mapping, Nat64Config, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES, MAX_TIMEOUT,
+    overlap, Binding, Config, Mapping, Nat64Config, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES,
+    MAX_TIMEOUT,
 };
-use crate::config::check::{is_unicast4, is_unicast6, problems};
+use crate::config::check::{is_unicast4, is_unicast6, not_unicast, problems};
 use crate::config::{ConfigError, Problem};
+use ipnet::Ipv4Net;
+use std::net::IpAddr;
 use std::time::Duration;
 
 impl Nat64Config {
@@ -61,13 +64,10 @@ impl Nat64Config {
                 let meant = part.net.trunc();
                 add(
                     format!("{key}.address"),
-                    format!("{} has bits set after its prefix; write {meant}", part.net),
+                    format!("{} has host bits set; write {meant}", part.net),
                 );
             } else if !is_unicast4(part.net) {
-                add(
-                    format!("{key}.address"),
-                    format!("{} is not unicast", part.net),
-                );
+                add(format!("{key}.address"), not_unicast(part.net));
             }
             if part.ports.is_empty() {
                 add(
@@ -83,6 +83,17 @@ impl Nat64Config {
             add(
                 "nat64.pool4".into(),
                 format!("{addresses} addresses; {MAX_POOL_ADDRESSES} are supported"),
+            );
+        }
+        for (at, other) in overlap::parts(&self.pool4) {
+            let (part, around) = (self.pool4[at].net, self.pool4[other].net);
+            add(
+                format!("nat64.pool4[{at}].address"),
+                format!(
+                    "{} overlaps nat64.pool4[{other}], {}: remove one, or give them different ports or protocols",
+                    short(part),
+                    short(around)
+                ),
             );
         }
     }
@@ -220,6 +231,14 @@ impl Nat64Config {
     }
 }
 
+/// A single address without its length, as it is written.
+fn short(net: Ipv4Net) -> String {
+    match net.prefix_len() {
+        32 => net.addr().to_string(),
+        _ => net.to_string(),
+    }
+}
+
 fn in_seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64())
 }
@@ -238,10 +257,10 @@ impl Binding {
     /// as well, whereas a packet may have come from port 0 (RFC 768, Source Port).
     pub fn misplaced(&self, config: &Config) -> Option<String> {
         if !is_unicast4(self.v4.addr.into()) {
-            return Some(format!("{} is not unicast", self.v4.addr));
+            return Some(not_unicast(IpAddr::from(self.v4.addr)));
         }
         if !is_unicast6(self.v6.addr.into()) {
-            return Some(format!("{} is not unicast", self.v6.addr));
+            return Some(not_unicast(IpAddr::from(self.v6.addr)));
         }
         let mut prefixes = config.pref64.iter();
         let prefix = prefixes.find(|prefix| prefix.contains(&self.v6.addr))?;

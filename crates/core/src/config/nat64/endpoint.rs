@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transport addresses.
+//! Transport addresses, and how they are written: `192.0.2.1:80` and `[2001:db8::1]:80`.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+use std::str::FromStr;
 
 /// An IPv4 transport address; with ICMP, an address and a query identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[cfg_attr(
     feature = "file",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(from = "SocketAddrV4", into = "SocketAddrV4")
+    serde(try_from = "String", into = "String")
 )]
 pub struct Endpoint4 {
     /// The node.
@@ -23,7 +24,7 @@ pub struct Endpoint4 {
 #[cfg_attr(
     feature = "file",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(from = "SocketAddrV6", into = "SocketAddrV6")
+    serde(try_from = "String", into = "String")
 )]
 pub struct Endpoint6 {
     /// The node.
@@ -44,6 +45,69 @@ impl fmt::Display for Endpoint6 {
     }
 }
 
+impl FromStr for Endpoint4 {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Endpoint4, String> {
+        let parsed = text.parse::<SocketAddrV4>().map(Endpoint4::from);
+        parsed.map_err(|_| why(text, "IPv4", "192.0.2.1:80", IpAddr::is_ipv4))
+    }
+}
+
+impl FromStr for Endpoint6 {
+    type Err = String;
+
+    /// A node of a NAT64 has no link-local address, so that a zone says nothing about it.
+    fn from_str(text: &str) -> Result<Endpoint6, String> {
+        let parsed = text.parse::<SocketAddrV6>().map(Endpoint6::from);
+        parsed.map_err(|_| why(text, "IPv6", "[2001:db8::1]:80", IpAddr::is_ipv6))
+    }
+}
+
+/// What keeps a text from being an address with a port.
+fn why(text: &str, family: &str, example: &str, is_of_family: fn(&IpAddr) -> bool) -> String {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    match bare.unwrap_or(text).parse::<IpAddr>() {
+        Ok(address) if is_of_family(&address) && address.is_ipv4() => {
+            format!("`{text}` has no port; write `{address}:PORT`")
+        }
+        Ok(address) if is_of_family(&address) => {
+            format!("`{text}` has no port; write `[{address}]:PORT`")
+        }
+        _ => format!("`{text}` is not an {family} address with a port; write it as in `{example}`"),
+    }
+}
+
+impl TryFrom<String> for Endpoint4 {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Endpoint4, String> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for Endpoint6 {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Endpoint6, String> {
+        text.parse()
+    }
+}
+
+impl From<Endpoint4> for String {
+    fn from(endpoint: Endpoint4) -> String {
+        endpoint.to_string()
+    }
+}
+
+impl From<Endpoint6> for String {
+    fn from(endpoint: Endpoint6) -> String {
+        endpoint.to_string()
+    }
+}
+
 impl From<SocketAddrV4> for Endpoint4 {
     fn from(socket: SocketAddrV4) -> Endpoint4 {
         Endpoint4 {
@@ -60,7 +124,6 @@ impl From<Endpoint4> for SocketAddrV4 {
 }
 
 impl From<SocketAddrV6> for Endpoint6 {
-    /// A node of a NAT64 has no link-local address, so that a zone says nothing about it.
     fn from(socket: SocketAddrV6) -> Endpoint6 {
         Endpoint6 {
             addr: *socket.ip(),
@@ -72,5 +135,36 @@ impl From<SocketAddrV6> for Endpoint6 {
 impl From<Endpoint6> for SocketAddrV6 {
     fn from(Endpoint6 { addr, port }: Endpoint6) -> SocketAddrV6 {
         SocketAddrV6::new(addr, port, 0, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_to_write() {
+        let of4 = |text: &str| text.parse::<Endpoint4>().expect_err(text);
+        let of6 = |text: &str| text.parse::<Endpoint6>().expect_err(text);
+        assert_eq!(
+            of4("192.0.2.1"),
+            "`192.0.2.1` has no port; write `192.0.2.1:PORT`"
+        );
+        assert_eq!(
+            of6("2001:db8::1:80"),
+            "`2001:db8::1:80` has no port; write `[2001:db8::1:80]:PORT`"
+        );
+        assert_eq!(
+            of6("[2001:db8::1]"),
+            "`[2001:db8::1]` has no port; write `[2001:db8::1]:PORT`"
+        );
+        assert_eq!(
+            of4("192.0.2.1:65536"),
+            "`192.0.2.1:65536` is not an IPv4 address with a port; write it as in `192.0.2.1:80`"
+        );
+        assert_eq!(
+            of6("192.0.2.1:80"),
+            "`192.0.2.1:80` is not an IPv6 address with a port; write it as in `[2001:db8::1]:80`"
+        );
     }
 }

@@ -313,10 +313,7 @@ fn check_sources(sources: &[Ipv6Net], len: u8) -> Result<(), Problem> {
     for (at, net) in sources.iter().enumerate() {
         if net.addr() != net.network() {
             let meant = net.trunc();
-            return object(
-                at,
-                format!("{net} has bits set after its prefix; {meant} is meant?"),
-            );
+            return object(at, format!("{net} has host bits set; {meant} is meant?"));
         }
         if !is_unicast6(*net) {
             return object(at, format!("{net} is not unicast"));

@@ -8,6 +8,7 @@ mod file;
 mod limits;
 mod mapping;
 mod numbered;
+mod overlap;
 mod slices;
 
 pub use endpoint::{Endpoint4, Endpoint6};

@@ -12,47 +12,47 @@ fn mistakes_in_the_parts_of_a_nat64_have_their_place() {
         (
             "[[nat64.pool4]]\n",
             "address = \"192.0.2\"",
-            "`192.0.2` is not an IPv4 network or address",
+            "nat64.pool4[0].address: `192.0.2` is not an IPv4 network or address",
         ),
         (
             "[[nat64.pool4]]\n",
             "address = 192",
-            "invalid type: integer `192`, expected an IPv4 network or address",
+            "nat64.pool4[0].address: 192 is not an IPv4 address or network; write it in quotation marks",
         ),
         (
             "[[nat64.pool4]]\n",
             "address = \"192.0.2.1/24\"",
-            "nat64.pool4[0].address: 192.0.2.1/24 has bits set",
+            "nat64.pool4[0].address: 192.0.2.1/24 has host bits set",
         ),
         (
             pool,
             "ports = \"9-8\"",
-            "`9-8` is not a range of ports such as 1024-65535",
+            "nat64.pool4[0].ports: `9-8` is not a range of ports such as 1024-65535",
         ),
         (
             pool,
             "protocols = \"tcp\"",
-            "invalid type: string \"tcp\", expected a sequence",
+            "nat64.pool4[0].protocols: \"tcp\" is not a list; write [\"tcp\"]",
         ),
         (
             BOUND,
             "v6 = \"2001:db8::1\"",
-            "invalid IPv6 socket address syntax",
+            "nat64.static[0].v6: `2001:db8::1` has no port; write `[2001:db8::1]:PORT`",
         ),
         (
             "[nat64]\n",
             "filtering = \"none\"",
-            "unknown variant `none`, expected `endpoint-independent` or `address-dependent`",
+            "nat64.filtering: \"none\" is none of \"endpoint-independent\" and \"address-dependent\"",
         ),
         (
             "[nat64]\n",
             "max_sessions_per_source = -1",
-            "-1 is not between 0 and 4294967295",
+            "nat64.max_sessions_per_source: -1 is not between 0 and 4294967295",
         ),
         (
             "[nat64]\n",
             "max_bindings_per_source = \"all\"",
-            "`all` is neither a number nor `auto`",
+            "nat64.max_bindings_per_source: `all` is neither a number nor `auto`",
         ),
         (
             "[nat64]\n",
@@ -67,7 +67,7 @@ fn mistakes_in_the_parts_of_a_nat64_have_their_place() {
         (
             "[nat64.timeouts]\n",
             "udp = 120.5",
-            "invalid type: floating point `120.5`, expected u64",
+            "nat64.timeouts.udp: 120.5 is not a whole number",
         ),
         (
             "[nat64]\nports_per_block = 64\n[nat64.timeouts]\n",
@@ -77,7 +77,7 @@ fn mistakes_in_the_parts_of_a_nat64_have_their_place() {
         (
             "[nat64.deterministic]\nsources = []\n",
             "ports_per_source = -64",
-            "-64 is not between 0 and 4294967295",
+            "nat64.deterministic.ports_per_source: -64 is not between 0 and 4294967295",
         ),
     ] {
         let head = format!("[translator]\nmode = \"nat64\"\n{section}");

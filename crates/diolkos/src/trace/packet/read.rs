@@ -4,6 +4,10 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use diolkos_core::addr::rfc6052::Pref64;
+use ipnet::Ipv6Net;
+
+use super::ends::{different, end, is_ipv4_endpoint};
 use super::icmp::{self, Field, Type};
 use super::{Carried, Fragment, Header, Kind, Quoted, Transport, Words, FLAGS, GRAMMAR};
 
@@ -18,7 +22,16 @@ impl FromStr for Words {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Words, String> {
-        let mut words = Reader { text, rest: text };
+        Words::read(text, &|| None)
+    }
+}
+
+impl Words {
+    /// Reads them, where the destination of an IPv6 node may be an IPv4 address: that is the peer of a session, and the node
+    /// knows it by the translation prefix. `pref64` is asked only then.
+    pub fn read(text: &str, pref64: &dyn Fn() -> Option<Ipv6Net>) -> Result<Words, String> {
+        let rest = text;
+        let mut words = Reader { text, rest, pref64 };
         let (transport, mut header) = words.beginning()?;
         let carried = match transport {
             Some(transport) => Carried::Transport(transport),
@@ -36,7 +49,9 @@ impl FromStr for Quoted {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Quoted, String> {
-        let mut words = Reader { text, rest: text };
+        let pref64 = &|| None;
+        let rest = text;
+        let mut words = Reader { text, rest, pref64 };
         let (transport, mut header) = words.beginning()?;
         let Some(transport) = transport else {
             return Err(format!(
@@ -66,6 +81,8 @@ impl FromStr for Quoted {
 struct Reader<'a> {
     text: &'a str,
     rest: &'a str,
+    /// The translation prefix, if it is known.
+    pref64: &'a dyn Fn() -> Option<Ipv6Net>,
 }
 
 impl<'a> Reader<'a> {
@@ -111,7 +128,7 @@ impl<'a> Reader<'a> {
         match kind {
             "udp" => {}
             "tcp" => match self.next("the source")? {
-                word if word.parse::<IpAddr>().is_ok() => {
+                word if end(word).is_some() => {
                     source = Some(word);
                     detail = SYN;
                 }
@@ -120,7 +137,7 @@ impl<'a> Reader<'a> {
             "icmp" => match self.next("`echo`, `reply` or the source")? {
                 "echo" => {}
                 "reply" => detail = 1,
-                word if word.parse::<IpAddr>().is_ok() => source = Some(word),
+                word if end(word).is_some() => source = Some(word),
                 other => {
                     return Err(format!(
                         "`{other}` is neither `echo` nor `reply` nor the IP address of the source of an error"
@@ -130,27 +147,18 @@ impl<'a> Reader<'a> {
             "protocol" => detail = number(self.next("the number")?, "protocol")?,
             other => return Err(format!("`{other}` is no protocol: write {GRAMMAR}")),
         }
-        let is_error = kind == "icmp" && source.is_some();
-        let id = match kind {
-            "icmp" if !is_error => number(self.next("the identifier")?, "identifier")?,
+        // An endpoint of an echo has its identifier for a port, as `show sessions` prints it.
+        let echo = source.and_then(end).and_then(|(_, port)| port);
+        let is_error = kind == "icmp" && source.is_some() && echo.is_none();
+        let id = match (kind, echo) {
+            ("icmp", Some(id)) => id,
+            ("icmp", None) if !is_error => number(self.next("the identifier")?, "identifier")?,
             _ => 0,
         };
         let has_ports = matches!(kind, "udp" | "tcp");
         let src = source.map_or_else(|| self.next("the source"), Ok)?;
-        let (src, from) = self.host(src, has_ports)?;
-        match self.next("`>`")? {
-            ">" => {}
-            other => {
-                return Err(format!(
-                    "`{other}` stands where `>` should: write {GRAMMAR}"
-                ))
-            }
-        }
-        let dst = self.next("the destination")?;
-        let (dst, to) = self.host(dst, has_ports)?;
-        if src.is_ipv4() != dst.is_ipv4() {
-            return Err(format!("{src} and {dst} are of different families: name the destination as the sender knows it"));
-        }
+        let (src, from) = self.host(src, has_ports || echo.is_some())?;
+        let (dst, to) = self.destination(src, has_ports)?;
         let transport = match kind {
             "udp" => Some(Transport::Udp(from, to)),
             "tcp" => Some(Transport::Tcp(from, to, detail)),
@@ -165,15 +173,63 @@ impl<'a> Reader<'a> {
         Ok((transport, Header { src, dst, fragment }))
     }
 
-    /// An address that has been read, with the port behind it.
+    /// An address that has been read, with its port, which may be the next word.
     fn host(&mut self, word: &str, has_port: bool) -> Result<(IpAddr, u16), String> {
-        let address = word.parse();
-        let address = address.map_err(|_| format!("`{word}` is no IP address"))?;
-        let port = match has_port {
-            true => number(self.next("the port")?, "port")?,
-            false => 0,
+        let found = end(word);
+        let (address, port) = found.ok_or_else(|| format!("`{word}` is no IP address"))?;
+        let port = match (port, has_port) {
+            (Some(port), true) => port,
+            (None, true) => number(self.next("the port")?, "port")?,
+            // The peer of an echo, as `show sessions` prints it.
+            (Some(0) | None, false) => 0,
+            (Some(port), false) => {
+                return Err(format!(
+                    "`{word}` has the port {port}, and this packet has none: write `{address}`"
+                ))
+            }
         };
         Ok((address, port))
+    }
+
+    /// Behind `to` or `>`, which may be left out. Of a session as `show sessions` prints it, the peer, behind the endpoint by
+    /// which the node is seen.
+    fn destination(&mut self, src: IpAddr, has_port: bool) -> Result<(IpAddr, u16), String> {
+        let is_named = self.take(">") || self.take("to");
+        let mut word = self.next("the destination")?;
+        if !is_named && end(word).is_none() {
+            return Err(format!(
+                "`{word}` stands where the destination should: write {GRAMMAR}"
+            ));
+        }
+        let peer = self.peek().filter(|_| !is_named && src.is_ipv6());
+        if let Some(peer) = peer.filter(|peer| is_ipv4_endpoint(word) && is_ipv4_endpoint(peer)) {
+            word = peer;
+            self.next("the peer")?;
+            self.skip_state();
+        }
+        let (dst, port) = self.host(word, has_port)?;
+        match (src, dst) {
+            (IpAddr::V6(_), IpAddr::V4(peer)) => match (self.pref64)() {
+                Some(prefix) => Ok((Pref64::new(prefix).embed(peer).into(), port)),
+                None => Err(different(src, dst)),
+            },
+            _ if src.is_ipv4() != dst.is_ipv4() => Err(different(src, dst)),
+            _ => Ok((dst, port)),
+        }
+    }
+
+    /// The state of a session, and in how many seconds it expires.
+    fn skip_state(&mut self) {
+        let mut words = self.rest.split_whitespace();
+        let is_state = |word: &&str| {
+            word.bytes()
+                .all(|b| b.is_ascii_lowercase() || b == b'-' || b == b'_' || b.is_ascii_digit())
+        };
+        let state = words.next().filter(is_state);
+        let seconds = words.next().filter(|word| word.parse::<u64>().is_ok());
+        if state.is_some() && seconds.is_some() && words.next().is_none() {
+            self.rest = "";
+        }
     }
 
     /// Behind `fragment`, in any order: offset, identification, and whether other fragments follow.

@@ -45,16 +45,66 @@ fn what_is_written_is_read_again() {
     assert_eq!(Ok(bare), marked.replace('\'', "\"").parse());
 }
 
+/// The forms of `show sessions`, and separators that no shell takes for something else.
+#[test]
+fn endpoints_are_read_as_they_are_shown() {
+    let is_read_as = |text: &str, plain: &str| {
+        let words: Words = text.parse().expect(text);
+        assert_eq!(words.to_string(), plain, "{text}");
+    };
+    let udp6 = "udp 2001:db8::5 4711 > 64:ff9b::c633:6401 53";
+    for text in [
+        "udp [2001:db8::5]:4711 to [64:ff9b::c633:6401]:53",
+        "udp [2001:db8::5]:4711 [64:ff9b::c633:6401]:53",
+        "udp [2001:db8::5]:4711 > 64:ff9b::c633:6401 53",
+        "udp 2001:db8::5 4711 64:ff9b::c633:6401 53",
+    ] {
+        is_read_as(text, udp6);
+    }
+    let tcp4 = "tcp syn,ack 198.51.100.1 443 > 192.0.2.1 40000";
+    is_read_as("tcp syn,ack 198.51.100.1:443 to 192.0.2.1:40000", tcp4);
+    let echo = "icmp echo 7 198.51.100.1 > 192.0.2.1";
+    is_read_as("icmp 198.51.100.1:7 192.0.2.1", echo);
+    is_read_as("icmp echo 7 198.51.100.1 to 192.0.2.1", echo);
+}
+
+#[test]
+fn a_session_as_it_is_shown_is_a_packet_of_its_node() {
+    let pref64 = || "64:ff9b::/96".parse().ok();
+    let tcp = "tcp syn 2001:db8::5 4711 > 64:ff9b::c633:6401 443";
+    let echo = "icmp echo 7 2001:db8::5 > 64:ff9b::c633:6401";
+    for (line, packet) in [
+        (
+            "tcp  [2001:db8::5]:4711  192.0.2.1:1024  198.51.100.1:443  v6-init  240",
+            tcp,
+        ),
+        ("tcp [2001:db8::5]:4711 198.51.100.1:443", tcp),
+        (
+            "icmp  [2001:db8::5]:7  192.0.2.1:1024  198.51.100.1:0  icmp  60",
+            echo,
+        ),
+    ] {
+        let words = Words::read(line, &pref64).expect(line);
+        assert_eq!(words.to_string(), packet);
+        let unknown = line.parse::<Words>().expect_err("no prefix is known");
+        assert!(unknown.contains("different families"), "{unknown}");
+    }
+}
+
 #[test]
 fn an_error_names_what_is_wrong() {
     for (text, what) in [
         ("", "the protocol is missing"),
         ("sctp 192.0.2.1 > 192.0.2.2", "`sctp` is no protocol"),
         ("udp 192.0.2.1 > 192.0.2.2", "`>` is no port"),
-        ("udp 192.0.2.1 80", "`>` is missing"),
+        ("udp 192.0.2.1 80", "the destination is missing"),
         (
-            "udp 192.0.2.1 80 192.0.2.2 80",
-            "`192.0.2.2` stands where `>`",
+            "udp 192.0.2.1 80 and 192.0.2.2 80",
+            "`and` stands where the destination",
+        ),
+        (
+            "icmp echo 7 192.0.2.1 to 192.0.2.2:80",
+            "`192.0.2.2:80` has the port 80, and this packet has none: write `192.0.2.2`",
         ),
         ("udp 192.0.2.1 80 > 192.0.2.2", "the port is missing"),
         ("udp 192.0.2.1 80 > 192.0.2.2 65536", "`65536` is no port"),

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The pages of packages link only what packages have, and packages start nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT / "packaging"))
+
+from doc_links import ELSEWHERE, LINK, installed, rewritten  # noqa: E402
+
+PLACES = installed(PROJECT, PROJECT / "packaging/debian")
+
+
+def test_every_link_of_an_installed_page_leads_to_an_installed_file() -> None:
+    """As seen from where the page lies then."""
+    there = set(PLACES.values())
+    checked = 0
+    for page, place in PLACES.items():
+        if page.suffix != ".md":
+            continue
+        for link in LINK.findall(rewritten(page, (PROJECT / page).read_text(), PLACES)):
+            if link.startswith(ELSEWHERE):
+                continue
+            file = Path(os.path.normpath(place.parent / link.partition("#")[0]))
+            assert file in there, f"{page}: {link} is in no package"
+            checked += 1
+    assert checked > 100
+
+
+def test_what_the_pages_promise_is_there() -> None:
+    """Examples by the paths that pages name."""
+    examples = "usr/share/doc/diolkos/examples"
+    for name in (
+        "cluster/frr.conf",
+        "networkmanager/90-diolkos-clat",
+        "prometheus/prometheus.yml",
+        "grafana/diolkos.json",
+        "nat64.toml",
+    ):
+        assert Path(examples, name) in PLACES.values(), name
+
+
+def test_nothing_lies_where_another_program_would_run_it() -> None:
+    """A script for NetworkManager is an example: it fails without a manager of CLATs, and not everybody wants one."""
+    build = (PROJECT / "packaging/deb.sh").read_text()
+    for folder in ("NetworkManager/dispatcher.d", "networkd-dispatcher", "if-up.d", "cron"):
+        assert folder not in build
+        assert not any(folder in str(place) for place in PLACES.values())
+
+
+def test_a_link_to_what_no_package_has_is_text() -> None:
+    """It names the file."""
+    places = {Path("docs/a.md"): Path("usr/share/doc/x/a.md"), Path("b/c.txt"): Path("usr/share/y/c.txt")}
+    page = "See [this](../b/c.txt#d), [that](../e.md) and [it](https://example.net/)."
+    seen = "See [this](../../y/c.txt#d), that (e.md, in the sources) and [it](https://example.net/)."
+    assert rewritten(Path("docs/a.md"), page, places) == seen

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Addresses with a port as arguments: `192.0.2.1:80` and `[2001:db8::1]:80`, as `show` prints them.
+
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use diolkos_core::config::nat64::{Endpoint4, Endpoint6};
+
+/// Reads one of either family. The error says what to write.
+pub fn endpoint(text: &str) -> Result<SocketAddr, String> {
+    match text.starts_with('[') || text.matches(':').count() > 1 {
+        true => text
+            .parse::<Endpoint6>()
+            .map(|v6| SocketAddrV6::from(v6).into()),
+        false => text
+            .parse::<Endpoint4>()
+            .map(|v4| SocketAddrV4::from(v4).into()),
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a text is no configuration: a sentence for people, with the key, the value as it stands in the file, and what to write.
+//!
+//! error of the parser ─┬─ no TOML ─► syntax ─────────────────────────► sentence
+//!                      └─ TOML ─► place (key, value) ─► wanted (what the schema says of the key) ─► sentence
+
+mod near;
+mod place;
+mod syntax;
+mod wanted;
+
+use std::net::IpAddr;
+
+use toml::de::{DeTable, DeValue};
+
+use super::schema;
+use near::{listed, meant};
+use place::Place;
+use wanted::Wanted;
+
+/// The byte of the text where the mistake is, and a sentence that begins with the key, if there is one.
+pub fn explained(text: &str, error: &toml::de::Error) -> (usize, String) {
+    let at = error.span().map_or(0, |span| span.start);
+    let message = error.message();
+    let Ok(document) = DeTable::parse(text) else {
+        return syntax::sentence(text, at, message);
+    };
+    let root = schema();
+    let Some(place) = Place::find(&document, at) else {
+        return (at, message.replace('\n', " "));
+    };
+    let sentence = sentence(text, root.as_value(), &place, message);
+    (at, sentence)
+}
+
+fn sentence(text: &str, root: &serde_json::Value, place: &Place<'_>, message: &str) -> String {
+    let key = place.key();
+    if let Some(section) = wanted::only_one(root, &place.path) {
+        return format!("there is only one such section; write {section}, with single brackets");
+    }
+    if let Some(name) = between(message, "unknown field `") {
+        return unknown_key(root, place, name);
+    }
+    if let Some(name) = between(message, "missing field `") {
+        let section = place.section();
+        let kind = Wanted::of(root, &place.path_to(name)).kind();
+        return format!("{section} needs the key `{name}`: {kind}");
+    }
+    let wanted = Wanted::of(root, &place.path);
+    let literal = place.literal(text);
+    if message.starts_with("unknown variant `") || message.starts_with("wanted string or table") {
+        return format!("{key}: {}", wanted.none_of(&literal, &place.text()));
+    }
+    if message.starts_with("invalid type: ")
+        || message.starts_with("invalid value: ")
+        || message.starts_with("invalid length ")
+    {
+        return format!("{key}: {}", wanted.refusal(place, &literal));
+    }
+    if message.starts_with("invalid ") && message.ends_with(" syntax") {
+        return format!(
+            "{key}: {}",
+            address(message, &literal, &place.text(), &wanted)
+        );
+    }
+    // The type's own sentence.
+    format!("{key}: {}", message.replace('\n', " "))
+}
+
+/// A key or a section that there is not.
+fn unknown_key(root: &serde_json::Value, place: &Place<'_>, name: &str) -> String {
+    let parent = place.above(name);
+    let known = wanted::keys(root, parent);
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    let what = match parent.is_empty() {
+        true => match place.value {
+            DeValue::Table(_) => format!("there is no section [{name}]"),
+            _ => format!("`{name}` is not a section; keys stand below a line such as [translator]"),
+        },
+        false => format!("{} has no key `{name}`", place::header(parent)),
+    };
+    if let Some(meant) = meant(name, &names) {
+        return match parent.is_empty() {
+            true => format!("{what}; did you mean [{meant}]?"),
+            false => format!("{what}; did you mean `{meant}`?"),
+        };
+    }
+    let elsewhere = wanted::sections_with(root, name);
+    match elsewhere.as_slice() {
+        _ if !parent.is_empty() && names.len() <= SHORT_LIST => {
+            format!("{what}; its keys are {}", listed(&names, "`", "and"))
+        }
+        [section] => format!("{what}; it is a key of {section}"),
+        _ => format!("{what}; man diolkos.toml(5) lists what there is"),
+    }
+}
+
+/// So many keys fit into a sentence.
+const SHORT_LIST: usize = 8;
+
+/// What the standard library says of an address, which does not say which.
+fn address(message: &str, literal: &str, text: &str, wanted: &Wanted) -> String {
+    let is_socket = message.contains("socket");
+    match text.parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) if is_socket => format!("{literal} has no port; write \"{ip}:PORT\""),
+        Ok(IpAddr::V6(ip)) if is_socket => format!("{literal} has no port; write \"[{ip}]:PORT\""),
+        _ => {
+            let bare = text
+                .strip_prefix('[')
+                .and_then(|text| text.strip_suffix(']'));
+            match bare.and_then(|bare| bare.parse::<IpAddr>().ok()) {
+                Some(ip) if is_socket => format!("{literal} has no port; write \"[{ip}]:PORT\""),
+                Some(ip) => format!("{literal} is in brackets; write \"{ip}\""),
+                None if is_socket => format!(
+                    "{literal} is not an address with a port; write it as in \"192.0.2.1:53\" or \"[2001:db8::1]:53\""
+                ),
+                None => format!("{literal} is not {}", wanted.kind()),
+            }
+        }
+    }
+}
+
+/// What stands between these words and the next backtick.
+fn between<'a>(message: &'a str, before: &str) -> Option<&'a str> {
+    message.strip_prefix(before)?.split('`').next()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What stands at a byte of a file.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+use toml::Spanned;
+
+/// Characters of a value that a sentence quotes.
+const QUOTED: usize = 60;
+
+/// A step from the file to one of its values.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A key of a table.
+    Key(String),
+    /// An element of an array.
+    Index(usize),
+}
+
+/// A value of the file.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// The way to it.
+    pub path: Vec<Step>,
+    /// It.
+    pub value: &'a DeValue<'a>,
+    span: Range<usize>,
+}
+
+impl<'a> Place<'a> {
+    /// The innermost value at a byte, or the one whose key stands there.
+    pub fn find(document: &'a Spanned<DeTable<'a>>, at: usize) -> Option<Place<'a>> {
+        in_table(document.get_ref(), at)
+    }
+
+    /// As `nat64.pool4[0].address`.
+    pub fn key(&self) -> String {
+        written(&self.path)
+    }
+
+    /// The way to the table that has a key on the way here.
+    pub fn above(&self, key: &str) -> &[Step] {
+        let is_key = |step: &Step| matches!(step, Step::Key(name) if name == key);
+        let at = self.path.iter().rposition(is_key);
+        &self.path[..at.unwrap_or(self.path.len())]
+    }
+
+    /// The way to a key of this table.
+    pub fn path_to(&self, name: &str) -> Vec<Step> {
+        let mut path = self.path.clone();
+        path.push(Step::Key(name.to_owned()));
+        path
+    }
+
+    /// This table, as its first line has it.
+    pub fn section(&self) -> String {
+        header(&self.path)
+    }
+
+    /// A text without its quotation marks; of another value, nothing.
+    pub fn text(&self) -> String {
+        match self.value {
+            DeValue::String(text) => text.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// As it stands in the file, on one line.
+    pub fn literal(&self, text: &str) -> String {
+        if let DeValue::Table(_) = self.value {
+            return self.section();
+        }
+        let literal = text.get(self.span.clone()).unwrap_or_default();
+        let literal = literal.split_whitespace().collect::<Vec<_>>().join(" ");
+        match literal.char_indices().nth(QUOTED) {
+            Some((end, _)) => format!("{}…", &literal[..end]),
+            None => literal,
+        }
+    }
+}
+
+/// `[a.b]`, or `[[a.b]]` of one of several.
+pub fn header(path: &[Step]) -> String {
+    let names: Vec<&str> = path
+        .iter()
+        .filter_map(|step| match step {
+            Step::Key(name) => Some(name.as_str()),
+            Step::Index(_) => None,
+        })
+        .collect();
+    match path.last() {
+        None => "the file".to_owned(),
+        Some(Step::Key(_)) => format!("[{}]", names.join(".")),
+        Some(Step::Index(_)) => format!("[[{}]]", names.join(".")),
+    }
+}
+
+fn written(path: &[Step]) -> String {
+    let mut text = String::new();
+    for step in path {
+        // To write into a text does not fail.
+        let _ = match step {
+            Step::Key(name) if text.is_empty() => write!(text, "{name}"),
+            Step::Key(name) => write!(text, ".{name}"),
+            Step::Index(at) => write!(text, "[{at}]"),
+        };
+    }
+    text
+}
+
+fn in_table<'a>(table: &'a DeTable<'a>, at: usize) -> Option<Place<'a>> {
+    table.iter().find_map(|(key, value)| {
+        let step = Step::Key(key.get_ref().to_string());
+        if key.span().contains(&at) && !is_header(value) {
+            return Some(here(step, value));
+        }
+        inside(step, value, at)
+    })
+}
+
+/// The key of a table may be that of the section above it, whose other keys stand elsewhere.
+fn is_header(value: &Spanned<DeValue<'_>>) -> bool {
+    match value.get_ref() {
+        DeValue::Table(table) => !table.is_empty(),
+        DeValue::Array(array) => array.iter().any(is_header),
+        _ => false,
+    }
+}
+
+fn inside<'a>(step: Step, value: &'a Spanned<DeValue<'a>>, at: usize) -> Option<Place<'a>> {
+    // A section reaches beyond its first line, which is all that its span has.
+    let below = match value.get_ref() {
+        DeValue::Table(table) => in_table(table, at),
+        DeValue::Array(array) => array
+            .iter()
+            .enumerate()
+            .find_map(|(nth, element)| inside(Step::Index(nth), element, at)),
+        _ => None,
+    };
+    if let Some(mut found) = below {
+        found.path.insert(0, step);
+        return Some(found);
+    }
+    value.span().contains(&at).then(|| here(step, value))
+}
+
+fn here<'a>(step: Step, value: &'a Spanned<DeValue<'a>>) -> Place<'a> {
+    Place {
+        path: vec![step],
+        value: value.get_ref(),
+        span: value.span(),
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Manual pages of commands: what their command line says, then examples, exit status, files and other pages.
+
+use std::io;
+
+use clap::Command;
+use clap_mangen::Man;
+use roff::{bold, italic, roman, Roff};
+
+use crate::examples;
+use crate::page::{heading, marked};
+
+/// Paths, and what stands there.
+const FILES: [(&str, &str); 5] = [
+    ("/etc/diolkos/NAME.toml", "The configuration of `diolkos@NAME.service` and `diolkos-dns64@NAME.service`; see `diolkos.toml`(5)."),
+    ("/etc/diolkos/clat-INTERFACE.env", "`CLAT_OPTIONS=` has the options of `diolkos-clat@INTERFACE.service`."),
+    ("/var/lib/diolkos", "State files of NAT64s, if the configuration has them here."),
+    ("/run/diolkos/NAMESPACE/DEVICE.sock", "Where a running program is asked. `diolkos show socket` prints the path."),
+    ("/usr/share/doc/diolkos", "What is explained at length, and examples."),
+];
+
+const STATUS: [(&str, &str); 4] = [
+    ("0", "Done."),
+    ("1", "It failed at run time."),
+    ("2", "Wrong usage or configuration."),
+    ("3", "A privilege or a kernel feature is missing."),
+];
+
+/// Services of systemd.
+const UNITS: &str =
+    "diolkos@.service, diolkos-clat@.service, diolkos-clat-manager.service, diolkos-dns64@.service";
+
+/// The pages of a program and of all its visible commands: each its file's name, and its text.
+pub fn of(command: &Command, section: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
+    // The page of `help` would say no more than this one.
+    let mut command = command.clone().disable_help_subcommand(true);
+    command.build();
+    let mut names = Vec::new();
+    collect(&command, &mut names);
+    let mut pages = Vec::new();
+    add(&command, section, &names, &mut pages)?;
+    Ok(pages)
+}
+
+/// Commands by the names of their pages.
+fn collect(command: &Command, names: &mut Vec<String>) {
+    names.push(name(command));
+    let below = command.get_subcommands().filter(|one| !one.is_hide_set());
+    below.for_each(|one| collect(one, names));
+}
+
+fn name(command: &Command) -> String {
+    let name = command.get_display_name();
+    name.unwrap_or_else(|| command.get_name()).to_owned()
+}
+
+fn add(
+    command: &Command,
+    section: &str,
+    names: &[String],
+    pages: &mut Vec<(String, Vec<u8>)>,
+) -> io::Result<()> {
+    for below in command.get_subcommands().filter(|one| !one.is_hide_set()) {
+        add(below, section, names, pages)?;
+    }
+    let man = Man::new(command.clone()).section(section);
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.get_subcommands().any(|one| !one.is_hide_set()) {
+        man.render_subcommands_section(&mut page)?;
+    }
+    rest(command, section, names).to_writer(&mut page)?;
+    if command.get_version().is_some() {
+        man.render_version_section(&mut page)?;
+    }
+    pages.push((man.get_filename(), page));
+    Ok(())
+}
+
+fn rest(command: &Command, section: &str, names: &[String]) -> Roff {
+    let mut page = Roff::new();
+    let name = name(command);
+    let is_of_diolkos = names[0] == "diolkos";
+    let is_whole = name == names[0];
+    // That of the whole program has the exit codes, which stand below.
+    let notes = command
+        .get_after_help()
+        .filter(|_| !(is_whole && is_of_diolkos));
+    if let Some(notes) = notes {
+        heading(&mut page, "NOTES");
+        page.control("nf", []);
+        for line in notes.to_string().lines() {
+            page.text([roman(line)]);
+        }
+        page.control("fi", []);
+    }
+    let examples = examples::of(&name);
+    if !examples.is_empty() {
+        heading(&mut page, "EXAMPLES");
+    }
+    for (about, line) in examples {
+        page.control("PP", []).text(marked(about));
+        page.control("PP", [])
+            .control("RS", ["4"])
+            .control("EX", []);
+        page.text([roman(*line)]);
+        page.control("EE", []).control("RE", []);
+    }
+    if is_of_diolkos {
+        heading(&mut page, "EXIT STATUS");
+        for (code, about) in STATUS {
+            page.control("TP", []).text([bold(code)]);
+            page.text([roman(about)]);
+        }
+        heading(&mut page, "FILES");
+        for (path, about) in FILES {
+            page.control("TP", []).text([italic(path)]);
+            page.text(marked(about));
+        }
+    }
+    heading(&mut page, "SEE ALSO");
+    let others = names.iter().filter(|other| **other != name);
+    let others = others.filter(|other| is_near(other, &name, &names[0]));
+    let mut line: Vec<String> = others
+        .map(|other| format!("`{other}`({section})"))
+        .collect();
+    if is_of_diolkos {
+        line.push("`diolkos.toml`(5)".to_owned());
+    }
+    page.text(marked(&line.join(", ")));
+    if is_of_diolkos {
+        page.control("PP", [])
+            .text(marked(&format!("Services of systemd: {UNITS}")));
+    }
+    page
+}
+
+/// The program itself, and what stands directly below the same command or below this one.
+fn is_near(other: &str, name: &str, program: &str) -> bool {
+    let above = |name: &str| name.rsplit_once('-').map(|(above, _)| above.to_owned());
+    other == program
+        || other.starts_with(&format!("{name}-"))
+        || (name.matches('-').count() > 1 && above(other) == above(name))
+        || Some(other.to_owned()) == above(name)
+}
