@@ -201,7 +201,7 @@ fn uplink_prefix(uplink: &Link, prefixes: &[Ipv6Net]) -> Result<(Ipv6Net, String
     )))
 }
 
-async fn name_of(net: &Net, index: u32) -> String {
+pub(super) async fn name_of(net: &Net, index: u32) -> String {
     let links = net.links().await.unwrap_or_default();
     links
         .into_iter()

@@ -12,6 +12,7 @@ mod finder;
 mod mtu;
 pub mod neighbour;
 mod opening;
+mod others;
 mod prefix;
 mod reload;
 mod rules;
@@ -129,6 +130,8 @@ struct Clat {
     ready: Option<Side6>,
     /// Why nothing can pass, as it was said last.
     obstacle: Option<String>,
+    /// Another program's CLAT on this host, in words.
+    other: Option<String>,
 }
 
 impl Clat {
@@ -152,6 +155,7 @@ impl Clat {
             mtus: mtu::Changes::default(),
             ready: None,
             obstacle: None,
+            other: None,
         }
     }
 

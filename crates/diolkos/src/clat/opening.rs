@@ -18,6 +18,12 @@ impl Clat {
         if self.stranded || self.wanted != Some(side6.pref64) {
             return Ok(());
         }
+        if self.steps_aside().await? {
+            return Ok(());
+        }
+        let Some(device) = &self.device else {
+            return Ok(());
+        };
         let Site { net, uplink, .. } = &self.site;
         // The fast path sends out of the uplink, whatever the routes say.
         let way = match device.fast {

@@ -54,6 +54,7 @@ fn configured(options: &cli::Clat) -> Result<Settings, Failure> {
     settings.clat.v4 = options.v4.unwrap_or(settings.clat.v4);
     settings.clat.v6 = options.v6.unwrap_or(settings.clat.v6);
     settings.clat.v6_prefix = options.v6_prefix.unwrap_or(settings.clat.v6_prefix);
+    settings.clat.other_clat = options.other_clat.unwrap_or(settings.clat.other_clat);
     settings.clat.metric = options.metric.unwrap_or(settings.clat.metric);
     if !options.routes.is_empty() {
         settings.clat.routes.clone_from(&options.routes);

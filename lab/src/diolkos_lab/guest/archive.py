@@ -89,6 +89,9 @@ def of_suite(suite: str, cache: Path) -> Archive:
         "Dir::Etc::SourceParts": "/dev/null",
         "Dir::State::Lists": str(folder / "lists"),
         "Dir::Cache": str(folder / "cache"),
+        # Some machines are told to keep none, and apt would read all lists for each question.
+        "Dir::Cache::pkgcache": "pkgcache.bin",
+        "Dir::Cache::srcpkgcache": "srcpkgcache.bin",
         "Acquire::Languages": "none",
         "APT::Sandbox::User": "root",
     }
