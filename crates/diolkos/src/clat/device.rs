@@ -12,7 +12,7 @@ use diolkos_core::Translator;
 use diolkos_sys::fastpath::ClatPath;
 
 use crate::accept_local;
-use crate::config::Settings;
+use crate::config::{OtherClat, Settings};
 use crate::datapath;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
@@ -235,7 +235,11 @@ fn start_fast_path(
             "the fast path does not know the link layer of {}",
             site.uplink.name
         ))),
-        _ => ClatPath::start(&rules, attach, &t.device, random()).map_err(datapath::failure),
+        _ => {
+            let in_front = site.settings.clat.other_clat == OtherClat::TakeOver;
+            ClatPath::start(&rules, attach, in_front, &t.device, random())
+                .map_err(datapath::failure)
+        }
     })
 }
 

@@ -20,22 +20,18 @@ const OURS: &str = "diolkos";
 
 impl Clat {
     /// Looks for another program's CLAT. True if ours steps aside: then its IPv4 routes are gone, and the status says who has
-    /// the CLAT. A CLAT that serves no default route is in nobody's way.
+    /// the CLAT. Also one that serves no default route: the other one's programs may keep packets from ours.
     pub(super) async fn steps_aside(&mut self) -> Result<bool, Failure> {
         let settings = self.site.settings.clone();
-        let has_default = settings.clat.routes.contains(&Ipv4Net::default());
-        let found = match has_default {
-            true => other(&self.site.net, &settings).await?,
-            false => None,
-        };
+        let found = other(&self.site.net, &settings).await?;
         let before = std::mem::replace(&mut self.other, found);
         match (&self.other, settings.clat.other_clat) {
             (None, _) => Ok(false),
             (Some(other), OtherClat::TakeOver) => {
                 if before.as_ref() != Some(other) {
                     tracing::warn!(
-                        "{other}, and clat.other_clat = \"take-over\": both have an IPv4 default route, and that with the \
-                         lower metric wins; ours is {}",
+                        "{other}, and clat.other_clat = \"take-over\": where both have an IPv4 route, that with the lower \
+                         metric wins; ours is {}",
                         settings.clat.metric
                     );
                 }
