@@ -15,10 +15,6 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
         ("translator.device", o.device == n.device),
         ("translator.queues", o.queues == n.queues),
         ("translator.interfaces", o.interfaces == n.interfaces),
-        (
-            "clat.other_clat",
-            old.clat.other_clat == new.clat.other_clat,
-        ),
         ("siit.metric", old.siit.metric == new.siit.metric),
         ("nat64.metric", old.nat64.metric == new.nat64.metric),
         (

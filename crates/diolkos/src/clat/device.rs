@@ -12,7 +12,7 @@ use diolkos_core::Translator;
 use diolkos_sys::fastpath::ClatPath;
 
 use crate::accept_local;
-use crate::config::{OtherClat, Settings};
+use crate::config::Settings;
 use crate::datapath;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
@@ -21,6 +21,7 @@ use crate::random::random;
 use crate::slowpath::{self, SlowPath};
 use crate::supervise::Watch;
 
+use super::others;
 use super::rules::{self, Side6};
 
 /// What the header grows by, and the Fragment header that an IPv4 fragment needs besides (RFC 7915 section 4.1).
@@ -70,7 +71,10 @@ impl ClatDevice {
             .await?;
         accept_local::admit(net, &site.settings, &[site.settings.clat.v4]).await?;
 
-        let fast = start_fast_path(site, side6, index)?;
+        // Programs of another CLAT keep from those behind them what they leave (NetworkManager 1.58's do), also when it is
+        // switched off.
+        let in_front = others::other(net, &site.settings).await?.is_some();
+        let fast = start_fast_path(site, side6, index, in_front)?;
         if fast.is_some() {
             // Of networks behind the host, too.
             let links = net.links().await?;
@@ -227,6 +231,7 @@ fn start_fast_path(
     site: &Site,
     side6: Side6,
     tun_ifindex: u32,
+    in_front: bool,
 ) -> Result<Option<ClatPath>, Failure> {
     let t = &site.settings.translator;
     let rules = rules::of(&site.settings, &site.uplink, side6, tun_ifindex);
@@ -235,11 +240,8 @@ fn start_fast_path(
             "the fast path does not know the link layer of {}",
             site.uplink.name
         ))),
-        _ => {
-            let in_front = site.settings.clat.other_clat == OtherClat::TakeOver;
-            ClatPath::start(&rules, attach, in_front, &t.device, random())
-                .map_err(datapath::failure)
-        }
+        _ => ClatPath::start(&rules, attach, in_front, &t.device, random())
+            .map_err(datapath::failure),
     })
 }
 

@@ -50,7 +50,7 @@ impl Clat {
 }
 
 /// That there is another program's CLAT, in words.
-async fn other(net: &Net, settings: &Settings) -> Result<Option<String>, Failure> {
+pub(super) async fn other(net: &Net, settings: &Settings) -> Result<Option<String>, Failure> {
     for (index, address) in net.all_held().await? {
         let IpAddr::V4(address) = address else {
             continue;
