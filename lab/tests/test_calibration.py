@@ -96,7 +96,8 @@ def test_a_line_says_its_limit() -> None:
 def _numbers(system: str, datapath: str) -> str:
     """What the path is made of, in one text."""
     path = definition.load_all()[system].datapath[datapath]
-    return " ".join(" ".join(line) for line in path.prepare) + (path.nftables or "")
+    lines = [path.compile or (), *path.prepare]
+    return " ".join(" ".join(line) for line in lines) + (path.nftables or "")
 
 
 def test_truths_are_made_of_the_numbers_of_the_systems() -> None:

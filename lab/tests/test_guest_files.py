@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from diolkos_lab.faults import Fault, UsageFault
-from diolkos_lab.guest import image, jool, memory_image, package
+from diolkos_lab.guest import archive, image, jool, memory_image, package
 from diolkos_lab.guest.archive import Archive, Unavailable
 from diolkos_lab.guest.machine import Failed, Guest, boot
 
@@ -51,6 +51,46 @@ def test_a_kernel_that_cannot_reach_the_host_is_refused(unpacked: Path) -> None:
     builtin.write_text("")
     with pytest.raises(Unavailable, match=f"Linux {RELEASE} has no module virtio_mmio, which a guest needs"):
         list(image.modules(package.in_folder(unpacked), image.NEEDED))
+
+
+def test_a_kernel_that_is_divided_into_packages(unpacked: Path, tmp_path: Path) -> None:
+    """As Debian has divided it since 7.0: the kernel lies beside its modules, and a list of what modules need is made here."""
+    divided = tmp_path / "divided"
+    (divided / "usr/lib").mkdir(parents=True)
+    shutil.move(unpacked / "lib/modules", divided / "usr/lib/modules")
+    shutil.move(unpacked / f"boot/vmlinuz-{RELEASE}", divided / f"usr/lib/modules/{RELEASE}/vmlinuz")
+    kernel = package.in_folder(divided)
+    assert (kernel.release, kernel.image.name, kernel.modules) == (RELEASE, "vmlinuz", divided / "usr/lib/modules")
+    assert [path.name for path in image.modules(kernel, ["9pnet_virtio"])] == ["9pnet.ko.xz", "9pnet_virtio.ko.xz"]
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("dpkg-deb", "depmod"))), reason="packages are unpacked by dpkg-deb and depmod")
+def test_packages_that_belong_together_are_unpacked_into_one_folder(tmp_path: Path) -> None:
+    """What Debian's own scripts would do when they are installed is done: there is a `modules.dep`."""
+    packed = []
+    for name, file in (("image", "vmlinuz"), ("modules", "modules.order")):
+        source = tmp_path / name
+        (source / "DEBIAN").mkdir(parents=True)
+        (source / "DEBIAN/control").write_text(
+            f"Package: {name}\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: a test\n"
+        )
+        (source / "usr/lib/modules" / RELEASE).mkdir(parents=True)
+        (source / "usr/lib/modules" / RELEASE / file).touch()
+        packed.append(tmp_path / f"{name}.deb")
+        subprocess.run(["dpkg-deb", "-Znone", "--build", source, packed[-1]], check=True, capture_output=True)
+    archive.unpack(packed, tmp_path / "folder")
+    assert (tmp_path / "folder/usr/lib/modules" / RELEASE / "modules.dep").exists()
+    assert package.in_folder(tmp_path / "folder").release == RELEASE
+
+
+def test_the_packages_of_a_kernel_are_known_by_what_it_depends_on() -> None:
+    depends = (
+        "dracut | linux-initramfs-tool, linux-base (>= 4.12), linux-base-7.2.1+deb14-amd64 (= 7), linux-binary-7.2.1 (= 7)"
+    )
+    assert [name for name in package.named(depends) if package.PARTS.match(name)] == [
+        "linux-base-7.2.1+deb14-amd64",
+        "linux-binary-7.2.1",
+    ]
 
 
 def test_folders_with_kernels(unpacked: Path, tmp_path: Path) -> None:
@@ -139,7 +179,7 @@ def test_a_guest_ends_with_who_reads_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("six", r'--kernel "six": neither a version such as 6\.1, nor a package'),
+        ("six", r'--kernel "six": neither a version such as 6\.1, nor one of stable, testing, sid, nor a package'),
         ("linux", r'--kernel "linux": neither'),
         ("/etc/hostname", r'--kernel "/etc/hostname": is a file, but no package'),
     ],
@@ -150,7 +190,9 @@ def test_what_is_no_kernel_is_refused(tmp_path: Path, text: str, said: str) -> N
 
 
 def test_a_folder_that_holds_no_kernel_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Fault, match=r"neither boot/vmlinuz-\* \(an unpacked package\) nor vmlinux") as found:
+    with pytest.raises(
+        Fault, match=r"neither boot/vmlinuz-\* nor usr/lib/modules/\*/vmlinuz \(an unpacked package\) nor vmlinux"
+    ) as found:
         package.find(str(tmp_path), Archive(tmp_path))
     assert found.value.exit_code == 3
 

@@ -126,9 +126,9 @@ def test_the_known_router_loses_by_the_formula(
 @pytest.mark.usefixtures("clean_machine")
 def test_a_program_that_cannot_be_used_says_why(tmp_path: Path, lane: Lane) -> None:
     system = definition.load_all()["forwarder"]
-    off = ("ip", "link", "set", "dev", "{downlink}", "xdpdrv", "object", "{directory}/forward.o", "section", "nothing")
+    off = ("ip", "link", "set", "dev", "{downlink}", "xdpdrv", "object", "{object}", "section", "nothing")
     path = system.datapath["xdp"]
-    broken = path.model_copy(update={"prepare": (path.prepare[0], off)})
+    broken = path.model_copy(update={"prepare": (off,)})
     with pytest.raises(SutFault, match=r"`ip link set .*` ended with exit code .*nothing"):
         _running(tmp_path, lane, system.model_copy(update={"datapath": {"xdp": broken}}), "xdp").start()
 
@@ -163,7 +163,8 @@ def test_peers_of_an_xdp_forwarder_poll_for_as_long_as_it_needs_them(lane: Lane)
 @pytest.fixture(params=["ideal", "realistic", "leaky"])
 def router(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ctypes.CDLL]:
     """sut/bpf/router/loss.h as the system compiles it, for this machine."""
-    [command, *_] = definition.load_all()["synthetic"].datapath[request.param].prepare
+    command = definition.load_all()["synthetic"].datapath[request.param].compile
+    assert command
     given = [word for word in command if word.startswith("-D")]
     source, library = tmp_path / "loss.c", tmp_path / "loss.so"
     header = lookup.PROGRAMS / "router" / "loss.h"

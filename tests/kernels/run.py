@@ -20,10 +20,12 @@ from pathlib import Path
 
 import inside
 from cabling import cabling
+from diolkos_lab.faults import UsageFault
 from diolkos_lab.guest.archive import Archive, Unavailable
 from diolkos_lab.guest.image import busybox
 from diolkos_lab.guest.machine import Failed, Guest
-from diolkos_lab.guest.package import from_distribution, in_folder
+from diolkos_lab.guest.package import find, in_folder
+from diolkos_lab.sut import compiling
 
 CLONE = Path(__file__).resolve().parents[2]
 CACHE = CLONE / "target/kernels"
@@ -40,7 +42,9 @@ RUN_TIME, USAGE, MISSING = 1, 2, 3
 def arguments() -> argparse.Namespace:
     """What the caller wants."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kernels", nargs="*", help='versions of the distribution\'s kernels, such as "6.1"')
+    parser.add_argument(
+        "kernels", nargs="*", help='versions of the distribution\'s kernels, such as "6.1", or "sid": the newest of Debian'
+    )
     parser.add_argument("--folder", type=Path, action="append", default=[], help="an unpacked kernel package, or a built tree")
     parser.add_argument("--law-cases", type=int, default=12000, help="packets that are made for the law (default: 12000)")
     parser.add_argument("--part", action="append", choices=inside.NAMES, help="only this part (may be repeated)")
@@ -63,20 +67,26 @@ def main() -> int:
         print("nothing is left to run: --except names all that --part does", file=sys.stderr)
         return USAGE
     needs_programs = {"law", "steering", "generator-programs"} & set(parts)
+    if "routers" in parts:
+        # An emulated processor takes long to compile them.
+        compiling.everything()
     told = {"law_cases": wanted.law_cases, "parts": parts, **(test_programs() if needs_programs else UNBUILT)}
     cards = cabling()
     ran, failed = 0, []
-    for name, find in [
-        *((version, lambda version=version: from_distribution(version, PACKAGES)) for version in wanted.kernels),
+    for name, look in [
+        *((name, lambda name=name: find(name, PACKAGES)) for name in wanted.kernels),
         *((str(folder), lambda folder=folder: in_folder(folder.absolute())) for folder in wanted.folder),
     ]:
         try:
-            kernel = find()
+            kernel = look()
             folder = CACHE / kernel.release
             guest = Guest(kernel, CLONE, busybox(PACKAGES), folder, devices=cards.devices, within=cards.within)
         except Unavailable as why:
             print(f"skip Linux {name}: {why}", flush=True)
             continue
+        except UsageFault as why:
+            print(why, file=sys.stderr)
+            return USAGE
         ran += 1
         if not passes(guest, told, wanted.limit):
             failed.append(kernel.release)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -61,9 +62,25 @@ def system(release: str, further: tuple[str, ...] = ()) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         find = ("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages")
         mirror = subprocess.run(find, check=True, capture_output=True, text=True).stdout.splitlines()[0]
-        make = ("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(wanted)}", release, str(folder), mirror)
-        subprocess.run(make, check=True)
+        make = ("mmdebstrap", "--quiet", *as_here(), "--variant=minbase", f"--include={','.join(wanted)}")
+        # What is cut off in the midst of it is not taken for an installation.
+        half = folder.with_name(f"{folder.name}.new")
+        shutil.rmtree(half, ignore_errors=True)
+        subprocess.run((*make, release, str(half), mirror), check=True)
+        half.rename(folder)
     return folder
+
+
+def as_here() -> list[str]:
+    """How this machine's apt judges the age of lists, which mmdebstrap does not ask: some mirrors show those of a past day."""
+    keys = ("Acquire::Check-Valid-Until", "Acquire::Check-Date")
+    asked = (("apt-config", "shell", "value", key) for key in keys)
+    said = [subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() for command in asked]
+    return [
+        f"--aptopt={key} {text.partition('=')[2].replace(chr(39), chr(34))}"
+        for key, text in zip(keys, said, strict=True)
+        if text
+    ]
 
 
 def installed(folder: Path) -> set[str]:

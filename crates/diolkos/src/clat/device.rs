@@ -24,6 +24,7 @@ use crate::slowpath::{self, SlowPath};
 use crate::supervise::Watch;
 
 use super::gate::Gate;
+use super::others;
 use super::rules::{self, Side6};
 
 /// What the header grows by, and the Fragment header that an IPv4 fragment needs besides (RFC 7915 section 4.1).
@@ -98,7 +99,12 @@ impl ClatDevice {
         let fast = match sharing {
             // Conntrack would see one direction only.
             Some(_) => None,
-            None => start_fast_path(site, side6, index)?,
+            None => {
+                // Programs of another CLAT keep from those behind them what they leave (NetworkManager 1.58's do), also
+                // when it is switched off.
+                let in_front = others::other(net, &site.settings).await?.is_some();
+                start_fast_path(site, side6, index, in_front)?
+            }
         };
         if fast.is_some() {
             // Of networks behind the host, too.
@@ -352,6 +358,7 @@ fn start_fast_path(
     site: &Site,
     side6: Side6,
     tun_ifindex: u32,
+    in_front: bool,
 ) -> Result<Option<ClatPath>, Failure> {
     let t = &site.settings.translator;
     let rules = rules::of(&site.settings, &site.uplink, side6, tun_ifindex);
@@ -360,7 +367,8 @@ fn start_fast_path(
             "the fast path does not know the link layer of {}",
             site.uplink.name
         ))),
-        _ => ClatPath::start(&rules, attach, &t.device, random()).map_err(datapath::failure),
+        _ => ClatPath::start(&rules, attach, in_front, &t.device, random())
+            .map_err(datapath::failure),
     })
 }
 

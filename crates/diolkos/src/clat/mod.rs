@@ -14,6 +14,7 @@ mod gate;
 mod mtu;
 pub mod neighbour;
 mod opening;
+mod others;
 mod place;
 mod prefix;
 mod reload;
@@ -208,6 +209,8 @@ struct Clat {
     metrics: Option<Metrics>,
     /// The operator has ended it for good.
     ends: bool,
+    /// Another program's CLAT on this host, in words.
+    other: Option<String>,
 }
 
 impl Clat {
@@ -241,6 +244,7 @@ impl Clat {
             doubts: Doubts::default(),
             metrics: None,
             ends: false,
+            other: None,
         }
     }
 

@@ -70,6 +70,9 @@ impl Clat {
         if self.stranded || self.wanted != Some(side6.pref64) {
             return Ok(());
         }
+        if self.steps_aside().await? {
+            return Ok(());
+        }
         self.asked = Some(Instant::now());
         self.asks = Some(Instant::now() + AGAIN);
         let found = match self.find_way().await {

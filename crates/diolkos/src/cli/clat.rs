@@ -8,7 +8,7 @@ use clap::Args;
 use ipnet::Ipv4Net;
 
 use super::options::Common;
-use crate::config::{network, Prefix, Resolver, V6Address};
+use crate::config::{network, OtherClat, Prefix, Resolver, V6Address};
 
 /// Options of `clat`; each goes before the same key of a configuration file.
 #[derive(Args, Debug)]
@@ -40,6 +40,9 @@ pub struct Clat {
     /// Metric of these routes; a native IPv4 route with a lower one wins [default: 2048, or the next that is free]
     #[arg(long, value_name = "NUMBER")]
     pub metric: Option<u32>,
+    /// While another program's CLAT serves this host, such as NetworkManager's: have no IPv4 routes, or go on [default: yield]
+    #[arg(long, value_enum, value_name = "yield|take-over")]
+    pub other_clat: Option<OtherClat>,
     /// Name of the TUN device [default: diolkos0]
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,

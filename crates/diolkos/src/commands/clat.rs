@@ -55,6 +55,7 @@ fn configured(options: &cli::Clat) -> Result<Settings, Failure> {
     settings.clat.v6 = options.v6.unwrap_or(settings.clat.v6);
     settings.clat.v6_prefix = options.v6_prefix.unwrap_or(settings.clat.v6_prefix);
     settings.clat.metric = options.metric.or(settings.clat.metric);
+    settings.clat.other_clat = options.other_clat.unwrap_or(settings.clat.other_clat);
     if !options.routes.is_empty() {
         settings.clat.routes.clone_from(&options.routes);
     }

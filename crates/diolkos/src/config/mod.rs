@@ -263,8 +263,23 @@ pub struct Clat {
     #[serde(with = "number")]
     #[schemars(schema_with = "number::schema")]
     pub metric: Option<u32>,
+    /// What to do while another program's CLAT serves this host, such as NetworkManager's.
+    pub other_clat: OtherClat,
     /// Who is asked for the prefix where `translator.pref64` is auto; empty: the resolvers of /etc/resolv.conf.
     pub resolvers: Vec<Resolver>,
+}
+
+/// What a CLAT does while another program's CLAT serves this host.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum OtherClat {
+    /// Steps aside: it has no IPv4 routes until the other one is gone.
+    #[default]
+    Yield,
+    /// Goes on. The IPv4 default route with the lower metric wins.
+    TakeOver,
 }
 
 impl Default for Clat {
@@ -275,6 +290,7 @@ impl Default for Clat {
             v6_prefix: Prefix::Auto,
             routes: vec![Ipv4Net::default()],
             metric: None,
+            other_clat: OtherClat::Yield,
             resolvers: Vec::new(),
         }
     }

@@ -107,6 +107,12 @@ impl Net {
         Ok(found.min_by_key(|address| (is_unique_local(*address), *address)))
     }
 
+    /// The addresses of this host, each with the index of its interface.
+    pub async fn all_held(&self) -> Result<Vec<(u32, IpAddr)>, Failure> {
+        let all = self.all_addresses().await?;
+        Ok(all.iter().map(|a| (a.index, a.address)).collect())
+    }
+
     /// The addresses of this host.
     pub async fn addresses(&self) -> Result<Vec<IpAddr>, Failure> {
         let all = self.all_addresses().await?;

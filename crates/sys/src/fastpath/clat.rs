@@ -48,13 +48,15 @@ pub struct ClatPath {
 const NAMES: [&str; 3] = ["tun_ingress", "tun_egress", "uplink_ingress"];
 
 impl ClatPath {
-    /// Loads the programs with these rules and attaches them behind whatever is attached already.
+    /// Loads the programs with these rules and attaches them behind whatever is attached already. `in_front`: that of the
+    /// uplink before all others, some of which let no other program see what they leave (NetworkManager's CLAT).
     /// `instance` tells our filters from those of another instance and is the same at every start;
     /// They send nothing until [`ClatPath::set_way`] says which way.
     /// `random` makes the IPv4 identifications of this run start at a place nobody can guess.
     pub fn start(
         rules: &ClatRules,
         attach: Attach,
+        in_front: bool,
         instance: &str,
         random: u64,
     ) -> Result<ClatPath, FastPathError> {
@@ -71,7 +73,7 @@ impl ClatPath {
         let places = [
             (tun, Side::Ingress),
             (tun, Side::Egress),
-            (uplink, Side::Ingress),
+            (uplink, if in_front { Side::Front } else { Side::Ingress }),
         ];
         let mut next_hop = NextHop::new(maps.next_hop.handle()?);
         next_hop

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,26 +42,31 @@ class Archive:
         found = re.search(rf"^{field}: (.*)$", text, re.MULTILINE)
         return found[1] if found else ""
 
-    def unpacked(self, name: str, version: str) -> Path:
-        """A package, downloaded and unpacked once for each of its versions."""
+    def unpacked(self, name: str, version: str, parts: Iterable[str] = ()) -> Path:
+        """A package, downloaded and unpacked once for each of its versions. `parts` are packages of the same version that are
+        unpacked into the same folder."""
         folder = self.cache / f"{name}_{version.replace(':', '%3a')}"
         if (folder / "complete").exists():
             return folder
         self.cache.mkdir(parents=True, exist_ok=True)
-        output("apt-get", *self.options, "download", "-q", f"{name}={version}", cwd=self.cache)
+        names = (name, *parts)
+        output("apt-get", *self.options, "download", "-q", *(f"{each}={version}" for each in names), cwd=self.cache)
         # apt-get names the file by name, version and architecture.
-        (archive,) = self.cache.glob(f"{name}_{version.replace(':', '%3a')}_*.deb")
-        unpack(archive, folder)
-        archive.unlink()
+        archives = [next(self.cache.glob(f"{each}_{version.replace(':', '%3a')}_*.deb")) for each in names]
+        unpack(archives, folder)
+        for archive in archives:
+            archive.unlink()
         return folder
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """One package file."""
-    output("dpkg-deb", "-x", str(archive), str(folder))
-    for modules in folder.glob("lib/modules/*"):
-        # What a package's own script does when it is installed.
-        output("depmod", "-b", str(folder), modules.name)
+def unpack(archives: Iterable[Path], folder: Path) -> None:
+    """Package files, into one folder."""
+    for archive in archives:
+        output("dpkg-deb", "-x", str(archive), str(folder))
+    for base in (folder, folder / "usr"):
+        for modules in base.glob("lib/modules/*"):
+            # What a package's own script does when it is installed.
+            output("depmod", "-b", str(base), modules.name)
     (folder / "complete").touch()
 
 
@@ -83,6 +89,9 @@ def of_suite(suite: str, cache: Path) -> Archive:
         "Dir::Etc::SourceParts": "/dev/null",
         "Dir::State::Lists": str(folder / "lists"),
         "Dir::Cache": str(folder / "cache"),
+        # Some machines are told to keep none, and apt would read all lists for each question.
+        "Dir::Cache::pkgcache": "pkgcache.bin",
+        "Dir::Cache::srcpkgcache": "srcpkgcache.bin",
         "Acquire::Languages": "none",
         "APT::Sandbox::User": "root",
     }

@@ -91,15 +91,16 @@ def _obtain(kernel: Kernel, here: Archive, archive: Archive, version: str) -> Jo
     tools = archive.newest(["jool-tools"])[1]
     if tools != version:
         raise Unavailable(f"jool-dkms is {version} and jool-tools {tools}: they have to be one version")
-    headers = [] if kernel.built else list(_headers(kernel, here))
+    source = kernel.archive or here
+    headers = [] if kernel.built else list(_headers(kernel, source))
     mine = [("jool-dkms", version), ("jool-tools", version), *(archive.newest([name]) for name in LIBRARIES)]
-    sums = [here.field(*each, "SHA256") for each in headers] + [archive.field(*each, "SHA256") for each in mine]
+    sums = [source.field(*each, "SHA256") for each in headers] + [archive.field(*each, "SHA256") for each in mine]
     digest = hashlib.sha256("\n".join([kernel.release, str(kernel.built or ""), *sums]).encode()).hexdigest()[:16]
     folder = here.cache.parent / "jool" / digest
     if (folder / "failed").exists():
         raise Unavailable((folder / "failed").read_text())
     if not (folder / "complete").exists():
-        _build(kernel, [here.unpacked(*each) for each in headers], archive.unpacked("jool-dkms", version), folder)
+        _build(kernel, [source.unpacked(*each) for each in headers], archive.unpacked("jool-dkms", version), folder)
         _programs(archive.unpacked("jool-tools", version), [archive.unpacked(*each) for each in mine[2:]], folder)
         (folder / "version").write_text(version)
         (folder / "complete").touch()

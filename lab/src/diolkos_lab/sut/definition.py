@@ -55,6 +55,7 @@ PLACEHOLDERS = {
     "mtu": "MTU of the links, bytes",
     "programs": "folder with the sources of its BPF programs",
     "headers": "folder with the C headers of this machine's architecture, which a compiler for BPF does not look into",
+    "object": "what `compile` made",
     "cores": "number of CPUs",
 }
 
@@ -84,6 +85,7 @@ class Datapath(document.StrictModel):
     resolver: str = PLAIN_RESOLVER  # `system/datapath` that serves names on this path, started for loads that ask for some
     forwarding: bool = False  # switch packet forwarding on where the system runs
     config: str | None = None
+    compile: Command | None = None  # compiles its BPF program; the lab adds where to, and keeps what was made
     prepare: tuple[Command, ...] = ()  # short commands before the start
     nftables: str | None = None
     command: Command | None = None  # runs in the foreground until SIGTERM
@@ -205,7 +207,8 @@ def load_all(folder: Path | None = None) -> dict[str, System]:
 
 def _texts(part: Datapath | Part) -> list[str]:
     """All that is filled in."""
-    words = [*(part.command or ()), *(word for line in part.prepare for word in line)]
+    compiles = part.compile or () if isinstance(part, Datapath) else ()
+    words = [*compiles, *(part.command or ()), *(word for line in part.prepare for word in line)]
     return [part.config or "", part.nftables or "", *words]
 
 

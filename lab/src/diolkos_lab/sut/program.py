@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """One datapath of a system at work in one namespace of a lane.
 
-Stages: fill in → configure → prepare → start → ready → TUN device with its routes; then alive? and counters; stop.
+Stages: fill in → compile → configure → prepare → start → ready → TUN device with its routes; then alive? and counters; stop.
 """
 
 import contextlib
@@ -13,9 +13,10 @@ from pathlib import Path
 from pyroute2.netlink.exceptions import NetlinkError
 
 from diolkos_lab.faults import Fault
+from diolkos_lab.sut import compiling
 from diolkos_lab.sut.definition import Datapath, fill
 from diolkos_lab.sut.factors import Command
-from diolkos_lab.sut.lookup import PROGRAMS, Found
+from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import mounts
 from diolkos_lab.topology.lane import IPV6_HEADER_MINUS_IPV4, Lane
@@ -55,7 +56,6 @@ class RunningProgram:
         self._folder = folder = self._at.folder(folder)
         self._log = folder / "log"
         self._values = {
-            "binary": str(found.binary),
             "config": str(folder / "config"),
             "directory": str(folder),
             "uplink": plan.UPLINK,
@@ -75,8 +75,7 @@ class RunningProgram:
             "bound": str(plan.BOUND),
             "mtu": str(lane.shape.mtu),
             "cores": str(len(self._at.cpus)),
-            "programs": str(PROGRAMS / (found.system.programs or "")),
-            "headers": f"/usr/include/{self._at.architecture}-linux-gnu",
+            **compiling.values(found, self._at.architecture),
             "rule_list": str(folder / "rule-list"),
             **names,
         }
@@ -86,6 +85,7 @@ class RunningProgram:
     def start(self) -> None:
         """Returns when it says that it is ready and its device leads where it should. Raises SutFault or OSError."""
         path = self.datapath
+        self._compile()
         if path.config:
             self._at.write(self._folder / "config", fill(path.config, self._values).lstrip())
         if path.forwarding:
@@ -148,6 +148,13 @@ class RunningProgram:
             return self.process.last_words(LAST_WORDS)
         lines = self._at.read(self._log).splitlines()
         return [line.strip() for line in lines if line.strip()][-LAST_WORDS:]
+
+    def _compile(self) -> None:
+        try:
+            if program := compiling.of_datapath(self.found, self.datapath, self._at.architecture):
+                self._values["object"] = str(program)
+        except compiling.CompilingFault as fault:
+            raise SutFault(str(fault), []) from fault
 
     def _nft(self) -> Path:
         """The system's own program when it is nft, else that of the host."""

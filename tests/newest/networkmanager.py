@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A NetworkManager of another release in the client's network namespace: its programs, /etc and /run are an installation's
+below a layer in memory. All of it ends with its first process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from network import Network
+
+HERE = Path(__file__).resolve().parent
+PATIENCE = 60
+
+
+class NetworkManager:
+    """It manages wan0 and nothing else, by a profile that is called `uplink`."""
+
+    def __init__(self, net: Network, installation: Path, ipv4: str) -> None:
+        """Start it, and wait until it takes orders. `ipv4`: lines of that section of the profile."""
+        self.net, self.log = net, net.scratch / "log-networkmanager"
+        folder = net.scratch / "newest"
+        folder.mkdir()
+        spaces = ("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc")
+        files = (str(folder), str(installation), str(net.program), str(HERE.parents[1] / "packaging/systemd/option108"))
+        with self.log.open("w") as sink:
+            command = (*spaces, "sh", str(HERE / "networkmanager.sh"), *files, ipv4)
+            self.shell = net.start(net.client, *command, stdout=sink, stderr=sink)
+        net.until(lambda: "it runs\n" in self.log.read_text() or self.shell.poll() is not None, patience=PATIENCE)
+        assert self.shell.poll() is None, self.log.read_text()
+
+    def end(self) -> None:
+        """unshare(1) waits for what it has started, whatever it is told."""
+        self.shell.kill()
+
+    def inside(self, *command: str) -> tuple[str, ...]:
+        """A command that runs in the installation."""
+        first = Path(f"/proc/{self.shell.pid}/task/{self.shell.pid}/children").read_text().strip()
+        return ("nsenter", f"--target={first}", "--mount", "--uts", "--pid", "--root", "--wd=/", "--", *command)
+
+    def nmcli(self, *words: str) -> str:
+        """What nmcli(1) says. It returns when the order is carried out."""
+        return self.net.run(self.net.client, *self.inside("nmcli", *words)).stdout
