@@ -44,6 +44,8 @@ def remains(net: Network) -> list[str]:
     for family in ("-4", "-6"):
         routes = net.run(net.client, "ip", family, "route", "show", "table", "all").stdout.splitlines()
         found += [route for route in routes if "diolkos" in route or "192.0.0.1" in route]
+        # The way of what a CLAT's device sends.
+        found += [route for route in routes if " from " in route and " expires " in route]
     if any(link["ifname"] == "wan0" for link in net.ip_json(net.client, "link")):
         if tcx_programs(net, "wan0"):
             found.append("tcx program on wan0")

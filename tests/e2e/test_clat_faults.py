@@ -139,7 +139,9 @@ def test_after_sigkill_nothing_disturbs(net: Network, datapath: str) -> None:
     before = forwarding(net)
     clat = net.clat(datapath)
     clat.stop(signal.SIGKILL)
-    assert [line for line in remains(net) if "clsact" not in line and "filter" not in line] == []
+    # The way of what the device sent is for its address alone, and ends within a minute.
+    inert = ("clsact", "filter", " expires ")
+    assert [line for line in remains(net) if not any(word in line for word in inert)] == []
     assert net.ping("-6", "-c2", to=SERVER6).returncode == 0
     again = net.clat(datapath)
     assert "3 received" in net.ping("-c3").stdout, again.log()

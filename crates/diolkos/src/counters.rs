@@ -97,8 +97,13 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
 
     if let Some(fast) = fast {
         for (name, count) in FATE_NAMES.iter().zip(fast.counts()?) {
+            // As the slow path's.
+            let name = match name.strip_prefix("drop_") {
+                Some(reason) => format!("fast.drop.{reason}"),
+                None => format!("fast.{name}"),
+            };
             counters.push(Counter {
-                name: format!("fast.{name}"),
+                name,
                 packets: count.packets,
                 bytes: Some(count.bytes),
             });

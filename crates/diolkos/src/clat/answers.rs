@@ -53,6 +53,10 @@ impl Clat {
             config: &rules::translation(settings, &self.site.uplink, device.side6),
             device: &settings.translator.device,
             fast: datapath::kind(settings, device.fast.as_deref()),
+            way6: Some(match &self.obstacle {
+                Some(why) => format!("nowhere: {why}"),
+                None => device.way_in_words(&self.site.uplink),
+            }),
         };
         control::traced(trace::trace(&asked, &self.site.net).await)
     }

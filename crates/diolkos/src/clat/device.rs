@@ -255,6 +255,17 @@ impl ClatDevice {
         })
     }
 
+    /// The way of what it sends, for people.
+    pub fn way_in_words(&self, uplink: &Link) -> String {
+        let router = self.passage.and_then(|passage| passage.way.router);
+        let name = &uplink.name;
+        match (self.passage, router) {
+            (Some(Passage { varies: true, .. }), _) => format!("through {name}, by route"),
+            (_, Some(router)) => format!("through {name}, by the router {router}"),
+            (_, None) => format!("through {name}"),
+        }
+    }
+
     /// What the kernel is asked for.
     pub fn errand<'a>(&self, uplink: &'a Link) -> Errand<'a> {
         Errand {
@@ -289,10 +300,10 @@ impl ClatDevice {
         true
     }
 
-    /// Renews what expires by itself after a kill.
-    pub async fn renew_exit(&mut self, net: &Net) {
+    /// Renews what expires by itself after a kill, in time or because somebody may have removed it.
+    pub async fn renew_exit(&mut self, net: &Net, may_be_gone: bool) {
         let Some(exit) = &self.own.exit else { return };
-        if self.renewed.elapsed() >= ExitRoute::RENEWAL {
+        if may_be_gone || self.renewed.elapsed() >= ExitRoute::RENEWAL {
             let done = net.renew_exit(exit).await;
             self.renewed_by(done, false);
         }

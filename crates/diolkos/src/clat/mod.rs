@@ -200,6 +200,8 @@ struct Clat {
     router: Router,
     /// The kernel chooses the way for each packet.
     varies: bool,
+    /// Since the exit was renewed last, routes have changed.
+    may_have_changed: bool,
     /// When the kernel was asked for the way, and when it is asked again.
     asked: Option<Instant>,
     asks: Option<Instant>,
@@ -239,6 +241,7 @@ impl Clat {
             obstacle: None,
             router: Router::default(),
             varies: false,
+            may_have_changed: false,
             asked: None,
             asks: None,
             doubts: Doubts::default(),

@@ -36,6 +36,7 @@ struct Found {
 impl Clat {
     /// Opens once something can pass, and says when nothing can any more. Lists of routes are read anew.
     pub(super) async fn look_at_way(&mut self) -> Result<(), Failure> {
+        self.may_have_changed = true;
         if let Some(device) = &self.device {
             let errand = device.errand(&self.site.uplink);
             match self.site.net.way_varies(&errand).await {
@@ -138,7 +139,8 @@ impl Clat {
         let Some(passage) = found.passage else {
             return Ok(found);
         };
-        device.renew_exit(net).await;
+        device.renew_exit(net, self.may_have_changed).await;
+        self.may_have_changed = false;
         let mut astray = net.strays(&device.errand(uplink)).await?;
         if astray.is_some() && device.put_exit_back(net).await {
             astray = net.strays(&device.errand(uplink)).await?;

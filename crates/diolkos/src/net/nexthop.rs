@@ -218,8 +218,10 @@ pub(super) struct Route {
     /// The only interface that it leads through, if there is one.
     pub out: Option<u32>,
     router: Option<Ipv6Addr>,
-    /// One path, to a router or a link, for every source and without a tunnel.
+    /// One path, to a router or a link, and without a tunnel.
     plain: bool,
+    /// Only for some sources.
+    is_sourced: bool,
     /// Packets that take it are sent on, not thrown away.
     pub is_way: bool,
 }
@@ -301,7 +303,8 @@ fn read(message: &RouteMessage) -> Vec<Route> {
         metric: 0,
         out: None,
         router: None,
-        plain: header.kind == RouteType::Unicast && header.source_prefix_length == 0,
+        plain: header.kind == RouteType::Unicast,
+        is_sourced: header.source_prefix_length != 0,
         is_way: header.kind == RouteType::Unicast,
     };
     let mut paths = Vec::new();
@@ -338,7 +341,8 @@ fn read(message: &RouteMessage) -> Vec<Route> {
 
 /// As [`Net::way_varies`], of the routes to the prefix or to parts of it.
 fn varies(routes: &[Route], prefix: Ipv6Net, uplink: u32) -> bool {
-    if routes.iter().any(|r| r.is_way && r.out != Some(uplink)) {
+    let stranger = |r: &Route| r.is_way && r.out != Some(uplink) || r.is_sourced;
+    if routes.iter().any(stranger) {
         return false;
     }
     let inside = |r: &&Route| prefix.contains(&r.to) && r.to.prefix_len() > prefix.prefix_len();

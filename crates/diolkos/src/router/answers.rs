@@ -141,6 +141,7 @@ impl Gateway {
             config: &settings.translation(self.found),
             device: &settings.translator.device,
             fast: datapath::kind(settings, self.translation.fast()),
+            way6: None,
         };
         control::traced(trace::trace(&asked, net).await)
     }

@@ -35,6 +35,8 @@ pub struct Asked<'a> {
     pub device: &'a str,
     /// The programs in the kernel, if there are any.
     pub fast: Option<FastPathKind>,
+    /// The way of IPv6 packets, in words, if it does not follow the routes of this host's own packets.
+    pub way6: Option<String>,
 }
 
 /// Follows the packet. Nothing changes.
@@ -77,7 +79,9 @@ pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
         .first()
         .and_then(|sent| PacketSummary::of(sent).destination())
     {
+        let way6 = asked.way6.as_ref().filter(|_| to.is_ipv6());
         report.route = Some(match net.leads(to).await {
+            _ if way6.is_some() => format!("to {to}: {}", way6.map_or("", String::as_str)),
             Ok(leads) => format!("to {to}: {leads}"),
             Err(failure) => format!("to {to}: none ({failure})"),
         });

@@ -15,6 +15,7 @@ fn route(to: &str, metric: u32, router: Option<&str>) -> Route {
         out: Some(UPLINK),
         router: router.map(address),
         plain: true,
+        is_sourced: false,
         is_way: true,
     }
 }
@@ -168,6 +169,12 @@ fn the_kernel_chooses_among_routes_through_the_uplink() {
     };
     assert!(!is_varied(&[default(), part.clone(), vpn("::/0")]));
     assert!(!is_varied(&[default(), vpn("64:ff9b::c000:0/112")]));
+    // The CLAT's source may have none.
+    let of_host = Route {
+        is_sourced: true,
+        ..default()
+    };
+    assert!(!is_varied(&[of_host]));
     // A next hop object: the interface is not said.
     let object = Route {
         out: None,
