@@ -7,13 +7,12 @@ import json
 import signal
 
 import pytest
-from conftest import ROUTER_DATAPATHS
 from nat64 import BOUND, V4_OTHER, V6_OTHER, Nat64Network, ask, in_ipv6
 from siit import PREF64, V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 from stateful import end, start
 from test_clat_faults import RUN_TIME, USAGE, one_sentence
 
-every_way = pytest.mark.parametrize("nat64", ROUTER_DATAPATHS, indirect=True)
+every_way = pytest.mark.parametrize("nat64", ["tc", "tun", "xdp"], indirect=True)
 OTHER = in_ipv6(V4_OTHER)
 
 
@@ -35,7 +34,7 @@ def test_what_is_selected(nat64: Nat64Network) -> None:
         sock = nat64.socket(source, port)
         for peer in (V4_IN_IPV6, OTHER):
             sock.sendto(b"", (peer, 4000))
-    nat64.run(nat64.v6, "ping", "-c1", "-W5", V4_IN_IPV6)
+    nat64.run(nat64.v6, "ping", "-I", V6, "-c1", "-W5", V4_IN_IPV6)
     first, second, other = f"[{V6}]:5000", f"[{V6}]:5001", f"[{V6_OTHER}]:5000"
 
     nodes, total = selected(nat64, "sessions")
@@ -107,7 +106,7 @@ def test_it_does_not_come_back(nat64: Nat64Network) -> None:
     running = start(nat64)
     inside, outside = nat64.socket(V6, 5000), nat64.socket(V4, 4000)
     ask(inside, (V4_IN_IPV6, 4000), outside)
-    ping = nat64.run(nat64.v6, "ping", "-c1", "-W5", V4_IN_IPV6)
+    ping = nat64.run(nat64.v6, "ping", "-I", V6, "-c1", "-W5", V4_IN_IPV6)
     assert ping.returncode == 0
     for line in lines(nat64):
         assert nat64.diolkos("session", "del", *line.split()) == (0, "")

@@ -20,7 +20,7 @@ pub enum Session {
         protocol: Protocol,
         /// Endpoint of the IPv6 node, endpoint by which it is seen (may be left out), endpoint of its IPv4 peer; with icmp, the
         /// port of the node is a query identifier, and the peer needs none
-        #[arg(required = true, num_args = 2..=5, value_name = "[ADDRESS]:PORT ADDRESS:PORT")]
+        #[arg(required = true, num_args = 2..=5, value_name = "ENDPOINT")]
         ends: Vec<String>,
         /// TUN device of the diolkos to tell
         #[arg(long, value_name = "NAME", default_value = "diolkos0")]
