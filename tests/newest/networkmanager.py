@@ -21,9 +21,8 @@ class NetworkManager:
         folder = net.scratch / "newest"
         folder.mkdir()
         spaces = ("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc")
-        files = (str(folder), str(installation), str(net.program), str(HERE.parents[1] / "packaging/systemd/option108"))
         with self.log.open("w") as sink:
-            command = (*spaces, "sh", str(HERE / "networkmanager.sh"), *files, ipv4)
+            command = (*spaces, "sh", str(HERE / "networkmanager.sh"), str(folder), str(installation), ipv4)
             self.shell = net.start(net.client, *command, stdout=sink, stderr=sink)
         net.until(lambda: "it runs\n" in self.log.read_text() or self.shell.poll() is not None, patience=PATIENCE)
         assert self.shell.poll() is None, self.log.read_text()
@@ -40,3 +39,11 @@ class NetworkManager:
     def nmcli(self, *words: str) -> str:
         """What nmcli(1) says. It returns when the order is carried out."""
         return self.net.run(self.net.client, *self.inside("nmcli", *words)).stdout
+
+    def tools(self) -> Path:
+        """A folder with an nmcli(1) that a script outside can run."""
+        folder = self.net.scratch / "tools"
+        folder.mkdir()
+        (folder / "nmcli").write_text(f'#!/bin/sh\nexec {" ".join(self.inside("nmcli"))} "$@"\n')
+        (folder / "nmcli").chmod(0o755)
+        return folder

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# NetworkManager of another installation: networkmanager.sh FOLDER INSTALLATION PROGRAM OPTION108 IPV4-LINES
+# NetworkManager of another installation: networkmanager.sh FOLDER INSTALLATION IPV4-LINES
 # It runs as process 1 of its mount, UTS and PID namespaces, in the network namespace of one of a test's hosts.
 set -eu
 memory=$1/memory root=$1/memory/root
@@ -20,11 +20,7 @@ for name in null zero full random urandom tty; do
 done
 mount -t tmpfs none "$root/run"
 mount -t tmpfs none "$root/tmp"
-mkdir -p "$root/run/dbus" "$root/run/profiles" "$root/run/diolkos"
-# The program under test is asked from inside, too.
-mount --bind /run/diolkos "$root/run/diolkos"
-install -m 755 "$3" "$root/usr/bin/diolkos"
-install -D -m 755 "$4" "$root/usr/lib/diolkos/option108"
+mkdir -p "$root/run/dbus" "$root/run/profiles"
 rm -rf "$root/etc/NetworkManager"
 mkdir -p "$root/etc/NetworkManager/conf.d"
 cat >"$root/run/bus.conf" <<-END
@@ -53,7 +49,7 @@ cat >"$root/run/profiles/uplink.nmconnection" <<-END
 	type=ethernet
 	interface-name=wan0
 	[ipv4]
-	$5
+	$3
 	[ipv6]
 	method=auto
 END

@@ -15,6 +15,7 @@ from networkmanager import PATIENCE, NetworkManager
 from pref64 import OWN, ROUTER, Option, Pref64Network
 
 NETWORK = "ICMPv6NDOptPrefixInfo(prefix='2001:2:0:1::', prefixlen=64, L=1, A=1, validlifetime=3600, preferredlifetime=1800)"
+OPTION108 = Path(__file__).resolve().parents[2] / "packaging/systemd/option108"
 GATEWAY4, WAIT = "192.0.2.1", 1800
 OPTION = f"--dhcp-option=108,0:0:{WAIT >> 8}:{WAIT & 255}"
 SERVER = (
@@ -127,15 +128,14 @@ def test_option_108(network: Pref64Network, start: Callable[[str], NetworkManage
         leases = f"--dhcp-leasefile={net.scratch}/leases"
         net.start(net.router, *SERVER, leases, stdout=sink, stderr=sink)
     until(lambda: "DHCP, IP range" in log.read_text())
-    # From the beginning, since it makes the folder of its socket, which the script finds in NetworkManager's installation.
-    clat = net.clat("auto", "--pref64", "auto", ready=False)
-    until(lambda: "waiting for a translation prefix" in clat.log())
     manager = start("method=auto")
     until(lambda: len(addresses(net)) == 1)
-    said = net.scratch / "log-option108"
+    said, requests = net.scratch / "log-option108", net.scratch / "requests"
+    settings = (f"OPTION108_REQUESTS={requests}", f"DIOLKOS={net.program}", "DHCP_CLIENT=networkmanager")
     with said.open("w") as sink:
-        follow = ("env", "DHCP_CLIENT=networkmanager", "/usr/lib/diolkos/option108", "follow", "wan0")
-        net.start(net.client, *manager.inside(*follow), stdout=sink, stderr=sink)
+        path = f"PATH={manager.tools()}:/usr/sbin:/usr/bin:/sbin:/bin"
+        net.start(net.client, "env", path, *settings, str(OPTION108), "follow", "wan0", stdout=sink, stderr=sink)
+    clat = net.clat("auto", "--pref64", "auto")
     until(lambda: "the CLAT is ready: networkmanager requests option 108" in said.read_text())
     until(lambda: addresses(net) == [])
     assert f"option:108 ipv6-only  {WAIT}" in log.read_text()
