@@ -10,6 +10,7 @@ from kernel import remains
 from network import ROUTER6, SERVER4, WELL_KNOWN_PREFIX, Network, Running
 from pref64 import OWN, Option, Pref64Network
 from test_clat_faults import USAGE, one_sentence
+from test_clat_moves import reaches
 
 SECOND6 = "2001:2:0:3::2"
 SECOND_ROUTER6 = "2001:2:0:3::1"
@@ -106,7 +107,8 @@ def test_it_moves_when_the_default_route_does(net: Network) -> None:
     assert "on wan1, prefix" in clat.log().split(" ready: ")[2]
     assert "3 received" in net.ping("-c3").stdout, clat.log()
     net.ip(net.client, "route", "add", "default", "via", ROUTER6)
-    assert "3 received" in net.ping("-c3").stdout, clat.log()
+    net.until(lambda: reaches(net))
+    assert clat.log().count("looking for another uplink") == 1
     net.ip(net.client, "link", "del", "wan1")
     until_said(net, clat, "the uplink wan1 is gone: looking for another uplink")
     until_said(net, clat, " ready: ", 3)

@@ -7,7 +7,8 @@ use diolkos_core::config::nat64::MAX_SITES;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::{
-    Clat, Datapath, Found, Mode, Mtu, Nat64, Networks, Placement, Prefix, Settings, Siit, V6Address,
+    Clat, Datapath, Found, Mode, Mtu, Nat64, Networks, Placement, Prefix, Settings, Siit,
+    V6Address, WELL_KNOWN_PREFIX,
 };
 
 /// Of a prefix that is routed to a CLAT's node. Behind the longest there are 16 bits to choose, and 16 for the checksum.
@@ -214,6 +215,11 @@ impl Settings {
         if let Some(pref64) = pref64s.iter().find(|pref64| pref64.contains(&prefix)) {
             object(format!(
                 "{prefix} lies in translator.pref64, {pref64}, whose addresses are those of IPv4 nodes"
+            ));
+        }
+        if pref64s.is_empty() && WELL_KNOWN_PREFIX.contains(&prefix) {
+            object(format!(
+                "{prefix} lies in {WELL_KNOWN_PREFIX}, whose addresses are those of IPv4 nodes (RFC 6052)"
             ));
         }
         if let Some(v6) = self.clat.v6.fixed().filter(|v6| !prefix.contains(v6)) {
