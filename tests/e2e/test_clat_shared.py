@@ -79,7 +79,7 @@ def test_host_and_clat_share_an_address(net: Network) -> None:
     rules = net.run(net.client, "nft", "list", "table", "ip6", "diolkos0").stdout
     address = address_of(clat.log())
     assert "flags owner" in rules, rules
-    assert f"ip6 saddr {address} oif \"wan0\" masquerade" in rules, rules
+    assert f'ip6 saddr {address} oif "wan0" masquerade' in rules, rules
     assert "type nat hook postrouting priority srcnat; policy accept;" in rules
     # Others cannot take the table away.
     net.run(net.client, "nft", "flush", "ruleset")
