@@ -120,14 +120,7 @@ class Network:
 
     def add_network_behind(self) -> str:
         """An IPv4 host behind the client, which masquerades it: eth0 of the namespace that is returned, lan0 here."""
-        behind = f"{self.tag}-behind"
-        self.host("ip", "netns", "add", behind)
-        self.further.append(behind)
-        self.host("ip", "link", "add", "lan0", "netns", self.client, "type", "veth", "peer", "eth0", "netns", behind)
-        for name, link, address in ((self.client, "lan0", "198.18.5.1"), (behind, "eth0", "198.18.5.2")):
-            self.ip(name, "address", "add", f"{address}/24", "dev", link)
-            self.ip(name, "link", "set", link, "up")
-        self.run(behind, "ip", "route", "add", "default", "via", "198.18.5.1")
+        behind = self.add_host_behind()
         self.sysctl(self.client, "net.ipv4.ip_forward", "1")
         self.run(self.client, "nft", "-f", "-", input="""
             table ip behind {
@@ -136,6 +129,18 @@ class Network:
                     oifname "diolkos0" masquerade;
                 }
             }""")  # fmt: skip
+        return behind
+
+    def add_host_behind(self) -> str:
+        """An IPv4 host behind the client, which does nothing for it yet."""
+        behind = f"{self.tag}-behind"
+        self.host("ip", "netns", "add", behind)
+        self.further.append(behind)
+        self.host("ip", "link", "add", "lan0", "netns", self.client, "type", "veth", "peer", "eth0", "netns", behind)
+        for name, link, address in ((self.client, "lan0", "198.18.5.1"), (behind, "eth0", "198.18.5.2")):
+            self.ip(name, "address", "add", f"{address}/24", "dev", link)
+            self.ip(name, "link", "set", link, "up")
+        self.run(behind, "ip", "route", "add", "default", "via", "198.18.5.1")
         return behind
 
     def remove(self) -> None:
@@ -210,7 +215,7 @@ class Network:
     # --- the program under test
 
     def clat(self, datapath: str = "auto", *options: str, wrapper: tuple[str, ...] = (), ready: bool = True) -> Running:
-        """Start `diolkos clat` in the client and wait until it is ready. Without a file that may say it, the prefix is given."""
+        """Start `diolkos clat` in the client and wait until it is ready. The prefix is given, unless a file may say it."""
         log = self.scratch / f"log-{len(self.running)}"
         uplink = [] if "--uplink" in options else ["--uplink", "wan0"]
         prefix = [] if {"--pref64", "--config"} & set(options) else ["--pref64", WELL_KNOWN_PREFIX]

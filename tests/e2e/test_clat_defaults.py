@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import signal
+from pathlib import Path
 
 from kernel import remains
 from network import ROUTER6, SERVER4, WELL_KNOWN_PREFIX, Network, Running
 from pref64 import OWN, Option, Pref64Network
 from test_clat_faults import USAGE, one_sentence
+from test_clat_moves import reaches
 
 SECOND6 = "2001:2:0:3::2"
 SECOND_ROUTER6 = "2001:2:0:3::1"
@@ -106,7 +108,8 @@ def test_it_moves_when_the_default_route_does(net: Network) -> None:
     assert "on wan1, prefix" in clat.log().split(" ready: ")[2]
     assert "3 received" in net.ping("-c3").stdout, clat.log()
     net.ip(net.client, "route", "add", "default", "via", ROUTER6)
-    assert "3 received" in net.ping("-c3").stdout, clat.log()
+    net.until(lambda: reaches(net))
+    assert clat.log().count("looking for another uplink") == 1
     net.ip(net.client, "link", "del", "wan1")
     until_said(net, clat, "the uplink wan1 is gone: looking for another uplink")
     until_said(net, clat, " ready: ", 3)
@@ -144,8 +147,25 @@ def test_two_uplinks(net: Network) -> None:
     assert remains(net) == []
 
 
+def test_a_household(net: Network) -> None:
+    """The commands of docs/clat.md, as they stand there, bring IPv4 to hosts behind this one."""
+    page = (Path(__file__).resolve().parents[2] / "docs/clat.md").read_text()
+    commands = page.split("## A household behind the CLAT\n", 1)[1].split("```sh\n", 1)[1].split("```\n", 1)[0]
+    behind = net.add_host_behind()
+    clat = net.clat()
+
+    def received(packets: int) -> bool:
+        pinged = net.run(behind, "ping", f"-c{packets}", "-i0.2", "-W2", SERVER4, check=False)
+        return f"{packets} received" in pinged.stdout
+
+    assert not received(1)
+    for line in commands.splitlines():
+        net.run(net.client, "sh", "-c", line.removeprefix("sudo "))
+    assert received(3), clat.log()
+
+
 def test_a_clat_of_another_program(net: Network) -> None:
-    """Two CLATs of two programs would both claim IPv4: this one says who has it, and waits instead of ending again and again."""
+    """Two CLATs of two programs would both claim IPv4: this one says who has it, and waits instead of ending."""
     net.run(net.client, "ip", "address", "add", "192.0.0.1/32", "dev", "lo")
     clat = start(net, "--uplink", "wan0", "--pref64", WELL_KNOWN_PREFIX)
     until_said(net, clat, "waiting: 192.0.0.1 is already the address of lo, so this host has another CLAT")

@@ -75,15 +75,15 @@ def test_host_and_clat_share_an_address(net: Network) -> None:
     status = net.run(net.client, str(net.program), "show", "status").stdout
     assert f"shares {CLIENT6} with this host" in status
     [table] = tables(net)
-    assert (table["family"], table["name"], table["flags"]) == ("ip6", "diolkos0", "owner")
+    assert (table["family"], table["name"]) == ("ip6", "diolkos0")
     rules = net.run(net.client, "nft", "list", "table", "ip6", "diolkos0").stdout
     address = address_of(clat.log())
-    assert f"ip6 saddr {address} oif \"wan0\" masquerade" in rules, rules
+    assert "flags owner" in rules, rules
+    assert f'ip6 saddr {address} oif "wan0" masquerade' in rules, rules
     assert "type nat hook postrouting priority srcnat; policy accept;" in rules
     # Others cannot take the table away.
     net.run(net.client, "nft", "flush", "ruleset")
     assert "3 received" in net.ping("-c3").stdout, clat.log()
-    assert "3 received" in net.ping("-c3", "-s", "3000").stdout, "fragments"
     assert datagram_returns(net, 500) and datagram_returns(net, 4000)
     net.run(net.client, sys.executable, "-c", STRAY)
     net.until(lambda: counted(net, net.client, "ip6", "diolkos0") >= 1)
@@ -145,7 +145,6 @@ def test_a_narrow_path_behind_the_router(net: Network) -> None:
     """Packet Too Big is for the shared address, and reaches the IPv4 socket: a long stream passes."""
     shared(net)
     net.ip(net.router, "link", "set", "out0", "mtu", "1300")
-    net.ip(net.server, "link", "set", "in0", "mtu", "1300")
     listener = create_socket(net.server, socket.AF_INET6, socket.SOCK_STREAM)
     here = create_socket(net.client, socket.AF_INET, socket.SOCK_STREAM)
     with listener, here:

@@ -297,8 +297,8 @@ def test_a_stateless_translator_has_no_sessions(siit: SiitNetwork) -> None:
     siit.configure(SIIT_CONFIG)
     siit.siit()
     refused(siit, "a stateless translator has no bindings and sessions")
-    siit.start(siit.translator, str(siit.program), "clat", "--uplink", "b6", "--pref64", "64:ff9b::/96", "--datapath", "tun", "--device", "clat0",
-               stderr=subprocess.DEVNULL)  # fmt: skip
+    siit.start(siit.translator, str(siit.program), "clat", "--uplink", "b6", "--pref64", "64:ff9b::/96",
+               "--datapath", "tun", "--device", "clat0", stderr=subprocess.DEVNULL)  # fmt: skip
     siit.until(lambda: siit.diolkos("show", "config", "--device", "clat0")[0] == 0)
     refused(siit, "a CLAT has no bindings and sessions", "--device", "clat0")
 

@@ -47,7 +47,17 @@ def test_what_stays_can_be_removed(nat64: Nat64Network, next_start: str) -> None
         assert nat64.siit().stop() == 0
     elif next_start == "clat":
         nat64.ip(nat64.translator, "route", "add", "64:ff9b::/96", "via", V6)
-        clat = nat64.start(nat64.translator, str(nat64.program), "clat", "--uplink", "b6", "--pref64", "64:ff9b::/96", stderr=subprocess.PIPE, text=True)
+        clat = nat64.start(
+            nat64.translator,
+            str(nat64.program),
+            "clat",
+            "--uplink",
+            "b6",
+            "--pref64",
+            "64:ff9b::/96",
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         line = ""
         while "ready" not in line:
             line = clat.stderr.readline()

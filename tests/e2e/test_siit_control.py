@@ -332,7 +332,18 @@ def test_reload_of_others(siit: SiitNetwork) -> None:
     siit.ip(siit.translator, "route", "add", "64:ff9b::/96", "via", V6)
     log = siit.scratch / "clat"
     with log.open("w") as sink:
-        siit.start(siit.translator, str(siit.program), "clat", "--uplink", "b6", "--pref64", "64:ff9b::/96", "--datapath", "tun", stderr=sink)
+        siit.start(
+            siit.translator,
+            str(siit.program),
+            "clat",
+            "--uplink",
+            "b6",
+            "--pref64",
+            "64:ff9b::/96",
+            "--datapath",
+            "tun",
+            stderr=sink,
+        )
     siit.until(lambda: " ready: " in log.read_text())
     code, message = siit.diolkos("reload")
     assert code == USAGE

@@ -33,7 +33,7 @@ use tokio::time::Instant;
 
 use crate::config::Settings;
 use crate::control;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::handover;
 use crate::metrics::Metrics;
 use crate::net::Link;
@@ -74,8 +74,6 @@ pub async fn run(
     )?;
 
     handover::clear(&net, &settings.translator.device).await?;
-    // What is wrong at the start is so at the next one, too: a supervisor need not try.
-    let as_usage = |failure: Failure| Failure::usage(failure.to_string());
     check_metric(&net, &settings).await.map_err(as_usage)?;
     let mut place = Place::default();
     let is_given = settings.clat.v4.fixed().is_some();
@@ -83,8 +81,8 @@ pub async fn run(
         place.settle(&net, &mut settings).await
     });
     let settled = settled.await.map_err(|failure| match is_given {
-        true if !failure.is_transient => as_usage(failure),
-        _ => failure,
+        true => as_usage(failure),
+        false => failure,
     })?;
     if settled.is_none() {
         return Ok(());
@@ -132,6 +130,14 @@ pub async fn run(
         }
         settings = Settings::clone(&clat.site.settings);
         (read, place, metrics) = (clat.read, clat.place, clat.metrics);
+    }
+}
+
+/// What the operator says is taken by somebody else, and is so at the next start: a supervisor need not try.
+fn as_usage(failure: Failure) -> Failure {
+    match failure.kind {
+        Kind::RunTime if !failure.is_transient => Failure::usage(failure.to_string()),
+        _ => failure,
     }
 }
 

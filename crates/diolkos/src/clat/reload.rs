@@ -31,6 +31,9 @@ impl Clat {
         let Err(failure) = done else {
             return Answer::Reloaded;
         };
+        // The address in force is reserved, whatever the refused settings have asked for.
+        let mut old = Settings::clone(&self.site.settings);
+        let _ = self.place.settle(&self.site.net, &mut old).await;
         match failure.kind {
             Kind::Usage => Answer::Misconfigured(failure.to_string()),
             _ => Answer::Failed(failure.to_string()),

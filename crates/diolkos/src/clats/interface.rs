@@ -2,11 +2,13 @@
 //! Orders and CLATs as calls and replies of `org.diolkos.Clat`.
 
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 
+use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::config::{Prefix, Resolver};
+use crate::config::{network, Prefix, Resolver, V6Address};
 use crate::varlink::{Call, Interface, Refusal};
 
 /// What `GetInterfaceDescription` answers.
@@ -16,6 +18,8 @@ pub const INTERFACE: Interface = Interface {
 };
 /// Resolvers of one CLAT.
 const RESOLVERS: usize = 16;
+/// Routes of one CLAT.
+const ROUTES: usize = 64;
 /// The longest name of an interface, bytes (IFNAMSIZ and its end).
 const NAME: usize = 15;
 
@@ -29,8 +33,14 @@ pub struct Spec {
     pub interface: String,
     /// `auto` or a prefix.
     pub pref64: String,
+    /// Its IPv6 address, `shared` or `auto`; None: `auto`.
+    pub v6: Option<String>,
     /// A prefix that is routed to this node; None: the uplink's /64.
     pub v6_prefix: Option<String>,
+    /// What is reached through it; empty: all of IPv4.
+    pub routes: Vec<String>,
+    /// `auto`, `tun` or `tc`; None: `auto`.
+    pub datapath: Option<String>,
     /// Who is asked for the prefix; empty: those of /etc/resolv.conf.
     pub resolvers: Vec<String>,
     /// Of its IPv4 route; None: one that no other CLAT has.
@@ -93,7 +103,10 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
             Asked::Up(Spec {
                 interface: interface(&mut call)?,
                 pref64: pref64(&mut call)?,
-                v6_prefix: v6_prefix(&mut call)?,
+                v6: parsed::<V6Address>(&mut call, "v6")?,
+                v6_prefix: parsed::<Prefix>(&mut call, "v6_prefix")?,
+                routes: routes(&mut call)?,
+                datapath: datapath(&mut call)?,
                 resolvers: resolvers.into_iter().map(String::from).collect(),
                 metric: call.take("metric")?,
             })
@@ -128,11 +141,30 @@ fn pref64(call: &mut Call) -> Result<String, Refusal> {
     }
 }
 
-fn v6_prefix(call: &mut Call) -> Result<Option<String>, Refusal> {
-    let text: Option<String> = call.take("v6_prefix")?;
-    match text.as_deref().map(str::parse::<Prefix>) {
+/// The text of a parameter that can be read as this type.
+fn parsed<T: FromStr>(call: &mut Call, key: &str) -> Result<Option<String>, Refusal> {
+    let text: Option<String> = call.take(key)?;
+    match text.as_deref().map(str::parse::<T>) {
         None | Some(Ok(_)) => Ok(text),
-        Some(Err(_)) => Err(Refusal::invalid_parameter("v6_prefix")),
+        Some(Err(_)) => Err(Refusal::invalid_parameter(key)),
+    }
+}
+
+fn routes(call: &mut Call) -> Result<Vec<String>, Refusal> {
+    let routes: Option<Vec<String>> = call.take("routes")?;
+    let routes = routes.unwrap_or_default();
+    let is_one = |text: &String| network::parse::<Ipv4Net>(text).is_ok();
+    match routes.len() <= ROUTES && routes.iter().all(is_one) {
+        true => Ok(routes),
+        false => Err(Refusal::invalid_parameter("routes")),
+    }
+}
+
+fn datapath(call: &mut Call) -> Result<Option<String>, Refusal> {
+    let text: Option<String> = call.take("datapath")?;
+    match text.as_deref() {
+        None | Some("auto" | "tun" | "tc") => Ok(text),
+        Some(_) => Err(Refusal::invalid_parameter("datapath")),
     }
 }
 
@@ -141,11 +173,15 @@ pub fn call(asked: &Asked) -> Call {
     let method = |method| format!("{}.{method}", INTERFACE.name);
     match asked {
         Asked::Up(spec) => {
-            let resolvers = Some(&spec.resolvers).filter(|list| !list.is_empty());
+            let [resolvers, routes] = [&spec.resolvers, &spec.routes]
+                .map(|list| Some(list).filter(|list| !list.is_empty()));
             let parameters = json!({
                 "interface": spec.interface,
                 "pref64": spec.pref64,
+                "v6": spec.v6,
                 "v6_prefix": spec.v6_prefix,
+                "routes": routes,
+                "datapath": spec.datapath,
                 "resolvers": resolvers,
                 "metric": spec.metric,
             });
@@ -209,7 +245,10 @@ mod tests {
         let spec = Spec {
             interface: "eth0".to_owned(),
             pref64: "auto".to_owned(),
+            v6: None,
             v6_prefix: None,
+            routes: Vec::new(),
+            datapath: None,
             resolvers: Vec::new(),
             metric: None,
         };
@@ -224,7 +263,17 @@ mod tests {
             assert!(INTERFACE.description.contains(&described), "{described}");
             assert_eq!(asked(call), Ok(asks));
         }
-        assert_eq!(up(json!({ "interface": "eth0" })), Ok(Asked::Up(spec)));
+        assert_eq!(
+            up(json!({ "interface": "eth0" })),
+            Ok(Asked::Up(spec.clone()))
+        );
+        let more = Asked::Up(Spec {
+            v6: Some("shared".to_owned()),
+            routes: vec!["198.51.100.0/24".to_owned()],
+            datapath: Some("tun".to_owned()),
+            ..spec
+        });
+        assert_eq!(asked(call(&more)), Ok(more));
     }
 
     #[test]
@@ -238,6 +287,10 @@ mod tests {
             ("pref64", json!("2001:db8::/95")),
             ("v6_prefix", json!("--help")),
             ("v6_prefix", json!("2001:db8::1 --config=x")),
+            ("v6", json!("--config=x")),
+            ("routes", json!(["198.51.100.0/24", "--config=x"])),
+            ("routes", json!(vec!["198.51.100.0/24"; 65])),
+            ("datapath", json!("--config=x")),
             ("resolvers", json!(["--config=x"])),
             ("resolvers", json!(vec!["::1"; 17])),
             ("metric", json!(-1)),

@@ -61,8 +61,15 @@ impl Kept {
             format!("--metric={metric}"),
             format!("--end-with={}", std::process::id()),
         ];
-        let v6_prefix = spec.v6_prefix.iter();
-        arguments.extend(v6_prefix.map(|prefix| format!("--v6-prefix={prefix}")));
+        let one = [
+            ("v6", &spec.v6),
+            ("v6-prefix", &spec.v6_prefix),
+            ("datapath", &spec.datapath),
+        ];
+        let one = one.into_iter();
+        let one = one.filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)));
+        arguments.extend(one);
+        arguments.extend(spec.routes.iter().map(|route| format!("--route={route}")));
         let resolvers = spec.resolvers.iter();
         arguments.extend(resolvers.map(|resolver| format!("--resolver={resolver}")));
         if !group.is_empty() {

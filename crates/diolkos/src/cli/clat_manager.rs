@@ -2,8 +2,9 @@
 //! `diolkos clat-manager`.
 
 use clap::{Args, Subcommand};
+use ipnet::Ipv4Net;
 
-use crate::config::{Level, Prefix, Resolver};
+use crate::config::{network, Level, Prefix, Resolver, V6Address};
 
 /// Options of `clat-manager`.
 #[derive(Args, Debug)]
@@ -35,9 +36,18 @@ pub enum ClatOrder {
         /// Translation prefix of the PLAT; `auto` learns it from the network
         #[arg(long, value_name = "auto|PREFIX", default_value = "auto", value_parser = prefix)]
         pref64: String,
+        /// Its IPv6 address; `shared` shares that of this host [default: auto]
+        #[arg(long, value_name = "auto|shared|ADDRESS", value_parser = v6)]
+        v6: Option<String>,
         /// A prefix that the network routes to this node [default: auto, the uplink's /64]
         #[arg(long, value_name = "auto|PREFIX", value_parser = prefix)]
         v6_prefix: Option<String>,
+        /// IPv4 destinations to reach through it; may be given several times [default: 0.0.0.0/0]
+        #[arg(long = "route", value_name = "PREFIX", value_parser = network::parse::<Ipv4Net>)]
+        routes: Vec<Ipv4Net>,
+        /// Where to translate packets: by the eBPF fast path at tc, or by the TUN device alone [default: auto]
+        #[arg(long, value_name = "DATAPATH", value_parser = ["auto", "tun", "tc"])]
+        datapath: Option<String>,
         /// Resolver to ask for the prefix; may be given several times [default: those of /etc/resolv.conf]
         #[arg(long = "resolver", value_name = "ADDRESS[:PORT]")]
         resolvers: Vec<Resolver>,
@@ -59,6 +69,11 @@ pub enum ClatOrder {
         #[arg(long)]
         follow: bool,
     },
+}
+
+/// The text of an address, `auto` or `shared`.
+fn v6(text: &str) -> Result<String, String> {
+    text.parse::<V6Address>().map(|_| text.to_owned())
 }
 
 /// The text of a prefix, or `auto`.

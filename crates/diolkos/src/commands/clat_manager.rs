@@ -17,13 +17,19 @@ pub fn run(options: cli::ClatManager) -> Result<(), Failure> {
         Some(cli::ClatOrder::Up {
             interface,
             pref64,
+            v6,
             v6_prefix,
+            routes,
+            datapath,
             resolvers,
             metric,
         }) => clats::up(clats::Spec {
             interface,
             pref64,
+            v6,
             v6_prefix,
+            routes: routes.iter().map(ToString::to_string).collect(),
+            datapath,
             resolvers: resolvers.iter().map(ToString::to_string).collect(),
             metric,
         })

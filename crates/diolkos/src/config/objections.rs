@@ -7,7 +7,9 @@ use diolkos_core::addr::special::name_of;
 use diolkos_core::config::nat64::MAX_SITES;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::{Datapath, Found, Mode, Mtu, Networks, Placement, Prefix, Settings, V6Address};
+use super::{
+    Datapath, Found, Mode, Mtu, Networks, Placement, Prefix, Settings, V6Address, WELL_KNOWN_PREFIX,
+};
 
 /// Of a prefix that is routed to a CLAT's node. Behind the longest there are 16 bits to choose, and 16 for the checksum.
 const V6_PREFIX_LENS: RangeInclusive<u8> = 16..=96;
@@ -254,6 +256,11 @@ impl Settings {
         if let Some(pref64) = pref64s.iter().find(|pref64| pref64.contains(&prefix)) {
             object(format!(
                 "{prefix} lies in translator.pref64, {pref64}, whose addresses are those of IPv4 nodes"
+            ));
+        }
+        if pref64s.is_empty() && WELL_KNOWN_PREFIX.contains(&prefix) {
+            object(format!(
+                "{prefix} lies in {WELL_KNOWN_PREFIX}, whose addresses are those of IPv4 nodes (RFC 6052)"
             ));
         }
         if let Some(v6) = self.clat.v6.fixed().filter(|v6| !prefix.contains(v6)) {

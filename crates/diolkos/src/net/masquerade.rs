@@ -58,8 +58,8 @@ const NFT_CMP_EQ: u32 = 0;
 /// Where the source stands in an IPv6 header, and how long it is, bytes (RFC 8200 section 3).
 const SOURCE: (u32, u32) = (8, 16);
 
-/// Rewrites the source.
-const NAT: &str = "masquerade";
+/// Rewrites the source. The names are no words of nft(8), so that it reads what it has listed.
+const NAT: &str = "outward";
 /// Drops what was not rewritten: packets that conntrack cannot assign, and those that would leave elsewhere.
 const GUARD: &str = "guard";
 
@@ -412,6 +412,24 @@ mod tests {
             kinds,
             [0x10, 0xa02, 0xa00, 0xa03, 0xa06, 0xa03, 0xa06, 0x11]
         );
+    }
+
+    #[test]
+    fn a_refusal_names_what_the_kernel_lacks() {
+        let messages = rules("t", false, Ipv6Addr::LOCALHOST, 7);
+        let needs: Vec<&str> = messages.iter().map(|message| message.needs).collect();
+        assert!(needs[0].contains("CONFIG_NF_TABLES_IPV6"));
+        assert!(needs[1].contains("CONFIG_NFT_NAT"));
+        assert!(needs[2].contains("CONFIG_NFT_MASQ"));
+        let failure = refused(needs[2], &io::Error::from_raw_os_error(2));
+        assert_eq!(failure.kind as u8, 3);
+        let said = failure.to_string();
+        assert!(
+            said.contains("CONFIG_NFT_MASQ") && said.contains("--v6-prefix"),
+            "{said}"
+        );
+        let denied = refused(needs[0], &io::Error::from_raw_os_error(1)).to_string();
+        assert!(denied.contains("CAP_NET_ADMIN"), "{denied}");
     }
 
     #[test]

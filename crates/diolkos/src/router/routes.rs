@@ -135,17 +135,20 @@ fn route6(to: Ipv6Net, index: u32, metric: u32) -> Route6 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Eam, Networks};
+    use crate::config::{Eam, Mode, Networks};
 
     fn settings(eam: &[(&str, &str)]) -> Settings {
         let eam = eam.iter().map(|(v4, v6)| Eam {
             v4: v4.parse().expect("a network"),
             v6: v6.parse().expect("a network"),
         });
-        Settings {
+        let mut settings = Settings {
             eam: eam.collect(),
             ..Settings::default()
-        }
+        };
+        settings.translator.mode = Mode::Siit;
+        settings.settle_prefix_of_router(|| false);
+        settings
     }
 
     fn shown(routes: &Routes) -> (Vec<String>, Vec<String>) {
