@@ -29,8 +29,8 @@ def installed(tree: Path, debian: Path) -> dict[Path, Path]:
             found.update(below(tree, pattern, folder))
     for install in sorted(debian.glob("*.install")):
         for line in install.read_text().splitlines():
-            pattern, folder = line.split()
-            found.update(below(tree, pattern, Path(folder)))
+            pattern, place = line.split()
+            found.update(below(tree, pattern, Path(place)))
     return found
 
 

@@ -92,11 +92,14 @@ fn rest(command: &Command, section: &str, names: &[String]) -> Roff {
         .filter(|_| !(is_whole && is_of_diolkos));
     if let Some(notes) = notes {
         heading(&mut page, "NOTES");
-        page.control("nf", []);
         for line in notes.to_string().lines() {
-            page.text([roman(line)]);
+            page.control("PP", []);
+            match line.strip_prefix("  ") {
+                // An example must not be broken.
+                Some(line) => page.control("EX", []).text([roman(line)]).control("EE", []),
+                None => page.text([roman(line)]),
+            };
         }
-        page.control("fi", []);
     }
     let examples = examples::of(&name);
     if !examples.is_empty() {

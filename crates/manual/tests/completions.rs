@@ -116,6 +116,10 @@ fn bash_offers_what_the_machine_has() {
         (&["diolkos", "show", "sess"], &["sessions"]),
         (&["diolkos", "sta"], &["status"]),
         (
+            &["diolkos", "run", "--config", "/proc/self/com"],
+            &["/proc/self/comm"],
+        ),
+        (
             &["diolkos", "show", "sessions", "--protocol", "i"],
             &["icmp"],
         ),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::endpoint::endpoint;
 use crate::config::{Level, Prefix, Resolver};
 
 /// Options of `dns64`; each goes before the same key of a configuration file.
@@ -17,7 +18,7 @@ use crate::config::{Level, Prefix, Resolver};
 )]
 pub struct Dns64 {
     /// Where to listen, by UDP and TCP; may be given several times [default: [::1]:53 and 127.0.0.1:53]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = endpoint)]
     pub listen: Vec<SocketAddr>,
     /// A recursive resolver to ask, the preferred one first; may be given several times [port: 53]
     #[arg(

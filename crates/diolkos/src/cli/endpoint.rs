@@ -7,12 +7,13 @@ use diolkos_core::config::nat64::{Endpoint4, Endpoint6};
 
 /// Reads one of either family. The error says what to write.
 pub fn endpoint(text: &str) -> Result<SocketAddr, String> {
-    match text.starts_with('[') || text.matches(':').count() > 1 {
+    let is_v6 = text.starts_with('[') || text.matches(':').count() > 1;
+    text.parse().or_else(|_| match is_v6 {
         true => text
             .parse::<Endpoint6>()
             .map(|v6| SocketAddrV6::from(v6).into()),
         false => text
             .parse::<Endpoint4>()
             .map(|v4| SocketAddrV4::from(v4).into()),
-    }
+    })
 }
