@@ -37,7 +37,8 @@ def test_a_prefix_that_the_network_contradicts(pref64: Pref64Network, datapath: 
     pref64.ip(pref64.router, "route", "add", "unreachable", OWN)
     clat = pref64.clat(datapath, "--pref64", OWN, "--resolver", RESOLVER)
     pref64.until(lambda: kinds(pref64) == [("obstacle", "prefix_contradicted")])
-    said = f"the resolver [{RESOLVER}]:53 (RFC 7050) says that the translation prefix is {OTHER}, and translator.pref64 is {OWN}"
+    who = f"the resolver [{RESOLVER}]:53 (RFC 7050)"
+    said = f"{who} says that the translation prefix is {OTHER}, and translator.pref64 is {OWN}"
     [obstacle] = pref64.status()["obstacles"]
     assert obstacle.startswith(f"{said}: nothing has come back yet")
     assert obstacle in clat.log()
