@@ -30,7 +30,7 @@ use crate::control;
 use crate::failure::Failure;
 use crate::handover;
 use crate::metrics::Metrics;
-use crate::net::Link;
+use crate::net::{Link, PolicyNews};
 use crate::privilege::{self, NET_ADMIN, NET_RAW};
 use crate::service::{self, Host};
 use crate::supervise::{Supervision, Task, Watch};
@@ -78,6 +78,7 @@ pub async fn run(
         uplink,
     };
     let mut clat = Clat::new(site, finder, host.watch.clone(), Box::new(read));
+    clat.policies = Some(PolicyNews::begin(&host.watch).await);
     let served = async {
         clat.begin().await?;
         let metrics = Metrics::start(&clat.site.settings, control.asker(), &host.watch);
@@ -134,6 +135,8 @@ struct Clat {
     obstacle: Option<String>,
     /// Why answers may not come back.
     doubts: Doubts,
+    /// IPsec policies, which the fast path bypasses.
+    policies: Option<PolicyNews>,
     /// Where figures are served.
     metrics: Option<Metrics>,
 }
@@ -160,6 +163,7 @@ impl Clat {
             ready: None,
             obstacle: None,
             doubts: Doubts::default(),
+            policies: None,
             metrics: None,
         }
     }
