@@ -37,7 +37,8 @@ def test_a_prefix_that_the_network_contradicts(pref64: Pref64Network, datapath: 
     pref64.ip(pref64.router, "route", "add", "unreachable", OWN)
     clat = pref64.clat(datapath, "--pref64", OWN, "--resolver", RESOLVER)
     pref64.until(lambda: kinds(pref64) == [("obstacle", "prefix_contradicted")])
-    said = f"the resolver [{RESOLVER}]:53 (RFC 7050) says that the translation prefix is {OTHER}, and translator.pref64 is {OWN}"
+    who = f"the resolver [{RESOLVER}]:53 (RFC 7050)"
+    said = f"{who} says that the translation prefix is {OTHER}, and translator.pref64 is {OWN}"
     [obstacle] = pref64.status()["obstacles"]
     assert obstacle.startswith(f"{said}: nothing has come back yet")
     assert obstacle in clat.log()
@@ -74,6 +75,23 @@ def test_an_address_that_leads_elsewhere(net: Network) -> None:
     net.until(lambda: reaches(net))
     net.until(lambda: kinds(net) == [])
     net.until(lambda: "\n" in clat.log() and clat.log().count(" ready: ") >= 2)
+
+
+def test_policies_that_the_fast_path_bypasses(net: Network) -> None:
+    """They are named while they are there; those of IPv4 have seen the host's packets before they are translated."""
+    net.clat("tc", "--pref64", "64:ff9b::/96")
+    assert reaches(net)
+
+    def policy(order: str, *selector: str) -> None:
+        net.run(net.client, "ip", "xfrm", "policy", order, "dir", "out", *selector)
+
+    here, there = ("src", "10.0.0.0/8", "dst", "10.0.0.0/8"), ("src", "::/0", "dst", "64:ff9b::/96")
+    policy("add", *here, "action", "block")
+    policy("add", *there, "action", "block")
+    net.until(lambda: kinds(net) == [("trouble", "ipsec")])
+    assert reaches(net), "no policy has seen it"
+    policy("del", *there)
+    net.until(lambda: kinds(net) == [])
 
 
 def test_a_configured_prefix_is_shown_without_a_route(net: Network) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from nat64 import CONFIG, Nat64Network, ask, in_ipv6
+from nat64 import CONFIG, V4_OTHER, Nat64Network, ask, in_ipv6
 from network import Network
 from prometheus import AT, METRICS, PROMETHEUS, Prometheus, curl, scraped
 from pyroute2.netns import create_socket
-from siit import V4, V6
+from siit import TRANSLATOR4, V4, V6
 
 DNS64 = '\n[dns64]\nlisten = ["[::1]:53"]\nupstream = ["127.0.0.1:5353"]\n'
 DASHBOARD = ROOT / "packaging" / "grafana" / "diolkos.json"
@@ -67,6 +67,51 @@ def test_a_prometheus_understands_it_all(nat64: Nat64Network) -> None:
             figure = re.sub(r"(?: >| ==) [\d.]+$", "", side.strip())
             assert figure != side.strip(), side
             assert prometheus.query(figure.replace("[5m]", "[1m]")), (rule["name"], figure)
+
+
+def checked(net: Network, name: str) -> str:
+    """The page as whoever asks for no format gets it, once promtool has found nothing wrong with it."""
+    done = curl(net, name, "--include", f"http://{AT}/metrics")
+    head, _, page = done.stdout.partition("\n\n")
+    assert page
+    assert "content-type: text/plain; version=0.0.4; charset=utf-8" in head and "vary: Accept" in head
+    found = subprocess.run(["promtool", "check", "metrics"], input=page, check=False, capture_output=True, text=True)
+    assert (found.returncode, found.stdout + found.stderr) == (0, ""), found
+    return page
+
+
+def test_who_asks_for_no_format_gets_what_everybody_knows(nat64: Nat64Network) -> None:
+    """The older text format, which is valid, and has the samples of the other."""
+    nat64.configure(CONFIG + METRICS + DNS64)
+    running = nat64.siit(command="run")
+    nat64.until(lambda: "metrics are served" in running.log())
+    ask(nat64.socket(V6), (in_ipv6(V4), 4711), nat64.socket(V4, 4711))
+    page = checked(nat64, nat64.translator)
+    names = {line.rpartition(" ")[0] for line in page.splitlines() if not line.startswith("#")}
+    assert names == set(scraped(nat64, nat64.translator))
+    assert "# TYPE diolkos_instance_info gauge" in page and "# EOF" not in page
+
+
+def test_a_host_with_idle_connections_displaces_nobody_else(nat64: Nat64Network) -> None:
+    """However many it opens, and however slowly another one asks."""
+    at = (TRANSLATOR4, 9464)
+    nat64.configure(CONFIG + f'\n[metrics]\nlisten = ["{TRANSLATOR4}:9464"]\n')
+    running = nat64.siit(command="nat64")
+    nat64.until(lambda: "metrics are served" in running.log())
+    slow = nat64.socket(V4_OTHER, 0, socket.SOCK_STREAM)
+    # Made before: who takes more than five seconds for a request is closed anyway.
+    idle = [nat64.socket(V4, 0, socket.SOCK_STREAM) for _ in range(64)]
+    slow.connect(at)
+    slow.sendall(b"GET /metrics HTTP/1.1\r\n")
+    for sock in idle:
+        sock.connect(at)
+    # The first ones had to go: those of the same host.
+    idle[0].settimeout(10)
+    assert idle[0].recv(100) == b""
+    slow.settimeout(20)
+    slow.sendall(b"Host: x\r\nConnection: close\r\n\r\n")
+    page = b"".join(iter(lambda: slow.recv(1 << 16), b""))
+    assert page.startswith(b"HTTP/1.1 200") and b"diolkos_sessions_limit" in page
 
 
 @pytest.mark.parametrize("nat64", ["tun", "tc"], indirect=True)
@@ -167,6 +212,8 @@ def test_a_clat_and_a_dns64_tell_too(net: Network, tmp_path: Path) -> None:
     net.ping("-c1")
     series = scraped(net, net.client)
     assert any(name.startswith('diolkos_instance_info{mode="clat"') for name in series)
+    assert series["diolkos_ready"] == 1
+    checked(net, net.client)
     assert not any(name.startswith("diolkos_sessions") for name in series)
     assert any(name.startswith("diolkos_translated_packets_total") and value for name, value in series.items())
 
@@ -177,3 +224,6 @@ def test_a_clat_and_a_dns64_tell_too(net: Network, tmp_path: Path) -> None:
     series = scraped(net, net.router)
     assert series['diolkos_dns64_events_total{event="query_udp"}'] == 0
     assert series['diolkos_instance_info{mode="dns64"}'] == 1
+    assert series["diolkos_ready"] == 1
+    checked(net, net.router)
+    assert curl(net, net.router, f"http://{AT}/healthz").stdout == "healthy\n"

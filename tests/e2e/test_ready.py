@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from logs import COLLECTOR, PORT, collector
 from nat64 import CONFIG, POOL, Nat64Network, ask, in_ipv6
 from network import NOT_READY
 from prometheus import AT, METRICS, curl, scraped
@@ -112,19 +113,30 @@ def test_troubles_leave_it_ready(nat64: Nat64Network, small: Path) -> None:
     taken.bind(("::1", 9464))
     taken.listen(1)
     state = small / "state"
-    running = nat64.nat64(CONFIG.replace("[[nat64", f'[nat64]\nstate = "{state}"\n[[nat64') + METRICS)
-    nat64.until(lambda: [reason for reason, _ in findings(nat64, "trouble")] == ["metrics"])
-    [(_, text)] = findings(nat64, "trouble")
+    config = CONFIG.replace("[[nat64", f'[nat64]\nstate = "{state}"\n[[nat64') + METRICS
+    running = nat64.nat64(config + collector(to="syslog", address=f"{COLLECTOR}:{PORT}", transport="tcp"))
+
+    def reasons() -> list[str]:
+        return sorted(reason for reason, _ in findings(nat64, "trouble"))
+
+    nat64.until(lambda: reasons() == ["log", "metrics"])
+    text = dict(findings(nat64, "trouble"))["log"]
+    assert text.startswith('log.bindings "syslog": the collector takes no records (Connection refused')
+    text = dict(findings(nat64, "trouble"))["metrics"]
     assert text.startswith("metrics cannot be served at [::1]:9464 (Address already in use")
     filling = fill(small)
     nat64.diolkos("bind", "add", "udp", "192.0.2.1:53", f"[{V6}]:53")
-    nat64.until(lambda: sorted(reason for reason, _ in findings(nat64, "trouble")) == ["metrics", "state_file"])
+    nat64.until(lambda: reasons() == ["log", "metrics", "state_file"])
     text = dict(findings(nat64, "trouble"))["state_file"]
     assert str(state) in text and "No space left on device" in text
     shown = nat64.run(nat64.translator, str(nat64.program), "show", "status").stdout
     assert shown.startswith("diolkos0 is ready") and f"\ntrouble   {text}\n" in shown
     filling.unlink()
     taken.close()
+    listens = create_socket(nat64.translator, socket.AF_INET, socket.SOCK_STREAM)
+    nat64.sockets.append(listens)
+    listens.bind((COLLECTOR, PORT))
+    listens.listen(1)
     # Each change is a reason to write again.
     nat64.bind("add", "udp", "192.0.2.1:54", f"[{V6}]:54")
     nat64.until(lambda: findings(nat64, "trouble") == [])

@@ -7,6 +7,7 @@ use diolkos_sys::limit;
 use crate::config::{Dns64, Settings};
 use crate::dns64;
 use crate::failure::Failure;
+use crate::metrics;
 use crate::slowpath;
 
 /// What the program opens at most, with few queues and interfaces, and twice as much while it reloads.
@@ -16,6 +17,9 @@ const OF_ANNOUNCED: usize = 4;
 
 /// For a collector of bindings: a file or a socket, and another while it is opened anew.
 const OF_LOG: usize = 2;
+
+/// For a place where metrics are served, beside its readers: the socket.
+const OF_METRICS: usize = 1 + metrics::READERS as usize;
 
 /// What the parts that run open beyond that.
 #[derive(Clone, Copy, Default, Debug)]
@@ -32,7 +36,8 @@ impl Files {
             translator: slowpath::readers(t.queues)
                 + 4 * t.interfaces.len()
                 + OF_ANNOUNCED * settings.announce.len()
-                + OF_LOG * settings.log.bindings.len(),
+                + OF_LOG * settings.log.bindings.len()
+                + OF_METRICS * settings.metrics.listen.len(),
             ..Files::default()
         }
     }

@@ -93,7 +93,7 @@ impl Clat {
 
     fn doubts_now(&self) -> Vec<Finding> {
         let contradiction = self.finder.contradiction();
-        let mut found = Vec::new();
+        let mut found: Vec<Finding> = self.ipsec().into_iter().collect();
         if self.doubts.of.is_none() || (self.doubts.elsewhere.is_none() && contradiction.is_none())
         {
             return found;
@@ -114,6 +114,20 @@ impl Clat {
             None => {}
         }
         found
+    }
+
+    /// The fast path sends IPv6 packets by itself; what the host sent as IPv4 has met the policies of IPv4 before.
+    fn ipsec(&self) -> Option<Finding> {
+        let policies = self.policies.as_ref()?.now();
+        let has_programs = self.device.as_ref()?.fast.is_some();
+        (has_programs && policies.v6 > 0).then(|| {
+            Finding::trouble(
+                Reason::Ipsec,
+                format!(
+                    "this host has {policies}, and translated packets bypass those of IPv6: datapath \"tun\" obeys them"
+                ),
+            )
+        })
     }
 
     fn came(&self) -> counters::Came {

@@ -36,7 +36,7 @@ use crate::control;
 use crate::failure::{Failure, Kind};
 use crate::handover;
 use crate::metrics::Metrics;
-use crate::net::Link;
+use crate::net::{Link, PolicyNews};
 use crate::privilege::{self, NET_ADMIN, NET_RAW};
 use crate::service::{self, Host};
 use crate::supervise::{Supervision, Task, Watch};
@@ -90,6 +90,7 @@ pub async fn run(
 
     let mut read: Read = Box::new(read);
     let mut metrics = None;
+    let mut policies = Some(PolicyNews::begin(&host.watch).await);
     loop {
         if chooses_uplink {
             let chosen = service::wait_for(&mut host, &mut control, "clat", async || {
@@ -111,7 +112,7 @@ pub async fn run(
         };
         let mut clat = Clat::new(site, finder, host.watch.clone(), read, place);
         clat.chooses_uplink = chooses_uplink;
-        clat.metrics = metrics;
+        (clat.metrics, clat.policies) = (metrics, policies);
         let served = async {
             clat.begin().await?;
             if clat.metrics.is_none() {
@@ -129,7 +130,8 @@ pub async fn run(
             return served.map(|_| ());
         }
         settings = Settings::clone(&clat.site.settings);
-        (read, place, metrics) = (clat.read, clat.place, clat.metrics);
+        (read, place) = (clat.read, clat.place);
+        (metrics, policies) = (clat.metrics, clat.policies);
     }
 }
 
@@ -213,6 +215,8 @@ struct Clat {
     asks: Option<Instant>,
     /// Why answers may not come back.
     doubts: Doubts,
+    /// IPsec policies, which the fast path bypasses.
+    policies: Option<PolicyNews>,
     /// Where figures are served.
     metrics: Option<Metrics>,
     /// The operator has ended it for good.
@@ -251,6 +255,7 @@ impl Clat {
             asked: None,
             asks: None,
             doubts: Doubts::default(),
+            policies: None,
             metrics: None,
             ends: false,
             other: None,

@@ -12,7 +12,7 @@ use super::neighbour::Responder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
 use crate::control::{Condition, Request};
 use crate::failure::Failure;
-use crate::net::{DeviceConfig, Event, RouteNews, Standing};
+use crate::net::{DeviceConfig, Event, PolicyNews, RouteNews, Standing};
 use crate::service::{until, Account, Heed, Reply, Service};
 
 /// What a CLAT waits for.
@@ -27,7 +27,7 @@ pub(super) enum Step {
     Mtu,
     /// The kernel is to be asked for the way again.
     Way,
-    /// An answer may have come.
+    /// An answer may have come, or IPsec policies.
     Doubts,
 }
 
@@ -91,6 +91,7 @@ impl Service for Clat {
             () = until(self.holds) => Step::Prefixes,
             () = until(self.asks) => Step::Way,
             () = until(self.doubts.waits()) => Step::Doubts,
+            () = policies(&mut self.policies) => Step::Doubts,
         }
     }
 
@@ -358,6 +359,14 @@ async fn found(duplicate: &mut Option<oneshot::Receiver<()>>) {
     *duplicate = None;
     if !is_found {
         std::future::pending::<()>().await;
+    }
+}
+
+/// That IPsec policies came or went, or never.
+async fn policies(news: &mut Option<PolicyNews>) {
+    match news {
+        Some(news) => news.changed().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -29,6 +29,8 @@ pub enum Reason {
     Ipsec,
     /// The state file cannot be written.
     StateFile,
+    /// A collector of the log of bindings takes no records.
+    Log,
     /// Metrics cannot be served at one of their places.
     Metrics,
     /// A newer version of the program has sent it.
@@ -38,13 +40,14 @@ pub enum Reason {
 
 impl Reason {
     /// All that a program of this version has.
-    pub const ALL: [Reason; 7] = [
+    pub const ALL: [Reason; 8] = [
         Reason::Way,
         Reason::Unannounced,
         Reason::AddressElsewhere,
         Reason::PrefixContradicted,
         Reason::Ipsec,
         Reason::StateFile,
+        Reason::Log,
         Reason::Metrics,
     ];
 
@@ -57,6 +60,7 @@ impl Reason {
             Reason::PrefixContradicted => "prefix_contradicted",
             Reason::Ipsec => "ipsec",
             Reason::StateFile => "state_file",
+            Reason::Log => "log",
             Reason::Metrics => "metrics",
             Reason::Other => "other",
         }

@@ -189,6 +189,18 @@ impl Logs {
         }
     }
 
+    /// Collectors that take no records now, and why.
+    pub fn away(&self) -> Vec<String> {
+        let of = |running: &Running| {
+            let why = running.tally.why_away()?;
+            let name = running.collector.name();
+            Some(format!(
+                "log.bindings \"{name}\": the collector takes no records ({why}); retrying"
+            ))
+        };
+        self.running.iter().filter_map(of).collect()
+    }
+
     /// What became of the records of each collector.
     pub fn counters(&self) -> Vec<Counter> {
         let of = |running: &Running| {
@@ -197,6 +209,7 @@ impl Logs {
                 written,
                 bounced,
                 away,
+                is_away: _,
             } = &*running.tally;
             let numbers = [
                 ("written", written.load(Ordering::Relaxed)),

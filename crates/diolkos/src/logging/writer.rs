@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::listing::{Listing, Place, IDLE};
@@ -41,6 +41,20 @@ pub struct Tally {
     pub bounced: AtomicU64,
     /// How often the collector was found away.
     pub away: AtomicU64,
+    /// Why it takes no records now, if it takes none.
+    pub is_away: Mutex<Option<String>>,
+}
+
+impl Tally {
+    /// Why the collector takes no records now, if it takes none.
+    pub fn why_away(&self) -> Option<String> {
+        let why = self.is_away.lock();
+        why.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_away(&self, why: Option<String>) {
+        *self.is_away.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
 }
 
 /// Everything that the thread needs.
@@ -90,6 +104,7 @@ impl Writer {
                 Ok(count) => {
                     if std::mem::take(&mut is_away) {
                         tracing::info!("log.bindings \"{}\": the collector is back", self.name);
+                        self.tally.set_away(None);
                     }
                     self.note_written(&batch[done..done + count], &mut listing);
                     done += count;
@@ -145,6 +160,7 @@ impl Writer {
     }
 
     fn note_away(&self, error: &io::Error, is_known: bool) {
+        self.tally.set_away(Some(error.to_string()));
         if is_known {
             return;
         }

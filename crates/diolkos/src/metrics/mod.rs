@@ -21,6 +21,8 @@ use crate::config::{Place, Settings};
 use crate::control::{Asker, Finding, Reason};
 use crate::supervise::{Task, Watch};
 
+pub use socket::READERS;
+
 use latest::Latest;
 use socket::Unserved;
 

@@ -23,7 +23,7 @@ use crate::config::Place;
 use crate::failure::Failure;
 
 /// Readers of one place at a time.
-const READERS: u32 = 32;
+pub const READERS: u32 = 32;
 /// Of these, how many one client may be: an IPv4 address or an IPv6 /64.
 const OF_CLIENT: u32 = 4;
 /// Between two tries to have a place that somebody else has.

@@ -159,7 +159,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
     /// All that followers hear of.
     fn all_findings(&self) -> Vec<Finding> {
         let mut all: Vec<Finding> = self.findings.iter().cloned().collect();
-        all.extend(self.gateway.translation.unsaved());
+        all.extend(self.gateway.translation.findings());
         all.extend(self.metrics.findings());
         all
     }

@@ -177,11 +177,16 @@ impl Stateful {
         self.saver.as_ref().map_or(0, StateSaver::failures)
     }
 
-    /// That the state file cannot be written, if it cannot.
-    pub fn unsaved(&self) -> Option<Finding> {
-        let why = self.saver.as_ref()?.broken()?;
-        let text = format!("{why}; a restart loses the sessions and bindings since then; retrying");
-        Some(Finding::trouble(Reason::StateFile, text))
+    /// What cannot be written: the state file, the log of bindings.
+    pub fn findings(&self) -> Vec<Finding> {
+        let broken = self.saver.as_ref().and_then(StateSaver::broken);
+        let unsaved = broken.map(|why| {
+            let text = format!("{why}; a restart loses what has changed since then; retrying");
+            Finding::trouble(Reason::StateFile, text)
+        });
+        let away = self.logs.away().into_iter();
+        let away = away.map(|text| Finding::trouble(Reason::Log, text));
+        unsaved.into_iter().chain(away).collect()
     }
 
     pub fn finish(&mut self) -> Result<(), Failure> {

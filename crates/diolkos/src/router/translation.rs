@@ -158,11 +158,11 @@ impl Translation {
         }
     }
 
-    /// That the state file cannot be written, if it cannot.
-    pub fn unsaved(&self) -> Option<Finding> {
+    /// What cannot be written: the state file, the log of bindings.
+    pub fn findings(&self) -> Vec<Finding> {
         match self {
-            Translation::Stateless(_) => None,
-            Translation::Stateful(stateful) => stateful.unsaved(),
+            Translation::Stateless(_) => Vec::new(),
+            Translation::Stateful(stateful) => stateful.findings(),
         }
     }
 
