@@ -25,25 +25,25 @@
  * route or a neighbour, the kernel counts; the program that watches them tells
  * a CLAT to send nowhere then, so that such packets get a name here.
  */
-#define DIOLKOS_FATES(X)                                                              \
-	X(TRANSLATED_4TO6)   /* IPv4 in, IPv6 out */                                  \
-	X(TRANSLATED_6TO4)   /* IPv6 in, IPv4 out */                                  \
-	X(FAILED)            /* lost: a helper failed after mutation began */         \
-	X(SLOW_PATH_OUT)     /* IPv6 from the slow path, sent out of the uplink */    \
-	X(SENT_DIRECT)       /* TRANSLATED_*, and sent past the forwarding */         \
-	X(SENT_XDP)          /* TRANSLATED_*, and sent by the driver (XDP) */         \
-	X(DECLINE_HEADER)    /* IPv4 options, or a header that does not look right */ \
-	X(DECLINE_FRAGMENT)  /* a fragment */                                         \
-	X(DECLINE_ICMP)      /* ICMP other than echo */                               \
-	X(DECLINE_TRANSPORT) /* not TCP, UDP or ICMP; or an IPv6 extension header */  \
-	X(DECLINE_CHECKSUM)  /* UDP without a checksum; echo that may be all zeros */ \
-	X(DECLINE_HOP_LIMIT) /* TTL or hop limit runs out here */                     \
-	X(DECLINE_SIZE)      /* needs fragmentation or an ICMP error */               \
-	X(DECLINE_ADDRESS)   /* an address that the static rule does not cover */     \
-	X(DECLINE_HAIRPIN)   /* from the CLAT to itself */                            \
-	X(DECLINE_OFFLOAD)   /* a tunnel's super-packet; a checksum within */         \
-	X(DECLINE_STATE)     /* begins, changes or ends a session, or has none here */  \
-	X(DECLINE_ROUTE)     /* no route leads through the uplink */                  \
+#define DIOLKOS_FATES(X)                                                               \
+	X(TRANSLATED_4TO6)   /* IPv4 in, IPv6 out */                                   \
+	X(TRANSLATED_6TO4)   /* IPv6 in, IPv4 out */                                   \
+	X(FAILED)            /* lost: a helper failed after mutation began */          \
+	X(SLOW_PATH_OUT)     /* IPv6 from the slow path, sent out of the uplink */     \
+	X(SENT_DIRECT)       /* TRANSLATED_*, and sent past the forwarding */          \
+	X(SENT_XDP)          /* TRANSLATED_*, and sent by the driver (XDP) */          \
+	X(DECLINE_HEADER)    /* IPv4 options, or a header that does not look right */  \
+	X(DECLINE_FRAGMENT)  /* a fragment */                                          \
+	X(DECLINE_ICMP)      /* ICMP other than echo */                                \
+	X(DECLINE_TRANSPORT) /* not TCP, UDP or ICMP; or an IPv6 extension header */   \
+	X(DECLINE_CHECKSUM)  /* UDP without a checksum; echo that may be all zeros */  \
+	X(DECLINE_HOP_LIMIT) /* TTL or hop limit runs out here */                      \
+	X(DECLINE_SIZE)      /* needs fragmentation or an ICMP error */                \
+	X(DECLINE_ADDRESS)   /* an address that the static rule does not cover */      \
+	X(DECLINE_HAIRPIN)   /* from the CLAT to itself */                             \
+	X(DECLINE_OFFLOAD)   /* a tunnel's super-packet; a checksum within */          \
+	X(DECLINE_STATE)     /* begins, changes or ends a session, or has none here */ \
+	X(DECLINE_ROUTE)     /* no route leads through the uplink */                   \
 	X(DROP_NO_ROUTE)     /* from the slow path, and no route leads through the uplink */
 
 enum diolkos_fate {

@@ -143,7 +143,7 @@ def test_lost_news_of_own_routes(net: Network, datapath: str) -> None:
     flood(net, "route", "flush", "dev", "diolkos0")
     clat.process.send_signal(signal.SIGCONT)
     net.until(lambda: reaches(net))
-    assert "diolkos0 had lost the route to 0.0.0.0/0" in clat.log()
+    net.until(lambda: "diolkos0 had lost the route to 0.0.0.0/0" in clat.log())
 
 
 def test_lost_news_of_the_uplink(net: Network) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -227,6 +228,9 @@ def test_the_way_of_what_is_forwarded(net: Network) -> None:
     net.until(lambda: status(net)["state"] == "ready")
     assert clat.stop() == 0
     assert exits(net) == [] and remains(net) == []
+    # After a kill it goes by itself.
+    net.clat("tun").stop(signal.SIGKILL)
+    assert all(" expires " in route for route in exits(net))
 
 
 def test_a_silent_router_answers_again(net: Network, datapath: str) -> None:

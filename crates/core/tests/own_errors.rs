@@ -265,3 +265,36 @@ fn the_outbox_is_told() {
     ];
     assert_eq!(told.0, expected);
 }
+
+/// RFC 1812 section 5.2.7.1: without a route, type 3 code 0; RFC 4443 section 3.1: type 1 code 0.
+#[test]
+fn what_cannot_be_sent_is_answered_network_unreachable() {
+    #[derive(Default)]
+    struct Sent(Vec<Vec<u8>>, Vec<Reason>);
+    impl Outbox for Sent {
+        fn emit(&mut self, packet: &[u8], _offload: Offload) {
+            self.0.push(packet.to_vec());
+        }
+        fn refused(&mut self, reason: Reason, _packet: &[u8]) {
+            self.1.push(reason);
+        }
+    }
+    let four = packet4(A4, B4, 17, udp(b"data")).bytes();
+    let six = packet6(A6, B6, 17, udp(b"data")).bytes();
+    let about_error = error4(A4, B4, 3, 1, [0; 4], &four).bytes();
+    let mut sent = Sent::default();
+    for bytes in [&four, &six, &about_error] {
+        let mut buffer = [&[0; HEADROOM][..], bytes].concat();
+        let end = buffer.len();
+        let packet = Packet::new(&mut buffer, HEADROOM, end, Offload::default());
+        let mut world = World::new();
+        let verdict = translator(|_| ()).refuse_unroutable(&packet, &mut world.clock(), &mut sent);
+        assert_eq!(verdict, Verdict::Drop(Reason::NoRoute));
+    }
+    let expected = [
+        expected4(3, 0, [0; 4], &four),
+        expected6(1, 0, [0; 4], &six),
+    ];
+    assert_eq!(sent.0, expected);
+    assert_eq!(sent.1, [Reason::NoRoute; 3]);
+}

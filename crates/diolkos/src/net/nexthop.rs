@@ -156,14 +156,19 @@ impl Net {
             came_by: Some(errand.uplink.index),
             exit: None,
         };
-        Ok(match self.ask6(back).await? {
-            Reply::Through(index, _) if index == tun => None,
-            other => Some(format!(
+        let other = match self.ask6(back).await? {
+            Reply::Through(index, _) if index == tun => return Ok(None),
+            other => other,
+        };
+        // A device that is down holds no routes, which is said elsewhere.
+        let device = self.link_at(tun).await?;
+        Ok(device.filter(|device| device.is_up).map(|_| {
+            format!(
                 "packets for {} that arrive on {name} would go {}: see `ip -6 rule`",
                 errand.from,
                 other.in_words()
-            )),
-        })
+            )
+        }))
     }
 
     /// Whether packets to one part of the prefix may take another way than those to the rest, and every way there can be
