@@ -8,9 +8,11 @@ use ipnet::IpNet;
 use tokio::time::Instant;
 
 use super::cluster::HOPS;
+use super::expiry::Expiry;
 use super::{addresses, Gateway};
 use crate::config::Settings;
 use crate::control::{Asker, Condition, Request};
+use crate::counters;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::net::{shown, DeviceConfig, Event, Link, Net, RouteNews};
@@ -20,6 +22,9 @@ use crate::supervise::Watch;
 
 /// Between two looks at what drivers can do, of which nobody tells.
 const DRIVERS: Duration = Duration::from_secs(2);
+
+/// Between two looks for routing loops.
+const LOOPS: Duration = Duration::from_secs(1);
 
 /// What a router waits for by itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub(super) enum Due {
     Cluster,
     /// To look for the next hops to the nodes of the cluster.
     Hops,
+    /// To look for routing loops.
+    Loops,
 }
 
 /// What serves a gateway.
@@ -56,6 +63,10 @@ pub(super) struct Router<'a, R> {
     drivers_next: Instant,
     /// When to look for the next hops to the nodes of a cluster.
     hops_next: Instant,
+    /// Packets that ran out of hops.
+    expiry: Expiry,
+    /// When to look for routing loops.
+    loops_next: Instant,
 }
 
 impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
@@ -66,6 +77,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         (came, watch): (Came, Watch),
         asker: Asker,
     ) -> Self {
+        let (expired, _) = counters::expired(&gateway.slow.tallies);
         let metrics = Metrics::start(&gateway.settings, asker, &watch);
         Router {
             gateway,
@@ -79,6 +91,8 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             contradiction: None,
             drivers_next: Instant::now() + DRIVERS,
             hops_next: Instant::now() + HOPS,
+            expiry: Expiry::new(expired),
+            loops_next: Instant::now() + LOOPS,
         }
     }
 
@@ -162,12 +176,17 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         Account {
             is_settled: true,
             text: self.gateway.description(),
-            wrong: wrong.chain(&self.contradiction).cloned().collect(),
+            wrong: wrong
+                .chain(&self.contradiction)
+                .chain(self.expiry.trouble())
+                .cloned()
+                .collect(),
         }
     }
 
     async fn wait(&mut self) -> Due {
         let drivers = until(self.gateway.has_drivers().then_some(self.drivers_next));
+        let loops = until(Some(self.loops_next));
         let hops = until(self.gateway.cluster.is_some().then_some(self.hops_next));
         let alarms = async {
             match self.gateway.translation.alarms() {
@@ -180,6 +199,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             () = drivers => Due::Drivers,
             () = alarms => Due::Alarms,
             () = hops => Due::Hops,
+            () = loops => Due::Loops,
             () = moves => Due::Cluster,
         }
     }
@@ -199,6 +219,12 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             Due::Hops => {
                 self.hops_next = Instant::now() + HOPS;
                 self.gateway.look_at_nodes(self.net).await;
+                return Ok(());
+            }
+            Due::Loops => {
+                self.loops_next = Instant::now() + LOOPS;
+                let (expired, last) = counters::expired(&self.gateway.slow.tallies);
+                self.expiry.look(expired, last);
                 return Ok(());
             }
             Due::Drivers => {}
@@ -251,7 +277,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             self.hops_next = Instant::now();
         }
         // With a million routes, nobody looks at all of them for each that changes.
-        match news.took_default() || !self.obstacles.is_empty() {
+        let is_moved = news.took_default() || self.gateway.concerns_loops(news);
+        match is_moved || !self.obstacles.is_empty() {
             true => Heed::Routes,
             false => Heed::Nothing,
         }
@@ -259,6 +286,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     async fn look_at_routes(&mut self) -> Result<(), Failure> {
         self.look_for_obstacles().await;
+        if let Err(failure) = self.gateway.look_at_loops(self.net).await {
+            tracing::warn!("cannot determine which packets would come back: {failure}");
+        }
         Ok(())
     }
 
@@ -294,8 +324,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     fn condition(&self) -> Condition {
         let obstacles = self.obstacles.iter().chain(&self.unforwarded);
+        let obstacles = obstacles.chain(&self.contradiction);
         self.gateway
-            .condition(obstacles.chain(&self.contradiction).cloned().collect())
+            .condition(obstacles.chain(self.expiry.trouble()).cloned().collect())
     }
 
     async fn reply(&mut self, request: Request) -> Reply {

@@ -237,6 +237,10 @@ impl Reader {
             Verdict::Held => self.tally.held(),
             Verdict::Drop(reason) => {
                 self.tally.dropped(reason);
+                if reason == Reason::HopLimit {
+                    // It is refused before anything of it is changed.
+                    self.tally.expired(packet.bytes());
+                }
                 tracing::trace!(reason = reason.name(), len, "dropped");
             }
         }
