@@ -11,35 +11,41 @@ use diolkos_core::addr::rfc6052::Pref64;
 use ipnet::{IpNet, Ipv4Net, Ipv4Subnets, Ipv6Net};
 
 use super::Gateway;
-use crate::config::{Mode, Settings};
+use crate::config::{Mode, Networks, Settings, Siit};
 use crate::failure::Failure;
 use crate::net::{shown, Net, RouteNews};
 
 /// First and last address.
 type Range = (u32, u32);
 
-/// What the configuration makes possible, before any route of others is looked at; with the prefix.
-fn candidates(settings: &Settings) -> Option<(Ipv6Net, Vec<Ipv4Net>)> {
+/// What the operator leads here himself, with the prefix in which it is embedded. What `auto` leads here is mapped.
+fn given(settings: &Settings) -> Option<(Ipv6Net, &[Ipv4Net])> {
     let prefix = *settings.translator.pref64.given().first()?;
-    if settings.translator.mode != Mode::Siit {
-        return None;
+    match &settings.siit.routes4 {
+        Networks::These(led) if settings.translator.mode == Mode::Siit => Some((prefix, led)),
+        _ => None,
     }
-    let mapped: Vec<Ipv4Net> = settings.eam.iter().map(|eam| eam.v4).collect();
-    let mapped = ranges(&mapped);
-    let mut led = Ipv4Net::aggregate(&settings.led4());
-    // With 100 000 mappings, most networks are those of one.
-    led.retain(|net| !covers(&mapped, range(net)));
-    (!led.is_empty()).then_some((prefix, led))
 }
 
-/// What loops now. `own`: index of the TUN device.
-pub async fn find(net: &Net, settings: &Settings, own: u32) -> Result<Vec<Ipv4Net>, Failure> {
-    match candidates(settings) {
+/// What loops now. `own`: index of the TUN device. A translator that cannot find this out runs all the same: then such
+/// packets end when their hops do.
+pub async fn find(net: &Net, settings: &Settings, own: u32) -> Vec<Ipv4Net> {
+    let Some((prefix, led)) = given(settings) else {
         // To list a million routes takes a second.
-        None => Ok(Vec::new()),
-        Some((prefix, led)) => {
-            let others = net.destinations_besides(own).await?;
-            Ok(loops(prefix, &led, &settings.led6(), &others))
+        return Vec::new();
+    };
+    let mapped: Vec<Ipv4Net> = settings.eam.iter().map(|eam| eam.v4).collect();
+    let mapped = ranges(&mapped);
+    let mut led = Ipv4Net::aggregate(&led.to_vec());
+    led.retain(|net| !covers(&mapped, range(net)));
+    if led.is_empty() {
+        return led;
+    }
+    match net.destinations_besides(own).await {
+        Ok(others) => loops(prefix, &led, &settings.led6(), &others),
+        Err(failure) => {
+            tracing::warn!("cannot determine which packets would come back: {failure}");
+            Vec::new()
         }
     }
 }
@@ -60,7 +66,7 @@ pub fn report(settings: &Settings) {
 impl Gateway {
     /// Whether other addresses may loop now.
     pub fn concerns_loops(&self, news: &RouteNews) -> bool {
-        let Some((prefix, led)) = candidates(&self.settings) else {
+        let Some((prefix, led)) = given(&self.settings) else {
             return false;
         };
         news.may_concern(|to| match to {
@@ -71,12 +77,12 @@ impl Gateway {
 
     /// Refuses what loops now, and nothing else.
     pub async fn look_at_loops(&mut self, net: &Net) -> Result<(), Failure> {
-        let now = find(net, &self.settings, self.index).await?;
+        let now = find(net, &self.settings, self.index).await;
         if now == self.settings.siit.loops4 {
             return Ok(());
         }
         let settings = Settings {
-            siit: crate::config::Siit {
+            siit: Siit {
                 loops4: now,
                 ..self.settings.siit.clone()
             },

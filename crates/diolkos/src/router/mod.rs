@@ -162,7 +162,7 @@ impl Gateway {
             Some(_) => net.adopt_tun(&t.device, queues).await?,
             None => net.create_tun(&t.device, queues).await?,
         };
-        settings.siit.loops4 = loops::find(net, &settings, index).await?;
+        settings.siit.loops4 = loops::find(net, &settings, index).await;
         let mtu = device_mtu(&settings, found);
         if pins.is_none() {
             net.prepare_tun(&t.device, index, mtu).await?;
@@ -242,7 +242,7 @@ impl Gateway {
         addresses::check(net, &new).await?;
         warn_of_narrow_links(net, &new).await?;
         let plans = announce::plan(net, &new).await?;
-        new.siit.loops4 = loops::find(net, &new, self.index).await?;
+        new.siit.loops4 = loops::find(net, &new, self.index).await;
         let names = &new.translator.interfaces;
         let inline = interfaces::find(net, &new, names, self.may_have_drivers()).await?;
         let next = self.translation.prepare(&new, found, self.index, &inline)?;
