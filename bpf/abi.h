@@ -175,6 +175,8 @@ struct diolkos_siit {
 	struct diolkos_pref64 pref64[DIOLKOS_PREF64S];
 	struct diolkos_mask4 route4[DIOLKOS_ROUTES]; /* what leads to the translator */
 	struct diolkos_mask6 route6[DIOLKOS_ROUTES];
+	struct diolkos_mask4 loop4[DIOLKOS_ROUTES]; /* what leads here in both families, unless a mapping covers it */
+	__u32 loop4s;
 	__u32 route4s; /* how many; more than there is room for: they lie in the trie */
 	__u32 route6s;
 	__u32 eam_in_routes4; /* 1: the IPv4 network of every mapping leads to the translator */
@@ -388,7 +390,7 @@ _Static_assert(sizeof(struct diolkos_port) == 12 && sizeof(struct diolkos_ports)
 _Static_assert(sizeof(struct diolkos_used_hop) == 32, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_siit) == 616, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_siit) == 684, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_nat64) == 240, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_bound) == 20 && sizeof(struct diolkos_bound_to) == 12, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_lease) == 1120 && sizeof(struct diolkos_opening) == 40, "no implicit padding");

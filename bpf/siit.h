@@ -35,6 +35,31 @@ struct {
 	__type(value, __u8);
 } routes6 SEC(".maps");
 
+/* What both families lead here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct diolkos_route4);
+	__type(value, __u8);
+} loops4 SEC(".maps");
+
+/* Would a packet to it, or from it, come back? Asked of addresses without a mapping. The slow path answers it. */
+static __always_inline int goes_round(__be32 v4_be)
+{
+	if (siit.loop4s > DIOLKOS_ROUTES) {
+		struct diolkos_route4 to = { .len = 32, .addr_be = v4_be };
+
+		barrier(); /* or the key would be made for those who do not look it up */
+		return !!bpf_map_lookup_elem(&loops4, &to);
+	}
+	for (__u32 i = 0; i < DIOLKOS_ROUTES && i < siit.loop4s; i++) {
+		if ((v4_be & siit.loop4[i].mask_be) == siit.loop4[i].addr_be)
+			return 1;
+	}
+	return 0;
+}
+
 /* Does it lead to the translator? */
 static __always_inline int leads_here_v4(__be32 v4_be)
 {
@@ -81,7 +106,7 @@ static __always_inline int to_v6(__be32 v4_be, struct in6_addr *out)
 		return DIOLKOS_DECLINE_ADDRESS;
 	if (!eamt_to_v6(v4_be, out))
 		return 0;
-	if (!siit.pref64s || addr_v4_is_special(v4_be, siit.pref64[0].only_global))
+	if (!siit.pref64s || addr_v4_is_special(v4_be, siit.pref64[0].only_global) || goes_round(v4_be))
 		return DIOLKOS_DECLINE_ADDRESS;
 	addr_embed(&siit.pref64[0], v4_be, out);
 	return 0;
@@ -99,7 +124,9 @@ static __always_inline int to_v4(const struct in6_addr *v6, __be32 *out_be, int 
 		if (addr_extract(&siit.pref64[i], v6, out_be))
 			continue;
 		*by_prefix = 1;
-		return addr_v4_is_special(*out_be, siit.pref64[i].only_global) ? DIOLKOS_DECLINE_ADDRESS : 0;
+		if (addr_v4_is_special(*out_be, siit.pref64[i].only_global) || goes_round(*out_be))
+			return DIOLKOS_DECLINE_ADDRESS;
+		return 0;
 	}
 	if (siit.eam_in_pref64 || eamt_to_v4(v6, out_be) || addr_v4_is_special(*out_be, 0))
 		return DIOLKOS_DECLINE_ADDRESS;

@@ -86,6 +86,7 @@ pub fn config(input: &mut Input<'_>) -> Config {
             false => TrafficClass::Copy,
         },
         allow_private_with_wkp: flag(ALLOW_PRIVATE),
+        loops4: Vec::new(),
         icmp: Icmp {
             address6: flag(ADDRESS6).then(|| parsed("2001:db8:9::1")),
             source_pool4: if flag(POOLS) {

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 from network import Network
 from siit import TRANSLATOR6, V6, SiitNetwork
 
+RADVD = os.environ.get("RADVD", "radvd")
 CONFIG = """
 interface {link} {{
     AdvSendAdvert on;
@@ -27,8 +30,14 @@ def radvd(net: Network, name: str, config: str) -> Path:
     log = folder / "log"
     files = ("--config", str(folder / "conf"), "--pidfile", str(folder / "pid"))
     with log.open("w") as sink:
-        net.start(name, "radvd", "--nodaemon", "--logmethod", "stderr", *files, stdout=sink, stderr=sink)
+        net.start(name, RADVD, "--nodaemon", "--logmethod", "stderr", *files, stdout=sink, stderr=sink)
     return log
+
+
+def knows_pref64() -> bool:
+    """Whether this radvd can advertise a translation prefix: 2.20 and later can."""
+    version = subprocess.run([RADVD, "--version"], check=False, capture_output=True, text=True).stderr
+    return tuple(int(part) for part in version.split()[1].split(".")[:2]) >= (2, 20)
 
 
 def advertise(net: SiitNetwork) -> None:

@@ -41,6 +41,8 @@ def test_hosts_keep_a_nat64_as_their_router(nat64: Nat64Network) -> None:
     running = nat64.nat64()
     ask_whether_it_is_there(nat64, nat64.v6, "a0")
     nat64.until(lambda: nat64.run(nat64.v6, *ping, check=False).returncode == 0)
+    # Nor does the kernel's own talk on the device count.
+    assert nat64.drops() == {}
     assert running.stop() == 0
     assert settings(nat64) == before
 

@@ -92,6 +92,7 @@ reasons! {
         SourceUnmapped "source_unmapped" "The source has no address in the other family.";
         DestinationUnmapped "destination_unmapped" "The destination has no address in the other family.";
         NoRoute "no_route" "This host has no route for what the packet would be translated into, or its router does not answer.";
+        DestinationLoops "destination_loops" "No mapping covers the destination, and the routes of both families lead it to the translator; such a packet would go round in circles.";
     }
     Policy {
         NotGlobalWithWkp "not_global_with_wkp" "The well-known prefix must not carry an IPv4 address that is not global.";

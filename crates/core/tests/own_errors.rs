@@ -135,6 +135,43 @@ fn no_mapping() {
     );
 }
 
+/// RFC 1812 section 5.2.7.1 and RFC 4443 section 3.1: what a router says of an address to which no route leads. A mapping
+/// goes before the routes, and hairpinning (RFC 7757 section 4.2) with it.
+#[test]
+fn what_would_come_back() {
+    let t = translator(|c| {
+        c.loops4 = vec!["198.51.100.0/24".parse().unwrap()];
+        c.eam = vec![diolkos_core::Eam {
+            v4: "198.51.100.9/32".parse().unwrap(),
+            v6: "2001:db8:6::9/128".parse().unwrap(),
+        }];
+    });
+    let four = packet4(A4, B4, 17, udp(b"x")).bytes();
+    assert_eq!(
+        answer(&t, &four, Reason::DestinationLoops),
+        expected4(3, 1, [0; 4], &four)
+    );
+    let six = packet6(A6, B6, 17, udp(b"x")).bytes();
+    assert_eq!(
+        answer(&t, &six, Reason::DestinationLoops),
+        expected6(1, 3, [0; 4], &six)
+    );
+    for mapped in [
+        packet4(A4, "198.51.100.9", 17, udp(b"x")).bytes(),
+        packet6(A6, "2001:db8:64::198.51.100.9", 17, udp(b"x")).bytes(),
+        packet4(A4, "198.51.101.0", 17, udp(b"x")).bytes(),
+    ] {
+        let outcome = run(&t, &mapped, Offload::default());
+        assert_eq!(outcome.verdict, Verdict::Forward);
+    }
+    // No error answers an error.
+    let quoted = packet4(B4, A4, 17, udp(b"x")).bytes();
+    let error = error4(A4, B4, 3, 1, [0; 4], &quoted).bytes();
+    let outcome = run(&t, &error, Offload::default());
+    assert!(matches!(outcome.verdict, Verdict::Drop(_)));
+    assert_eq!(outcome.sent, []);
+}
+
 #[test]
 fn udp_without_checksum() {
     let four = V4::new(A4, B4, 17, udp(b"x")).bytes();

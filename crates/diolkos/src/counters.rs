@@ -2,8 +2,9 @@
 //! Every fate of a packet by its name, of both paths, in one list.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use diolkos_core::session::Counts;
 use diolkos_core::Reason;
@@ -31,6 +32,35 @@ pub struct Tally {
     held: AtomicU64,
     unwritten: AtomicU64,
     dropped: Vec<AtomicU64>,
+    expired: Mutex<Option<Expired>>,
+}
+
+/// The ends of a packet that ran out of hops, as it was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// Its source.
+    pub src: IpAddr,
+    /// Its destination.
+    pub dst: IpAddr,
+}
+
+impl Expired {
+    /// Those of a packet; None if it is shorter than its header.
+    pub fn of(packet: &[u8]) -> Option<Expired> {
+        let four = |at: usize| -> Option<IpAddr> {
+            let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
+            Some(Ipv4Addr::from(octets).into())
+        };
+        let six = |at: usize| -> Option<IpAddr> {
+            let octets: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
+            Some(Ipv6Addr::from(octets).into())
+        };
+        let (src, dst) = match packet.first()? >> 4 {
+            4 => (four(12)?, four(16)?),
+            _ => (six(8)?, six(24)?),
+        };
+        Some(Expired { src, dst })
+    }
 }
 
 /// From which family to which.
@@ -51,6 +81,7 @@ impl Default for Tally {
             held: AtomicU64::default(),
             unwritten: AtomicU64::default(),
             dropped: Reason::ALL.iter().map(|_| AtomicU64::default()).collect(),
+            expired: Mutex::new(None),
         }
     }
 }
@@ -83,12 +114,29 @@ impl Tally {
         self.unwritten.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A packet ran out of hops.
+    pub fn expired(&self, packet: &[u8]) {
+        *self.expired.lock().unwrap_or_else(PoisonError::into_inner) = Expired::of(packet);
+    }
+
     /// A packet was dropped.
     pub fn dropped(&self, reason: Reason) {
         if let Some(count) = self.dropped.get(usize::from(reason.index())) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// How many packets ran out of hops in the slow path, and the ends of one of the last.
+pub fn expired(tallies: &[Arc<Tally>]) -> (u64, Option<Expired>) {
+    let count = |tally: &Arc<Tally>| {
+        tally.dropped[usize::from(Reason::HopLimit.index())].load(Ordering::Relaxed)
+    };
+    let last = |tally: &Arc<Tally>| *tally.expired.lock().unwrap_or_else(PoisonError::into_inner);
+    (
+        tallies.iter().map(count).sum(),
+        tallies.iter().find_map(last),
+    )
 }
 
 /// Reads all counters, the fast path's first.

@@ -8,12 +8,14 @@
 //! 3. [`rfc6052`]: otherwise, is it embedded in, or to be embedded in, a translation prefix?
 
 pub mod eamt;
+mod networks;
 pub mod rfc6052;
 pub mod special;
 
 use crate::config::{Config, Eam};
 use crate::verdict::Reason;
 use eamt::Eamt;
+use networks::Networks4;
 use rfc6052::Pref64;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -33,6 +35,8 @@ pub enum Unmappable {
     Unmapped,
     /// The well-known prefix must not carry it (RFC 6052 section 3.1).
     NotGlobalWithWkp,
+    /// Both families lead it to the translator, and no explicit mapping says whose it is.
+    Loops,
 }
 
 impl Unmappable {
@@ -40,6 +44,10 @@ impl Unmappable {
         match self {
             Unmappable::Unmapped => unmapped,
             Unmappable::NotGlobalWithWkp => Reason::NotGlobalWithWkp,
+            Unmappable::Loops => match unmapped {
+                Reason::DestinationUnmapped => Reason::DestinationLoops,
+                other => other,
+            },
         }
     }
 }
@@ -53,6 +61,7 @@ pub struct Mapper {
     /// not be looked up.
     eam_in_pref64: bool,
     allow_private_with_wkp: bool,
+    loops4: Networks4,
 }
 
 impl Mapper {
@@ -67,6 +76,7 @@ impl Mapper {
                 .map(|&prefix| Pref64::new(prefix))
                 .collect(),
             allow_private_with_wkp: config.allow_private_with_wkp,
+            loops4: Networks4::new(&config.loops4),
         }
     }
 
@@ -75,6 +85,7 @@ impl Mapper {
     pub fn to_ipv6(&self, addr: Ipv4Addr) -> Result<(Ipv6Addr, Via), Unmappable> {
         match self.eamt.to_ipv6(addr) {
             Some(mapped) => Ok((mapped, Via::Eam)),
+            None if self.loops4.contains(addr) => Err(Unmappable::Loops),
             None => self.embed(0, addr).map(|mapped| (mapped, Via::Pref64(0))),
         }
     }
@@ -91,6 +102,9 @@ impl Mapper {
         for (at, prefix) in self.pref64.iter().enumerate() {
             if let Some(mapped) = prefix.extract(addr) {
                 self.permit(prefix, mapped)?;
+                if self.loops4.contains(mapped) && !self.is_explicit(mapped) {
+                    return Err(Unmappable::Loops);
+                }
                 return Ok((mapped, Via::Pref64(at as u8)));
             }
         }

@@ -46,6 +46,9 @@ pub struct Config {
     /// Let 64:ff9b::/96 carry IPv4 addresses that are not global, which RFC 6052 section 3.1
     /// forbids.
     pub allow_private_with_wkp: bool,
+    /// IPv4 networks for which the routes of both families lead to the translator, apart from explicit mappings. A packet
+    /// to such an address would come back, whichever family it is translated to, until its hop limit runs out.
+    pub loops4: Vec<Ipv4Net>,
     /// ICMP errors.
     pub icmp: Icmp,
 }
@@ -148,6 +151,7 @@ impl Default for Config {
             udp_zero_checksum_ports: Vec::new(),
             traffic_class: TrafficClass::default(),
             allow_private_with_wkp: false,
+            loops4: Vec::new(),
             icmp: Icmp::default(),
         }
     }

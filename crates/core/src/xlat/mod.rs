@@ -184,6 +184,8 @@ impl From<Reason> for Refusal {
             | Reason::FragmentUdpZeroChecksum
             | Reason::FragmentExtension
             | Reason::FragmentIcmp => Answer::Prohibited,
+            // As a router answers that has no route (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1).
+            Reason::DestinationLoops => Answer::AddressUnreachable,
             _ => Answer::Silence,
         };
         Refusal { reason, answer }

@@ -155,6 +155,7 @@ impl Keys {
                 Some(Class::Zero) => TrafficClass::Zero,
                 None => otherwise.traffic_class,
             },
+            loops4: Vec::new(),
             allow_private_with_wkp: self
                 .allow_private_with_wkp
                 .unwrap_or(otherwise.allow_private_with_wkp),

@@ -328,6 +328,9 @@ pub struct Siit {
     pub routes6: Networks<Ipv6Net>,
     /// Preference of these routes; a route to the same prefix with a lower metric wins.
     pub metric: u32,
+    /// What of `routes4` leads to the translator in IPv6, too; only the machine can tell it.
+    #[serde(skip)]
+    pub loops4: Vec<Ipv4Net>,
 }
 
 impl Default for Siit {
@@ -336,6 +339,7 @@ impl Default for Siit {
             routes4: Networks::Auto,
             routes6: Networks::Auto,
             metric: 1024,
+            loops4: Vec::new(),
         }
     }
 }

@@ -61,6 +61,10 @@ impl Settings {
             udp_zero_checksum_ports: t.udp_zero_checksum_ports.clone(),
             traffic_class: t.traffic_class,
             allow_private_with_wkp: t.allow_private_with_wkp,
+            loops4: match t.mode {
+                Mode::Siit => self.siit.loops4.clone(),
+                Mode::Clat | Mode::Nat64 => Vec::new(),
+            },
             icmp: Icmp {
                 address6: self.icmp.address6.or(own6_for_errors),
                 ..self.icmp.clone()

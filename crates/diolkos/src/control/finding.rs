@@ -27,6 +27,8 @@ pub enum Reason {
     PrefixContradicted,
     /// Packets bypass IPsec policies.
     Ipsec,
+    /// Packets go round between this router and others.
+    Loop,
     /// The state file cannot be written.
     StateFile,
     /// A collector of the log of bindings takes no records.
@@ -40,12 +42,13 @@ pub enum Reason {
 
 impl Reason {
     /// All that a program of this version has.
-    pub const ALL: [Reason; 8] = [
+    pub const ALL: [Reason; 9] = [
         Reason::Way,
         Reason::Unannounced,
         Reason::AddressElsewhere,
         Reason::PrefixContradicted,
         Reason::Ipsec,
+        Reason::Loop,
         Reason::StateFile,
         Reason::Log,
         Reason::Metrics,
@@ -59,6 +62,7 @@ impl Reason {
             Reason::AddressElsewhere => "address_elsewhere",
             Reason::PrefixContradicted => "prefix_contradicted",
             Reason::Ipsec => "ipsec",
+            Reason::Loop => "loop",
             Reason::StateFile => "state_file",
             Reason::Log => "log",
             Reason::Metrics => "metrics",

@@ -201,6 +201,19 @@ impl Net {
         Ok(with_metric.collect())
     }
 
+    /// Where routes lead that are not through this device, whatever table they are in.
+    pub async fn destinations_besides(&self, index: u32) -> Result<Vec<IpNet>, Failure> {
+        let mut all = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let found = self.list_routes(family, None).await?;
+            let others = found
+                .iter()
+                .filter(|message| !exits(message).any(|exit| exit == index));
+            all.extend(others.filter_map(destination));
+        }
+        Ok(all)
+    }
+
     /// All routes of a family, whatever table they are in; or only those through an interface.
     pub(super) async fn list_routes(
         &self,

@@ -31,6 +31,8 @@ use crate::supervise::{Task, Watch};
 
 /// Replaced routes that are told one by one.
 const MOST_REPLACED: usize = 64;
+/// Of other routes there are more: a routing daemon that starts adds a million.
+const MOST_CHANGED: usize = 4096;
 /// News that are read before a look, although more may come without end.
 const MOST_READ: usize = 10_000;
 /// After a look that failed, until the next.
@@ -64,6 +66,8 @@ pub struct RouteNews {
     gone_from: BTreeSet<u32>,
     /// Destinations to which another route took the place of one.
     replaced: BTreeSet<IpNet>,
+    /// Destinations of routes that came or went.
+    changed: BTreeSet<IpNet>,
     /// A default route is gone.
     default_gone: bool,
     /// News were lost: any route may have changed.
@@ -81,6 +85,11 @@ impl RouteNews {
         self.v6 || self.v6_through.iter().any(|index| Some(*index) != besides)
     }
 
+    /// Whether a route to a certain destination may have come or gone.
+    pub fn may_concern(&self, concerns: impl FnMut(&IpNet) -> bool) -> bool {
+        self.all || self.changed.iter().any(concerns)
+    }
+
     /// Whether a family may have lost its default route.
     pub fn took_default(&self) -> bool {
         self.default_gone || self.all
@@ -93,8 +102,10 @@ impl RouteNews {
         self.default_gone |= other.default_gone;
         self.gone_from.extend(other.gone_from);
         self.replaced.extend(other.replaced);
-        if self.replaced.len() > MOST_REPLACED {
+        self.changed.extend(other.changed);
+        if self.replaced.len() > MOST_REPLACED || self.changed.len() > MOST_CHANGED {
             self.replaced.clear();
+            self.changed.clear();
             self.all = true;
         }
     }
@@ -332,6 +343,7 @@ fn of_route(message: &RouteMessage) -> RouteNews {
     RouteNews {
         v6: is_v6 && v6_through.is_empty(),
         v6_through,
+        changed: route::destination(message).into_iter().collect(),
         ..RouteNews::default()
     }
 }

@@ -7,9 +7,11 @@ mod addresses;
 mod answers;
 mod cluster;
 mod drivers;
+mod expiry;
 mod interfaces;
 mod ipsec;
 mod lifecycle;
+mod loops;
 mod refresh;
 mod routes;
 mod rules;
@@ -157,11 +159,11 @@ impl Gateway {
     /// `pins`: on what an earlier run has left; otherwise on clean ground.
     async fn build(
         host: &Host,
-        settings: Settings,
+        mut settings: Settings,
         pins: Option<&Pins>,
     ) -> Result<Gateway, Failure> {
         let net = &*host.net;
-        let t = &settings.translator;
+        let t = &settings.translator.clone();
         let found = look_around(net, &settings).await?;
         addresses::check(net, &settings).await?;
         warn_of_narrow_links(net, &settings).await?;
@@ -173,6 +175,7 @@ impl Gateway {
             Some(_) => net.adopt_tun(&t.device, queues).await?,
             None => net.create_tun(&t.device, queues).await?,
         };
+        settings.siit.loops4 = loops::find(net, &settings, index).await;
         let mtu = device_mtu(&settings, found);
         if pins.is_none() {
             net.prepare_tun(&t.device, index, mtu).await?;
@@ -211,6 +214,7 @@ impl Gateway {
                 shown(forwarding.made_routers())
             );
         }
+        loops::report(&settings);
         let slow = SlowPath::start(&t.device, tun.queues, engine, &host.watch).map_err(|e| {
             Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
         })?;
@@ -251,6 +255,7 @@ impl Gateway {
         addresses::check(net, &new).await?;
         warn_of_narrow_links(net, &new).await?;
         let plans = announce::plan(net, &new).await?;
+        new.siit.loops4 = loops::find(net, &new, self.index).await;
         let names = &new.translator.interfaces;
         let inline = interfaces::find(net, &new, names, self.may_have_drivers()).await?;
         let next = self.translation.prepare(&new, found, self.index, &inline)?;
@@ -271,6 +276,7 @@ impl Gateway {
             return Err(failure);
         }
         (self.settings, self.found, self.routes) = (new, found, routes);
+        loops::report(&self.settings);
         self.known.clone_from(&inline);
         if plans.is_empty() {
             self.release_answers();

@@ -8,10 +8,12 @@ use ipnet::IpNet;
 use tokio::time::Instant;
 
 use super::cluster::HOPS;
+use super::expiry::Expiry;
 use super::unannounced::Unannounced;
 use super::{addresses, ipsec, Gateway};
 use crate::config::Settings;
-use crate::control::{Asker, Condition, Finding, FindingKind, Request};
+use crate::control::{Asker, Condition, Finding, FindingKind, Reason, Request};
+use crate::counters;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::net::{shown, DeviceConfig, Event, Link, Net, PolicyNews, RouteNews};
@@ -24,6 +26,8 @@ const DRIVERS: Duration = Duration::from_secs(2);
 
 /// Between two looks at addresses for which nobody seems to answer: nobody tells of proxied neighbours, nor of packets.
 const SUSPICION: Duration = Duration::from_secs(2);
+/// Between two looks for routing loops.
+const LOOPS: Duration = Duration::from_secs(1);
 
 /// What a router waits for by itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub(super) enum Due {
     Unannounced,
     /// IPsec policies came or went.
     Policies,
+    /// To look for routing loops.
+    Loops,
 }
 
 /// What serves a gateway.
@@ -71,6 +77,10 @@ pub(super) struct Router<'a, R> {
     drivers_next: Instant,
     /// When to look for the next hops to the nodes of a cluster.
     hops_next: Instant,
+    /// Packets that ran out of hops.
+    expiry: Expiry,
+    /// When to look for routing loops.
+    loops_next: Instant,
 }
 
 impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
@@ -81,6 +91,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         (came, watch): (Came, Watch),
         (asker, policies): (Asker, PolicyNews),
     ) -> Self {
+        let (expired, _) = counters::expired(&gateway.slow.tallies);
         let metrics = Metrics::start(&gateway.settings, asker, &watch);
         Router {
             gateway,
@@ -98,6 +109,8 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             findings: BTreeSet::new(),
             drivers_next: Instant::now() + DRIVERS,
             hops_next: Instant::now() + HOPS,
+            expiry: Expiry::new(expired),
+            loops_next: Instant::now() + LOOPS,
         }
     }
 
@@ -161,6 +174,8 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         let mut all: Vec<Finding> = self.findings.iter().cloned().collect();
         all.extend(self.gateway.translation.findings());
         all.extend(self.metrics.findings());
+        let trouble = |text: &String| Finding::trouble(Reason::Loop, text);
+        all.extend(self.expiry.trouble().map(trouble));
         all
     }
 
@@ -245,6 +260,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     async fn wait(&mut self) -> Due {
         let drivers = until(self.gateway.has_drivers().then_some(self.drivers_next));
+        let loops = until(Some(self.loops_next));
         let hops = until(self.gateway.cluster.is_some().then_some(self.hops_next));
         let suspicion = until(self.unannounced.may_change().then_some(self.suspicion_next));
         let alarms = async {
@@ -258,6 +274,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             () = drivers => Due::Drivers,
             () = alarms => Due::Alarms,
             () = hops => Due::Hops,
+            () = loops => Due::Loops,
             () = moves => Due::Cluster,
             () = suspicion => Due::Unannounced,
             () = self.policies.changed() => Due::Policies,
@@ -287,6 +304,12 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             }
             Due::Policies => {
                 self.find();
+                return Ok(());
+            }
+            Due::Loops => {
+                self.loops_next = Instant::now() + LOOPS;
+                let (expired, last) = counters::expired(&self.gateway.slow.tallies);
+                self.expiry.look(expired, last);
                 return Ok(());
             }
             Due::Drivers => {}
@@ -339,7 +362,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             self.hops_next = Instant::now();
         }
         // With a million routes, nobody looks at all of them for each that changes.
-        match news.took_default() || !self.obstacles.is_empty() {
+        let is_moved = news.took_default() || self.gateway.concerns_loops(news);
+        match is_moved || !self.obstacles.is_empty() {
             true => Heed::Routes,
             false => Heed::Nothing,
         }
@@ -347,6 +371,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     async fn look_at_routes(&mut self) -> Result<(), Failure> {
         self.look_for_obstacles().await;
+        if let Err(failure) = self.gateway.look_at_loops(self.net).await {
+            tracing::warn!("cannot determine which packets would come back: {failure}");
+        }
         Ok(())
     }
 

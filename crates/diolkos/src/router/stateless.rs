@@ -100,6 +100,11 @@ fn of(settings: &Settings, config: &Config, tun_ifindex: u32, inline: &[Inline])
         pref64: rules::pref64(config),
         eam: eam.collect(),
         routes: Routes::of(settings).destinations(),
+        loops: config
+            .loops4
+            .iter()
+            .map(|net| (net.network(), net.prefix_len()))
+            .collect(),
         exits: rules::exits(settings, inline),
         drivers: rules::drivers(inline),
     }

@@ -223,6 +223,10 @@ impl Reader {
             self.slots.free(place);
             return;
         };
+        if is_of_the_link(&buffer[FRONT..FRONT + len]) {
+            self.slots.free(place);
+            return;
+        }
         let direction = match buffer[FRONT] >> 4 {
             4 => Direction::FourToSix,
             _ => Direction::SixToFour,
@@ -243,6 +247,10 @@ impl Reader {
             Verdict::Held => self.tally.held(),
             Verdict::Drop(reason) => {
                 self.tally.dropped(reason);
+                if reason == Reason::HopLimit {
+                    // It is refused before anything of it is changed.
+                    self.tally.expired(packet.bytes());
+                }
                 tracing::trace!(reason = reason.name(), len, "dropped");
             }
         }
@@ -272,6 +280,20 @@ fn is_error6(packet: &[u8]) -> bool {
     const ICMPV6: u8 = 58;
     let byte = |at: usize| packet.get(at).copied().unwrap_or_default();
     byte(0) >> 4 == 6 && byte(6) == ICMPV6 && byte(40) < 128
+}
+
+/// Whether this host says something to its neighbours on the TUN device, where there are none: that it listens to groups,
+/// solicits routers, or redirects the sender of a packet. Nobody's packet is lost with it. The kernel forwards nothing with
+/// these addresses (RFC 4291 sections 2.5.2, 2.5.6 and 2.7).
+fn is_of_the_link(packet: &[u8]) -> bool {
+    const IPV6_LEN: usize = 40;
+    if packet.len() < IPV6_LEN || packet[0] >> 4 != 6 {
+        return false;
+    }
+    let (src, dst) = (&packet[8..24], &packet[24..IPV6_LEN]);
+    let is_link_local = src[0] == 0xfe && src[1] & 0xc0 == 0x80;
+    let is_to_the_link = dst[0] == 0xff && dst[1] & 0x0f <= 2;
+    is_link_local || (is_to_the_link && src.iter().all(|byte| *byte == 0))
 }
 
 #[cfg(test)]

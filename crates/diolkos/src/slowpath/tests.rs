@@ -300,3 +300,29 @@ fn a_train_has_as_many_packets_as_the_kernel_takes() {
     let expected = left(&[(1, &most), (1, &rest)]);
     assert_eq!(departed(&mut reader, &outside, &packets), expected);
 }
+
+#[test]
+fn what_the_host_says_on_the_link_is_nobody_s_packet() {
+    let packet = |src: &str, dst: &str| {
+        let ends = [src, dst].map(|addr| {
+            addr.parse::<std::net::Ipv6Addr>()
+                .expect("an address")
+                .octets()
+        });
+        [vec![0x60, 0, 0, 0, 0, 0, 58, 255], ends.concat()].concat()
+    };
+    for (src, dst, is_of_it) in [
+        ("::", "ff02::16", true),
+        ("::", "ff02::2", true),
+        ("fe80::1", "2001:db8:64::c633:6402", true),
+        ("febf::1", "ff02::16", true),
+        ("fec0::1", "2001:db8::1", false),
+        ("::", "2001:db8::1", false),
+        ("::", "ff05::1", false),
+        ("2001:db8::1", "ff02::1", false),
+    ] {
+        assert_eq!(is_of_the_link(&packet(src, dst)), is_of_it, "{src} {dst}");
+    }
+    assert!(!is_of_the_link(&packet("::", "ff02::16")[..39]));
+    assert!(!is_of_the_link(&[0x45; 40]));
+}

@@ -189,6 +189,24 @@ fn siits() -> Vec<Setup> {
             ],
         ),
         siit(
+            "a quarter of IPv4 leads here in both families",
+            &["2001:db8:46::/96"],
+            &[
+                ("192.0.2.0/24", "2001:db8:a::/120"),
+                ("198.51.100.7/32", "2001:db8:b::7/128"),
+            ],
+        )
+        .having(|config| config.loops4 = vec!["192.0.0.0/2".parse().unwrap()]),
+        siit(
+            "many networks lead here in both families",
+            &["2001:db8:46::/96", "2001:db8:100::/40"],
+            &[("192.0.2.0/24", "2001:db8:a::/120")],
+        )
+        .having(|config| {
+            let network = |at: u8| Ipv4Net::new(Ipv4Addr::new(at * 16, 0, 0, 0), 6).unwrap();
+            config.loops4 = (0..16).map(network).collect();
+        }),
+        siit(
             "a prefix with bits 64 to 71 set",
             &["2001:db8:64:64:ab12::/96"],
             &[("192.0.2.1/32", "2001:db8:12:34::1/128")],

@@ -379,6 +379,9 @@ fn data_len(setup: &Setup, transport: Transport, rng: &mut Rng) -> usize {
 fn peer(setup: &Setup, rng: &mut Rng) -> Ipv4Addr {
     loop {
         let address = Ipv4Addr::from_bits(rng.u32(..));
+        if setup.loops(address) && rng.u8(..) < 64 {
+            return address;
+        }
         if is_plain_peer(setup, address) || setup.config.pref64.is_empty() {
             return address;
         }
@@ -391,6 +394,7 @@ fn is_plain_peer(setup: &Setup, address: Ipv4Addr) -> bool {
     let global = special::is_global(address) && address.octets()[..3] != [192, 88, 99];
     is_plain_unicast(address)
         && !setup.maps(address)
+        && !setup.loops(address)
         && (global || !setup.only_global())
         // Where there is no prefix, there is nobody behind it.
         || setup.config.pref64.is_empty()

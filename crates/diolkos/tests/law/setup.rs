@@ -143,6 +143,11 @@ impl Setup {
         self.config.eam.iter().any(|eam| eam.v4.contains(&v4))
     }
 
+    /// Do the routes of both families lead this address to the translator?
+    pub fn loops(&self, v4: Ipv4Addr) -> bool {
+        self.config.loops4.iter().any(|net| net.contains(&v4))
+    }
+
     /// Does the fast path know the prefix of this node, if it has one?
     pub fn knows(&self, v6: Ipv6Addr) -> bool {
         let mut unknown = self.config.pref64.iter().skip(KNOWN_PREFIXES);

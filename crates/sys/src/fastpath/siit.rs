@@ -30,6 +30,8 @@ pub struct SiitRules {
     pub eam: Vec<Eam>,
     /// What the kernel routes to the TUN device, for the programs that are inline.
     pub routes: Destinations,
+    /// IPv4 networks that lead here in both families. What no mapping covers there is left to the slow path.
+    pub loops: Vec<(Ipv4Addr, u8)>,
     /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
     /// forwarding (`bpf/way.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
     pub exits: Vec<u32>,
@@ -158,6 +160,11 @@ pub(super) fn open<'object>(
         to.mask.in6_u.u6_addr8 = masked6(Ipv6Addr::from_bits(u128::MAX), *len).octets();
         to.addr.in6_u.u6_addr8 = network.octets();
     }
+    for (to, (network, len)) in siit.loop4.iter_mut().zip(&rules.loops) {
+        to.mask_be = masked4(Ipv4Addr::BROADCAST, *len).to_bits().to_be();
+        to.addr_be = network.to_bits().to_be();
+    }
+    siit.loop4s = rules.loops.len() as u32;
     siit.route4s = rules.routes.v4.len() as u32;
     siit.route6s = rules.routes.v6.len() as u32;
     siit.v4_lens = lengths(&mut siit.v4_len, rules.eam.iter().map(|eam| eam.v4.1));
@@ -172,6 +179,7 @@ pub(super) fn open<'object>(
         (&mut maps.eamt_by_v6, rules.eam.len()),
         (&mut maps.routes4, rules.routes.v4.len()),
         (&mut maps.routes6, rules.routes.v6.len()),
+        (&mut maps.loops4, rules.loops.len()),
     ] {
         map.set_max_entries(entries.max(1) as u32)
             .map_err(|e| failed("size the tables", &e))?;
@@ -235,6 +243,9 @@ pub(super) fn load<'object>(
     let loaded = open.load().map_err(|e| failed("load", &e))?;
     for (network, len) in &rules.routes.v4 {
         route(&loaded.maps.routes4, *len, &network.octets())?;
+    }
+    for (network, len) in &rules.loops {
+        route(&loaded.maps.loops4, *len, &network.octets())?;
     }
     for (network, len) in &rules.routes.v6 {
         route(&loaded.maps.routes6, *len, &network.octets())?;

@@ -25,7 +25,7 @@ use crate::supervise::Watch;
 
 use near::{Near, Round};
 use resources::{resources, Resource, Waiting};
-use rule::{Level, Line, Rule};
+pub use rule::{Level, Line, Rule};
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -80,6 +80,11 @@ impl Setup {
                 v4: eams.map(|eam| eam.v4).collect(),
                 v6: pref64.iter().map(|p| (p.network, p.bits)).collect(),
             },
+            loops: config
+                .loops4
+                .iter()
+                .map(|net| (net.network(), net.prefix_len()))
+                .collect(),
             exits: vec![LOOPBACK],
             drivers: None,
         })

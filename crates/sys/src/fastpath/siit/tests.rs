@@ -91,6 +91,7 @@ fn the_xdp_program_loads_with_exits() {
             v4: vec![(Ipv4Addr::new(192, 0, 2, 0), 24)],
             v6: vec![(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96)],
         },
+        loops: Vec::new(),
         exits: vec![1, 2],
         drivers: Some(vec![
             port(1, Sends::Nothing, false),
