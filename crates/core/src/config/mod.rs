@@ -46,6 +46,9 @@ pub struct Config {
     /// Let 64:ff9b::/96 carry IPv4 addresses that are not global, which RFC 6052 section 3.1
     /// forbids.
     pub allow_private_with_wkp: bool,
+    /// Take a hop: TTL and hop limit of the translated packet are one less, and of a packet that has none left, the sender is
+    /// told (RFC 7915 sections 4.1 and 5.1). False where the router around the translator takes its hops, and tells.
+    pub takes_hop: bool,
     /// ICMP errors.
     pub icmp: Icmp,
 }
@@ -148,6 +151,7 @@ impl Default for Config {
             udp_zero_checksum_ports: Vec::new(),
             traffic_class: TrafficClass::default(),
             allow_private_with_wkp: false,
+            takes_hop: true,
             icmp: Icmp::default(),
         }
     }

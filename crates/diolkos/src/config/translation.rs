@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use diolkos_core::Config;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::{Eam, Icmp, Mode, Settings};
+use super::{Eam, Icmp, Mode, Placement, Settings};
 
 /// What stands where the settings say `auto`; only the machine can tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,7 @@ impl Settings {
             udp_zero_checksum_ports: t.udp_zero_checksum_ports.clone(),
             traffic_class: t.traffic_class,
             allow_private_with_wkp: t.allow_private_with_wkp,
+            takes_hop: t.placement == Placement::Device,
             icmp: Icmp {
                 address6: self.icmp.address6.or(own6_for_errors),
                 ..self.icmp.clone()
