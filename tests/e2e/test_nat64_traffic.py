@@ -256,7 +256,9 @@ def test_every_packet_of_a_session_takes_as_many_hops(nat64: Nat64Network) -> No
     inside.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
     outside.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
 
-    def arrives(data: bytes, sender: socket.socket, to: tuple[str, int], receiver: socket.socket) -> tuple[tuple[str, int], int]:
+    def arrives(
+        data: bytes, sender: socket.socket, to: tuple[str, int], receiver: socket.socket
+    ) -> tuple[tuple[str, int], int]:
         """From where, and with how many hops left."""
         sender.sendto(data, to)
         got, extra, _, source = receiver.recvmsg(20_000, 100)
@@ -320,7 +322,7 @@ def test_errors_reach_the_sender(nat64: Nat64Network) -> None:
 
 
 def test_a_datagram_without_checksum(nat64: Nat64Network) -> None:
-    """IPv6 does not allow it: it is completed (RFC 6146 section 3.4), fragments too, unless the configuration says otherwise."""
+    """It gets one (RFC 6146 section 3.4), and so do fragments, unless the configuration says otherwise."""
     nat64.nat64()
     inside, outside = nat64.socket(V6), nat64.socket(V4, 4000)
     address, port = ask(inside, (V4_IN_IPV6, 4000), outside)

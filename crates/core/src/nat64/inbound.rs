@@ -44,8 +44,7 @@ impl Nat64 {
         let segment = tuple::segment_of(protocol, bytes, part);
         let numbers = match tuple::numbers_of(carried.kind, bytes, part)? {
             Some(numbers) => {
-                *first =
-                    (part == Part::First).then(|| Fragmented::First(Key::v4(&ip), numbers));
+                *first = (part == Part::First).then(|| Fragmented::First(Key::v4(&ip), numbers));
                 numbers
             }
             None => match self.fragments.later(Key::v4(&ip), packet.bytes(), now)? {

@@ -10,11 +10,11 @@
 
 mod rehearse;
 
+use super::whole::{self, Sum};
 use crate::config::nat64::Limits;
 use crate::session::key::Keys;
 use crate::session::timer::Millis;
 use crate::verdict::Reason;
-use super::whole::{self, Sum};
 use crate::wire::{Ipv4, Ipv6};
 use crate::xlat::payload::Numbers;
 use rehearse::Rehearsal;
@@ -219,7 +219,11 @@ impl Store {
         bytes: &[u8],
         deadline: Millis,
     ) -> Result<Gathered, Reason> {
-        if self.packets.get(&key).is_some_and(|p| p.fate == Fate::Spoilt) {
+        if self
+            .packets
+            .get(&key)
+            .is_some_and(|p| p.fate == Fate::Spoilt)
+        {
             return Err(Reason::FragmentOverlap);
         }
         let lost = self.hold(key, source, bytes, deadline)?;

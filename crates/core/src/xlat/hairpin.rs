@@ -79,25 +79,32 @@ pub(crate) fn send(
         payload::complete(bytes, carried.kind, offload);
         let limit = t.lowest_ipv6_mtu.min(t.mtu6) - IPV6_LEN - FRAGMENT_LEN;
         let header_len = IPV6_LEN + FRAGMENT_LEN;
-        frag::cut(packet, chain.payload_at, header_len, limit, out, |bytes, piece| {
-            let header = Ipv6 {
-                traffic_class: t.class_out(ip.traffic_class),
-                flow_label: 0,
-                payload_len: FRAGMENT_LEN + piece.len,
-                next_header: protocol::FRAGMENT,
-                hop_limit,
-                src,
-                dst,
-            };
-            header.emit(bytes);
-            let fragment = Fragment {
-                next_header: chain.protocol,
-                offset: piece.offset,
-                more: !piece.last,
-                id: fragment.id & 0xffff,
-            };
-            fragment.emit(&mut bytes[IPV6_LEN..]);
-        });
+        frag::cut(
+            packet,
+            chain.payload_at,
+            header_len,
+            limit,
+            out,
+            |bytes, piece| {
+                let header = Ipv6 {
+                    traffic_class: t.class_out(ip.traffic_class),
+                    flow_label: 0,
+                    payload_len: FRAGMENT_LEN + piece.len,
+                    next_header: protocol::FRAGMENT,
+                    hop_limit,
+                    src,
+                    dst,
+                };
+                header.emit(bytes);
+                let fragment = Fragment {
+                    next_header: chain.protocol,
+                    offset: piece.offset,
+                    more: !piece.last,
+                    id: fragment.id & 0xffff,
+                };
+                fragment.emit(&mut bytes[IPV6_LEN..]);
+            },
+        );
         return Ok(Verdict::Emitted);
     }
     packet.replace_front(chain.payload_at, header_len);

@@ -67,7 +67,10 @@ fn joined(sent: &[Vec<u8>], mtu: usize, id: u32) -> Vec<u8> {
                 (offset >> 3, offset & 1 == 1, of, &packet[48..])
             }
         };
-        assert_eq!((usize::from(offset) * 8, more, of), (all.len(), !is_last, id));
+        assert_eq!(
+            (usize::from(offset) * 8, more, of),
+            (all.len(), !is_last, id)
+        );
         all.extend(data);
     }
     all
@@ -96,7 +99,15 @@ fn an_echo_of_any_length_there_and_back() {
             pieces.reverse();
         }
         let sent = gathered(&mut w, &pieces);
-        let id = w.nat64.state().bindings().next().expect("one").binding.v4.port;
+        let id = w
+            .nat64
+            .state()
+            .bindings()
+            .next()
+            .expect("one")
+            .binding
+            .v4
+            .port;
         let expected = packet4(POOL, PEER, 1, echo_of(8, id, &pattern(len)));
         // The low 16 bits of the identification (RFC 7915 section 5.1.1).
         assert_eq!(joined(&sent, 1500, 0x2345), expected.l4, "{len}");
@@ -122,7 +133,11 @@ fn small_fragments_leave_as_one_packet() {
     let there = packet6(NODE, PEER6, 58, echo_of(128, 77, &pattern(100)));
     let sent = gathered(&mut w, &cut6(&there, 58, 5, 56));
     assert_eq!((sent.len(), sent[0].len()), (1, 20 + 108));
-    assert_eq!(sent[0][4..8], [0, 5, 0, 0], "identification, neither DF nor MF");
+    assert_eq!(
+        sent[0][4..8],
+        [0, 5, 0, 0],
+        "identification, neither DF nor MF"
+    );
 }
 
 #[test]
@@ -249,10 +264,33 @@ fn floods_find_bounds_and_leave_time_to_others() {
             let shape = (n / 2 % 3) as usize;
             if n.is_multiple_of(2) {
                 let src = v4(&format!("198.18.{}.{}", n >> 8 & 255, n & 255));
-                w.give(&cut4(&V4 { src, ..noise4.clone() }, 1, 1480)[shape]);
+                w.give(
+                    &cut4(
+                        &V4 {
+                            src,
+                            ..noise4.clone()
+                        },
+                        1,
+                        1480,
+                    )[shape],
+                );
             } else {
-                let src = v6(&format!("2001:db8:{:x}:{:x}::1", 16 + (n >> 16), n & 0xffff));
-                w.give(&cut6(&V6 { src, ..noise6.clone() }, 58, 1, 1448)[shape]);
+                let src = v6(&format!(
+                    "2001:db8:{:x}:{:x}::1",
+                    16 + (n >> 16),
+                    n & 0xffff
+                ));
+                w.give(
+                    &cut6(
+                        &V6 {
+                            src,
+                            ..noise6.clone()
+                        },
+                        58,
+                        1,
+                        1448,
+                    )[shape],
+                );
             }
             assert!(w.nat64.held_fragments() <= 1024);
         }
@@ -261,8 +299,17 @@ fn floods_find_bounds_and_leave_time_to_others() {
     };
     for id in 0..20 {
         let pings = [
-            cut4(&packet4(PEER, POOL, 1, echo_of(8, 900, &pattern(10_000))), id, 1480),
-            cut6(&packet6(NODE, PEER6, 58, echo_of(128, 77, &pattern(10_000))), 58, id.into(), 1448),
+            cut4(
+                &packet4(PEER, POOL, 1, echo_of(8, 900, &pattern(10_000))),
+                id,
+                1480,
+            ),
+            cut6(
+                &packet6(NODE, PEER6, 58, echo_of(128, 77, &pattern(10_000))),
+                58,
+                id.into(),
+                1448,
+            ),
         ];
         for pieces in pings {
             let mut sent = 0;

@@ -65,7 +65,10 @@ fn payload(whole: &[u8]) -> &[u8] {
             let (ip, chain, fragment) = ipv6(whole).unwrap();
             assert_eq!(IPV6_LEN + ip.payload_len, whole.len());
             assert!(fragment.is_atomic());
-            assert_eq!((fragment.id, chain.protocol), (0x1234_5678, protocol::ICMPV6));
+            assert_eq!(
+                (fragment.id, chain.protocol),
+                (0x1234_5678, protocol::ICMPV6)
+            );
             &whole[chain.payload_at..]
         }
     }
@@ -112,7 +115,10 @@ proptest! {
 fn what_stands_behind_the_last_fragment_spoils_the_packet() {
     for is_v6 in [false, true] {
         let two_ends = [piece(is_v6, 0, 16, false), piece(is_v6, 16, 32, false)];
-        assert!(matches!(sum(&two_ends), Sum::Spoilt(Reason::FragmentOverlap)));
+        assert!(matches!(
+            sum(&two_ends),
+            Sum::Spoilt(Reason::FragmentOverlap)
+        ));
         let beyond = [piece(is_v6, 0, 16, false), piece(is_v6, 24, 32, true)];
         assert!(matches!(sum(&beyond), Sum::Spoilt(Reason::FragmentOverlap)));
     }
@@ -122,7 +128,11 @@ fn what_stands_behind_the_last_fragment_spoils_the_packet() {
 fn a_copy_with_other_bytes_is_an_overlap() {
     let mut other = piece(false, 0, 16, true);
     other[25] ^= 1;
-    let held = [piece(false, 0, 16, true), other, piece(false, 16, 24, false)];
+    let held = [
+        piece(false, 0, 16, true),
+        other,
+        piece(false, 16, 24, false),
+    ];
     assert!(matches!(sum(&held), Sum::Spoilt(Reason::FragmentOverlap)));
 }
 
