@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import io
 import os
 import re
 import socket
@@ -55,13 +56,13 @@ class Forwarded:
 
     def __init__(self, namespace: str, family: int) -> None:
         self.family = family
-        opened: list[int] = []
+        opened: list[io.FileIO] = []
 
         def enter() -> None:
             with open(f"/run/netns/{namespace}") as entered:
                 assert ctypes.CDLL(None, use_errno=True).setns(entered.fileno(), CLONE_NEWNET) == 0
             table = "snmp6" if family == socket.AF_INET6 else "snmp"
-            opened.append(os.open(f"/proc/thread-self/net/{table}", os.O_RDONLY))
+            opened.append(open(f"/proc/thread-self/net/{table}", "rb", buffering=0))  # noqa: SIM115
 
         # A thread of its own, which is all that changes its namespace; the file stays one of that namespace.
         thread = threading.Thread(target=enter)
@@ -70,7 +71,7 @@ class Forwarded:
         self.file = opened[0]
 
     def count(self) -> int:
-        text = os.pread(self.file, 1 << 16, 0).decode()
+        text = os.pread(self.file.fileno(), 1 << 16, 0).decode()
         if self.family == socket.AF_INET6:
             return int(re.search(r"^Ip6OutForwDatagrams\s+(\d+)", text, re.MULTILINE)[1])
         names, values = (line.split() for line in text.splitlines()[:2])
@@ -110,7 +111,7 @@ class Probe:
     def close(self) -> None:
         self.sender.close()
         self.hearer.close()
-        os.close(self.forwarded.file)
+        self.forwarded.file.close()
 
 
 @pytest.fixture
