@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import socket
+import struct
 import subprocess
 import sys
 
@@ -26,6 +27,9 @@ from siit import (
 )
 
 pytestmark = pytest.mark.parametrize("siit", ROUTER_DATAPATHS, indirect=True)
+
+# linux/udp.h
+UDP_NO_CHECK6_RX = 102
 
 UDP_ECHO = """
 import socket, sys
@@ -220,6 +224,30 @@ def test_traceroute_from_ipv6(siit: SiitNetwork) -> None:
         heard.append(next_error(raw))
     hops = in_order(siit, [TRANSLATOR6, TRANSLATOR6, TRANSLATOR4_IN_IPV6])
     assert heard[: len(hops) + 1] == [(3, 0, hop) for hop in hops] + [(1, 4, V4_IN_IPV6)]
+
+
+def test_udp_without_checksum_of_a_tunnel(siit: SiitNetwork) -> None:
+    """It is dropped, but from or to ports of the list it passes as it is, in fragments too, to a socket that takes it."""
+    siit.configure(CONFIG.replace("pref64", "udp_zero_checksum_ports = [4789]\npref64"))
+    siit.siit()
+    raw = create_socket(siit.v4, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
+    heard = create_socket(siit.v6, socket.AF_INET6, socket.SOCK_DGRAM)
+    heard.bind((V6, 4789))
+    heard.settimeout(5)
+    heard.setsockopt(socket.IPPROTO_UDP, UDP_NO_CHECK6_RX, 1)
+
+    def send(source: int, to: int, data: bytes) -> None:
+        raw.sendto(struct.pack("!HHHH", source, to, 8 + len(data), 0) + data, (V6_MAPPED, 0))
+
+    for data in (b"tunnel", bytes(20_000)):
+        send(5000, 4789, data)
+        assert heard.recv(30_000) == data
+    send(4789, 5000, b"to nobody")
+    send(5000, 4790, b"not of a tunnel")
+    siit.until(lambda: siit.counters()["slow.drop.udp_zero_checksum"] == 1)
+    assert siit.reload(CONFIG) == (0, "")
+    send(5000, 4789, b"no more")
+    siit.until(lambda: siit.counters()["slow.drop.udp_zero_checksum"] == 2)
 
 
 def in_order(net: SiitNetwork, hops: list[str]) -> list[str]:

@@ -45,6 +45,7 @@ pub fn parse(
         settings.dns64.is_some() && settings.eam.is_empty() && !has_translator(text);
     adjust(&mut settings);
     settings.settle_prefix_of_dns64();
+    settings.settle_zero_checksum();
     let objections = settings.objections();
     if objections.is_empty() {
         return Ok(settings);
