@@ -14,6 +14,7 @@ from conftest import ROUTER_DATAPATHS
 from pyroute2.netns import create_socket
 from scapy.layers.inet import ICMP, IP
 from siit import (
+    CONFIG,
     TRANSLATOR4,
     TRANSLATOR4_IN_IPV6,
     TRANSLATOR6,
