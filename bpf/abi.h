@@ -72,7 +72,8 @@ struct diolkos_rules {
 	__u32 mtu6;              /* of the IPv6 side, bytes */
 	__u32 lowest_ipv6_mtu;   /* RFC 7915 section 4, bytes */
 	__u8 traffic_class_zero; /* 1: TOS and traffic class are sent as 0 */
-	__u8 pad[3];
+	__u8 device_hops;        /* taken at the slow path's device; 0: the kernel takes those of its way */
+	__u8 pad[2];
 };
 
 /*

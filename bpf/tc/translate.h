@@ -33,6 +33,13 @@
  */
 #define SETTLE(decided) asm volatile("" : "+m"(decided))
 
+/*
+ * Hops, of which change.h takes one. On the long way the kernel takes one to the device and one from there, so with a
+ * placement at the interfaces nothing is taken at the device (device_hops), and a packet takes two hops whatever its
+ * way: here and in the kernel's forwarding, or both here. One that cannot is left to the kernel, which tells its sender.
+ */
+#define HOPS_SENT 2
+
 /* l2: bytes of link-layer header in front of the packet. A TUN device has none; under test there is one. */
 static __always_inline int translate_device(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6)
 {
@@ -44,13 +51,17 @@ static __always_inline int translate_device(struct __sk_buff *skb, __u32 l2, dec
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		p = packet_of(skb, l2, sizeof(struct iphdr));
 		fate = decide_4to6(&p, from_v4, &s, &c);
-		if (!fate)
+		if (!fate) {
+			s.hop_limit += 1 - rules.device_hops;
 			fate = apply_4to6(skb, l2, &s, &c);
+		}
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		p = packet_of(skb, l2, sizeof(struct ipv6hdr));
 		fate = decide_6to4(&p, from_v6, &s, &c);
-		if (!fate)
+		if (!fate) {
+			s.hop_limit += 1 - rules.device_hops;
 			fate = apply_6to4(skb, l2, &s, &c);
+		}
 	} else {
 		return TC_ACT_UNSPEC;
 	}
@@ -102,20 +113,22 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 		if (decide_4to6(&p, from_v4, &s, &c))
 			return pass_on();
 		SETTLE(s);
-		if (l2 && !skb->mark)
+		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
 			has_way =
 			    ask_way_4to6(&p, &s, &c, &q) && find_known_way(skb, &known_ways, &q, &way, 0, &is_known);
 		len = sizeof(struct iphdr) + s.payload_len;
+		s.hop_limit -= has_way ? HOPS_SENT - 1 : 0;
 		fate = apply_4to6(skb, l2, &s, &c);
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		p = packet_of(skb, l2, sizeof(struct ipv6hdr));
 		if (decide_6to4(&p, from_v6, &s, &c))
 			return pass_on();
 		SETTLE(s);
-		if (l2 && !skb->mark)
+		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
 			has_way = ask_way_6to4(&p, &s, &c, &q) &&
 				  find_known_way(skb, &known_ways, &q, &way, checks_source, &is_known);
 		len = p.len;
+		s.hop_limit -= has_way ? HOPS_SENT - 1 : 0;
 		fate = apply_6to4(skb, l2, &s, &c);
 	} else {
 		return pass_on();

@@ -53,6 +53,9 @@ static __always_inline int finds_way(struct xdp_md *ctx, const struct question *
 
 #define HAS_TABLES 1
 
+/* As many hops as on the other ways of the same placement (tc/translate.h), of which change.h takes one. */
+#define HOPS_SENT_XDP 2
+
 /*
  * checks_source: see look_up_way. has_tables: 0 under test, where no packet is forwarded: each has a way, back to where
  * it came from.
@@ -73,16 +76,20 @@ static __always_inline int translate_xdp(struct xdp_md *ctx, decide_fn from_v4, 
 		p = frame(ctx);
 		if (decide_4to6(&p, from_v4, &s, &c) || is_unfinished(&s, 0))
 			return XDP_PASS;
-		if (has_tables && !(ask_way_4to6(&p, &s, &c, &q) && finds_way(ctx, &q, &way, 0)))
+		if (has_tables &&
+		    (s.hop_limit <= HOPS_SENT_XDP || !(ask_way_4to6(&p, &s, &c, &q) && finds_way(ctx, &q, &way, 0))))
 			return XDP_PASS;
+		s.hop_limit -= has_tables ? HOPS_SENT_XDP - 1 : 0;
 		len = sizeof(struct ipv6hdr) + s.payload_len;
 		fate = apply_frame_4to6(ctx, &s, &c, &way);
 	} else if (type_be == bpf_htons(ETH_P_IPV6)) {
 		p = frame(ctx);
 		if (decide_6to4(&p, from_v6, &s, &c) || is_unfinished(&s, 1))
 			return XDP_PASS;
-		if (has_tables && !(ask_way_6to4(&p, &s, &c, &q) && finds_way(ctx, &q, &way, checks_source)))
+		if (has_tables && (s.hop_limit <= HOPS_SENT_XDP ||
+				   !(ask_way_6to4(&p, &s, &c, &q) && finds_way(ctx, &q, &way, checks_source))))
 			return XDP_PASS;
+		s.hop_limit -= has_tables ? HOPS_SENT_XDP - 1 : 0;
 		len = sizeof(struct iphdr) + s.payload_len;
 		fate = apply_frame_6to4(ctx, &s, &c, &way);
 	} else {

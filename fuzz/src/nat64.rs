@@ -6,6 +6,7 @@
 //!
 //! Whatever comes, what leaves is whole, limits hold, and when all has expired nothing is left.
 
+use crate::common::{echo, fragment_header, packet4, packet6, pattern, udp, MF, V4, V6};
 use crate::input::Input;
 use crate::seeds;
 use crate::seen::Seen;
@@ -219,7 +220,7 @@ fn over(mut router: Router) {
 pub fn seeds() -> Vec<(String, Vec<u8>)> {
     let packets = seeds::packets();
     let groups = packets.chunks(GROUP).enumerate();
-    groups
+    let mut seeds: Vec<_> = groups
         .map(|(at, group)| {
             let mut seed = vec![at as u8];
             for (_, _, packet) in group {
@@ -232,7 +233,69 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
             seed.extend([6, 2, 4, 6, 4]);
             (group[0].0.clone(), seed)
         })
-        .collect()
+        .collect();
+    seeds.extend(in_fragments());
+    seeds
+}
+
+/// Packets that have to be put together: echo of both families, and UDP without checksum. In order, the last one first, twice
+/// the same, and overlapping.
+fn in_fragments() -> Vec<(String, Vec<u8>)> {
+    let echo6 = packet6(
+        "2001:db8::1",
+        "2001:db8:64::192.0.2.33",
+        58,
+        echo(128, &pattern(80)),
+    );
+    let echo4 = packet4("192.0.2.33", "203.0.113.1", 1, echo(8, &pattern(80)));
+    let mut without = V4::new("192.0.2.33", "203.0.113.1", 17, udp(&pattern(80)));
+    without.l4[2..4].copy_from_slice(&PORTS.start().to_be_bytes());
+    let piece6 = |from: usize, to: usize| {
+        let more = to < echo6.payload.len();
+        let mut payload = fragment_header(58, (from / 8) as u16, more, 7);
+        payload.extend(&echo6.payload[from..to]);
+        let piece = V6 {
+            next_header: 44,
+            payload,
+            ..echo6.clone()
+        };
+        piece.bytes()
+    };
+    let piece4 = |whole: &V4, from: usize, to: usize| {
+        let more = if to < whole.l4.len() { MF } else { 0 };
+        let piece = V4 {
+            id: 7,
+            flags_and_offset: more | (from / 8) as u16,
+            l4: whole.l4[from..to].to_vec(),
+            ..whole.clone()
+        };
+        piece.bytes()
+    };
+    let orders: [(&str, &[(usize, usize)]); 4] = [
+        ("in-order", &[(0, 48), (48, 88)]),
+        ("last-first", &[(48, 88), (0, 48)]),
+        ("twice", &[(0, 48), (0, 48), (48, 88)]),
+        ("overlapping", &[(0, 48), (40, 88), (48, 88)]),
+    ];
+    let mut seeds = Vec::new();
+    for (name, cuts) in orders {
+        // A binding of the operator for what comes from IPv4.
+        let mut seed = vec![0, 7, 0x80, 7, 0x81, 7, 0x82];
+        for &(from, to) in cuts {
+            for packet in [
+                piece6(from, to),
+                piece4(&echo4, from, to),
+                piece4(&without, from, to),
+            ] {
+                seed.push(0);
+                seed.extend((packet.len() as u16).to_be_bytes());
+                seed.extend(packet);
+            }
+        }
+        seed.extend([4, 6, 2, 4]);
+        seeds.push((format!("fragments-{name}"), seed));
+    }
+    seeds
 }
 
 /// With addresses that a NAT64 knows, a port of the pool, and an IPv4 header that is right again; transport checksums may be wrong, which

@@ -81,6 +81,7 @@ pub fn config(input: &mut Input<'_>) -> Config {
             false => Some(UdpZeroChecksum::Drop),
         },
         udp_zero_checksum_ports: Vec::new(),
+        takes_hop: true,
         traffic_class: match flag(ZERO_CLASS) {
             true => TrafficClass::Zero,
             false => TrafficClass::Copy,

@@ -52,7 +52,6 @@ def of_ipv4(session: Session) -> list[tuple[Packet, str]]:
         (IP(src=V4, dst=session.address, proto=58) / Raw(DATA), "protocol"),
         (IP(src=V4, dst=session.address, proto=41) / Raw(DATA), "transport_unknown"),
         (IP(src=V4, dst=session.address, proto=132) / Raw(DATA), "transport_unknown"),
-        (ip / UDP(sport=session.peer_port, dport=session.port, chksum=0) / DATA, "udp_zero_checksum"),
         (ip / ICMP(type=3, code=3) / Raw(quote[:19]), "icmp_inner_truncated"),
         (ip / ICMP(type=3, code=3) / Raw(quote[:23]), "icmp_inner_truncated"),
         (ip / ICMP(type=3, code=3, chksum=0x1234) / Raw(quote), "icmp_checksum"),
@@ -62,7 +61,10 @@ def of_ipv4(session: Session) -> list[tuple[Packet, str]]:
         # The last byte of a datagram is its 65535th at most, and parts in between are multiples of 8 bytes.
         (IP(src=V4, dst=session.address, proto=17, frag=8191) / Raw(DATA), "fragment_malformed"),
         (IP(src=V4, dst=session.address, proto=17, frag=1, flags="MF") / Raw(DATA[:13]), "fragment_malformed"),
-        (IP(src=V4, dst=session.address, proto=1, frag=1) / Raw(DATA), "fragment_icmp"),
+        # A fragment of ICMP waits for the others, unless it overlaps one of them.
+        (IP(src=V4, dst=session.address, proto=1, frag=1, id=1) / Raw(DATA), "fragment_timeout"),
+        (IP(src=V4, dst=session.address, proto=1, frag=1, id=2) / Raw(DATA), "fragment_overlap"),
+        (IP(src=V4, dst=session.address, proto=1, frag=2, id=2) / Raw(DATA), "fragment_overlap"),
         (ip / TCP(sport=1, dport=session.port, flags="A"), "no_binding"),
         (ip / UDP(sport=session.peer_port, dport=session.port ^ 1) / DATA, "no_binding"),
         (
@@ -91,7 +93,9 @@ def of_ipv6(session: Session) -> list[tuple[Packet, str]]:
         (ip / IPv6ExtHdrRouting(addresses=[V6], segleft=1) / UDP() / DATA, "routing_segments_left"),
         (ip / IPv6ExtHdrFragment(nh=60, offset=0, m=1, id=1) / IPv6ExtHdrDestOpt() / UDP() / DATA[:56], "fragment_extension"),
         (ip / IPv6ExtHdrFragment(nh=17, offset=8191, m=0, id=2) / Raw(DATA), "fragment_malformed"),
-        (ip / IPv6ExtHdrFragment(nh=58, offset=1, m=0, id=3) / Raw(DATA), "fragment_icmp"),
+        (ip / IPv6ExtHdrFragment(nh=58, offset=1, m=0, id=3) / Raw(DATA), "fragment_timeout"),
+        (ip / IPv6ExtHdrFragment(nh=58, offset=1, m=0, id=4) / Raw(DATA), "fragment_overlap"),
+        (ip / IPv6ExtHdrFragment(nh=58, offset=2, m=0, id=4) / Raw(DATA), "fragment_overlap"),
         (ip / ICMPv6DestUnreach(code=4) / Raw(quote[:39]), "icmp_inner_truncated"),
         (ip / ICMPv6DestUnreach(code=4, cksum=0x1234) / Raw(quote), "icmp_checksum"),
         (ip / ICMPv6TimeExceeded() / bytes(IPv6(src=V4_IN_IPV6, dst=V6) / ICMPv6TimeExceeded() / quote), "icmp_inner_nested"),

@@ -17,10 +17,12 @@ from nat64 import BOUND, CONFIG, POOL, V6_OTHER, Nat64Network, ask, in_ipv6, ref
 from scapy.layers.inet import ICMP, IP, UDP, fragment
 from scapy.packet import Raw
 from siit import TRANSLATOR4, TRANSLATOR4_IN_IPV6, TRANSLATOR6, V4, V4_IN_IPV6, V6
-from test_siit_traffic import UDP_ASK, UDP_ECHO, discover, listen, next_error, resident_kib, transfer, whole
+from test_siit_traffic import UDP_ASK, UDP_ECHO, discover, in_order, listen, next_error, resident_kib, transfer, whole
 
 pytestmark = pytest.mark.parametrize("nat64", ROUTER_DATAPATHS, indirect=True)
 
+# linux/in.h
+IP_RECVTTL = 12
 # linux/udp.h
 UDP_SEGMENT = 103
 # The query identifier of pings from IPv4, whose binding must be there before they come, and of those of one session.
@@ -87,6 +89,8 @@ def test_ping_udp_tcp(nat64: Nat64Network) -> None:
 
 def test_pings_that_do_not_fit(nat64: Nat64Network) -> None:
     """What an operator tries first: from behind the translator, and to a binding of it (RFC 6146 section 3.4)."""
+    for name, link in ((nat64.v4, "a0"), (nat64.v6, "a0"), (nat64.translator, "b4"), (nat64.translator, "b6")):
+        nat64.ip(name, "link", "set", link, "mtu", "1500")
     nat64.nat64()
     nat64.bind("add", "icmp", f"{BOUND}:{QUERY}", f"[{V6}]:{QUERY}")
     for size in ("2000", "10000"):
@@ -232,18 +236,47 @@ def test_tcp_finds_the_path_mtu(nat64: Nat64Network, mtu: int) -> None:
 def test_traceroute_from_ipv6(nat64: Nat64Network) -> None:
     """The translator answers with an address of the router's, the IPv4 router with its own in the prefix.
 
-    Each probe begins a session, and so it is a hop of its own inline, too.
+    The first probe of a hop begins a session, and the others belong to it: each line names one router.
     """
     nat64.nat64()
     raw = nat64.socket(V6, 0, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
-    heard = []
-    for hops in range(1, 5):
+    hops = in_order(nat64, [TRANSLATOR6, TRANSLATOR6, TRANSLATOR4_IN_IPV6])
+    for limit, expected in enumerate([*((3, 0, hop) for hop in hops), (1, 4, V4_IN_IPV6)], 1):
         probe = nat64.socket(V6)
-        probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, hops)
-        probe.sendto(b"trace", (V4_IN_IPV6, 33434))
-        heard.append(next_error(raw))
-    hops = [TRANSLATOR6, TRANSLATOR6, TRANSLATOR4_IN_IPV6]
-    assert heard == [(3, 0, hop) for hop in hops] + [(1, 4, V4_IN_IPV6)]
+        probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, limit)
+        for _ in range(3):
+            probe.sendto(b"trace", (V4_IN_IPV6, 33434))
+            assert next_error(raw) == expected, f"hop {limit}"
+
+
+def test_every_packet_of_a_session_takes_as_many_hops(nat64: Nat64Network) -> None:
+    """The first one, later ones, fragments and errors, which go different ways through the router."""
+    nat64.nat64()
+    inside, outside = nat64.socket(V6, 4001), nat64.socket(V4, 4000)
+    inside.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
+    outside.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
+
+    def arrives(
+        data: bytes, sender: socket.socket, to: tuple[str, int], receiver: socket.socket
+    ) -> tuple[tuple[str, int], int]:
+        """From where, and with how many hops left."""
+        sender.sendto(data, to)
+        got, extra, _, source = receiver.recvmsg(20_000, 100)
+        assert got == data
+        return source[:2], next(int.from_bytes(value[:4], sys.byteorder) for _, _, value in extra)
+
+    left = []
+    for data in (b"first", b"second", b"third", bytes(12_000), b"last"):
+        source, hops = arrives(data, inside, (V4_IN_IPV6, 4000), outside)
+        left += [hops, arrives(data, outside, source, inside)[1]]
+    taken = 2 if nat64.datapath in ("inline", "direct", "xdp") else 3
+    assert left == [64 - taken] * len(left)
+    # An error of a node, whose own hop limit it has.
+    inside.close()
+    error = nat64.socket(V4, 0, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    outside.sendto(b"gone", source)
+    packet = IP(error.recv(1500))
+    assert (packet[ICMP].type, packet[ICMP].code, packet.ttl) == (3, 3, 64 - taken)
 
 
 def test_traceroute_from_ipv4(nat64: Nat64Network) -> None:
@@ -251,15 +284,14 @@ def test_traceroute_from_ipv4(nat64: Nat64Network) -> None:
     nat64.nat64()
     nat64.bind("add", "udp", f"{BOUND}:33434", f"[{V6}]:33434")
     raw = nat64.socket(V4, 0, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    heard = []
-    for ttl in range(1, 5):
+    hops = in_order(nat64, [TRANSLATOR4, "192.0.2.0", BOUND])
+    for ttl, expected in enumerate([*((11, 0, hop) for hop in hops), (3, 3, BOUND)], 1):
         probe = nat64.socket(V4)
         probe.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, ttl)
-        probe.sendto(b"trace", (BOUND, 33434))
-        packet = IP(raw.recv(1500))
-        heard.append((packet[ICMP].type, packet[ICMP].code, packet.src))
-    hops = [TRANSLATOR4, "192.0.2.0", BOUND]
-    assert heard == [(11, 0, hop) for hop in hops] + [(3, 3, BOUND)]
+        for _ in range(3):
+            probe.sendto(b"trace", (BOUND, 33434))
+            packet = IP(raw.recv(1500))
+            assert (packet[ICMP].type, packet[ICMP].code, packet.src) == expected, f"hop {ttl}"
 
 
 def test_errors_reach_the_sender(nat64: Nat64Network) -> None:
@@ -290,7 +322,7 @@ def test_errors_reach_the_sender(nat64: Nat64Network) -> None:
 
 
 def test_a_datagram_without_checksum(nat64: Nat64Network) -> None:
-    """IPv6 does not allow it: it is completed (RFC 6146 section 3.4), fragments too, unless the configuration says otherwise."""
+    """It gets one (RFC 6146 section 3.4), and so do fragments, unless the configuration says otherwise."""
     nat64.nat64()
     inside, outside = nat64.socket(V6), nat64.socket(V4, 4000)
     address, port = ask(inside, (V4_IN_IPV6, 4000), outside)

@@ -2,12 +2,15 @@
 """What is sent past the kernel's forwarding with the placement `direct`, and what is not.
 
 The suites of SIIT and NAT64 run with this placement, too. Here are its own rules: each packet either leaves directly or
-is forwarded by the kernel, which is one hop more, and counted by neither twice.
+is forwarded by the kernel, with as many hops to live, and is counted by neither twice.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import io
+import os
 import re
 import socket
 import subprocess
@@ -38,14 +41,45 @@ pytestmark = pytest.mark.parametrize("siit", ["direct"], indirect=True)
 # From where to where: the asker's namespace and address, the address asked, that which hears, and its namespace.
 TO_IPV6 = ("v4", V4, V6_MAPPED, V6, "v6")
 TO_IPV4 = ("v6", V6, V4_IN_IPV6, V4, "v4")
-DIRECT, FORWARDED = 63, 62
+DIRECT, FORWARDED = "direct", "forwarded"
+# Of a datagram that had 64.
+HOPS_LEFT = 62
 TUNNEL_V6, TUNNEL_TRANSLATOR = "2001:db8:9::2", "2001:db8:9::1"
 # linux/in.h, linux/in6.h
 IP_RECVTTL, IPV6_RECVHOPLIMIT = 12, 51
+# linux/sched.h
+CLONE_NEWNET = 0x40000000
+
+
+class Forwarded:
+    """How many packets of a family the kernel of a namespace has forwarded (RFC 4293)."""
+
+    def __init__(self, namespace: str, family: int) -> None:
+        self.family = family
+        opened: list[io.FileIO] = []
+
+        def enter() -> None:
+            with open(f"/run/netns/{namespace}") as entered:
+                assert ctypes.CDLL(None, use_errno=True).setns(entered.fileno(), CLONE_NEWNET) == 0
+            table = "snmp6" if family == socket.AF_INET6 else "snmp"
+            opened.append(open(f"/proc/thread-self/net/{table}", "rb", buffering=0))  # noqa: SIM115
+
+        # A thread of its own, which is all that changes its namespace; the file stays one of that namespace.
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+        self.file = opened[0]
+
+    def count(self) -> int:
+        text = os.pread(self.file.fileno(), 1 << 16, 0).decode()
+        if self.family == socket.AF_INET6:
+            return int(re.search(r"^Ip6OutForwDatagrams\s+(\d+)", text, re.MULTILINE)[1])
+        names, values = (line.split() for line in text.splitlines()[:2])
+        return int(values[names.index("ForwDatagrams")])
 
 
 class Probe:
-    """Datagrams one way, and with which hop limit they come."""
+    """Datagrams one way, and whether the kernel has forwarded them."""
 
     def __init__(self, net: SiitNetwork, way: tuple[str, str, str, str, str], patience: float = 0.3) -> None:
         asker, source, self.to, heard_at, hearer = way
@@ -57,23 +91,27 @@ class Probe:
         self.hearer.settimeout(patience)
         option = (socket.IPPROTO_IPV6, IPV6_RECVHOPLIMIT) if other == socket.AF_INET6 else (socket.IPPROTO_IP, IP_RECVTTL)
         self.hearer.setsockopt(*option, 1)
+        self.forwarded = Forwarded(net.translator, other)
 
-    def hops_left(self) -> int | None:
-        """The hop limit of a datagram that had 64, or None if it does not come."""
+    def goes(self) -> str | None:
+        """Which way a datagram goes, or None if it does not come. Every way takes as many hops."""
+        before = self.forwarded.count()
         try:
             self.sender.sendto(b"probe", (self.to, 4000))
             _, ancillary, _, _ = self.hearer.recvmsg(100, 100)
         except OSError:
             return None
-        return int.from_bytes(ancillary[0][2], sys.byteorder)
+        assert int.from_bytes(ancillary[0][2], sys.byteorder) == HOPS_LEFT
+        return DIRECT if self.forwarded.count() == before else FORWARDED
 
-    def until(self, net: SiitNetwork, expected: int | None) -> None:
-        """Send until it comes as expected."""
-        net.until(lambda: self.hops_left() == expected)
+    def until(self, net: SiitNetwork, expected: str | None) -> None:
+        """Send until it goes as expected."""
+        net.until(lambda: self.goes() == expected)
 
     def close(self) -> None:
         self.sender.close()
         self.hearer.close()
+        self.forwarded.file.close()
 
 
 @pytest.fixture
@@ -94,14 +132,14 @@ BOTH = pytest.mark.parametrize("way", [TO_IPV6, TO_IPV4], ids=["to-ipv6", "to-ip
 
 
 @BOTH
-def test_one_hop(siit: SiitNetwork, probe, way) -> None:
+def test_each_way_is_counted(siit: SiitNetwork, probe, way) -> None:
     """The first packet waits for the neighbour in the kernel; those behind it are sent directly, and counted."""
     running = siit.siit()
     assert "direct between b4, b6" in running.log()
     siit.run(siit.translator, "ip", "neigh", "flush", "all")
     there = probe(way, 3)
-    assert there.hops_left() == FORWARDED
-    assert [there.hops_left() for _ in range(5)] == [DIRECT] * 5
+    assert there.goes() == FORWARDED
+    assert [there.goes() for _ in range(5)] == [DIRECT] * 5
     counters = siit.counters()
     assert counters["fast.sent_direct"] == 5
     assert counters["fast.translated_4to6"] + counters["fast.translated_6to4"] == 6
@@ -116,7 +154,7 @@ def test_netfilter_is_passed_by(siit: SiitNetwork, probe) -> None:
     hooks = ("prerouting", "forward", "postrouting")
     chains = "\n".join(f"chain {h} {{ type filter hook {h} priority 0; udp dport 4000 counter drop; }}" for h in hooks)
     siit.run(siit.translator, "nft", "-f", "-", input=f"table inet seen {{\n{chains}\n}}")
-    assert (there.hops_left(), back.hops_left()) == (DIRECT, DIRECT)
+    assert (there.goes(), back.goes()) == (DIRECT, DIRECT)
     assert siit.run(siit.translator, "nft", "list", "ruleset").stdout.count("packets 0 bytes 0") == 3
 
 
@@ -127,7 +165,7 @@ def test_the_next_hop_changes_its_link_layer_address(siit: SiitNetwork, probe, w
     there = probe(way)
     there.until(siit, DIRECT)
     change_neighbour(siit, way)
-    assert there.hops_left() is None
+    assert there.goes() is None
     there.until(siit, DIRECT)
 
 
@@ -139,7 +177,7 @@ def test_the_next_hop_changes_its_link_layer_address_in_a_flood(siit: SiitNetwor
     there.until(siit, DIRECT)
     with flood(there):
         change_neighbour(siit, way)
-        assert there.hops_left() is None
+        assert there.goes() is None
         there.until(siit, DIRECT)
 
 
@@ -217,7 +255,7 @@ def test_forwarding_is_switched_off(siit: SiitNetwork, probe) -> None:
     siit.sysctl(siit.translator, "net.ipv4.conf.b6.forwarding", "0")
     # A datagram of the wait before may come late.
     back.until(siit, None)
-    assert there.hops_left() == DIRECT
+    assert there.goes() == DIRECT
     siit.sysctl(siit.translator, "net.ipv4.conf.b6.forwarding", "1")
     siit.sysctl(siit.translator, "net.ipv6.conf.b4.forwarding", "0")
     back.until(siit, DIRECT)
@@ -230,7 +268,7 @@ def test_an_exit_that_is_not_the_translator_s(siit: SiitNetwork, probe) -> None:
     siit.sysctl(siit.translator, "net.ipv4.conf.all.forwarding", "1")
     siit.siit()
     there = probe(TO_IPV6)
-    assert [there.hops_left() for _ in range(3)] == [FORWARDED] * 3
+    assert [there.goes() for _ in range(3)] == [FORWARDED] * 3
     assert siit.counters()["fast.sent_direct"] == 0
 
 
@@ -249,11 +287,11 @@ def test_sources_that_cannot_be(siit: SiitNetwork) -> None:
     siit.ip(siit.v6, "address", "add", f"{embedded('192.88.1.1')}/128", "dev", "lo")
     for source, expected in ((TRANSLATOR4_IN_IPV6, None), (embedded("192.88.1.1"), FORWARDED)):
         back = Probe(siit, ("v6", source, V4_IN_IPV6, V4, "v4"))
-        assert [back.hops_left() for _ in range(3)] == [expected] * 3
+        assert [back.goes() for _ in range(3)] == [expected] * 3
         back.close()
     siit.sysctl(siit.translator, "net.ipv4.conf.b6.rp_filter", "2")
     back = Probe(siit, ("v6", embedded("192.88.1.1"), V4_IN_IPV6, V4, "v4"))
-    assert back.hops_left() is None
+    assert back.goes() is None
     back.close()
 
 
@@ -347,9 +385,9 @@ def test_a_mark_is_for_the_kernel(siit: SiitNetwork, probe) -> None:
     there.until(siit, DIRECT)
     siit.run(siit.translator, "tc", "filter", "add", "dev", "b4", "ingress", "prio", "1",
              "bpf", "direct-action", "object-file", str(program), "section", "tc")  # fmt: skip
-    assert there.hops_left() == FORWARDED
+    assert there.goes() == FORWARDED
     siit.run(siit.translator, "ip", "-6", "rule", "add", "fwmark", "5", "prohibit")
-    assert there.hops_left() is None
+    assert there.goes() is None
 
 
 PRIORITIES = """
@@ -386,9 +424,9 @@ def test_a_priority_is_as_the_kernel_leaves_it(siit: SiitNetwork, probe, way, le
 
     attach(goes, "egress", "only")
     attach(comes, "ingress", "set")
-    assert there.hops_left() == DIRECT
+    assert there.goes() == DIRECT
     attach(comes, "ingress", "marked")
-    assert there.hops_left() == FORWARDED, "the kernel leaves another priority"
+    assert there.goes() == FORWARDED, "the kernel leaves another priority"
 
 
 @pytest.mark.parametrize("hook", HOOKS)

@@ -56,7 +56,7 @@ def until_xdp(siit: SiitNetwork, probe: Probe) -> None:
     before = sent(siit)[0]
 
     def goes() -> bool:
-        assert probe.hops_left() in (DIRECT, FORWARDED)
+        assert probe.goes() in (DIRECT, FORWARDED)
         return sent(siit)[0] > before
 
     siit.until(goes)
@@ -117,7 +117,7 @@ def test_the_driver_sends(siit: SiitNetwork, probe, way) -> None:
     there = probe(way)
     there.until(siit, DIRECT)
     before = sent(siit)
-    assert [there.hops_left() for _ in range(MANY)] == [DIRECT] * MANY
+    assert [there.goes() for _ in range(MANY)] == [DIRECT] * MANY
     xdp, tc = (after - before for after, before in zip(sent(siit), before, strict=True))
     assert xdp + tc == MANY
     assert xdp > tc
@@ -133,7 +133,7 @@ def test_unfinished_checksums_are_left_to_tc(siit: SiitNetwork, probe) -> None:
     there.until(siit, DIRECT)
     back.until(siit, DIRECT)
     before = sent(siit)[0]
-    assert [there.hops_left(), back.hops_left()] == [DIRECT, DIRECT]
+    assert [there.goes(), back.goes()] == [DIRECT, DIRECT]
     transfer(siit, (siit.v4, siit.v6, V4, V6_MAPPED, V6), 2)
     transfer(siit, (siit.v6, siit.v4, V6, V4_IN_IPV6, V4), 2)
     assert sent(siit)[0] == before
@@ -245,7 +245,7 @@ def test_the_next_hop_changes_its_link_layer_address(siit: SiitNetwork, probe, w
     known = siit.ip_json(hearer, "link", "show", "a0")[0]["address"]
     siit.run(siit.translator, "ip", "neigh", "replace", way[3], "lladdr", known, "dev", link, "nud", "stale")
     siit.ip(hearer, "link", "set", "a0", "address", "02:00:00:00:00:77")
-    assert there.hops_left() is None
+    assert there.goes() is None
     there.until(siit, DIRECT)
     until_xdp(siit, there)
 
@@ -264,7 +264,7 @@ def test_neighbours_are_confirmed_beside_the_packets(siit: SiitNetwork, probe, w
     before = sent(siit)[1]
 
     def is_asked() -> bool:
-        assert there.hops_left() == DIRECT
+        assert there.goes() == DIRECT
         return siit.ip_json(siit.translator, "neigh", "show", way[3])[0]["state"] != ["STALE"]
 
     siit.until(is_asked)
@@ -289,7 +289,7 @@ def test_a_peer_that_does_not_poll(siit: SiitNetwork, probe) -> None:
     there = probe(TO_IPV6)
     there.until(siit, DIRECT)
     before = sent(siit)[0]
-    assert [there.hops_left() for _ in range(5)] == [DIRECT] * 5
+    assert [there.goes() for _ in range(5)] == [DIRECT] * 5
     assert sent(siit)[0] == before
     siit.run(siit.v6, "ethtool", "-K", "a0", "gro", "on")
     until_xdp(siit, there)

@@ -196,6 +196,15 @@ for mode in ("drop", "compute"):
         config=config(udp_zero_checksum=mode),
         judges="Jool siit/7915/ec",
     )
+forward(
+    "first-fragment-of-udp-without-checksum-from-a-port-of-a-tunnel",
+    "A datagram that may stay without checksum may be fragmented.",
+    "RFC 8200 8.1, RFC 7915 4.1",
+    zero4,
+    out6(over4(udp(pattern(1000), csum=0), H4, H6_IN_4)[:504], **frag6(17, 0, True, 8)),
+    config=config(udp_zero_checksum_ports=[5000]),
+    choice="whether a datagram without checksum passes as it is",
+)
 for mode in ("drop", "compute"):
     forward(
         f"later-fragment-of-udp-without-checksum-{mode}",

@@ -126,6 +126,24 @@ forward(
     out6(udp(zero_sum(udp, over6, H4_IN_6, H6))),
     config=config(udp_zero_checksum="compute"),
 )
+forward(
+    "udp-without-checksum-from-a-port-of-a-tunnel",
+    "Datagrams of tunnels, which the configuration names by their port, stay without checksum: here by their source.",
+    "RFC 8200 8.1, RFC 6936 4",
+    in4(udp(b"tunnel", csum=0)),
+    out6(udp(b"tunnel", csum=0)),
+    config=config(udp_zero_checksum_ports=[4789, 5000]),
+    choice="whether a datagram without checksum passes as it is",
+)
+forward(
+    "udp-without-checksum-to-a-port-of-a-tunnel",
+    "The same by their destination, even if others get a checksum.",
+    "RFC 8200 8.1, RFC 6936 4",
+    in4(udp(b"tunnel", csum=0)),
+    out6(udp(b"tunnel", csum=0)),
+    config=config(udp_zero_checksum="compute", udp_zero_checksum_ports=[5001]),
+    choice="whether a datagram without checksum passes as it is",
+)
 trailing = udp(b"data", csum=0).build(lambda number, length: b"") + raw(b"behind", "6 bytes behind the datagram")
 forward(
     "udp-without-checksum-shorter-than-the-packet",

@@ -106,7 +106,6 @@ reasons! {
         FragmentExtension "fragment_extension" "An extension header follows the Fragment header.";
         FragmentIcmp "fragment_icmp" "A fragment of an ICMP message; its checksum cannot be translated without the rest, and a stateless translator does not reassemble.";
         FragmentUdpZeroChecksum "fragment_udp_zero_checksum" "The first fragment of an IPv4 UDP datagram without checksum; it cannot be computed without the rest.";
-        FragmentOverlap "fragment_overlap" "A fragment that overlaps another one of its packet, which is dropped as a whole.";
     }
     Size {
         TooBig "too_big" "Larger than the next hop's MTU, and it may not be fragmented.";
@@ -146,6 +145,7 @@ reasons! {
         SynUnanswered "syn_unanswered" "A SYN from the IPv4 side that was kept, and that the node did not answer in time.";
         FragmentLimit "fragment_limit" "As many fragments are kept, or fragmented packets followed, as may be.";
         FragmentSourceLimit "fragment_source_limit" "As many fragments of the source are kept as may be.";
+        FragmentOverlap "fragment_overlap" "A fragment that overlaps another one of its packet, which is dropped as a whole.";
         FragmentTimeout "fragment_timeout" "A fragment that was kept, and the first of its packet, or the rest of it, did not come in time.";
     }
     Decline {

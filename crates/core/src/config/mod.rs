@@ -49,6 +49,9 @@ pub struct Config {
     /// IPv4 networks for which the routes of both families lead to the translator, apart from explicit mappings. A packet
     /// to such an address would come back, whichever family it is translated to, until its hop limit runs out.
     pub loops4: Vec<Ipv4Net>,
+    /// Take a hop: TTL and hop limit of the translated packet are one less, and of a packet that has none left, the sender is
+    /// told (RFC 7915 sections 4.1 and 5.1). False where the router around the translator takes its hops, and tells.
+    pub takes_hop: bool,
     /// ICMP errors.
     pub icmp: Icmp,
 }
@@ -152,6 +155,7 @@ impl Default for Config {
             traffic_class: TrafficClass::default(),
             allow_private_with_wkp: false,
             loops4: Vec::new(),
+            takes_hop: true,
             icmp: Icmp::default(),
         }
     }

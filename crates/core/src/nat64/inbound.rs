@@ -23,7 +23,7 @@ impl Nat64 {
         first: &mut Option<Fragmented>,
     ) -> Result<Verdict, Refusal> {
         let ip = v4to6::receive(packet)?;
-        let hop_limit = hop(ip.ttl)?;
+        let hop_limit = hop(&self.translator, ip.ttl)?;
         let next_header = next_header_of(ip.protocol)?;
         let protocol = tuple::protocol_of(ip.protocol, protocol::ICMPV4).map_err(refusal)?;
         if ip.is_fragment() && self.only_whole(protocol, &ip, packet) {

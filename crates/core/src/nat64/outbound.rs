@@ -43,7 +43,7 @@ impl Nat64 {
         if self.mapper().holds(ip.src) {
             return Err(Reason::SourceInPrefix.into());
         }
-        let ttl = hop(ip.hop_limit)?;
+        let ttl = hop(&self.translator, ip.hop_limit)?;
         let chain = match Chain::empty(ip.next_header) {
             Some(chain) => chain,
             None => v6to4::follow(packet, &ip)?,

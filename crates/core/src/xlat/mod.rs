@@ -48,6 +48,7 @@ pub struct Translator {
     /// Sorted.
     udp_zero_checksum_ports: Box<[u16]>,
     traffic_class: TrafficClass,
+    takes_hop: bool,
 }
 
 impl Translator {
@@ -65,6 +66,7 @@ impl Translator {
             udp_zero_checksum: config.udp_zero_checksum.unwrap_or_default(),
             udp_zero_checksum_ports: sorted(&config.udp_zero_checksum_ports),
             traffic_class: config.traffic_class,
+            takes_hop: config.takes_hop,
         })
     }
 
@@ -213,13 +215,14 @@ pub(crate) fn legal(src: Kind, dst: Kind) -> Result<(), Reason> {
     }
 }
 
-/// One hop further: we are a router (RFC 7915 sections 4.1 and 5.1).
+/// One hop further: we are a router (RFC 7915 sections 4.1 and 5.1), unless the one around us takes its hops.
 #[inline]
-pub(crate) fn hop(limit: u8) -> Result<u8, Refusal> {
-    if limit <= 1 {
+pub(crate) fn hop(t: &Translator, limit: u8) -> Result<u8, Refusal> {
+    let taken = u8::from(t.takes_hop);
+    if limit <= taken {
         return Err(Reason::HopLimit.answered(Answer::TimeExceeded));
     }
-    Ok(limit - 1)
+    Ok(limit - taken)
 }
 
 /// Fragments whose place in their datagram cannot be: not a multiple of 8 bytes before another (RFC

@@ -25,7 +25,7 @@ pub(super) fn translate(
     out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let ip = receive(packet)?;
-    let hop_limit = hop(ip.ttl)?;
+    let hop_limit = hop(t, ip.ttl)?;
     if t.clat && !t.mapper.is_explicit(ip.src) {
         return Err(Reason::SourceUnmapped.into());
     }

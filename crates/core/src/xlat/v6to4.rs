@@ -29,7 +29,7 @@ pub(super) fn translate(
     out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let ip = receive(packet)?;
-    let ttl = hop(ip.hop_limit)?;
+    let ttl = hop(t, ip.hop_limit)?;
     if t.clat && !matches!(t.mapper.to_ipv4(ip.dst), Ok((_, Via::Eam))) {
         return Err(Reason::DestinationUnmapped.into());
     }

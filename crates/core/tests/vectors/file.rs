@@ -150,6 +150,7 @@ impl Keys {
                 None => otherwise.udp_zero_checksum,
             },
             udp_zero_checksum_ports: self.udp_zero_checksum_ports.clone(),
+            takes_hop: otherwise.takes_hop,
             traffic_class: match self.traffic_class {
                 Some(Class::Copy) => TrafficClass::Copy,
                 Some(Class::Zero) => TrafficClass::Zero,

@@ -71,6 +71,7 @@ pub fn of(settings: &Settings, uplink: &Link, side6: Side6, tun_ifindex: u32) ->
             mtu6: mtu6(uplink),
             lowest_ipv6_mtu: lowest_ipv6_mtu(settings, uplink),
             traffic_class_zero: t.traffic_class == TrafficClass::Zero,
+            takes_hop: true,
         },
         v4: settings.clat.v4(),
         v6: address,

@@ -47,6 +47,7 @@ pub fn parse(
     adjust(&mut settings);
     settings.settle_prefix_of_router(|| says_prefix(text));
     settings.settle_prefix_of_dns64();
+    settings.settle_zero_checksum();
     let mut objections = settings.of_other_modes(&sections);
     objections.extend(settings.objections());
     if objections.is_empty() {

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// What is printed: all sections but those of other modes.
 #[derive(Serialize)]
 struct Print<'a> {
-    translator: Translator,
+    translator: &'a Translator,
     #[serde(skip_serializing_if = "Option::is_none")]
     eam: Option<&'a [Eam]>,
     icmp: &'a Icmp,
@@ -46,10 +46,7 @@ impl Settings {
                 log: &self.log,
             }),
             None => toml::to_string(&Print {
-                translator: Translator {
-                    udp_zero_checksum: self.translator.udp_zero_checksum.in_force(mode),
-                    ..self.translator.clone()
-                },
+                translator: &self.translator,
                 eam: (mode == Mode::Siit).then_some(&self.eam),
                 icmp: &self.icmp,
                 clat: (mode == Mode::Clat).then_some(&self.clat),

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use diolkos_core::Config;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::{Eam, Icmp, Mode, Settings};
+use super::{Eam, Icmp, Mode, Placement, Settings};
 
 /// What stands where the settings say `auto`; only the machine can tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,7 @@ impl Settings {
                 Mode::Siit => self.siit.loops4.clone(),
                 Mode::Clat | Mode::Nat64 => Vec::new(),
             },
+            takes_hop: t.placement == Placement::Device,
             icmp: Icmp {
                 address6: self.icmp.address6.or(own6_for_errors),
                 ..self.icmp.clone()

@@ -5,7 +5,7 @@ use diolkos_core::UdpZeroChecksum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Mode;
+use super::{Mode, Settings, Translator};
 
 /// What becomes of UDP over IPv4 without a checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,13 +30,20 @@ impl ZeroChecksum {
             ZeroChecksum::Compute => Some(UdpZeroChecksum::Compute),
         }
     }
+}
 
-    /// Without `auto`.
-    pub(super) fn in_force(self, mode: Mode) -> ZeroChecksum {
-        match (self, mode) {
+impl Settings {
+    /// Puts what is in force in place of `auto`, so that it is printed.
+    pub(super) fn settle_zero_checksum(&mut self) {
+        let Translator {
+            mode,
+            udp_zero_checksum,
+            ..
+        } = &mut self.translator;
+        *udp_zero_checksum = match (*udp_zero_checksum, *mode) {
             (ZeroChecksum::Auto, Mode::Nat64) => ZeroChecksum::Compute,
             (ZeroChecksum::Auto, Mode::Clat | Mode::Siit) => ZeroChecksum::Drop,
             (fixed, _) => fixed,
-        }
+        };
     }
 }

@@ -23,7 +23,7 @@ use diolkos_core::config::ConfigError;
 use diolkos_core::{Offload, Outbox};
 
 use crate::cli;
-use crate::config::{self, Found, Mode, Networks, Settings};
+use crate::config::{self, Found, Mode, Networks, Placement, Settings};
 use crate::failure::Failure;
 
 use crate::packet_summary::PacketSummary;
@@ -113,6 +113,9 @@ fn engine(settings: &Settings, world: &mut Environment) -> Result<Engine, Failur
         mtu6: Found::OFFLINE_MTU,
         address6: None,
     };
+    // No kernel takes hops here.
+    let mut settings = settings.clone();
+    settings.translator.placement = Placement::Device;
     let engine = match settings.translator.mode {
         Mode::Nat64 => Engine::stateful(&settings.stateful(found), world),
         Mode::Clat | Mode::Siit => Engine::stateless(&settings.translation(found)),

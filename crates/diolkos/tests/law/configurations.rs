@@ -253,6 +253,15 @@ fn siits() -> Vec<Setup> {
             config.allow_private_with_wkp = true;
         }),
         siit(
+            "the kernel takes the hops, one port passes without checksum",
+            &["2001:db8:64::/96"],
+            &[("198.51.100.0/24", "2001:db8:96::/120")],
+        )
+        .having(|config| {
+            config.takes_hop = false;
+            config.udp_zero_checksum_ports = vec![4789, 53];
+        }),
+        siit(
             "MTU 9000, lowest 1500, UDP checksums computed",
             &["2001:db8:64:64::/64", "2001:db8:96::/96"],
             &[("198.51.100.128/25", "2001:db8:64:64:c6:3364:8000:0/105")],

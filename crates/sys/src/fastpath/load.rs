@@ -121,6 +121,7 @@ macro_rules! fill_rules {
         $data.rules.mtu6 = $rules.mtu6;
         $data.rules.lowest_ipv6_mtu = $rules.lowest_ipv6_mtu;
         $data.rules.traffic_class_zero = $rules.traffic_class_zero.into();
+        $data.rules.device_hops = $rules.takes_hop.into();
         let layout = $crate::fastpath::gso::layout();
         $data.gso.head_at = layout.head_at;
         $data.gso.end_at = layout.end_at;

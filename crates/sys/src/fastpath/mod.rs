@@ -76,6 +76,8 @@ pub struct Rules {
     pub lowest_ipv6_mtu: u32,
     /// Send TOS and traffic class as zero instead of copying them.
     pub traffic_class_zero: bool,
+    /// Take a hop at the TUN device, as the slow path does.
+    pub takes_hop: bool,
 }
 
 /// A translation prefix (RFC 6052); see `struct diolkos_pref64` in `bpf/abi.h`.

@@ -2,6 +2,7 @@
 //! What files are refused, and with which sentence; every example of the documentation.
 
 use super::*;
+use crate::config::ZeroChecksum;
 use crate::failure::Kind;
 
 fn refusal(text: &str) -> String {
@@ -114,10 +115,10 @@ fn the_examples_are_right_and_name_every_key() {
 #[test]
 fn the_examples_of_all_keys_show_the_defaults() {
     let clat = parse(references()[0], "configuration.md", |_| ()).expect("it is right");
-    assert_eq!(clat, Settings::default());
+    assert_eq!(clat, defaults());
     let mut siit = parse(references()[1], "configuration.md", |_| ()).expect("it is right");
     siit.eam.clear();
-    let mut default = Settings::default();
+    let mut default = defaults();
     default.translator.mode = crate::config::Mode::Siit;
     default.settle_prefix_of_router(|| false);
     assert_eq!(siit, default);
@@ -126,10 +127,62 @@ fn the_examples_of_all_keys_show_the_defaults() {
     nat64.nat64.bindings.clear();
     nat64.nat64.deterministic = None;
     nat64.log.bindings.clear();
-    let mut default = Settings::default();
+    let mut default = defaults();
     default.translator.mode = crate::config::Mode::Nat64;
     default.settle_prefix_of_router(|| false);
+    default.translator.udp_zero_checksum = ZeroChecksum::Compute;
     assert_eq!(nat64, default);
+}
+
+/// Where nothing is given, of a stateless translator.
+fn defaults() -> Settings {
+    let mut settings = Settings::default();
+    settings.translator.udp_zero_checksum = ZeroChecksum::Drop;
+    settings
+}
+
+#[test]
+fn udp_without_checksum_is_dropped_or_gets_one_as_the_mode_says() {
+    let of = |text: &str| {
+        let settings = parse(text, "x.toml", |_| ()).expect("it is right");
+        let print = settings.canonical().expect("settings are TOML");
+        let line = print
+            .lines()
+            .find(|line| line.starts_with("udp_zero_checksum ="));
+        line.expect("it is printed").to_owned()
+    };
+    let nat64 = |key| {
+        format!(
+            "[translator]\nmode = \"nat64\"\n{key}\n[[nat64.pool4]]\naddress = \"192.0.2.1/32\"\n"
+        )
+    };
+    assert_eq!(
+        of("[translator]\nmode = \"siit\"\n"),
+        "udp_zero_checksum = \"drop\""
+    );
+    assert_eq!(of(&nat64("")), "udp_zero_checksum = \"compute\"");
+    assert_eq!(
+        of(&nat64("udp_zero_checksum = \"drop\"")),
+        "udp_zero_checksum = \"drop\""
+    );
+    // Only a stateless translator has ports without checksum, each once.
+    assert_eq!(
+        refusal(&nat64("udp_zero_checksum_ports = [4789]")),
+        "x.toml:3:1: translator.udp_zero_checksum_ports: only a SIIT or a CLAT passes UDP without checksum; a NAT64 computes the checksum (RFC 6146 section 3.4)"
+    );
+    let siit = |ports| {
+        refusal(&format!(
+            "[translator]\nmode = \"siit\"\nudp_zero_checksum_ports = {ports}\n"
+        ))
+    };
+    assert_eq!(
+        siit("[4789, 0]"),
+        "x.toml:3:34: translator.udp_zero_checksum_ports[1]: 0 is not a port; name one of 1 to 65535"
+    );
+    assert_eq!(
+        siit("[4789, 53, 4789]"),
+        "x.toml:3:38: translator.udp_zero_checksum_ports[2]: 4789 stands in the list twice"
+    );
 }
 
 #[test]

@@ -80,6 +80,7 @@ fn the_xdp_program_loads_with_exits() {
             mtu6: 1500,
             lowest_ipv6_mtu: 1280,
             traffic_class_zero: false,
+            takes_hop: true,
         },
         pref64: vec![Pref64 {
             network: Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0),
