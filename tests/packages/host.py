@@ -61,7 +61,10 @@ def system(release: str, further: tuple[str, ...] = ()) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         find = ("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages")
         mirror = subprocess.run(find, check=True, capture_output=True, text=True).stdout.splitlines()[0]
-        make = ("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(wanted)}", release, str(folder), mirror)
+        # What changes every day is valid for a week, and a mirror may be older.
+        stale = ("--aptopt=Acquire::Check-Valid-Until false",) if release == "sid" else ()
+        including = f"--include={','.join(wanted)}"
+        make = ("mmdebstrap", "--quiet", "--variant=minbase", *stale, including, release, str(folder), mirror)
         subprocess.run(make, check=True)
     return folder
 

@@ -25,7 +25,7 @@ use diolkos_sys::{namespace, peer};
 
 use crate::failure::Failure;
 
-pub use find::{find, is_running, Found, Running};
+pub use find::{find, is_running, others, Found, Running};
 
 const RUN: &str = "/run/diolkos";
 /// Who removes leftovers of others has their locks for a moment: so often a lock is tried, so far apart.

@@ -106,14 +106,21 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
     start_log(level);
     with_watchdog(&manager, watch, |watch| {
         let (companion, stop) = keeper.map(|keeper| keeper.go(&watch)).unzip();
-        let supervision = Supervision {
+        let mut supervision = Supervision {
             watch,
             alarm,
             manager: manager.clone(),
             companion: companion.unwrap_or_default(),
         };
         let done = supervise::guarded("the translator", || {
-            event_loop(Builder::new_multi_thread().worker_threads(1))?.block_on(run(supervision))
+            let mut builder = Builder::new_multi_thread();
+            event_loop(builder.worker_threads(1))?.block_on(async {
+                // Nothing is ready, and nothing is changed, if only one of both can be had.
+                match supervision.companion.has_begun() {
+                    true => run(supervision).await,
+                    false => Err(supervision.alarm.rung().await),
+                }
+            })
         });
         if let Some((stop, thread)) = stop {
             drop(stop);
@@ -135,7 +142,7 @@ struct Keeper {
 impl Keeper {
     /// Starts it, and returns when it has given up what it does not need.
     fn begin(settings: Settings, watch: &Watch) -> Result<Keeper, Failure> {
-        let (companion, changes) = Companion::pair();
+        let (companion, post) = Companion::pair();
         let (stop, stopped) = oneshot::channel();
         let (go, gone) = mpsc::channel();
         let (confined, is_confined) = mpsc::channel::<()>();
@@ -148,7 +155,7 @@ impl Keeper {
             // Without a word the program does not start.
             let Ok(beat) = gone.recv() else { return Ok(()) };
             event_loop(&mut Builder::new_current_thread())?
-                .block_on(dns64::run_beside(settings, beat, changes, stopped))
+                .block_on(dns64::run_beside(settings, beat, post, stopped))
         };
         let thread = watch
             .thread_with(role, "dns64", keep)

@@ -26,10 +26,10 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-use crate::companion::Change;
+use crate::companion::Post;
 use crate::config::{Dns64, Networks, Settings};
 use crate::confinement;
 use crate::control::{self, Answer, Condition, Control, Question, Request, State};
@@ -70,12 +70,12 @@ pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Fai
 pub async fn run_beside(
     settings: Settings,
     beat: Heartbeat,
-    changes: mpsc::Receiver<Change>,
+    post: Post,
     stopped: oneshot::Receiver<()>,
 ) -> Result<(), Failure> {
     let dns64 = section(&settings)?;
     LocalSet::new()
-        .run_until(apart::keep(settings, dns64, beat, changes, stopped))
+        .run_until(apart::keep(settings, dns64, beat, post, stopped))
         .await
 }
 

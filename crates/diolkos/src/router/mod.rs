@@ -10,6 +10,7 @@ mod drivers;
 mod interfaces;
 mod lifecycle;
 mod refresh;
+mod rivals;
 mod routes;
 mod rules;
 mod serving;
@@ -151,6 +152,7 @@ impl Gateway {
         let t = &settings.translator;
         let found = look_around(net, &settings).await?;
         addresses::check(net, &settings).await?;
+        rivals::check(net, &settings).await?;
         warn_of_narrow_links(net, &settings).await?;
         // What contradicts is refused before anything is changed.
         announce::plan(net, &settings).await?;
@@ -235,6 +237,7 @@ impl Gateway {
         }
         let found = look_around(net, &new).await?;
         addresses::check(net, &new).await?;
+        rivals::check(net, &new).await?;
         warn_of_narrow_links(net, &new).await?;
         let plans = announce::plan(net, &new).await?;
         let names = &new.translator.interfaces;
