@@ -15,7 +15,7 @@ from siit import PREF64
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "services"))
 
-from confined import check, drop_in  # noqa: E402
+from confined import check, drop_in
 
 NAT64, DNS64, CLAT, MANAGER = (
     "diolkos@nat.service",

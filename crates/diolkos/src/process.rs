@@ -29,6 +29,7 @@ use crate::watchdog::{Heartbeat, Watchdog};
 pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     let files = Files::default().and_dns64(settings.dns64.as_ref());
     files.check()?;
+    privilege::seal()?;
     privilege::keep(match hears_routers(&settings) {
         true => privilege::HEARING_DNS64,
         false => privilege::DNS64,
@@ -96,6 +97,7 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
 ) -> Result<(), Failure> {
     let its = dns64.as_ref().and_then(|beside| beside.dns64.as_ref());
     files.and_dns64(its).check()?;
+    privilege::seal()?;
     let manager = Manager::of_environment();
     let (watch, alarm) = supervise::pair_with(Watchdog::of(&manager));
     let keeper = match dns64 {
@@ -184,12 +186,13 @@ pub fn dns64_apart(parent: u32, memory: u64, level: Level) -> Result<(), Failure
     signals::end_with(parent, Signal::SIGKILL)?;
     // The parent ends this process.
     leave_to_others().map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))?;
+    privilege::seal()?;
     let named = rustix::thread::set_name(c"dns64");
     let limited = named
         .map_err(Into::into)
         .and_then(|()| limit::small(memory));
     limited.map_err(|e| Failure::run_time(format!("cannot limit the DNS64's process: {e}")))?;
-    start_log(level);
+    start_log_of(level, false);
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_io().enable_time().build();
     let runtime =
@@ -220,6 +223,12 @@ fn event_loop(builder: &mut Builder) -> Result<Runtime, Failure> {
 }
 
 fn start_log(level: Level) {
+    // The journal has its own clock.
+    start_log_of(level, std::env::var_os("JOURNAL_STREAM").is_none());
+}
+
+/// `has_time`: each line begins with it.
+fn start_log_of(level: Level, has_time: bool) {
     let level = match level {
         Level::Error => tracing::Level::ERROR,
         Level::Warn => tracing::Level::WARN,
@@ -234,10 +243,8 @@ fn start_log(level: Level) {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
-    // The journal has its own clock.
-    if std::env::var_os("JOURNAL_STREAM").is_some() {
-        log.without_time().init();
-    } else {
-        log.init();
+    match has_time {
+        true => log.init(),
+        false => log.without_time().init(),
     }
 }

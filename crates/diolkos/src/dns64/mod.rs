@@ -18,6 +18,7 @@ mod queries;
 mod tally;
 mod tcp;
 mod udp;
+mod unread;
 mod upstream;
 mod waiter;
 mod waiting;
@@ -85,11 +86,11 @@ pub fn files(dns64: &Dns64) -> usize {
 }
 
 /// How much memory the process of a DNS64 may have, bytes. Answers that are kept, and as much again for how they are kept; the
-/// longest answer for each question that waits, and for each that a connection may have under way; the program itself.
+/// longest answer for each question that waits; what connections have not read, twice, and what they are; the program itself.
 pub fn memory(dns64: &Dns64) -> u64 {
-    let answers =
-        u64::from(dns64.max_outstanding) + u64::from(dns64.max_tcp) * tcp::PIPELINE as u64;
-    2 * dns64.cache_bytes + (answers << 16) + PROGRAM
+    let answers = u64::from(dns64.max_outstanding) << 16;
+    let connections = 2 * unread::MOST as u64 + (u64::from(dns64.max_tcp) << 16);
+    2 * dns64.cache_bytes + answers + connections + PROGRAM
 }
 
 fn section(settings: &Settings) -> Result<Dns64, Failure> {
