@@ -62,7 +62,9 @@ def system(release: str, further: tuple[str, ...] = ()) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         find = ("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages")
         mirror = subprocess.run(find, check=True, capture_output=True, text=True).stdout.splitlines()[0]
-        make = ("mmdebstrap", "--quiet", *as_here(), "--variant=minbase", f"--include={','.join(wanted)}")
+        # What changes every day is valid for a week, and a mirror may be older.
+        stale = ("--aptopt=Acquire::Check-Valid-Until false",) if release == "sid" else ()
+        make = ("mmdebstrap", "--quiet", *as_here(), *stale, "--variant=minbase", f"--include={','.join(wanted)}")
         # What is cut off in the midst of it is not taken for an installation.
         half = folder.with_name(f"{folder.name}.new")
         shutil.rmtree(half, ignore_errors=True)

@@ -164,6 +164,17 @@ def test_a_wrong_configuration_says_its_sentence(host: Machine, nat64: Nat64Netw
     assert left(host, nat64) == []
 
 
+def test_a_missing_file_is_named(host: Machine) -> None:
+    """By the program, in the journal; systemd does not try again."""
+    for unit, path in (
+        ("diolkos@none.service", "/etc/diolkos/none.toml"),
+        ("diolkos-dns64@none.service", "/etc/diolkos/none.toml"),
+    ):
+        assert host.systemctl("start", unit, check=False).returncode != 0
+        assert path in host.journal(unit)
+        assert (host.shown(unit, "ExecMainStatus"), host.shown(unit, "NRestarts")) == ("2", "0")
+
+
 def test_a_restart_keeps_flows_and_a_stop_leaves_nothing(host: Machine, nat64: Nat64Network) -> None:
     """While no program runs in a restart, the kernel translates; after a stop there is nothing."""
     before = nat64.forwarding()

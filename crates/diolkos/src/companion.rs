@@ -4,6 +4,7 @@
 //! file → [`Companion::offer`] → the translator reloads → [`Companion::take`] → [`Change`] → the DNS64. What the translator
 //! refuses never reaches the DNS64.
 
+use std::sync::mpsc::{self as threads, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use crate::config::Settings;
 
 /// A reload waits so long for the DNS64 at most; it goes on without.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A start waits so long until the DNS64 has its name and has tried its ports.
+const BEGIN: Duration = Duration::from_secs(10);
 
 /// Another configuration for the DNS64.
 #[derive(Debug)]
@@ -31,14 +34,69 @@ pub struct Companion(Option<Arc<Inner>>);
 struct Inner {
     read: Mutex<Option<Settings>>,
     changes: mpsc::Sender<Change>,
+    begun: Mutex<threads::Receiver<()>>,
+    troubles: Arc<Mutex<Vec<String>>>,
+}
+
+/// The other end, for what runs beside.
+pub struct Post {
+    /// Changes of the configuration.
+    pub changes: mpsc::Receiver<Change>,
+    begun: threads::Sender<()>,
+    troubles: Arc<Mutex<Vec<String>>>,
+}
+
+impl Post {
+    /// It has what it must have, or has said what it lacks. Without this, it ends.
+    pub fn begun(&self) {
+        let _ = self.begun.send(());
+    }
+
+    /// What is wrong with it now.
+    pub fn tell(&self, troubles: &[String]) {
+        let mut told = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        if *told != troubles {
+            *told = troubles.to_vec();
+        }
+    }
 }
 
 impl Companion {
-    /// One, and where it hears of changes.
-    pub fn pair() -> (Companion, mpsc::Receiver<Change>) {
+    /// One, and its other end.
+    pub fn pair() -> (Companion, Post) {
         let (changes, heard) = mpsc::channel(1);
-        let read = Mutex::default();
-        (Companion(Some(Arc::new(Inner { read, changes }))), heard)
+        let (begun, has_begun) = threads::channel();
+        let troubles = Arc::<Mutex<Vec<String>>>::default();
+        let inner = Inner {
+            read: Mutex::default(),
+            changes,
+            begun: Mutex::new(has_begun),
+            troubles: troubles.clone(),
+        };
+        let post = Post {
+            changes: heard,
+            begun,
+            troubles,
+        };
+        (Companion(Some(Arc::new(inner))), post)
+    }
+
+    /// Waits until it has begun. False: it has ended instead, and the alarm says why.
+    pub fn has_begun(&self) -> bool {
+        let Some(inner) = &self.0 else { return true };
+        let begun = inner.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        !matches!(
+            begun.recv_timeout(BEGIN),
+            Err(RecvTimeoutError::Disconnected)
+        )
+    }
+
+    /// What is wrong with it.
+    pub fn troubles(&self) -> Vec<String> {
+        self.0.as_ref().map_or_else(Vec::new, |inner| {
+            let troubles = inner.troubles.lock();
+            troubles.unwrap_or_else(PoisonError::into_inner).clone()
+        })
     }
 
     /// The file has been read again; the translator has not taken it yet.
@@ -78,17 +136,29 @@ mod tests {
         companion.offer(&settings);
         settings.translator.device = "nat0".to_owned();
         companion.offer(&settings);
-        assert!(heard.try_recv().is_err(), "nothing is taken yet");
+        assert!(heard.changes.try_recv().is_err(), "nothing is taken yet");
         let taken = companion.take();
         let hears = async {
-            let change = heard.recv().await.expect("a change");
+            let change = heard.changes.recv().await.expect("a change");
             change.done.send(()).expect("somebody waits");
             change.settings
         };
         let ((), changed) = tokio::join!(taken, hears);
         assert_eq!(changed, settings);
         companion.take().await;
-        assert!(heard.try_recv().is_err(), "it was taken once");
+        assert!(heard.changes.try_recv().is_err(), "it was taken once");
+    }
+
+    #[test]
+    fn what_ends_before_it_begins_is_known() {
+        assert!(Companion::default().has_begun());
+        let (companion, post) = Companion::pair();
+        post.begun();
+        post.tell(&["[::1]:53 is taken".to_owned()]);
+        assert!(companion.has_begun());
+        drop(post);
+        assert!(!companion.has_begun());
+        assert_eq!(companion.troubles(), ["[::1]:53 is taken"]);
     }
 
     #[tokio::test(start_paused = true)]

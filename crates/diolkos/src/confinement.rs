@@ -69,16 +69,22 @@ impl Confinement {
     }
 }
 
+/// Whether the environment switches confinement off.
+pub fn is_off() -> Result<bool, Failure> {
+    Ok(wanted()? == Confinement::Off)
+}
+
+fn wanted() -> Result<Confinement, Failure> {
+    let value = env::var_os(VARIABLE).map(|v| v.to_string_lossy().into_owned());
+    Confinement::of(value.as_deref())
+}
+
 /// Confines this thread, and those that it starts, to these system calls. Where the first thread cannot be confined, the
 /// process runs without filters, and [`trouble`] says why.
 pub fn confine(calls: &[Calls]) -> Result<(), Failure> {
     let wanted = match DECIDED.get() {
         Some(decided) => *decided,
-        None => Confinement::of(
-            env::var_os(VARIABLE)
-                .map(|v| v.to_string_lossy().into_owned())
-                .as_deref(),
-        )?,
+        None => wanted()?,
     };
     let Some(otherwise) = wanted.otherwise() else {
         DECIDED.get_or_init(|| wanted);

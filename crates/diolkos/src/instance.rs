@@ -25,7 +25,7 @@ use diolkos_sys::{namespace, peer};
 
 use crate::failure::Failure;
 
-pub use find::{find, is_running, Found, Running};
+pub use find::{find, is_running, others, Found, Running};
 
 /// How the names of files end that reserve something.
 const RESERVED: &str = "reserved";

@@ -6,10 +6,13 @@
 
 use std::fs;
 
+use diolkos_sys::limit;
 use diolkos_sys::seccomp::{Calls, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_UNIX};
+use rustix::io::Errno;
+use rustix::process::{set_dumpable_behavior, DumpableBehavior};
 use rustix::thread::{self as thread_rights, CapabilitySet, CapabilitySets};
 
-use crate::confinement::confine;
+use crate::confinement::{self, confine};
 use crate::failure::Failure;
 
 /// Of linux/capability.h.
@@ -49,12 +52,15 @@ const FAMILIES: &[i32] = &[AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET];
 #[derive(Clone, Copy, Debug)]
 pub struct Role {
     capabilities: CapabilitySet,
+    /// What programs that it starts may have of them.
+    passes_on: CapabilitySet,
     calls: &'static [Calls],
 }
 
 /// The event loop of a translator, its worker, and whatever they start.
 pub const TRANSLATOR: Role = Role {
     capabilities: KERNEL.union(FILES).union(PORTS),
+    passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
         Calls::Threads,
@@ -67,6 +73,7 @@ pub const TRANSLATOR: Role = Role {
 /// What starts translators as processes of their own, which begin with all that it has.
 pub const MANAGER: Role = Role {
     capabilities: TRANSLATOR.capabilities,
+    passes_on: TRANSLATOR.capabilities,
     calls: &[
         Calls::Thread,
         Calls::Threads,
@@ -80,16 +87,19 @@ pub const MANAGER: Role = Role {
 /// A thread that reads or changes BPF maps, and packets of a TUN device that is there already.
 pub const TABLES: Role = Role {
     capabilities: MAPS,
+    passes_on: CapabilitySet::empty(),
     calls: &[Calls::Thread, Calls::EventLoop, Calls::Maps],
 };
 /// The thread that writes the state file.
 pub const SAVER: Role = Role {
     capabilities: MAPS.union(FILES),
+    passes_on: CapabilitySet::empty(),
     calls: &[Calls::Thread, Calls::Files, Calls::Maps],
 };
 /// A thread that writes a log of bindings: to a file, or to a collector.
 pub const LOG: Role = Role {
     capabilities: FILES,
+    passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
         Calls::Files,
@@ -100,6 +110,7 @@ pub const LOG: Role = Role {
 /// servers, and changes maps.
 pub const CLUSTER: Role = Role {
     capabilities: MAPS.union(FILES),
+    passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
         Calls::Threads,
@@ -112,11 +123,13 @@ pub const CLUSTER: Role = Role {
 /// The thread that speaks to the service manager, on a socket that is there already.
 pub const WATCHDOG: Role = Role {
     capabilities: CapabilitySet::empty(),
+    passes_on: CapabilitySet::empty(),
     calls: &[Calls::Thread, Calls::Messages],
 };
 /// What keeps the process of a DNS64 running, and opens the ports of that one.
 pub const KEEPER: Role = Role {
     capabilities: PORTS,
+    passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
         Calls::Threads,
@@ -129,16 +142,19 @@ pub const KEEPER: Role = Role {
 /// The same where the network says the prefix: it hears routers for that process.
 pub const HEARING_KEEPER: Role = Role {
     capabilities: PORTS.union(HEARING),
+    passes_on: CapabilitySet::empty(),
     calls: KEEPER.calls,
 };
 /// The process of a DNS64 beside a translator: sockets of the Internet, and no files. Its user may be root.
 pub const DNS64_PROCESS: Role = Role {
     capabilities: CapabilitySet::empty(),
+    passes_on: CapabilitySet::empty(),
     calls: &[Calls::Thread, Calls::EventLoop, Calls::Internet],
 };
 /// A DNS64 alone with configured prefixes.
 pub const DNS64: Role = Role {
     capabilities: PORTS,
+    passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
         Calls::Threads,
@@ -150,6 +166,7 @@ pub const DNS64: Role = Role {
 /// A DNS64 alone that learns its prefix from the network.
 pub const HEARING_DNS64: Role = Role {
     capabilities: PORTS.union(HEARING),
+    passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
         Calls::Threads,
@@ -159,6 +176,18 @@ pub const HEARING_DNS64: Role = Role {
     ],
 };
 
+/// Keeps what this process has in memory from others: no core is written, and no other process of the same user can trace it.
+/// It knows who asked for what, and secrets. Where somebody looks for an error (`DIOLKOS_SECCOMP=off`), nothing is done.
+pub fn seal() -> Result<(), Failure> {
+    if confinement::is_off()? {
+        return Ok(());
+    }
+    let sealed = set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Into::into);
+    sealed
+        .and_then(|()| limit::no_core())
+        .map_err(|error: std::io::Error| Failure::run_time(format!("cannot forbid cores: {error}")))
+}
+
 impl Role {
     /// Whether it starts programs, which inherit what the thread has.
     pub fn starts_programs(&self) -> bool {
@@ -167,25 +196,30 @@ impl Role {
 }
 
 /// Gives up everything that this thread, and those that it starts, do not need for their work; nothing comes back, by no
-/// program that is started either.
+/// program that is started either. With CAP_SETPCAP, which units of systemd do not give, it says so to the kernel a second time:
+/// the bounding set is emptied.
 pub fn keep(role: Role) -> Result<(), Failure> {
     let give_up = || {
         thread_rights::set_no_new_privs(true)?;
         let has = thread_rights::capabilities(None)?;
+        if has.effective.contains(CapabilitySet::SETPCAP) {
+            for one in CapabilitySet::all().difference(role.passes_on).iter() {
+                match thread_rights::remove_capability_from_bounding_set(one) {
+                    // An older kernel does not know it.
+                    Ok(()) | Err(Errno::INVAL) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
         let left = CapabilitySets {
             effective: has.effective & role.capabilities,
             permitted: has.permitted & role.capabilities,
-            // Only what starts programs has something to pass on.
-            inheritable: match role.starts_programs() {
-                true => has.inheritable & role.capabilities,
-                false => CapabilitySet::empty(),
-            },
+            inheritable: has.inheritable & role.passes_on,
         };
         thread_rights::set_capabilities(None, left)
     };
-    give_up().map_err(|error: rustix::io::Errno| {
-        Failure::run_time(format!("cannot drop capabilities: {error}"))
-    })?;
+    give_up()
+        .map_err(|error: Errno| Failure::run_time(format!("cannot drop capabilities: {error}")))?;
     confine(role.calls)
 }
 

@@ -29,6 +29,7 @@ use crate::watchdog::{Heartbeat, Watchdog};
 pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     let files = Files::default().and_dns64(settings.dns64.as_ref());
     files.check()?;
+    privilege::seal()?;
     privilege::keep(match hears_routers(&settings) {
         true => privilege::HEARING_DNS64,
         false => privilege::DNS64,
@@ -96,6 +97,7 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
 ) -> Result<(), Failure> {
     let its = dns64.as_ref().and_then(|beside| beside.dns64.as_ref());
     files.and_dns64(its).check()?;
+    privilege::seal()?;
     let manager = Manager::of_environment();
     let (watch, alarm) = supervise::pair_with(Watchdog::of(&manager));
     let keeper = match dns64 {
@@ -106,14 +108,21 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
     start_log(level);
     with_watchdog(&manager, watch, |watch| {
         let (companion, stop) = keeper.map(|keeper| keeper.go(&watch)).unzip();
-        let supervision = Supervision {
+        let mut supervision = Supervision {
             watch,
             alarm,
             manager: manager.clone(),
             companion: companion.unwrap_or_default(),
         };
         let done = supervise::guarded("the translator", || {
-            event_loop(Builder::new_multi_thread().worker_threads(1))?.block_on(run(supervision))
+            let mut builder = Builder::new_multi_thread();
+            event_loop(builder.worker_threads(1))?.block_on(async {
+                // Nothing is ready, and nothing is changed, if only one of both can be had.
+                match supervision.companion.has_begun() {
+                    true => run(supervision).await,
+                    false => Err(supervision.alarm.rung().await),
+                }
+            })
         });
         if let Some((stop, thread)) = stop {
             drop(stop);
@@ -135,7 +144,7 @@ struct Keeper {
 impl Keeper {
     /// Starts it, and returns when it has given up what it does not need.
     fn begin(settings: Settings, watch: &Watch) -> Result<Keeper, Failure> {
-        let (companion, changes) = Companion::pair();
+        let (companion, post) = Companion::pair();
         let (stop, stopped) = oneshot::channel();
         let (go, gone) = mpsc::channel();
         let (confined, is_confined) = mpsc::channel::<()>();
@@ -148,7 +157,7 @@ impl Keeper {
             // Without a word the program does not start.
             let Ok(beat) = gone.recv() else { return Ok(()) };
             event_loop(&mut Builder::new_current_thread())?
-                .block_on(dns64::run_beside(settings, beat, changes, stopped))
+                .block_on(dns64::run_beside(settings, beat, post, stopped))
         };
         let thread = watch
             .thread_with(role, "dns64", keep)
@@ -177,12 +186,13 @@ pub fn dns64_apart(parent: u32, memory: u64, level: Level) -> Result<(), Failure
     signals::end_with(parent, Signal::SIGKILL)?;
     // The parent ends this process.
     leave_to_others().map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))?;
+    privilege::seal()?;
     let named = rustix::thread::set_name(c"dns64");
     let limited = named
         .map_err(Into::into)
         .and_then(|()| limit::small(memory));
     limited.map_err(|e| Failure::run_time(format!("cannot limit the DNS64's process: {e}")))?;
-    start_log(level);
+    start_log_of(level, false);
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_io().enable_time().build();
     let runtime =
@@ -213,6 +223,12 @@ fn event_loop(builder: &mut Builder) -> Result<Runtime, Failure> {
 }
 
 fn start_log(level: Level) {
+    // The journal has its own clock.
+    start_log_of(level, std::env::var_os("JOURNAL_STREAM").is_none());
+}
+
+/// `has_time`: each line begins with it.
+fn start_log_of(level: Level, has_time: bool) {
     let level = match level {
         Level::Error => tracing::Level::ERROR,
         Level::Warn => tracing::Level::WARN,
@@ -227,10 +243,8 @@ fn start_log(level: Level) {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
-    // The journal has its own clock.
-    if std::env::var_os("JOURNAL_STREAM").is_some() {
-        log.without_time().init();
-    } else {
-        log.init();
+    match has_time {
+        true => log.init(),
+        false => log.without_time().init(),
     }
 }

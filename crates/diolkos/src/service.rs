@@ -222,7 +222,7 @@ pub async fn work(
         keeping.add_to(&mut condition, service.device());
         control.publish(condition);
         beat.beat();
-        told.notify(&host.manager, service, &keeping);
+        told.notify(&host.manager, service, &keeping, &companion);
         tokio::select! {
             () = beat.due() => {}
             _ = looks_at_forwarding.tick() => {

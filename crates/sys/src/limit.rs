@@ -18,19 +18,24 @@ pub fn open_files() -> io::Result<u64> {
     open_files_now()
 }
 
-/// Lets this process have so much memory of its own (bytes), and leave no core behind: it could not be written, and its
-/// content is others' questions.
+/// Lets this process have so much memory of its own (bytes).
 pub fn small(memory: u64) -> io::Result<()> {
-    for (resource, most) in [(Resource::Data, memory), (Resource::Core, 0)] {
-        let before = getrlimit(resource);
-        let most = before.maximum.map_or(most, |maximum| maximum.min(most));
-        let limit = Rlimit {
-            current: Some(most),
-            maximum: Some(most),
-        };
-        setrlimit(resource, limit)?;
-    }
-    Ok(())
+    at_most(Resource::Data, memory)
+}
+
+/// Lets this process leave no core behind.
+pub fn no_core() -> io::Result<()> {
+    at_most(Resource::Core, 0)
+}
+
+fn at_most(resource: Resource, most: u64) -> io::Result<()> {
+    let before = getrlimit(resource);
+    let most = before.maximum.map_or(most, |maximum| maximum.min(most));
+    let limit = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    Ok(setrlimit(resource, limit)?)
 }
 
 /// Says where it is, and leaves it there.

@@ -13,7 +13,7 @@ use nix::fcntl::{fcntl, FcntlArg};
 const LONGEST: usize = 4096;
 
 /// Of the whole file, and of no process, as locks of open files demand.
-const WRITE_LOCK: libc::flock = libc::flock {
+pub(crate) const WRITE_LOCK: libc::flock = libc::flock {
     l_type: libc::F_WRLCK as libc::c_short,
     l_whence: libc::SEEK_SET as libc::c_short,
     l_start: 0,

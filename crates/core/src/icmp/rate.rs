@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How many errors we originate (RFC 4443 section 2.4(f), RFC 1812 section 4.3.2.8): token buckets.
 //!
-//! Packet Too Big and Fragmentation Needed have buckets of their own. A connection without them stalls, whereas
-//! all other errors can be provoked by a scan and are missed by nobody.
+//! Packet Too Big and Fragmentation Needed have buckets of their own: a connection without them stalls. All other errors can
+//! be provoked by a scan. They share one bucket, of which a group of sources has a part, so that a flood by one host leaves
+//! the others their Time Exceeded.
 
 use super::originate::Answer;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,35 +64,45 @@ impl RateLimit {
 
 /// Groups of sources.
 const GROUPS: usize = 64;
+/// One group gets this part of the rate of the errors that all groups share …
+const SHARE_OF_RATE: u32 = 8;
+/// … and this part of what may be sent at once.
+const SHARE_OF_BURST: u32 = 2;
 
 /// The buckets of one family.
 #[derive(Debug)]
 pub struct ErrorLimit {
     others: RateLimit,
-    /// By the source of the packet that is too big: whoever sends many such uses up those of a few others
-    /// at most. Which group a source is in is no secret.
+    /// By the source of the packet that is answered: whoever provokes many uses up those of a few others at most. Which
+    /// group a source is in is no secret.
+    others_of_group: Box<[RateLimit; GROUPS]>,
+    /// The same of packets that are too big.
     too_big: Box<[RateLimit; GROUPS]>,
 }
 
 impl ErrorLimit {
     /// So many errors a second and at once: of each group of sources those about size, of all of them the others.
     pub fn new(rate: u32, burst: u32) -> ErrorLimit {
+        let groups = |rate, burst| Box::new([(); GROUPS].map(|()| RateLimit::new(rate, burst)));
         ErrorLimit {
             others: RateLimit::new(rate, burst),
-            too_big: Box::new([(); GROUPS].map(|()| RateLimit::new(rate, burst))),
+            others_of_group: groups(rate.div_ceil(SHARE_OF_RATE), burst.div_ceil(SHARE_OF_BURST)),
+            too_big: groups(rate, burst),
         }
     }
 
     /// May this be sent at the time `now`? `source` is what is known of the address that it goes to: all of IPv4,
     /// the /64 of IPv6.
     pub fn allow(&self, answer: Answer, source: u128, now: Duration, tokens: Tokens) -> bool {
+        // 2^64 over the golden ratio spreads addresses that follow each other.
+        let group = (source as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         match answer {
-            Answer::TooBig(_) => {
-                // 2^64 over the golden ratio spreads addresses that follow each other.
-                let spread = (source as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                self.too_big[(spread >> 58) as usize].allow(now, tokens)
+            Answer::TooBig(_) => self.too_big[group as usize].allow(now, tokens),
+            // What is too much for its group takes nothing from all.
+            _ => {
+                self.others_of_group[group as usize].allow(now, tokens)
+                    && self.others.allow(now, tokens)
             }
-            _ => self.others.allow(now, tokens),
         }
     }
 }
@@ -109,11 +120,27 @@ mod tests {
                 .filter(|_| limit.allow(answer, source, now, Tokens::Take))
                 .count()
         };
-        assert_eq!(allowed(Answer::AddressUnreachable, 1), 3);
+        assert_eq!(allowed(Answer::AddressUnreachable, 1), 2);
         assert_eq!(allowed(Answer::TooBig(1280), 1), 3);
         let others =
             (2..66).filter(|&source| limit.allow(Answer::TooBig(1280), source, now, Tokens::Take));
         assert!(others.count() > 56);
+    }
+
+    #[test]
+    fn a_flood_of_one_source_leaves_others_their_errors() {
+        let limit = ErrorLimit::new(1000, 50);
+        let (mut of_flood, mut of_others) = (0, 0);
+        for tenth in 0..100 {
+            let now = Duration::from_millis(100 * tenth);
+            let allow = |source| limit.allow(Answer::TimeExceeded, source, now, Tokens::Take);
+            of_flood += (0..5000).filter(|_| allow(1)).count();
+            // One each, as of a traceroute.
+            of_others += (2..12).filter(|source| allow(*source)).count();
+        }
+        // Ten seconds of an eighth of the rate.
+        assert!((1200..=1300).contains(&of_flood), "{of_flood}");
+        assert_eq!(of_others, 1000);
     }
 
     #[test]

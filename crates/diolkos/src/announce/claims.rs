@@ -21,8 +21,10 @@ const ANNOUNCEMENTS4: u8 = 2;
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 /// DEFEND_INTERVAL.
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
-/// RATE_LIMIT_INTERVAL.
-const TRY_AGAIN: Duration = Duration::from_secs(60);
+/// An address that somebody else has is tried again after so long, then after twice as long, …
+const TRY_AGAIN: Duration = Duration::from_secs(4);
+/// … and at least so often: RATE_LIMIT_INTERVAL. A host that chooses its address has to wait so long after ten conflicts.
+const TRY_AGAIN_AT_MOST: Duration = Duration::from_secs(60);
 /// DupAddrDetectTransmits (RFC 4862 section 5.1), MAX_NEIGHBOR_ADVERTISEMENT and RetransTimer (RFC 4861 section 10).
 const PROBES6: u8 = 1;
 const ANNOUNCEMENTS6: u8 = 3;
@@ -75,6 +77,8 @@ struct Claim {
     /// When the next step is due.
     due: Option<Instant>,
     defended: Option<Instant>,
+    /// How often in a row it was taken.
+    conflicts: u32,
 }
 
 /// Addresses, and how far each has come.
@@ -92,6 +96,7 @@ impl Claims {
             state,
             due: Some(due),
             defended: None,
+            conflicts: 0,
         };
         self.0.insert(address, claim);
     }
@@ -142,6 +147,7 @@ impl Claims {
     /// Everything that is due, in the order in which it is to be done.
     pub fn due(&mut self, now: Instant, mut chance: impl FnMut() -> u64) -> Vec<Step> {
         let mut steps = Vec::new();
+        let mut is_free_again = false;
         for (&address, claim) in &mut self.0 {
             if claim.due.is_none_or(|due| due > now) {
                 continue;
@@ -169,6 +175,7 @@ impl Claims {
                 }
                 State::Probing(_) => {
                     steps.push(Step::Hold(address));
+                    is_free_again |= std::mem::take(&mut claim.conflicts) > 0;
                     0
                 }
                 State::Announcing(sent) => sent,
@@ -184,6 +191,16 @@ impl Claims {
                 false => (State::Held, None),
             };
         }
+        if is_free_again {
+            // Whoever had one of them is perhaps gone, and the others are free, too.
+            for claim in self
+                .0
+                .values_mut()
+                .filter(|claim| claim.state == State::Taken)
+            {
+                claim.due = Some(now + part(PROBE_WAIT, chance()));
+            }
+        }
         steps
     }
 
@@ -192,7 +209,12 @@ impl Claims {
         let claim = self.0.get_mut(&address)?;
         match claim.state {
             State::Probing(_) => {
-                (claim.state, claim.due) = (State::Taken, Some(now + TRY_AGAIN));
+                let pause = TRY_AGAIN * (1 << claim.conflicts.min(8));
+                let pause = pause.min(TRY_AGAIN_AT_MOST);
+                claim.conflicts += 1;
+                // At different times, so that one of many is soon found to be free.
+                let apart = part(pause / 4, spread(address) ^ u64::from(claim.conflicts));
+                (claim.state, claim.due) = (State::Taken, Some(now + pause + apart));
                 Some(Clash::Taken)
             }
             // The program answers who asks.
@@ -208,6 +230,15 @@ impl Claims {
             State::Taken => None,
         }
     }
+}
+
+/// Bits that differ between addresses that follow each other.
+fn spread(address: IpAddr) -> u64 {
+    let bits = match address {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits() as u64,
+    };
+    bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48
 }
 
 /// A random part of a duration.
@@ -302,11 +333,45 @@ mod tests {
             assert_eq!(claims.due(begin, || 0), [Step::Probe(V4)]);
             assert_eq!(claims.heard(V4, spoke, begin), Some(Clash::Taken));
             assert_eq!(claims.held().count(), 0);
-            assert_eq!(done(&mut claims, begin, 59), []);
-            let later = done(&mut claims, begin, 80);
-            assert_eq!(later.first(), Some(&(60_500, Step::Probe(V4))));
-            assert!(later.contains(&(65_500, Step::Hold(V4))), "{later:?}");
+            assert_eq!(done(&mut claims, begin, 3), []);
+            let later = done(&mut claims, begin, 20);
+            assert!(
+                matches!(later.first(), Some((4_500..=5_500, Step::Probe(V4)))),
+                "{later:?}"
+            );
+            assert_eq!(claims.held().collect::<Vec<_>>(), [V4]);
         }
+    }
+
+    /// RFC 5227 section 2.1.1: once a minute at most, after some conflicts.
+    #[test]
+    fn who_holds_addresses_for_long_does_so_no_minute_longer_than_he_speaks() {
+        let all: Vec<IpAddr> = (1..=8).map(|n| IpAddr::from([192, 0, 2, n])).collect();
+        let (begin, mut claims) = (Instant::now(), Claims::default());
+        for address in &all {
+            claims.add(*address, true, begin, 0);
+        }
+        let leaves = begin + Duration::from_secs(600);
+        let (mut tries, mut free) = (0, None);
+        while let Some(now) = claims.next() {
+            for step in claims.due(now, || 512) {
+                match step {
+                    Step::Probe(address) if now < leaves => {
+                        tries += 1;
+                        assert_eq!(
+                            claims.heard(address, Spoke::Claims, now),
+                            Some(Clash::Taken)
+                        );
+                    }
+                    Step::Hold(_) => free = free.or(Some(now)),
+                    Step::Probe(_) | Step::Announce(_) => {}
+                }
+            }
+        }
+        assert!((8 * 10..=8 * 16).contains(&tries), "{tries}");
+        let first = free.expect("one is free") - leaves;
+        assert!(first <= Duration::from_secs(30), "{first:?}");
+        assert_eq!(claims.held().count(), all.len());
     }
 
     /// RFC 5227 section 2.4 (c).

@@ -284,7 +284,9 @@ impl Speaker {
         self.tally.conflicts.add();
         log.write_damped(now, |unsaid| {
             let what = match clash {
-                Clash::Taken => ": diolkos does not answer for it, and tries again in a minute",
+                Clash::Taken => {
+                    ": diolkos does not answer for it, and retries after 4 to 60 seconds"
+                }
                 Clash::Defended | Clash::Undefended => ": diolkos keeps answering for it",
             };
             tracing::warn!(

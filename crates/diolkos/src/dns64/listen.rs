@@ -121,8 +121,9 @@ fn refusal(address: SocketAddr, protocol: &str, error: &io::Error) -> Failure {
              dns64.listen)"
         )),
         io::ErrorKind::AddrInUse => Failure::run_time(format!(
-            "cannot listen on {address}: another program has {protocol} port {} there",
-            address.port()
+            "cannot listen on {address}: another program has {protocol} port {port} there; `ss -lnp 'sport = :{port}'` \
+             names it",
+            port = address.port()
         )),
         io::ErrorKind::AddrNotAvailable => Failure::run_time(format!(
             "cannot listen on {address}: this host has no such address"

@@ -18,6 +18,7 @@ mod queries;
 mod tally;
 mod tcp;
 mod udp;
+mod unread;
 mod upstream;
 mod waiter;
 mod waiting;
@@ -27,10 +28,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-use crate::companion::Change;
+use crate::companion::Post;
 use crate::config::{Dns64, Networks, Settings};
 use crate::confinement;
 use crate::control::{self, Answer, Condition, Control, Question, Request, State};
@@ -73,12 +74,12 @@ pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Fai
 pub async fn run_beside(
     settings: Settings,
     beat: Heartbeat,
-    changes: mpsc::Receiver<Change>,
+    post: Post,
     stopped: oneshot::Receiver<()>,
 ) -> Result<(), Failure> {
     let dns64 = section(&settings)?;
     LocalSet::new()
-        .run_until(apart::keep(settings, dns64, beat, changes, stopped))
+        .run_until(apart::keep(settings, dns64, beat, post, stopped))
         .await
 }
 
@@ -88,11 +89,11 @@ pub fn files(dns64: &Dns64) -> usize {
 }
 
 /// How much memory the process of a DNS64 may have, bytes. Answers that are kept, and as much again for how they are kept; the
-/// longest answer for each question that waits, and for each that a connection may have under way; the program itself.
+/// longest answer for each question that waits; what connections have not read, twice, and what they are; the program itself.
 pub fn memory(dns64: &Dns64) -> u64 {
-    let answers =
-        u64::from(dns64.max_outstanding) + u64::from(dns64.max_tcp) * tcp::PIPELINE as u64;
-    2 * dns64.cache_bytes + (answers << 16) + PROGRAM
+    let answers = u64::from(dns64.max_outstanding) << 16;
+    let connections = 2 * unread::MOST as u64 + (u64::from(dns64.max_tcp) << 16);
+    2 * dns64.cache_bytes + answers + connections + PROGRAM
 }
 
 fn section(settings: &Settings) -> Result<Dns64, Failure> {

@@ -56,7 +56,8 @@ pub enum Fate {
     Truncated,
     /// The kernel did not take an answer.
     SendFailed,
-    /// A connection was closed to make room for a new one: there are `max_tcp`, or a quarter of them were its client's.
+    /// A connection was closed to make room for others: there are `max_tcp`, a quarter of them were its client's, or its client
+    /// does not read its answers.
     TcpEvicted,
     /// A connection was not read from, since too many of its questions were under way.
     TcpPaused,

@@ -20,13 +20,14 @@ use crate::supervise::Watch;
 use super::current::Current;
 use super::queries::Scratch;
 use super::tally::Fate;
+use super::unread::{Memory, Reader};
 use super::waiter::{Reply, Waiter};
 
 /// No query is longer, bytes; whoever sends one is none of a resolver's clients.
 const LONGEST_QUERY: usize = 4096;
 /// Questions of one connection that are under way: asked, and the answer not yet read by the client. The next one is not
 /// read before one of them is over, so that a connection waits for itself and for nobody else.
-pub const PIPELINE: usize = 32;
+const PIPELINE: usize = 32;
 /// Of all connections, one client may have a part of this many.
 const SHARE: u32 = 4;
 /// After an error that may pass, no connection is accepted for so long.
@@ -37,6 +38,7 @@ const MOST_ERRORS: u32 = 600;
 /// Connections, in all and of each client. Each can be told to close.
 pub struct Connections {
     shares: RefCell<Shares<Rc<Notify>>>,
+    unread: Rc<Memory>,
     idle: Cell<Duration>,
 }
 
@@ -45,6 +47,7 @@ impl Connections {
     pub fn new(most: u32, idle_s: u32) -> Connections {
         Connections {
             shares: RefCell::new(Shares::new(most, most / SHARE)),
+            unread: Rc::default(),
             idle: Cell::new(Duration::from_secs(u64::from(idle_s))),
         }
     }
@@ -94,16 +97,19 @@ async fn connect(
     let taken = connections.shares.borrow_mut().take(client, close.clone());
     let (ticket, evicted) = taken;
     if let Some(evicted) = evicted {
-        current.handler().tally.count(Fate::TcpEvicted);
         evicted.held.notify_one();
     }
+    let reader = connections.unread.reader(client, close.clone());
     tokio::select! {
-        done = converse(stream, client, &current, connections.idle.get()) => {
+        done = converse(stream, (client, reader), &current, connections.idle.get()) => {
             if let Err(error) = done {
                 tracing::debug!("a connection of {client} ended: {error}");
             }
         }
-        () = close.notified() => tracing::debug!("a connection of {client} was closed to make room for another one"),
+        () = close.notified() => {
+            current.handler().tally.count(Fate::TcpEvicted);
+            tracing::debug!("a connection of {client} was closed to make room for others");
+        }
     }
     connections.shares.borrow_mut().give(ticket);
 }
@@ -111,7 +117,7 @@ async fn connect(
 /// Reads questions and writes the answers until the client closes, or is silent for too long.
 async fn converse(
     stream: TcpStream,
-    client: IpAddr,
+    client: (IpAddr, Reader),
     current: &Current,
     idle: Duration,
 ) -> io::Result<()> {
@@ -129,7 +135,7 @@ async fn converse(
 async fn take_questions(
     mut read: OwnedReadHalf,
     answers: mpsc::Sender<Reply>,
-    client: IpAddr,
+    (client, reader): (IpAddr, Reader),
     current: &Current,
     idle: Duration,
 ) -> io::Result<()> {
@@ -152,7 +158,7 @@ async fn take_questions(
         if answers.is_closed() {
             return Ok(());
         }
-        let waiter = Waiter::Connection(answers.clone(), place);
+        let waiter = Waiter::Connection(answers.clone(), place, reader.clone());
         // Another one may have come while the client had to wait.
         current.handler().take(&query, client, waiter, &mut scratch);
     }
@@ -169,7 +175,7 @@ async fn write_answers(
         if !matches!(written, Ok(Ok(()))) {
             break;
         }
-        drop(reply.place);
+        drop((reply.place, reply.unread));
     }
 }
 

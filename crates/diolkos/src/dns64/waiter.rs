@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::datagrams::{Datagrams, Return};
+use super::unread::{Reader, Unread};
 use crate::dns_over_tcp::framed;
 
 /// An answer on its way to a connection. Its question counts as under way until the client has read it.
@@ -15,6 +16,8 @@ pub struct Reply {
     pub bytes: Vec<u8>,
     /// The place of the question on its connection.
     pub place: OwnedSemaphorePermit,
+    /// What it takes of the memory for answers that nobody has read.
+    pub unread: Unread,
 }
 
 /// How a question came, and its answer has to go.
@@ -30,8 +33,8 @@ pub enum Transport {
 pub enum Waiter {
     /// The sender of a datagram.
     Datagram(Rc<Datagrams>, Return),
-    /// A connection, and the place of the question on it.
-    Connection(mpsc::Sender<Reply>, OwnedSemaphorePermit),
+    /// A connection, the place of the question on it, and who reads there.
+    Connection(mpsc::Sender<Reply>, OwnedSemaphorePermit, Reader),
 }
 
 impl Waiter {
@@ -47,10 +50,16 @@ impl Waiter {
     pub fn answer(self, answer: &[u8]) -> bool {
         match self {
             Waiter::Datagram(datagrams, to) => datagrams.send(to, answer).is_ok(),
-            Waiter::Connection(answers, place) => {
+            Waiter::Connection(answers, place, reader) => {
                 let bytes = framed(answer);
+                let unread = reader.take(bytes.len());
+                let reply = Reply {
+                    bytes,
+                    place,
+                    unread,
+                };
                 // There is room for as many answers as there are places.
-                answers.try_send(Reply { bytes, place }).is_ok()
+                answers.try_send(reply).is_ok()
             }
         }
     }

@@ -164,6 +164,27 @@ pub fn is_running(name: &str) -> bool {
     matches!(find(name), Found::At(running) if running.held.is_some())
 }
 
+/// The names of other programs that run in this network namespace, and their processes.
+pub fn others(own: &str) -> Vec<(String, String)> {
+    let Ok(namespace) = namespace::cookie() else {
+        return Vec::new();
+    };
+    let entries = places().into_iter().flat_map(|place| {
+        let folder = fs::read_dir(place.join(namespace.to_string()));
+        folder.into_iter().flatten().flatten()
+    });
+    let named = entries.filter_map(|entry| {
+        let name = entry
+            .file_name()
+            .to_str()?
+            .strip_suffix(".lock")?
+            .to_owned();
+        let held = Held::find(&entry.path()).ok()??;
+        (name != own).then(|| (name, held.pid().unwrap_or_default()))
+    });
+    named.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::DirBuilder;

@@ -91,16 +91,17 @@ impl Logs {
         Logs::default()
     }
 
-    /// Fails if a collector of the settings cannot be used at all. Nothing changes, but files are made.
-    pub fn check(settings: &Settings) -> Result<(), Failure> {
+    /// Fails if a collector of the settings cannot be used at all. Nothing changes, but files are made. `is_first`: nothing
+    /// is logged by this process yet.
+    pub fn check(settings: &Settings, is_first: bool) -> Result<(), Failure> {
         let files = settings
             .log
             .bindings
             .iter()
             .filter(|c| c.to == Destination::File);
         for collector in files {
-            sink::sink(collector, "").open().map_err(|error| {
-                let path = collector.path.clone().unwrap_or_default();
+            let path = collector.path.clone().unwrap_or_default();
+            sink::check_file(&path, is_first).map_err(|error| {
                 Failure::run_time(format!(
                     "log.bindings \"{}\": {} cannot be written: {error}",
                     collector.name(),

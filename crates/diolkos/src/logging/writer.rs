@@ -197,6 +197,9 @@ impl Writer {
                 _ => u64::from(record.is_of_entry()),
             })
             .sum();
+        if missing == 0 {
+            return;
+        }
         tracing::error!(
             "log.bindings \"{}\": {} {} not written before the end",
             self.name,

@@ -290,7 +290,10 @@ fn added(
 fn not_added(to: impl Display, metric: Option<u32>, refusal: &Refusal) -> Failure {
     match (refusal.errno(), metric) {
         (Some(e), Some(metric)) if e.kind() == io::ErrorKind::AlreadyExists => Failure::run_time(
-            format!("there is a route to {to} with metric {metric} already: choose another metric"),
+            format!(
+                "there is a route to {to} with metric {metric} already: stop what it belongs to (`ip route show {to}` names \
+                 its device), or choose another metric"
+            ),
         ),
         _ => refusal.to(format_args!("add the route to {to}")),
     }

@@ -13,6 +13,7 @@ mod ipsec;
 mod lifecycle;
 mod loops;
 mod refresh;
+mod rivals;
 mod routes;
 mod rules;
 mod serving;
@@ -166,6 +167,7 @@ impl Gateway {
         let t = &settings.translator.clone();
         let found = look_around(net, &settings).await?;
         addresses::check(net, &settings).await?;
+        rivals::check(net, &settings).await?;
         warn_of_narrow_links(net, &settings).await?;
         // What contradicts is refused before anything is changed.
         announce::plan(net, &settings).await?;
@@ -253,6 +255,7 @@ impl Gateway {
         }
         let found = look_around(net, &new).await?;
         addresses::check(net, &new).await?;
+        rivals::check(net, &new).await?;
         warn_of_narrow_links(net, &new).await?;
         let plans = announce::plan(net, &new).await?;
         new.siit.loops4 = loops::find(net, &new, self.index).await;

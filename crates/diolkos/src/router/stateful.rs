@@ -77,7 +77,7 @@ impl Stateful {
         watch: &Watch,
     ) -> Result<(Stateful, Arc<dyn Engine>), Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
-        Logs::check(settings)?;
+        Logs::check(settings, true)?;
         let (file, mut found) = read(settings)?;
         let secret = secret(&found);
 
@@ -219,7 +219,7 @@ impl Stateful {
         inline: &[Inline],
     ) -> Result<Next, Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
-        Logs::check(settings)?;
+        Logs::check(settings, false)?;
         let program = match &self.fast {
             Some(fast) => {
                 let rules = of(settings, config, index, self.sizes, inline);

@@ -319,6 +319,8 @@ impl Calls {
             Calls::Maps => vec![(libc::SYS_bpf, one_of(0, OF_MAPS))],
             Calls::Processes => vec![
                 (libc::SYS_clone, without(0, NEW_NAMESPACES)),
+                // The new program may forbid cores of itself.
+                (libc::SYS_prctl, pair((0, libc::PR_SET_DUMPABLE), (1, 0))),
                 // The loader of the new program maps code; it begins with this filter.
                 (libc::SYS_mmap, without(2, libc::PROT_WRITE as u64)),
                 (libc::SYS_mprotect, without(2, libc::PROT_WRITE as u64)),
@@ -336,6 +338,18 @@ fn one_of(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, BackendError
         SeccompRule::new(vec![is_it])
     };
     values.iter().map(rule).collect()
+}
+
+/// Two of the arguments have these values.
+fn pair(one: (u8, i32), other: (u8, i32)) -> Result<Vec<SeccompRule>, BackendError> {
+    let condition = |(argument, value): (u8, i32)| {
+        let value = u64::from(value.cast_unsigned());
+        SeccompCondition::new(argument, Dword, SeccompCmpOp::Eq, value)
+    };
+    Ok(vec![SeccompRule::new(vec![
+        condition(one)?,
+        condition(other)?,
+    ])?])
 }
 
 /// One of the arguments has none of these bits.

@@ -5,13 +5,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, Notify};
+use tokio::sync::{oneshot, Notify};
 use tokio::time::{sleep_until, Instant};
 
 use super::message::{rules, Learnt, Order};
 use super::process::{Event, Process};
 use super::sockets::Sockets;
-use crate::companion::Change;
+use crate::companion::{Change, Post};
 use crate::config::{Dns64, Settings};
 use crate::control::{Answer, Condition, Control, Question, Request, State};
 use crate::dns64::follow::Follower;
@@ -38,13 +38,15 @@ pub async fn keep(
     settings: Settings,
     dns64: Dns64,
     beat: Heartbeat,
-    mut changes: mpsc::Receiver<Change>,
+    mut post: Post,
     mut stopped: oneshot::Receiver<()>,
 ) -> Result<(), Failure> {
     let (watch, mut alarm) = supervise::pair();
     let mut control = listen_for_control(&dns64.name, &settings.control.group, &watch)?;
     let own = Tally::default();
     let sockets = Sockets::open(&dns64.listen, &own)?;
+    post.tell(&sockets.troubles());
+    post.begun();
     let rules = Rc::new(InForce::new(&dns64));
     let news = Rc::new(Notify::new());
     if let Some(follower) = Follower::begin(&settings, &dns64, &watch).await? {
@@ -65,6 +67,7 @@ pub async fn keep(
         state: Runs::not("it is being started", Instant::now()),
         pause: PAUSE,
         has_served: false,
+        is_said: false,
         has_news: false,
         questions: Vec::new(),
         changed: Vec::new(),
@@ -72,7 +75,7 @@ pub async fn keep(
     let mut tick = Instant::now();
     loop {
         beat.beat();
-        keeper.publish_condition(&control);
+        keeper.publish_condition(&control, &post);
         let event = tokio::select! {
             biased;
             _ = &mut stopped => break,
@@ -87,7 +90,7 @@ pub async fn keep(
                 keeper.take_question(question);
                 continue;
             }
-            Some(change) = changes.recv() => {
+            Some(change) = post.changes.recv() => {
                 keeper.take_change(change);
                 continue;
             }
@@ -147,6 +150,8 @@ struct Keeper {
     /// Before the start after the next end.
     pause: Duration,
     has_served: bool,
+    /// That it is ready.
+    is_said: bool,
     /// The prefix has changed, and the process has not been told.
     has_news: bool,
     /// Those that wait for a report, and since when.
@@ -214,12 +219,12 @@ impl Keeper {
     }
 
     fn reported(&mut self, number: u64) {
-        let served = self.sockets.served();
-        if number == 1 {
-            match std::mem::replace(&mut self.has_served, true) {
-                false => tracing::info!("ready: {}", description(&self.dns64, &served)),
-                true => tracing::info!("the DNS64 answers again"),
-            }
+        if number == 1 && std::mem::replace(&mut self.has_served, true) {
+            tracing::info!("the DNS64 answers again");
+        }
+        if !self.is_said && self.sockets.troubles().is_empty() {
+            self.is_said = true;
+            tracing::info!("ready: {}", description(&self.dns64, &self.dns64.listen));
         }
         let changed = std::mem::take(&mut self.changed).into_iter();
         let (done, left) = changed.partition(|(needed, _)| *needed <= number);
@@ -271,19 +276,23 @@ impl Keeper {
     }
 
     /// Which prefix is in force, and what is wrong.
-    fn publish_condition(&self, control: &Control) {
+    fn publish_condition(&self, control: &Control, post: &Post) {
         let policy = self.rules.policy();
+        let unbound = self.sockets.troubles();
         let (state, away) = match &self.state {
-            Runs::Yes(_) if self.has_served => (State::Ready, None),
+            Runs::Yes(_) if self.has_served && unbound.is_empty() => (State::Ready, None),
+            Runs::Yes(_) if self.has_served => (State::Waiting, None),
             Runs::Yes(_) => (State::Starting, None),
             Runs::No(why, _) => (State::Waiting, Some(why.clone())),
         };
         let unknown = (!policy.has_prefixes()).then(|| UNKNOWN.to_owned());
+        let obstacles: Vec<String> = away.into_iter().chain(unbound).chain(unknown).collect();
+        post.tell(&obstacles);
         control.publish(Condition {
             state,
             findings: Vec::new(),
             alarms: Vec::new(),
-            obstacles: away.into_iter().chain(unknown).collect(),
+            obstacles,
             prefixes: policy.pref64().map(ToString::to_string).collect(),
             address6: None,
             datapath: None,
@@ -355,7 +364,7 @@ impl Keeper {
         }
         tracing::info!(
             "the DNS64 has reloaded: {}",
-            description(&self.dns64, &self.sockets.served())
+            description(&self.dns64, &self.dns64.listen)
         );
     }
 

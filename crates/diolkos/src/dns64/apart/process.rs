@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::channel::{self, Channel};
 use super::message::{report, Order};
+use super::voice;
 use crate::config::{Dns64, Level};
 use crate::dns64::memory;
 use crate::dns64::tally::NUMBER;
@@ -19,7 +20,7 @@ use crate::dns64::tally::NUMBER;
 /// This program, also if its file was replaced by another version.
 const PROGRAM: &str = "/proc/self/exe";
 /// Of the environment. The service manager's variables are not for the process.
-const KEPT: [&str; 3] = ["DIOLKOS_SECCOMP", "JOURNAL_STREAM", "RUST_BACKTRACE"];
+const KEPT: [&str; 2] = ["DIOLKOS_SECCOMP", "RUST_BACKTRACE"];
 
 /// A process that runs.
 pub struct Process {
@@ -70,14 +71,18 @@ impl Process {
         Process::of(command)
     }
 
-    /// It has a standard input, which is the channel, and a log; no other descriptor of this process.
+    /// It has a standard input, which is the channel, and a pipe for its log; no other descriptor of this process.
     fn of(mut command: Command) -> io::Result<Process> {
         let (ours, its) = channel::pair()?;
-        let child = command
+        let mut child = command
             .stdin(Stdio::from(its))
             .stdout(Stdio::null())
+            .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
+        if let Some(log) = child.stderr.take() {
+            tokio::spawn(voice::pass_on(log, voice::tell));
+        }
         Ok(Process {
             child,
             channel: Channel::new(ours)?,

@@ -21,6 +21,8 @@ struct Place {
     address: SocketAddr,
     transport: Transport,
     socket: Option<Socket>,
+    /// Why there is none.
+    why: Option<String>,
     retry: Instant,
     pause: Duration,
 }
@@ -31,12 +33,12 @@ impl Sockets {
         let mut places = Vec::new();
         for &address in addresses {
             for transport in [Transport::Udp, Transport::Tcp] {
-                let socket = match bind(address, transport) {
-                    Ok(socket) => Some(socket),
+                let (socket, why) = match bind(address, transport) {
+                    Ok(socket) => (Some(socket), None),
                     Err(failure) if failure.kind == Kind::RunTime => {
                         tally.count(Fate::ListenFailed);
                         tracing::warn!("dns64: {failure}; diolkos retries until it succeeds");
-                        None
+                        (None, Some(failure.to_string()))
                     }
                     Err(failure) => return Err(failure),
                 };
@@ -44,6 +46,7 @@ impl Sockets {
                     address,
                     transport,
                     socket,
+                    why,
                     retry: Instant::now() + FIRST_PAUSE,
                     pause: FIRST_PAUSE,
                 });
@@ -66,13 +69,15 @@ impl Sockets {
             };
             match bind(place.address, place.transport) {
                 Ok(socket) => {
-                    tracing::info!("dns64: serving {} by {by} again", place.address);
+                    tracing::info!("dns64: serving {} by {by} now", place.address);
+                    place.why = None;
                     let socket: &Socket = place.socket.insert(socket);
                     opened.push((place.transport, socket.as_fd()));
                 }
                 Err(failure) => {
                     tally.count(Fate::ListenFailed);
                     tracing::debug!("dns64: {failure}");
+                    place.why = Some(failure.to_string());
                     place.pause = (place.pause * 2).min(LONGEST_PAUSE);
                     place.retry = now + place.pause;
                 }
@@ -96,11 +101,12 @@ impl Sockets {
         places.filter_map(|place| Some((place.transport, place.socket.as_ref()?.as_fd())))
     }
 
-    /// Addresses that are served by UDP and by TCP.
-    pub fn served(&self) -> Vec<SocketAddr> {
-        let pairs = self.0.chunks(2);
-        let whole = pairs.filter(|pair| pair.iter().all(|place| place.socket.is_some()));
-        whole.map(|pair| pair[0].address).collect()
+    /// Why those that are not open could not be opened.
+    pub fn troubles(&self) -> Vec<String> {
+        self.0
+            .iter()
+            .filter_map(|place| place.why.clone())
+            .collect()
     }
 }
 

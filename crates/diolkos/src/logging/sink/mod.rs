@@ -23,6 +23,8 @@ use datagrams::Datagrams;
 use ipfix::IpfixDatagrams;
 use journal::Journal;
 use lines::Lines;
+
+pub use lines::check as check_file;
 use syslog::{Syslog, SyslogDatagrams, SyslogFrames};
 
 /// Who does not answer, or takes nothing, for so long is away.
