@@ -128,7 +128,8 @@ impl Clat {
             Ok(way) => Found {
                 passage: Some(Passage {
                     way,
-                    varies: self.varies,
+                    // A VPN may have come since the lists were read.
+                    varies: self.varies && way.is_own,
                 }),
                 obstacle: None,
                 sends: true,

@@ -51,6 +51,8 @@ pub struct Errand<'a> {
 pub struct Way {
     /// The router on the uplink. None: destinations are neighbours.
     pub router: Option<Ipv6Addr>,
+    /// The kernel would take it by itself. Otherwise the routes for the host's own traffic lead elsewhere.
+    pub is_own: bool,
 }
 
 impl Errand<'_> {
@@ -252,10 +254,16 @@ impl Reply {
 
 /// Of answers to questions: the first way through the uplink.
 fn leads(replies: &[Reply], uplink: u32) -> Option<Way> {
-    replies.iter().find_map(|reply| match reply {
-        Reply::Through(index, router) if *index == uplink => Some(Way { router: *router }),
-        _ => None,
-    })
+    replies
+        .iter()
+        .enumerate()
+        .find_map(|(at, reply)| match reply {
+            Reply::Through(index, router) if *index == uplink => Some(Way {
+                router: *router,
+                is_own: at == 0,
+            }),
+            _ => None,
+        })
 }
 
 /// What follows from the answers: the first is that for the packet itself.

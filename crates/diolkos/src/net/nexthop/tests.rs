@@ -34,10 +34,7 @@ fn decided(replies: &[Reply]) -> String {
         forwarded_from: None,
     };
     match decide(replies, &errand) {
-        Ok(Way {
-            router: Some(router),
-        }) => router.to_string(),
-        Ok(Way { router: None }) => "on link".to_owned(),
+        Ok(way) => way.router.map_or("on link".to_owned(), |r| r.to_string()),
         Err(obstacle) => obstacle.text,
     }
 }
