@@ -97,6 +97,11 @@ async fn arrival(asked: &Asked<'_>, net: &Net, report: &mut Report) {
             report.arrives = false;
             format!("{to} is an address of this host: the kernel takes the packet itself, and the rest is what {device} would do with it")
         }
+        // With a placement at the interfaces, the translator counts on the hops of the kernel.
+        Ok(_) if !asked.config.takes_hop && asked.packet.details.hop_limit <= 1 => {
+            report.arrives = false;
+            format!("no hop is left on the way to {device}: the kernel answers Time Exceeded, and the rest is what {device} would do with the packet")
+        }
         Ok(leads) if leads.is_through(device) => format!("the route to {to} leads to {device}"),
         Ok(leads) => {
             report.arrives = false;

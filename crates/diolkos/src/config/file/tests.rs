@@ -168,7 +168,7 @@ fn udp_without_checksum_is_dropped_or_gets_one_as_the_mode_says() {
     // Only a stateless translator has ports without checksum, each once.
     assert_eq!(
         refusal(&nat64("udp_zero_checksum_ports = [4789]")),
-        "x.toml:3:1: translator.udp_zero_checksum_ports: only a SIIT or a CLAT passes UDP without checksum; a NAT64 computes the checksum (RFC 6146 section 3.4)"
+        "x.toml:3:27: translator.udp_zero_checksum_ports: only a SIIT or a CLAT passes UDP without checksum; a NAT64 computes the checksum (RFC 6146 section 3.4)"
     );
     let siit = |ports| {
         refusal(&format!(
