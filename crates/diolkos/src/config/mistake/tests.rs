@@ -382,3 +382,29 @@ fn no_message_has_the_words_of_a_parser() {
         assert_eq!(said.lines().count(), 1, "{line}: {said}");
     }
 }
+
+/// Also of what nobody would write: each line has its place, and nothing panics.
+#[test]
+fn every_mistake_has_a_place() {
+    let mut texts = vec!["[translator]\n\"a\\nb\" = 1\n".to_owned()];
+    for (_, text, _) in SYNTAX.iter().chain(&KEYS) {
+        for (at, _) in text.char_indices() {
+            texts.push(text[..at].to_owned());
+            texts.push(format!("{}é=\"{}", &text[..at], &text[at..]));
+        }
+    }
+    for text in texts {
+        let Err(failure) = parse(&text, "x.toml", |_| ()) else {
+            continue;
+        };
+        for line in failure.to_string().lines() {
+            let place = line.strip_prefix("x.toml:").unwrap_or_default();
+            let number = place.split(':').next().unwrap_or_default();
+            let number: usize = number.parse().expect(line);
+            assert!(
+                number <= text.lines().count().max(1) + 1,
+                "{text:?}: {line}"
+            );
+        }
+    }
+}

@@ -141,7 +141,7 @@ fn contradictions() {
     case(&|c| its(c).sources.clear(), "nat64.deterministic.sources:");
     case(
         &|c| its(c).sources[0] = net("2001:db8::1/56"),
-        "nat64.deterministic.sources[0]: 2001:db8::1/56 has bits",
+        "nat64.deterministic.sources[0]: 2001:db8::1/56 has host bits",
     );
     case(
         &|c| its(c).sources[0] = net("2001:db8::/65"),
