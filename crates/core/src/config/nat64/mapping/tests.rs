@@ -153,7 +153,7 @@ fn contradictions() {
     );
     case(
         &|c| its(c).sources.push(net("ff00::/56")),
-        "nat64.deterministic.sources[1]: ff00::/56 is not unicast",
+        "nat64.deterministic.sources[1]: ff00::/56 is multicast",
     );
     case(&|c| its(c).sources.push(net("2a00::/12")), "2^48");
     case(
