@@ -101,6 +101,8 @@ fn has_translator(sections: &[String]) -> bool {
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
+mod mistake_tests;
+#[cfg(test)]
 mod nat64_tests;
 #[cfg(test)]
 mod tests;

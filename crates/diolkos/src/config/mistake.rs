@@ -126,6 +126,3 @@ fn address(message: &str, literal: &str, text: &str, wanted: &Wanted) -> String 
 fn between<'a>(message: &'a str, before: &str) -> Option<&'a str> {
     message.strip_prefix(before)?.split('`').next()
 }
-
-#[cfg(test)]
-mod tests;

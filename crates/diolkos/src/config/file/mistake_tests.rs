@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files with a mistake, as people make them, and all that is said of each.
 
-use crate::config::parse;
+use super::parse;
 
 /// What it is called, what stands in it, and what is said of it behind the name of the file.
 type Wrong = (&'static str, &'static str, &'static str);
