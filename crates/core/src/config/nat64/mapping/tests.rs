@@ -176,7 +176,7 @@ fn contradictions() {
     );
     case(
         &|c| c.pool4.push(c.pool4[0].clone()),
-        "192.0.2.0/30 and 192.0.2.0/30 overlap",
+        "192.0.2.0/30 overlaps nat64.pool4[0], 192.0.2.0/30",
     );
     case(
         &|c| c.pool4[0].ports = 1000..=1086,
