@@ -140,6 +140,7 @@ install: ## install the translator and the packet generator, built before, below
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d target/manual/fish/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/diolkos README.md LICENSE-APACHE LICENSE-MIT \
 		bpf/LICENSE-GPL-2.0 bpf/LICENSE-BSD-2-Clause docs/*.md
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/diolkos/examples docs/examples/*.toml
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/diolkos packaging/systemd/after-stop packaging/systemd/option108
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system $(addprefix packaging/systemd/,$(UNITS))
 	sed -i 's|/usr/\(bin/diolkos\|lib/diolkos\|share/doc\)|$(PREFIX)/\1|' $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(UNITS))

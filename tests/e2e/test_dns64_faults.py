@@ -270,7 +270,10 @@ def test_a_port_that_is_taken(dns64_network: Dns64Network) -> None:
     ("text", "place"),
     [
         (CONFIG.replace("upstream", "upstrem"), "dns64.toml:4:1: [dns64] has no key `upstrem`; did you mean `upstream`?"),
-        (CONFIG.replace(RESOLVER, "resolver.example"), "dns64.toml:4:12: `resolver.example` is not the address of a resolver"),
+        (
+            CONFIG.replace(RESOLVER, "resolver.example"),
+            "dns64.toml:4:12: dns64.upstream: `resolver.example` is not the address of a resolver",
+        ),
         (CONFIG.replace("/96", "/95"), "dns64.toml:5:11: dns64.pref64[0]: 2001:db8:64::/95"),
         (CONFIG + "udp_size = 100\n", "dns64.toml:6:12: dns64.udp_size: 100 is not between 512 and 4096"),
         (CONFIG.replace(f'"{RESOLVER}"', f'"[{DNS64}]:53"'), "dns64.toml:4:13: dns64.upstream[0]: "),

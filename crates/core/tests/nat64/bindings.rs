@@ -78,6 +78,51 @@ fn bindings_at_run_time() {
     );
 }
 
+/// The binding of a packet ends with its last session (RFC 6146 section 3.1), and one of the operator stays.
+#[test]
+fn a_session_ends_by_order() {
+    let mut t = Tables::new(&config());
+    let node = e6("2001:db8::5", 80);
+    let v4 = t.out(UDP, node, PEER, OTHER).unwrap();
+    assert_eq!(t.out(UDP, node, "192.0.2.7:7", OTHER), Ok(v4));
+    t.watch.events.clear();
+    let (first, second) = (e4(PEER), e4("192.0.2.7:7"));
+    let elsewhere = Some(e4("203.0.113.1:9"));
+    let state = &mut t.state;
+    assert_eq!(
+        state.end_session(TCP, node, None, first, &mut t.watch),
+        None
+    );
+    assert_eq!(
+        state.end_session(UDP, node, elsewhere, first, &mut t.watch),
+        None
+    );
+    let ended = state.end_session(UDP, node, Some(v4), first, &mut t.watch);
+    assert_eq!(ended.map(|view| view.peer), Some(first));
+    assert_eq!(
+        state.end_session(UDP, node, None, first, &mut t.watch),
+        None
+    );
+    assert!(matches!(t.watch.events[..], [Event::SessionClosed(_)]));
+    assert!(state
+        .end_session(UDP, node, None, second, &mut t.watch)
+        .is_some());
+    assert!(matches!(
+        t.watch.events[1..],
+        [Event::SessionClosed(_), Event::BindingClosed(_)]
+    ));
+    assert!(t.is_empty());
+
+    let fixed = binding(UDP, "203.0.113.1:8080", node);
+    t.state.bind(fixed, &mut ()).unwrap();
+    t.out(UDP, node, PEER, OTHER).unwrap();
+    assert!(t
+        .state
+        .end_session(UDP, node, None, first, &mut ())
+        .is_some());
+    assert_eq!((t.sessions(), t.state.counts().bindings), (0, 1));
+}
+
 #[test]
 fn a_binding_of_packets_can_be_made_to_stay() {
     let mut t = Tables::new(&config());

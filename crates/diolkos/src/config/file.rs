@@ -110,6 +110,8 @@ fn says_prefix(text: &str) -> bool {
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
+mod mistake_tests;
+#[cfg(test)]
 mod nat64_tests;
 #[cfg(test)]
 mod tests;

@@ -23,14 +23,16 @@ pub fn explained(text: &str, error: &toml::de::Error) -> (usize, String) {
     let at = error.span().map_or(0, |span| span.start);
     let message = error.message();
     let Ok(document) = DeTable::parse(text) else {
-        return syntax::sentence(text, at, message);
+        let (at, sentence) = syntax::sentence(text, at, message);
+        return (at, sentence.replace(['\n', '\r'], " "));
     };
     let root = schema();
     let Some(place) = Place::find(&document, at) else {
         return (at, message.replace('\n', " "));
     };
     let sentence = sentence(text, root.as_value(), &place, message);
-    (at, sentence)
+    // A key in quotation marks may have any character.
+    (at, sentence.replace(['\n', '\r'], " "))
 }
 
 fn sentence(text: &str, root: &serde_json::Value, place: &Place<'_>, message: &str) -> String {
@@ -124,6 +126,3 @@ fn address(message: &str, literal: &str, text: &str, wanted: &Wanted) -> String 
 fn between<'a>(message: &'a str, before: &str) -> Option<&'a str> {
     message.strip_prefix(before)?.split('`').next()
 }
-
-#[cfg(test)]
-mod tests;

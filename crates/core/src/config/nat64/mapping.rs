@@ -8,7 +8,7 @@
 
 use super::numbered::Numbered;
 use super::{Deterministic, Endpoint4, Nat64Config, Pool4, Protocol};
-use crate::config::check::is_unicast6;
+use crate::config::check::{is_unicast6, not_unicast};
 use crate::config::Problem;
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -313,10 +313,10 @@ fn check_sources(sources: &[Ipv6Net], len: u8) -> Result<(), Problem> {
     for (at, net) in sources.iter().enumerate() {
         if net.addr() != net.network() {
             let meant = net.trunc();
-            return object(at, format!("{net} has host bits set; {meant} is meant?"));
+            return object(at, format!("{net} has host bits set; write {meant}"));
         }
         if !is_unicast6(*net) {
-            return object(at, format!("{net} is not unicast"));
+            return object(at, not_unicast(*net));
         }
         if net.prefix_len() > len {
             return object(

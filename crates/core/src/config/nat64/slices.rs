@@ -211,7 +211,7 @@ mod tests {
         );
         assert_eq!(
             keys(|config| config.pool4.push(config.pool4[0].clone())),
-            ["nat64.pool4"]
+            ["nat64.pool4[1].address"]
         );
         let wide = keys(|config| {
             config.slices = Some(SliceRules {

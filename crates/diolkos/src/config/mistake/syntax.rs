@@ -65,12 +65,10 @@ fn by_message(text: &str, at: usize, message: &str, line: &Line<'_>) -> String {
     if line.is_without_value() {
         return format!("{whole} has no value; write KEY = VALUE");
     }
-    if key.is_some()
-        && has("missing comma between array")
-        && line.text[..at.saturating_sub(line.start).min(line.text.len())]
-            .trim()
-            .is_empty()
-    {
+    let is_at_begin = text[line.start..floor(text, at).max(line.start)]
+        .trim()
+        .is_empty();
+    if key.is_some() && is_at_begin && has("missing comma between array") {
         return format!("a list above {whole} has no ] at its end");
     }
     if has("unexpected key or value") || has("unexpected content") {

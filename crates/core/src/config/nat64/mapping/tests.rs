@@ -141,7 +141,7 @@ fn contradictions() {
     case(&|c| its(c).sources.clear(), "nat64.deterministic.sources:");
     case(
         &|c| its(c).sources[0] = net("2001:db8::1/56"),
-        "nat64.deterministic.sources[0]: 2001:db8::1/56 has bits",
+        "nat64.deterministic.sources[0]: 2001:db8::1/56 has host bits",
     );
     case(
         &|c| its(c).sources[0] = net("2001:db8::/65"),
@@ -153,7 +153,7 @@ fn contradictions() {
     );
     case(
         &|c| its(c).sources.push(net("ff00::/56")),
-        "nat64.deterministic.sources[1]: ff00::/56 is not unicast",
+        "nat64.deterministic.sources[1]: ff00::/56 is multicast",
     );
     case(&|c| its(c).sources.push(net("2a00::/12")), "2^48");
     case(
@@ -176,7 +176,7 @@ fn contradictions() {
     );
     case(
         &|c| c.pool4.push(c.pool4[0].clone()),
-        "192.0.2.0/30 and 192.0.2.0/30 overlap",
+        "192.0.2.0/30 overlaps nat64.pool4[0], 192.0.2.0/30",
     );
     case(
         &|c| c.pool4[0].ports = 1000..=1086,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files with a mistake, as people make them, and all that is said of each.
 
-use crate::config::parse;
+use super::parse;
 
 /// What it is called, what stands in it, and what is said of it behind the name of the file.
 type Wrong = (&'static str, &'static str, &'static str);
@@ -380,5 +380,31 @@ fn no_message_has_the_words_of_a_parser() {
         let told = words.iter().find(|word| said.contains(**word));
         assert!(told.is_none(), "{line}: {said}");
         assert_eq!(said.lines().count(), 1, "{line}: {said}");
+    }
+}
+
+/// Also of what nobody would write: each line has its place, and nothing panics.
+#[test]
+fn every_mistake_has_a_place() {
+    let mut texts = vec!["[translator]\n\"a\\nb\" = 1\n".to_owned()];
+    for (_, text, _) in SYNTAX.iter().chain(&KEYS) {
+        for (at, _) in text.char_indices() {
+            texts.push(text[..at].to_owned());
+            texts.push(format!("{}é=\"{}", &text[..at], &text[at..]));
+        }
+    }
+    for text in texts {
+        let Err(failure) = parse(&text, "x.toml", |_| ()) else {
+            continue;
+        };
+        for line in failure.to_string().lines() {
+            let place = line.strip_prefix("x.toml:").unwrap_or_default();
+            let number = place.split(':').next().unwrap_or_default();
+            let number: usize = number.parse().expect(line);
+            assert!(
+                number <= text.lines().count().max(1) + 1,
+                "{text:?}: {line}"
+            );
+        }
     }
 }
