@@ -205,3 +205,26 @@ def test_a_64_comes_later_and_goes(pref64: Pref64Network) -> None:
     pref64.until(lambda: "wan0 no longer has an address that could be shared" in clat.log())
     assert clat.stop() == 0
     assert remains(pref64) == []
+
+
+def test_a_reload_shares_the_address(net: Network) -> None:
+    """From an address of its own with the fast path to the host's, and back: sockets of applications stay."""
+    file = net.scratch / "clat.toml"
+    head = '[translator]\ninterfaces = ["wan0"]\npref64 = ["64:ff9b::/96"]\n'
+    file.write_text(head)
+    clat = net.clat("auto", "--config", str(file))
+    with create_socket(net.client, socket.AF_INET, socket.SOCK_DGRAM) as here:
+        here.connect((SERVER4, 9000))
+        for text, words in (
+            (head + '[clat]\nv6 = "shared"\n', f"shares {CLIENT6} with this host"),
+            (head, f"made from {LINK}"),
+        ):
+            said = clat.log().count(words)
+            file.write_text(text)
+            net.run(net.client, str(net.program), "reload")
+            net.until(lambda words=words, said=said: clat.log().count(words) == said + 1)
+            net.until(lambda: reaches(net))
+            assert here.getsockname()[0] == "192.0.0.1"
+    assert tables(net) == []
+    assert clat.stop() == 0
+    assert remains(net) == []

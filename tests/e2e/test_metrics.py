@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from nat64 import CONFIG, V4_OTHER, Nat64Network, ask, in_ipv6
-from network import Network
+from network import WELL_KNOWN_PREFIX, Network
 from prometheus import AT, METRICS, PROMETHEUS, Prometheus, curl, scraped
 from pyroute2.netns import create_socket
 from siit import TRANSLATOR4, V4, V6
@@ -208,7 +208,7 @@ def test_a_clat_and_a_dns64_tell_too(net: Network, tmp_path: Path) -> None:
     """Each has the figures that it has."""
     config = tmp_path / "clat.toml"
     config.write_text(METRICS)
-    net.clat("auto", "--config", str(config))
+    net.clat("auto", "--pref64", WELL_KNOWN_PREFIX, "--config", str(config))
     net.ping("-c1")
     series = scraped(net, net.client)
     assert any(name.startswith('diolkos_instance_info{mode="clat"') for name in series)

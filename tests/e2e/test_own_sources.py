@@ -9,7 +9,7 @@ import pytest
 from conftest import ROUTER_DATAPATHS
 from nat64 import BOUND, Nat64Network
 from nat64 import CONFIG as NAT64_CONFIG
-from network import SERVER4, Network
+from network import SERVER4, WELL_KNOWN_PREFIX, Network
 from pyroute2.netns import create_socket
 from scapy.layers.inet import ICMP, IP
 from siit import CONFIG, TRANSLATOR4, V4, V6, V6_MAPPED, SiitNetwork
@@ -71,7 +71,7 @@ def test_a_clat(net: Network) -> None:
     """An error from the address that applications on the host have themselves."""
     config = net.scratch / "own.toml"
     config.write_text("[icmp]\naddress4 = '192.0.0.1'\n")
-    net.clat("auto", "--config", str(config))
+    net.clat("auto", "--pref64", WELL_KNOWN_PREFIX, "--config", str(config))
     assert trace(net.client, "192.0.0.1", SERVER4, range(1, 2)) == [(11, 0, "192.0.0.1")]
 
 

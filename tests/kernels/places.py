@@ -18,7 +18,7 @@ import nat64  # noqa: E402
 import siit  # noqa: E402
 from conftest import program, standing  # noqa: E402
 from kernel import HOOKS, remains  # noqa: E402
-from network import Network, Running  # noqa: E402
+from network import WELL_KNOWN_PREFIX, Network, Running  # noqa: E402
 from pktgen import PktgenNetwork  # noqa: E402
 from stateful import left  # noqa: E402
 
@@ -32,7 +32,7 @@ def clat(hook: str) -> None:
     with standing(lambda: Network(program())) as net:
         config = net.scratch / "clat.toml"
         config.write_text(f'[translator]\ndatapath = "tc"\nhook = "{hook}"\n')
-        running = net.clat("tc", "--config", str(config))
+        running = net.clat("tc", "--pref64", WELL_KNOWN_PREFIX, "--config", str(config))
         pinged = net.ping(f"-c{PINGS}").stdout
         expect(running, hook, net.counters(), f"{PINGS} received" in pinged)
         expect_nothing(running.stop(), remains(net))
