@@ -65,6 +65,7 @@ def test_a_pool_that_nobody_answers_for(nat64: Nat64Network) -> None:
     nat64.sysctl(nat64.translator, "net.ipv4.conf.b4.proxy_arp", "1")
     nat64.until(is_ready)
     nat64.until(lambda: f"no longer: {said}" in running.log())
+    nat64.until(lambda: "INFO ready: nat64" in running.log())
     assert probe(nat64, "readyz") == ("200", "ready")
     nat64.sysctl(nat64.translator, "net.ipv4.conf.b4.proxy_arp", "0")
     nat64.until(lambda: not is_ready())

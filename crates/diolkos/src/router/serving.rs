@@ -70,6 +70,10 @@ pub(super) struct Router<'a, R> {
     unannounced: Unannounced,
     /// When to see whether packets come there all the same.
     suspicion_next: Instant,
+    /// An interface has changed since the last look.
+    has_new_links: bool,
+    /// That packets can pass was said last.
+    was_ready: bool,
     policies: PolicyNews,
     /// What else is wrong, as it was said last.
     findings: BTreeSet<Finding>,
@@ -105,6 +109,8 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             contradiction: None,
             unannounced: Unannounced::default(),
             suspicion_next: Instant::now(),
+            has_new_links: false,
+            was_ready: true,
             policies,
             findings: BTreeSet::new(),
             drivers_next: Instant::now() + DRIVERS,
@@ -143,6 +149,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
 
     /// Do nodes of the networks around send here, or ask neighbours of whom nobody answers?
     async fn look_at_networks(&mut self) {
+        self.has_new_links = false;
         let (settings, own) = (&self.gateway.settings, self.gateway.index);
         let came = self.gateway.translated();
         match self.unannounced.look(self.net, settings, own, came).await {
@@ -167,6 +174,10 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             tracing::info!("no longer: {}", over.text);
         }
         self.findings = now;
+        let is_ready = self.is_ready();
+        if !std::mem::replace(&mut self.was_ready, is_ready) && is_ready {
+            tracing::info!("ready: {}", self.gateway.description());
+        }
     }
 
     /// All that followers hear of.
@@ -262,7 +273,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         let drivers = until(self.gateway.has_drivers().then_some(self.drivers_next));
         let loops = until(Some(self.loops_next));
         let hops = until(self.gateway.cluster.is_some().then_some(self.hops_next));
-        let suspicion = until(self.unannounced.may_change().then_some(self.suspicion_next));
+        let looks_again = self.unannounced.may_change() || self.has_new_links;
+        let suspicion = until(looks_again.then_some(self.suspicion_next));
         let alarms = async {
             match self.gateway.translation.alarms() {
                 Some(alarms) => alarms.changed().await,
@@ -327,6 +339,10 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             Event::LinkChanged(link) if link.running && !self.is_named(link) => Heed::Nothing,
             _ => Heed::Routes,
         };
+        // A network may have come with it. To look at all routes for that would take too long.
+        if !std::mem::replace(&mut self.has_new_links, true) {
+            self.suspicion_next = Instant::now() + SUSPICION;
+        }
         let heed = match self.obstacles.is_empty() {
             true => heed,
             false => Heed::Routes,

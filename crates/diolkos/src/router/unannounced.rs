@@ -13,8 +13,12 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::config::Settings;
 use crate::control::{Finding, Reason};
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::net::{answers_arp, Connected, Net, Proxy};
+
+/// So many networks are named.
+const SHOWN: usize = 3;
 
 /// Destinations for which nobody answers, as far as this host can tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,12 +32,12 @@ pub struct Unannounced {
     before: [u64; 2],
 }
 
-/// A destination, and the network in which it lies.
+/// Destinations of one family, and the network in which they lie.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Suspect {
     interface: String,
-    net: IpNet,
     connected: IpNet,
+    nets: Vec<IpNet>,
 }
 
 impl Unannounced {
@@ -55,12 +59,14 @@ impl Unannounced {
         let may_change = !suspects.is_empty();
         if may_change {
             let proxies = net.proxies().await?;
-            suspects.retain(|suspect| !suspect.is_answered(&proxies));
+            suspects = suspects
+                .into_iter()
+                .filter_map(|suspect| suspect.unanswered(&proxies))
+                .collect();
         }
-        let of_v4 = suspects
-            .iter()
-            .filter(|suspect| matches!(suspect.net, IpNet::V4(_)));
-        let is_all_of_v4 = of_v4.count() == 1 && led4.len() == 1;
+        let of_v4 = suspects.iter().filter(|suspect| suspect.is_v4());
+        let of_v4: Vec<&IpNet> = of_v4.flat_map(|suspect| &suspect.nets).collect();
+        let is_all_of_v4 = of_v4.len() == 1 && led4.len() == 1;
         let before = match self.suspects == suspects {
             true => self.before,
             false => came,
@@ -88,31 +94,61 @@ impl Unannounced {
 }
 
 impl Suspect {
-    fn is_answered(&self, proxies: &[Proxy]) -> bool {
-        let by_entry = proxies
+    fn is_v4(&self) -> bool {
+        matches!(self.connected, IpNet::V4(_))
+    }
+
+    /// Without what the kernel answers for.
+    fn unanswered(mut self, proxies: &[Proxy]) -> Option<Suspect> {
+        if self.is_v4() && answers_arp(&self.interface) {
+            return None;
+        }
+        let proxies = proxies
             .iter()
-            .any(|proxy| proxy.interface == self.interface && self.net.contains(&proxy.address));
-        by_entry || (matches!(self.net, IpNet::V4(_)) && answers_arp(&self.interface))
+            .filter(|proxy| proxy.interface == self.interface);
+        let proxies: Vec<&Proxy> = proxies.collect();
+        let is_answered = |net: &IpNet| proxies.iter().any(|proxy| net.contains(&proxy.address));
+        self.nets.retain(|net| !is_answered(net));
+        (!self.nets.is_empty()).then_some(self)
+    }
+
+    /// The networks in words, of which there may be many.
+    fn shown(&self) -> String {
+        let first: Vec<String> = self
+            .nets
+            .iter()
+            .take(SHOWN)
+            .map(ToString::to_string)
+            .collect();
+        match self.nets.len().saturating_sub(SHOWN) {
+            0 => first.join(", "),
+            more => format!(
+                "{} and {}",
+                first.join(", "),
+                counted(more as u64, "other network")
+            ),
+        }
     }
 
     fn finding(&self, all: &Unannounced, came: [u64; 2]) -> Option<Finding> {
         let Suspect {
             interface,
-            net,
             connected,
+            ..
         } = self;
-        let (side, text) = match net {
-            IpNet::V4(_) => (
+        let nets = self.shown();
+        let (side, text) = match self.is_v4() {
+            true => (
                 0,
                 format!(
-                    "nobody answers ARP for {net} on {interface}, which is in {connected}: add an [[announce]] with \
-                     interface = \"{interface}\", or have the router there route {net} to this host"
+                    "nobody answers ARP for {nets} on {interface}, which is in {connected}: add an [[announce]] with \
+                     interface = \"{interface}\", or have the router there route {nets} to this host"
                 ),
             ),
-            IpNet::V6(_) => (
+            false => (
                 1,
                 format!(
-                    "{net} lies in {connected}, the network of {interface}, so nodes there ask their neighbours for its \
+                    "{nets} lies in {connected}, the network of {interface}, so nodes there ask their neighbours for its \
                      addresses instead of sending to this router: choose a prefix outside of {connected}"
                 ),
             ),
@@ -137,11 +173,12 @@ fn suspects(led: &[IpNet], connected: &[Connected], settings: &Settings) -> BTre
         let announced = IpNet::aggregate(&announced.collect());
         let is_announced = |net: &IpNet| announced.iter().any(|its| its.contains(net));
         let inside = led.iter().filter(|net| there.net.contains(*net));
-        for net in inside.filter(|net| !is_announced(net)) {
+        let nets: Vec<IpNet> = inside.filter(|net| !is_announced(net)).copied().collect();
+        if !nets.is_empty() {
             found.insert(Suspect {
                 interface: there.interface.clone(),
-                net: *net,
                 connected: there.net,
+                nets,
             });
         }
     }
@@ -169,7 +206,7 @@ mod tests {
         let found = suspects(&led, &connected(at), settings);
         let found = found
             .iter()
-            .map(|its| format!("{} {}", its.interface, its.net));
+            .map(|its| format!("{} {}", its.interface, its.shown()));
         found.collect()
     }
 
@@ -216,6 +253,16 @@ mod tests {
         );
         let other = [("wan1", WAN.1)];
         assert_eq!(found(&["198.51.100.8/30"], &other, &settings).len(), 1);
+    }
+
+    #[test]
+    fn of_many_only_some_are_named() {
+        let led: Vec<String> = (0..9).map(|n| format!("198.51.100.{}/32", 2 * n)).collect();
+        let led: Vec<&str> = led.iter().map(String::as_str).collect();
+        assert_eq!(
+            found(&led, &[WAN], &Settings::default()),
+            ["wan0 198.51.100.0/32, 198.51.100.2/32, 198.51.100.4/32 and 6 other networks"]
+        );
     }
 
     #[test]
