@@ -20,7 +20,7 @@ UNITS     := $(notdir $(wildcard packaging/systemd/*.service))
 # Tests in networks wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
 CPUS      := $(shell nproc)
 NET_JOBS  ?= $(shell expr 2 \* $(CPUS))
-SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
+SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh tests/newest/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
 FUZZ_TIME ?= 20
@@ -40,7 +40,7 @@ RELEASES  ?= bookworm
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
-.PHONY: help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
+.PHONY: test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -88,7 +88,7 @@ test: root setup build ## run every test (as root)
 services: root setup build ## test the units under a real systemd (as root, two minutes)
 	@$(AS_ROOT) $(PYTHON) .ci/parallel.py tests/services=$(NET_JOBS)
 
-kernels: setup setup-kernels build ## boot KERNELS="6.1 6.12" in guests, and KERNEL_DIR=FOLDER; load, translate, measure there
+kernels: setup setup-kernels build ## boot KERNELS="6.1 6.12" in guests (sid: Debian's newest), and KERNEL_DIR=FOLDER; load, translate, measure there
 	@$(TOOLS) $(PYTHON) tests/kernels/run.py --law-cases $(LAW_CASES) $(KERNELS) $(addprefix --folder ,$(KERNEL_DIR))
 
 fuzz-targets: setup-fuzz
@@ -160,6 +160,9 @@ deb: setup-deb ## build Debian packages for ARCH of what git knows here, target/
 
 test-deb: root setup deb ## install, upgrade and purge the packages in bare installations of RELEASES (as root)
 	@$(AS_ROOT) env DIOLKOS_RELEASES="$(RELEASES)" $(PYTHON) -m pytest -q --strict-markers tests/packages
+
+test-newest: root setup setup-deb build ## try diolkos beside the NetworkManager and the systemd of Debian sid (as root)
+	@$(AS_ROOT) $(PYTHON) -m pytest -q --strict-markers tests/newest
 
 reproducible: setup-deb ## build the Debian packages of the last commit twice, in two places, and compare their bytes
 	@$(STEP) "Building the Debian packages twice" $(LOG)/reproducible.log packaging/reproducible.sh

@@ -29,6 +29,8 @@ LINES = (
     (re.compile(r"test (?P<name>\S+) \.\.\. (?P<word>ok|FAILED|ignored)"), {"ok": "ok", "ignored": "skip"}),
     (re.compile(r"(?P<word>ok|FAIL|skip) (?P<name>.+)"), {"ok": "ok", "skip": "skip"}),
 )
+# What a part says of itself at its end.
+ENDED = re.compile(r" {5}(\S+): \d+ passed in \d+ s")
 # Of the end-to-end tests, seconds: an emulated processor is slow, and the host may have other work.
 PATIENCE = {"DIOLKOS_PATIENCE": "90"}
 ROUTERS = "tests/test_sut_router.py::test_a_forwarder_forwards_past_the_kernel_and_leaves_it_the_rest"
@@ -84,6 +86,12 @@ def check(line: str) -> tuple[str, str] | None:
         if found := pattern.match(line):
             return words.get(found["word"], "FAIL"), found["name"].removeprefix("tests/")
     return None
+
+
+def ended(line: str) -> str | None:
+    """The part that has ended, if the line says so."""
+    found = ENDED.fullmatch(line)
+    return found[1] if found else None
 
 
 def pytest(name: str, tests: list[str], *options: str, folder: Path = CLONE) -> Part:

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import cabling
 import inside
 import pytest
+import run
 
 
 @pytest.mark.parametrize(
@@ -25,6 +30,37 @@ import pytest
 def test_lines_of_checks(line: str, found: tuple[str, str] | None) -> None:
     """A line that is not understood as a failure would pass."""
     assert inside.check(line) == found
+
+
+def test_a_part_that_has_ended_is_not_run_again() -> None:
+    """The line that a part ends with is the one that is known again."""
+    assert inside.ended("     places: 15 passed in 628 s") == "places"
+    assert inside.ended("ok   places: clat tcx (111 s)") is None
+
+
+@pytest.mark.parametrize("stumbles", [True, False])
+def test_after_the_emulators_own_fault_only_the_rest_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stumbles: bool
+) -> None:
+    """What a guest is told when it boots the second time."""
+    told = {"parts": ["places", "traffic"]}
+    found = []
+
+    class Stumbling:
+        kernel, results = SimpleNamespace(release="6.1.0-1"), tmp_path
+
+        def prepare(self, _: str) -> None:
+            """Nothing is booted."""
+
+        def run(self, _: float) -> Iterator[str]:
+            """The lines of a guest."""
+            yield "     places: 15 passed in 628 s"
+            if stumbles:
+                yield run.ONCE_MORE
+            found.append(json.loads((tmp_path / "told.json").read_text())["parts"])
+
+    assert run.passes(Stumbling(), told, 1)
+    assert found == [["traffic"] if stumbles else ["places", "traffic"]]
 
 
 def test_every_name_of_a_test_is_one() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "tests/packages")]
+sys.path[:0] = [str(ROOT / "tests" / name) for name in ("e2e", "packages", "services")]
 
 from host import system  # noqa: E402
 from pref64 import Pref64Network  # noqa: E402

@@ -33,7 +33,7 @@ echo uninitialized >etc/machine-id
 # Network and devices are the test's.
 for unit in systemd-udevd.service systemd-udevd-kernel.socket systemd-udevd-control.socket systemd-networkd.socket \
 	systemd-udev-trigger.service systemd-resolved.service systemd-timesyncd.service systemd-sysctl.service \
-	systemd-modules-load.service systemd-firstboot.service apt-daily.timer apt-daily-upgrade.timer; do
+	systemd-modules-load.service systemd-firstboot.service apt-daily.timer apt-daily-upgrade.timer NetworkManager.service; do
 	ln -sf /dev/null "etc/systemd/system/$unit"
 done
 

@@ -33,6 +33,9 @@ PATIENCE_BOOT = 30.0
 # kernel has forgotten it. No program under test can bring it about: BPF has no breakpoint. Anything else that ends a kernel
 # is a failure.
 STALE_CODE = "Oops: int3:"
+# A line of what boots it, when that has happened: whoever reads it may change what the command finds in its results, and so what
+# it does the second time.
+ONCE_MORE = "== The emulator ran code that the kernel had changed: what was not done is done once more"
 # Without ERMS and FSRM, string instructions are not used: they are slow in an emulation.
 EMULATED_CPU = ("-cpu", "max,-erms,-fsrm")
 MACHINE = ("-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot")
@@ -131,7 +134,7 @@ def boot(qemu: list[str], log: Path, limit: float, boots: int = BOOTS, patience:
                 raise Failed(f"the guest was ended: it took longer than {limit:.0f} s")
             if stale and not stumbled:
                 stumbled = True
-                yield "== The emulator ran code that the kernel had changed: all of this once more"
+                yield ONCE_MORE
                 continue
             raise Failed(f"the guest ended early; its last words are in {log}")
     times = "one attempt" if boots == 1 else f"{boots} attempts"
