@@ -165,11 +165,11 @@ def test_a_household(net: Network) -> None:
 
 
 def test_a_clat_of_another_program(net: Network) -> None:
-    """Two CLATs of two programs would both claim IPv4: this one says who has it, and waits instead of ending."""
+    """Two CLATs of two programs would both claim IPv4: this one takes a free address, says who has IPv4, and waits."""
     net.run(net.client, "ip", "address", "add", "192.0.0.1/32", "dev", "lo")
     clat = start(net, "--uplink", "wan0", "--pref64", WELL_KNOWN_PREFIX)
-    until_said(net, clat, "waiting: 192.0.0.1 is already the address of lo, so this host has another CLAT")
+    until_said(net, clat, "another CLAT serves this host: lo has 192.0.0.1, so this one steps aside")
     net.run(net.client, "ip", "address", "del", "192.0.0.1/32", "dev", "lo")
-    until_said(net, clat, "ready: 192.0.0.1 <-> ")
+    until_said(net, clat, "ready: 192.0.0.2 <-> ")
     assert "2 received" in net.ping("-c2", to=SERVER4).stdout
     assert clat.stop() == 0

@@ -98,14 +98,8 @@ impl Place {
         }
         for v4 in addresses() {
             match holder(net, settings, v4).await? {
-                Some(name) if instance::is_running(&name) => continue,
-                Some(name) => {
-                    return Ok(Err(format!(
-                        "{v4} is already the address of {name}, so this host has another CLAT: end it, or choose another \
-                         address with --v4, for example {}, to run both",
-                        another(v4)
-                    )))
-                }
+                // Another program's CLAT, too: who of the two serves the host is another question (`others`).
+                Some(_) => continue,
                 None if self.reserves(v4) => return Ok(Ok(v4)),
                 None => {}
             }
