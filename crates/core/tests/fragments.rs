@@ -225,7 +225,7 @@ fn refused_fragments() {
         drop(&fragment(17, MF, udp(&[0; 8]))),
         Reason::FragmentUdpZeroChecksum
     );
-    let compute = translator(|c| c.udp_zero_checksum = UdpZeroChecksum::Compute);
+    let compute = translator(|c| c.udp_zero_checksum = Some(UdpZeroChecksum::Compute));
     let outcome = run(
         &compute,
         &fragment(17, MF, udp(&[0; 8])),

@@ -128,7 +128,7 @@ fn udp_without_checksum_is_dropped_or_gets_one() {
     let sent = V4::new(A4, B4, 17, udp(b"no checksum")).bytes();
     let outcome = run(&translator(|_| ()), &sent, Offload::default());
     assert_eq!(outcome.verdict, Verdict::Drop(Reason::UdpZeroChecksum));
-    let compute = translator(|c| c.udp_zero_checksum = UdpZeroChecksum::Compute);
+    let compute = translator(|c| c.udp_zero_checksum = Some(UdpZeroChecksum::Compute));
     let mut expected = packet6(A6, B6, 17, udp(b"no checksum"));
     expected.hop_limit = 63;
     assert_eq!(
