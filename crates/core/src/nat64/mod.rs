@@ -72,6 +72,7 @@ mod inbound;
 mod outbound;
 mod probe;
 mod store;
+mod together;
 mod tuple;
 mod whole;
 
@@ -79,14 +80,14 @@ use crate::addr::Mapper;
 use crate::config::nat64::Nat64Config;
 use crate::config::{ConfigError, UdpZeroChecksum};
 use crate::icmp::{Answer, Tokens};
-use crate::packet::{Env, Offload, Outbox, Packet, HEADROOM};
+use crate::packet::{Env, Outbox, Packet};
 use crate::session::{Due, State, Watcher};
 use crate::trace::Step;
 use crate::verdict::{Reason, Verdict};
-use crate::xlat::payload::Numbers;
 use crate::xlat::{Refusal, Translator};
-use fragment::{Fragments, Gathered, Held, Key};
+use fragment::Fragments;
 use std::time::Duration;
+use together::{note_lost, Fragmented};
 
 /// Time, identifications, and numbers that nobody can guess.
 pub trait Random: Env {
@@ -237,104 +238,6 @@ impl Nat64 {
         }
     }
 
-    /// A first fragment has come, with this verdict: what had to wait for it goes the same way,
-    /// behind it.
-    #[cold]
-    fn release(
-        &mut self,
-        (verdict, tokens): (Verdict, Tokens),
-        first: &Packet<'_>,
-        held: Vec<Held>,
-        env: &mut impl Random,
-        out: &mut impl Outbox,
-        watcher: &mut impl Watcher,
-    ) -> Verdict {
-        match verdict {
-            Verdict::Forward => out.emit(first.bytes(), first.offload),
-            Verdict::Emitted => {}
-            // A SYN that nobody has asked for is kept; what belongs to it is not.
-            Verdict::Held => {
-                held.iter()
-                    .for_each(|_| watcher.dropped(Reason::SynUnanswered));
-                return verdict;
-            }
-            Verdict::Drop(reason) => {
-                held.iter().for_each(|_| watcher.dropped(reason));
-                return verdict;
-            }
-        }
-        for fragment in held {
-            match self.begin_anew(&fragment, env, out, watcher, tokens) {
-                Verdict::Forward | Verdict::Emitted | Verdict::Held => {}
-                Verdict::Drop(reason) => watcher.dropped(reason),
-            }
-        }
-        Verdict::Emitted
-    }
-
-    /// A packet that was kept, or has been put together, takes its way. What becomes of it has left.
-    #[cold]
-    fn begin_anew(
-        &mut self,
-        bytes: &[u8],
-        env: &mut impl Random,
-        out: &mut impl Outbox,
-        watcher: &mut impl Watcher,
-        tokens: Tokens,
-    ) -> Verdict {
-        let mut buffer = vec![0; HEADROOM];
-        buffer.extend_from_slice(bytes);
-        let end = buffer.len();
-        let mut packet = Packet::new(&mut buffer, HEADROOM, end, Offload::default());
-        let verdict = self.translate_with(&mut packet, env, out, watcher, tokens);
-        if verdict != Verdict::Forward {
-            return verdict;
-        }
-        out.emit(packet.bytes(), packet.offload);
-        Verdict::Emitted
-    }
-
-    /// A fragment that cannot be translated without the others of its packet waits for them; the last one to come brings the
-    /// packet into `first`.
-    #[cold]
-    fn gather(
-        &mut self,
-        key: Key,
-        packet: &Packet<'_>,
-        now: Duration,
-        watcher: &mut impl Watcher,
-        first: &mut Option<Fragmented>,
-    ) -> Result<Verdict, Refusal> {
-        match self.fragments.gather(key, packet.bytes(), now)? {
-            Gathered::Waits { lost } => {
-                note_lost(lost, watcher);
-                watcher.step(|| Step::GatheredFragment);
-            }
-            Gathered::Whole {
-                packet,
-                fragments,
-                lost,
-            } => {
-                note_lost(lost, watcher);
-                watcher.step(|| Step::Reassembled {
-                    fragments,
-                    len: packet.len(),
-                });
-                *first = Some(Fragmented::Whole(packet));
-            }
-            Gathered::Spoilt {
-                reason,
-                refused,
-                lost,
-            } => {
-                note_lost(lost, watcher);
-                (0..refused).for_each(|_| watcher.dropped(reason));
-                return Err(reason.into());
-            }
-        }
-        Ok(Verdict::Held)
-    }
-
     /// Ends what has expired, looking at no more than `budget` entries, and sends what is to be sent
     /// about it: probes, and errors about SYNs that nobody answered. True if nothing else has
     /// expired.
@@ -403,19 +306,6 @@ impl Nat64 {
     pub fn fragmented_packets(&self) -> usize {
         self.fragments.followed()
     }
-}
-
-/// What a fragment brings besides itself.
-enum Fragmented {
-    /// It is the first: the packet that it is of, and the ports.
-    First(Key, Numbers),
-    /// It was the last to come, and this is the packet.
-    Whole(Vec<u8>),
-}
-
-/// Fragments had to go before the first of their packet came.
-fn note_lost(lost: usize, watcher: &mut impl Watcher) {
-    (0..lost).for_each(|_| watcher.dropped(Reason::FragmentLimit));
 }
 
 /// Our own errors come from an address of the pool, and UDP without checksum gets one, unless something else is
