@@ -7,6 +7,7 @@ mod addresses;
 mod answers;
 mod cluster;
 mod drivers;
+mod findings;
 mod interfaces;
 mod ipsec;
 mod lifecycle;
