@@ -8,6 +8,7 @@ mod answers;
 mod cluster;
 mod drivers;
 mod expiry;
+mod findings;
 mod interfaces;
 mod ipsec;
 mod lifecycle;

@@ -9,10 +9,11 @@ use tokio::time::Instant;
 
 use super::cluster::HOPS;
 use super::expiry::Expiry;
+use super::findings::SUSPICION;
 use super::unannounced::Unannounced;
-use super::{addresses, ipsec, Gateway};
+use super::{addresses, Gateway};
 use crate::config::Settings;
-use crate::control::{Asker, Condition, Finding, FindingKind, Reason, Request};
+use crate::control::{Asker, Condition, Finding, Request};
 use crate::counters;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
@@ -24,8 +25,6 @@ use crate::supervise::Watch;
 /// Between two looks at what drivers can do, of which nobody tells.
 const DRIVERS: Duration = Duration::from_secs(2);
 
-/// Between two looks at addresses for which nobody seems to answer: nobody tells of proxied neighbours, nor of packets.
-const SUSPICION: Duration = Duration::from_secs(2);
 /// Between two looks for routing loops.
 const LOOPS: Duration = Duration::from_secs(1);
 
@@ -61,28 +60,28 @@ pub(super) struct Router<'a, R> {
     /// Where figures are served.
     pub(super) metrics: Metrics,
     /// What stands in the way of packets, as it was said last.
-    obstacles: BTreeSet<String>,
+    pub(super) obstacles: BTreeSet<String>,
     /// Where somebody has switched forwarding off, as it was said last.
-    unforwarded: BTreeSet<String>,
+    pub(super) unforwarded: BTreeSet<String>,
     /// Addresses of this host that the pool has too, as it was said last.
-    contradiction: Option<String>,
+    pub(super) contradiction: Option<String>,
     /// Where nobody answers for addresses that lead here.
-    unannounced: Unannounced,
+    pub(super) unannounced: Unannounced,
     /// When to see whether packets come there all the same.
-    suspicion_next: Instant,
+    pub(super) suspicion_next: Instant,
     /// An interface has changed since the last look.
-    has_new_links: bool,
+    pub(super) has_new_links: bool,
     /// That packets can pass was said last.
-    was_ready: bool,
-    policies: PolicyNews,
+    pub(super) was_ready: bool,
+    pub(super) policies: PolicyNews,
     /// What else is wrong, as it was said last.
-    findings: BTreeSet<Finding>,
+    pub(super) findings: BTreeSet<Finding>,
     /// When to look at what drivers can do.
     drivers_next: Instant,
     /// When to look for the next hops to the nodes of a cluster.
     hops_next: Instant,
     /// Packets that ran out of hops.
-    expiry: Expiry,
+    pub(super) expiry: Expiry,
     /// When to look for routing loops.
     loops_next: Instant,
 }
@@ -128,66 +127,6 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         }
         self.look_at_forwarding();
         self.look_at_networks().await;
-    }
-
-    /// That it runs, and whether packets can pass.
-    pub(super) fn announce(&self) {
-        self.gateway.announce(match self.is_ready() {
-            true => "ready",
-            false => "not ready",
-        });
-    }
-
-    /// Nothing keeps packets from passing.
-    fn is_ready(&self) -> bool {
-        let is_obstacle = |its: &Finding| its.kind == FindingKind::Obstacle;
-        self.obstacles.is_empty()
-            && self.unforwarded.is_empty()
-            && self.contradiction.is_none()
-            && !self.findings.iter().any(is_obstacle)
-    }
-
-    /// Do nodes of the networks around send here, or ask neighbours of whom nobody answers?
-    async fn look_at_networks(&mut self) {
-        self.has_new_links = false;
-        let (settings, own) = (&self.gateway.settings, self.gateway.index);
-        let came = self.gateway.translated();
-        match self.unannounced.look(self.net, settings, own, came).await {
-            Ok(unannounced) => self.unannounced = unannounced,
-            Err(failure) => tracing::warn!("cannot determine who answers for addresses: {failure}"),
-        }
-        self.suspicion_next = Instant::now() + SUSPICION;
-        self.find();
-    }
-
-    /// Says what is wrong now, and what is not any more.
-    fn find(&mut self) {
-        let gateway = &*self.gateway;
-        let has_programs = gateway.translation.fast().is_some();
-        let ipsec = ipsec::finding(&gateway.settings, has_programs, self.policies.now());
-        let now = self.unannounced.findings(gateway.translated());
-        let now: BTreeSet<Finding> = now.into_iter().chain(ipsec).collect();
-        for new in now.difference(&self.findings) {
-            tracing::warn!("{}", new.text);
-        }
-        for over in self.findings.difference(&now) {
-            tracing::info!("no longer: {}", over.text);
-        }
-        self.findings = now;
-        let is_ready = self.is_ready();
-        if !std::mem::replace(&mut self.was_ready, is_ready) && is_ready {
-            tracing::info!("ready: {}", self.gateway.description());
-        }
-    }
-
-    /// All that followers hear of.
-    fn all_findings(&self) -> Vec<Finding> {
-        let mut all: Vec<Finding> = self.findings.iter().cloned().collect();
-        all.extend(self.gateway.translation.findings());
-        all.extend(self.metrics.findings());
-        let trouble = |text: &String| Finding::trouble(Reason::Loop, text);
-        all.extend(self.expiry.trouble().map(trouble));
-        all
     }
 
     fn look_at_forwarding(&mut self) {
