@@ -247,7 +247,7 @@ impl ClatDevice {
     /// The route of what the kernel forwards from the device.
     fn exit(&self, site: &Site, side6: Side6) -> Option<ExitRoute> {
         let passage = self.passage.filter(|passage| !passage.varies)?;
-        self.fast.is_none().then(|| ExitRoute {
+        self.fast.is_none().then_some(ExitRoute {
             to: side6.pref64,
             from: side6.address,
             uplink: site.uplink.index,
