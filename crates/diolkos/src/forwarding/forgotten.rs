@@ -45,15 +45,17 @@ impl Forwarding {
 
     /// What is off now somebody has switched off, for what the kernel has forgotten was told before. It stays off.
     pub fn respect_changes(&mut self) {
-        // Of what is not there now, nobody has said anything else.
-        self.off.retain(|path| !path.exists());
-        let off = self.switched_off().into_iter().flat_map(|(_, paths)| paths);
         // What has come back since the last look is nobody's doing.
         let is_forgotten = |path: &PathBuf| {
             let index = name_of(path).as_deref().and_then(interface_index);
             index.is_some_and(|index| self.forgotten.contains(&index))
         };
+        let off = self.switched_off().into_iter().flat_map(|(_, paths)| paths);
         let off: Vec<_> = off.filter(|path| !is_forgotten(path)).collect();
+        // Of what is not there now, or was not a moment ago, nobody has said anything else.
+        let mut before = std::mem::take(&mut self.off);
+        before.retain(|path| !path.exists() || is_forgotten(path));
+        self.off = before;
         self.off.extend(off);
     }
 
