@@ -3,12 +3,11 @@
 //! interface when its MTU falls below 1280 bytes, and all of them with the interface, which may come again.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use diolkos_sys::namespace::{interface_index, interface_name};
 
-use super::{name_of, Forwarding, CONF4, CONF6};
+use super::{is_off, name_of, Forwarding, Need, CONF4, CONF6};
 use crate::failure::Failure;
 use crate::net::shown;
 
@@ -48,19 +47,21 @@ impl Forwarding {
         // Of what is not there now, nobody has said anything else.
         self.off.retain(|path| !path.exists());
         let off = self.switched_off().into_iter().flat_map(|(_, paths)| paths);
-        // What has come back since the last look is nobody's doing.
-        let is_forgotten = |path: &PathBuf| {
-            let index = name_of(path).as_deref().and_then(interface_index);
-            index.is_some_and(|index| self.forgotten.contains(&index))
+        // Somebody switches one setting off. Where all are off, the kernel's message that it forgot them may be on its way.
+        let is_all_off = |path: &PathBuf| {
+            path.starts_with(CONF6)
+                && ["forwarding", "force_forwarding"]
+                    .iter()
+                    .all(|key| is_off(&path.with_file_name(key)))
         };
-        let off: Vec<_> = off.filter(|path| !is_forgotten(path)).collect();
+        let off: Vec<_> = off
+            .filter(|path| self.need == Need::Six || !is_all_off(path))
+            .collect();
         self.off.extend(off);
     }
 
     /// The interfaces on which that was necessary.
     fn switch_on_again(&mut self) -> Result<Vec<String>, Failure> {
-        // What comes back while this looks is for the next look, which the kernel's message about it brings.
-        let there = self.with_settings().map_err(|e| self.refused(&e))?;
         let changes = self.changes().map_err(|e| self.refused(&e))?;
         let (mut names, mut lost) = (BTreeSet::new(), Vec::new());
         for change in changes {
@@ -81,35 +82,29 @@ impl Forwarding {
         if !lost.is_empty() {
             self.carry_out(&lost)?;
         }
-        self.learn(&there)?;
+        self.learn()?;
         Ok(names.into_iter().collect())
     }
 
-    /// The interfaces that have settings of both families, with their names.
-    fn with_settings(&self) -> io::Result<Vec<(u32, String)>> {
+    /// Which interfaces have their settings, and which are gone.
+    fn learn(&mut self) -> Result<(), Failure> {
+        let there = self.indices().map_err(|e| self.refused(&e))?;
+        // The next interface may have the same index.
+        self.known.retain(|index| there.contains(index));
+        self.forgotten.retain(|index| there.contains(index));
         let has_settings = |name: &String| {
             let confs = [CONF4, CONF6].into_iter();
             confs
                 .map(|conf| Path::new(conf).join(name))
                 .all(|path| path.exists())
         };
-        let named = self.indices()?.into_iter().filter_map(|index| {
-            let name = interface_name(index).filter(has_settings)?;
-            Some((index, name))
-        });
-        Ok(named.collect())
-    }
-
-    /// Which interfaces had their settings, and which are gone.
-    fn learn(&mut self, settled: &[(u32, String)]) -> Result<(), Failure> {
-        let there = self.indices().map_err(|e| self.refused(&e))?;
-        // The next interface may have the same index.
-        self.known.retain(|index| there.contains(index));
-        self.forgotten.retain(|index| there.contains(index));
-        for (index, name) in settled {
-            self.forgotten.remove(index);
-            if there.contains(index) && self.is_named(name) {
-                self.known.insert(*index);
+        for index in there {
+            let Some(name) = interface_name(index).filter(has_settings) else {
+                continue;
+            };
+            self.forgotten.remove(&index);
+            if self.is_named(&name) {
+                self.known.insert(index);
             }
         }
         Ok(())
