@@ -280,7 +280,7 @@ fn in_fragments() -> Vec<(String, Vec<u8>)> {
     let mut seeds = Vec::new();
     for (name, cuts) in orders {
         // A binding of the operator for what comes from IPv4.
-        let mut seed = vec![0, 7, 0x80, 7, 0x81, 7, 0x82];
+        let mut seed = vec![COMPUTE, 7, 0x80, 7, 0x81, 7, 0x82];
         for &(from, to) in cuts {
             for packet in [
                 piece6(from, to),
