@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{fcntl, FcntlArg};
+use rustix::fs::{flock, FlockOperation};
 
 /// What is read of a file, bytes.
 const LONGEST: usize = 4096;
@@ -66,6 +67,49 @@ impl Lock {
 }
 
 impl Drop for Lock {
+    fn drop(&mut self) {
+        if is_at(&self.file, &self.path) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A lock of the same kind whose file is open for reading only, so that its file system can become read-only meanwhile. A file
+/// system may be without such locks, which is an error. Dropped, it is released and its file is gone.
+#[derive(Debug)]
+pub struct Claim {
+    path: PathBuf,
+    file: File,
+}
+
+impl Claim {
+    /// Takes the lock and writes to its file whose it is, if there is room; `Err` of `Ok`: what another holder has written.
+    pub fn take(path: &Path, whose: &str) -> io::Result<Result<Claim, String>> {
+        loop {
+            let file = OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK)
+                .mode(0o600)
+                .open(path)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let mut bytes = vec![0; LONGEST];
+                    let n = file.read_at(&mut bytes, 0)?;
+                    return Ok(Err(String::from_utf8_lossy(&bytes[..n]).into_owned()));
+                }
+                taken => taken?,
+            }
+            if is_at(&file, path) {
+                let open = options().write(true).truncate(true).open(path);
+                let _ = open.and_then(|mut file| file.write_all(whose.as_bytes()));
+                let path = path.to_owned();
+                return Ok(Ok(Claim { path, file }));
+            }
+        }
+    }
+}
+
+impl Drop for Claim {
     fn drop(&mut self) {
         if is_at(&self.file, &self.path) {
             let _ = fs::remove_file(&self.path);
@@ -211,10 +255,24 @@ mod tests {
     }
 
     #[test]
+    fn who_claims_second_hears_who_was_first() {
+        let path = path("claim");
+        fs::write(&path, "a killed one, with a longer name").expect("a file");
+        let first = Claim::take(&path, "the first").expect("a file");
+        let first = first.expect("nobody has it");
+        let second = Claim::take(&path, "the second").expect("a file");
+        assert_eq!(second.expect_err("it is taken"), "the first");
+        drop(first);
+        assert!(!path.exists());
+        assert!(Claim::take(&path, "the second").expect("a file").is_ok());
+    }
+
+    #[test]
     fn a_link_leads_nowhere() {
         let (path, to) = (path("link"), path("to"));
         std::os::unix::fs::symlink(&to, &path).expect("a link");
         assert!(Lock::take(&path).is_err());
+        assert!(Claim::take(&path, "nobody").is_err());
         assert!(!to.exists());
         fs::remove_file(&path).expect("it is there");
     }

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use diolkos_sys::lock::{Held, Lock};
+use diolkos_sys::lock::Claim;
 
 use super::backup;
 use crate::failure::Failure;
@@ -14,26 +14,24 @@ use crate::failure::Failure;
 /// Dropped, the state file is free.
 #[derive(Debug)]
 pub struct Owner {
-    _lock: Option<Lock>,
+    _claim: Option<Claim>,
 }
 
 impl Owner {
     /// Becomes the owner of a state file. `device`: for the message to the next one. The error names the process that has
-    /// it. Where no lock can be had (a file system without locks, a folder that is full or read-only), the log says so.
+    /// it; in another PID namespace, that one has another number here. Where no lock can be had (a file system without
+    /// locks, a folder that takes no file), the log says so.
     pub fn claim(state: &Path, device: &str) -> Result<Owner, Failure> {
         let path = backup::beside(state, ".lock");
-        match Lock::take(&path) {
-            Ok(Some(lock)) => {
-                if let Err(error) = lock.leave_word(device) {
-                    tracing::debug!("{}: {error}", path.display());
-                }
-                Ok(Owner { _lock: Some(lock) })
-            }
-            Ok(None) => Err(Failure::run_time(format!(
-                "the state file {} belongs to another running diolkos{}: stop that one, or give each translator a state \
-                 file of its own (nat64.state)",
+        let whose = format!("process {}, device {device}", std::process::id());
+        match Claim::take(&path, &whose) {
+            Ok(Ok(claim)) => Ok(Owner {
+                _claim: Some(claim),
+            }),
+            Ok(Err(other)) => Err(Failure::run_time(format!(
+                "the state file {} belongs to another running diolkos ({other}): stop that one, or give each translator a \
+                 state file of its own (nat64.state)",
                 state.display(),
-                who(&path)
             ))),
             Err(error) => {
                 tracing::warn!(
@@ -41,21 +39,9 @@ impl Owner {
                      in one translator only",
                     path.display()
                 );
-                Ok(Owner { _lock: None })
+                Ok(Owner { _claim: None })
             }
         }
-    }
-}
-
-/// Process and device of the owner, as far as they are known. In another PID namespace, the process has another number here.
-fn who(lock: &Path) -> String {
-    let Ok(Some(held)) = Held::find(lock) else {
-        return String::new();
-    };
-    let pid = held.pid().unwrap_or_default();
-    match held.word() {
-        Ok(Some(device)) => format!(" (process {pid}, device {device})"),
-        _ => format!(" (process {pid})"),
     }
 }
 
