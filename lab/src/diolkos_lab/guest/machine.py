@@ -33,8 +33,8 @@ PATIENCE_BOOT = 30.0
 # kernel has forgotten it. No program under test can bring it about: BPF has no breakpoint. Anything else that ends a kernel
 # is a failure.
 STALE_CODE = "Oops: int3:"
-# A line of what boots it, when that has happened: whoever reads it may change what the command finds in its results, and so what
-# it does the second time.
+# A line of what boots it, when that has happened: whoever reads it may change what the command finds in its results, and so
+# what it does the second time.
 ONCE_MORE = "== The emulator ran code that the kernel had changed: what was not done is done once more"
 # Without ERMS and FSRM, string instructions are not used: they are slow in an emulation.
 EMULATED_CPU = ("-cpu", "max,-erms,-fsrm")
