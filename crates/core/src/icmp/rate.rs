@@ -2,8 +2,8 @@
 //! How many errors we originate (RFC 4443 section 2.4(f), RFC 1812 section 4.3.2.8): token buckets.
 //!
 //! Packet Too Big and Fragmentation Needed have buckets of their own: a connection without them stalls. All other errors can
-//! be provoked by a scan. They share one bucket, of which a group of sources has a part, so that a flood by one host leaves
-//! the others their Time Exceeded.
+//! be provoked by a scan. They share one bucket. Its last half is for groups of sources that have sent little, so that a flood
+//! by one host leaves the others their Time Exceeded; who is alone may use all of it.
 
 use super::originate::Answer;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,18 +45,24 @@ impl RateLimit {
 
     /// Takes a token, if there is one at the time `now`; or only looks whether there is one.
     pub fn allow(&self, now: Duration, tokens: Tokens) -> bool {
+        self.allow_above(0, now, tokens)
+    }
+
+    /// The same, if so many tokens are left in the bucket then.
+    fn allow_above(&self, reserve: u32, now: Duration, tokens: Tokens) -> bool {
         if self.token == 0 {
             return false;
         }
         let now = now.as_nanos() as u64;
+        let free = self.bucket.saturating_sub(self.token * u64::from(reserve));
         if tokens == Tokens::Look {
             let full_at = self.full_at.load(Ordering::Relaxed).max(now) + self.token;
-            return full_at - now <= self.bucket;
+            return full_at - now <= free;
         }
         self.full_at
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
                 let full_at = full_at.max(now) + self.token;
-                (full_at - now <= self.bucket).then_some(full_at)
+                (full_at - now <= free).then_some(full_at)
             })
             .is_ok()
     }
@@ -64,15 +70,17 @@ impl RateLimit {
 
 /// Groups of sources.
 const GROUPS: usize = 64;
-/// One group gets this part of the rate of the errors that all groups share …
+/// Of the last half of the bucket that all groups share, one group gets this part of the rate …
 const SHARE_OF_RATE: u32 = 8;
 /// … and this part of what may be sent at once.
-const SHARE_OF_BURST: u32 = 2;
+const SHARE_OF_BURST: u32 = 4;
 
 /// The buckets of one family.
 #[derive(Debug)]
 pub struct ErrorLimit {
     others: RateLimit,
+    /// So many tokens of that bucket are for groups that have tokens of their own.
+    reserve: u32,
     /// By the source of the packet that is answered: whoever provokes many uses up those of a few others at most. Which
     /// group a source is in is no secret.
     others_of_group: Box<[RateLimit; GROUPS]>,
@@ -86,6 +94,7 @@ impl ErrorLimit {
         let groups = |rate, burst| Box::new([(); GROUPS].map(|()| RateLimit::new(rate, burst)));
         ErrorLimit {
             others: RateLimit::new(rate, burst),
+            reserve: burst.saturating_sub(1) / 2,
             others_of_group: groups(rate.div_ceil(SHARE_OF_RATE), burst.div_ceil(SHARE_OF_BURST)),
             too_big: groups(rate, burst),
         }
@@ -98,10 +107,11 @@ impl ErrorLimit {
         let group = (source as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         match answer {
             Answer::TooBig(_) => self.too_big[group as usize].allow(now, tokens),
-            // What is too much for its group takes nothing from all.
+            // What is too much for its group takes nothing of the reserve.
             _ => {
-                self.others_of_group[group as usize].allow(now, tokens)
-                    && self.others.allow(now, tokens)
+                self.others.allow_above(self.reserve, now, tokens)
+                    || (self.others_of_group[group as usize].allow(now, tokens)
+                        && self.others.allow(now, tokens))
             }
         }
     }
@@ -120,7 +130,7 @@ mod tests {
                 .filter(|_| limit.allow(answer, source, now, Tokens::Take))
                 .count()
         };
-        assert_eq!(allowed(Answer::AddressUnreachable, 1), 2);
+        assert_eq!(allowed(Answer::AddressUnreachable, 1), 3);
         assert_eq!(allowed(Answer::TooBig(1280), 1), 3);
         let others =
             (2..66).filter(|&source| limit.allow(Answer::TooBig(1280), source, now, Tokens::Take));
@@ -138,8 +148,8 @@ mod tests {
             // One each, as of a traceroute.
             of_others += (2..12).filter(|source| allow(*source)).count();
         }
-        // Ten seconds of an eighth of the rate.
-        assert!((1200..=1300).contains(&of_flood), "{of_flood}");
+        // What others do not use is the flood's: half of the bucket at each look, and an eighth of the rate.
+        assert!((3600..=4000).contains(&of_flood), "{of_flood}");
         assert_eq!(of_others, 1000);
     }
 

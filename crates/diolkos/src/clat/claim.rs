@@ -73,7 +73,7 @@ pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result
         if let Some(index) = net.holder_of(IpAddr::V6(address)).await? {
             taken = format!(
                 "{address} is already the address of {} on this host",
-                name_of(net, index).await
+                net.name_of(index).await
             );
             continue;
         }
@@ -219,15 +219,6 @@ fn uplink_prefix(uplink: &Link, prefixes: &[Ipv6Net]) -> Result<(Ipv6Net, String
         "{name} has {what}, so the CLAT has no address: set a prefix that is routed to this host with --v6-prefix, or an \
          address with --v6"
     )))
-}
-
-/// What an interface is called.
-pub async fn name_of(net: &Net, index: u32) -> String {
-    let links = net.links().await.unwrap_or_default();
-    links
-        .into_iter()
-        .find(|link| link.index == index)
-        .map_or_else(|| "another interface".to_owned(), |l| l.name)
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use crate::failure::Failure;
 use crate::instance;
 use crate::net::Net;
 
-use super::claim::name_of;
 use super::Clat;
 
 /// What only the ends of translators and tunnels to IPv4 have on a host (RFC 7335 section 3).
@@ -58,7 +57,7 @@ pub(super) async fn other(net: &Net, settings: &Settings) -> Result<Option<Strin
         if !CONTINUITY.contains(&address) {
             continue;
         }
-        let name = name_of(net, index).await;
+        let name = net.name_of(index).await;
         let is_ours = name == settings.translator.device
             || name.starts_with(OURS)
             || instance::is_running(&name);

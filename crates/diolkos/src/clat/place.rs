@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use diolkos_sys::lock::Lock;
 
-use super::claim::name_of;
 use crate::config::{Settings, V4Address, FIRST_METRIC, FIRST_V4};
 use crate::failure::Failure;
 use crate::instance;
@@ -161,6 +160,6 @@ async fn holder(net: &Net, settings: &Settings, v4: Ipv4Addr) -> Result<Option<S
     let Some(index) = net.holder_of(IpAddr::V4(v4)).await? else {
         return Ok(None);
     };
-    let name = name_of(net, index).await;
+    let name = net.name_of(index).await;
     Ok(Some(name).filter(|name| *name != settings.translator.device))
 }

@@ -166,6 +166,15 @@ impl Net {
         self.list("list the network interfaces", ask).await
     }
 
+    /// What an interface is called, in words if it is gone.
+    pub async fn name_of(&self, index: u32) -> String {
+        let links = self.links().await.unwrap_or_default();
+        links
+            .into_iter()
+            .find(|link| link.index == index)
+            .map_or_else(|| "another interface".to_owned(), |link| link.name)
+    }
+
     /// The link of that name; the error names those that exist.
     pub async fn link(&self, name: &str) -> Result<Link, Failure> {
         let links = self.links().await?;

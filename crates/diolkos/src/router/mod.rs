@@ -8,7 +8,6 @@ mod answers;
 mod cluster;
 mod drivers;
 mod expiry;
-mod findings;
 mod interfaces;
 mod ipsec;
 mod lifecycle;

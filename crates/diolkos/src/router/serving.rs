@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use super::cluster::HOPS;
 use super::expiry::Expiry;
-use super::findings::SUSPICION;
 use super::unannounced::Unannounced;
 use super::{addresses, Gateway};
 use crate::config::Settings;
@@ -21,6 +20,10 @@ use crate::net::{shown, DeviceConfig, Event, Link, Net, PolicyNews, RouteNews};
 use crate::service::{until, Account, Heed, Reply, Service};
 use crate::signals::Came;
 use crate::supervise::Watch;
+
+mod findings;
+
+use findings::SUSPICION;
 
 /// Between two looks at what drivers can do, of which nobody tells.
 const DRIVERS: Duration = Duration::from_secs(2);

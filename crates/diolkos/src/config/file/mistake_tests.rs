@@ -221,7 +221,7 @@ const VALUES: [Wrong; 19] = [
     (
         "an address of the other family",
         "[clat]\nv4 = \"2001:db8::1\"\n",
-        "2:6: clat.v4: \"2001:db8::1\" is not an IPv4 address",
+        "2:6: clat.v4: `2001:db8::1` is neither an IPv4 address nor `auto`",
     ),
     (
         "an address to listen at without a port",

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::ipsec;
-use super::serving::Router;
+use super::Router;
 use crate::config::Settings;
 use crate::control::{Finding, FindingKind, Reason};
 use crate::failure::Failure;
+use crate::router::ipsec;
 
 /// Between two looks at addresses for which nobody seems to answer: nobody tells of proxied neighbours, nor of packets.
-pub(super) const SUSPICION: Duration = Duration::from_secs(2);
+pub(in crate::router) const SUSPICION: Duration = Duration::from_secs(2);
 
 impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     /// That it runs, and whether packets can pass.
-    pub(super) fn announce(&self) {
+    pub(in crate::router) fn announce(&self) {
         self.gateway.announce(match self.is_ready() {
             true => "ready",
             false => "not ready",
@@ -34,7 +34,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     }
 
     /// Do nodes of the networks around send here, or ask neighbours of whom nobody answers?
-    pub(super) async fn look_at_networks(&mut self) {
+    pub(in crate::router) async fn look_at_networks(&mut self) {
         self.has_new_links = false;
         let (settings, own) = (&self.gateway.settings, self.gateway.index);
         let came = self.gateway.translated();
@@ -47,7 +47,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     }
 
     /// Says what is wrong now, and what is not any more.
-    pub(super) fn find(&mut self) {
+    pub(in crate::router) fn find(&mut self) {
         let gateway = &*self.gateway;
         let has_programs = gateway.translation.fast().is_some();
         let ipsec = ipsec::finding(&gateway.settings, has_programs, self.policies.now());
@@ -67,7 +67,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     }
 
     /// All that followers hear of.
-    pub(super) fn all_findings(&self) -> Vec<Finding> {
+    pub(in crate::router) fn all_findings(&self) -> Vec<Finding> {
         let mut all: Vec<Finding> = self.findings.iter().cloned().collect();
         all.extend(self.gateway.translation.findings());
         all.extend(self.metrics.findings());
