@@ -5,7 +5,7 @@ beside.
     sudo .venv/bin/python .ci/parallel.py tests/e2e=4 "lab/tests:root=2" "lab/tests:not root=1"
 
 Most tests wait for networks and programs, so one folder alone leaves CPUs idle. What a folder says is shown when all of it has
-ended.
+ended; until then it is in target/log.
 
 Several at once wait for the same CPUs, and now and then a test sees a moment that it did not reckon with. At most three such
 tests of a folder are run once more, with nothing beside them, and are named: one that passes then has a fault of its own,
@@ -94,12 +94,12 @@ def memory_of(tests: Tests, everything: Sequence[Tests], memory: Path) -> Path:
 def together(tests: Tests, memory: Path) -> None:
     """Run what bears neighbours; show what it said when it has ended."""
     start = time.monotonic()
-    with tempfile.TemporaryFile("w+") as said:
+    log = CLONE / "target/log" / f"pytest-{re.sub('[^a-z0-9]+', '-', str(tests).strip('/)'))}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as said:
         options = ("-n", str(tests.jobs), "--dist", "worksteal", "-o", f"cache_dir={memory}")
         tests.code = _pytest(*options, *tests.chosen("not alone"), output=said)
-        said.seek(0)
-        took = f"{time.monotonic() - start:.0f} s"
-        print(f"== pytest {tests}, {tests.jobs} at once: {took}\n{said.read().rstrip()}", flush=True)
+    print(f"== pytest {tests}, {tests.jobs} at once: {time.monotonic() - start:.0f} s\n{log.read_text().rstrip()}", flush=True)
     if tests.code == FAILED:
         tests.failed = failures(memory)
 

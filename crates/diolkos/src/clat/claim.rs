@@ -7,7 +7,7 @@ use ipnet::Ipv6Net;
 
 use crate::config::{Prefix, V6Address};
 use crate::failure::Failure;
-use crate::net::{Link, Medium, Net};
+use crate::net::{Link, Medium};
 
 use super::address::{self, Recipe};
 use super::device::Site;

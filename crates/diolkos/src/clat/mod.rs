@@ -204,6 +204,8 @@ struct Clat {
     ready: Option<Side6>,
     /// Why nothing can pass, as it was said last.
     obstacle: Option<String>,
+    /// It is only a matter of moments: nobody has to hear of it.
+    is_pending: bool,
     /// The router on the uplink.
     router: Router,
     /// The kernel chooses the way for each packet.
@@ -249,6 +251,7 @@ impl Clat {
             mtus: mtu::Changes::default(),
             ready: None,
             obstacle: None,
+            is_pending: false,
             router: Router::default(),
             varies: false,
             may_have_changed: false,

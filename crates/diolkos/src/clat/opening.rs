@@ -88,6 +88,7 @@ impl Clat {
             return Ok(());
         };
         device.send(&self.site.uplink, found.sends);
+        self.is_pending = found.is_pending;
         let obstacle = found.obstacle;
         let before = std::mem::replace(&mut self.obstacle, obstacle.clone());
         match obstacle {

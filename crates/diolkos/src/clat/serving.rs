@@ -52,7 +52,7 @@ impl Service for Clat {
         let waits = |text: String| (true, text, Vec::new());
         let (is_settled, text, wrong) = match (&self.ready, &self.obstacle, self.wanted) {
             (_, Some(why), _) => (
-                true,
+                !self.is_pending,
                 format!("clat on {uplink}: waiting"),
                 vec![why.clone()],
             ),
