@@ -21,9 +21,15 @@ pub fn run(file: &[u8]) {
                 no_translator,
                 ..whole
             });
-            // So does what a DNS64 without a prefix takes from the translator beside it.
+            // So does what a DNS64 without a prefix takes from the translator beside it, and what the mode decides.
             let whole = whole.map(|mut whole| {
+                whole.settle_prefix_of_router(|| {
+                    let table = text.parse::<toml::Table>().unwrap_or_default();
+                    let translator = table.get("translator");
+                    translator.is_some_and(|section| section.get("pref64").is_some())
+                });
                 whole.settle_prefix_of_dns64();
+                whole.settle_zero_checksum();
                 whole
             });
             assert_eq!(whole.as_ref(), Ok(&right));

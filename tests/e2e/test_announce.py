@@ -197,10 +197,11 @@ def test_an_address_that_another_has_is_left_to_it(nat64: Nat64Network) -> None:
     running = nat64.nat64(NAT64.replace("duplicate_detection = false\n", ""))
     answering(nat64, running, FIRST, "198.51.100.15")
     said = [line for line in running.log().splitlines() if f"has {SECOND}, too" in line]
-    assert len(said) == 1 and mac(nat64, nat64.v4, "a0") in said[0] and "does not answer for it" in said[0]
+    assert said and mac(nat64, nat64.v4, "a0") in said[0] and "does not answer for it" in said[0]
     assert f"answering for {SECOND}\n" not in running.log()
     counters = nat64.counters()
-    assert counters["announce.conflicts"] == 1 and counters["announce.probes"] >= 8 * 3 - 2
+    # It is tried again after seconds.
+    assert counters["announce.conflicts"] >= 1 and counters["announce.probes"] >= 8 * 3 - 2
     assert counters["announce.defences"] == 0
 
 

@@ -18,7 +18,7 @@ METRIC = "100"
 
 def condition(net: Network) -> dict:
     """What the program says of itself."""
-    return json.loads(net.run(net.client, str(net.program), "show", "status", "--json").stdout)
+    return json.loads(net.run(net.client, str(net.program), "show", "status", "--json", check=False).stdout)
 
 
 def routes(net: Network) -> list[str]:

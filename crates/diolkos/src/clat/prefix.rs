@@ -134,7 +134,9 @@ impl Clat {
         let is_other_kind = |device: &ClatDevice| device.side6.is_shared != side6.is_shared;
         if self.device.as_ref().is_some_and(is_other_kind) {
             self.answering = None;
-            self.device = None;
+            if let Some(device) = self.device.take() {
+                device.leave(&self.site.net).await;
+            }
             self.ready = None;
         }
         let done = match &mut self.device {

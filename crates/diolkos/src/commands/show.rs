@@ -11,6 +11,9 @@ use crate::failure::Failure;
 
 /// Asks, and prints the answer.
 pub fn run(options: &Show) -> Result<(), Failure> {
+    if let Some(option) = options.out_of_place() {
+        return Err(Failure::usage(option));
+    }
     match options.what {
         What::Status => status(options),
         _ => show(options).and_then(print),
@@ -31,9 +34,6 @@ fn status(options: &Show) -> Result<(), Failure> {
 }
 
 fn show(options: &Show) -> Result<String, Failure> {
-    if let Some(option) = options.out_of_place() {
-        return Err(Failure::usage(option));
-    }
     let request = match options.what {
         What::Status => unreachable!("it has an exit code of its own"),
         What::Socket => {

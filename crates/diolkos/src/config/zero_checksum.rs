@@ -34,7 +34,7 @@ impl ZeroChecksum {
 
 impl Settings {
     /// Puts what is in force in place of `auto`, so that it is printed.
-    pub(super) fn settle_zero_checksum(&mut self) {
+    pub fn settle_zero_checksum(&mut self) {
         let Translator {
             mode,
             udp_zero_checksum,
