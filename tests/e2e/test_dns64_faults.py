@@ -344,12 +344,12 @@ sys.stdin.read()
         holder = net.start(net.router, sys.executable, "-c", taken, DNS64, stdout=sink, stdin=subprocess.PIPE)
     net.until(lambda: "taken" in log.read_text())
     translator = f'[translator]\nmode = "siit"\npref64 = ["{PREF64}"]\n'
-    running = net.diolkos("run", "--config", str(net.config(translator + CONFIG)))
+    running = net.diolkos("run", "--config", str(net.config(translator + CONFIG)), ready=False)
     net.until(lambda: "ready: siit" in running.log())
     assert running.log().count("another program has UDP port 53") == 1
     net.until(lambda: net.counters()["listen_failed"] >= 2)
     assert running.log().count("another program has UDP port 53") == 1, "it is said once"
     holder.stdin.close()
-    net.until(lambda: "by UDP again" in running.log())
+    net.until(lambda: "ready: dns64" in running.log())
     assert len(net.dig("v4.example").data()) == 2
     assert running.stop() == 0
