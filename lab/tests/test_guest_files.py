@@ -133,6 +133,7 @@ def test_packed_kernels_are_unpacked() -> None:
     ("boots", "outcome"),
     [
         (["BOOTED 1\nok a\n[9] Oops: int3: 0000 [#1] PREEMPT SMP", "BOOTED 1\nok a\nENDED 0"], None),
+        (["BOOTED 1\nok a\n[9] #PF: supervisor instruction fetch in kernel mode", "BOOTED 1\nok a\nENDED 0"], None),
         (["BOOTED 1\n[9] Oops: int3: 0000 [#1]", "BOOTED 1\n[9] Oops: int3: 0000 [#1]"], "ended early"),
         (["BOOTED 1\n[9] BUG: unable to handle page fault", "BOOTED 1\nENDED 0"], "ended early"),
         (["BOOTED 1\nENDED 3"], "ended with 3"),
