@@ -20,7 +20,7 @@ UNITS     := $(notdir $(wildcard packaging/systemd/*.service))
 # Tests in networks wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
 CPUS      := $(shell nproc)
 NET_JOBS  ?= $(shell expr 2 \* $(CPUS))
-SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh tests/newest/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh)
+SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh lab/src/diolkos_lab/sut/scripts/*.sh)
 FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
 FUZZ_TIME ?= 20

@@ -66,8 +66,8 @@ def addresses(net: Network, link: str = "wan0") -> list[str]:
 
 
 def condition(net: Network) -> dict:
-    """What our program says of itself."""
-    return json.loads(net.run(net.client, str(net.program), "show", "status", "--json").stdout)
+    """What our program says of itself. It ends with another code than 0 while it is not ready."""
+    return json.loads(net.run(net.client, str(net.program), "show", "status", "--json", check=False).stdout)
 
 
 def defaults(net: Network) -> list[str]:
@@ -115,6 +115,19 @@ def test_ours_takes_over_if_it_is_told_to(network: Pref64Network, start: Callabl
     before = net.counters()["fast.translated_4to6"]
     assert "2 received" in net.ping("-c2", "-I", "wan0").stdout
     assert net.counters()["fast.translated_4to6"] == before
+    assert ours.stop() == 0
+
+
+def test_ours_starts_where_its_programs_are_left(network: Pref64Network, start: Callable[[str], NetworkManager]) -> None:
+    """1.58 leaves them on the interface when its CLAT is switched off: nobody serves the host, and `ready` has to be true."""
+    net = network
+    manager = start(IPV4_ONLY_BY_CLAT)
+    until(lambda: addresses(net) == ["192.0.0.5/32"])
+    until(lambda: net.ping("-c1").returncode == 0)
+    manager.nmcli("device", "modify", "wan0", "ipv4.clat", "no")
+    until(lambda: addresses(net) == [])
+    ours = net.clat("auto", "--pref64", "auto")
+    assert "2 received" in net.ping("-c2").stdout
     assert ours.stop() == 0
 
 

@@ -63,6 +63,8 @@ def values(found: lookup.Found, architecture: str) -> dict[str, str]:
     """What stands for the placeholders of a command that compiles."""
     return {
         "binary": str(found.binary),
+        "installation": str(found.installation),
+        "scripts": str(lookup.SCRIPTS),
         "programs": str(lookup.PROGRAMS / (found.system.programs or "")),
         "headers": f"/usr/include/{architecture}-linux-gnu",
     }

@@ -24,6 +24,8 @@ PLAIN_RESOLVER = "unbound/recursive"  # what a network without translation offer
 
 PLACEHOLDERS = {
     "binary": "path of the program",
+    "installation": "root folder of the installation that the program belongs to; / is the host's own",
+    "scripts": "folder with the scripts that start what is no single program",
     "config": "path of the file that `config` was written to",
     "directory": "an empty folder of the lane's own",
     "uplink": "device towards the router, where the system runs",
@@ -168,6 +170,8 @@ class System(document.StrictModel):
     system: str = Field(pattern=r"^[a-z][a-z0-9]*$")
     title: str
     binary: str | None = None  # looked up by --path, environment and PATH
+    installation: str | None = None  # path of the program in another installation, whose root folder may be named instead
+    oldest: str | None = Field(None, pattern=r"^[0-9]+(\.[0-9]+)*$")  # version from which on it can be measured
     module: str | None = None  # kernel module it needs
     programs: str | None = None  # folder in sut/bpf/ with the BPF programs that it compiles
     package: str | None = None  # distribution package that can tell the version

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Which systems can run on this host, where their programs are, which version they have and, if not, what is missing.
 
-A program is looked for in this order: --path NAME=PATH, the environment variable NAME, `bin/` beside the lab, PATH.
+A program is looked for in this order: --path NAME=PATH, the environment variable NAME, `bin/` beside the lab, PATH. One that
+belongs to an installation is also found by the root folder of another one: it runs there, with that one's libraries.
 """
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -19,6 +21,8 @@ SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # not in everyone's PATH
 CLONE = Path(__file__).parents[4]  # the repository the lab is installed from
 BESIDE = CLONE / "bin"
 PROGRAMS = Path(__file__).parent / "bpf"  # sources that systems compile
+SCRIPTS = Path(__file__).parent / "scripts"
+ROOT = Path("/")
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,11 @@ class Found:
     system: System
     binary: Path | None
     version: str | None
+
+    @property
+    def installation(self) -> Path:
+        """Root folder of the installation that the program belongs to."""
+        return installation(self.system, self.binary)
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,8 @@ def find(system: System, given: Mapping[str, str]) -> Found | Missing:
     """Look for one system. `given` holds the paths of the command line; a path that does not exist is a UsageFault."""
     binary = None
     if system.binary:
-        binary = program(system.binary, given.get(system.system), os.environ.get(system.system.upper()))
+        named = (given.get(system.system), os.environ.get(system.system.upper()))
+        binary = program(system.binary, *(_within(system, each) for each in named))
         if binary is None:
             return Missing(system, f"the program {system.binary} is not on this host", system.how)
     if system.programs and not (PROGRAMS / system.programs).is_dir():
@@ -56,7 +66,30 @@ def find(system: System, given: Mapping[str, str]) -> Found | Missing:
         return Missing(system, f"the kernel module {system.module} is not loaded", system.how)
     if any(path.tun for path in system.datapath.values()) and not Path("/dev/net/tun").exists():
         return Missing(system, "/dev/net/tun does not exist", "load the module with `modprobe tun`")
-    return Found(system, binary, _version(system, binary))
+    version = _version(system, binary)
+    if reason := too_old(system, version):
+        return Missing(system, reason, system.how)
+    return Found(system, binary, version)
+
+
+def installation(system: System, binary: Path | None) -> Path:
+    """Root folder of the installation that a program belongs to; the host's own unless its path says otherwise."""
+    depth = len(Path(system.installation).parts) if system.installation else 0
+    if binary and depth and str(binary).endswith(f"/{system.installation}"):
+        return binary.parents[depth - 1]
+    return ROOT
+
+
+def too_old(system: System, version: str | None) -> str | None:
+    """Why a version will not do; None where it will."""
+    if system.oldest is None:
+        return None
+    said = re.search(r"[0-9]+(\.[0-9]+)+", version or "")
+    if said is None:
+        return f"{system.binary} does not say its version (as root it would, where it belongs to another installation)"
+    if _numbers(said[0]) < _numbers(system.oldest):
+        return f"{system.binary} is version {said[0]} here; the lab needs {system.oldest} or later"
+    return None
 
 
 def program(name: str, given: str | None, environment: str | None) -> Path | None:
@@ -78,10 +111,25 @@ def tool(name: str) -> Path | None:
     return program(name, None, os.environ.get(name.upper().replace("-", "_")))
 
 
+def _within(system: System, named: str | None) -> str | None:
+    """The program that a root folder stands for."""
+    if named and system.installation and Path(named).is_dir():
+        return str(Path(named) / system.installation)
+    return named
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
 def _version(system: System, binary: Path | None) -> str | None:
     """What the program says of itself; for one that says nothing, what its package says; None when neither does."""
     if system.version and binary:
-        command = [fill(word, {"binary": str(binary)}) for word in system.version]
+        root = installation(system, binary)
+        inside = ROOT / binary.relative_to(root)
+        command = [fill(word, {"binary": str(inside)}) for word in system.version]
+        if root != ROOT:
+            command = ["chroot", str(root), *command]
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
             if done.returncode == 0 and done.stdout.strip():

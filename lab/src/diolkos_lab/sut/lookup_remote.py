@@ -8,7 +8,7 @@ from pathlib import Path
 from diolkos_lab.experiment.levels import Level
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.sut.definition import Datapath, System, fill
-from diolkos_lab.sut.lookup import Found, Missing
+from diolkos_lab.sut.lookup import Found, Missing, too_old
 from diolkos_lab.topology.machine import Machine
 
 
@@ -30,7 +30,10 @@ def find(system: System, given: Mapping[str, str], machine: Machine) -> Found | 
         return Missing(system, f"the kernel module {system.module} is not loaded on {machine.host}", system.how)
     if any(path.tun for path in system.datapath.values()) and not machine.exists(Path("/dev/net/tun")):
         return Missing(system, f"/dev/net/tun does not exist on {machine.host}", "load the module there with `modprobe tun`")
-    return Found(system, binary, _version(system, binary, machine))
+    version = _version(system, binary, machine)
+    if reason := too_old(system, version):
+        return Missing(system, f"{machine.host}: {reason}", system.how)
+    return Found(system, binary, version)
 
 
 def obstacle(system: System, name: str, levels: Mapping[str, Level] | None = None) -> str | None:
