@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-use libbpf_rs::{MapCore, MapHandle, MapType};
+use libbpf_rs::{MapCore, MapHandle, MapType, Program};
 use libbpf_sys as bpf;
 
 /// Where a walk through a map goes on: as long as the longest key, or a bucket's number.
@@ -38,6 +38,37 @@ pub(crate) fn attach(
 pub(crate) fn update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: it takes no options for a null pointer, and no other pointer is passed.
     done(unsafe { bpf::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), ptr::null()) })
+}
+
+/// As many programs as the kernel lets hang at one place (BPF_MPROG_MAX).
+const MOST_PROGRAMS: usize = 64;
+
+/// The numbers of the programs at a tcx hook of an interface, in the order in which packets meet them. Fails where the kernel
+/// has no tcx.
+pub(crate) fn attached(ifindex: u32, attach_type: bpf::bpf_attach_type) -> io::Result<Vec<u32>> {
+    let mut numbers = vec![0; MOST_PROGRAMS];
+    let mut options = bpf::bpf_prog_query_opts {
+        sz: size_of::<bpf::bpf_prog_query_opts>() as _,
+        prog_ids: numbers.as_mut_ptr(),
+        ..Default::default()
+    };
+    options.__bindgen_anon_1.count = MOST_PROGRAMS as u32;
+    // SAFETY: the options say their size; `prog_ids` has room for `count` numbers, the other pointers are null, and all of it
+    // outlives the call.
+    done(unsafe { bpf::bpf_prog_query_opts(ifindex as c_int, attach_type, &raw mut options) })?;
+    // SAFETY: both names of the union are of one number, which was written above.
+    let count = unsafe { options.__bindgen_anon_1.count };
+    numbers.truncate(count as usize);
+    Ok(numbers)
+}
+
+/// The name of a program, of which the kernel keeps 15 bytes. Looking at programs of others needs CAP_SYS_ADMIN.
+pub(crate) fn program_name(number: u32) -> io::Result<String> {
+    let program = Program::fd_from_id(number).map_err(io::Error::other)?;
+    let info = program_info(program.as_fd(), &mut [])?;
+    let bytes = info.name.iter().map(|byte| byte.cast_unsigned());
+    let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Pins an object under a path in bpffs.

@@ -100,9 +100,16 @@ impl ClatDevice {
             // Conntrack would see one direction only.
             Some(_) => None,
             None => {
-                // Programs of another CLAT keep from those behind them what they leave (NetworkManager 1.58's do), also
-                // when it is switched off.
-                let in_front = others::other(net, &site.settings).await?.is_some();
+                let left = others::program_at(uplink);
+                if let Some(name) = &left {
+                    tracing::info!(
+                        "{name}, a BPF program of another CLAT, is attached to {}: that of diolkos goes in front of it",
+                        uplink.name
+                    );
+                }
+                // The address tells it where programs have no names for this process.
+                let in_front =
+                    left.is_some() || others::other(net, &site.settings).await?.is_some();
                 start_fast_path(site, side6, index, in_front)?
             }
         };
@@ -166,6 +173,11 @@ impl ClatDevice {
     /// Where somebody has switched forwarding off, in words, if anywhere.
     pub fn obstacle(&self) -> Option<String> {
         self.forwarding.as_ref()?.obstacles().into_iter().next()
+    }
+
+    /// What of another CLAT keeps packets from the fast path, in words.
+    pub fn loses_packets(&self, uplink: &Link) -> Option<String> {
+        others::keeps_packets(self.fast.as_ref()?, uplink)
     }
 
     /// Last of all, leads IPv4 to the translator.

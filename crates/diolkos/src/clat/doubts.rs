@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What makes it doubtful that answers come back to the CLAT, although packets can leave: an address that is in no prefix
-//! known to lead here, and a configured prefix that the network contradicts.
+//! known to lead here, a configured prefix that the network contradicts, and an unknown program that gets packets first.
 //!
-//! Neither can be decided by a look at this host. So the CLAT opens all the same, and each is an obstacle until the first
+//! None can be decided by a look at this host. So the CLAT opens all the same, and each is an obstacle until the first
 //! answer has come.
 
 use std::collections::BTreeSet;
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::others;
 use super::rules::Side6;
 use super::Clat;
 use crate::config::{Prefix, V6Address};
@@ -94,13 +95,20 @@ impl Clat {
     fn doubts_now(&self) -> Vec<Finding> {
         let contradiction = self.finder.contradiction();
         let mut found: Vec<Finding> = self.ipsec().into_iter().collect();
-        if self.doubts.of.is_none() || (self.doubts.elsewhere.is_none() && contradiction.is_none())
+        let fast = self.device.as_ref().and_then(|device| device.fast.as_ref());
+        let unknown = fast.and_then(|fast| others::may_keep_packets(fast, &self.site.uplink));
+        let elsewhere = &self.doubts.elsewhere;
+        if self.doubts.of.is_none()
+            || (elsewhere.is_none() && contradiction.is_none() && unknown.is_none())
         {
             return found;
         }
         let (came, before) = (self.came(), self.doubts.before);
         if let (Some(text), true) = (&self.doubts.elsewhere, came.packets <= before.packets) {
             found.push(Finding::obstacle(Reason::AddressElsewhere, text.clone()));
+        }
+        if let (Some(text), true) = (unknown, came.packets <= before.packets) {
+            found.push(Finding::obstacle(Reason::UnknownProgram, text));
         }
         // An error comes from any router on the way.
         match contradiction {

@@ -147,7 +147,8 @@ impl Clat {
         if astray.is_some() && device.put_exit_back(net).await {
             astray = net.strays(&device.errand(uplink)).await?;
         }
-        if let Some(why) = device.obstacle().or(astray) {
+        let obstacle = device.obstacle().or(astray);
+        if let Some(why) = obstacle.or_else(|| device.loses_packets(uplink)) {
             return Ok(blocked(why));
         }
         let router = passage.way.router;

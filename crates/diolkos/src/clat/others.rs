@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Another program's CLAT on the same host, such as NetworkManager's (`ipv4.clat`, 1.58 and later): who has the host's IPv4.
+//! Another program's CLAT on the same host, such as NetworkManager's (`ipv4.clat`, 1.58 and later): who has the host's IPv4,
+//! and whose BPF programs get the uplink's packets first. NetworkManager's keep from those behind them what is not for its CLAT,
+//! and 1.58 leaves them on the uplink when that CLAT is switched off.
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use diolkos_sys::fastpath::{self, Attachee, ClatPath};
 use ipnet::Ipv4Net;
 
 use crate::config::{OtherClat, Settings};
 use crate::failure::Failure;
 use crate::instance;
-use crate::net::Net;
+use crate::net::{Link, Net};
 
 use super::Clat;
 
@@ -16,6 +19,9 @@ use super::Clat;
 const CONTINUITY: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(192, 0, 0, 0), 29);
 /// How the devices of diolkos are called unless somebody names them.
 const OURS: &str = "diolkos";
+/// What the names of others' programs have in common. NetworkManager's are `nm_clat_ingress` and `nm_clat_egress_`, cut by the
+/// kernel.
+const IN_NAMES: &str = "clat";
 
 impl Clat {
     /// Looks for another program's CLAT. True if ours steps aside: then its IPv4 routes are gone, and the status says who has
@@ -68,4 +74,46 @@ pub(super) async fn other(net: &Net, settings: &Settings) -> Result<Option<Strin
         }
     }
     Ok(None)
+}
+
+/// The name of a program of another CLAT among these.
+fn of_clat(programs: &[Attachee]) -> Option<&str> {
+    let mut names = programs.iter().filter_map(|its| its.name.as_deref());
+    names.find(|name| name.contains(IN_NAMES))
+}
+
+/// The name of a program of another CLAT that is at the uplink, in use or left there. Ours has to be in front of it.
+pub(super) fn program_at(uplink: &Link) -> Option<String> {
+    of_clat(&fastpath::at_ingress(uplink.index)).map(str::to_owned)
+}
+
+/// That a program of another CLAT gets the uplink's packets before ours, in words. Ours went in front at its start, so the other
+/// one came later, or tcx has it where ours is on clsact.
+pub(super) fn keeps_packets(fast: &ClatPath, uplink: &Link) -> Option<String> {
+    let before = fast.before();
+    let name = of_clat(&before)?;
+    let how = match fast.hook_name() {
+        "tcx" => "restart diolkos, which then goes in front of it",
+        _ => "leave translator.hook out, or set translator.datapath to \"tun\"",
+    };
+    Some(format!(
+        "{name}, a BPF program of another CLAT, is attached to {} in front of that of diolkos and keeps packets from it: {how}",
+        uplink.name
+    ))
+}
+
+/// That a program gets the uplink's packets before ours of which this process may not see whether it is a CLAT's, in words. A
+/// CLAT has one for each direction.
+pub(super) fn may_keep_packets(fast: &ClatPath, uplink: &Link) -> Option<String> {
+    let before = fast.before();
+    let unknown = before.iter().find(|its| its.name.is_none())?;
+    fastpath::has_egress(uplink.index).then(|| {
+        format!(
+            "the BPF program {} is attached to {name} in front of that of diolkos, which lacks CAP_SYS_ADMIN to see whose it is: \
+             nothing has come back yet. If it is of NetworkManager's CLAT, switched off or not, take the connection of {name} \
+             down and up, or set translator.datapath to \"tun\"",
+            unknown.number,
+            name = uplink.name
+        )
+    })
 }

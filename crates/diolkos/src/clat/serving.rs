@@ -104,7 +104,11 @@ impl Service for Clat {
             }
             Step::Claimed(claimed) => self.claimed(claimed).await?,
             Step::Duplicate => self.leave_to_other().await,
-            Step::Way => return self.ask_for_way().await,
+            Step::Way => {
+                self.ask_for_way().await?;
+                self.say_doubts();
+                return Ok(());
+            }
             Step::Mtu => {
                 self.mtus.rest();
                 self.follow_uplink().await?;

@@ -23,6 +23,8 @@ pub enum Reason {
     Unannounced,
     /// The CLAT's IPv6 address lies in no prefix that is known to lead here.
     AddressElsewhere,
+    /// An unknown BPF program gets the uplink's packets before that of the CLAT.
+    UnknownProgram,
     /// The network says another translation prefix than the configuration.
     PrefixContradicted,
     /// Packets bypass IPsec policies.
@@ -42,10 +44,11 @@ pub enum Reason {
 
 impl Reason {
     /// All that a program of this version has.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 10] = [
         Reason::Way,
         Reason::Unannounced,
         Reason::AddressElsewhere,
+        Reason::UnknownProgram,
         Reason::PrefixContradicted,
         Reason::Ipsec,
         Reason::Loop,
@@ -60,6 +63,7 @@ impl Reason {
             Reason::Way => "way",
             Reason::Unannounced => "unannounced",
             Reason::AddressElsewhere => "address_elsewhere",
+            Reason::UnknownProgram => "unknown_program",
             Reason::PrefixContradicted => "prefix_contradicted",
             Reason::Ipsec => "ipsec",
             Reason::Loop => "loop",

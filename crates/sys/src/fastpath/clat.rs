@@ -12,6 +12,7 @@ use libbpf_rs::{MapHandle, OpenObject};
 
 use super::load::{failed, fill_pref64, fill_rules, keep, listen, no_data, seed};
 use super::next_hop::{NextHop, WayOut};
+use super::received::{before, Attachee};
 use super::router::AsMap;
 use super::{handle, Attach, FastPath, FastPathError, Hook, Pref64, Rules, Side};
 use crate::skel::clat::{ClatSkel, ClatSkelBuilder, OpenClatSkel};
@@ -126,6 +127,11 @@ impl ClatPath {
         }
         self.programs = new;
         Ok(())
+    }
+
+    /// The programs that packets which the uplink receives meet before ours.
+    pub fn before(&self) -> Vec<Attachee> {
+        self.path.hooks.last().map(before).unwrap_or_default()
     }
 
     /// Tells the programs which way packets take out of the uplink.
