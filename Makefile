@@ -138,9 +138,8 @@ install: ## install the translator and the packet generator, built before, below
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions target/manual/bash/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions target/manual/zsh/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d target/manual/fish/*
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/diolkos README.md LICENSE-APACHE LICENSE-MIT \
-		bpf/LICENSE-GPL-2.0 bpf/LICENSE-BSD-2-Clause docs/*.md
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/diolkos/examples docs/examples/*.toml
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/diolkos LICENSE-APACHE LICENSE-MIT bpf/LICENSE-GPL-2.0 bpf/LICENSE-BSD-2-Clause
+	packaging/doc_links.py --install $(DESTDIR)$(PREFIX)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/diolkos packaging/systemd/after-stop packaging/systemd/option108
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system $(addprefix packaging/systemd/,$(UNITS))
 	sed -i 's|/usr/\(bin/diolkos\|lib/diolkos\|share/doc\)|$(PREFIX)/\1|' $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(UNITS))
@@ -151,7 +150,7 @@ uninstall: ## remove what `make install` installed
 		bash-completion/completions/diolkos bash-completion/completions/diolkos-pktgen zsh/site-functions/_diolkos \
 		zsh/site-functions/_diolkos-pktgen fish/vendor_completions.d/diolkos.fish fish/vendor_completions.d/diolkos-pktgen.fish)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(UNITS))
-	rm -rf $(DESTDIR)$(PREFIX)/share/doc/diolkos $(DESTDIR)$(PREFIX)/lib/diolkos
+	rm -rf $(addprefix $(DESTDIR)$(PREFIX)/,share/doc/diolkos share/doc/diolkos-pktgen share/varlink/org.diolkos.*.varlink lib/diolkos)
 
 deb: setup-deb ## build Debian packages for ARCH of what git knows here, target/deb/*.deb, and look for mistakes in them
 	@$(STEP) "Building the Debian packages" $(LOG)/deb.log packaging/deb.sh $(ARCH)

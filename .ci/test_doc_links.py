@@ -10,7 +10,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "packaging"))
 
-from doc_links import ELSEWHERE, LINK, installed, rewritten  # noqa: E402
+from doc_links import ELSEWHERE, LINK, install, installed, rewritten  # noqa: E402
 
 PLACES = installed(PROJECT, PROJECT / "packaging/debian")
 
@@ -29,6 +29,23 @@ def test_every_link_of_an_installed_page_leads_to_an_installed_file() -> None:
             assert file in there, f"{page}: {link} is in no package"
             checked += 1
     assert checked > 100
+
+
+def test_the_pages_of_make_install_link_what_lies_there(tmp_path: Path) -> None:
+    """And `make uninstall` finds all of it."""
+    install(PROJECT, tmp_path)
+    pages = sorted(tmp_path.rglob("*.md"))
+    links = [(page, link) for page in pages for link in LINK.findall(page.read_text()) if not link.startswith(ELSEWHERE)]
+    broken = [(page, link) for page, link in links if not (page.parent / link.partition("#")[0]).is_file()]
+    assert broken == [] and len(links) > 100
+    here = tmp_path / "share/doc/diolkos"
+    assert {"README.md", "DESIGN.md", "clat.md", "examples/nat64.toml"} <= {str(file.relative_to(here)) for file in here.rglob("*")}
+    assert os.access(here / "examples/networkmanager/90-diolkos-clat", os.X_OK)
+    left = {str(file.relative_to(tmp_path)).split("/org.diolkos.")[0] for file in tmp_path.rglob("*") if file.is_file()}
+    removed = ("share/doc/diolkos/", "share/doc/diolkos-pktgen/", "share/varlink")
+    assert all(file.startswith(removed) for file in left), left
+    for name in removed:
+        assert name.rstrip("/") in (PROJECT / "Makefile").read_text().partition("\nuninstall:")[2]
 
 
 def test_what_the_pages_promise_is_there() -> None:
