@@ -5,6 +5,8 @@ hangs, cannot be started, or takes another configuration."""
 from __future__ import annotations
 
 import os
+import pwd
+import shutil
 import signal
 import socket
 import struct
@@ -18,6 +20,7 @@ from pyroute2.netns import create_socket
 
 TRANSLATOR = f'[translator]\nmode = "siit"\npref64 = ["{PREF64}", "2001:db8:65::/96"]\n'
 SECTION = f'[dns64]\nlisten = ["[{DNS64}]:53"]\nupstream = ["{RESOLVER}"]\n'
+NOBODY = "65534"
 BOTH = ["2001:db8:64::c000:201", "2001:db8:64::c000:202"]
 
 
@@ -33,6 +36,14 @@ def start(net: Dns64Network, section: str = SECTION, *wrapper: str) -> Running:
     running = net.diolkos("run", "--config", str(net.config(TRANSLATOR + section)), wrapper=wrapper)
     net.until(lambda: "ready: siit" in running.log())
     return running
+
+
+def lesser() -> str:
+    """The user that the package makes, if it is there."""
+    try:
+        return str(pwd.getpwnam("diolkos").pw_uid)
+    except KeyError:
+        return NOBODY
 
 
 def children(pid: int) -> list[int]:
@@ -56,13 +67,15 @@ def restarted(net: Dns64Network) -> int:
 
 
 def test_it_has_no_rights_and_no_files(net: Dns64Network) -> None:
-    """No capability, no way back to one, a filter of its own, no core, little memory; and of descriptors its sockets alone."""
+    """Not root's, no capability, no way back to either, a filter of its own, no core, little memory; and of descriptors its
+    sockets alone."""
     running = start(net)
     assert net.dig("v4.example").data() == BOTH
     child = process(running)
     status = dict(line.split(":", 1) for line in Path(f"/proc/{child}/status").read_text().splitlines())
     assert {status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
     assert (status["NoNewPrivs"].strip(), status["Seccomp"].strip(), status["Name"].strip()) == ("1", "2", "dns64")
+    assert (set(status["Uid"].split()), set(status["Gid"].split()), status["Groups"].split()) == ({lesser()}, {NOBODY}, [])
     assert int(status["Seccomp_filters"]) > int(Path("/proc/self/status").read_text().split("Seccomp_filters:")[1].split()[0])
     limits = {line[:26].strip(): line[26:].split()[:2] for line in Path(f"/proc/{child}/limits").read_text().splitlines()}
     assert limits["Max core file size"] == ["0", "0"]
@@ -79,6 +92,26 @@ def test_it_has_no_rights_and_no_files(net: Dns64Network) -> None:
     assert b"NOTIFY_SOCKET" not in Path(f"/proc/{child}/environ").read_bytes()
     assert running.stop() == 0
     net.until(lambda: not Path(f"/proc/{child}").exists())
+
+
+def user_of(running: Running) -> set[str]:
+    """User and group IDs of the process."""
+    lines = Path(f"/proc/{process(running)}/status").read_text().splitlines()
+    return {word for line in lines if line.startswith(("Uid:", "Gid:")) for word in line.split()[1:]}
+
+
+def test_it_keeps_its_user_where_it_cannot_have_another(net: Dns64Network) -> None:
+    """Without a capability, as in a container, or with a file that only root may execute. The DNS64 works all the same."""
+    running = start(net, SECTION, "setpriv", "--bounding-set", "-setuid", "--inh-caps", "-setuid")
+    assert net.dig("v4.example").data() == BOTH
+    assert user_of(running) == {"0"} and "cannot be started as user" not in running.log()
+    assert running.stop() == 0
+    net.program = shutil.copy(net.program, net.scratch / "diolkos")
+    net.program.chmod(0o700)
+    running = start(net)
+    assert net.dig("v4.example").data() == BOTH
+    assert user_of(running) == {"0"} and f"cannot be started as user {lesser()}: " in running.log()
+    assert running.stop() == 0
 
 
 def test_it_is_killed(net: Dns64Network) -> None:

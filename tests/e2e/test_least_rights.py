@@ -14,6 +14,7 @@ from stream import Stream
 
 # linux/capability.h
 CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER = 0, 1, 2, 3
+KILL, SETGID, SETUID = 5, 6, 7
 NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_ADMIN, PERFMON, BPF = 10, 12, 13, 21, 38, 39
 FILES = {CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER}
 # linux/seccomp.h
@@ -52,7 +53,7 @@ def test_threads_of_a_nat64(nat64: Nat64Network) -> None:
     readers = {name for name in found if name.startswith("tun-")}
     assert readers
     expected = {name: {BPF} for name in (*readers, "sweeper", "listener", "alarms")}
-    expected |= {"saver": FILES | {BPF}, "dns64": {NET_BIND_SERVICE}}
+    expected |= {"saver": FILES | {BPF}, "dns64": {NET_BIND_SERVICE, KILL, SETGID, SETUID}}
     assert {name: found[name] for name in expected} == expected
     # The event loop and its worker move devices, routes and programs.
     others = {name: caps for name, caps in found.items() if name not in expected}

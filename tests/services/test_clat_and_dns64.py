@@ -175,7 +175,8 @@ def test_a_dns64_beside_a_translator(machine: Callable[[Network, str], Machine],
     host.until(lambda: answers("2001:db8:64::c000:201"), host.journal)
     (child,) = children()
     status = dict(line.split(":", 1) for line in Path(f"/proc/{child}/status").read_text().splitlines())
-    assert int(status["CapPrm"], 16) == 0
+    assert int(status["CapPrm"], 16) == 0 and status["NoNewPrivs"].strip() == "1"
+    assert "0" not in (*status["Uid"].split(), *status["Gid"].split(), *status["Groups"].split())
     os.kill(child, signal.SIGKILL)
     host.until(lambda: answers("2001:db8:64::c000:201") and children() not in ([], [child]), host.journal)
     assert "killed by signal 9" in host.journal(unit)

@@ -33,6 +33,10 @@ const MAPS: CapabilitySet = CapabilitySet::BPF;
 const PORTS: CapabilitySet = CapabilitySet::NET_BIND_SERVICE;
 /// For router advertisements, which a DNS64 hears that learns its prefix.
 const HEARING: CapabilitySet = CapabilitySet::NET_RAW;
+/// To give a program that it starts another user, and to kill that.
+const USERS: CapabilitySet = CapabilitySet::SETUID
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::KILL);
 /// For files of other users that root has named: the state file, and logs of bindings.
 const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::DAC_READ_SEARCH)
@@ -44,6 +48,9 @@ const KERNEL: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::BPF)
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::SYS_ADMIN);
+
+/// The overflow user and group ID, which own no file (linux/highuid.h).
+pub const NOBODY: u32 = 65534;
 
 /// All families of sockets that some thread opens. AF_NETLINK, AF_PACKET: devices, routes and neighbours.
 const FAMILIES: &[i32] = &[AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET];
@@ -128,7 +135,7 @@ pub const WATCHDOG: Role = Role {
 };
 /// What keeps the process of a DNS64 running, and opens the ports of that one.
 pub const KEEPER: Role = Role {
-    capabilities: PORTS,
+    capabilities: PORTS.union(USERS),
     passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
@@ -137,15 +144,17 @@ pub const KEEPER: Role = Role {
         Calls::Files,
         Calls::Sockets(FAMILIES),
         Calls::Processes,
+        Calls::Users,
     ],
 };
 /// The same where the network says the prefix: it hears routers for that process.
 pub const HEARING_KEEPER: Role = Role {
-    capabilities: PORTS.union(HEARING),
+    capabilities: KEEPER.capabilities.union(HEARING),
     passes_on: CapabilitySet::empty(),
     calls: KEEPER.calls,
 };
-/// The process of a DNS64 beside a translator: sockets of the Internet, and no files. Its user may be root.
+/// The process of a DNS64 beside a translator: sockets of the Internet, and no files. Its user is no longer root where its keeper
+/// has [`USERS`].
 pub const DNS64_PROCESS: Role = Role {
     capabilities: CapabilitySet::empty(),
     passes_on: CapabilitySet::empty(),
@@ -175,6 +184,25 @@ pub const HEARING_DNS64: Role = Role {
         Calls::Sockets(FAMILIES),
     ],
 };
+
+/// The user of a process that needs nothing of the host's, unless this one has none to give: then it is not root, or a unit or
+/// container has taken [`USERS`] from it. The package makes such a user (`packaging/debian/diolkos.sysusers`); otherwise it is
+/// the one that owns nothing.
+pub fn lesser_user() -> Option<u32> {
+    let has = thread_rights::capabilities(None).ok()?.effective;
+    let may = rustix::process::geteuid().is_root() && has.contains(USERS);
+    may.then(|| {
+        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        user_of(&users).unwrap_or(NOBODY)
+    })
+}
+
+/// The package's user in passwd(5).
+fn user_of(passwd: &str) -> Option<u32> {
+    let mut lines = passwd.lines().map(|line| line.split(':'));
+    let mut its = lines.find(|fields| fields.clone().next() == Some("diolkos"))?;
+    its.nth(2)?.parse().ok().filter(|user| *user != 0)
+}
 
 /// Keeps what this process has in memory from others: no core is written, and no other process of the same user can trace it.
 /// It knows who asked for what, and secrets. Where somebody looks for an error (`DIOLKOS_SECCOMP=off`), nothing is done.
@@ -279,6 +307,25 @@ mod tests {
         }
         assert!(is_refused);
         assert_eq!(sets().permitted, before.permitted);
+    }
+
+    #[test]
+    fn the_user_of_the_package_is_never_root() {
+        let others = "root:x:0:0:root:/root:/bin/sh\ndiolkosx:x:7:7::/:\n";
+        let with = |line: &str| user_of(&format!("{others}{line}\n"));
+        assert_eq!(
+            with("diolkos:x:998:997:diolkos DNS64:/:/usr/sbin/nologin"),
+            Some(998)
+        );
+        for line in [
+            "",
+            "diolkos:x:0:0::/:",
+            "diolkos:x::",
+            "diolkos",
+            "a:diolkos:1:1",
+        ] {
+            assert_eq!(with(line), None, "{line}");
+        }
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub enum Calls {
     Programs,
     /// Starting other programs, and waiting for their end.
     Processes,
+    /// Giving a program that is started another user and group than root, and no further group.
+    Users,
 }
 
 /// Calls whose arguments are of no interest.
@@ -280,7 +282,7 @@ impl Calls {
             Calls::Sockets(_) => &[SOCKETS, MESSAGES],
             Calls::Internet => &[CLIENTS, MESSAGES],
             Calls::Messages => &[MESSAGES],
-            Calls::Maps => &[],
+            Calls::Maps | Calls::Users => &[],
             // libbpf keeps the numbers of maps to come by files in memory.
             Calls::Programs => &[&[libc::SYS_bpf, libc::SYS_memfd_create]],
             Calls::Processes => &[PROCESSES],
@@ -325,6 +327,11 @@ impl Calls {
                 (libc::SYS_mmap, without(2, libc::PROT_WRITE as u64)),
                 (libc::SYS_mprotect, without(2, libc::PROT_WRITE as u64)),
             ],
+            Calls::Users => vec![
+                (libc::SYS_setuid, other_than(0, 0)),
+                (libc::SYS_setgid, other_than(0, 0)),
+                (libc::SYS_setgroups, one_of(0, &[0])),
+            ],
             Calls::EventLoop | Calls::Messages | Calls::Programs => Vec::new(),
         }
     }
@@ -338,6 +345,12 @@ fn one_of(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, BackendError
         SeccompRule::new(vec![is_it])
     };
     values.iter().map(rule).collect()
+}
+
+/// One of the arguments, of 32 bits, has another value.
+fn other_than(argument: u8, value: u64) -> Result<Vec<SeccompRule>, BackendError> {
+    let is_other = SeccompCondition::new(argument, Dword, SeccompCmpOp::Ne, value)?;
+    Ok(vec![SeccompRule::new(vec![is_other])?])
 }
 
 /// Two of the arguments have these values.

@@ -16,6 +16,7 @@ use super::voice;
 use crate::config::{Dns64, Level};
 use crate::dns64::memory;
 use crate::dns64::tally::NUMBER;
+use crate::privilege;
 
 /// This program, also if its file was replaced by another version.
 const PROGRAM: &str = "/proc/self/exe";
@@ -53,22 +54,17 @@ pub enum Event {
 impl Process {
     /// Starts one.
     pub fn start(dns64: &Dns64, level: Level) -> io::Result<Process> {
-        let level = clap::ValueEnum::to_possible_value(&level);
-        let level = level.map_or_else(|| "info".to_owned(), |value| value.get_name().to_owned());
-        let environment = KEPT
-            .iter()
-            .filter_map(|name| Some((name, std::env::var_os(name)?)));
-        let mut command = Command::new(PROGRAM);
-        command
-            .arg0("diolkos")
-            .arg("dns64-process")
-            .arg(format!("--parent={}", std::process::id()))
-            .arg(format!("--memory={}", memory(dns64)))
-            .arg(format!("--log={level}"))
-            .env_clear()
-            .envs(environment)
-            .current_dir("/");
-        Process::of(command)
+        let lesser = privilege::lesser_user();
+        match (Process::of(command(dns64, level, lesser)), lesser) {
+            // A user namespace may lack that user, or the program's file may be for root only.
+            (Err(error), Some(user)) => {
+                tracing::warn!(
+                    "the process of the DNS64 keeps the user of this one, because it cannot be started as user {user}: {error}"
+                );
+                Process::of(command(dns64, level, None))
+            }
+            (started, _) => started,
+        }
     }
 
     /// It has a standard input, which is the channel, and a pipe for its log; no other descriptor of this process.
@@ -213,6 +209,30 @@ impl Process {
             by_itself: code.is_some(),
         }
     }
+}
+
+/// What starts it, as another user if that is said.
+fn command(dns64: &Dns64, level: Level, user: Option<u32>) -> Command {
+    let level = clap::ValueEnum::to_possible_value(&level);
+    let level = level.map_or_else(|| "info".to_owned(), |value| value.get_name().to_owned());
+    let environment = KEPT
+        .iter()
+        .filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let mut command = Command::new(PROGRAM);
+    command
+        .arg0("diolkos")
+        .arg("dns64-process")
+        .arg(format!("--parent={}", std::process::id()))
+        .arg(format!("--memory={}", memory(dns64)))
+        .arg(format!("--log={level}"))
+        .env_clear()
+        .envs(environment)
+        .current_dir("/");
+    if let Some(user) = user {
+        // Without further groups: the standard library drops those of root.
+        command.uid(user).gid(privilege::NOBODY);
+    }
+    command
 }
 
 #[cfg(test)]
