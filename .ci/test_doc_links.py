@@ -39,7 +39,9 @@ def test_the_pages_of_make_install_link_what_lies_there(tmp_path: Path) -> None:
     broken = [(page, link) for page, link in links if not (page.parent / link.partition("#")[0]).is_file()]
     assert broken == [] and len(links) > 100
     here = tmp_path / "share/doc/diolkos"
-    assert {"README.md", "DESIGN.md", "clat.md", "examples/nat64.toml"} <= {str(file.relative_to(here)) for file in here.rglob("*")}
+    assert {"README.md", "DESIGN.md", "clat.md", "examples/nat64.toml"} <= {
+        str(file.relative_to(here)) for file in here.rglob("*")
+    }
     assert os.access(here / "examples/networkmanager/90-diolkos-clat", os.X_OK)
     left = {str(file.relative_to(tmp_path)).split("/org.diolkos.")[0] for file in tmp_path.rglob("*") if file.is_file()}
     removed = ("share/doc/diolkos/", "share/doc/diolkos-pktgen/", "share/varlink")

@@ -52,7 +52,9 @@ def below(tree: Path, pattern: str, folder: Path) -> Iterator[tuple[Path, Path]]
 def by_make(places: dict[Path, Path]) -> dict[Path, Path]:
     """Those that `make install` installs, seen from its PREFIX."""
     return {
-        file: place.relative_to(USR) for file, place in places.items() if any(place.is_relative_to(folder) for folder in BY_MAKE)
+        file: place.relative_to(USR)
+        for file, place in places.items()
+        if any(place.is_relative_to(folder) for folder in BY_MAKE)
     }
 
 

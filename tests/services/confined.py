@@ -20,7 +20,8 @@ FILTERED = 2
 OWN_FILTERS = 2
 # Of linux/capability.h.
 CAPABILITIES = {
-    "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7, "CAP_NET_BIND_SERVICE": 10, "CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38, "CAP_BPF": 39,
+    "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7,
+    "CAP_NET_BIND_SERVICE": 10, "CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38, "CAP_BPF": 39,
 }  # fmt: skip
 # Tells what a process of the unit has before the program adds anything.
 BEFORE = "[Service]\nExecStartPre=/bin/grep -E ^(Seccomp|Seccomp_filters|NoNewPrivs|CapBnd): /proc/self/status\n"

@@ -66,7 +66,8 @@ pub(crate) fn attached(ifindex: u32, attach_type: bpf::bpf_attach_type) -> io::R
 pub(crate) fn program_name(number: u32) -> io::Result<String> {
     let program = Program::fd_from_id(number).map_err(io::Error::other)?;
     let info = program_info(program.as_fd(), &mut [])?;
-    let bytes = info.name.iter().map(|byte| byte.cast_unsigned());
+    // Signed on some architectures, unsigned on others.
+    let bytes = info.name.iter().map(|byte| byte.to_ne_bytes()[0]);
     let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
