@@ -21,7 +21,6 @@ UNITS     := $(notdir $(wildcard packaging/systemd/*.service))
 CPUS      := $(shell nproc)
 NET_JOBS  ?= $(shell expr 2 \* $(CPUS))
 SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh lab/src/diolkos_lab/sut/scripts/*.sh)
-FUZZ_CRATE := --manifest-path fuzz/Cargo.toml --locked --target-dir target
 # Seconds for each target of `make fuzz`.
 FUZZ_TIME ?= 20
 # Seconds of `make soak`, the seed of what happens, and the way packets take.
@@ -81,7 +80,6 @@ demo: root setup-demo build ## measure CLAT against native forwarding on this ma
 test: root setup build ## run every test (as root)
 	@$(STEP) "Building the Rust tests" $(LOG)/build-tests.log cargo test --workspace --locked --no-run
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
-	@$(STEP) "Replaying the seeds of the fuzz targets" $(LOG)/seeds.log cargo test $(FUZZ_CRATE)
 	@echo "== pytest .ci, tests/kernels"; $(PYTEST) .ci tests/kernels
 	@$(AS_ROOT) $(PYTHON) .ci/parallel.py tests/e2e=$(NET_JOBS) "lab/tests:root=$(CPUS)" "lab/tests:not root=$(CPUS)" proofs=1 tests/services=$(CPUS)
 
@@ -102,7 +100,6 @@ soak: root setup build ## random sessions, reloads, floods and kills through a N
 
 lint: setup-lint ## look for mistakes that a machine can see: clippy, ruff, mypy, shellcheck
 	@$(STEP) "clippy" $(LOG)/clippy.log cargo clippy --workspace --all-targets --locked -- -D warnings
-	@$(STEP) "clippy of fuzz" $(LOG)/clippy-fuzz.log cargo clippy $(FUZZ_CRATE) --lib --tests --examples -- -D warnings
 	@$(STEP) "ruff" $(LOG)/ruff.log sh -c '$(RUFF) check lab && $(RUFF) check $(RUFF_REST)'
 	@$(STEP) "mypy" $(LOG)/mypy.log sh -c 'cd lab && ../$(PYTHON) -m mypy'
 	@$(STEP) "vectors" $(LOG)/vectors.log $(PYTHON) vectors/make.py --check
@@ -110,18 +107,17 @@ lint: setup-lint ## look for mistakes that a machine can see: clippy, ruff, mypy
 
 format: setup-lint ## bring all sources into the project's format
 	@$(TOOLS) cargo fmt --all
-	@$(TOOLS) cargo fmt --manifest-path fuzz/Cargo.toml
 	@$(TOOLS) sh -c '$(RUFF) check --select I --fix lab && $(RUFF) check --select I --fix $(RUFF_REST)'
 	@$(TOOLS) sh -c '$(RUFF) format lab && $(RUFF) format $(RUFF_REST)'
 	@$(TOOLS) clang-format -i $(BPF_SRC)
 
 format-check: setup-lint ## fail if `make format` would change a file
-	@$(STEP) "rustfmt" $(LOG)/rustfmt.log sh -c 'cargo fmt --all --check && cargo fmt --manifest-path fuzz/Cargo.toml --check'
+	@$(STEP) "rustfmt" $(LOG)/rustfmt.log cargo fmt --all --check
 	@$(STEP) "ruff format" $(LOG)/ruff-format.log sh -c '$(RUFF) format --check --diff lab && $(RUFF) format --check --diff $(RUFF_REST)'
 	@$(STEP) "clang-format" $(LOG)/clang-format.log clang-format --dry-run -Werror $(BPF_SRC)
 
 licences: build ## check licence, oldest Rust and security advisories of every dependency
-	@$(STEP) "Fetching the crates of fuzz" $(LOG)/fetch-fuzz.log cargo fetch --manifest-path fuzz/Cargo.toml --locked
+	@$(STEP) "Fetching the crates of fuzz" $(LOG)/fetch-fuzz.log cargo fetch --locked
 	@$(TOOLS) $(PYTHON) .ci/licences.py
 	@$(TOOLS) $(PYTHON) .ci/advisories.py
 	@$(TOOLS) $(PYTHON) .ci/rust_version.py

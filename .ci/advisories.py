@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Fails, by name, on a crate of the lock files that a security advisory is about. Needs no network.
+"""Fails, by name, on a crate of the lock file that a security advisory is about. Needs no network.
 
-    Cargo.lock, fuzz/Cargo.lock ─► name, version ─┐
-                                                   ├─► affected? ─► accepted, with a reason? ─► list of failures
+    Cargo.lock ──────────────────► name, version ─┐
+                                                  ├─► affected? ─► accepted, with a reason? ─► list of failures
     advisories.txt (RustSec, as of a day) ────────┘
 
     advisories.py                     checks
@@ -119,7 +119,7 @@ def main() -> int:
             print("usage: advisories.py [--from FOLDER]")
             return 2
     text = KNOWN.read_text()
-    crates = {crate for lock in ("Cargo.lock", "fuzz/Cargo.lock") for crate in locked((PROJECT / lock).read_text())}
+    crates = set(locked((PROJECT / "Cargo.lock").read_text()))
     known = list(read(text))
     found = list(complaints(crates, known, ACCEPTED))
     for complaint in found:

@@ -6,8 +6,8 @@
     Python (installed) ──────┘
 
 Crates become part of the programs, so their licences have to be permissive. The lab's Python packages are imported
-by it, and held to the same list. Test tools are only ever run beside the project; they may also be copyleft. The
-crates of fuzz/ are such tools.
+by it, and held to the same list. Test tools are only ever run beside the project; they may also be copyleft. Crates
+that only fuzz/ needs are such tools.
 What a Python wheel carries inside is its publisher's to license and is fetched from there by whoever installs it.
 """
 
@@ -81,15 +81,29 @@ class Dependency:
         return None if fits else f"{self.kind} {self.name} {self.version}: {self.licence} is not allowed"
 
 
-def crates(cargo_metadata: dict[str, Any], allowed: set[str] = PERMISSIVE) -> Iterator[Dependency]:
+def crates(cargo_metadata: dict[str, Any]) -> Iterator[Dependency]:
     """All crates of the lock file that this platform builds, but for our own."""
+    programs = of_programs(cargo_metadata)
     for package in cargo_metadata["packages"]:
         if package["id"].startswith("path+"):  # ours: it stands in this tree
             continue
         licence = package["license"] or ""
         if inside := INSIDE_CRATES.get(package["name"]):
             licence = f"({licence}) AND ({inside})"
+        allowed = PERMISSIVE if package["id"] in programs else FOR_TEST_TOOLS
         yield Dependency("crate", package["name"], package["version"], licence, frozenset(allowed))
+
+
+def of_programs(cargo_metadata: dict[str, Any]) -> set[str]:
+    """The identities of our crates but those of fuzz/, and of all that they need to be built and tested."""
+    needs = {node["id"]: node["dependencies"] for node in cargo_metadata["resolve"]["nodes"]}
+    todo = [member for member in cargo_metadata["workspace_members"] if "/fuzz#" not in member]
+    found: set[str] = set()
+    while todo:
+        if (crate := todo.pop()) not in found:
+            found.add(crate)
+            todo += needs[crate]
+    return found
 
 
 def python_packages(lab_requires: list[str]) -> Iterator[Dependency]:
@@ -133,23 +147,20 @@ def licence_of(package: Message) -> str:
     return CLASSIFIERS.get(licence, licence)
 
 
-def cargo_metadata(folder: Path = PROJECT) -> dict[str, Any]:
-    """What cargo knows of a folder's workspace and all its dependencies on this platform, without the network."""
+def cargo_metadata() -> dict[str, Any]:
+    """What cargo knows of the workspace and all its dependencies on this platform, without the network."""
     version = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout
     host = next(line.removeprefix("host: ") for line in version.splitlines() if line.startswith("host: "))
     command = ["cargo", "metadata", "--offline", "--locked", "--format-version", "1", "--all-features"]
     command += ["--filter-platform", host]
-    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=folder).stdout)
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=PROJECT).stdout)
     return found
 
 
 def main() -> int:
     """Print every complaint, or one line of praise."""
     lab = tomllib.loads((PROJECT / "lab/pyproject.toml").read_text())["project"]
-    programs = list(crates(cargo_metadata()))
-    known = {(crate.name, crate.version) for crate in programs}
-    tools = [c for c in crates(cargo_metadata(PROJECT / "fuzz"), FOR_TEST_TOOLS) if (c.name, c.version) not in known]
-    dependencies = [*programs, *tools, *python_packages(lab["dependencies"])]
+    dependencies = [*crates(cargo_metadata()), *python_packages(lab["dependencies"])]
     complaints = [complaint for dependency in dependencies if (complaint := dependency.complaint())]
     for complaint in complaints:
         print(complaint)

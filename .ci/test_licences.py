@@ -41,30 +41,36 @@ def test_what_is_unknown_or_not_allowed_is_refused_by_name(licence):
     assert "anchor 1.2.3" in dependency(licence).complaint()
 
 
+def workspace(**members):
+    """What cargo says of a workspace: its members, and for each the crates that it needs with their licences."""
+    needs = {f"path+file:///work/{name}#0.1.0": needed for name, needed in members.items()}
+    foreign = {name: licence for needed in needs.values() for name, licence in needed.items()}
+    nodes = [{"id": own, "dependencies": [f"registry#{name}@1.2.3" for name in needed]} for own, needed in needs.items()]
+    return {
+        "workspace_members": list(needs),
+        "packages": [{"id": own, "name": own, "version": "0.1.0", "license": None} for own in needs]
+        + [{"id": f"registry#{n}@1.2.3", "name": n, "version": "1.2.3", "license": lic} for n, lic in foreign.items()],
+        "resolve": {"nodes": nodes + [{"id": f"registry#{name}@1.2.3", "dependencies": []} for name in foreign]},
+    }
+
+
 def test_copyleft_is_for_test_tools_only():
     assert dependency("GPL-2.0-only").complaint()
     assert dependency("GPL-2.0-only", FOR_TEST_TOOLS).complaint() is None
 
 
 def test_sources_inside_a_crate_count():
-    own, libbpf = "path+file:///diolkos#0.1.0", "registry#libbpf-sys@1.7.0"
-    found = crates(
-        {
-            "workspace_members": [own],
-            "packages": [
-                {"id": own, "name": "diolkos", "version": "0.1.0", "license": None},
-                {"id": libbpf, "name": "libbpf-sys", "version": "1.7.0", "license": "BSD-2-Clause"},
-            ],
-        }
-    )
-    assert [(crate.name, crate.licence) for crate in found] == [
-        ("libbpf-sys", "(BSD-2-Clause) AND (LGPL-2.1-only OR BSD-2-Clause)")
-    ]
+    [found] = crates(workspace(diolkos={"libbpf-sys": "BSD-2-Clause"}))
+    assert (found.name, found.licence) == ("libbpf-sys", "(BSD-2-Clause) AND (LGPL-2.1-only OR BSD-2-Clause)")
+
+
+def test_what_only_fuzz_needs_is_a_test_tool():
+    found = crates(workspace(diolkos={"anchor": "NCSA"}, fuzz={"anchor": "NCSA", "libfuzzer-sys": "NCSA"}))
+    assert {crate.name: bool(crate.complaint()) for crate in found} == {"anchor": True, "libfuzzer-sys": False}
 
 
 def test_a_crate_without_a_licence_is_refused():
-    package = {"id": "registry#anchor@1.2.3", "name": "anchor", "version": "1.2.3", "license": None}
-    [found] = crates({"workspace_members": [], "packages": [package]})
+    [found] = crates(workspace(diolkos={"anchor": None}))
     assert "unknown" in found.complaint()
 
 

@@ -16,14 +16,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out=${CARGO_TARGET_DIR:-target}
 work=$out/fuzz
 host=$(rustc -vV | sed -n 's/^host: //p')
-programs=$out/$host/release
+programs=$out/$host/fuzz
 # Bytes of the longest input; more than 10 s or 2 GiB for one is a fault.
 limits=(-max_len=4096 -timeout=10 -rss_limit_mb=2048)
 mapfile -t targets < <(sed -n 's|^path = "targets/\(.*\)\.rs"$|\1|p' fuzz/Cargo.toml)
 
 # What `cargo fuzz` asks of the compiler, but for two things. A sanitizer needs a nightly toolchain, and there is no unsafe code
 # of ours behind these targets. One codegen unit for each crate takes one CPU for minutes, and makes inputs only 1.0 to 1.8
-# times as fast. Debug assertions are on (fuzz/Cargo.toml).
+# times as fast. The profile `fuzz` has debug assertions (Cargo.toml).
 coverage=(
 	--cfg fuzzing -Cpasses=sancov-module
 	-Cllvm-args=-sanitizer-coverage-level=4
@@ -33,9 +33,11 @@ coverage=(
 )
 
 build() {
-	cargo run --manifest-path fuzz/Cargo.toml --locked --target-dir "$out" --example seeds -- "$work/seeds"
-	RUSTFLAGS="${coverage[*]}" cargo build --manifest-path fuzz/Cargo.toml --locked --target-dir "$out" \
-		--release --features libfuzzer --target "$host"
+	# Of the whole workspace, as `cargo test --workspace`, so that crates are compiled once for both.
+	cargo build --workspace --locked --target-dir "$out" --example seeds
+	"$out/debug/examples/seeds" "$work/seeds"
+	RUSTFLAGS="${coverage[*]}" cargo build --package diolkos-fuzz --locked --target-dir "$out" \
+		--profile fuzz --features libfuzzer --target "$host"
 }
 
 folders() { # TARGET: where its inputs are, the first being that to which new ones are added
