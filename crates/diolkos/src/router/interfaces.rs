@@ -2,7 +2,7 @@
 //! The interfaces at which a router's packets are translated before any routing: found at start and at a reload, and
 //! taken up again when they went and come.
 
-use diolkos_sys::fastpath::Inline;
+use diolkos_sys::fastpath::{Inline, Media};
 
 use super::vrf::{vrf, warn_of_vrfs};
 use super::{drivers, Gateway};
@@ -86,8 +86,9 @@ impl Gateway {
             .collect();
         let inline = find(net, &self.settings, &there, self.may_have_drivers()).await?;
         let settings = &self.settings;
-        if settings.translator.placement.sends() {
-            // The programs know the exits by their indices.
+        let media = [&inline, &self.known].map(|interfaces| Media::of(interfaces));
+        if settings.translator.placement.sends() || media[0] != media[1] {
+            // The programs know the exits by their indices, and not all are loaded.
             let translation = &mut self.translation;
             let next = translation.prepare(settings, self.found, self.index, &inline)?;
             translation.commit(settings, next, &self.slow)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::Nat64Config;
 use diolkos_sys::fastpath::{
-    Attach, FastPath, Inherited, Inline, Lending, Nat64Path, Nat64Rules, Old, Pins, Prepared,
+    Attach, FastPath, Inherited, Inline, Lending, Media, Nat64Path, Nat64Rules, Old, Pins, Prepared,
 };
 use diolkos_sys::memory;
 use diolkos_sys::tun::Queue;
@@ -369,6 +369,7 @@ fn of(
         pref64: rules::pref64(&config.translator),
         max_sessions,
         exits: rules::exits(settings, inline),
+        media: Media::of(inline),
         drivers: rules::drivers(inline),
         max_bindings,
         own: own

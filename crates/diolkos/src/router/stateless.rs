@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use diolkos_core::{Config, Translator};
-use diolkos_sys::fastpath::{Eam, Inline, Prepared, SiitPath, SiitRules};
+use diolkos_sys::fastpath::{Eam, Inline, Media, Prepared, SiitPath, SiitRules};
 
 use super::routes::Routes;
 use super::rules;
@@ -106,6 +106,7 @@ fn of(settings: &Settings, config: &Config, tun_ifindex: u32, inline: &[Inline])
             .map(|net| (net.network(), net.prefix_len()))
             .collect(),
         exits: rules::exits(settings, inline),
+        media: Media::of(inline),
         drivers: rules::drivers(inline),
     }
 }

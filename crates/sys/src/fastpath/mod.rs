@@ -54,7 +54,7 @@ pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
 pub use next_hop::WayOut;
 pub use pin::Pins;
 pub use received::{at_ingress, has_egress, Attachee};
-pub use router::{Inline, Prepared, Site};
+pub use router::{Inline, Media, Prepared, Site};
 pub use session::{NodePort, Sent, Session, Sessions};
 pub use siit::{Destinations, Eam, SiitPath, SiitRules};
 pub use steer::{Forwarded, NextHop, SteerAddress, SteerPath, SteerRules, Steering, STEER_NODES};

@@ -17,7 +17,7 @@ use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, no_data, seed,
 };
 use super::pinned_program::{tag, PinnedProgram};
-use super::router::{AsMap, Prepared, RouterPrograms, Site};
+use super::router::{AsMap, Media, Prepared, RouterPrograms, Site};
 use super::{
     handle, FastPath, FastPathError, Hook, Lending, Pins, Port, Pref64, Rules, Sessions, Side,
     UsedHops,
@@ -36,6 +36,8 @@ pub struct Nat64Rules {
     /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
     /// forwarding (`bpf/way.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
     pub exits: Vec<u32>,
+    /// The interfaces that are inline.
+    pub media: Media,
     /// Interfaces whose drivers translate, too (XDP, `bpf/xdp/`). Those behind the sixteenth leave all to tc. None: the
     /// program for them is not loaded.
     pub drivers: Option<Vec<Port>>,
@@ -105,7 +107,7 @@ impl Nat64Path {
         let lending = lending(maps, lease_key)?;
         let path = Nat64Path {
             attached: RouterPrograms::attach(
-                prepared(&loaded, rules.drivers.is_some())?,
+                prepared(&loaded, rules)?,
                 rules.rules.tun_ifindex,
                 site,
                 [&maps.fates, &maps.ipv4_ids],
@@ -152,7 +154,7 @@ impl Nat64Path {
         let lending = lending(maps, lease_key)?;
         lending.reset();
         let attached = RouterPrograms::inherit(
-            prepared(&loaded, rules.drivers.is_some())?,
+            prepared(&loaded, rules)?,
             hook,
             device,
             site,
@@ -198,7 +200,7 @@ impl Nat64Path {
             .and_then(|()| maps.fence.reuse_fd(fence.as_fd()))
             .map_err(|e| failed("share the sessions", &e))?;
         let loaded = open.load().map_err(|e| failed("load", &e))?;
-        prepared(&loaded, rules.drivers.is_some())
+        prepared(&loaded, rules)
     }
 
     /// Puts the programs to the inline places of a site, where there are none yet.
@@ -306,21 +308,22 @@ fn unknown(what: &str, error: &io::Error) -> FastPathError {
     }
 }
 
-fn prepared(loaded: &Nat64Skel<'_>, has_driver: bool) -> Result<Prepared, FastPathError> {
+fn prepared(loaded: &Nat64Skel<'_>, rules: &Nat64Rules) -> Result<Prepared, FastPathError> {
     let programs = &loaded.progs;
-    let tc = [
-        programs.nat64_egress.as_fd(),
-        programs.nat64_ingress.as_fd(),
-        programs.nat64_ingress_raw.as_fd(),
-    ];
-    if !has_driver {
-        return Prepared::new(tc, None);
+    let device = programs.nat64_egress.as_fd();
+    let inline = [
+        (rules.media.ethernet, &programs.nat64_ingress),
+        (rules.media.bare_ip, &programs.nat64_ingress_raw),
+    ]
+    .map(|(is_loaded, program)| is_loaded.then(|| program.as_fd()));
+    if rules.drivers.is_none() {
+        return Prepared::new(device, inline, None);
     }
     let hops = UsedHops {
         used: loaded.maps.used_hops.handle()?,
         reported: loaded.maps.reported_hops.handle()?,
     };
-    Prepared::new(tc, Some((programs.nat64_xdp.as_fd(), hops)))
+    Prepared::new(device, inline, Some((programs.nat64_xdp.as_fd(), hops)))
 }
 
 /// The object with its rules, before the kernel sees it.
@@ -337,9 +340,12 @@ pub(super) fn open<'object>(
     let nat64 = &mut data.nat64;
     fill_rules!(data, rules.rules);
     fill_exits!(data, &rules.exits);
+    let programs = &mut open.progs;
+    programs.nat64_ingress.set_autoload(rules.media.ethernet);
+    programs.nat64_ingress_raw.set_autoload(rules.media.bare_ip);
     if let Some(drivers) = &rules.drivers {
         fill_ports!(data, drivers);
-        load_driver(&mut open.progs.nat64_xdp);
+        load_driver(&mut programs.nat64_xdp);
     }
     for (to, pref64) in nat64.pref64.iter_mut().zip(&rules.pref64) {
         fill_pref64!(to, pref64);

@@ -24,6 +24,25 @@ pub struct Inline {
     pub driver: Option<Port>,
 }
 
+/// Which kinds of interfaces are inline. Programs for others are not loaded: the verifier takes some tenths of a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Media {
+    /// Those with Ethernet headers.
+    pub ethernet: bool,
+    /// Those that carry bare IP.
+    pub bare_ip: bool,
+}
+
+impl Media {
+    /// Of these interfaces.
+    pub fn of(inline: &[Inline]) -> Media {
+        Media {
+            ethernet: inline.iter().any(|inline| inline.is_ethernet),
+            bare_ip: inline.iter().any(|inline| !inline.is_ethernet),
+        }
+    }
+}
+
 /// Where a router's fast path goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
@@ -58,15 +77,17 @@ enum Place {
 #[derive(Debug)]
 pub struct Prepared {
     device: OwnedFd,
-    ethernet: OwnedFd,
-    bare_ip: OwnedFd,
+    /// Loaded where such an interface is inline, see [`Media`].
+    ethernet: Option<OwnedFd>,
+    bare_ip: Option<OwnedFd>,
     /// Loaded where a driver translates.
     driver: Option<(OwnedFd, Arc<UsedHops>)>,
 }
 
 impl Prepared {
     pub(super) fn new(
-        [device, ethernet, bare_ip]: [BorrowedFd<'_>; 3],
+        device: BorrowedFd<'_>,
+        [ethernet, bare_ip]: [Option<BorrowedFd<'_>>; 2],
         driver: Option<(BorrowedFd<'_>, UsedHops)>,
     ) -> Result<Prepared, FastPathError> {
         let driver = match driver {
@@ -75,8 +96,8 @@ impl Prepared {
         };
         Ok(Prepared {
             device: keep(device)?,
-            ethernet: keep(ethernet)?,
-            bare_ip: keep(bare_ip)?,
+            ethernet: ethernet.map(keep).transpose()?,
+            bare_ip: bare_ip.map(keep).transpose()?,
             driver,
         })
     }
@@ -89,8 +110,8 @@ impl Prepared {
     fn at(&self, place: Place) -> Option<BorrowedFd<'_>> {
         match place {
             Place::Device => Some(self.device.as_fd()),
-            Place::Ethernet => Some(self.ethernet.as_fd()),
-            Place::BareIp => Some(self.bare_ip.as_fd()),
+            Place::Ethernet => self.ethernet.as_ref().map(OwnedFd::as_fd),
+            Place::BareIp => self.bare_ip.as_ref().map(OwnedFd::as_fd),
             Place::Driver => self.driver.as_ref().map(|(program, _)| program.as_fd()),
         }
     }

@@ -15,7 +15,7 @@ use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, masked4, masked6,
     no_data, seed,
 };
-use super::router::{AsMap, Prepared, RouterPrograms, Site};
+use super::router::{AsMap, Media, Prepared, RouterPrograms, Site};
 use super::{FastPath, FastPathError, Port, Pref64, Rules, UsedHops};
 use crate::skel::siit::{OpenSiitSkel, SiitSkel, SiitSkelBuilder};
 
@@ -35,6 +35,8 @@ pub struct SiitRules {
     /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
     /// forwarding (`bpf/way.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
     pub exits: Vec<u32>,
+    /// The interfaces that are inline.
+    pub media: Media,
     /// Interfaces whose drivers translate, too (XDP, `bpf/xdp/`). Those behind the sixteenth leave all to tc. None: the
     /// program for them is not loaded.
     pub drivers: Option<Vec<Port>>,
@@ -75,7 +77,7 @@ impl SiitPath {
         let loaded = load(open(&mut storage, rules)?, rules)?;
         seed(&loaded.maps.ipv4_ids, random)?;
         Ok(SiitPath(RouterPrograms::attach(
-            prepared(&loaded, rules.drivers.is_some())?,
+            prepared(&loaded, rules)?,
             rules.rules.tun_ifindex,
             site,
             [&loaded.maps.fates, &loaded.maps.ipv4_ids],
@@ -90,7 +92,7 @@ impl SiitPath {
         let maps = &mut open.maps;
         self.0.share(&mut maps.fates, &mut maps.ipv4_ids)?;
         let loaded = load(open, rules)?;
-        prepared(&loaded, rules.drivers.is_some())
+        prepared(&loaded, rules)
     }
 
     /// Puts the programs to the inline places of a site, where there are none yet.
@@ -112,21 +114,22 @@ impl Deref for SiitPath {
     }
 }
 
-fn prepared(loaded: &SiitSkel<'_>, has_driver: bool) -> Result<Prepared, FastPathError> {
+fn prepared(loaded: &SiitSkel<'_>, rules: &SiitRules) -> Result<Prepared, FastPathError> {
     let programs = &loaded.progs;
-    let tc = [
-        programs.siit_egress.as_fd(),
-        programs.siit_ingress.as_fd(),
-        programs.siit_ingress_raw.as_fd(),
-    ];
-    if !has_driver {
-        return Prepared::new(tc, None);
+    let device = programs.siit_egress.as_fd();
+    let inline = [
+        (rules.media.ethernet, &programs.siit_ingress),
+        (rules.media.bare_ip, &programs.siit_ingress_raw),
+    ]
+    .map(|(is_loaded, program)| is_loaded.then(|| program.as_fd()));
+    if rules.drivers.is_none() {
+        return Prepared::new(device, inline, None);
     }
     let hops = UsedHops {
         used: loaded.maps.used_hops.handle()?,
         reported: loaded.maps.reported_hops.handle()?,
     };
-    Prepared::new(tc, Some((programs.siit_xdp.as_fd(), hops)))
+    Prepared::new(device, inline, Some((programs.siit_xdp.as_fd(), hops)))
 }
 
 /// The object with its rules, before the kernel sees it.
@@ -142,9 +145,12 @@ pub(super) fn open<'object>(
     let siit = &mut data.siit;
     fill_rules!(data, rules.rules);
     fill_exits!(data, &rules.exits);
+    let programs = &mut open.progs;
+    programs.siit_ingress.set_autoload(rules.media.ethernet);
+    programs.siit_ingress_raw.set_autoload(rules.media.bare_ip);
     if let Some(drivers) = &rules.drivers {
         fill_ports!(data, drivers);
-        load_driver(&mut open.progs.siit_xdp);
+        load_driver(&mut programs.siit_xdp);
     }
     for (to, pref64) in siit.pref64.iter_mut().zip(&rules.pref64) {
         fill_pref64!(to, pref64);

@@ -6,7 +6,8 @@ use crate::mirror::own_networks;
 use diolkos_core::{Eam, TrafficClass};
 use diolkos_sys::fastpath::testrun::TestRun;
 use diolkos_sys::fastpath::{
-    self, ClatRules, Destinations, FastPathError, Lending, Nat64Rules, Rules, Sessions, SiitRules,
+    self, ClatRules, Destinations, FastPathError, Lending, Media, Nat64Rules, Rules, Sessions,
+    SiitRules,
 };
 use ipnet::Ipv6Net;
 
@@ -42,6 +43,7 @@ impl Setup {
             pref64: self.config.pref64.iter().map(|&p| self.pref64(p)).collect(),
             max_sessions: 10_000,
             exits: vec![LOOPBACK],
+            media: Media::of(&[]),
             drivers: None,
             max_bindings: 10_000,
             own: own
@@ -87,6 +89,7 @@ impl Setup {
                 .map(|net| (net.network(), net.prefix_len()))
                 .collect(),
             exits: vec![LOOPBACK],
+            media: Media::of(&[]),
             drivers: None,
         })
     }

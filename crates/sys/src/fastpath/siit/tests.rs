@@ -94,6 +94,10 @@ fn the_xdp_program_loads_with_exits() {
         },
         loops: Vec::new(),
         exits: vec![1, 2],
+        media: Media {
+            ethernet: true,
+            bare_ip: true,
+        },
         drivers: Some(vec![
             port(1, Sends::Nothing, false),
             port(2, Sends::Buffers, true),
@@ -102,5 +106,5 @@ fn the_xdp_program_loads_with_exits() {
     let mut storage = MaybeUninit::uninit();
     let open = open(&mut storage, &rules).expect("it opens");
     let loaded = load(open, &rules).expect("it loads (as root)");
-    assert!(prepared(&loaded, true).is_ok());
+    assert!(prepared(&loaded, &rules).is_ok());
 }

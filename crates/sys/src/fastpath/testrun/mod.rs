@@ -17,7 +17,7 @@ use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::load::{failed, keep, no_data};
-use super::router::AsMap;
+use super::router::{AsMap, Media};
 use super::{
     clat, load, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Port, Sends,
     Sessions, SiitRules, FATE_NAMES,
@@ -48,6 +48,10 @@ const LEASE_KEY: u64 = 1;
 
 /// The loopback device, which has this number in every network namespace, as a port. Packets under test are sent to its
 /// address, which is all zeros.
+const ETHERNETS: Media = Media {
+    ethernet: true,
+    bare_ip: false,
+};
 const LOOPBACK: Port = Port {
     ifindex: 1,
     address: [0; 6],
@@ -125,6 +129,7 @@ impl TestRun {
     /// The same for a SIIT, which has one program for both families.
     pub fn siit(rules: &SiitRules) -> Result<TestRun, FastPathError> {
         let rules = &SiitRules {
+            media: ETHERNETS,
             drivers: Some(vec![LOOPBACK]),
             ..rules.clone()
         };
@@ -149,6 +154,7 @@ impl TestRun {
     /// The same for a NAT64, without sessions and leases.
     pub fn nat64(rules: &Nat64Rules) -> Result<(TestRun, Sessions, Lending), FastPathError> {
         let rules = &Nat64Rules {
+            media: ETHERNETS,
             drivers: Some(vec![LOOPBACK]),
             ..rules.clone()
         };
