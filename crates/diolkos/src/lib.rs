@@ -30,6 +30,7 @@ mod datapath;
 mod dns64;
 mod dns_over_tcp;
 mod events;
+mod expiry;
 mod failure;
 mod figures;
 mod files;

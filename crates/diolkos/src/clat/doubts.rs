@@ -82,7 +82,9 @@ impl Clat {
     pub(super) fn findings(&self) -> Vec<Finding> {
         let metrics = self.metrics.as_ref();
         let metrics = metrics.map(|metrics| metrics.findings());
-        [self.doubts_now(), metrics.unwrap_or_default()].concat()
+        let mut all = [self.doubts_now(), metrics.unwrap_or_default()].concat();
+        all.extend(self.expiry.trouble());
+        all
     }
 
     /// Whether something may keep answers from coming back.

@@ -33,6 +33,7 @@ use tokio::time::Instant;
 
 use crate::config::Settings;
 use crate::control;
+use crate::expiry::{self, Expiry};
 use crate::failure::{Failure, Kind};
 use crate::handover;
 use crate::metrics::Metrics;
@@ -217,6 +218,9 @@ struct Clat {
     asks: Option<Instant>,
     /// Why answers may not come back.
     doubts: Doubts,
+    /// Packets that ran out of hops, and when to look for more.
+    expiry: Expiry,
+    loops_next: Instant,
     /// IPsec policies, which the fast path bypasses.
     policies: Option<PolicyNews>,
     /// Where figures are served.
@@ -258,6 +262,8 @@ impl Clat {
             asked: None,
             asks: None,
             doubts: Doubts::default(),
+            expiry: Expiry::new(&[]),
+            loops_next: Instant::now() + expiry::LOOK,
             policies: None,
             metrics: None,
             ends: false,
