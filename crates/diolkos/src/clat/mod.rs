@@ -6,6 +6,7 @@
 
 mod address;
 mod answers;
+mod circle;
 mod claim;
 mod device;
 mod doubts;
@@ -42,6 +43,7 @@ use crate::privilege::{self, NET_ADMIN, NET_RAW};
 use crate::service::{self, Host};
 use crate::supervise::{Supervision, Task, Watch};
 
+use circle::Circle;
 use claim::Claim;
 use device::{ClatDevice, Site};
 use doubts::Doubts;
@@ -221,6 +223,8 @@ struct Clat {
     /// Packets that ran out of hops, and when to look for more.
     expiry: Expiry,
     loops_next: Instant,
+    /// The same through an uplink that wraps them.
+    circle: Circle,
     /// IPsec policies, which the fast path bypasses.
     policies: Option<PolicyNews>,
     /// Where figures are served.
@@ -264,6 +268,7 @@ impl Clat {
             doubts: Doubts::default(),
             expiry: Expiry::new(&[]),
             loops_next: Instant::now() + expiry::LOOK,
+            circle: Circle::default(),
             policies: None,
             metrics: None,
             ends: false,

@@ -133,10 +133,13 @@ impl Clat {
             device.send(uplink, false);
             device.open(&self.site).await?;
         }
-        Ok(match net.comes_back(uplink, device.index).await? {
-            None => found,
-            Some(why) => Found::blocked(why),
-        })
+        let circle = self.circle.obstacle();
+        Ok(
+            match circle.or(net.comes_back(uplink, device.index).await?) {
+                None => found,
+                Some(why) => Found::blocked(why),
+            },
+        )
     }
 
     /// Asks for the way, and tells both paths; what stands in the way then.

@@ -111,7 +111,7 @@ impl Service for Clat {
                 let device = self.device.as_ref();
                 self.expiry
                     .look(device.map_or(&[], |device| &device.slow.tallies));
-                return Ok(());
+                return self.look_for_circle().await;
             }
             Step::Claimed(claimed) => self.claimed(claimed).await?,
             Step::Duplicate => self.leave_to_other().await,
@@ -144,6 +144,7 @@ impl Service for Clat {
         if !news.moves6(self.device.as_ref().map(|device| device.index)) {
             // The uplink may be a tunnel whose own packets now take another way.
             if self.site.uplink.is_virtual && news.moves4() {
+                self.circle.forget();
                 self.ask_soon();
             }
             return Heed::Nothing;

@@ -34,6 +34,8 @@ pub enum LinkKind {
     Vrf,
     /// Another one of the same medium upon it, such as a macvlan.
     Upon,
+    /// WireGuard, or the device of a program: nobody is asked where its own packets go.
+    Opaque,
     /// Anything else, or none.
     #[default]
     Other,
@@ -135,6 +137,7 @@ impl Link {
                     link.kind = infos.iter().fold(link.kind, |kind, info| match info {
                         LinkInfo::Kind(InfoKind::Vlan) => LinkKind::Vlan,
                         LinkInfo::Kind(InfoKind::Vrf) => LinkKind::Vrf,
+                        LinkInfo::Kind(InfoKind::Wireguard | InfoKind::Tun) => LinkKind::Opaque,
                         LinkInfo::Kind(kind) if tunnel::is_upon(kind) => LinkKind::Upon,
                         _ => kind,
                     });

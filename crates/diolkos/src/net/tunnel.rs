@@ -4,7 +4,7 @@
 //!
 //! link ─► what carries it (its tunnel's remote end by route, the link below it, the ports of a bridge) ─► … ─► the device?
 //!
-//! The kernel tells the remote ends of VXLAN, GENEVE, 6in4, IPIP and GRE. Those of WireGuard and of programs are not asked for.
+//! The kernel tells the remote ends of VXLAN, GENEVE, 6in4, IPIP and GRE. Those of WireGuard and of programs it does not.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -99,7 +99,10 @@ impl Net {
             let Some(link) = links.iter().find(|link| link.index == index) else {
                 continue;
             };
-            let mut below: Vec<u32> = links.iter().filter_map(|port| port.is_port_of(link)).collect();
+            let mut below: Vec<u32> = links
+                .iter()
+                .filter_map(|port| port.is_port_of(link))
+                .collect();
             below.extend(link.lower.filter(|_| link.is_upon()));
             if let Some(outer) = link.outer {
                 let exit = self.exit4(outer).await?;
@@ -161,7 +164,10 @@ mod tests {
         let all = [
             InfoData::Vxlan(vec![InfoVxlan::Group(to), InfoVxlan::Link(0)]),
             InfoData::Geneve(vec![InfoGeneve::Remote(to)]),
-            InfoData::GreTap(vec![InfoGre::Remote(to), InfoGre::Local(Ipv4Addr::UNSPECIFIED)]),
+            InfoData::GreTap(vec![
+                InfoGre::Remote(to),
+                InfoGre::Local(Ipv4Addr::UNSPECIFIED),
+            ]),
             InfoData::IpTunnel(vec![InfoIpTunnel::Remote(to.into())]),
         ];
         for data in all {
