@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from dns64 import DNS64, PREF64, RESOLVER, Dns64Network
-from network import Running
+from network import Network, Running
 
 RUN_TIME, USAGE, MISSING = 1, 2, 3
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
@@ -353,3 +353,15 @@ sys.stdin.read()
     net.until(lambda: "ready: dns64" in running.log())
     assert len(net.dig("v4.example").data()) == 2
     assert running.stop() == 0
+
+
+@pytest.mark.parametrize("command", ["clat", "siit", "nat64"])
+def test_a_translator_alone_starts_no_dns64(net: Network, command: str) -> None:
+    """A file may be that of `diolkos dns64`, too. That the section has no effect is said before anything else happens."""
+    file = net.scratch / "both.toml"
+    pool = '\n[[nat64.pool4]]\naddress = "192.0.2.1"\n' if command == "nat64" else ""
+    file.write_text(f'[dns64]\nlisten = ["[::1]:5353"]\nupstream = ["::1"]\n[translator]\npref64 = ["2001:db8:64::/96"]\n'
+                    f'interfaces = ["absent0"]\n{pool}')  # fmt: skip
+    _, said = net.refused(command, "--config", str(file))
+    assert f"both.toml:1:1: dns64: `diolkos {command}` starts no DNS64: `diolkos run FILE` starts both" in said
+    assert "absent0" in said

@@ -31,6 +31,7 @@ fn configured(options: &cli::Clat) -> Result<Settings, Failure> {
         Some(path) => config::load(path, |file| {
             file.translator.mode = Mode::Clat;
             file.no_translator = false;
+            file.only_translator = true;
             if let Some(uplink) = &options.uplink {
                 file.translator.interfaces = vec![uplink.clone()];
             }

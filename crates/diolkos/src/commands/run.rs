@@ -15,6 +15,7 @@ pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
             if let Some(mode) = mode {
                 settings.translator.mode = mode;
                 settings.no_translator = false;
+                settings.only_translator = true;
             }
             if let Some(state) = &options.state {
                 settings.nat64.state.clone_from(state);
