@@ -46,6 +46,7 @@ mod nat64;
 mod net;
 mod offline;
 mod packet_summary;
+mod port_owner;
 mod pref64;
 mod prefixes;
 mod privilege;
