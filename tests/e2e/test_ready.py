@@ -187,6 +187,24 @@ def test_policies_that_come_later(nat64: Nat64Network) -> None:
     nat64.until(lambda: findings(nat64, "trouble") == [])
 
 
+def test_a_default_that_blocks_is_a_policy(nat64: Nat64Network) -> None:
+    """`auto` keeps away from what would bypass it, and the status of `direct` names it as soon as it is set."""
+    default = ("ip", "xfrm", "policy", "setdefault", "fwd")
+    nat64.run(nat64.translator, *default, "block")
+    placed(nat64, "auto")
+    running = nat64.siit(command="nat64")
+    assert "placement auto: inline: this host has IPsec policies (the default blocks)" in running.log()
+    assert running.stop() == 0
+    nat64.run(nat64.translator, *default, "accept")
+    placed(nat64, "direct")
+    running = nat64.siit(command="nat64")
+    assert findings(nat64, "trouble") == []
+    nat64.run(nat64.translator, *default, "block")
+    nat64.until(lambda: [reason for reason, _ in findings(nat64, "trouble")] == ["ipsec"])
+    nat64.run(nat64.translator, *default, "accept")
+    nat64.until(lambda: findings(nat64, "trouble") == [])
+
+
 def test_what_followers_hear(nat64: Nat64Network) -> None:
     """The interface's file describes what is sent."""
     nat64.nat64(CONFIG.replace(POOL, INSIDE))

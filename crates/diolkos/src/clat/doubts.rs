@@ -122,7 +122,7 @@ impl Clat {
     fn ipsec(&self) -> Option<Finding> {
         let policies = self.policies.as_ref()?.now();
         let has_programs = self.device.as_ref()?.fast.is_some();
-        (has_programs && policies.v6 > 0).then(|| {
+        (has_programs && (policies.v6 > 0 || policies.blocks)).then(|| {
             Finding::trouble(
                 Reason::Ipsec,
                 format!(
