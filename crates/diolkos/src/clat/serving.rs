@@ -178,7 +178,6 @@ impl Service for Clat {
             return Ok(());
         };
         forwarding.check();
-        forwarding.respect_changes();
         self.look_at_way().await
     }
 

@@ -340,7 +340,6 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     async fn look_at_settings(&mut self) -> Result<(), Failure> {
         self.look_at_forwarding();
-        self.gateway.forwarding.respect_changes();
         // Whether the kernel answers for others is a setting, too.
         self.look_at_networks().await;
         Ok(())
