@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A CLAT whose uplink is a tunnel, with the tunnel's own packets among what the CLAT translates: nothing is sent, and it is said.
+"""A CLAT whose uplink is a tunnel over this very CLAT: nothing is sent into it, and it is said.
 Other packets that go round run out of hops, and are named as on a router."""
 
 from __future__ import annotations
