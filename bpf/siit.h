@@ -44,36 +44,32 @@ struct {
 	__type(value, __u8);
 } loops4 SEC(".maps");
 
-/* Would a packet to it, or from it, come back? Asked of addresses without a mapping. The slow path answers it. */
-static __always_inline int goes_round(__be32 v4_be)
+/* Is it in one of these networks? Where there are too many for constants, the map has them. */
+static __always_inline int is_in4(__be32 v4_be, const volatile struct diolkos_mask4 *nets, __u32 count, void *map)
 {
-	if (siit.loop4s > DIOLKOS_ROUTES) {
+	if (count > DIOLKOS_ROUTES) {
 		struct diolkos_route4 to = { .len = 32, .addr_be = v4_be };
 
 		barrier(); /* or the key would be made for those who do not look it up */
-		return !!bpf_map_lookup_elem(&loops4, &to);
+		return !!bpf_map_lookup_elem(map, &to);
 	}
-	for (__u32 i = 0; i < DIOLKOS_ROUTES && i < siit.loop4s; i++) {
-		if ((v4_be & siit.loop4[i].mask_be) == siit.loop4[i].addr_be)
+	for (__u32 i = 0; i < DIOLKOS_ROUTES && i < count; i++) {
+		if ((v4_be & nets[i].mask_be) == nets[i].addr_be)
 			return 1;
 	}
 	return 0;
 }
 
+/* Would a packet to it, or from it, come back? Asked of addresses without a mapping. The slow path answers it. */
+static __always_inline int goes_round(__be32 v4_be)
+{
+	return is_in4(v4_be, siit.loop4, siit.loop4s, &loops4);
+}
+
 /* Does it lead to the translator? */
 static __always_inline int leads_here_v4(__be32 v4_be)
 {
-	if (siit.route4s > DIOLKOS_ROUTES) {
-		struct diolkos_route4 to = { .len = 32, .addr_be = v4_be };
-
-		barrier(); /* or the key would be made for those who do not look it up */
-		return !!bpf_map_lookup_elem(&routes4, &to);
-	}
-	for (__u32 i = 0; i < DIOLKOS_ROUTES && i < siit.route4s; i++) {
-		if ((v4_be & siit.route4[i].mask_be) == siit.route4[i].addr_be)
-			return 1;
-	}
-	return 0;
+	return is_in4(v4_be, siit.route4, siit.route4s, &routes4);
 }
 
 static __always_inline int is_in6(const struct in6_addr *a, const volatile struct diolkos_mask6 *net)

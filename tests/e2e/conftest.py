@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import pytest
 from cluster import ClusterNetwork
+from direct import Probe
 from dns64 import Dns64Network
 from nat64 import Nat64Network
 from network import Network, Unsettled
@@ -148,3 +149,17 @@ ROUTER_DATAPATHS = [*DATAPATHS, "inline", "direct", "xdp"]
 def datapath(request: pytest.FixtureRequest) -> str:
     """Every way a packet can take: tc on tcx links, tc on clsact filters, the TUN device alone."""
     return request.param
+
+
+@pytest.fixture
+def probe(siit: SiitNetwork) -> Iterator[Callable[..., Probe]]:
+    """Makes probes, which end with the test."""
+    probes: list[Probe] = []
+
+    def make(way: tuple[str, str, str, str, str], patience: float = 0.3) -> Probe:
+        probes.append(Probe(siit, way, patience))
+        return probes[-1]
+
+    yield make
+    for made in probes:
+        made.close()

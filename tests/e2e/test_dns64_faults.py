@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from dns64 import DNS64, PREF64, RESOLVER, Dns64Network
-from network import Running
+from network import Network, Running
 
 RUN_TIME, USAGE, MISSING = 1, 2, 3
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
@@ -256,10 +256,10 @@ def test_signals_end_it(dns64_network: Dns64Network, how: int) -> None:
 def test_a_port_that_is_taken(dns64_network: Dns64Network) -> None:
     """And a name that is, and an address that is not there."""
     net = dns64_network
-    net.dns64()
+    first = net.dns64()
     listen = ("--upstream", RESOLVER, "--listen")
     code, message = net.once("dns64", *listen, f"[{DNS64}]:53", "--name", "second")
-    assert (code, "another program has UDP port 53" in message) == (RUN_TIME, True), message
+    assert (code, f"diolkos (process {first.process.pid}) has UDP port 53 there" in message) == (RUN_TIME, True), message
     code, message = net.once("dns64", *listen, f"[{DNS64}]:54")
     assert (code, "a diolkos with the name dns64 already runs" in message) == (RUN_TIME, True), message
     code, message = net.once("dns64", *listen, "[2001:db8::99]:53", "--name", "third")
@@ -346,10 +346,22 @@ sys.stdin.read()
     translator = f'[translator]\nmode = "siit"\npref64 = ["{PREF64}"]\n'
     running = net.diolkos("run", "--config", str(net.config(translator + CONFIG)), ready=False)
     net.until(lambda: "ready: siit" in running.log())
-    assert running.log().count("another program has UDP port 53") == 1
+    assert running.log().count(f"(process {holder.pid}) has UDP port 53 there") == 1
     net.until(lambda: net.counters()["listen_failed"] >= 2)
-    assert running.log().count("another program has UDP port 53") == 1, "it is said once"
+    assert running.log().count("has UDP port 53 there") == 1, "it is said once"
     holder.stdin.close()
     net.until(lambda: "ready: dns64" in running.log())
     assert len(net.dig("v4.example").data()) == 2
     assert running.stop() == 0
+
+
+@pytest.mark.parametrize("command", ["clat", "siit", "nat64"])
+def test_a_translator_alone_starts_no_dns64(net: Network, command: str) -> None:
+    """A file may be that of `diolkos dns64`, too. That the section has no effect is said before anything else happens."""
+    file = net.scratch / "both.toml"
+    pool = '\n[[nat64.pool4]]\naddress = "192.0.2.1"\n' if command == "nat64" else ""
+    file.write_text(f'[dns64]\nlisten = ["[::1]:5353"]\nupstream = ["::1"]\n[translator]\npref64 = ["2001:db8:64::/96"]\n'
+                    f'interfaces = ["absent0"]\n{pool}')  # fmt: skip
+    _, said = net.refused(command, "--config", str(file))
+    assert f"both.toml:1:1: dns64: `diolkos {command}` starts no DNS64: `diolkos run FILE` starts both" in said
+    assert "absent0" in said

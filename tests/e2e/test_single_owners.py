@@ -80,7 +80,7 @@ def test_names_and_ports_of_a_dns64(nat64: Nat64Network) -> None:
 
     assert "ready: dns64" not in other.log()
     nat64.until(lambda: status()["state"] == "waiting")
-    assert "another program has UDP port 5353" in status()["obstacles"][0]
+    assert f"diolkos (process {first.process.pid}) has UDP port 5353 there" in status()["obstacles"][0]
     assert first.stop() == 0
     nat64.until(lambda: status()["state"] == "ready")
     nat64.until(lambda: "ready: dns64 on [::1]:5353" in other.log())
@@ -103,7 +103,8 @@ def test_pools_prefixes_logs_and_metrics(nat64: Nat64Network) -> None:
     said = refused(second(nat64, SECOND + OTHER_POOL + log))
     assert f"{path} cannot be written: another running diolkos writes to it" in said, said
     other = second(nat64, SECOND + OTHER_POOL + METRICS)
-    assert "metrics cannot be served at 127.0.0.1:9464" in other.log()
+    said = f"metrics cannot be served at 127.0.0.1:9464 (diolkos (process {first.process.pid}) has that port)"
+    assert said in other.log(), other.log()
     assert other.stop() == 0
     # Its own file does not keep a program from a reload, and whoever rotates it moves it away.
     assert nat64.reload(CONFIG + log + METRICS + "# other\n") == (0, "")

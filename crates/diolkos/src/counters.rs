@@ -139,6 +139,14 @@ pub fn expired(tallies: &[Arc<Tally>]) -> (u64, Option<Expired>) {
     )
 }
 
+/// How many packets the slow path has dropped because no way leads on.
+pub fn unroutable(tallies: &[Arc<Tally>]) -> u64 {
+    let count = |tally: &Arc<Tally>| {
+        tally.dropped[usize::from(Reason::NoRoute.index())].load(Ordering::Relaxed)
+    };
+    tallies.iter().map(count).sum()
+}
+
 /// Reads all counters, the fast path's first.
 pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<Counter>> {
     let mut counters = Vec::new();

@@ -20,6 +20,7 @@ use crate::dns64;
 use crate::failure::Failure;
 use crate::files::Files;
 use crate::manager::Manager;
+use crate::port_owner;
 use crate::privilege;
 use crate::signals;
 use crate::supervise::{self, Supervision, Watch};
@@ -29,6 +30,7 @@ use crate::watchdog::{Heartbeat, Watchdog};
 pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     let files = Files::default().and_dns64(settings.dns64.as_ref());
     files.check()?;
+    port_owner::note(&settings);
     privilege::seal()?;
     privilege::keep(match hears_routers(&settings) {
         true => privilege::HEARING_DNS64,

@@ -7,13 +7,14 @@ use crate::packets::*;
 use diolkos_core::{Reason, Verdict};
 
 /// A datagram of 64 bytes of payload and more, in three fragments of IPv6.
-pub fn pieces6(src: &str, id: u32) -> Vec<Vec<u8>> {
-    let whole = packet6(src, PEER6, 17, udp_of(5000, 53, &pattern(64)));
-    let cuts = [(0, 24), (24, 48), (48, whole.payload.len())];
-    cuts.iter()
-        .map(|&(from, to)| {
-            let more = to != whole.payload.len();
-            let mut payload = fragment_header(17, from as u16 / 8, more, id);
+/// Cuts a packet of IPv6 into fragments of so many bytes of payload.
+pub fn cut6(whole: &V6, protocol: u8, id: u32, step: usize) -> Vec<Vec<u8>> {
+    let total = whole.payload.len();
+    (0..total)
+        .step_by(step)
+        .map(|from| {
+            let to = total.min(from + step);
+            let mut payload = fragment_header(protocol, (from / 8) as u16, to < total, id);
             payload.extend(&whole.payload[from..to]);
             V6 {
                 next_header: 44,
@@ -25,12 +26,14 @@ pub fn pieces6(src: &str, id: u32) -> Vec<Vec<u8>> {
         .collect()
 }
 
-pub fn pieces4(src: &str, port: u16, id: u16) -> Vec<Vec<u8>> {
-    let whole = packet4(src, POOL, 17, udp_of(53, port, &pattern(64)));
-    let cuts = [(0, 24), (24, 48), (48, whole.l4.len())];
-    cuts.iter()
-        .map(|&(from, to)| {
-            let more = if to != whole.l4.len() { MF } else { 0 };
+/// The same of IPv4.
+pub fn cut4(whole: &V4, id: u16, step: usize) -> Vec<Vec<u8>> {
+    let total = whole.l4.len();
+    (0..total)
+        .step_by(step)
+        .map(|from| {
+            let to = total.min(from + step);
+            let more = if to < total { MF } else { 0 };
             V4 {
                 id,
                 flags_and_offset: more | (from / 8) as u16,
@@ -40,6 +43,16 @@ pub fn pieces4(src: &str, port: u16, id: u16) -> Vec<Vec<u8>> {
             .bytes()
         })
         .collect()
+}
+
+pub fn pieces6(src: &str, id: u32) -> Vec<Vec<u8>> {
+    let whole = packet6(src, PEER6, 17, udp_of(5000, 53, &pattern(64)));
+    cut6(&whole, 17, id, 24)
+}
+
+pub fn pieces4(src: &str, port: u16, id: u16) -> Vec<Vec<u8>> {
+    let whole = packet4(src, POOL, 17, udp_of(53, port, &pattern(64)));
+    cut4(&whole, id, 24)
 }
 
 /// Puts the payloads of fragments that left together by their offsets, which need not be in order.

@@ -3,49 +3,12 @@
 //! checksum, which "the NAT64 MUST reassemble" and whose checksum it "MUST calculate" (RFC 6146 section 3.4).
 
 use crate::common::*;
+use crate::fragments::{cut4, cut6};
 use crate::harness::*;
 use crate::packets::*;
 use diolkos_core::config::nat64::{Limits, Protocol};
 use diolkos_core::trace::Step;
 use diolkos_core::{Reason, Verdict};
-
-/// Cuts a packet of IPv6 into fragments of so many bytes of payload.
-fn cut6(whole: &V6, protocol: u8, id: u32, step: usize) -> Vec<Vec<u8>> {
-    let total = whole.payload.len();
-    (0..total)
-        .step_by(step)
-        .map(|from| {
-            let to = total.min(from + step);
-            let mut payload = fragment_header(protocol, (from / 8) as u16, to < total, id);
-            payload.extend(&whole.payload[from..to]);
-            V6 {
-                next_header: 44,
-                payload,
-                ..whole.clone()
-            }
-            .bytes()
-        })
-        .collect()
-}
-
-/// The same of IPv4.
-fn cut4(whole: &V4, id: u16, step: usize) -> Vec<Vec<u8>> {
-    let total = whole.l4.len();
-    (0..total)
-        .step_by(step)
-        .map(|from| {
-            let to = total.min(from + step);
-            let more = if to < total { MF } else { 0 };
-            V4 {
-                id,
-                flags_and_offset: more | (from / 8) as u16,
-                l4: whole.l4[from..to].to_vec(),
-                ..whole.clone()
-            }
-            .bytes()
-        })
-        .collect()
-}
 
 /// What fragments that left carry together; each fits the MTU, all have the identification.
 fn joined(sent: &[Vec<u8>], mtu: usize, id: u32) -> Vec<u8> {

@@ -83,7 +83,9 @@ impl Clat {
     pub(super) fn findings(&self) -> Vec<Finding> {
         let metrics = self.metrics.as_ref();
         let metrics = metrics.map(|metrics| metrics.findings());
-        [self.doubts_now(), metrics.unwrap_or_default()].concat()
+        let mut all = [self.doubts_now(), metrics.unwrap_or_default()].concat();
+        all.extend(self.expiry.trouble());
+        all
     }
 
     /// Whether something may keep answers from coming back.
@@ -128,7 +130,7 @@ impl Clat {
     fn ipsec(&self) -> Option<Finding> {
         let policies = self.policies.as_ref()?.now();
         let has_programs = self.device.as_ref()?.fast.is_some();
-        (has_programs && policies.v6 > 0).then(|| {
+        (has_programs && (policies.v6 > 0 || policies.blocks)).then(|| {
             Finding::trouble(
                 Reason::Ipsec,
                 format!(

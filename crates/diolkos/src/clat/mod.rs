@@ -6,6 +6,7 @@
 
 mod address;
 mod answers;
+mod circle;
 mod claim;
 mod device;
 mod doubts;
@@ -33,6 +34,7 @@ use tokio::time::Instant;
 
 use crate::config::Settings;
 use crate::control;
+use crate::expiry::{self, Expiry};
 use crate::failure::{Failure, Kind};
 use crate::handover;
 use crate::metrics::Metrics;
@@ -41,6 +43,7 @@ use crate::privilege::{self, NET_ADMIN, NET_RAW};
 use crate::service::{self, Host};
 use crate::supervise::{Supervision, Task, Watch};
 
+use circle::Circle;
 use claim::Claim;
 use device::{ClatDevice, Site};
 use doubts::Doubts;
@@ -217,6 +220,11 @@ struct Clat {
     asks: Option<Instant>,
     /// Why answers may not come back.
     doubts: Doubts,
+    /// Packets that ran out of hops, and when to look for more.
+    expiry: Expiry,
+    loops_next: Instant,
+    /// The same through an uplink that wraps them.
+    circle: Circle,
     /// IPsec policies, which the fast path bypasses.
     policies: Option<PolicyNews>,
     /// Where figures are served.
@@ -258,6 +266,9 @@ impl Clat {
             asked: None,
             asks: None,
             doubts: Doubts::default(),
+            expiry: Expiry::new(&[]),
+            loops_next: Instant::now() + expiry::LOOK,
+            circle: Circle::default(),
             policies: None,
             metrics: None,
             ends: false,

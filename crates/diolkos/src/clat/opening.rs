@@ -33,6 +33,17 @@ struct Found {
     is_pending: bool,
 }
 
+impl Found {
+    fn blocked(why: String) -> Found {
+        Found {
+            passage: None,
+            obstacle: Some(why),
+            sends: false,
+            is_pending: false,
+        }
+    }
+}
+
 impl Clat {
     /// Opens once something can pass, and says when nothing can any more. Lists of routes are read anew.
     pub(super) async fn look_at_way(&mut self) -> Result<(), Failure> {
@@ -76,7 +87,7 @@ impl Clat {
         }
         self.asked = Some(Instant::now());
         self.asks = Some(Instant::now() + AGAIN);
-        let found = match self.find_way().await {
+        let found = match self.find_open_way().await {
             Ok(found) => found,
             // What works goes on.
             Err(failure) => {
@@ -108,24 +119,41 @@ impl Clat {
         Ok(())
     }
 
+    /// The same with the IPv4 routes in place: by them, a tunnel's own packets may come here, to be sent into the tunnel again.
+    async fn find_open_way(&mut self) -> Result<Found, Failure> {
+        let found = self.find_way().await?;
+        let Site { net, uplink, .. } = &self.site;
+        let Some(device) = &mut self.device else {
+            return Ok(found);
+        };
+        if found.obstacle.is_some() || !uplink.is_virtual {
+            return Ok(found);
+        }
+        if !device.is_open {
+            device.send(uplink, false);
+            device.open(&self.site).await?;
+        }
+        let circle = self.circle.obstacle();
+        Ok(
+            match circle.or(net.comes_back(uplink, device.index).await?) {
+                None => found,
+                Some(why) => Found::blocked(why),
+            },
+        )
+    }
+
     /// Asks for the way, and tells both paths; what stands in the way then.
     async fn find_way(&mut self) -> Result<Found, Failure> {
         let Site { net, uplink, .. } = &self.site;
         let Some(device) = &mut self.device else {
             return Err(Failure::run_time("there is no device"));
         };
-        let blocked = |why: String| Found {
-            passage: None,
-            obstacle: Some(why),
-            sends: false,
-            is_pending: false,
-        };
         let asked = match uplink.obstacle6() {
             Some(why) => Err(why),
             None => net.way(&device.errand(uplink)).await?,
         };
         let found = match asked {
-            Err(why) => blocked(why),
+            Err(why) => Found::blocked(why),
             Ok(way) => Found {
                 passage: Some(Passage {
                     way,
@@ -149,7 +177,7 @@ impl Clat {
         }
         let obstacle = device.obstacle().or(astray);
         if let Some(why) = obstacle.or_else(|| device.loses_packets(uplink)) {
-            return Ok(blocked(why));
+            return Ok(Found::blocked(why));
         }
         let router = passage.way.router;
         let Some(router) = router.filter(|_| uplink.medium == Medium::Ethernet) else {

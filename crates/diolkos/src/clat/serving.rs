@@ -11,6 +11,7 @@ use super::device::ClatDevice;
 use super::neighbour::Responder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
 use crate::control::{Condition, Request};
+use crate::expiry;
 use crate::failure::Failure;
 use crate::net::{DeviceConfig, Event, PolicyNews, RouteNews, Standing};
 use crate::service::{until, Account, Heed, Reply, Service};
@@ -29,6 +30,8 @@ pub(super) enum Step {
     Way,
     /// An answer may have come, or IPsec policies.
     Doubts,
+    /// To look for routing loops.
+    Loops,
 }
 
 impl Service for Clat {
@@ -91,6 +94,7 @@ impl Service for Clat {
             () = until(self.holds) => Step::Prefixes,
             () = until(self.asks) => Step::Way,
             () = until(self.doubts.waits()) => Step::Doubts,
+            () = until(Some(self.loops_next)) => Step::Loops,
             () = policies(&mut self.policies) => Step::Doubts,
         }
     }
@@ -101,6 +105,13 @@ impl Service for Clat {
             Step::Doubts => {
                 self.say_doubts();
                 return Ok(());
+            }
+            Step::Loops => {
+                self.loops_next = Instant::now() + expiry::LOOK;
+                let device = self.device.as_ref();
+                self.expiry
+                    .look(device.map_or(&[], |device| &device.slow.tallies));
+                return self.look_for_circle().await;
             }
             Step::Claimed(claimed) => self.claimed(claimed).await?,
             Step::Duplicate => self.leave_to_other().await,
@@ -135,6 +146,11 @@ impl Service for Clat {
 
     fn routes_change(&mut self, news: &RouteNews) -> Heed {
         if !news.moves6(self.device.as_ref().map(|device| device.index)) {
+            // The uplink may be a tunnel whose own packets now take another way.
+            if self.site.uplink.is_virtual && news.moves4() {
+                self.circle.forget();
+                self.ask_soon();
+            }
             return Heed::Nothing;
         }
         // At once: a tunnel over the CLAT may have become the way of what the CLAT sends. Lists can wait.
@@ -166,7 +182,6 @@ impl Service for Clat {
             return Ok(());
         };
         forwarding.check();
-        forwarding.respect_changes();
         self.look_at_way().await
     }
 

@@ -59,7 +59,7 @@ fn order(asked: &Asked, each: impl FnMut(Value) -> bool) -> Result<Value, Failur
             let parameter = parameter.unwrap_or("a parameter");
             Err(Failure::usage(format!(
                 "{parameter} is not valid: the interface needs a name of 1 to 15 characters, pref64 is auto or a prefix of /32, \
-                 /40, /48, /56, /64 or /96, v6 is auto, shared or an address, v6_prefix is auto or a prefix, routes are IPv4 prefixes (64 at most), and there \
+                 /40, /48, /56, /64 or /96, v6 is auto, shared or an address, v6_prefix is auto or a prefix, routes are IPv4 prefixes (64 at most), other_clat is yield or take-over, and there \
                  are 16 resolvers at most"
             )))
         }

@@ -8,7 +8,7 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::config::{network, Prefix, Resolver, V6Address};
+use crate::config::{network, OtherClat, Prefix, Resolver, V6Address};
 use crate::varlink::{Call, Interface, Refusal};
 
 /// What `GetInterfaceDescription` answers.
@@ -45,6 +45,8 @@ pub struct Spec {
     pub resolvers: Vec<String>,
     /// Of its IPv4 route; None: one that no other CLAT has.
     pub metric: Option<u32>,
+    /// What it does while another program's CLAT serves this host; None: `yield`.
+    pub other_clat: Option<OtherClat>,
 }
 
 /// How a CLAT stands.
@@ -109,6 +111,7 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
                 datapath: datapath(&mut call)?,
                 resolvers: resolvers.into_iter().map(String::from).collect(),
                 metric: call.take("metric")?,
+                other_clat: call.take("other_clat")?,
             })
         }
         "Down" => Asked::Down(interface(&mut call)?),
@@ -184,6 +187,7 @@ pub fn call(asked: &Asked) -> Call {
                 "datapath": spec.datapath,
                 "resolvers": resolvers,
                 "metric": spec.metric,
+                "other_clat": spec.other_clat,
             });
             Call::new(method("Up"), parameters)
         }
@@ -251,6 +255,7 @@ mod tests {
             datapath: None,
             resolvers: Vec::new(),
             metric: None,
+            other_clat: None,
         };
         for asks in [
             Asked::Up(spec.clone()),
@@ -271,6 +276,7 @@ mod tests {
             v6: Some("shared".to_owned()),
             routes: vec!["198.51.100.0/24".to_owned()],
             datapath: Some("tun".to_owned()),
+            other_clat: Some(OtherClat::TakeOver),
             ..spec
         });
         assert_eq!(asked(call(&more)), Ok(more));
@@ -295,6 +301,7 @@ mod tests {
             ("resolvers", json!(vec!["::1"; 17])),
             ("metric", json!(-1)),
             ("metric", json!("1")),
+            ("other_clat", json!("--config=x")),
             ("config", json!("x")),
         ] {
             let refusal = up(json!({ "interface": "eth0", key: value })).expect_err("it is wrong");

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
@@ -69,6 +70,8 @@ impl Kept {
         let one = one.into_iter();
         let one = one.filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)));
         arguments.extend(one);
+        let other = spec.other_clat.and_then(|other| other.to_possible_value());
+        arguments.extend(other.map(|other| format!("--other-clat={}", other.get_name())));
         arguments.extend(spec.routes.iter().map(|route| format!("--route={route}")));
         let resolvers = spec.resolvers.iter();
         arguments.extend(resolvers.map(|resolver| format!("--resolver={resolver}")));

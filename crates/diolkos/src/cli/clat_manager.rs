@@ -4,7 +4,7 @@
 use clap::{Args, Subcommand};
 use ipnet::Ipv4Net;
 
-use crate::config::{network, Level, Prefix, Resolver, V6Address};
+use crate::config::{network, Level, OtherClat, Prefix, Resolver, V6Address};
 
 /// Options of `clat-manager`.
 #[derive(Args, Debug)]
@@ -54,6 +54,10 @@ pub enum ClatOrder {
         /// Metric of the IPv4 default route [default: 2048, and one more for each CLAT before this one]
         #[arg(long, value_name = "NUMBER")]
         metric: Option<u32>,
+        /// While another program's CLAT serves this host, such as NetworkManager's: have no IPv4 routes, or go on [default:
+        /// yield]
+        #[arg(long, value_enum, value_name = "yield|take-over")]
+        other_clat: Option<OtherClat>,
     },
     /// End the CLAT of an uplink; without one, nothing is done
     Down {

@@ -8,7 +8,7 @@ use crate::config::{self, Mode, Settings, V4Address};
 use crate::failure::Failure;
 use crate::files::Files;
 use crate::process::translator;
-use crate::{clat, cli, signals};
+use crate::{clat, cli, port_owner, signals};
 
 /// Runs a CLAT until a signal ends it.
 pub fn run(options: cli::Clat) -> Result<(), Failure> {
@@ -21,6 +21,7 @@ pub fn run(options: cli::Clat) -> Result<(), Failure> {
             "there is no configuration file to read again: start with `--config FILE`",
         )),
     };
+    port_owner::note(&settings);
     let (files, level) = (Files::of_translator(&settings), settings.log.level);
     translator(files, level, None, |with| clat::run(settings, read, with))
 }
@@ -31,6 +32,7 @@ fn configured(options: &cli::Clat) -> Result<Settings, Failure> {
         Some(path) => config::load(path, |file| {
             file.translator.mode = Mode::Clat;
             file.no_translator = false;
+            file.only_translator = true;
             if let Some(uplink) = &options.uplink {
                 file.translator.interfaces = vec![uplink.clone()];
             }

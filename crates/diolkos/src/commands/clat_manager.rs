@@ -23,6 +23,7 @@ pub fn run(options: cli::ClatManager) -> Result<(), Failure> {
             datapath,
             resolvers,
             metric,
+            other_clat,
         }) => clats::up(clats::Spec {
             interface,
             pref64,
@@ -32,6 +33,7 @@ pub fn run(options: cli::ClatManager) -> Result<(), Failure> {
             datapath,
             resolvers: resolvers.iter().map(ToString::to_string).collect(),
             metric,
+            other_clat,
         })
         .map(|_| ()),
         Some(cli::ClatOrder::Down { interface }) => clats::down(&interface).map(|_| ()),

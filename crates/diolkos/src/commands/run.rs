@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::files::Files;
 use crate::process::{dns64_alone, translator};
 use crate::supervise::Supervision;
-use crate::{clat, cli, router};
+use crate::{clat, cli, port_owner, router};
 
 /// Everything that a file says, where the command line does not say it. `mode` is what the command is called.
 pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
@@ -15,6 +15,7 @@ pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
             if let Some(mode) = mode {
                 settings.translator.mode = mode;
                 settings.no_translator = false;
+                settings.only_translator = true;
             }
             if let Some(state) = &options.state {
                 settings.nat64.state.clone_from(state);
@@ -29,6 +30,7 @@ pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     if settings.dns64_alone().is_some() {
         return dns64_alone(settings);
     }
+    port_owner::note(&settings);
     let (files, level) = (Files::of_translator(&settings), settings.log.level);
     // `run` does everything that the file says, and the other commands what they are called.
     let beside = settings.dns64.is_some() && mode.is_none();

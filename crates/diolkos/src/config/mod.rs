@@ -85,6 +85,9 @@ pub struct Settings {
     /// The file has a section `[dns64]` and none of a translator.
     #[serde(skip)]
     pub no_translator: bool,
+    /// The command starts a translator and nothing beside it.
+    #[serde(skip)]
+    pub only_translator: bool,
 }
 
 /// What the program is.

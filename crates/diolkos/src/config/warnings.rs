@@ -8,6 +8,7 @@ impl Settings {
     /// One for each: the key, and a sentence.
     pub fn warnings(&self) -> Vec<Objection> {
         let mut found = match &self.dns64 {
+            Some(_) if self.only_translator => vec![self.dns64_left_out()],
             Some(dns64) => dns64.warnings(),
             None => Vec::new(),
         };
@@ -20,6 +21,14 @@ impl Settings {
             }));
         }
         found
+    }
+
+    fn dns64_left_out(&self) -> Objection {
+        let mode = self.translator.mode.name();
+        let message = format!(
+            "`diolkos {mode}` starts no DNS64: `diolkos run FILE` starts both, and `diolkos dns64 --config FILE` the DNS64 alone"
+        );
+        Objection::new("dns64", message)
     }
 
     /// About interfaces through which no packet fits that is as large as `lowest_ipv6_mtu`: a sentence for each. `links`:

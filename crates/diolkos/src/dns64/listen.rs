@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UdpSocket};
 
 use crate::failure::Failure;
+use crate::port_owner::{self, Transport};
 
 use super::datagrams::Datagrams;
 use super::tally::{Fate, Tally};
@@ -114,6 +115,21 @@ fn socket(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Soc
     Ok(socket)
 }
 
+/// By whom.
+fn taken(address: SocketAddr, protocol: &str) -> String {
+    let transport = match protocol {
+        "TCP" => Transport::Tcp,
+        _ => Transport::Udp,
+    };
+    let port = address.port();
+    match port_owner::of(address, transport) {
+        Some(owner) => format!("{owner} has {protocol} port {port} there"),
+        None => format!(
+            "another program has {protocol} port {port} there; `ss -lnp 'sport = :{port}'` names it"
+        ),
+    }
+}
+
 fn refusal(address: SocketAddr, protocol: &str, error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Failure::missing(format!(
@@ -121,9 +137,8 @@ fn refusal(address: SocketAddr, protocol: &str, error: &io::Error) -> Failure {
              dns64.listen)"
         )),
         io::ErrorKind::AddrInUse => Failure::run_time(format!(
-            "cannot listen on {address}: another program has {protocol} port {port} there; `ss -lnp 'sport = :{port}'` \
-             names it",
-            port = address.port()
+            "cannot listen on {address}: {}",
+            taken(address, protocol)
         )),
         io::ErrorKind::AddrNotAvailable => Failure::run_time(format!(
             "cannot listen on {address}: this host has no such address"

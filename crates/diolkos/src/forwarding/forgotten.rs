@@ -19,8 +19,15 @@ impl Forwarding {
         }
     }
 
-    /// Switches on again what nobody has switched off, and says so. What stands in the way all the same, in words.
+    /// Switches on again what nobody has switched off, and says so. What stands in the way all the same, in words: somebody
+    /// has switched it off, which is noted before anybody hears of it and changes more.
     pub fn check(&mut self) -> Vec<String> {
+        self.put_back();
+        self.respect_changes();
+        self.obstacles()
+    }
+
+    fn put_back(&mut self) {
         match self.switch_on_again() {
             Ok(names) => {
                 self.failed.clear();
@@ -39,13 +46,12 @@ impl Forwarding {
                 self.failed = said;
             }
         }
-        self.obstacles()
     }
 
     /// What is off now somebody has switched off, for what the kernel has forgotten was told before. It stays off.
-    pub fn respect_changes(&mut self) {
-        // Of what is not there now, nobody has said anything else.
-        self.off.retain(|path| !path.exists());
+    fn respect_changes(&mut self) {
+        // Of what is not there now, nobody has said anything else; nor if all is off because the kernel has forgotten it, too.
+        self.off.retain(|path| !path.exists() || is_off(path));
         let off = self.switched_off().into_iter().flat_map(|(_, paths)| paths);
         // Somebody switches one setting off. Where all are off, the kernel's message that it forgot them may be on its way.
         let is_all_off = |path: &PathBuf| {

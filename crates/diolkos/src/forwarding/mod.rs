@@ -167,6 +167,7 @@ impl Forwarding {
         let changes = self.changes().map_err(|e| self.refused(&e))?;
         self.carry_out(&changes)?;
         self.made_routers = changes::made_routers(&changes);
+        self.off.clear();
         self.known = self.indices().map_err(|e| self.refused(&e))?;
         Ok(!changes.is_empty())
     }

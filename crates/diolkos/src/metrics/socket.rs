@@ -21,6 +21,7 @@ use super::http;
 use super::latest::Latest;
 use crate::config::Place;
 use crate::failure::Failure;
+use crate::port_owner::{self, Transport};
 
 /// Readers of one place at a time.
 pub const READERS: u32 = 32;
@@ -126,7 +127,9 @@ impl Drop for Entry {
 impl Listener {
     async fn at(place: &Place) -> io::Result<Listener> {
         match place {
-            Place::Tcp(address) => Ok(Listener::Tcp(bind(*address)?)),
+            Place::Tcp(address) => Ok(Listener::Tcp(
+                bind(*address).map_err(|error| taken(*address, error))?,
+            )),
             Place::Unix(path) => {
                 remove_stale(path).await?;
                 let listener = UnixListener::bind(path)?;
@@ -164,6 +167,21 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// Names the program that has the port, if that is why.
+fn taken(address: SocketAddr, error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::AddrInUse {
+        return error;
+    }
+    match port_owner::of(address, Transport::Tcp) {
+        Some(owner) => in_use(&format!("{owner} has that port")),
+        None => error,
+    }
+}
+
+fn in_use(by: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::AddrInUse, by)
+}
+
 /// Removes the socket of a killed process, at which nobody listens, and nothing else.
 async fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = match fs::symlink_metadata(path) {
@@ -180,7 +198,12 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
     match UnixStream::connect(path).await {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) => Err(error),
-        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Ok(stream) => {
+            let owner = stream.peer_cred().ok().and_then(|its| its.pid());
+            let owner = owner.and_then(port_owner::named);
+            let error = io::Error::from(io::ErrorKind::AddrInUse);
+            Err(owner.map_or(error, |owner| in_use(&format!("{owner} listens there"))))
+        }
     }
 }
 
@@ -265,7 +288,9 @@ mod tests {
         assert!(Listener::at(&place).await.is_err(), "it is somebody's file");
         fs::remove_file(&path).expect("it is still there");
         let first = Listener::at(&place).await.expect("nothing is there");
-        assert!(Listener::at(&place).await.is_err(), "somebody listens");
+        let taken = Listener::at(&place).await.err().expect("somebody listens");
+        let own = format!("(process {}) listens there", std::process::id());
+        assert!(taken.to_string().ends_with(&own), "{taken}");
         drop(first);
         assert!(!path.exists(), "its name goes with it");
         drop(std::os::unix::net::UnixListener::bind(&path).expect("it is free"));

@@ -10,6 +10,7 @@ use netlink_packet_route::link::{
 };
 use rtnetlink::LinkUnspec;
 
+use super::tunnel::{self, Outer};
 use super::{in_time, Net};
 use crate::failure::Failure;
 
@@ -31,6 +32,10 @@ pub enum LinkKind {
     Vlan,
     /// A routing domain of its own for other ones.
     Vrf,
+    /// Another one of the same medium upon it, such as a macvlan.
+    Upon,
+    /// WireGuard, or the device of a program: nobody is asked where its own packets go.
+    Opaque,
     /// Anything else, or none.
     #[default]
     Other,
@@ -55,6 +60,10 @@ pub struct Link {
     pub medium: Medium,
     /// What sort of virtual interface it is.
     pub kind: LinkKind,
+    /// Made by software, not by a driver of hardware.
+    pub is_virtual: bool,
+    /// What it wraps packets into, if it is a tunnel over IPv4.
+    pub outer: Option<Outer>,
     /// Index of the interface that it belongs to.
     pub master: Option<u32>,
     /// Index of the interface that it lies on.
@@ -80,6 +89,8 @@ impl Link {
             address: vec![0; 6],
             medium: Medium::Ethernet,
             kind: LinkKind::default(),
+            is_virtual: false,
+            outer: None,
             master: None,
             lower: None,
             no_arp: false,
@@ -104,6 +115,8 @@ impl Link {
                 _ => Medium::Other,
             },
             kind: LinkKind::default(),
+            is_virtual: false,
+            outer: None,
             master: None,
             lower: None,
             no_arp: message.header.flags.contains(LinkFlags::Noarp),
@@ -119,9 +132,13 @@ impl Link {
                 LinkAttribute::Controller(master) => link.master = Some(*master),
                 LinkAttribute::Link(lower) => link.lower = Some(*lower),
                 LinkAttribute::LinkInfo(infos) => {
+                    link.is_virtual = infos.iter().any(|info| matches!(info, LinkInfo::Kind(_)));
+                    link.outer = Outer::of(infos);
                     link.kind = infos.iter().fold(link.kind, |kind, info| match info {
                         LinkInfo::Kind(InfoKind::Vlan) => LinkKind::Vlan,
                         LinkInfo::Kind(InfoKind::Vrf) => LinkKind::Vrf,
+                        LinkInfo::Kind(InfoKind::Wireguard | InfoKind::Tun) => LinkKind::Opaque,
+                        LinkInfo::Kind(kind) if tunnel::is_upon(kind) => LinkKind::Upon,
                         _ => kind,
                     });
                 }

@@ -16,6 +16,12 @@ use rtnetlink::sys::{Socket, SocketAddr};
 
 use crate::failure::Failure;
 
+mod message;
+
+use message::{
+    attribute, batch, nest, number, read, text, Message, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL,
+};
+
 /// The kernel masquerades an address. Dropped, it does no more.
 pub struct Masquerade {
     socket: Socket,
@@ -24,23 +30,7 @@ pub struct Masquerade {
     sequence: u32,
 }
 
-// linux/netlink.h
-const NLM_F_REQUEST: u16 = 0x1;
-const NLM_F_ACK: u16 = 0x4;
-const NLM_F_EXCL: u16 = 0x200;
-const NLM_F_CREATE: u16 = 0x400;
-const NLM_F_APPEND: u16 = 0x800;
-const NLMSG_ERROR: u16 = 2;
-const NLA_F_NESTED: u16 = 0x8000;
-/// struct nlmsghdr, bytes.
-const HEADER: usize = 16;
-// linux/netfilter/nfnetlink.h
-const NFNL_MSG_BATCH_BEGIN: u16 = 0x10;
-const NFNL_MSG_BATCH_END: u16 = 0x11;
-const NFNL_SUBSYS_NFTABLES: u16 = 10;
 // linux/netfilter.h, linux/netfilter_ipv6.h
-const NFPROTO_UNSPEC: u8 = 0;
-const NFPROTO_IPV6: u8 = 10;
 const NF_INET_POST_ROUTING: u32 = 4;
 const NF_IP6_PRI_NAT_SRC: u32 = 100;
 const NF_DROP: u32 = 0;
@@ -142,14 +132,6 @@ fn refused(needs: &str, error: &io::Error) -> Failure {
     Failure::missing(format!(
         "the kernel cannot masquerade: it refuses {needs}: {error}; so the CLAT cannot share the host's address: {INSTEAD}"
     ))
-}
-
-/// A message, and what of the kernel it needs.
-struct Message {
-    kind: u16,
-    flags: u16,
-    attributes: Vec<u8>,
-    needs: &'static str,
 }
 
 /// Everything from the table to its rules. `is_laid`: there is one already, in whose place this one comes.
@@ -276,121 +258,9 @@ fn expression(list: &mut Vec<u8>, name: &str, data: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-/// All in one: the kernel carries out what stands between begin and end as a whole.
-fn batch(messages: &[Message], sequence: &mut u32) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut add = |kind: u16, flags: u16, family: u8, resource: u16, attributes: &[u8]| {
-        // struct nlmsghdr, struct nfgenmsg; a message has a few hundred bytes at most.
-        let len = (HEADER + 4 + attributes.len()) as u32;
-        bytes.extend(len.to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend((NLM_F_REQUEST | flags).to_ne_bytes());
-        bytes.extend(sequence.to_ne_bytes());
-        bytes.extend([0; 4]);
-        bytes.extend([family, 0]);
-        bytes.extend(resource.to_be_bytes());
-        bytes.extend(attributes);
-        *sequence = sequence.wrapping_add(1);
-    };
-    add(
-        NFNL_MSG_BATCH_BEGIN,
-        0,
-        NFPROTO_UNSPEC,
-        NFNL_SUBSYS_NFTABLES,
-        &[],
-    );
-    for message in messages {
-        let kind = NFNL_SUBSYS_NFTABLES << 8 | message.kind;
-        add(
-            kind,
-            message.flags | NLM_F_ACK,
-            NFPROTO_IPV6,
-            0,
-            &message.attributes,
-        );
-    }
-    add(
-        NFNL_MSG_BATCH_END,
-        0,
-        NFPROTO_UNSPEC,
-        NFNL_SUBSYS_NFTABLES,
-        &[],
-    );
-    bytes
-}
-
-/// The errors in what the kernel sent, by the number of the message that each is about; 0 is success.
-fn read(mut bytes: &[u8]) -> Vec<(u32, io::Error)> {
-    let mut answers = Vec::new();
-    let word = |at: &[u8]| at.first_chunk().map(|word| u32::from_ne_bytes(*word));
-    while let Some(len) = word(bytes).map(|len| len as usize) {
-        let Some(message) = bytes
-            .get(..len)
-            .filter(|message| message.len() >= HEADER + 4)
-        else {
-            break;
-        };
-        let kind = u16::from_ne_bytes([message[4], message[5]]);
-        if let (NLMSG_ERROR, Some(sequence), Some(code)) =
-            (kind, word(&message[8..]), word(&message[HEADER..]))
-        {
-            let code = code.cast_signed().wrapping_neg();
-            answers.push((sequence, io::Error::from_raw_os_error(code)));
-        }
-        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
-    }
-    answers
-}
-
-fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    let len = (4 + value.len()) as u16;
-    bytes.extend(len.to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-}
-
-fn text(bytes: &mut Vec<u8>, kind: u16, value: &str) {
-    attribute(bytes, kind, &[value.as_bytes(), &[0]].concat());
-}
-
-fn number(bytes: &mut Vec<u8>, kind: u16, value: u32) {
-    attribute(bytes, kind, &value.to_be_bytes());
-}
-
-fn nest(bytes: &mut Vec<u8>, kind: u16, inner: impl FnOnce(&mut Vec<u8>)) {
-    let mut value = Vec::new();
-    inner(&mut value);
-    attribute(bytes, kind | NLA_F_NESTED, &value);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn attributes_are_aligned_and_say_their_length() {
-        let mut bytes = Vec::new();
-        nest(&mut bytes, 4, |inner| {
-            text(inner, 1, "nat");
-            number(inner, 2, 100);
-        });
-        let len = |len: u16| len.to_ne_bytes();
-        let expected = [
-            &len(20)[..],
-            &(NLA_F_NESTED | 4).to_ne_bytes(),
-            &len(8),
-            &1u16.to_ne_bytes(),
-            b"nat\0",
-            &len(8),
-            &2u16.to_ne_bytes(),
-            &[0, 0, 0, 100],
-        ];
-        assert_eq!(bytes, expected.concat());
-        let mut odd = Vec::new();
-        text(&mut odd, 1, "masq");
-        assert_eq!((odd.len(), odd[0]), (12, 9));
-    }
 
     #[test]
     fn a_batch_is_numbered_and_framed() {
@@ -430,25 +300,5 @@ mod tests {
         );
         let denied = refused(needs[0], &io::Error::from_raw_os_error(1)).to_string();
         assert!(denied.contains("CAP_NET_ADMIN"), "{denied}");
-    }
-
-    #[test]
-    fn the_kernels_answers_are_read() {
-        let mut bytes = Vec::new();
-        for (sequence, code) in [(3u32, 0i32), (4, -2)] {
-            bytes.extend(36u32.to_ne_bytes());
-            bytes.extend(NLMSG_ERROR.to_ne_bytes());
-            bytes.extend([0; 2]);
-            bytes.extend(sequence.to_ne_bytes());
-            bytes.extend([0; 4]);
-            bytes.extend(code.to_ne_bytes());
-            bytes.extend([0; 16]);
-        }
-        let numbers = |(sequence, error): (u32, io::Error)| (sequence, error.raw_os_error());
-        let answers: Vec<_> = read(&bytes).into_iter().map(numbers).collect();
-        assert_eq!(answers, [(3, Some(0)), (4, Some(2))]);
-        for cut in 0..bytes.len() {
-            read(&bytes[..cut]);
-        }
     }
 }

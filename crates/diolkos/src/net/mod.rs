@@ -22,6 +22,7 @@ mod restore;
 mod route;
 mod settings;
 mod tun;
+mod tunnel;
 mod watcher;
 
 use std::fmt::Display;

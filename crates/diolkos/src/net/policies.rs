@@ -21,9 +21,14 @@ use crate::supervise::{Task, Watch};
 const XFRMNLGRP_POLICY: u32 = 4;
 const XFRM_MSG_NEWPOLICY: u16 = 0x13;
 const XFRM_MSG_GETPOLICY: u16 = 0x15;
+const XFRM_MSG_GETDEFAULT: u16 = 0x28;
+const XFRM_USERPOLICY_BLOCK: u8 = 1;
+/// `struct xfrm_userpolicy_default`, padded: one byte each for what comes in, is forwarded and goes out.
+const DEFAULTS: usize = 4;
 /// Of linux/netlink.h.
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 1;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
 const HEADER: usize = 16;
 /// `struct xfrm_userpolicy_id`, padded; where `struct xfrm_userpolicy_info` has the family and the direction.
@@ -45,6 +50,8 @@ pub struct Policies {
     pub v4: usize,
     /// Of IPv6.
     pub v6: usize,
+    /// What no policy allows is blocked, in a direction at least (`ip xfrm policy setdefault`).
+    pub blocks: bool,
 }
 
 impl Policies {
@@ -57,7 +64,8 @@ impl Policies {
 impl fmt::Display for Policies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |count: usize, family: &str| (count > 0).then(|| format!("{count} of {family}"));
-        let both: Vec<String> = [of(self.v4, "IPv4"), of(self.v6, "IPv6")]
+        let blocks = self.blocks.then(|| "the default blocks".to_owned());
+        let both: Vec<String> = [of(self.v4, "IPv4"), of(self.v6, "IPv6"), blocks]
             .into_iter()
             .flatten()
             .collect();
@@ -141,16 +149,11 @@ async fn list() -> io::Result<Policies> {
 }
 
 async fn listed() -> io::Result<Policies> {
-    let mut socket = TokioSocket::new(NETLINK_XFRM)?;
-    socket.socket_mut().bind(&SocketAddr::new(0, 0))?;
-    socket.socket_mut().connect(&SocketAddr::new(0, 0))?;
-    let length = u32::try_from(HEADER + POLICY_ID).expect("a short message");
-    let mut request = length.to_ne_bytes().to_vec();
-    request.extend(XFRM_MSG_GETPOLICY.to_ne_bytes());
-    request.extend(NLM_F_REQUEST_DUMP.to_ne_bytes());
-    request.resize(HEADER + POLICY_ID, 0);
-    socket.send(&request).await?;
-    let mut counts = Policies::default();
+    let mut counts = Policies {
+        blocks: default_blocks().await?,
+        ..Policies::default()
+    };
+    let socket = asked(XFRM_MSG_GETPOLICY, NLM_F_REQUEST_DUMP, POLICY_ID).await?;
     loop {
         let mut messages = Vec::with_capacity(LONGEST);
         socket.recv(&mut messages).await?;
@@ -158,6 +161,34 @@ async fn listed() -> io::Result<Policies> {
             return Ok(counts);
         }
     }
+}
+
+/// What becomes of packets for which there is no policy. Linux before 5.14 knows no other than that they pass.
+async fn default_blocks() -> io::Result<bool> {
+    let socket = asked(XFRM_MSG_GETDEFAULT, NLM_F_REQUEST, DEFAULTS).await?;
+    let mut message = Vec::with_capacity(LONGEST);
+    socket.recv(&mut message).await?;
+    Ok(says_block(&message))
+}
+
+fn says_block(message: &[u8]) -> bool {
+    let kind = message.get(4..6) == Some(&XFRM_MSG_GETDEFAULT.to_ne_bytes());
+    let defaults = message.get(HEADER..HEADER + 3).unwrap_or_default();
+    kind && defaults.contains(&XFRM_USERPOLICY_BLOCK)
+}
+
+/// A socket that was asked for something, with this many bytes of zeros.
+async fn asked(kind: u16, flags: u16, body: usize) -> io::Result<TokioSocket> {
+    let mut socket = TokioSocket::new(NETLINK_XFRM)?;
+    socket.socket_mut().bind(&SocketAddr::new(0, 0))?;
+    socket.socket_mut().connect(&SocketAddr::new(0, 0))?;
+    let length = u32::try_from(HEADER + body).expect("a short message");
+    let mut request = length.to_ne_bytes().to_vec();
+    request.extend(kind.to_ne_bytes());
+    request.extend(flags.to_ne_bytes());
+    request.resize(HEADER + body, 0);
+    socket.send(&request).await?;
+    Ok(socket)
 }
 
 /// Counts the policies of a datagram. True: it is the last one.
@@ -211,6 +242,21 @@ mod tests {
     }
 
     #[test]
+    fn a_default_that_blocks_is_a_policy() {
+        let says = |kind, defaults: &[u8]| says_block(&message(kind, defaults));
+        assert!(says(XFRM_MSG_GETDEFAULT, &[2, 2, 1]));
+        assert!(!says(XFRM_MSG_GETDEFAULT, &[2, 2, 2]));
+        assert!(!says(NLMSG_ERROR, &(-22i32).to_ne_bytes()));
+        assert!(!says_block(&[]));
+        let blocks = Policies {
+            blocks: true,
+            ..Policies::default()
+        };
+        assert!(blocks.are_some());
+        assert_eq!(blocks.to_string(), "IPsec policies (the default blocks)");
+    }
+
+    #[test]
     fn policies_of_single_sockets_do_not_count() {
         let mut counts = Policies::default();
         let some = [
@@ -221,7 +267,12 @@ mod tests {
             policy(2, 4),
         ];
         assert!(!count(&some.concat(), &mut counts).expect("a list"));
-        assert_eq!(counts, Policies { v4: 1, v6: 2 });
+        let found = Policies {
+            v4: 1,
+            v6: 2,
+            blocks: false,
+        };
+        assert_eq!(counts, found);
         assert!(count(&message(NLMSG_DONE, &[0; 4]), &mut counts).expect("its end"));
         let refused = message(NLMSG_ERROR, &(-1i32).to_ne_bytes());
         let error = count(&refused, &mut counts).expect_err("a refusal");

@@ -85,6 +85,12 @@ impl RouteNews {
         self.v6 || self.v6_through.iter().any(|index| Some(*index) != besides)
     }
 
+    /// Whether IPv4 packets may take another way.
+    pub fn moves4(&self) -> bool {
+        // Rules of IPv4 are not heard of.
+        self.may_concern(|to| matches!(to, IpNet::V4(_)))
+    }
+
     /// Whether a route to a certain destination may have come or gone.
     pub fn may_concern(&self, concerns: impl FnMut(&IpNet) -> bool) -> bool {
         self.all || self.changed.iter().any(concerns)

@@ -237,6 +237,8 @@ mod tests {
             address: vec![2, 0, 0, 0, 0, 1],
             medium: Medium::Ethernet,
             kind,
+            is_virtual: false,
+            outer: None,
             master: None,
             lower: None,
             no_arp: false,

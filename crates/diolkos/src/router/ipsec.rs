@@ -36,8 +36,12 @@ pub fn finding(settings: &Settings, has_programs: bool, policies: Policies) -> O
 mod tests {
     use super::*;
 
-    const SOME: Policies = Policies { v4: 0, v6: 1 };
-    const NONE: Policies = Policies { v4: 0, v6: 0 };
+    const NONE: Policies = Policies {
+        v4: 0,
+        v6: 0,
+        blocks: false,
+    };
+    const SOME: Policies = Policies { v6: 1, ..NONE };
 
     fn placed(placement: Placement) -> Settings {
         let mut settings = Settings::default();

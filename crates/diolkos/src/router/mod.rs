@@ -7,7 +7,6 @@ mod addresses;
 mod answers;
 mod cluster;
 mod drivers;
-mod expiry;
 mod interfaces;
 mod ipsec;
 mod lifecycle;

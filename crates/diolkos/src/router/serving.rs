@@ -8,12 +8,11 @@ use ipnet::IpNet;
 use tokio::time::Instant;
 
 use super::cluster::HOPS;
-use super::expiry::Expiry;
 use super::unannounced::Unannounced;
 use super::{addresses, Gateway};
 use crate::config::Settings;
 use crate::control::{Asker, Condition, Finding, Request};
-use crate::counters;
+use crate::expiry::{self, Expiry};
 use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::net::{shown, DeviceConfig, Event, Link, Net, PolicyNews, RouteNews};
@@ -27,9 +26,6 @@ use findings::SUSPICION;
 
 /// Between two looks at what drivers can do, of which nobody tells.
 const DRIVERS: Duration = Duration::from_secs(2);
-
-/// Between two looks for routing loops.
-const LOOPS: Duration = Duration::from_secs(1);
 
 /// What a router waits for by itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,7 +93,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         (came, watch): (Came, Watch),
         (asker, policies): (Asker, PolicyNews),
     ) -> Self {
-        let (expired, _) = counters::expired(&gateway.slow.tallies);
+        let expiry = Expiry::new(&gateway.slow.tallies);
         let metrics = Metrics::start(&gateway.settings, asker, &watch);
         Router {
             gateway,
@@ -117,8 +113,8 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             findings: BTreeSet::new(),
             drivers_next: Instant::now() + DRIVERS,
             hops_next: Instant::now() + HOPS,
-            expiry: Expiry::new(expired),
-            loops_next: Instant::now() + LOOPS,
+            expiry,
+            loops_next: Instant::now() + expiry::LOOK,
         }
     }
 
@@ -261,9 +257,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
                 return Ok(());
             }
             Due::Loops => {
-                self.loops_next = Instant::now() + LOOPS;
-                let (expired, last) = counters::expired(&self.gateway.slow.tallies);
-                self.expiry.look(expired, last);
+                self.loops_next = Instant::now() + expiry::LOOK;
+                self.expiry.look(&self.gateway.slow.tallies);
                 return Ok(());
             }
             Due::Drivers => {}
@@ -345,7 +340,6 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     async fn look_at_settings(&mut self) -> Result<(), Failure> {
         self.look_at_forwarding();
-        self.gateway.forwarding.respect_changes();
         // Whether the kernel answers for others is a setting, too.
         self.look_at_networks().await;
         Ok(())

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Router;
 use crate::config::Settings;
-use crate::control::{Finding, FindingKind, Reason};
+use crate::control::{Finding, FindingKind};
 use crate::failure::Failure;
 use crate::router::ipsec;
 
@@ -71,8 +71,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         let mut all: Vec<Finding> = self.findings.iter().cloned().collect();
         all.extend(self.gateway.translation.findings());
         all.extend(self.metrics.findings());
-        let trouble = |text: &String| Finding::trouble(Reason::Loop, text);
-        all.extend(self.expiry.trouble().map(trouble));
+        all.extend(self.expiry.trouble());
         all
     }
 }

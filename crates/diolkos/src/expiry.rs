@@ -7,10 +7,15 @@
 //! Both are counted. Traceroute makes three such packets for each router.
 
 use std::fs;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use crate::counters::Expired;
+use crate::control::{Finding, Reason};
+use crate::counters::{self, Expired, Tally};
 use crate::nat64::alarms::{Level, Line, Rule};
+
+/// Between two looks.
+pub const LOOK: Duration = Duration::from_secs(1);
 
 /// Packets a second that ran out of hops: from so many on it is a loop, and below so many it is over.
 const LOOP: u64 = 50;
@@ -26,10 +31,10 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// `expired`: what the slow path has dropped so far.
-    pub fn new(expired: u64) -> Expiry {
+    /// `tallies`: of the slow path.
+    pub fn new(tallies: &[Arc<Tally>]) -> Expiry {
         Expiry {
-            before: expired + kernel(),
+            before: counters::expired(tallies).0 + kernel(),
             at: Instant::now(),
             rule: Rule::default(),
             text: None,
@@ -37,12 +42,19 @@ impl Expiry {
     }
 
     /// What is wrong, if packets go round.
-    pub fn trouble(&self) -> Option<&String> {
-        self.text.as_ref()
+    pub fn trouble(&self) -> Option<Finding> {
+        let text = self.text.as_ref()?;
+        Some(Finding::trouble(Reason::Loop, text))
     }
 
-    /// Compares with the last look, and says what is new. `last`: the addresses of the last packet that the slow path dropped.
-    pub fn look(&mut self, expired: u64, last: Option<Expired>) {
+    /// Compares with the last look, and says what is new.
+    pub fn look(&mut self, tallies: &[Arc<Tally>]) {
+        let (expired, last) = counters::expired(tallies);
+        self.compare(expired, last);
+    }
+
+    /// `last`: the addresses of the last packet that the slow path dropped.
+    fn compare(&mut self, expired: u64, last: Option<Expired>) {
         let (all, now) = (expired + kernel(), Instant::now());
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         let new = all.saturating_sub(self.before);
@@ -122,11 +134,11 @@ mod tests {
 
     #[test]
     fn many_packets_are_a_loop_and_few_are_none() {
-        let mut expiry = Expiry::new(0);
+        let mut expiry = Expiry::new(&[]);
         let mut look = |expired, ago_s: f64| {
             expiry.at -= std::time::Duration::from_secs_f64(ago_s);
-            expiry.look(expired, Expired::of(&[0x60; 40]));
-            expiry.trouble().cloned()
+            expiry.compare(expired, Expired::of(&[0x60; 40]));
+            expiry.trouble().map(|its| its.text)
         };
         assert_eq!(look(9, 1.0), None);
         let said = look(2009, 1.0).expect("a loop");
