@@ -138,8 +138,7 @@ fn offload(input: &mut Input<'_>) -> Offload {
         gso: (has & 4 != 0).then(|| Gso {
             kind,
             size: input.word(),
-        }),
-    }
+        }), ..Offload::default() }
 }
 
 /// What left comes back with its ends exchanged.

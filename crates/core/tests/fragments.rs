@@ -186,6 +186,7 @@ fn a_partial_checksum_is_completed_before_the_packet_is_cut() {
     let offload = Offload {
         checksum: Checksum::Partial,
         gso: None,
+        ..Offload::default()
     };
     let sent = run(&translator(|_| ()), &four.bytes(), offload).sent;
     let whole: Vec<u8> = sent

@@ -35,7 +35,7 @@ fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, Uni
     let reader = Reader {
         beat: crate::supervise::pair().0.beat("a reader"),
         engine: Arc::new(RwLock::new(engine(&outside))),
-        queue: Queue::from(OwnedFd::from(inside)),
+        outlet: Outlet::new(Queue::from(OwnedFd::from(inside)), None),
         bell: Arc::new(Bell::new().expect("a descriptor")),
         tally: Arc::new(Tally::default()),
         events: Events::default(),
@@ -101,7 +101,7 @@ fn reader_over_udp() -> (Reader, UnixDatagram) {
         socket.connect(peer).expect("it is there");
         socket.set_nonblocking(true).expect("a socket of our own");
     }
-    reader.queue = Queue::from(OwnedFd::from(inside));
+    reader.outlet = Outlet::new(Queue::from(OwnedFd::from(inside)), None);
     (reader, UnixDatagram::from(OwnedFd::from(outside)))
 }
 
@@ -133,7 +133,7 @@ fn departed(reader: &mut Reader, outside: &UnixDatagram, packets: &[Vec<u8>]) ->
     for packet in packets {
         outside.send(packet).expect("a queue with room");
     }
-    while let Ok((place, len)) = reader.slots.read(&reader.queue) {
+    while let Ok((place, len)) = reader.slots.read(reader.outlet.queue()) {
         reader.packet(place, len - VNET);
     }
     reader.depart();
@@ -233,7 +233,10 @@ fn a_packet_waits_for_a_bounded_number_of_others() {
         outside
             .send(&datagram(port, b"a question"))
             .expect("a queue with room");
-        let (place, len) = reader.slots.read(&reader.queue).expect("it is there");
+        let (place, len) = reader
+            .slots
+            .read(reader.outlet.queue())
+            .expect("it is there");
         reader.packet(place, len - VNET);
         outside.recv(&mut [0; 100]).is_ok()
     };
@@ -250,12 +253,12 @@ fn a_packet_waits_for_a_bounded_number_of_others() {
 fn datagrams_are_joined_again_once_the_device_takes_something() {
     let (mut reader, outside) = reader(|_| Arc::new(Passes));
     let packets = [datagram(1, b"aa"), datagram(1, b"bb")];
-    let full = || while reader.queue.write(b"another").is_ok() {};
+    let full = || while reader.outlet.queue().write(b"another").is_ok() {};
     full();
     for packet in &packets {
         outside.send(packet).expect("a queue with room");
     }
-    while let Ok((place, len)) = reader.slots.read(&reader.queue) {
+    while let Ok((place, len)) = reader.slots.read(reader.outlet.queue()) {
         reader.packet(place, len - VNET);
     }
     reader.depart();
