@@ -87,10 +87,7 @@ class Tap:
             self.wrong.append(f"{has} instead of {expected}: {packet[:60].hex()}")
         self.seen[expected] += 1
         self.largest = max(self.largest, len(packet))
-        if (
-            (packet[0] >> 4 == 6
-            and packet[6] == socket.IPPROTO_FRAGMENT)
-            or (packet[0] >> 4 == 4
-            and struct.unpack("!H", packet[6:8])[0] & 0x3FFF)
+        if (packet[0] >> 4 == 6 and packet[6] == socket.IPPROTO_FRAGMENT) or (
+            packet[0] >> 4 == 4 and struct.unpack("!H", packet[6:8])[0] & 0x3FFF
         ):
             self.fragments[expected] += 1

@@ -8,7 +8,7 @@
 mod clock;
 mod coalesce;
 pub mod join;
-mod label;
+pub mod label;
 pub mod offload;
 mod slots;
 mod writer;
