@@ -138,7 +138,9 @@ fn offload(input: &mut Input<'_>) -> Offload {
         gso: (has & 4 != 0).then(|| Gso {
             kind,
             size: input.word(),
-        }), ..Offload::default() }
+        }),
+        ..Offload::default()
+    }
 }
 
 /// What left comes back with its ends exchanged.

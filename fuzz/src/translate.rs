@@ -35,7 +35,9 @@ fn offload(input: &mut Input<'_>) -> Offload {
             0 => Checksum::Complete,
             _ => Checksum::Partial,
         },
-        gso: kind.map(|kind| Gso { kind, size }), ..Offload::default() }
+        gso: kind.map(|kind| Gso { kind, size }),
+        ..Offload::default()
+    }
 }
 
 /// Every vector as it is.

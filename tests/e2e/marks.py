@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from pyroute2.netns import create_socket
+from test_clat_offloads import SO_RCVBUFFORCE
 
 ETH_P_ALL = 3
 # asm-generic/socket.h; Linux 5.19 and 6.14.
@@ -43,11 +44,7 @@ class Tap:
 
     def __post_init__(self) -> None:
         self.socket = create_socket(self.name, socket.AF_PACKET, socket.SOCK_DGRAM, 0)
-        self.socket.setsockopt(
-            socket.SOL_SOCKET,
-            socket.SO_RCVBUFFORCE if hasattr(socket, "SO_RCVBUFFORCE") else 33,
-            64 << 20,
-        )
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVMARK, 1)
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVPRIORITY, 1)

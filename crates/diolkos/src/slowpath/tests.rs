@@ -177,6 +177,32 @@ fn datagrams_of_a_flow_leave_together_and_in_order() {
     assert_eq!(departed(&mut reader, &outside, &packets), left(&expected));
 }
 
+/// A packet with a label in front, as it is read.
+fn with_label(packet: &[u8], mark: u32) -> Vec<u8> {
+    let mut front: Vec<u8> = packet[..VNET].to_vec();
+    front[6..8].copy_from_slice(&(40 + label::LEN as u16).to_ne_bytes());
+    front.extend([0xd1, 0x01, 0xc0, 0x5e]);
+    front.extend(mark.to_ne_bytes());
+    front.extend([0; 4]);
+    front.extend(&packet[VNET..]);
+    front
+}
+
+/// Packets leave without what stood in front of them, and those of a flow that have different labels apart from each other.
+#[test]
+fn packets_of_different_labels_are_not_joined() {
+    let (mut reader, outside) = reader(|_| Arc::new(Passes));
+    let packets = [
+        with_label(&datagram(1, b"aa"), 7),
+        with_label(&datagram(1, b"bb"), 7),
+        datagram(1, b"cc"),
+        datagram(1, b"dd"),
+        with_label(&datagram(1, b"ee"), 8),
+    ];
+    let expected = left(&[(1, "aabb"), (1, "ccdd"), (1, "ee")]);
+    assert_eq!(departed(&mut reader, &outside, &packets), expected);
+}
+
 /// A long one goes behind what waits of its flow, and slots are enough for any number of packets.
 #[test]
 fn slots_come_back() {
