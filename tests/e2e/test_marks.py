@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
+import signal
 import socket
 import struct
 import threading
@@ -17,6 +19,7 @@ from nat64 import Nat64Network, in_ipv6
 from network import SERVER4, SERVER_SYNTHESIZED, Network
 from pyroute2.netns import create_socket
 from siit import V4_IN_IPV6, V6_MAPPED, SiitNetwork
+from stateful import start
 from test_clat_faults import NO_BPF
 
 PORT = 4000
@@ -383,3 +386,36 @@ def test_a_nat64_keeps_marks(nat64: Nat64Network) -> None:
         mingle(senders, in_ipv6(next(iter(four))), [*SLOW6, ("echo", 3000)], out)
         nat64.until(lambda: back.listen() or set(four.values()) <= set(back.fragments))
     assert (out.wrong, back.wrong) == ([], []), router.log()
+
+
+@pytest.mark.parametrize("nat64", ["tc", "clsact"], indirect=True)
+def test_marks_survive_where_a_run_takes_over(nat64: Nat64Network) -> None:
+    """The programs of an earlier run are still at the device, in part; each run puts its own there."""
+    add_addresses(nat64)
+    six = {f"2001:db8:6::1:{n + 1:x}": label for n, label in enumerate(LABELS[:6])}
+    for address in six:
+        nat64.ip(nat64.v6, "address", "add", f"{address}/64", "dev", "a0", "nodad")
+    mark_in(nat64, "ip6", six)
+    for how in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+        router = start(nat64)
+        senders = [Sender(nat64.v6, *label, source) for source, label in six.items()]
+        with tapped(nat64.translator, "b4", has_priority=False) as tap, contextlib.ExitStack() as stack:
+            for sender in senders:
+                stack.callback(sender.close)
+            mingle(senders, V4_IN_IPV6, SLOW6, tap)
+        assert tap.wrong == [], router.log()
+        router.stop(how)
+
+
+def test_a_mark_is_lost_rather_than_given_to_another_packet(net: Network) -> None:
+    """Where the kernel takes packets to other CPUs first (RPS), they find the slot empty, or with another packet's mark."""
+    clat = net.clat("tun")
+    cpus = f"{(1 << (os.cpu_count() or 1)) - 1:x}"
+    steer = f"mount -t sysfs none /sys && for f in /sys/class/net/diolkos0/queues/rx-*/rps_cpus; do echo {cpus} > $f; done"
+    net.run(net.client, "unshare", "-m", "sh", "-c", steer)
+    senders = [Sender(net.client, *label).mark() for label in LABELS]
+    with tapped(net.client, "wan0", may_lose=True) as tap, contextlib.ExitStack() as stack:
+        for sender in senders:
+            stack.callback(sender.close)
+        mingle(senders, SERVER4, MIX, tap)
+    assert tap.wrong == [], clat.log()
