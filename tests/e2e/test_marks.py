@@ -419,3 +419,21 @@ def test_a_mark_is_lost_rather_than_given_to_another_packet(net: Network) -> Non
             stack.callback(sender.close)
         mingle(senders, SERVER4, MIX, tap)
     assert tap.wrong == [], clat.log()
+
+
+def test_the_longest_packets_keep_their_mark(net: Network) -> None:
+    """On links with a great MTU: a CLAT's device takes no longer packets than those in front of which the kernel makes room."""
+    for name, link in ((net.client, "wan0"), (net.router, "down0"), (net.router, "out0"), (net.server, "in0")):
+        net.run(name, "ip", "link", "set", link, "mtu", "40000")
+    clat = net.clat("tun")
+    sink = create_socket(net.server, socket.AF_INET6, socket.SOCK_DGRAM)
+    sink.bind((SERVER_SYNTHESIZED, PORT))
+    sink.settimeout(5)
+    sender = Sender(net.client, 7, 0).mark()
+    with tapped(net.client, "wan0") as tap:
+        for size in (15_000, 15_944, 18_000, 30_000):
+            sender.send("udp", size, SERVER4)
+            assert len(sink.recv(1 << 16)) == size, clat.log()
+        tap.listen()
+    sender.close()
+    assert tap.wrong == []
