@@ -29,7 +29,7 @@ int label_egress(struct __sk_buff *skb)
 	if (!label.mark && !label.priority)
 		return TC_ACT_UNSPEC;
 	error = bpf_skb_change_head(skb, sizeof(label), 0);
-	/* The helper takes no single packet of more than 16 KiB, as links with such an MTU have. */
+	/* The helper takes no single packet of more than 16 KiB, as a router between links with such an MTU has. */
 	if (error == -EINVAL)
 		return TC_ACT_UNSPEC;
 	/* Without its mark it might take a way that it must not. */
