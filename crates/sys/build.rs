@@ -14,6 +14,8 @@ const OBJECTS: [&str; 3] = ["clat", "siit", "nat64"];
 const ANSWER: &str = "answer";
 /// Forwards what belongs to another node of a cluster.
 const STEER: &str = "steer";
+/// Lets marks survive the slow path, in every mode.
+const LABEL: &str = "label";
 /// The packet generator's, its sink's and its witness's.
 const PKTGEN: [&str; 3] = ["pktgen_send", "pktgen_sink", "pktgen_witness"];
 
@@ -30,6 +32,7 @@ fn main() {
     }
     compile(&bpf, &out, ANSWER);
     compile(&bpf, &out, STEER);
+    compile(&bpf, &out, LABEL);
     for name in PKTGEN {
         compile(&pktgen, &out, name);
     }

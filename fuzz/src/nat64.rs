@@ -139,6 +139,7 @@ fn offload(input: &mut Input<'_>) -> Offload {
             kind,
             size: input.word(),
         }),
+        ..Offload::default()
     }
 }
 

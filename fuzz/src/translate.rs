@@ -36,6 +36,7 @@ fn offload(input: &mut Input<'_>) -> Offload {
             _ => Checksum::Partial,
         },
         gso: kind.map(|kind| Gso { kind, size }),
+        ..Offload::default()
     }
 }
 

@@ -18,9 +18,11 @@ import nat64  # noqa: E402
 import siit  # noqa: E402
 from conftest import program, standing  # noqa: E402
 from kernel import HOOKS, remains  # noqa: E402
-from network import WELL_KNOWN_PREFIX, Network, Running  # noqa: E402
+from marks import Tap  # noqa: E402
+from network import SERVER4, WELL_KNOWN_PREFIX, Network, Running  # noqa: E402
 from pktgen import PktgenNetwork  # noqa: E402
 from stateful import left  # noqa: E402
+from test_marks import LABELS, MIX, Sender, mingle  # noqa: E402
 
 PINGS = 3
 FRAMES = 200
@@ -47,6 +49,28 @@ def router(mode: str, placement: str, hook: str) -> None:
         pinged = net.run(net.v6, "ping", f"-c{PINGS}", "-i0.2", "-W2", siit.V4_IN_IPV6, check=False).stdout
         expect(running, hook, net.counters(), f"{PINGS} received" in pinged)
         expect_nothing(running.stop(), left(net))
+
+
+def marks(hook: str) -> None:
+    """Packets of several sockets, most of which the slow path translates, keep their marks and priorities."""
+    with standing(lambda: Network(program())) as net:
+        running = net.clat(
+            "tun" if hook == "tun" else "tc", "--config", str(with_hook(net, hook)), "--pref64", WELL_KNOWN_PREFIX
+        )
+        tap = Tap(net.client, "wan0")
+        senders = [Sender(net.client, *label).mark() for label in LABELS[:6]]
+        mingle(senders, SERVER4, MIX, tap)
+        for end in (*senders, tap):
+            end.close()
+        assert not tap.wrong, tap.wrong[:3]
+        expect_nothing(running.stop(), remains(net))
+
+
+def with_hook(net: Network, hook: str) -> Path:
+    """A file that says which hook, which may be that of no fast path."""
+    config = net.scratch / "hook.toml"
+    config.write_text("[translator]\n" if hook == "tun" else f'[translator]\nhook = "{hook}"\n')
+    return config
 
 
 def generator() -> None:
@@ -93,7 +117,9 @@ def seen(counters: dict[str, int]) -> str:
 
 def checks() -> Iterator[tuple[str, Callable[[], None]]]:
     """Each with its name."""
+    yield "marks tun", lambda: marks("tun")
     for hook in HOOKS:
+        yield f"marks {hook}", lambda hook=hook: marks(hook)
         yield f"clat {hook}", lambda hook=hook: clat(hook)
         for mode in ("siit", "nat64"):
             for placement in ("device", "inline", "direct"):

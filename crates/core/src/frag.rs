@@ -6,7 +6,7 @@
 //! the piece before, which has left. Nothing is copied but headers.
 
 use crate::csum::{self, Sum};
-use crate::packet::{Gso, GsoKind, Offload, Outbox, Packet};
+use crate::packet::{Gso, GsoKind, Outbox, Packet};
 use crate::wire::UDP_CHECKSUM_AT;
 
 /// One fragment: where it stands in the datagram's payload.
@@ -34,6 +34,7 @@ pub(crate) fn cut(
     let total = packet.bytes().len() - payload_at;
     // All but the last are multiples of 8 (RFC 791 section 2.3, RFC 8200 section 4.5).
     let step = largest / 8 * 8;
+    let offload = packet.offload.of_part();
     for at in (0..total).step_by(step) {
         let len = step.min(total - at);
         let piece = Piece {
@@ -43,7 +44,7 @@ pub(crate) fn cut(
         };
         let bytes = packet.with_room(payload_at + at, len, header_len);
         head(bytes, piece);
-        out.emit(bytes, Offload::default());
+        out.emit(bytes, offload);
     }
 }
 

@@ -22,6 +22,34 @@ pub struct Offload {
     pub checksum: Checksum,
     /// Set if the packet stands for several segments.
     pub gso: Option<Gso>,
+    /// What goes with all that the packet becomes.
+    pub label: Label,
+}
+
+/// What a host says of a packet to its own rules and queues, and to nobody else. It means nothing to the translator: what a
+/// packet becomes has it, and an ICMP error that answers the packet has none.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Label {
+    /// Linux: `SO_MARK`.
+    pub mark: u32,
+    /// Linux: `SO_PRIORITY`.
+    pub priority: u32,
+}
+
+impl Offload {
+    /// Whether the device is to finish the packet.
+    #[inline]
+    pub(crate) fn leaves_work(&self) -> bool {
+        self.checksum == Checksum::Partial || self.gso.is_some()
+    }
+
+    /// Of a part of the packet that nobody has to finish.
+    pub(crate) fn of_part(&self) -> Offload {
+        Offload {
+            label: self.label,
+            ..Offload::default()
+        }
+    }
 }
 
 /// What the transport checksum field holds.
@@ -140,8 +168,8 @@ impl<'a> Packet<'a> {
 
     /// The same as a packet.
     pub(crate) fn part(&mut self, at: usize, len: usize, room: usize) -> Packet<'_> {
-        let at = self.start + at;
-        Packet::new(self.buffer, at - room, at + len, Offload::default())
+        let (at, offload) = (self.start + at, self.offload.of_part());
+        Packet::new(self.buffer, at - room, at + len, offload)
     }
 }
 

@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use diolkos_core::{Checksum, Offload, Reason, UdpZeroChecksum, Verdict};
+use diolkos_core::{Checksum, Label, Offload, Reason, UdpZeroChecksum, Verdict};
 
 const A4: &str = "192.0.2.1";
 const B4: &str = "198.51.100.2";
@@ -183,9 +183,14 @@ fn a_partial_checksum_is_completed_before_the_packet_is_cut() {
     let seed = ones_sum(&four.pseudo());
     four.l4[6..8].copy_from_slice(&seed.to_be_bytes());
     four.flags_and_offset = 0;
+    let label = Label {
+        mark: 7,
+        priority: 6,
+    };
     let offload = Offload {
         checksum: Checksum::Partial,
         gso: None,
+        label,
     };
     let sent = run(&translator(|_| ()), &four.bytes(), offload).sent;
     let whole: Vec<u8> = sent
@@ -193,6 +198,11 @@ fn a_partial_checksum_is_completed_before_the_packet_is_cut() {
         .flat_map(|(bytes, _)| bytes[48..].to_vec())
         .collect();
     assert_eq!(whole, packet6(A6, B6, 17, udp(&pattern(2000))).payload);
+    let expected = Offload {
+        label,
+        ..Offload::default()
+    };
+    assert!(sent.iter().all(|(_, offload)| *offload == expected));
 }
 
 #[test]

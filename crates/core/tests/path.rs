@@ -142,6 +142,7 @@ fn a_partial_checksum_keeps_its_seed() {
     let offload = Offload {
         checksum: Checksum::Partial,
         gso: None,
+        ..Offload::default()
     };
     for protocol in [6, 17] {
         let at = checksum_at(protocol);

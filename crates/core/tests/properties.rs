@@ -341,7 +341,7 @@ proptest! {
         let checksum = if partial { Checksum::Partial } else { Checksum::Complete };
         for (bytes, protocol) in [(four.bytes(), four.protocol), (six.bytes(), six.next_header)] {
             let kind = if protocol == 6 { GsoKind::Tcp } else { GsoKind::Udp };
-            check(&bytes, Offload { checksum, gso: Some(Gso { kind, size }) });
+            check(&bytes, Offload { checksum, gso: Some(Gso { kind, size }), ..Offload::default() });
         }
     }
 }

@@ -20,6 +20,7 @@ fn a_super_packet_without_df_is_cut_into_segments_and_those_into_fragments() {
             kind: GsoKind::Tcp,
             size: 1460,
         }),
+        ..Offload::default()
     };
     let mut four = V4::new(A4, B4, 6, tcp(&pattern(4000)));
     four.l4[13] = 0x99; // CWR, ACK, PSH, FIN
@@ -76,6 +77,7 @@ fn a_super_packet_of_datagrams_is_cut_to_a_small_ipv4_mtu() {
             kind: GsoKind::Udp,
             size: 1000,
         }),
+        ..Offload::default()
     };
     let six = V6::new(A6, B6, 17, udp(&pattern(1500)));
     let outcome = run(&translator(|c| c.mtu4 = 900), &six.bytes(), offload);
@@ -97,6 +99,7 @@ fn a_super_packet_is_measured_by_its_segment() {
             kind: GsoKind::Tcp,
             size,
         }),
+        ..Offload::default()
     };
     let six = V6::new(A6, B6, 6, tcp(&[1; 30_000]));
     let outcome = run(&translator(|_| ()), &six.bytes(), gso(1440));
@@ -134,6 +137,7 @@ fn each_segment_has_an_identification_of_its_own() {
         let offload = Offload {
             checksum: Checksum::Partial,
             gso: Some(Gso { kind, size }),
+            ..Offload::default()
         };
         let six = V6::new(A6, B6, protocol, l4).bytes();
         let outcome = run_in(&mut world, &translator, &six, offload);

@@ -2,7 +2,7 @@
 //! What a NAT64 with a state file leaves in the kernel when it ends, so that known sessions go on: the TUN device with its
 //! routes, the programs with their maps, and forwarding. The next start takes it over, or removes it.
 
-use diolkos_sys::fastpath::{self, FastPath, Pins};
+use diolkos_sys::fastpath::{self, FastPath, LabelPath, Pins};
 
 use crate::failure::Failure;
 use crate::forwarding;
@@ -49,17 +49,21 @@ pub async fn clear(net: &Net, device: &str) -> Result<bool, Failure> {
         pins.remove();
     }
     Pins::remove_dead();
-    found |= take_off(net, device, None).await?;
+    found |= take_off(net, device, (None, None)).await?;
     found |= forwarding::restore_leftovers(device);
     Ok(found)
 }
 
 /// Takes off filters that an earlier run left at interfaces, which need not be those of this configuration, apart from
-/// those that `heir` has taken over. True if there were any.
-pub async fn take_off(net: &Net, device: &str, heir: Option<&FastPath>) -> Result<bool, Failure> {
+/// those that the heirs have taken over. True if there were any.
+pub async fn take_off(
+    net: &Net,
+    device: &str,
+    heirs: (Option<&FastPath>, Option<&LabelPath>),
+) -> Result<bool, Failure> {
     let mut found = false;
     for link in net.links().await? {
-        if fastpath::take_off_leftovers(link.index, device, heir) {
+        if fastpath::take_off_leftovers(link.index, device, heirs) {
             tracing::info!(
                 "detached the programs that an earlier run left on {}",
                 link.name

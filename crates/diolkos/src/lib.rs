@@ -38,6 +38,7 @@ mod fixed_keys;
 mod forwarding;
 mod handover;
 mod instance;
+mod labels;
 mod logging;
 mod lookup;
 mod manager;

@@ -57,6 +57,9 @@ mod skel {
     pub mod clat {
         include!(concat!(env!("OUT_DIR"), "/clat.skel.rs"));
     }
+    pub mod label {
+        include!(concat!(env!("OUT_DIR"), "/label.skel.rs"));
+    }
     pub mod nat64 {
         include!(concat!(env!("OUT_DIR"), "/nat64.skel.rs"));
     }

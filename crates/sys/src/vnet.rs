@@ -51,6 +51,15 @@ pub fn checksum_place(bytes: &[u8; LEN]) -> Option<ChecksumPlace> {
     })
 }
 
+/// The header without the first `by` bytes of the packet; `None` if a checksum would begin among these.
+pub fn without_front(bytes: &[u8; LEN], by: u16) -> Option<[u8; LEN]> {
+    let mut moved = *bytes;
+    if let Some(place) = checksum_place(bytes) {
+        moved[6..8].copy_from_slice(&place.start.checked_sub(by)?.to_ne_bytes());
+    }
+    Some(moved)
+}
+
 /// Whether a device has found that the transport checksum of a packet holds.
 pub fn is_checked(bytes: &[u8; LEN]) -> bool {
     bytes[0] & F_DATA_VALID != 0
@@ -166,6 +175,11 @@ mod tests {
         };
         assert_eq!(checksum_place(&header.emit(&TCP4)), Some(place));
         assert_eq!(checksum_place(&Header::default().emit(&TCP4)), None);
+        let moved = without_front(&header.emit(&TCP4), 12).and_then(|moved| checksum_place(&moved));
+        let start = place.start - 12;
+        assert_eq!(moved, Some(ChecksumPlace { start, ..place }));
+        assert_eq!(without_front(&header.emit(&TCP4), 21), None);
+        assert!(without_front(&Header::default().emit(&TCP4), 21).is_some());
     }
 
     #[test]

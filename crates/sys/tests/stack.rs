@@ -121,3 +121,8 @@ fn of_the_answers_to_neighbours() {
 fn of_what_forwards_in_a_cluster() {
     every_program_fits("steer");
 }
+
+#[test]
+fn of_what_keeps_marks() {
+    every_program_fits("label");
+}

@@ -12,7 +12,7 @@ use crate::addr::Via;
 use crate::config::nat64::{Endpoint4, Endpoint6, Protocol};
 use crate::csum;
 use crate::icmp::{parse_quoted_ipv4, parse_quoted_ipv6, Ends, LARGEST_ERROR};
-use crate::packet::{Checksum, Offload, Packet};
+use crate::packet::{Checksum, Packet};
 use crate::session::{Missing, Watcher};
 use crate::trace::{End, Step};
 use crate::verdict::{Reason, Verdict};
@@ -290,7 +290,7 @@ fn leave(packet: &mut Packet<'_>, error: &[u8]) -> Result<Verdict, Refusal> {
     if !packet.replace_all(error) {
         return Err(Reason::Headroom.into());
     }
-    packet.offload = Offload::default();
+    packet.offload = packet.offload.of_part();
     Ok(Verdict::Forward)
 }
 

@@ -9,6 +9,7 @@
 use super::store::Store;
 pub use super::store::{Gathered, Held, Key};
 use crate::config::nat64::Nat64Config;
+use crate::packet::{Label, Packet};
 use crate::session::key::Keys;
 use crate::session::timer::{Clock, Millis};
 use crate::verdict::Reason;
@@ -76,16 +77,23 @@ impl Fragments {
         self.stores[usize::from(key.is_v6)].remove(&key)
     }
 
-    /// Another fragment has come: `bytes`, whole. Returns the ports that the first one had; if it has
+    /// Another fragment has come, whole. Returns the ports that the first one had; if it has
     /// not come yet, the fragment is held, and it is said how many others had to go.
-    pub fn later(&mut self, key: Key, bytes: &[u8], now: Duration) -> Result<Later, Reason> {
+    pub fn later(
+        &mut self,
+        key: Key,
+        fragment: &Packet<'_>,
+        now: Duration,
+    ) -> Result<Later, Reason> {
         let deadline = self.clock.advance(now) + self.timeout;
         let source = self.source_of(&key);
         let store = &mut self.stores[usize::from(key.is_v6)];
         if let Some(numbers) = store.numbers(&key) {
             return Ok(Later::Of(numbers));
         }
-        store.hold(key, source, bytes, deadline).map(Later::Held)
+        store
+            .hold(key, source, held(fragment), deadline)
+            .map(Later::Held)
     }
 
     /// The fragments of this packet are to be put together, as the first of them has shown.
@@ -93,12 +101,17 @@ impl Fragments {
         self.stores[usize::from(key.is_v6)].gathers(key)
     }
 
-    /// A fragment of a packet that has to be put together: `bytes`, whole.
-    pub fn gather(&mut self, key: Key, bytes: &[u8], now: Duration) -> Result<Gathered, Reason> {
+    /// A fragment of a packet that has to be put together, whole.
+    pub fn gather(
+        &mut self,
+        key: Key,
+        fragment: &Packet<'_>,
+        now: Duration,
+    ) -> Result<Gathered, Reason> {
         let deadline = self.clock.advance(now) + self.timeout;
         let source = self.source_of(&key);
         let store = &mut self.stores[usize::from(key.is_v6)];
-        store.gather(key, source, bytes, deadline)
+        store.gather(key, source, held(fragment), deadline)
     }
 
     /// Forgets packets whose time is over; returns how many fragments had waited in vain.
@@ -129,6 +142,10 @@ impl Fragments {
             false => key.src,
         }
     }
+}
+
+fn held<'a>(fragment: &'a Packet<'_>) -> (&'a [u8], Label) {
+    (fragment.bytes(), fragment.offload.label)
 }
 
 /// What becomes of a fragment that is not the first.

@@ -47,7 +47,7 @@ impl Nat64 {
                 *first = (part == Part::First).then(|| Fragmented::First(Key::v4(&ip), numbers));
                 numbers
             }
-            None => match self.fragments.later(Key::v4(&ip), packet.bytes(), now)? {
+            None => match self.fragments.later(Key::v4(&ip), packet, now)? {
                 Later::Of(numbers) => {
                     watcher.step(|| numbers.of_later_fragment());
                     numbers

@@ -170,7 +170,7 @@ impl Nat64 {
                 *first = key.map(|key| Fragmented::First(key, numbers));
                 Ok(Later::Of(numbers))
             }
-            (None, Some(key)) => self.fragments.later(key, packet.bytes(), now),
+            (None, Some(key)) => self.fragments.later(key, packet, now),
             // What has an offset has a Fragment header that is not atomic.
             (None, None) => Err(Reason::FragmentMalformed),
         }

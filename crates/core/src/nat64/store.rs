@@ -12,6 +12,7 @@ mod rehearse;
 
 use super::whole::{self, Sum};
 use crate::config::nat64::Limits;
+use crate::packet::Label;
 use crate::session::key::Keys;
 use crate::session::timer::Millis;
 use crate::verdict::Reason;
@@ -26,8 +27,14 @@ const BYTES: usize = 2048;
 /// Who has more than this part of a full store gives way first.
 const CROWD: usize = 64;
 
-/// A fragment that waits.
-pub type Held = Box<[u8]>;
+/// A fragment that waits, or a packet out of fragments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// Whole, from the IP header on.
+    pub bytes: Box<[u8]>,
+    /// It came with this.
+    pub label: Label,
+}
 
 /// What the fragments of one packet have in common (RFC 791 section 3.2, RFC 8200 section 4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -70,7 +77,7 @@ pub enum Gathered {
     Waits { lost: usize },
     /// It was the last one to come: the packet, of so many fragments.
     Whole {
-        packet: Vec<u8>,
+        packet: Held,
         fragments: usize,
         lost: usize,
     },
@@ -216,7 +223,7 @@ impl Store {
         &mut self,
         key: Key,
         source: u128,
-        bytes: &[u8],
+        fragment: (&[u8], Label),
         deadline: Millis,
     ) -> Result<Gathered, Reason> {
         if self
@@ -226,7 +233,7 @@ impl Store {
         {
             return Err(Reason::FragmentOverlap);
         }
-        let lost = self.hold(key, source, bytes, deadline)?;
+        let lost = self.hold(key, source, fragment, deadline)?;
         let Some(packet) = self.packets.get_mut(&key) else {
             return Err(Reason::FragmentLimit);
         };
@@ -271,7 +278,7 @@ impl Store {
         &mut self,
         key: Key,
         source: u128,
-        bytes: &[u8],
+        (bytes, label): (&[u8], Label),
         deadline: Millis,
     ) -> Result<usize, Reason> {
         let has = self.sources.get(&source).map_or(0, |has| has.held);
@@ -294,7 +301,10 @@ impl Store {
             self.follow(key, source, None, deadline);
         }
         if let Some(packet) = self.packets.get_mut(&key) {
-            packet.held.push(bytes.into());
+            packet.held.push(Held {
+                bytes: bytes.into(),
+                label,
+            });
             self.waiting.insert(packet.number, key);
             self.held += 1;
             self.held_bytes += bytes.len();
@@ -385,7 +395,7 @@ impl Store {
 
     fn note_released(&mut self, source: u128, held: &[Held]) {
         self.held -= held.len();
-        self.held_bytes -= held.iter().map(|bytes| bytes.len()).sum::<usize>();
+        self.held_bytes -= held.iter().map(|held| held.bytes.len()).sum::<usize>();
         if let Some(has) = self.sources.get_mut(&source) {
             has.held -= held.len();
         }

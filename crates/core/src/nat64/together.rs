@@ -18,7 +18,7 @@ pub(super) enum Fragmented {
     /// It is the first: the packet that it is of, and the ports.
     First(Key, Numbers),
     /// It was the last to come, and this is the packet.
-    Whole(Vec<u8>),
+    Whole(Held),
 }
 
 /// Fragments had to go before the first of their packet came.
@@ -66,16 +66,20 @@ impl Nat64 {
     #[cold]
     pub(super) fn begin_anew(
         &mut self,
-        bytes: &[u8],
+        held: &Held,
         env: &mut impl Random,
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
         tokens: Tokens,
     ) -> Verdict {
         let mut buffer = vec![0; HEADROOM];
-        buffer.extend_from_slice(bytes);
+        buffer.extend_from_slice(&held.bytes);
         let end = buffer.len();
-        let mut packet = Packet::new(&mut buffer, HEADROOM, end, Offload::default());
+        let offload = Offload {
+            label: held.label,
+            ..Offload::default()
+        };
+        let mut packet = Packet::new(&mut buffer, HEADROOM, end, offload);
         let verdict = self.translate_with(&mut packet, env, out, watcher, tokens);
         if verdict != Verdict::Forward {
             return verdict;
@@ -95,7 +99,7 @@ impl Nat64 {
         watcher: &mut impl Watcher,
         first: &mut Option<Fragmented>,
     ) -> Result<Verdict, Refusal> {
-        match self.fragments.gather(key, packet.bytes(), now)? {
+        match self.fragments.gather(key, packet, now)? {
             Gathered::Waits { lost } => {
                 note_lost(lost, watcher);
                 watcher.step(|| Step::GatheredFragment);
@@ -108,7 +112,7 @@ impl Nat64 {
                 note_lost(lost, watcher);
                 watcher.step(|| Step::Reassembled {
                     fragments,
-                    len: packet.len(),
+                    len: packet.bytes.len(),
                 });
                 *first = Some(Fragmented::Whole(packet));
             }

@@ -7,6 +7,7 @@
 //! that says that it is one piece (RFC 6946), with the identification that they had.
 
 use super::store::Held;
+use crate::packet::Label;
 use crate::verdict::Reason;
 use crate::wire::{Chain, Fragment, Ipv4, Ipv6, FRAGMENT_LEN, IPV4_LEN, IPV6_LEN};
 
@@ -18,8 +19,8 @@ const MAX_PARTS: usize = 64;
 pub enum Sum {
     /// Others are to come.
     Incomplete,
-    /// The packet, whole.
-    Whole(Vec<u8>),
+    /// The packet, whole. It has the label of the first fragment, as one that the kernel puts together.
+    Whole(Held),
     /// They contradict each other, or are more than any packet needs.
     Spoilt(Reason),
 }
@@ -27,6 +28,7 @@ pub enum Sum {
 /// One fragment: where it stands in the packet, in bytes.
 struct Part<'a> {
     packet: &'a [u8],
+    label: Label,
     from: usize,
     data: &'a [u8],
     more: bool,
@@ -41,7 +43,7 @@ impl Part<'_> {
 /// Puts fragments together, which came in any order. Each has passed the checks of a fragment that is translated by
 /// itself.
 pub fn sum(held: &[Held]) -> Sum {
-    let mut parts: Vec<Part<'_>> = held.iter().filter_map(|packet| part(packet)).collect();
+    let mut parts: Vec<Part<'_>> = held.iter().filter_map(part).collect();
     if parts.len() != held.len() || parts.iter().any(|part| part.data.is_empty()) {
         return Sum::Spoilt(Reason::FragmentMalformed);
     }
@@ -64,11 +66,13 @@ pub fn sum(held: &[Held]) -> Sum {
     }
 }
 
-fn part(packet: &[u8]) -> Option<Part<'_>> {
+fn part(held: &Held) -> Option<Part<'_>> {
+    let (packet, label) = (&*held.bytes, held.label);
     if packet.first()? >> 4 == 4 {
         let ip = Ipv4::parse(packet).ok()?;
         return Some(Part {
             packet,
+            label,
             from: usize::from(ip.fragment_offset) * 8,
             data: packet.get(ip.header_len..ip.total_len)?,
             more: ip.more_fragments,
@@ -77,6 +81,7 @@ fn part(packet: &[u8]) -> Option<Part<'_>> {
     let (_, chain, fragment) = ipv6(packet)?;
     Some(Part {
         packet,
+        label,
         from: usize::from(fragment.offset) * 8,
         data: packet.get(chain.payload_at..)?,
         more: fragment.more,
@@ -91,15 +96,18 @@ fn ipv6(packet: &[u8]) -> Option<(Ipv6, Chain, Fragment)> {
 
 /// The headers are those of the first fragment.
 fn join(parts: &[Part<'_>], len: usize) -> Sum {
-    let mut whole = match parts[0].packet[0] >> 4 {
+    let headers = match parts[0].packet[0] >> 4 {
         4 => headers4(parts, len),
         _ => headers6(parts, len),
     };
-    match &mut whole {
-        Some(whole) => parts.iter().for_each(|part| whole.extend(part.data)),
-        None => return Sum::Spoilt(Reason::TooLong),
-    }
-    whole.map_or(Sum::Incomplete, Sum::Whole)
+    let Some(mut whole) = headers else {
+        return Sum::Spoilt(Reason::TooLong);
+    };
+    parts.iter().for_each(|part| whole.extend(part.data));
+    Sum::Whole(Held {
+        bytes: whole.into(),
+        label: parts[0].label,
+    })
 }
 
 /// Without options, which are not translated.

@@ -71,7 +71,7 @@ pub(crate) fn inspect(
     offload: Offload,
 ) -> Result<Payload, Reason> {
     let kind = kind(family, number, bytes, part)?;
-    if offload != Offload::default() {
+    if offload.leaves_work() {
         return inspect_offloaded(kind, number, bytes, part, offload);
     }
     Ok(Payload {

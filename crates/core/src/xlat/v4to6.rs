@@ -206,7 +206,7 @@ fn error(
     if !packet.replace_all(&error[..len]) {
         return Err(Reason::Headroom.into());
     }
-    packet.offload = Offload::default();
+    packet.offload = packet.offload.of_part();
     Ok(Verdict::Forward)
 }
 

@@ -210,6 +210,6 @@ pub fn offload() -> impl Strategy<Value = Offload> {
     let checksum = prop::sample::select(vec![Checksum::Complete, Checksum::Partial]);
     prop_oneof![
         2 => Just(Offload::default()),
-        2 => (checksum, prop::option::of(gso)).prop_map(|(checksum, gso)| Offload { checksum, gso }),
+        2 => (checksum, prop::option::of(gso)).prop_map(|(checksum, gso)| Offload { checksum, gso, ..Offload::default() }),
     ]
 }

@@ -9,7 +9,9 @@ use diolkos_core::session::{
     Due, Event, Inbound, Inward, Missing, Outbound, Segment, SessionState, SessionView, State,
     Watcher,
 };
-use diolkos_core::{Config, Env, Nat64, Offload, Outbox, Packet, Reason, Trace, Verdict, HEADROOM};
+use diolkos_core::{
+    Config, Env, Label, Nat64, Offload, Outbox, Packet, Reason, Trace, Verdict, HEADROOM,
+};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -263,6 +265,8 @@ pub struct Router {
     pub nat64: Nat64,
     pub now: Duration,
     pub watch: Watch,
+    /// Of what left last, in its order.
+    pub labels: Vec<Label>,
     env: Chance,
 }
 
@@ -289,11 +293,12 @@ impl Random for Chance {
     }
 }
 
-struct Sink<'a>(&'a mut Vec<Vec<u8>>);
+struct Sink<'a>(&'a mut Vec<Vec<u8>>, &'a mut Vec<Label>);
 
 impl Outbox for Sink<'_> {
-    fn emit(&mut self, packet: &[u8], _offload: Offload) {
+    fn emit(&mut self, packet: &[u8], offload: Offload) {
         self.0.push(packet.to_vec());
+        self.1.push(offload.label);
     }
 }
 
@@ -305,6 +310,7 @@ impl Router {
             nat64: Nat64::new(&config, SECRET).unwrap(),
             now: Duration::from_secs(1_000_000),
             watch: Watch::default(),
+            labels: Vec::new(),
             env: Chance {
                 now: Duration::ZERO,
                 next_id: 0,
@@ -329,15 +335,17 @@ impl Router {
         buffer.extend_from_slice(bytes);
         let mut packet = Packet::new(&mut buffer, HEADROOM, HEADROOM + bytes.len(), offload);
         let mut sent = Vec::new();
+        self.labels.clear();
         self.env.now = self.now;
         let verdict = self.nat64.translate(
             &mut packet,
             &mut self.env,
-            &mut Sink(&mut sent),
+            &mut Sink(&mut sent, &mut self.labels),
             &mut self.watch,
         );
         if verdict == Verdict::Forward {
             sent.push(packet.bytes().to_vec());
+            self.labels.push(packet.offload.label);
         }
         (verdict, sent)
     }
@@ -362,7 +370,7 @@ impl Router {
         self.now += Duration::from_secs_f64(seconds);
         self.env.now = self.now;
         let mut sent = Vec::new();
-        let mut out = Sink(&mut sent);
+        let mut out = Sink(&mut sent, &mut self.labels);
         assert!(self
             .nat64
             .expire(usize::MAX, &mut self.env, &mut out, &mut self.watch));

@@ -23,6 +23,7 @@ mod fragments;
 mod hairpin;
 mod harness;
 mod inherit;
+mod labels;
 mod limits;
 mod missing;
 mod model;

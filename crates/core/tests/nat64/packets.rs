@@ -128,6 +128,7 @@ fn checksums_that_the_device_completes() {
     let partial = Offload {
         checksum: Checksum::Partial,
         gso: None,
+        ..Offload::default()
     };
     let mut w = Router::new(|_| {});
     let packet = V6::new(NODE, PEER6, 17, udp_of(5000, 53, b"data"));
@@ -167,6 +168,7 @@ fn a_super_packet_is_translated_once_or_cut() {
             kind: GsoKind::Tcp,
             size,
         }),
+        ..Offload::default()
     };
     let mut w = Router::new(|_| {});
     w.pass(&packet6(NODE, PEER6, 6, tcp_of(5000, 80, SYN, &[])).bytes());

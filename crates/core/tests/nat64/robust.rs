@@ -174,7 +174,11 @@ impl Sender {
         let kind = [GsoKind::Tcp, GsoKind::Udp][self.below(2)];
         let size = [0, 1, 8, 500, 1400][self.below(5)];
         let gso = (self.below(2) == 0).then_some(Gso { kind, size });
-        Offload { checksum, gso }
+        Offload {
+            checksum,
+            gso,
+            ..Offload::default()
+        }
     }
 }
 

@@ -91,6 +91,7 @@ impl Clat {
                 origin: self.origin.clone(),
             }),
             datapath: device.map(|device| datapath::datapath(device.fast.as_deref())),
+            marks_trouble: device.and_then(|device| device.labels.trouble()),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::config::Settings;
 use crate::datapath;
 use crate::failure::Failure;
 use crate::forwarding::Forwarding;
+use crate::labels::Labels;
 use crate::net::{
     DeviceConfig, Errand, ExitRoute, Link, Masquerade, Medium, Net, Route4, Route6, Way,
 };
@@ -75,6 +76,8 @@ pub struct ClatDevice {
     // In the order in which they must end: the fast path must not lead to a device that is gone.
     /// Unless the TUN device is all there is.
     pub fast: Option<ClatPath>,
+    /// Lets marks survive the slow path.
+    pub labels: Labels,
     /// Of IPv6, where packets cross the TUN device.
     forwarding: Option<Forwarding>,
     /// Has the CLAT share the host's address, if it does.
@@ -132,9 +135,11 @@ impl ClatDevice {
         }
         let gate = Gate::shut();
         let engine = gate.before(translator);
-        let slow = SlowPath::start(&t.device, tun.queues, engine, watch).map_err(|e| {
-            Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
-        })?;
+        let labels = Labels::start(t, index, tun.queues.len());
+        let slow =
+            SlowPath::start(&t.device, tun.queues, labels.slots(), engine, watch).map_err(|e| {
+                Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
+            })?;
         let mut device = ClatDevice {
             index,
             side6,
@@ -151,6 +156,7 @@ impl ClatDevice {
             told: None,
             mtus: mtus(uplink),
             fast,
+            labels,
             forwarding,
             sharing,
             slow,

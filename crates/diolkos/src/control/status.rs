@@ -58,6 +58,8 @@ pub struct Condition {
     pub address6: Option<Address6>,
     /// How packets pass; None until it is built.
     pub datapath: Option<String>,
+    /// Why marks and priorities do not survive the slow path; None if they do.
+    pub marks_trouble: Option<String>,
 }
 
 impl Condition {
@@ -102,6 +104,9 @@ pub struct Status {
     pub address6: Option<Address6>,
     /// How packets pass; None until it is built.
     pub datapath: Option<String>,
+    /// Why marks and priorities of packets do not survive the slow path; None if they do.
+    #[serde(default)]
+    pub marks_trouble: Option<String>,
     /// What of a NAT64 is nearly full.
     #[serde(default)]
     pub alarms: Vec<Alarm>,
@@ -145,6 +150,7 @@ impl Status {
             prefixes: std::mem::take(&mut self.prefixes),
             address6: self.address6.take(),
             datapath: self.datapath.take(),
+            marks_trouble: self.marks_trouble.take(),
         };
         let is_new = before != now;
         self.state = now.state;
@@ -154,6 +160,7 @@ impl Status {
         self.prefixes = now.prefixes;
         self.address6 = now.address6;
         self.datapath = now.datapath;
+        self.marks_trouble = now.marks_trouble;
         is_new
     }
 
@@ -182,6 +189,9 @@ impl Status {
         }
         if let Some(trouble) = &self.seccomp_trouble {
             text += &format!("trouble   {trouble}\n");
+        }
+        if let Some(why) = &self.marks_trouble {
+            text += &format!("marks     lost on the slow path: {why}\n");
         }
         for obstacle in &self.obstacles {
             text += &format!("obstacle  {obstacle}\n");

@@ -213,6 +213,7 @@ impl Server {
             prefixes: policy.pref64().map(ToString::to_string).collect(),
             address6: None,
             datapath: None,
+            marks_trouble: None,
         });
     }
 

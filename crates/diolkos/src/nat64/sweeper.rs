@@ -12,7 +12,7 @@ use diolkos_sys::tun::Queue;
 use super::controller::Controller;
 use crate::events::Events;
 use crate::privilege;
-use crate::slowpath::{Clock, Writer};
+use crate::slowpath::{Clock, Outlet, Writer};
 use crate::supervise::Watch;
 
 /// Between two rounds.
@@ -29,10 +29,12 @@ impl Sweeper {
     pub fn start(controller: Arc<Controller>, queue: Queue, watch: &Watch) -> io::Result<Sweeper> {
         let (stop, stopped) = channel();
         let beat = watch.beat("sweeper");
+        // What begins here has no mark.
+        let outlet = Outlet::new(queue, None);
         let sweep = move || {
             let (mut clock, mut events) = (Clock::new(), Events::default());
             while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                let mut out = Writer::new(&queue, &controller.tally, &mut events);
+                let mut out = Writer::new(&outlet, &controller.tally, &mut events);
                 controller.sweep(&mut clock, &mut out);
                 beat.beat();
             }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From what a capture recorded to the IP packet in it.
 
+use crate::slowpath::label;
+
 /// What stands in front of each packet of a capture.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Link {
@@ -29,10 +31,12 @@ impl Link {
     }
 }
 
-/// The IP packet; `None` for a frame that holds something else. An empty frame of raw IP is a packet cut to nothing.
+/// The IP packet; `None` for a frame that holds something else. An empty frame of raw IP is a packet cut to nothing. One that
+/// was captured on its way to the slow path may have a label in front.
 pub fn network_layer(link: Link, frame: &[u8]) -> Option<&[u8]> {
     if link == Link::Raw {
-        return Some(frame);
+        let skipped = label::read(frame).map_or(0, |_| label::LEN);
+        return Some(&frame[skipped..]);
     }
     let mut at = ADDRESSES;
     loop {
@@ -78,5 +82,14 @@ mod tests {
             assert_eq!(network_layer(Link::Ethernet, cut), None, "{len}");
         }
         assert_eq!(network_layer(Link::Raw, &[]), Some(&[][..]));
+    }
+
+    #[test]
+    fn a_label_is_stepped_over() {
+        let label = [0xd1, 0x01, 0xc0, 0x5e, 7, 0, 0, 0, 6, 0, 0, 0];
+        let packet = [&label[..], &[0x45, 1]].concat();
+        assert_eq!(network_layer(Link::Raw, &packet), Some(&[0x45, 1][..]));
+        assert_eq!(network_layer(Link::Raw, &label), Some(&[][..]));
+        assert_eq!(network_layer(Link::Raw, &label[..11]), Some(&label[..11]));
     }
 }

@@ -176,6 +176,7 @@ impl Gateway {
                 .alarms()
                 .map_or(Vec::new(), |alarms| alarms.raised()),
             datapath: Some(datapath::datapath(self.translation.fast())),
+            marks_trouble: self.labels.trouble(),
         }
     }
 

@@ -41,7 +41,8 @@ async fn take_over(host: &Host, device: &str, settings: Settings) -> Result<Gate
     let pins = pins(device)?;
     let gateway = Gateway::build(host, settings, Some(&pins)).await?;
     Pins::remove_dead();
-    handover::take_off(&host.net, device, gateway.translation.fast()).await?;
+    let heirs = (gateway.translation.fast(), gateway.labels.path());
+    handover::take_off(&host.net, device, heirs).await?;
     Ok(gateway)
 }
 

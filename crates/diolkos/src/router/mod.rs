@@ -38,6 +38,7 @@ use crate::datapath;
 use crate::failure::Failure;
 use crate::fixed_keys;
 use crate::forwarding::Forwarding;
+use crate::labels::Labels;
 use crate::net::{shown, DeviceConfig, Net, PolicyNews};
 use crate::privilege::{self, NET_ADMIN};
 use crate::service::{self, Host};
@@ -127,6 +128,8 @@ struct Gateway {
     // In the order in which they must end: nobody is answered, and nothing is led to a device that is gone.
     announcer: Option<Announcer>,
     translation: Translation,
+    /// Lets marks survive the slow path.
+    labels: Labels,
     /// Indices of the interfaces at which packets are translated before any routing.
     inline: Vec<u32>,
     /// All of them, as the programs know them.
@@ -216,7 +219,10 @@ impl Gateway {
             );
         }
         loops::report(&settings);
-        let slow = SlowPath::start(&t.device, tun.queues, engine, &host.watch).map_err(|e| {
+        let labels = Labels::start(t, index, tun.queues.len());
+        let slots = labels.slots();
+        let slow = SlowPath::start(&t.device, tun.queues, slots, engine, &host.watch);
+        let slow = slow.map_err(|e| {
             Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
         })?;
         Ok(Gateway {
@@ -227,6 +233,7 @@ impl Gateway {
             cluster: None,
             announcer: None,
             translation,
+            labels,
             inline: inline.iter().map(|inline| inline.ifindex).collect(),
             known: inline,
             forwarding,

@@ -9,11 +9,11 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 
-use diolkos_core::Offload;
-use diolkos_sys::tun::Queue;
+use diolkos_core::{Label, Offload};
 use diolkos_sys::vnet::LEN as VNET;
 
 use super::join::{self, Train, HEADERS, MOST};
+use super::label::Outlet;
 use super::offload::{self, Received};
 use super::slots::{Place, Slots, SLOTS};
 use crate::counters::Tally;
@@ -54,7 +54,7 @@ pub struct Endpoint<'a> {
     /// What holds them.
     pub slots: &'a mut Slots,
     /// What takes them.
-    pub queue: &'a Queue,
+    pub outlet: &'a Outlet,
     /// What counts those that the kernel does not take.
     pub tally: &'a Tally,
 }
@@ -95,7 +95,7 @@ impl Coalescer {
         let Some(flow) = flow else {
             // A fragment, say, of any of the flows.
             self.send_all(endpoint);
-            endpoint.write(place, &range);
+            endpoint.write(place, &range, offload.label);
             return;
         };
         let part = part.filter(|part| !(self.no_datagrams && part.is_udp()));
@@ -125,7 +125,7 @@ impl Coalescer {
             (Train::new(flow, packet, part), part.data())
         });
         let Some((train, data)) = train.filter(|(train, _)| !train.is_closed) else {
-            endpoint.write(place, &range);
+            endpoint.write(place, &range, offload.label);
             return;
         };
         if self.trains.len() == TRAINS {
@@ -168,7 +168,7 @@ impl Coalescer {
                 self.no_datagrams |= train.is_udp() && error.kind() == ErrorKind::InvalidInput;
             }
             for Waiting { place, range, .. } in &waiting {
-                endpoint.write(*place, range);
+                endpoint.write(*place, range, train.label());
             }
         }
         waiting.clear();
@@ -178,9 +178,9 @@ impl Coalescer {
 
 impl Endpoint<'_> {
     /// One packet, with the offload header that stands in front of it.
-    fn write(&mut self, place: Place, range: &Range<usize>) {
+    fn write(&mut self, place: Place, range: &Range<usize>, label: Label) {
         let bytes = self.slots.bytes(place, &(range.start - VNET..range.end));
-        if self.queue.write(bytes).is_err() {
+        if self.outlet.write(bytes, label).is_err() {
             self.tally.unwritten();
         }
         self.slots.free(place);
@@ -200,7 +200,8 @@ impl Endpoint<'_> {
             let bytes = start + data.start..start + data.end;
             *piece = IoSlice::new(self.slots.bytes(packet.place, &bytes));
         }
-        self.queue.write_vectored(&pieces[..1 + waiting.len()])?;
+        self.outlet
+            .write_vectored(&pieces[..1 + waiting.len()], offload.label)?;
         for packet in waiting {
             self.slots.free(packet.place);
         }

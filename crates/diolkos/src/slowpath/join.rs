@@ -7,7 +7,7 @@
 //! identifications beside DF may differ, where they mean nothing (RFC 6864 section 4.1).
 
 use diolkos_core::csum;
-use diolkos_core::{Checksum, Gso, GsoKind, Offload};
+use diolkos_core::{Checksum, Gso, GsoKind, Label, Offload};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -67,6 +67,7 @@ pub struct Part {
     /// Bytes of all headers.
     headers: usize,
     data: usize,
+    label: Label,
     /// Whether its checksum holds is still to be found out.
     unchecked: bool,
 }
@@ -99,6 +100,7 @@ pub fn part(packet: &[u8], offload: Offload, checked: bool) -> Option<Part> {
         l4_at,
         headers: l4_at + len,
         data,
+        label: offload.label,
         unchecked: offload.checksum == Checksum::Complete && !checked,
     })
 }
@@ -158,10 +160,16 @@ impl Train {
         }
     }
 
+    /// Of all its packets.
+    pub fn label(&self) -> Label {
+        self.first.label
+    }
+
     /// Takes a packet of the same flow in, if it is the next one. `first` is the packet with which the train began.
     pub fn take(&mut self, packet: &[u8], part: &Part, first: &[u8]) -> bool {
         let fits = !self.is_closed
             && (part.kind, part.headers) == (self.first.kind, self.first.headers)
+            && part.label == self.first.label
             && part.data <= self.first.data
             && self.first.headers + self.data + part.data <= LONGEST
             && self.is_next(packet)
@@ -248,6 +256,7 @@ impl Train {
         let offload = Offload {
             checksum: Checksum::Partial,
             gso: Some(gso),
+            label: self.first.label,
         };
         (header, self.first.headers, offload)
     }

@@ -8,6 +8,7 @@
 mod clock;
 mod coalesce;
 pub mod join;
+pub mod label;
 pub mod offload;
 mod slots;
 mod writer;
@@ -21,8 +22,9 @@ use std::thread::JoinHandle;
 use diolkos_core::session::Holding;
 use diolkos_core::{Packet, Reason, Trace, Translator, Verdict, HEADROOM};
 use diolkos_sys::event::{Bell, Wake};
+use diolkos_sys::fastpath::LabelSlots;
 use diolkos_sys::tun::Queue;
-use diolkos_sys::vnet::LEN as VNET;
+use diolkos_sys::vnet::{self, LEN as VNET};
 
 use crate::counters::{Direction, Tally};
 use crate::events::Events;
@@ -33,6 +35,7 @@ use crate::watchdog::Heartbeat;
 
 pub use clock::Clock;
 use coalesce::{Coalescer, Endpoint};
+pub use label::Outlet;
 use slots::{Place, Slots};
 pub use writer::Writer;
 
@@ -94,10 +97,11 @@ pub struct SlowPath {
 
 impl SlowPath {
     /// Starts one thread for each queue of the device. The watch hears of one that ends by itself: the device is gone, or
-    /// a part of the flows has no reader.
+    /// a part of the flows has no reader. Without slots for labels, marks and priorities end here.
     pub fn start(
         device: &str,
         queues: Vec<Queue>,
+        labels: Option<Arc<LabelSlots>>,
         engine: Arc<dyn Engine>,
         watch: &Watch,
     ) -> io::Result<SlowPath> {
@@ -112,8 +116,9 @@ impl SlowPath {
 
         for (i, queue) in queues.into_iter().enumerate() {
             let tally = Arc::new(Tally::default());
+            let slot = labels.clone().map(|slots| (slots, i));
             let mut reader = Reader {
-                queue,
+                outlet: Outlet::new(queue, slot),
                 bell: slow.bell.clone(),
                 engine: slow.engine.clone(),
                 tally: tally.clone(),
@@ -166,7 +171,7 @@ impl Drop for SlowPath {
 }
 
 struct Reader {
-    queue: Queue,
+    outlet: Outlet,
     bell: Arc<Bell>,
     engine: Arc<RwLock<Arc<dyn Engine>>>,
     tally: Arc<Tally>,
@@ -184,13 +189,13 @@ impl Reader {
             if self.slots.are_full() {
                 self.depart();
             }
-            match self.slots.read(&self.queue) {
+            match self.slots.read(self.outlet.queue()) {
                 Ok((place, len)) if len >= VNET => self.packet(place, len - VNET),
                 Ok((place, _)) => self.slots.free(place),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.depart();
                     let most = self.beat.every();
-                    if self.bell.wait_readable(self.queue.as_fd(), most)? == Wake::Bell {
+                    if self.bell.wait_readable(self.outlet.queue().as_fd(), most)? == Wake::Bell {
                         return Ok(());
                     }
                 }
@@ -204,7 +209,7 @@ impl Reader {
     fn depart(&mut self) {
         self.coalescer.send_all(&mut Endpoint {
             slots: &mut self.slots,
-            queue: &self.queue,
+            outlet: &self.outlet,
             tally: &self.tally,
         });
     }
@@ -212,30 +217,37 @@ impl Reader {
     fn packet(&mut self, place: Place, len: usize) {
         self.coalescer.read_one(&mut Endpoint {
             slots: &mut self.slots,
-            queue: &self.queue,
+            outlet: &self.outlet,
             tally: &self.tally,
         });
         let buffer = self.slots.buffer(place);
         let mut front = [0; VNET];
         front.copy_from_slice(&buffer[FRONT - VNET..FRONT]);
-        let Some(received) = offload::read(&front, &mut buffer[FRONT..FRONT + len]) else {
+        let label = label::read(&buffer[FRONT..FRONT + len]);
+        let skipped = label.map_or(0, |_| label::LEN);
+        let (start, end) = (FRONT + skipped, FRONT + len);
+        let front = vnet::without_front(&front, skipped as u16);
+        let received = front.and_then(|front| offload::read(&front, &mut buffer[start..end]));
+        let Some(mut received) = received else {
             self.tally.dropped(Reason::OffloadMismatch);
             self.slots.free(place);
             return;
         };
-        if is_of_the_link(&buffer[FRONT..FRONT + len]) {
+        received.offload.label = label.unwrap_or_default();
+        let len = len - skipped;
+        if is_of_the_link(&buffer[start..end]) {
             self.slots.free(place);
             return;
         }
-        let direction = match buffer[FRONT] >> 4 {
-            4 => Direction::FourToSix,
+        let direction = match buffer[start..end].first().map(|byte| byte >> 4) {
+            Some(4) => Direction::FourToSix,
             _ => Direction::SixToFour,
         };
-        let is_error6 = is_error6(&buffer[FRONT..FRONT + len]);
+        let is_error6 = is_error6(&buffer[start..end]);
         let engine = self.engine.read().expect(WHOLE).clone();
 
-        let mut packet = Packet::new(buffer, FRONT, FRONT + len, received.offload);
-        let mut out = Writer::new(&self.queue, &self.tally, &mut self.events);
+        let mut packet = Packet::new(buffer, start, end, received.offload);
+        let mut out = Writer::new(&self.outlet, &self.tally, &mut self.events);
         let verdict = engine.translate(&mut packet, &mut self.env, &mut out);
         match verdict {
             Verdict::Forward | Verdict::Emitted => {
@@ -257,7 +269,7 @@ impl Reader {
         let (range, offload) = (packet.range(), packet.offload);
         let mut endpoint = Endpoint {
             slots: &mut self.slots,
-            queue: &self.queue,
+            outlet: &self.outlet,
             tally: &self.tally,
         };
         if !out.is_empty() {

@@ -4,7 +4,7 @@
 //! header in front of the packet → what is left to do → translation → header again
 
 use diolkos_core::csum;
-use diolkos_core::{Checksum, Gso, GsoKind, Offload};
+use diolkos_core::{Checksum, Gso, GsoKind, Label, Offload};
 use diolkos_sys::vnet::{self, ChecksumPlace, Header, Segments, Shape, LEN as VNET};
 
 /// What a header said.
@@ -76,6 +76,7 @@ fn offload(header: &Header) -> Offload {
             },
             size,
         }),
+        label: Label::default(),
     }
 }
 

@@ -35,7 +35,7 @@ fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, Uni
     let reader = Reader {
         beat: crate::supervise::pair().0.beat("a reader"),
         engine: Arc::new(RwLock::new(engine(&outside))),
-        queue: Queue::from(OwnedFd::from(inside)),
+        outlet: Outlet::new(Queue::from(OwnedFd::from(inside)), None),
         bell: Arc::new(Bell::new().expect("a descriptor")),
         tally: Arc::new(Tally::default()),
         events: Events::default(),
@@ -101,7 +101,7 @@ fn reader_over_udp() -> (Reader, UnixDatagram) {
         socket.connect(peer).expect("it is there");
         socket.set_nonblocking(true).expect("a socket of our own");
     }
-    reader.queue = Queue::from(OwnedFd::from(inside));
+    reader.outlet = Outlet::new(Queue::from(OwnedFd::from(inside)), None);
     (reader, UnixDatagram::from(OwnedFd::from(outside)))
 }
 
@@ -133,7 +133,7 @@ fn departed(reader: &mut Reader, outside: &UnixDatagram, packets: &[Vec<u8>]) ->
     for packet in packets {
         outside.send(packet).expect("a queue with room");
     }
-    while let Ok((place, len)) = reader.slots.read(&reader.queue) {
+    while let Ok((place, len)) = reader.slots.read(reader.outlet.queue()) {
         reader.packet(place, len - VNET);
     }
     reader.depart();
@@ -175,6 +175,32 @@ fn datagrams_of_a_flow_leave_together_and_in_order() {
         (1, "ee"),
     ];
     assert_eq!(departed(&mut reader, &outside, &packets), left(&expected));
+}
+
+/// A packet with a label in front, as it is read.
+fn with_label(packet: &[u8], mark: u32) -> Vec<u8> {
+    let mut front: Vec<u8> = packet[..VNET].to_vec();
+    front[6..8].copy_from_slice(&(40 + label::LEN as u16).to_ne_bytes());
+    front.extend([0xd1, 0x01, 0xc0, 0x5e]);
+    front.extend(mark.to_ne_bytes());
+    front.extend([0; 4]);
+    front.extend(&packet[VNET..]);
+    front
+}
+
+/// Packets leave without what stood in front of them, and those of a flow that have different labels apart from each other.
+#[test]
+fn packets_of_different_labels_are_not_joined() {
+    let (mut reader, outside) = reader(|_| Arc::new(Passes));
+    let packets = [
+        with_label(&datagram(1, b"aa"), 7),
+        with_label(&datagram(1, b"bb"), 7),
+        datagram(1, b"cc"),
+        datagram(1, b"dd"),
+        with_label(&datagram(1, b"ee"), 8),
+    ];
+    let expected = left(&[(1, "aabb"), (1, "ccdd"), (1, "ee")]);
+    assert_eq!(departed(&mut reader, &outside, &packets), expected);
 }
 
 /// A long one goes behind what waits of its flow, and slots are enough for any number of packets.
@@ -233,7 +259,10 @@ fn a_packet_waits_for_a_bounded_number_of_others() {
         outside
             .send(&datagram(port, b"a question"))
             .expect("a queue with room");
-        let (place, len) = reader.slots.read(&reader.queue).expect("it is there");
+        let (place, len) = reader
+            .slots
+            .read(reader.outlet.queue())
+            .expect("it is there");
         reader.packet(place, len - VNET);
         outside.recv(&mut [0; 100]).is_ok()
     };
@@ -250,12 +279,12 @@ fn a_packet_waits_for_a_bounded_number_of_others() {
 fn datagrams_are_joined_again_once_the_device_takes_something() {
     let (mut reader, outside) = reader(|_| Arc::new(Passes));
     let packets = [datagram(1, b"aa"), datagram(1, b"bb")];
-    let full = || while reader.queue.write(b"another").is_ok() {};
+    let full = || while reader.outlet.queue().write(b"another").is_ok() {};
     full();
     for packet in &packets {
         outside.send(packet).expect("a queue with room");
     }
-    while let Ok((place, len)) = reader.slots.read(&reader.queue) {
+    while let Ok((place, len)) = reader.slots.read(reader.outlet.queue()) {
         reader.packet(place, len - VNET);
     }
     reader.depart();

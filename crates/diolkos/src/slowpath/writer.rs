@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
-use diolkos_core::{Offload, Outbox, Reason};
-use diolkos_sys::tun::Queue;
+use diolkos_core::{Label, Offload, Outbox, Reason};
 use diolkos_sys::vnet::LEN as VNET;
 
+use super::label::Outlet;
 use super::offload;
 use crate::counters::Tally;
 use crate::events::{Events, Line};
@@ -14,18 +14,18 @@ use crate::events::{Events, Line};
 /// For one packet, or for one round of the sweeper. It keeps what it is given until [`Writer::send`]. The caller counts
 /// what became of the packet first, so the counters know the cause of an ICMP error before the error is sent.
 pub struct Writer<'a> {
-    queue: &'a Queue,
+    outlet: &'a Outlet,
     tally: &'a Tally,
     events: &'a mut Events,
     /// With their offload headers, in the order in which they leave.
-    waiting: Vec<Vec<u8>>,
+    waiting: Vec<(Vec<u8>, Label)>,
 }
 
 impl<'a> Writer<'a> {
     /// Counts in `tally` what it sends; `events` is what was said lately about drops.
-    pub fn new(queue: &'a Queue, tally: &'a Tally, events: &'a mut Events) -> Writer<'a> {
+    pub fn new(outlet: &'a Outlet, tally: &'a Tally, events: &'a mut Events) -> Writer<'a> {
         Writer {
-            queue,
+            outlet,
             tally,
             events,
             waiting: Vec::new(),
@@ -39,9 +39,9 @@ impl<'a> Writer<'a> {
 
     /// Sends what waits. All of it counts as originated, and what the kernel does not take as not written, too.
     pub fn send(&mut self) {
-        for packet in self.waiting.drain(..) {
+        for (packet, label) in self.waiting.drain(..) {
             self.tally.emitted();
-            if self.queue.write(&packet).is_err() {
+            if self.outlet.write(&packet, label).is_err() {
                 self.tally.unwritten();
             }
         }
@@ -53,7 +53,7 @@ impl Outbox for Writer<'_> {
         let mut bytes = Vec::with_capacity(VNET + packet.len());
         bytes.extend(offload::write(offload, false, packet));
         bytes.extend(packet);
-        self.waiting.push(bytes);
+        self.waiting.push((bytes, offload.label));
     }
 
     fn refused(&mut self, reason: Reason, packet: &[u8]) {

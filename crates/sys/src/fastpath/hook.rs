@@ -16,8 +16,9 @@ use crate::kernel;
 /// next start finds what a killed one left.
 const CLSACT_PRIORITY: u32 = 0xd101;
 
-/// Those in front of them come before.
+/// Those in front of them come before, and those behind them after.
 const CLSACT_PRIORITY_IN_FRONT: u32 = CLSACT_PRIORITY - 1;
+const CLSACT_PRIORITY_BEHIND: u32 = CLSACT_PRIORITY + 1;
 
 /// Which way packets go at the hook.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +33,8 @@ pub enum Side {
     Front,
     /// Sent by the interface, and seen before the other programs there.
     FrontEgress,
+    /// Sent by the interface, and left to the kernel by the other programs there.
+    BehindEgress,
 }
 
 /// An attached program; dropped, it is off.
@@ -251,7 +254,7 @@ fn tcx(program: BorrowedFd<'_>, ifindex: u32, side: Side) -> io::Result<OwnedFd>
     let (attach_type, flags) = match side {
         Side::Ingress => (bpf::BPF_TCX_INGRESS, 0),
         Side::Front => (bpf::BPF_TCX_INGRESS, bpf::BPF_F_BEFORE),
-        Side::Egress => (bpf::BPF_TCX_EGRESS, 0),
+        Side::Egress | Side::BehindEgress => (bpf::BPF_TCX_EGRESS, 0),
         Side::FrontEgress => (bpf::BPF_TCX_EGRESS, bpf::BPF_F_BEFORE),
         Side::Driver => return Err(io::ErrorKind::InvalidInput.into()),
     };
@@ -296,11 +299,21 @@ fn put_filter(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) ->
 
 /// Takes off the filters that an earlier run of the same instance left on an interface, apart from those that are `hooks`
 /// now. True if there were any.
-pub(super) fn take_off_leftovers(ifindex: u32, handle: u32, hooks: &[Hook]) -> bool {
+pub(super) fn take_off_leftovers<'a>(
+    ifindex: u32,
+    handle: u32,
+    hooks: impl Iterator<Item = &'a Hook> + Clone,
+) -> bool {
     let mut found = false;
-    for side in [Side::Ingress, Side::Egress, Side::Front, Side::FrontEgress] {
+    for side in [
+        Side::Ingress,
+        Side::Egress,
+        Side::Front,
+        Side::FrontEgress,
+        Side::BehindEgress,
+    ] {
         let here = |hook: &Hook| !hook.is_link() && hook.place() == (ifindex, side);
-        if hooks.iter().any(here) {
+        if hooks.clone().any(here) {
             continue;
         }
         if filter(ifindex as i32, side, handle).is_some() {
@@ -332,7 +345,7 @@ fn detach(ifindex: i32, side: Side, handle: u32) {
 fn point(side: Side) -> bpf::bpf_tc_attach_point {
     match side {
         Side::Ingress | Side::Front => bpf::BPF_TC_INGRESS,
-        Side::Egress | Side::FrontEgress => bpf::BPF_TC_EGRESS,
+        Side::Egress | Side::FrontEgress | Side::BehindEgress => bpf::BPF_TC_EGRESS,
         // No place of a queueing discipline: libbpf refuses it.
         Side::Driver => 0,
     }
@@ -344,6 +357,7 @@ fn tc_options(handle: u32, side: Side) -> bpf::bpf_tc_opts {
         handle,
         priority: match side {
             Side::Front | Side::FrontEgress => CLSACT_PRIORITY_IN_FRONT,
+            Side::BehindEgress => CLSACT_PRIORITY_BEHIND,
             Side::Ingress | Side::Egress | Side::Driver => CLSACT_PRIORITY,
         },
         ..Default::default()

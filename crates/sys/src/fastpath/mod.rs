@@ -12,6 +12,7 @@ mod fence;
 pub(crate) mod gso;
 mod hook;
 mod known_pref64;
+mod label;
 #[cfg(not(feature = "testrun"))]
 mod lease;
 #[cfg(feature = "testrun")]
@@ -48,6 +49,7 @@ use crate::kernel;
 pub use answer::{AnswerPath, Served, Served4, Served6};
 pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
+pub use label::{LabelPath, LabelSlots, LABEL_HEAD};
 pub use lease::queue_of;
 pub use lending::{halves, place, Lending, Opening, Report, LEASES, LEASE_PORTS};
 pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
@@ -170,10 +172,16 @@ pub struct FastPath {
 }
 
 /// Takes the filters off an interface that an earlier run of an instance left there on clsact: they would go on taking
-/// its packets away; and clsact with the last filter. Those that `heir` has taken over stay. True if there were any.
-pub fn take_off_leftovers(ifindex: u32, instance: &str, heir: Option<&FastPath>) -> bool {
+/// its packets away; and clsact with the last filter. Those that the heirs have taken over stay. True if there were any.
+pub fn take_off_leftovers(
+    ifindex: u32,
+    instance: &str,
+    heirs: (Option<&FastPath>, Option<&LabelPath>),
+) -> bool {
     libbpf_rs::set_print(None);
-    let hooks = heir.map_or(&[][..], |heir| &heir.hooks);
+    let (fast, labels) = heirs;
+    let fast = fast.into_iter().flat_map(|heir| &heir.hooks);
+    let hooks = fast.chain(labels.into_iter().flat_map(LabelPath::hooks));
     hook::take_off_leftovers(ifindex, handle(instance), hooks)
 }
 

@@ -52,7 +52,11 @@ impl Store {
         if !packet.held.is_empty() {
             self.waiting.insert(number, key);
             self.held += packet.held.len();
-            self.held_bytes += packet.held.iter().map(|bytes| bytes.len()).sum::<usize>();
+            self.held_bytes += packet
+                .held
+                .iter()
+                .map(|held| held.bytes.len())
+                .sum::<usize>();
             self.sources.entry(source).or_default().held += packet.held.len();
         }
         self.packets.insert(key, packet);

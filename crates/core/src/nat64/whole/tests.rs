@@ -49,7 +49,18 @@ fn piece(is_v6: bool, from: usize, to: usize, more: bool) -> Held {
         header.emit(&mut packet);
     }
     packet.extend(data);
-    packet.into()
+    held(packet, from)
+}
+
+/// Labelled with where it begins.
+fn held(packet: Vec<u8>, from: usize) -> Held {
+    Held {
+        bytes: packet.into(),
+        label: Label {
+            mark: from as u32 + 1,
+            priority: from as u32 + 2,
+        },
+    }
 }
 
 /// What the packet carries, behind headers that say that it is whole.
@@ -101,7 +112,8 @@ proptest! {
             Sum::Whole(whole) => {
                 prop_assert!(seen.iter().all(|&count| count == 1));
                 let expected: Vec<u8> = (0..LEN).map(|at| at as u8).collect();
-                prop_assert_eq!(payload(&whole), &expected[..]);
+                prop_assert_eq!(payload(&whole.bytes), &expected[..]);
+                prop_assert_eq!(whole.label, Label { mark: 1, priority: 2 });
             }
             Sum::Incomplete => {
                 prop_assert!(seen.iter().all(|&count| count < 2));
@@ -127,7 +139,7 @@ fn what_stands_behind_the_last_fragment_spoils_the_packet() {
 #[test]
 fn a_copy_with_other_bytes_is_an_overlap() {
     let mut other = piece(false, 0, 16, true);
-    other[25] ^= 1;
+    other.bytes[25] ^= 1;
     let held = [
         piece(false, 0, 16, true),
         other,
@@ -154,27 +166,28 @@ fn an_empty_fragment_is_none() {
 #[test]
 fn congestion_met_by_any_fragment_is_told() {
     let mut marked = piece(false, 16, 24, false);
-    marked[1] |= 3;
+    marked.bytes[1] |= 3;
     match sum(&[piece(false, 0, 16, true), marked]) {
-        Sum::Whole(whole) => assert_eq!(whole[1], 3),
+        Sum::Whole(whole) => assert_eq!(whole.bytes[1], 3),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn what_is_too_long_together_is_no_packet() {
-    let options = |mut packet: Vec<u8>| {
+    let options = |fragment: Held| {
+        let mut packet = fragment.bytes.into_vec();
         // Destination options of 8 bytes in front of the Fragment header.
         let at = IPV6_LEN;
         packet.splice(at..at, [protocol::FRAGMENT, 0, 1, 4, 0, 0, 0, 0]);
         packet[6] = protocol::DESTINATION_OPTIONS;
         let len = (packet.len() - IPV6_LEN) as u16;
         packet[4..6].copy_from_slice(&len.to_be_bytes());
-        Held::from(packet)
+        held(packet, 0)
     };
     let held = [
-        options(piece(true, 0, 32_768, true).into()),
-        options(piece(true, 32_768, 65_528, false).into()),
+        options(piece(true, 0, 32_768, true)),
+        options(piece(true, 32_768, 65_528, false)),
     ];
     assert!(matches!(sum(&held), Sum::Spoilt(Reason::TooLong)));
 }

@@ -296,6 +296,7 @@ impl Keeper {
             prefixes: policy.pref64().map(ToString::to_string).collect(),
             address6: None,
             datapath: None,
+            marks_trouble: None,
         });
     }
 

@@ -292,6 +292,7 @@ fn what_cannot_be_joined() {
             kind: GsoKind::Udp,
             size: 2,
         }),
+        ..Offload::default()
     };
     let packet = udp.packet(0, 1, 0, b"data");
     assert_eq!(part(&packet, super_packet, false), None);

@@ -3,6 +3,7 @@
 
 use super::super::super::fragment::Held;
 use super::*;
+use crate::packet::Label;
 use crate::session::key::Keys;
 use crate::wire::Ipv6;
 use crate::xlat::payload::Numbers;
@@ -41,6 +42,13 @@ fn all_of(store: &Store) -> impl PartialEq + std::fmt::Debug {
     )
 }
 
+fn label(dice: u64) -> Label {
+    Label {
+        mark: dice as u32,
+        priority: 0,
+    }
+}
+
 /// One of the things that fragments do to a store; what comes of it.
 fn change(store: &mut Store, dice: u64) -> (Vec<Held>, usize) {
     let source = u128::from(dice >> 8 & 3);
@@ -60,7 +68,9 @@ fn change(store: &mut Store, dice: u64) -> (Vec<Held>, usize) {
             let len = (dice >> 24) as usize % bytes.len();
             (
                 vec![],
-                store.hold(key, source, &bytes[..len], dice).unwrap_or(99),
+                store
+                    .hold(key, source, (&bytes[..len], label(dice)), dice)
+                    .unwrap_or(99),
             )
         }
         4 | 5 => store.first(key, source, NUMBERS, dice),

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * label.bpf.c - lets a packet's mark and priority survive the slow path.
+ *
+ *   label_egress    tc, at the TUN device, behind the translation: mark, priority → in front of the packet
+ *   label_ingress   tc, at the TUN device, in front of all others: slot of the queue → mark, priority
+ *
+ * write(2) hands a packet to the kernel before it returns. So the slot of a queue is set while the packet is on its way to
+ * label_ingress, and at no other time. Where the kernel takes it to another CPU first (RPS), the slot is empty when it gets there.
+ */
+#include "label.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/ip.h>
+#include <linux/pkt_cls.h>
+
+#define EINVAL 22
+
+SEC("tcx/egress")
+int label_egress(struct __sk_buff *skb)
+{
+	struct diolkos_label label = {
+		.magic_be = bpf_htonl(DIOLKOS_LABEL_MAGIC),
+		.mark = skb->mark,
+		.priority = skb->priority,
+	};
+	int error;
+
+	if (!label.mark && !label.priority)
+		return TC_ACT_UNSPEC;
+	error = bpf_skb_change_head(skb, sizeof(label), 0);
+	/* The helper takes no single packet of more than 16 KiB, as a router between links with such an MTU has. */
+	if (error == -EINVAL)
+		return TC_ACT_UNSPEC;
+	/* Without its mark it might take a way that it must not. */
+	if (error || bpf_skb_store_bytes(skb, 0, &label, sizeof(label), 0))
+		return TC_ACT_SHOT;
+	return TC_ACT_UNSPEC;
+}
+
+/* Whether it is the packet that the slow path is writing. */
+static __always_inline int is_of(struct __sk_buff *skb, const struct diolkos_label_slot *slot)
+{
+	__u64 head[DIOLKOS_LABEL_HEAD / 8] = {};
+	__u32 len = skb->len;
+
+	if (!slot->is_set || slot->len != len || len < sizeof(struct iphdr))
+		return 0;
+	if (len > sizeof(head))
+		len = sizeof(head);
+	if (bpf_skb_load_bytes(skb, 0, head, len))
+		return 0;
+	for (int at = 0; at < DIOLKOS_LABEL_HEAD / 8; at++)
+		if (head[at] != slot->head[at])
+			return 0;
+	return 1;
+}
+
+SEC("tcx/ingress")
+int label_ingress(struct __sk_buff *skb)
+{
+	/* The kernel counts from 1; without a queue there is no slot. */
+	__u32 queue = skb->queue_mapping - 1;
+	struct diolkos_label_slot *slot = bpf_map_lookup_elem(&label_slots, &queue);
+
+	if (!slot || !is_of(skb, slot))
+		return TC_ACT_UNSPEC;
+	slot->is_set = 0;
+	skb->mark = slot->mark;
+	skb->priority = slot->priority;
+	return TC_ACT_UNSPEC;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * label.h - a packet's mark and priority on its way through the TUN device, which carries bytes alone.
+ *
+ *   struct diolkos_label        in front of a packet that the slow path reads
+ *   struct diolkos_label_slot   beside the queue by which it writes one
+ *
+ * All that the programs share with the slow path.
+ */
+#ifndef DIOLKOS_LABEL_H
+#define DIOLKOS_LABEL_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_helpers.h>
+
+/* No IP packet begins like this: the first four bits are its version. */
+#define DIOLKOS_LABEL_MAGIC 0xd101c05e
+
+struct diolkos_label {
+	__be32 magic_be;
+	__u32 mark;
+	__u32 priority;
+};
+
+/* By so many of its first bytes, and by its length, a packet that is written is known. */
+#define DIOLKOS_LABEL_HEAD 48
+
+struct diolkos_label_slot {
+	__u32 is_set; /* 1: the packet below is being written */
+	__u32 len;    /* bytes */
+	__u32 mark;
+	__u32 priority;
+	__u64 head[DIOLKOS_LABEL_HEAD / 8]; /* zero beyond the packet */
+};
+
+_Static_assert(sizeof(struct diolkos_label) == 12, "no padding");
+_Static_assert(sizeof(struct diolkos_label_slot) == 64, "no padding");
+
+/* One for each queue of the device. Memory that the slow path shares: a slot costs it no call into the kernel. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct diolkos_label_slot);
+} label_slots SEC(".maps");
+
+#endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether a packet's mark (SO_MARK) and priority survive the slow path. That takes two programs at the TUN device, whatever
+//! the datapath is; without them, translated packets have neither.
+
+use std::sync::Arc;
+
+use diolkos_sys::fastpath::{LabelPath, LabelSlots};
+
+use crate::config::Translator;
+use crate::datapath;
+
+/// The programs, or why there are none.
+pub struct Labels(Result<LabelPath, String>);
+
+impl Labels {
+    /// Puts the programs at the device, behind those that translate there.
+    pub fn start(t: &Translator, tun_ifindex: u32, queues: usize) -> Labels {
+        let path = LabelPath::start(tun_ifindex, queues, datapath::attach(t), &t.device);
+        Labels(path.map_err(|error| {
+            let why = datapath::failure(error).to_string();
+            tracing::info!("marks (SO_MARK) and priorities do not survive the slow path: {why}");
+            why
+        }))
+    }
+
+    /// For those who write packets.
+    pub fn slots(&self) -> Option<Arc<LabelSlots>> {
+        self.path().map(LabelPath::slots)
+    }
+
+    /// What is at the device.
+    pub fn path(&self) -> Option<&LabelPath> {
+        self.0.as_ref().ok()
+    }
+
+    /// Why there is nothing.
+    pub fn trouble(&self) -> Option<String> {
+        self.0.as_ref().err().cloned()
+    }
+}

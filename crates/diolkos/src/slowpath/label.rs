@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A packet's mark and priority on its way through the TUN device, which carries bytes alone (`bpf/label.bpf.c`): in front of
+//! a packet that is read, and in a slot beside the queue while a packet is written.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use diolkos_core::Label;
+use diolkos_sys::fastpath::{LabelSlots, LABEL_HEAD};
+use diolkos_sys::tun::Queue;
+use diolkos_sys::vnet::LEN as VNET;
+
+/// Bytes of `struct diolkos_label`.
+pub const LEN: usize = 12;
+/// What it begins with: the version of no IP packet.
+const MAGIC: [u8; 4] = [0xd1, 0x01, 0xc0, 0x5e];
+
+/// The label in front of a packet, if there is one.
+pub fn read(bytes: &[u8]) -> Option<Label> {
+    let label: &[u8; LEN] = bytes.first_chunk()?;
+    let [magic, mark, priority] = [0, 4, 8].map(|at| [0, 1, 2, 3].map(|byte| label[at + byte]));
+    (magic == MAGIC).then_some(Label {
+        mark: u32::from_ne_bytes(mark),
+        priority: u32::from_ne_bytes(priority),
+    })
+}
+
+/// A queue of the device, by which one thread sends, and the slot beside it.
+pub struct Outlet {
+    queue: Queue,
+    slot: Option<Slot>,
+}
+
+/// The slots of the device's queues, and the place of this one.
+pub type Slot = (Arc<LabelSlots>, usize);
+
+impl Outlet {
+    /// Without a slot, labels end here.
+    pub fn new(queue: Queue, slot: Option<Slot>) -> Outlet {
+        Outlet { queue, slot }
+    }
+
+    /// To read from.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Writes one packet, its offload header in front.
+    pub fn write(&self, packet: &[u8], label: Label) -> io::Result<()> {
+        self.beside(&[IoSlice::new(packet)], label, || self.queue.write(packet))
+    }
+
+    /// Writes one packet that lies in several pieces of memory, the offload header in front of all.
+    pub fn write_vectored(&self, pieces: &[IoSlice<'_>], label: Label) -> io::Result<()> {
+        self.beside(pieces, label, || self.queue.write_vectored(pieces))
+    }
+
+    /// The label is in the slot while the packet is written.
+    fn beside(
+        &self,
+        pieces: &[IoSlice<'_>],
+        label: Label,
+        write: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some((slots, at)) = self.slot.as_ref().filter(|_| label != Label::default()) else {
+            return write();
+        };
+        let (len, head) = known_by(pieces);
+        slots.set(*at, len, &head, label.mark, label.priority);
+        let written = write();
+        slots.clear(*at);
+        written
+    }
+}
+
+/// The length and the first bytes of a packet behind its offload header.
+fn known_by(pieces: &[IoSlice<'_>]) -> (usize, [u8; LABEL_HEAD]) {
+    let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let mut head = [0; LABEL_HEAD];
+    let bytes = pieces.iter().flat_map(|piece| piece.iter()).skip(VNET);
+    for (to, byte) in head.iter_mut().zip(bytes) {
+        *to = *byte;
+    }
+    (len.saturating_sub(VNET), head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_read_and_nothing_else_is_one() {
+        let mut packet = MAGIC.to_vec();
+        packet.extend(51_820u32.to_ne_bytes());
+        packet.extend(6u32.to_ne_bytes());
+        packet.extend([0x45, 0, 0, 20]);
+        let label = Label {
+            mark: 51_820,
+            priority: 6,
+        };
+        assert_eq!(read(&packet), Some(label));
+        for len in 0..LEN {
+            assert_eq!(read(&packet[..len]), None, "{len}");
+        }
+        // No packet of IP is taken for one, whatever follows its first byte.
+        for version in [4, 6] {
+            packet[0] = version << 4 | 1;
+            assert_eq!(read(&packet), None);
+        }
+        packet[..4].copy_from_slice(&[0xd1, 0x01, 0xc0, 0x5f]);
+        assert_eq!(read(&packet), None);
+    }
+
+    #[test]
+    fn a_packet_is_known_by_its_beginning_wherever_it_lies() {
+        let bytes: Vec<u8> = (0..100).collect();
+        let mut head = [0; LABEL_HEAD];
+        head.copy_from_slice(&bytes[VNET..VNET + LABEL_HEAD]);
+        for cut in [0, VNET, VNET + 1, 30, VNET + LABEL_HEAD, 99] {
+            let pieces = [&bytes[..cut], &bytes[cut..]].map(IoSlice::new);
+            assert_eq!(known_by(&pieces), (100 - VNET, head), "{cut}");
+        }
+        let short = [IoSlice::new(&bytes[..VNET + 20])];
+        head[20..].fill(0);
+        assert_eq!(known_by(&short), (20, head));
+    }
+}
