@@ -60,6 +60,7 @@ pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result
         net,
         settings,
         uplink,
+        ..
     } = site;
     let Candidates {
         addresses,
@@ -157,6 +158,7 @@ async fn candidates(site: &Site, pref64: Ipv6Net) -> Result<Result<Candidates, F
         net,
         settings,
         uplink,
+        left,
     } = site;
     let clat = &settings.clat;
     if let V6Address::Fixed(address) = clat.v6 {
@@ -169,7 +171,8 @@ async fn candidates(site: &Site, pref64: Ipv6Net) -> Result<Result<Candidates, F
     let (prefix, from, is_shared) = match clat.v6_prefix {
         Prefix::Fixed(prefix) => (prefix, format!("made from clat.v6_prefix, {prefix}"), false),
         Prefix::Auto => {
-            let prefixes = net.global_prefixes(uplink.index).await?;
+            let mut prefixes = net.global_prefixes(uplink.index).await?;
+            prefixes.retain(|prefix| !left.contains(prefix));
             let wants_shared = clat.v6 == V6Address::Shared;
             match uplink_prefix(uplink, &prefixes) {
                 Ok((prefix, from)) if !wants_shared => (prefix, from, false),

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use ipnet::Ipv6Net;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -29,6 +30,8 @@ pub(super) enum Step {
     Way,
     /// An answer may have come, or IPsec policies.
     Doubts,
+    /// The routers have had time to confirm the prefixes of an uplink that came up.
+    Arrived,
 }
 
 impl Service for Clat {
@@ -91,6 +94,7 @@ impl Service for Clat {
             () = until(self.holds) => Step::Prefixes,
             () = until(self.asks) => Step::Way,
             () = until(self.doubts.waits()) => Step::Doubts,
+            () = until(self.arrival.waits()) => Step::Arrived,
             () = policies(&mut self.policies) => Step::Doubts,
         }
     }
@@ -105,6 +109,10 @@ impl Service for Clat {
             Step::Claimed(claimed) => self.claimed(claimed).await?,
             Step::Duplicate => self.leave_to_other().await,
             Step::Way => return self.ask_for_way().await,
+            Step::Arrived => {
+                self.arrival.rest();
+                return self.look_at_addresses().await;
+            }
             Step::Mtu => {
                 self.mtus.rest();
                 self.follow_uplink().await?;
@@ -170,6 +178,7 @@ impl Service for Clat {
     async fn look_at_addresses(&mut self) -> Result<(), Failure> {
         // What a router says of the MTU comes with addresses.
         self.follow_uplink().await?;
+        self.look_at_left().await?;
         self.look_at_own_address().await?;
         if let (true, Some(prefix), None) = (self.stranded, self.wanted, &self.claiming) {
             self.set_out(prefix, false, Duration::ZERO);
@@ -227,15 +236,22 @@ impl Clat {
         if !self.is_of_uplink {
             return Ok(());
         }
-        let (net, uplink) = (&self.site.net, &self.site.uplink);
+        let (net, uplink, left) = (&self.site.net, &self.site.uplink, &self.site.left);
+        let is_left = |address| left.iter().any(|prefix| prefix.contains(&address));
         match net.standing(uplink.index, side6.address).await? {
-            Standing::Held => Ok(()),
-            Standing::Deprecated => {
+            Standing::Held if !is_left(side6.address) => Ok(()),
+            standing @ (Standing::Held | Standing::Deprecated) => {
                 let others = net.global_prefixes(uplink.index).await?;
-                let other = others.iter().find(|prefix| prefix.prefix_len() == 64);
+                let is_other =
+                    |prefix: &&Ipv6Net| prefix.prefix_len() == 64 && !left.contains(prefix);
+                let other = others.iter().find(is_other);
+                let why = match standing {
+                    Standing::Held => "of a network that the host has left",
+                    _ => "deprecated",
+                };
                 if let (Some(other), Some(wanted), None) = (other, self.wanted, &self.claiming) {
                     tracing::info!(
-                        "the prefix of {} is deprecated on {}: moving to {other}",
+                        "the prefix of {} is {why} on {}: moving to {other}",
                         side6.address,
                         uplink.name
                     );
@@ -300,7 +316,9 @@ impl Clat {
         if uplink.running && !before.running {
             self.finder.reconsider();
             self.finder.attached();
+            self.arrive().await?;
         }
+        let uplink = &self.site.uplink;
         if uplink.address != before.address {
             self.announce_link_address().await;
         }
