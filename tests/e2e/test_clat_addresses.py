@@ -87,6 +87,25 @@ def test_a_delegated_prefix(net: Network, datapath: str) -> None:
     assert len(addresses) == 1
 
 
+@pytest.mark.parametrize("options", [(), ("--v6", "shared")], ids=["own", "shared"])
+def test_the_host_has_no_address_yet(net: Network, options: tuple[str, ...]) -> None:
+    """At the start of a host: the default route is there, and the kernel still tests the address (RFC 4862 section 5.4)."""
+    net.ip(net.client, "address", "del", f"{CLIENT6}/64", "dev", "wan0")
+    net.ip(net.client, "route", "replace", LINK, "dev", "wan0")
+    net.ip(net.client, "route", "replace", "default", "via", ROUTER6)
+    clat = net.clat("auto", *options, ready=False)
+    net.until(lambda: "wan0 has no global IPv6 address" in clat.log())
+    status = net.status()
+    assert status["state"] == "waiting", status
+    net.sysctl(net.client, "net.ipv6.conf.wan0.dad_transmits", "1")
+    net.ip(net.client, "address", "add", f"{CLIENT6}/64", "dev", "wan0")
+    net.until(lambda: " ready: " in clat.log())
+    assert "3 received" in net.ping("-c3").stdout, clat.log()
+    assert clat.log().count("wan0 has no global IPv6 address") == 1, clat.log()
+    assert clat.stop() == 0
+    assert remains(net) == []
+
+
 def test_the_prefix_of_the_link_is_given(net: Network) -> None:
     """The router asks neighbours for what is on the link: they are answered, whatever the key promises."""
     clat = net.clat("auto", "--v6-prefix", LINK)

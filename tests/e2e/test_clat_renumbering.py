@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from kernel import remains
 from network import CLIENT6, ROUTER6, SERVER4, SERVER_SYNTHESIZED
@@ -12,6 +14,9 @@ from test_clat_reload import Talk
 
 # The first 64 bits of the addresses in each prefix.
 OLD, NEW = "2001:2:0:1:", "2001:2:0:8:"
+
+# For a router to confirm what an uplink that came up brings along, and for another address: seconds.
+LONG_ENOUGH = 20
 
 
 def announced(prefix: str, preferred: int, valid: int = 7200) -> str:
@@ -61,6 +66,31 @@ def test_another_prefix_without_warning(pref64: Pref64Network, datapath: str, va
     assert other.peer.startswith(NEW) and other.goes_on()
     other.close()
     assert pref64.ip_json(pref64.client, "link", "show", "diolkos0") == link
+    assert clat.stop() == 0
+    assert remains(pref64) == []
+
+
+@pytest.mark.parametrize("confirmed", [False, True], ids=["left", "confirmed"])
+def test_the_link_moves_to_another_network(pref64: Pref64Network, confirmed: bool) -> None:
+    """The kernel keeps the old prefix for hours, and the router here knows nothing of it. One that it confirms is kept."""
+    configure_by_slaac(pref64)
+    clat = pref64.clat("tc")
+    assert address_of(clat.log()).startswith(OLD)
+    pref64.ip(pref64.router, "link", "set", "down0", "down")
+    pref64.until(lambda: "wan0 has no carrier" in clat.log())
+    pref64.ip(pref64.router, "link", "set", "down0", "up")
+    pref64.ip(pref64.router, "address", "add", f"{OLD if confirmed else NEW}:1/64", "dev", "down0", "nodad")
+    pref64.until(lambda: clat.log().count(" ready: ") == 2)
+    pref64.advertise(*([announced(OLD, 3600)] if confirmed else []), announced(NEW, 3600))
+    pref64.until(lambda: held(pref64, NEW) == [False])
+    if confirmed:
+        time.sleep(LONG_ENOUGH)
+        assert "has left" not in clat.log() and address_of(clat.log()).startswith(OLD)
+    else:
+        pref64.until(lambda: f"<-> {NEW}" in clat.log(), LONG_ENOUGH)
+        assert "is of a network that the host has left on wan0: moving to" in clat.log()
+        assert held(pref64, OLD) == [False], "the kernel has it still"
+    assert "3 received" in pref64.ping("-c3").stdout, clat.log()
     assert clat.stop() == 0
     assert remains(pref64) == []
 

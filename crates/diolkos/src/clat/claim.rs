@@ -37,7 +37,8 @@ pub enum Claim {
     Made(Made),
     /// The one that there is.
     Kept(Side6),
-    /// The uplink has no prefix from which one could be made; it may get one.
+    /// The uplink has no prefix from which one could be made; it may get one. The failure is transient if it has no address
+    /// at all, as at the start of a host.
     NotYet(Failure),
     /// All that were tried are taken: somebody has them, or says so. The prefix may work later.
     Taken(Failure),
@@ -59,6 +60,7 @@ pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result
         net,
         settings,
         uplink,
+        ..
     } = site;
     let Candidates {
         addresses,
@@ -156,6 +158,7 @@ async fn candidates(site: &Site, pref64: Ipv6Net) -> Result<Result<Candidates, F
         net,
         settings,
         uplink,
+        left,
     } = site;
     let clat = &settings.clat;
     if let V6Address::Fixed(address) = clat.v6 {
@@ -168,7 +171,8 @@ async fn candidates(site: &Site, pref64: Ipv6Net) -> Result<Result<Candidates, F
     let (prefix, from, is_shared) = match clat.v6_prefix {
         Prefix::Fixed(prefix) => (prefix, format!("made from clat.v6_prefix, {prefix}"), false),
         Prefix::Auto => {
-            let prefixes = net.global_prefixes(uplink.index).await?;
+            let mut prefixes = net.global_prefixes(uplink.index).await?;
+            prefixes.retain(|prefix| !left.contains(prefix));
             let wants_shared = clat.v6 == V6Address::Shared;
             match uplink_prefix(uplink, &prefixes) {
                 Ok((prefix, from)) if !wants_shared => (prefix, from, false),
@@ -215,10 +219,20 @@ fn uplink_prefix(uplink: &Link, prefixes: &[Ipv6Net]) -> Result<(Ipv6Net, String
         }
         Some(only) => format!("only {only} and no /64"),
     };
-    Err(Failure::run_time(format!(
+    let none = Failure::run_time(format!(
         "{name} has {what}, so the CLAT has no address: set a prefix that is routed to this host with --v6-prefix, or an \
          address with --v6"
-    )))
+    ));
+    Err(match prefixes.is_empty() && may_get_addresses(uplink) {
+        true => none.or_transient(),
+        false => none,
+    })
+}
+
+/// The network may still give the link an address, or the host still tests it (RFC 4862 section 5.4). It gives the loopback
+/// interface none.
+pub fn may_get_addresses(uplink: &Link) -> bool {
+    uplink.medium != Medium::Other
 }
 
 #[cfg(test)]
@@ -240,6 +254,14 @@ mod tests {
         );
         assert!(said(&["2001:db8::/64", "fd00::/64"]).contains("one of 2 /64s"));
         assert!(said(&[]).starts_with("eth0 has no global IPv6 address, so"));
+        let is_transient = |prefixes: &[Ipv6Net]| {
+            let found = uplink_prefix(&Link::ethernet(2, 1500), prefixes);
+            found.expect_err("no /64").is_transient
+        };
+        assert!(is_transient(&[]));
+        assert!(!is_transient(&["2001:db8::5/128"
+            .parse()
+            .expect("a prefix")]));
         assert!(said(&["2001:db8::5/128"])
             .starts_with("eth0 has only the address 2001:db8::5, which is the host's, and no /64"));
         assert!(said(&["2001:db8::/112"]).starts_with("eth0 has only 2001:db8::/112 and no /64"));

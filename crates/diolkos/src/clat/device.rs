@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use diolkos_core::Translator;
 use diolkos_sys::fastpath::{ClatPath, WayOut};
+use ipnet::Ipv6Net;
 
 use crate::accept_local;
 use crate::config::Settings;
@@ -40,6 +41,8 @@ pub struct Site {
     pub settings: Arc<Settings>,
     /// What leads to the IPv6 network, as it is now.
     pub uplink: Link,
+    /// Prefixes of the uplink that are from a network that it has left.
+    pub left: Vec<Ipv6Net>,
 }
 
 /// The way of what it sends, through the uplink.

@@ -6,6 +6,7 @@
 
 mod address;
 mod answers;
+mod arrival;
 mod circle;
 mod claim;
 mod device;
@@ -43,6 +44,7 @@ use crate::privilege::{self, NET_ADMIN, NET_RAW};
 use crate::service::{self, Host};
 use crate::supervise::{Supervision, Task, Watch};
 
+use arrival::Arrival;
 use circle::Circle;
 use claim::Claim;
 use device::{ClatDevice, Site};
@@ -112,6 +114,7 @@ pub async fn run(
             net: net.clone(),
             settings: Arc::new(settings),
             uplink,
+            left: Vec::new(),
         };
         let mut clat = Clat::new(site, finder, host.watch.clone(), read, place);
         clat.chooses_uplink = chooses_uplink;
@@ -201,6 +204,8 @@ struct Clat {
     duplicate: Option<oneshot::Receiver<()>>,
     /// The uplink's prefixes: what tells one network from another.
     prefixes: Vec<Ipv6Net>,
+    /// When the uplink came up last.
+    arrival: Arrival,
     /// Of the uplink's MTU.
     mtus: mtu::Changes,
     /// That it is ready was said last of this.
@@ -256,6 +261,7 @@ impl Clat {
             answering: None,
             duplicate: None,
             prefixes: Vec::new(),
+            arrival: Arrival::default(),
             mtus: mtu::Changes::default(),
             ready: None,
             obstacle: None,

@@ -253,6 +253,9 @@ impl Clat {
 
     /// There is no address to translate to until the uplink has another prefix.
     pub(super) async fn strand(&mut self, why: &str) {
+        if self.stranded && self.obstacle.as_deref() == Some(why) {
+            return;
+        }
         self.stranded = true;
         // Whoever tries the address out again must not hear from us that it is taken.
         self.answering = None;

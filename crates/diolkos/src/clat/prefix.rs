@@ -111,7 +111,10 @@ impl Clat {
                 self.exclude(pref64, Unusable::Unclaimed, &why).await;
                 return Ok(());
             }
-            Ok(Claim::NotYet(why)) if self.finder.is_search() => {
+            // At the start of a host, addresses come later than the default route, and are tested then.
+            Ok(Claim::NotYet(why))
+                if self.finder.is_search() || self.device.is_none() && why.is_transient =>
+            {
                 self.strand(&why.to_string()).await;
                 return Ok(());
             }

@@ -117,6 +117,7 @@ impl Clat {
             net: net.clone(),
             settings: Arc::new(new),
             uplink: link,
+            left: self.site.left.clone(),
         })
     }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use ipnet::Ipv6Net;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -32,6 +33,8 @@ pub(super) enum Step {
     Doubts,
     /// To look for routing loops.
     Loops,
+    /// The routers have had time to confirm the prefixes of an uplink that came up.
+    Arrived,
 }
 
 impl Service for Clat {
@@ -95,6 +98,7 @@ impl Service for Clat {
             () = until(self.asks) => Step::Way,
             () = until(self.doubts.waits()) => Step::Doubts,
             () = until(Some(self.loops_next)) => Step::Loops,
+            () = until(self.arrival.waits()) => Step::Arrived,
             () = policies(&mut self.policies) => Step::Doubts,
         }
     }
@@ -119,6 +123,10 @@ impl Service for Clat {
                 self.ask_for_way().await?;
                 self.say_doubts();
                 return Ok(());
+            }
+            Step::Arrived => {
+                self.arrival.rest();
+                return self.look_at_addresses().await;
             }
             Step::Mtu => {
                 self.mtus.rest();
@@ -189,6 +197,7 @@ impl Service for Clat {
     async fn look_at_addresses(&mut self) -> Result<(), Failure> {
         // What a router says of the MTU comes with addresses.
         self.follow_uplink().await?;
+        self.look_at_left().await?;
         self.look_at_own_address().await?;
         if let (true, Some(prefix), None) = (self.stranded, self.wanted, &self.claiming) {
             self.set_out(prefix, false, Duration::ZERO);
@@ -246,15 +255,22 @@ impl Clat {
         if !self.is_of_uplink {
             return Ok(());
         }
-        let (net, uplink) = (&self.site.net, &self.site.uplink);
+        let (net, uplink, left) = (&self.site.net, &self.site.uplink, &self.site.left);
+        let is_left = |address| left.iter().any(|prefix| prefix.contains(&address));
         match net.standing(uplink.index, side6.address).await? {
-            Standing::Held => Ok(()),
-            Standing::Deprecated => {
+            Standing::Held if !is_left(side6.address) => Ok(()),
+            standing @ (Standing::Held | Standing::Deprecated) => {
                 let others = net.global_prefixes(uplink.index).await?;
-                let other = others.iter().find(|prefix| prefix.prefix_len() == 64);
+                let is_other =
+                    |prefix: &&Ipv6Net| prefix.prefix_len() == 64 && !left.contains(prefix);
+                let other = others.iter().find(is_other);
+                let why = match standing {
+                    Standing::Held => "of a network that the host has left",
+                    _ => "deprecated",
+                };
                 if let (Some(other), Some(wanted), None) = (other, self.wanted, &self.claiming) {
                     tracing::info!(
-                        "the prefix of {} is deprecated on {}: moving to {other}",
+                        "the prefix of {} is {why} on {}: moving to {other}",
                         side6.address,
                         uplink.name
                     );
@@ -319,7 +335,9 @@ impl Clat {
         if uplink.running && !before.running {
             self.finder.reconsider();
             self.finder.attached();
+            self.arrive().await?;
         }
+        let uplink = &self.site.uplink;
         if uplink.address != before.address {
             self.announce_link_address().await;
         }

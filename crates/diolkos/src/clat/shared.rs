@@ -9,6 +9,7 @@ use std::net::Ipv6Addr;
 
 use ipnet::Ipv6Net;
 
+use super::claim::may_get_addresses;
 use super::device::Site;
 use super::Clat;
 use crate::config::{Datapath, Settings, V6Address, NO_SHARING_WITH_TC};
@@ -42,14 +43,21 @@ fn shares(settings: &Settings, uplink: &Link, host: Ipv6Addr) -> String {
 /// Why nothing can be shared. `lacks`: what else the uplink lacks.
 pub fn not_yet(settings: &Settings, uplink: &Link, lacks: Option<Failure>) -> Failure {
     match (lacks, settings.translator.datapath) {
-        (Some(lacks), Datapath::Tc) => Failure::run_time(format!(
+        // Without any address it is not known yet whether one would have to be shared.
+        (Some(lacks), Datapath::Tc) if !lacks.is_transient => Failure::run_time(format!(
             "{lacks}; the address of this host cannot be shared: {NO_SHARING_WITH_TC}"
         )),
         (Some(lacks), _) => lacks,
-        (None, _) => Failure::run_time(format!(
-            "{} has no global IPv6 address that could be shared",
-            uplink.name
-        )),
+        (None, _) => {
+            let none = Failure::run_time(format!(
+                "{} has no global IPv6 address that could be shared",
+                uplink.name
+            ));
+            match may_get_addresses(uplink) {
+                true => none.or_transient(),
+                false => none,
+            }
+        }
     }
 }
 

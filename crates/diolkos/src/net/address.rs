@@ -22,6 +22,9 @@ pub(super) struct Address {
     pub is_fit: bool,
     /// Its preferred lifetime is over (RFC 4862 section 5.5.4).
     pub is_deprecated: bool,
+    /// When its lifetimes were set last, as by each router advertisement: hundredths of a second of the kernel's. None for one
+    /// that lasts for ever, or is temporary (RFC 8981) and so made by the host.
+    pub confirmed: Option<u32>,
 }
 
 /// How the uplink stands to a prefix of the CLAT's address.
@@ -45,6 +48,15 @@ impl Address {
                 _ => None,
             });
         let flags = flags.unwrap_or(AddressFlags::empty());
+        let lifetimes = message
+            .attributes
+            .iter()
+            .find_map(|attribute| match attribute {
+                AddressAttribute::CacheInfo(info) => Some(*info),
+                _ => None,
+            });
+        let from_network = lifetimes
+            .filter(|info| info.ifa_valid != u32::MAX && !flags.contains(AddressFlags::Secondary));
         let unfit = AddressFlags::Tentative | AddressFlags::Dadfailed | AddressFlags::Deprecated;
         Some(Address {
             index: message.header.index,
@@ -53,6 +65,7 @@ impl Address {
             is_global: message.header.scope == AddressScope::Universe,
             is_fit: !flags.intersects(unfit),
             is_deprecated: flags.contains(AddressFlags::Deprecated),
+            confirmed: from_network.map(|info| info.tstamp),
         })
     }
 
@@ -89,6 +102,15 @@ impl Net {
         prefixes.sort_by_key(|net| (is_unique_local(net.addr()), *net));
         prefixes.dedup();
         Ok(prefixes)
+    }
+
+    /// The global prefixes of the interface that the network gave it for a time, each with when it did so last.
+    pub async fn confirmations(&self, index: u32) -> Result<Vec<(Ipv6Net, u32)>, Failure> {
+        let all = self.all_addresses().await?.into_iter();
+        let its = all.filter(|a| a.index == index && a.is_global && a.is_fit);
+        Ok(its
+            .filter_map(|a| Some((a.net6()?.trunc(), a.confirmed?)))
+            .collect())
     }
 
     /// A global IPv6 address of this host that is fit for use, a routable one rather than a unique local one (RFC 4193).

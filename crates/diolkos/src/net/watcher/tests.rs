@@ -59,6 +59,7 @@ fn snapshot(links: &[(u32, u32)], addresses: &[(u32, &str)]) -> Snapshot {
         is_global: true,
         is_fit: true,
         is_deprecated: false,
+        confirmed: None,
     });
     Snapshot {
         links: links.map(|link| (link.index, link)).collect(),
