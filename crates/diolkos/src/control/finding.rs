@@ -27,6 +27,8 @@ pub enum Reason {
     PrefixContradicted,
     /// Packets bypass IPsec policies.
     Ipsec,
+    /// Packets bypass rules of nftables.
+    Netfilter,
     /// Packets go round between this router and others.
     Loop,
     /// The state file cannot be written.
@@ -42,12 +44,13 @@ pub enum Reason {
 
 impl Reason {
     /// All that a program of this version has.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 10] = [
         Reason::Way,
         Reason::Unannounced,
         Reason::AddressElsewhere,
         Reason::PrefixContradicted,
         Reason::Ipsec,
+        Reason::Netfilter,
         Reason::Loop,
         Reason::StateFile,
         Reason::Log,
@@ -62,6 +65,7 @@ impl Reason {
             Reason::AddressElsewhere => "address_elsewhere",
             Reason::PrefixContradicted => "prefix_contradicted",
             Reason::Ipsec => "ipsec",
+            Reason::Netfilter => "netfilter",
             Reason::Loop => "loop",
             Reason::StateFile => "state_file",
             Reason::Log => "log",

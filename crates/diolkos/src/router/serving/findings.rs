@@ -10,7 +10,7 @@ use super::Router;
 use crate::config::Settings;
 use crate::control::{Finding, FindingKind, Reason};
 use crate::failure::Failure;
-use crate::router::ipsec;
+use crate::router::bypassed;
 
 /// Between two looks at addresses for which nobody seems to answer: nobody tells of proxied neighbours, nor of packets.
 pub(in crate::router) const SUSPICION: Duration = Duration::from_secs(2);
@@ -50,9 +50,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     pub(in crate::router) fn find(&mut self) {
         let gateway = &*self.gateway;
         let has_programs = gateway.translation.fast().is_some();
-        let ipsec = ipsec::finding(&gateway.settings, has_programs, self.policies.now());
+        let bypassed = bypassed::findings(&gateway.settings, has_programs, self.bypassed.now());
         let now = self.unannounced.findings(gateway.translated());
-        let now: BTreeSet<Finding> = now.into_iter().chain(ipsec).collect();
+        let now: BTreeSet<Finding> = now.into_iter().chain(bypassed).collect();
         for new in now.difference(&self.findings) {
             tracing::warn!("{}", new.text);
         }
