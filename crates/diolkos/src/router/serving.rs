@@ -265,6 +265,10 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
                 self.loops_next = Instant::now() + LOOPS;
                 let (expired, last) = counters::expired(&self.gateway.slow.tallies);
                 self.expiry.look(expired, last);
+                // Nobody tells that another node has an address that is announced here.
+                if self.gateway.announcer.is_some() {
+                    self.find();
+                }
                 return Ok(());
             }
             Due::Drivers => {}

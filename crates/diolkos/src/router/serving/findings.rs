@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Router;
+use crate::announce::Announcer;
 use crate::config::Settings;
 use crate::control::{Finding, FindingKind, Reason};
 use crate::failure::Failure;
@@ -52,7 +53,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         let has_programs = gateway.translation.fast().is_some();
         let bypassed = bypassed::findings(&gateway.settings, has_programs, self.bypassed.now());
         let now = self.unannounced.findings(gateway.translated());
-        let now: BTreeSet<Finding> = now.into_iter().chain(bypassed).collect();
+        let taken = gateway.announcer.iter().flat_map(Announcer::findings);
+        let now: BTreeSet<Finding> = now.into_iter().chain(bypassed).chain(taken).collect();
         for new in now.difference(&self.findings) {
             tracing::warn!("{}", new.text);
         }
