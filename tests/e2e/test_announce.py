@@ -205,6 +205,26 @@ def test_an_address_that_another_has_is_left_to_it(nat64: Nat64Network) -> None:
     assert counters["announce.defences"] == 0
 
 
+def test_a_router_whose_addresses_another_has_is_not_ready(nat64: Nat64Network) -> None:
+    """Their packets go to the other node. Whoever decides by the status which router nodes use must not choose this one."""
+
+    def obstacles() -> list[tuple[str, str]]:
+        found = nat64.status(nat64.translator)["findings"]
+        return [(its["reason"], its["text"]) for its in found if its["kind"] == "obstacle"]
+
+    nat64.run(nat64.v4, "ip", "address", "add", f"{SECOND}/24", "dev", "a0")
+    unroute(nat64)
+    running = nat64.nat64(NAT64.replace("duplicate_detection = false\n", ""))
+    nat64.until(lambda: bool(obstacles()))
+    [(reason, text)] = obstacles()
+    assert reason == "unannounced" and text.startswith(f"b4: another node answers for {SECOND} of this translator")
+    assert nat64.status(nat64.translator)["state"] == "waiting"
+    nat64.run(nat64.v4, "ip", "address", "del", f"{SECOND}/24", "dev", "a0")
+    # It stays so while the address is tried again, and ends when it is held.
+    nat64.until(lambda: f"answering for {SECOND}\n" in running.log())
+    nat64.until(lambda: obstacles() == [])
+
+
 def test_an_address_that_is_claimed_later_is_defended_once(siit: SiitNetwork) -> None:
     """RFC 5227 section 2.4: one announcement within ten seconds, however often another claims the address."""
     siit.configure(SIIT)

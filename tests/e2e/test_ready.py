@@ -150,10 +150,10 @@ def test_troubles_leave_it_ready(nat64: Nat64Network, small: Path) -> None:
 POLICY = ("xfrm", "policy", "add", "dir", "out", "src", PREF64, "dst", f"{V6}/128", "action", "block")
 
 
-def placed(net: Nat64Network, placement: str) -> None:
+def placed(net: Nat64Network, placement: str, pool: str = POOL) -> None:
     """Have it translate where this says, at both interfaces."""
     keys = f'placement = "{placement}"\ninterfaces = ["b4", "b6"]'
-    net.configure(CONFIG.replace("[translator]\n", f"[translator]\n{keys}\n"))
+    net.configure(CONFIG.replace("[translator]\n", f"[translator]\n{keys}\n").replace(POOL, pool))
 
 
 def test_auto_does_not_bypass_ipsec(nat64: Nat64Network) -> None:
@@ -203,6 +203,62 @@ def test_a_default_that_blocks_is_a_policy(nat64: Nat64Network) -> None:
     nat64.until(lambda: [reason for reason, _ in findings(nat64, "trouble")] == ["ipsec"])
     nat64.run(nat64.translator, *default, "accept")
     nat64.until(lambda: findings(nat64, "trouble") == [])
+
+
+NAT = """table ip nat {{
+chain post {{ type nat hook postrouting priority 100; oifname "b4" ip saddr {pool} masquerade; }}
+}}
+"""
+PRIVATE = "192.168.64.0/29"
+
+
+def masquerade(net: Nat64Network) -> None:
+    """A router with one address gives the pool private addresses."""
+    net.run(net.translator, "nft", "-f", "-", input=NAT.format(pool=PRIVATE))
+
+
+def test_auto_does_not_bypass_nftables(nat64: Nat64Network) -> None:
+    """With rules for forwarded packets, `auto` is `device`: every packet leaves with the address that they give it."""
+    masquerade(nat64)
+    placed(nat64, "auto", PRIVATE)
+    running = nat64.siit(command="nat64")
+    assert "placement auto: device: nftables has rules for packets that this host forwards" in running.log()
+    assert findings(nat64, "trouble") == []
+    source, server = nat64.socket(V6), nat64.socket(V4, 4711)
+    for number in range(3):
+        source.sendto(bytes([number]), (in_ipv6(V4), 4711))
+        data, peer = server.recvfrom(100)
+        assert (data, peer[0]) == (bytes([number]), TRANSLATOR4)
+        server.sendto(b"answer", peer)
+        assert source.recv(100) == b"answer"
+    assert nat64.diolkos("reload") == (0, "")
+
+
+def test_rules_that_come_later(nat64: Nat64Network) -> None:
+    """`auto` has chosen without them: the status names them while they are there."""
+    placed(nat64, "auto")
+    running = nat64.siit(command="nat64")
+    assert "placement auto: direct" in running.log()
+    assert findings(nat64, "trouble") == []
+    masquerade(nat64)
+    nat64.until(lambda: [reason for reason, _ in findings(nat64, "trouble")] == ["netfilter"])
+    assert 'restart diolkos, so that placement "auto" chooses "device"' in running.log()
+    nat64.run(nat64.translator, "nft", "flush", "ruleset")
+    nat64.until(lambda: findings(nat64, "trouble") == [])
+
+
+def test_a_private_pool_that_nobody_masquerades(nat64: Nat64Network) -> None:
+    """With a chosen `direct`, the pool's private addresses would leave as they are. A pool of the Internet needs no NAT."""
+    masquerade(nat64)
+    placed(nat64, "direct", PRIVATE)
+    running = nat64.siit(command="nat64")
+    [(reason, text)] = findings(nat64, "trouble")
+    assert reason == "netfilter"
+    assert f"the pool has private addresses ({PRIVATE}), and translated packets bypass the NAT of nftables" in text
+    placed(nat64, "direct")
+    assert nat64.diolkos("reload") == (0, "")
+    nat64.until(lambda: findings(nat64, "trouble") == [])
+    assert running.process.poll() is None
 
 
 def test_what_followers_hear(nat64: Nat64Network) -> None:

@@ -108,6 +108,12 @@ impl Claims {
         held.map(|(address, _)| *address)
     }
 
+    /// Those that another node has, also while they are tried again.
+    pub fn taken(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let taken = self.0.iter().filter(|(_, claim)| claim.conflicts > 0);
+        taken.map(|(address, _)| *address)
+    }
+
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.0.keys().copied()

@@ -19,6 +19,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::config::Settings;
+use crate::control::{Finding, Reason};
+use crate::counted::counted;
 use crate::counters::Counter;
 use crate::datapath;
 use crate::failure::Failure;
@@ -283,6 +285,27 @@ impl Announcer {
                 one.changed.notify_one();
             }
         }
+    }
+
+    /// Addresses that lead to the translator and that another node has: their packets go there.
+    pub fn findings(&self) -> Vec<Finding> {
+        let finding = |speaking: &Speaking| {
+            let claims = speaking.claims.lock();
+            let claims = claims.unwrap_or_else(PoisonError::into_inner);
+            let mut taken = claims.taken();
+            let mut which = taken.next()?.to_string();
+            match taken.count() {
+                0 => {}
+                more => which = format!("{which} and {}", counted(more as u64, "other")),
+            }
+            let text = format!(
+                "{}: another node answers for {which} of this translator, and their packets go there: let only one node \
+                 have them; the log has its link-layer address",
+                speaking.plan.interface
+            );
+            Some(Finding::obstacle(Reason::Unannounced, text))
+        };
+        self.speaking.iter().filter_map(finding).collect()
     }
 
     /// What the program and the speakers have counted.

@@ -23,9 +23,9 @@ const LISTEN: Duration = Duration::from_millis(100);
 /// Fewer than one in so many, of those that would come by then: they have gone round.
 const SHARE: u64 = 10;
 /// Until a stream that goes on without answers is interrupted again.
-const REST: Duration = Duration::from_mins(1);
+const REST: Duration = Duration::from_secs(60);
 /// Until packets are sent again although nothing is known to have changed.
-const RETRY: Duration = Duration::from_mins(1);
+const RETRY: Duration = Duration::from_secs(60);
 
 /// What is known of packets that go round.
 #[derive(Default)]

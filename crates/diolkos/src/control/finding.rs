@@ -29,6 +29,8 @@ pub enum Reason {
     PrefixContradicted,
     /// Packets bypass IPsec policies.
     Ipsec,
+    /// Packets bypass rules of nftables.
+    Netfilter,
     /// Packets go round between this router and others.
     Loop,
     /// The state file cannot be written.
@@ -44,13 +46,14 @@ pub enum Reason {
 
 impl Reason {
     /// All that a program of this version has.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 11] = [
         Reason::Way,
         Reason::Unannounced,
         Reason::AddressElsewhere,
         Reason::UnknownProgram,
         Reason::PrefixContradicted,
         Reason::Ipsec,
+        Reason::Netfilter,
         Reason::Loop,
         Reason::StateFile,
         Reason::Log,
@@ -66,6 +69,7 @@ impl Reason {
             Reason::UnknownProgram => "unknown_program",
             Reason::PrefixContradicted => "prefix_contradicted",
             Reason::Ipsec => "ipsec",
+            Reason::Netfilter => "netfilter",
             Reason::Loop => "loop",
             Reason::StateFile => "state_file",
             Reason::Log => "log",

@@ -5,10 +5,10 @@
 
 mod addresses;
 mod answers;
+mod bypassed;
 mod cluster;
 mod drivers;
 mod interfaces;
-mod ipsec;
 mod lifecycle;
 mod loops;
 mod refresh;
@@ -39,13 +39,14 @@ use crate::failure::Failure;
 use crate::fixed_keys;
 use crate::forwarding::Forwarding;
 use crate::labels::Labels;
-use crate::net::{shown, DeviceConfig, Net, PolicyNews};
+use crate::net::{shown, DeviceConfig, Net};
 use crate::privilege::{self, NET_ADMIN};
 use crate::service::{self, Host};
 use crate::signals::Came;
 use crate::slowpath::{self, SlowPath};
 use crate::supervise::{Supervision, Watch};
 
+use bypassed::Bypassed;
 use routes::Routes;
 use serving::Router;
 use stateful::Past;
@@ -67,9 +68,9 @@ pub async fn run(
         .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
     let mut host = Host::new(supervision).await?;
     let net = host.net.clone();
-    let policies = PolicyNews::begin(&host.watch).await;
+    let bypassed = Bypassed::begin(&settings, &host.watch).await;
     let configured = settings.translator.placement;
-    let chosen = ipsec::placement(&settings, policies.now());
+    let chosen = bypassed::placement(&settings, bypassed.now());
     settings.translator.placement = chosen;
     let read = || {
         let mut settings = read()?;
@@ -105,7 +106,7 @@ pub async fn run(
             &mut gateway,
             &read,
             (host.signals.came(), host.watch.clone()),
-            (control.asker(), policies),
+            (control.asker(), bypassed),
         );
         router.look_for_obstacles().await;
         router.announce();

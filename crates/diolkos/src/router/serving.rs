@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tokio::time::Instant;
 
+use super::bypassed::Bypassed;
 use super::cluster::HOPS;
 use super::unannounced::Unannounced;
 use super::{addresses, Gateway};
@@ -15,7 +16,7 @@ use crate::control::{Asker, Condition, Finding, Request};
 use crate::expiry::{self, Expiry};
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::net::{shown, DeviceConfig, Event, Link, Net, PolicyNews, RouteNews};
+use crate::net::{shown, DeviceConfig, Event, Link, Net, RouteNews};
 use crate::service::{until, Account, Heed, Reply, Service};
 use crate::signals::Came;
 use crate::supervise::Watch;
@@ -40,8 +41,8 @@ pub(super) enum Due {
     Hops,
     /// To see whether packets come to addresses for which nobody answers.
     Unannounced,
-    /// IPsec policies came or went.
-    Policies,
+    /// IPsec policies, or rules of nftables, came or went.
+    Bypassed,
     /// To look for routing loops.
     Loops,
 }
@@ -72,7 +73,7 @@ pub(super) struct Router<'a, R> {
     pub(super) has_new_links: bool,
     /// That packets can pass was said last.
     pub(super) was_ready: bool,
-    pub(super) policies: PolicyNews,
+    pub(super) bypassed: Bypassed,
     /// What else is wrong, as it was said last.
     pub(super) findings: BTreeSet<Finding>,
     /// When to look at what drivers can do.
@@ -91,7 +92,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         gateway: &'a mut Gateway,
         read: &'a R,
         (came, watch): (Came, Watch),
-        (asker, policies): (Asker, PolicyNews),
+        (asker, bypassed): (Asker, Bypassed),
     ) -> Self {
         let expiry = Expiry::new(&gateway.slow.tallies);
         let metrics = Metrics::start(&gateway.settings, asker, &watch);
@@ -109,7 +110,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             suspicion_next: Instant::now(),
             has_new_links: false,
             was_ready: true,
-            policies,
+            bypassed,
             findings: BTreeSet::new(),
             drivers_next: Instant::now() + DRIVERS,
             hops_next: Instant::now() + HOPS,
@@ -227,7 +228,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             () = loops => Due::Loops,
             () = moves => Due::Cluster,
             () = suspicion => Due::Unannounced,
-            () = self.policies.changed() => Due::Policies,
+            () = self.bypassed.changed() => Due::Bypassed,
         }
     }
 
@@ -252,13 +253,17 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
                 self.look_at_networks().await;
                 return Ok(());
             }
-            Due::Policies => {
+            Due::Bypassed => {
                 self.find();
                 return Ok(());
             }
             Due::Loops => {
                 self.loops_next = Instant::now() + expiry::LOOK;
                 self.expiry.look(&self.gateway.slow.tallies);
+                // Nobody tells that another node has an address that is announced here.
+                if self.gateway.announcer.is_some() {
+                    self.find();
+                }
                 return Ok(());
             }
             Due::Drivers => {}

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Router;
+use crate::announce::Announcer;
 use crate::config::Settings;
 use crate::control::{Finding, FindingKind};
 use crate::failure::Failure;
-use crate::router::ipsec;
+use crate::router::bypassed;
 
 /// Between two looks at addresses for which nobody seems to answer: nobody tells of proxied neighbours, nor of packets.
 pub(in crate::router) const SUSPICION: Duration = Duration::from_secs(2);
@@ -50,9 +51,10 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     pub(in crate::router) fn find(&mut self) {
         let gateway = &*self.gateway;
         let has_programs = gateway.translation.fast().is_some();
-        let ipsec = ipsec::finding(&gateway.settings, has_programs, self.policies.now());
+        let bypassed = bypassed::findings(&gateway.settings, has_programs, self.bypassed.now());
         let now = self.unannounced.findings(gateway.translated());
-        let now: BTreeSet<Finding> = now.into_iter().chain(ipsec).collect();
+        let taken = gateway.announcer.iter().flat_map(Announcer::findings);
+        let now: BTreeSet<Finding> = now.into_iter().chain(bypassed).chain(taken).collect();
         for new in now.difference(&self.findings) {
             tracing::warn!("{}", new.text);
         }
