@@ -63,8 +63,9 @@ def test_an_address_that_leads_elsewhere(net: Network) -> None:
     """Nobody on the link has the prefix: it is said until an answer shows that it is routed here."""
     clat = net.clat("auto", "--pref64", "64:ff9b::/96", "--v6", FAR)
     assert "not ready: 192.0.0.1 <-> " in clat.log()
-    [obstacle] = net.status()["obstacles"]
-    assert obstacle.startswith(f"{FAR} (clat.v6) is in no prefix of wan0 (2001:2:0:1::/64)") and "clat.v6_prefix" in obstacle
+    said = f"{FAR} (clat.v6) is in no prefix of wan0 (2001:2:0:1::/64)"
+    net.until(lambda: [obstacle[: len(said)] for obstacle in net.status()["obstacles"]] == [said])
+    assert "clat.v6_prefix" in net.status()["obstacles"][0]
     assert not reaches(net)
     # The host gives the prefix to another link: then it is routed here, as all can see.
     net.ip(net.client, "address", "add", "2001:db8:9::1/64", "dev", "lo")

@@ -58,9 +58,9 @@ def test_packets_that_run_out_of_hops(net: Network, datapath: str) -> None:
     clat = net.clat(datapath)
     flood = net.start(net.client, "ping", "-q", "-f", "-l", "100", "-t", "1", SERVER4, stdout=-3)
     net.until(lambda: "a routing loop: " in clat.log())
-    status = net.status()
-    assert [(found["kind"], found["reason"]) for found in status["findings"]] == [("trouble", "loop")], status
-    assert re.search(rf"one of them from 192\.0\.0\.1 to {SERVER4}", status["findings"][0]["text"]), status
+    net.until(lambda: [(found["kind"], found["reason"]) for found in net.status()["findings"]] == [("trouble", "loop")])
+    [found] = net.status()["findings"]
+    assert re.search(rf"one of them from 192\.0\.0\.1 to {SERVER4}", found["text"]), found
     flood.terminate()
     net.until(lambda: "the routing loop is over" in clat.log(), patience=60)
     assert (net.status()["state"], net.status()["findings"]) == ("ready", [])

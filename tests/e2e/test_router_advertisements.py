@@ -66,7 +66,7 @@ def test_somebody_says_that_it_is_no_router(siit: SiitNetwork) -> None:
     siit.sysctl(siit.translator, setting, "0")
     said = "hosts on b6 delete their default route through this router"
     siit.until(lambda: said in running.log())
-    assert said in siit.run(siit.translator, str(siit.program), "show", "status", check=False).stdout
+    siit.until(lambda: said in siit.run(siit.translator, str(siit.program), "show", "status", check=False).stdout)
     assert siit.diolkos("reload") == (0, "")
     assert siit.sysctl(siit.translator, setting) == "1"
     siit.until(lambda: f"no longer: {said}" in running.log())
