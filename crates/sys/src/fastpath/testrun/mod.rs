@@ -68,6 +68,14 @@ macro_rules! segments_are_datagrams {
     }};
 }
 
+/// Has one program loaded in the place of others, which are not run: the verifier takes long.
+macro_rules! only {
+    ($open:expr, [$($other:ident),*], $program:ident) => {{
+        $($open.progs.$other.set_autoload(false);)*
+        $open.progs.$program.set_autoload(true);
+    }};
+}
+
 /// What a program did with a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
@@ -109,7 +117,7 @@ impl TestRun {
         };
         let mut storage = MaybeUninit::uninit();
         let mut open = clat::open(&mut storage, &rules)?;
-        open.progs.tun_egress_l2.set_autoload(true);
+        only!(open, [tun_egress, tun_ingress], tun_egress_l2);
         segments_are_datagrams!(open);
         let loaded = open.load().map_err(|e| failed("load", &e))?;
         let (programs, maps) = (&loaded.progs, &loaded.maps);
@@ -135,7 +143,7 @@ impl TestRun {
         };
         let mut storage = MaybeUninit::uninit();
         let mut open = siit::open(&mut storage, rules)?;
-        open.progs.siit_egress_l2.set_autoload(true);
+        only!(open, [siit_egress, siit_xdp], siit_egress_l2);
         load::load_driver(&mut open.progs.siit_xdp_alone);
         segments_are_datagrams!(open);
         let loaded = siit::load(open, rules)?;
@@ -160,7 +168,7 @@ impl TestRun {
         };
         let mut storage = MaybeUninit::uninit();
         let mut open = nat64::open(&mut storage, rules, LEASE_KEY)?;
-        open.progs.nat64_egress_l2.set_autoload(true);
+        only!(open, [nat64_egress, nat64_xdp], nat64_egress_l2);
         load::load_driver(&mut open.progs.nat64_xdp_alone);
         segments_are_datagrams!(open);
         let loaded = open.load().map_err(|e| failed("load", &e))?;
