@@ -43,7 +43,7 @@ def test_what_is_unknown_or_not_allowed_is_refused_by_name(licence):
 
 def workspace(**members):
     """What cargo says of a workspace: its members, and for each the crates that it needs with their licences."""
-    needs = {f"path+file:///work/{name}#0.1.0": needed for name, needed in members.items()}
+    needs = {f"path+file:///clone/{name}#0.1.0": needed for name, needed in members.items()}
     foreign = {name: licence for needed in needs.values() for name, licence in needed.items()}
     nodes = [{"id": own, "dependencies": [f"registry#{name}@1.2.3" for name in needed]} for own, needed in needs.items()]
     return {
