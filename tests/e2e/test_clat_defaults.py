@@ -13,6 +13,8 @@ from pref64 import OWN, Option, Pref64Network
 from test_clat_faults import USAGE, one_sentence
 from test_clat_moves import reaches
 
+# How far the routes of a CLAT go behind others while nothing can pass.
+BEHIND = 1 << 20
 SECOND6 = "2001:2:0:3::2"
 SECOND_ROUTER6 = "2001:2:0:3::1"
 
@@ -143,6 +145,30 @@ def test_two_uplinks(net: Network) -> None:
     until_said(net, third, "ready: 192.0.0.6 <-> ")
     assert ("diolkos2", 7) in routes4(net)
     for clat in (*clats, third):
+        assert clat.stop() == 0
+    assert remains(net) == []
+
+
+def test_two_uplinks_of_which_one_goes(net: Network) -> None:
+    """While the preferred CLAT waits, its route goes behind that of the other one, and comes back."""
+    add_second_uplink(net)
+    clats = []
+    for number in (0, 1):
+        device = ("--uplink", f"wan{number}", "--device", f"diolkos{number}")
+        clats.append(start(net, *device, "--pref64", WELL_KNOWN_PREFIX))
+        until_said(net, clats[-1], " ready: ")
+    both = {("diolkos0", 2048), ("diolkos1", 2049)}
+    assert routes4(net) == both
+    for times in (1, 2):
+        net.ip(net.router, "link", "set", "down0", "down")
+        until_said(net, clats[0], "nothing can pass: ", times)
+        net.until(lambda: routes4(net) == {("diolkos0", 2048 + BEHIND), ("diolkos1", 2049)})
+        assert "2 received" in net.ping("-c2").stdout, clats[1].log()
+        net.ip(net.router, "link", "set", "down0", "up")
+        net.ip(net.client, "route", "replace", "default", "via", ROUTER6, "dev", "wan0", "metric", "1024")
+        net.until(lambda: routes4(net) == both, patience=60)
+        until_said(net, clats[0], " ready: ", times + 1)
+    for clat in clats:
         assert clat.stop() == 0
     assert remains(net) == []
 

@@ -28,6 +28,8 @@ pub struct Tally {
     translated: [(AtomicU64, AtomicU64); 2],
     /// ICMPv6 errors among them. The fast path translates none.
     errors6: AtomicU64,
+    /// Of routers, about questions of a CLAT.
+    questions_answered: AtomicU64,
     emitted: AtomicU64,
     held: AtomicU64,
     unwritten: AtomicU64,
@@ -77,6 +79,7 @@ impl Default for Tally {
         Tally {
             translated: Default::default(),
             errors6: AtomicU64::default(),
+            questions_answered: AtomicU64::default(),
             emitted: AtomicU64::default(),
             held: AtomicU64::default(),
             unwritten: AtomicU64::default(),
@@ -97,6 +100,11 @@ impl Tally {
     /// A packet that was translated is an ICMPv6 error.
     pub fn error6(&self) {
         self.errors6.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Such an error answers a question of a CLAT.
+    pub fn question_answered(&self) {
+        self.questions_answered.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A packet of our own was sent: a fragment or an ICMP error.
@@ -137,6 +145,12 @@ pub fn expired(tallies: &[Arc<Tally>]) -> (u64, Option<Expired>) {
         tallies.iter().map(count).sum(),
         tallies.iter().find_map(last),
     )
+}
+
+/// How many errors of routers about questions of a CLAT have come.
+pub fn questions_answered(tallies: &[Arc<Tally>]) -> u64 {
+    let count = |tally: &Arc<Tally>| tally.questions_answered.load(Ordering::Relaxed);
+    tallies.iter().map(count).sum()
 }
 
 /// How many packets the slow path has dropped because no way leads on.

@@ -29,6 +29,9 @@ use super::gate::Gate;
 use super::others;
 use super::rules::{self, Side6};
 
+/// By how much the metrics of IPv4 routes grow while nothing can pass: any other IPv4 default route goes before them then.
+const BEHIND: u32 = 1 << 20;
+
 /// What the header grows by, and the Fragment header that an IPv4 fragment needs besides (RFC 7915 section 4.1).
 const GROWTH: u32 = 28;
 
@@ -62,6 +65,8 @@ pub struct ClatDevice {
     pub side6: Side6,
     /// IPv4 routes lead to it.
     pub is_open: bool,
+    /// These routes go behind all others.
+    is_behind: bool,
     /// What is on the device now.
     own: DeviceConfig,
     /// Which way its packets take, if there is one.
@@ -147,6 +152,7 @@ impl ClatDevice {
             index,
             side6,
             is_open: false,
+            is_behind: false,
             own: DeviceConfig {
                 index,
                 mtu: rules::tun_mtu(uplink),
@@ -204,6 +210,19 @@ impl ClatDevice {
         }
     }
 
+    /// Puts the IPv4 routes behind those of others, who may have a way, or back.
+    pub async fn stand_behind(&mut self, site: &Site, is_behind: bool) {
+        let before = std::mem::replace(&mut self.is_behind, is_behind);
+        if before == is_behind || !self.is_open {
+            return;
+        }
+        let done = self.lay(site, true).await;
+        if done.is_err() {
+            self.is_behind = before;
+        }
+        self.renewed_by(done, true);
+    }
+
     async fn lay(&mut self, site: &Site, is_open: bool) -> Result<(), Failure> {
         let own = self.layout(site, self.side6, self.mtus, is_open);
         site.net.change(&self.own, &own, ready(Ok(()))).await?;
@@ -246,7 +265,7 @@ impl ClatDevice {
     fn layout(&self, site: &Site, side6: Side6, mtus: [u32; 2], is_open: bool) -> DeviceConfig {
         let [mtu, mtu6] = mtus;
         let has_address = is_open || self.own.address.is_some();
-        let routes4 = routes4(self.index, site, mtu6).filter(|_| is_open);
+        let routes4 = routes4(self.index, site, mtu6, self.is_behind).filter(|_| is_open);
         DeviceConfig {
             index: self.index,
             mtu,
@@ -421,14 +440,23 @@ fn route6(index: u32, side6: Side6) -> Route6 {
     }
 }
 
-fn routes4(index: u32, site: &Site, mtu6: u32) -> impl Iterator<Item = Route4> + '_ {
+fn routes4(
+    index: u32,
+    site: &Site,
+    mtu6: u32,
+    is_behind: bool,
+) -> impl Iterator<Item = Route4> + '_ {
     let clat = &site.settings.clat;
+    let metric = match is_behind {
+        true => clat.metric().saturating_add(BEHIND),
+        false => clat.metric(),
+    };
     let mtu = mtu6 - GROWTH;
     clat.routes.iter().map(move |to| Route4 {
         to: *to,
         index,
         source: Some(clat.v4()),
-        metric: clat.metric(),
+        metric,
         mtu: Some(mtu),
     })
 }

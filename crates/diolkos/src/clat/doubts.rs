@@ -97,6 +97,7 @@ impl Clat {
     fn doubts_now(&self) -> Vec<Finding> {
         let contradiction = self.finder.contradiction();
         let mut found: Vec<Finding> = self.ipsec().into_iter().collect();
+        found.extend(self.unanswered.obstacle());
         let fast = self.device.as_ref().and_then(|device| device.fast.as_ref());
         let unknown = fast.and_then(|fast| others::may_keep_packets(fast, &self.site.uplink));
         let elsewhere = &self.doubts.elsewhere;

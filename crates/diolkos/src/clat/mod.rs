@@ -24,6 +24,7 @@ mod router;
 mod rules;
 mod serving;
 mod shared;
+mod unanswered;
 mod uplink;
 
 use std::sync::Arc;
@@ -53,6 +54,7 @@ use finder::Finder;
 use place::{check_metric, Place};
 use router::Router;
 use rules::Side6;
+use unanswered::Unanswered;
 
 /// RFC 8200 section 5, bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;
@@ -225,6 +227,8 @@ struct Clat {
     asks: Option<Instant>,
     /// Why answers may not come back.
     doubts: Doubts,
+    /// Packets that no answer came to.
+    unanswered: Unanswered,
     /// Packets that ran out of hops, and when to look for more.
     expiry: Expiry,
     loops_next: Instant,
@@ -272,6 +276,7 @@ impl Clat {
             asked: None,
             asks: None,
             doubts: Doubts::default(),
+            unanswered: Unanswered::default(),
             expiry: Expiry::new(&[]),
             loops_next: Instant::now() + expiry::LOOK,
             circle: Circle::default(),

@@ -31,6 +31,8 @@ struct Found {
     sends: bool,
     /// It is only a matter of moments, and not worth a line in the log.
     is_pending: bool,
+    /// The IPv4 routes are what stands in the way: it would be over, and begin again, if they went behind others.
+    goes_round: bool,
 }
 
 impl Found {
@@ -40,6 +42,7 @@ impl Found {
             obstacle: Some(why),
             sends: false,
             is_pending: false,
+            goes_round: false,
         }
     }
 }
@@ -102,14 +105,18 @@ impl Clat {
         self.is_pending = found.is_pending;
         let obstacle = found.obstacle;
         let before = std::mem::replace(&mut self.obstacle, obstacle.clone());
+        if obstacle.is_some() && !found.is_pending && !found.sends && !found.goes_round {
+            device.stand_behind(&self.site, true).await;
+        }
         match obstacle {
             None => {
+                device.stand_behind(&self.site, false).await;
                 device.open(&self.site).await?;
                 self.announce(side6);
             }
             Some(_) if found.is_pending => {}
             Some(why) if before.as_ref() == Some(&why) => {}
-            // Sockets that are open stay so: the routes remain, and who sends meanwhile hears of it by ICMP.
+            // Sockets that are open stay so: the routes remain, behind all others, and who sends meanwhile hears of it by ICMP.
             Some(why) if device.is_open => {
                 tracing::warn!("nothing can pass: {why}: waiting until that changes");
                 self.ready = None;
@@ -129,6 +136,7 @@ impl Clat {
         if found.obstacle.is_some() || !uplink.is_virtual {
             return Ok(found);
         }
+        device.stand_behind(&self.site, false).await;
         if !device.is_open {
             device.send(uplink, false);
             device.open(&self.site).await?;
@@ -137,7 +145,10 @@ impl Clat {
         Ok(
             match circle.or(net.comes_back(uplink, device.index).await?) {
                 None => found,
-                Some(why) => Found::blocked(why),
+                Some(why) => Found {
+                    goes_round: true,
+                    ..Found::blocked(why)
+                },
             },
         )
     }
@@ -163,6 +174,7 @@ impl Clat {
                 obstacle: None,
                 sends: true,
                 is_pending: false,
+                goes_round: false,
             },
         };
         device.leave_by(&self.site, found.passage).await;

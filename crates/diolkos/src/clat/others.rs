@@ -3,20 +3,17 @@
 //! and whose BPF programs get the uplink's packets first. NetworkManager's keep from those behind them what is not for its CLAT,
 //! and 1.58 leaves them on the uplink when that CLAT is switched off.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use diolkos_sys::fastpath::{self, Attachee, ClatPath};
-use ipnet::Ipv4Net;
 
-use crate::config::{OtherClat, Settings};
+use crate::config::{OtherClat, Settings, CONTINUITY};
 use crate::failure::Failure;
 use crate::instance;
 use crate::net::{Link, Net};
 
 use super::Clat;
 
-/// What only the ends of translators and tunnels to IPv4 have on a host (RFC 7335 section 3).
-const CONTINUITY: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(192, 0, 0, 0), 29);
 /// How the devices of diolkos are called unless somebody names them.
 const OURS: &str = "diolkos";
 /// What the names of others' programs have in common. NetworkManager's are `nm_clat_ingress` and `nm_clat_egress_`, cut by the

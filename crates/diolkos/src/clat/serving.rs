@@ -115,7 +115,8 @@ impl Service for Clat {
                 let device = self.device.as_ref();
                 self.expiry
                     .look(device.map_or(&[], |device| &device.slow.tallies));
-                return self.look_for_circle().await;
+                self.look_for_circle().await?;
+                return self.look_for_answers().await;
             }
             Step::Claimed(claimed) => self.claimed(claimed).await?,
             Step::Duplicate => self.leave_to_other().await,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The uplink where the operator names none: the interface of the IPv6 default route that the kernel prefers.
+//! The uplink where the operator names none: the interface of the IPv6 default route that the kernel prefers, tunnels last.
 //!
 //! A CLAT stays with it while it has a default route, even if a better one comes, because a move ends connections: the NAT64
 //! knows them by the CLAT's address. When its uplink has none any more and another interface has one, it moves there.
@@ -7,7 +7,7 @@
 use super::Clat;
 use crate::failure::Failure;
 use crate::instance;
-use crate::net::{DefaultRoute, Link, Net};
+use crate::net::{DefaultRoute, Link, LinkKind, Net};
 
 /// Why there is none yet.
 const NONE: &str = "no IPv6 default route leads to an uplink; --uplink names one";
@@ -31,11 +31,12 @@ async fn candidates(net: &Net) -> Result<Vec<(DefaultRoute, Link)>, Failure> {
 
 /// The preferred one, and in words why it is that one. Of equals it is the first by name, so that it is the same at each start.
 fn best(routes: &[(DefaultRoute, Link)]) -> Option<(&Link, String)> {
-    let key = |route: &DefaultRoute| (route.metric, route.rank);
-    let (first, _) = routes.iter().min_by_key(|(route, _)| key(route))?;
+    let key = |(route, link): &(DefaultRoute, Link)| (is_tunnel(link), route.metric, route.rank);
+    let best = routes.iter().min_by_key(|its| key(its))?;
+    let (first, _) = best;
     let mut equals: Vec<&Link> = routes
         .iter()
-        .filter(|(route, _)| key(route) == key(first))
+        .filter(|its| key(its) == key(best))
         .map(|(_, link)| link)
         .collect();
     equals.sort_by(|a, b| a.name.cmp(&b.name));
@@ -46,10 +47,14 @@ fn best(routes: &[(DefaultRoute, Link)]) -> Option<(&Link, String)> {
         (1, _) => {
             let others = routes.iter().filter(|(_, link)| link.index != chosen.index);
             let others: Vec<&str> = others.map(|(_, link)| link.name.as_str()).collect();
-            format!(
-                "its IPv6 default route (metric {metric}) goes before those through {}",
-                others.join(", ")
-            )
+            let others = others.join(", ");
+            match routes.iter().any(|(route, _)| route.metric < metric) {
+                false => format!("its IPv6 default route (metric {metric}) goes before those through {others}"),
+                true => format!(
+                    "an IPv6 default route (metric {metric}) leads through it, and a tunnel is taken only if --uplink names it \
+                     or no other interface has one ({others})"
+                ),
+            }
         }
         _ => {
             let names: Vec<&str> = equals.iter().map(|link| link.name.as_str()).collect();
@@ -63,6 +68,11 @@ fn best(routes: &[(DefaultRoute, Link)]) -> Option<(&Link, String)> {
     Some((chosen, why))
 }
 
+/// WireGuard or the device of a program: most are VPNs, which know nothing of the network's NAT64.
+fn is_tunnel(link: &Link) -> bool {
+    link.kind == LinkKind::Opaque
+}
+
 impl Clat {
     /// Fails if the uplink was chosen by its default route, has none any more, and another one has: see [`Clat::moves`].
     pub(super) async fn look_for_another_uplink(&mut self) -> Result<(), Failure> {
@@ -70,7 +80,12 @@ impl Clat {
             return Ok(());
         }
         let routes = candidates(&self.site.net).await?;
-        let own = self.site.uplink.index;
+        let uplink = &self.site.uplink;
+        let is_dead = is_tunnel(uplink) && self.unanswered.obstacle().is_some();
+        if is_dead && routes.iter().any(|(_, link)| !is_tunnel(link)) {
+            return Err(self.moves_away(&format!("nothing comes back through {}", uplink.name)));
+        }
+        let own = uplink.index;
         if routes.is_empty() || routes.iter().any(|(_, link)| link.index == own) {
             return Ok(());
         }
@@ -121,6 +136,17 @@ mod tests {
         let (name, _) = said(&[route(100, 1, 2, "eth0"), route(100, 0, 3, "wlan0")]).expect("one");
         assert_eq!(name, "wlan0");
         assert_eq!(said(&[]), None);
+    }
+
+    #[test]
+    fn a_tunnel_comes_last() {
+        let mut vpn = route(50, 1, 2, "tun0");
+        vpn.1.kind = LinkKind::Opaque;
+        let (name, why) = said(&[vpn.clone(), route(1024, 1, 3, "eth0")]).expect("one");
+        assert_eq!(name, "eth0");
+        assert!(why.ends_with("(tun0)"), "{why}");
+        let (name, _) = said(&[vpn]).expect("one");
+        assert_eq!(name, "tun0");
     }
 
     #[test]

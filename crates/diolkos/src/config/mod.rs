@@ -301,6 +301,8 @@ impl Default for Clat {
 
 /// The first address that CLATs take (RFC 7335).
 pub const FIRST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 1);
+/// What only the ends of translators and tunnels to IPv4 have on a host (RFC 7335 section 3).
+pub const CONTINUITY: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(192, 0, 0, 0), 29);
 /// Of a CLAT's routes: any native route of an IPv4 network manager wins.
 pub const FIRST_METRIC: u32 = 2048;
 

@@ -27,6 +27,8 @@ pub enum Reason {
     UnknownProgram,
     /// The network says another translation prefix than the configuration.
     PrefixContradicted,
+    /// Packets leave a CLAT, and nothing comes back.
+    Unanswered,
     /// Packets bypass IPsec policies.
     Ipsec,
     /// Packets bypass rules of nftables.
@@ -46,12 +48,13 @@ pub enum Reason {
 
 impl Reason {
     /// All that a program of this version has.
-    pub const ALL: [Reason; 11] = [
+    pub const ALL: [Reason; 12] = [
         Reason::Way,
         Reason::Unannounced,
         Reason::AddressElsewhere,
         Reason::UnknownProgram,
         Reason::PrefixContradicted,
+        Reason::Unanswered,
         Reason::Ipsec,
         Reason::Netfilter,
         Reason::Loop,
@@ -68,6 +71,7 @@ impl Reason {
             Reason::AddressElsewhere => "address_elsewhere",
             Reason::UnknownProgram => "unknown_program",
             Reason::PrefixContradicted => "prefix_contradicted",
+            Reason::Unanswered => "unanswered",
             Reason::Ipsec => "ipsec",
             Reason::Netfilter => "netfilter",
             Reason::Loop => "loop",

@@ -16,6 +16,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
+use crate::config::CONTINUITY;
 use crate::dns_over_tcp;
 use crate::random::random;
 
@@ -154,9 +155,31 @@ fn socket(
     Ok(socket)
 }
 
+/// Another CLAT of this host leads to another network, or through this one.
 fn refuse_own(local: SocketAddr, way: &Way) -> io::Result<()> {
-    match local.ip() == IpAddr::V4(way.own) {
-        true => Err(io::Error::other("it is behind this translator")),
-        false => Ok(()),
+    let why = match local.ip() {
+        IpAddr::V4(v4) if v4 == way.own => "it is behind this translator",
+        IpAddr::V4(v4) if CONTINUITY.contains(&v4) => "it is behind another CLAT of this host",
+        _ => return Ok(()),
+    };
+    Err(io::Error::other(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_through_a_clat() {
+        let way = Way {
+            uplink: "eth1".to_owned(),
+            own: Ipv4Addr::new(192, 0, 2, 7),
+        };
+        let refuses = |local: &str| {
+            let local: SocketAddr = local.parse().expect("an address and a port");
+            refuse_own(local, &way).is_err()
+        };
+        assert!(refuses("192.0.2.7:1") && refuses("192.0.0.1:1") && refuses("192.0.0.6:1"));
+        assert!(!refuses("192.0.2.1:1") && !refuses("192.0.0.9:1") && !refuses("[2001:db8::1]:1"));
     }
 }

@@ -244,6 +244,7 @@ impl Reader {
             _ => Direction::SixToFour,
         };
         let is_error6 = is_error6(&buffer[start..end]);
+        let answers_question = answers_question(&buffer[start..end]);
         let engine = self.engine.read().expect(WHOLE).clone();
 
         let mut packet = Packet::new(buffer, start, end, received.offload);
@@ -254,6 +255,9 @@ impl Reader {
                 self.tally.translated(direction, len);
                 if is_error6 {
                     self.tally.error6();
+                }
+                if answers_question {
+                    self.tally.question_answered();
                 }
             }
             Verdict::Held => self.tally.held(),
@@ -292,6 +296,18 @@ fn is_error6(packet: &[u8]) -> bool {
     const ICMPV6: u8 = 58;
     let byte = |at: usize| packet.get(at).copied().unwrap_or_default();
     byte(0) >> 4 == 6 && byte(6) == ICMPV6 && byte(40) < 128
+}
+
+/// Where questions of a CLAT to the next router would go, if they had the hops: UDP Discard (RFC 863).
+pub const QUESTION_PORT: u16 = 9;
+
+/// Whether a router says that such a question has run out of hops there (RFC 4443 section 3.3).
+fn answers_question(packet: &[u8]) -> bool {
+    const TIME_EXCEEDED: u8 = 3;
+    const UDP: u8 = 17;
+    let byte = |at: usize| packet.get(at).copied().unwrap_or_default();
+    let port = u16::from_be_bytes([byte(90), byte(91)]);
+    is_error6(packet) && byte(40) == TIME_EXCEEDED && byte(54) == UDP && port == QUESTION_PORT
 }
 
 /// Whether this host says something to its neighbours on the TUN device, where there are none: that it listens to groups,
