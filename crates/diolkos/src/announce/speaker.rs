@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::arp;
-use super::claims::{Claims, Clash, Spoke, Step};
+use super::claims::{Claims, Clash, Mac, Spoke, Step};
 use super::tally::Tally;
 use crate::clat::neighbour;
 use crate::counted::counted;
@@ -49,6 +49,8 @@ pub struct Speaker {
     pub claims: Arc<Mutex<Claims>>,
     /// Rung when somebody else has changed them.
     pub changed: Arc<Notify>,
+    /// Rung when an address is answered for, or left to another node.
+    pub moved: Arc<Notify>,
     pub served: Arc<Served>,
     pub tally: Arc<Tally>,
 }
@@ -183,20 +185,11 @@ impl Speaker {
                     return Ok(());
                 }
                 self.tally.probes.add();
-                match address {
-                    IpAddr::V4(v4) => {
-                        send(&sockets.arp, &arp::probe(self.mac, v4), &arp::BROADCAST)
-                    }
-                    IpAddr::V6(v6) => {
-                        let group = neighbour::solicited_node(v6);
-                        let probe = neighbour::solicitation(v6, group);
-                        send(
-                            &sockets.neighbours,
-                            &probe,
-                            &neighbour::multicast_mac(group),
-                        )
-                    }
-                }
+                self.ask(address, None, sockets)
+            }
+            Step::Poll(address, owner) => {
+                self.tally.polls.add();
+                self.ask(address, Some(owner), sockets)
             }
             Step::Hold(address) => {
                 serve(
@@ -206,9 +199,30 @@ impl Speaker {
                     self.echo.contains(&address),
                 )?;
                 tracing::info!("{}: answering for {address}", self.interface);
+                self.moved.notify_one();
                 Ok(())
             }
             Step::Announce(address) => self.announce(address, sockets),
+        }
+    }
+
+    /// Asks everybody, or one node, who has an address, without a claim to it. RFC 6085: a packet to a group may go to one
+    /// node's link-layer address.
+    fn ask(&self, address: IpAddr, only: Option<Mac>, sockets: &Sockets) -> io::Result<()> {
+        match address {
+            IpAddr::V4(v4) => {
+                let to = only.unwrap_or(arp::BROADCAST);
+                send(&sockets.arp, &arp::probe(self.mac, v4), &to)
+            }
+            IpAddr::V6(v6) => {
+                let group = neighbour::solicited_node(v6);
+                let to = only.unwrap_or_else(|| neighbour::multicast_mac(group));
+                send(
+                    &sockets.neighbours,
+                    &neighbour::solicitation(v6, group),
+                    &to,
+                )
+            }
         }
     }
 
@@ -273,7 +287,7 @@ impl Speaker {
         let now = Instant::now();
         let is_one = self.claims().has(address);
         let clash = match is_one {
-            true => self.claims().heard(address, spoke, now),
+            true => self.claims().heard(address, spoke, from, now),
             // Nothing is kept of single addresses of a network, so none of them is defended.
             false => {
                 let is_ours = self.whole.iter().any(|net| net.contains(&address));
@@ -282,10 +296,13 @@ impl Speaker {
         };
         let Some(clash) = clash else { return Ok(()) };
         self.tally.conflicts.add();
+        if clash == Clash::Taken {
+            self.moved.notify_one();
+        }
         log.write_damped(now, |unsaid| {
             let what = match clash {
                 Clash::Taken => {
-                    ": diolkos does not answer for it, and retries after 4 to 60 seconds"
+                    ": diolkos does not answer for it, and retries when that node is gone"
                 }
                 Clash::Defended | Clash::Undefended => ": diolkos keeps answering for it",
             };
