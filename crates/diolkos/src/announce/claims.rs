@@ -60,6 +60,8 @@ pub enum Spoke {
     Claims,
     /// It asks whether somebody has it, because it wants it.
     Probes,
+    /// It had it, and has it no more.
+    Releases,
 }
 
 /// What became of it that another node spoke of an address.
@@ -276,7 +278,8 @@ impl Claims {
                 (claim.state, claim.due) = (State::Probing(0), Some(now));
             }
         }
-        let is_polling = !steps.is_empty();
+        let mut all = self.claims.values();
+        let is_polling = all.any(|claim| claim.state == State::Taken);
         self.poll = is_polling.then_some(now + POLL);
         steps
     }
@@ -290,6 +293,7 @@ impl Claims {
         now: Instant,
     ) -> Option<Clash> {
         let claim = self.claims.get_mut(&address)?;
+        let before = claim.owner;
         match claim.state {
             State::Probing(_) => {
                 let pause = TRY_AGAIN * (1 << claim.conflicts.min(8));
@@ -303,7 +307,7 @@ impl Claims {
                 Some(Clash::Taken)
             }
             // The program answers who asks.
-            State::Announcing(_) | State::Held if spoke == Spoke::Probes => None,
+            State::Announcing(_) | State::Held if spoke != Spoke::Claims => None,
             State::Announcing(_) | State::Held => {
                 let is_recent = |then: Instant| now.duration_since(then) < DEFEND_INTERVAL;
                 if claim.defended.is_some_and(is_recent) {
@@ -312,8 +316,15 @@ impl Claims {
                 claim.defended = Some(now);
                 Some(Clash::Defended)
             }
+            State::Taken if spoke == Spoke::Releases && claim.owner == from => {
+                (claim.state, claim.due) = (State::Probing(0), Some(now));
+                None
+            }
             State::Taken => {
-                claim.owner = from;
+                if std::mem::replace(&mut claim.owner, from) != from {
+                    // So there are never more owners than addresses.
+                    self.owners.remove(&before);
+                }
                 let owner = self.owners.entry(from).or_default();
                 match spoke {
                     Spoke::Claims => {
@@ -321,7 +332,7 @@ impl Claims {
                         owner.polls = 0;
                     }
                     // Whoever sets out for it first gets it: it answers no poll until then.
-                    Spoke::Probes => {
+                    Spoke::Probes | Spoke::Releases => {
                         *owner = Owner::default();
                         let apart = part(TRY_AGAIN, spread(address));
                         let later = now + TRY_AGAIN + apart;
@@ -510,6 +521,24 @@ mod tests {
         assert_eq!(claims.held().count(), all.len());
         let took = last - dies;
         assert!(took <= Duration::from_millis(7500), "{took:?}");
+    }
+
+    #[test]
+    fn what_its_owner_releases_is_probed_at_once() {
+        let (begin, mut claims) = (Instant::now(), Claims::default());
+        claims.add(V4, true, begin, 0);
+        claims.due(begin, || 0);
+        claims.heard(V4, Spoke::Claims, OTHER, begin);
+        assert_eq!(claims.heard(V4, Spoke::Releases, OTHER, begin), None);
+        assert_eq!(claims.due(begin, || 0), [Step::Probe(V4)]);
+        assert_eq!(
+            claims.heard(V4, Spoke::Claims, OTHER, begin),
+            Some(Clash::Taken)
+        );
+        const THIRD: Mac = [2, 0, 0, 0, 0, 9];
+        assert_eq!(claims.heard(V4, Spoke::Releases, THIRD, begin), None);
+        assert_eq!(claims.due(begin, || 0), [], "it was not theirs");
+        assert_eq!(claims.taken().count(), 1);
     }
 
     /// Else two nodes that wait for one would disturb each other.

@@ -29,7 +29,7 @@ use crate::random::random;
 use crate::supervise::{Task, Watch};
 
 use claims::Claims;
-use speaker::{serve, Speaker};
+use speaker::{release, serve, Speaker};
 use tally::Tally;
 
 /// A network of more addresses is neither tried out nor announced one by one.
@@ -331,6 +331,20 @@ impl Announcer {
                 "cannot keep the BPF program that answers neighbours: {e}"
             ))
         })
+    }
+
+    /// Ends all answers, and lets another node that waits for the addresses know at once.
+    pub fn leave(mut self) {
+        let speaking = std::mem::take(&mut self.speaking);
+        let served = self.served.clone();
+        drop(self);
+        for one in speaking {
+            let (index, mac, at) = (one.index, one.mac, one.plan.interface.clone());
+            let held = one.end(&served);
+            if let Err(error) = release(index, mac, &held) {
+                tracing::debug!("{at}: nobody is told that its addresses are free: {error}");
+            }
+        }
     }
 
     /// Takes it back.

@@ -245,6 +245,7 @@ impl Speaker {
     /// RFC 5227 sections 2.1.1 and 2.4.
     fn heard_arp(&self, heard: arp::Heard, sockets: &Sockets, log: &mut Log) -> io::Result<()> {
         let (address, spoke) = match heard.sender.is_unspecified() {
+            true if heard.releases => (heard.target, Spoke::Releases),
             true => (heard.target, Spoke::Probes),
             false => (heard.sender, Spoke::Claims),
         };
@@ -344,6 +345,17 @@ impl Log {
             ),
         });
     }
+}
+
+/// Says that IPv4 addresses of an interface are free, after the program has ceased to answer for them.
+pub fn release(ifindex: u32, mac: Mac, addresses: &[IpAddr]) -> io::Result<()> {
+    let socket = DiscoverySocket::open(ifindex, Hears::Arp)?;
+    for address in addresses {
+        if let IpAddr::V4(address) = address {
+            socket.send(&arp::release(mac, *address), &arp::BROADCAST)?;
+        }
+    }
+    Ok(())
 }
 
 /// Has the program answer for addresses of an interface.
