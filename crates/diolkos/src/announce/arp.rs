@@ -92,7 +92,10 @@ mod tests {
     fn a_release_is_a_probe_of_its_own_kind() {
         let releases = |packet: &[u8]| parse(packet).map(|heard| (heard.target, heard.releases));
         assert_eq!(releases(&release(MAC, ADDRESS)), Some((ADDRESS, true)));
-        assert_eq!(releases(&super::probe(MAC, ADDRESS)), Some((ADDRESS, false)));
+        assert_eq!(
+            releases(&super::probe(MAC, ADDRESS)),
+            Some((ADDRESS, false))
+        );
     }
 
     #[test]

@@ -558,7 +558,9 @@ mod tests {
             claims.heard(V4, Spoke::Probes, THIRD, at(second * 1000));
         }
         let probes = done(&mut claims, begin, 9);
-        assert!(!probes.iter().any(|(_, step)| matches!(step, Step::Probe(_))));
+        assert!(!probes
+            .iter()
+            .any(|(_, step)| matches!(step, Step::Probe(_))));
     }
 
     /// RFC 5227 section 2.4 (c).
