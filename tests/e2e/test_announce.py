@@ -10,7 +10,7 @@ import time
 
 import pytest
 from nat64 import TRANSLATOR, V6_OTHER, Nat64Network, ask
-from network import Running
+from network import NOT_READY, Running
 from pyroute2.netns import create_socket
 from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6NDOptDstLLAddr, ICMPv6NDOptSrcLLAddr, IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
@@ -215,7 +215,9 @@ def test_a_router_whose_addresses_another_has_is_not_ready(nat64: Nat64Network) 
     nat64.run(nat64.v4, "ip", "address", "add", f"{SECOND}/24", "dev", "a0")
     unroute(nat64)
     running = nat64.nat64(NAT64.replace("duplicate_detection = false\n", ""))
-    nat64.until(lambda: bool(obstacles()))
+    # First of all addresses, then of one, that it may not have them.
+    nat64.until(lambda: any("another node" in text for _, text in obstacles()))
+    nat64.until(lambda: len(obstacles()) == 1)
     [(reason, text)] = obstacles()
     assert reason == "unannounced" and text.startswith(f"b4: another node answers for {SECOND} of this translator")
     assert nat64.status(nat64.translator)["state"] == "waiting"
@@ -287,8 +289,8 @@ def test_nobody_is_asked_without_a_link(siit: SiitNetwork) -> None:
     assert f"answering for {V4_IN_IPV6}\n" not in running.log()
 
 
-def test_a_second_router_takes_over(siit: SiitNetwork) -> None:
-    """Its announcements move what the neighbours know of the first one, which was killed (RFC 4861 section 7.2.6)."""
+def add_second_router(siit: SiitNetwork) -> str:
+    """Another router on both links, with addresses of its own."""
     second = f"{siit.tag}-second"
     siit.add_namespace(second)
     siit.further.append(second)
@@ -307,6 +309,54 @@ def test_a_second_router_takes_over(siit: SiitNetwork) -> None:
     siit.ip(siit.v6, "route", "replace", PREF64, "dev", "br0")
     siit.run(second, "ip", "address", "add", "198.51.100.3/24", "dev", "b4")
     siit.ip(second, "address", "add", "2001:db8:6::3/64", "dev", "b6", "nodad")
+    return second
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_a_pair_of_routers(siit: SiitNetwork, end: signal.Signals) -> None:
+    """What keepalived sees of both by their exit codes: never are both ready, and never one whose addresses the other has."""
+    first, second = siit.translator, add_second_router(siit)
+    siit.configure(SIIT.replace("duplicate_detection = false\n", ""))
+
+    def begin(at: str) -> Running:
+        siit.translator = at
+        return siit.siit()
+
+    def codes() -> tuple[int, int]:
+        """Of the first and the second router."""
+        shown = [siit.run(at, str(siit.program), "status", check=False).returncode for at in (first, second)]
+        return shown[0], shown[1]
+
+    def counted(at: str, name: str) -> int:
+        siit.translator = at
+        return siit.counters()[name]
+
+    running = begin(first)
+    assert codes() == (NOT_READY, 1), "it does not answer yet"
+    assert "no answer yet for 198.51.100.16 and 1 other: asking whether another node has them" in running.log()
+    siit.until(lambda: codes() == (0, 1))
+    waiting = begin(second)
+    siit.until(lambda: "too: diolkos does not answer for it" in waiting.log())
+    assert codes() == (0, NOT_READY)
+    siit.until(lambda: counted(second, "announce.polls") >= 4)
+    assert codes() == (0, NOT_READY)
+    assert ping(siit, siit.v4, MAPPED)
+    running.stop(end)
+    siit.until(lambda: codes()[1] == 0)
+    assert ping(siit, siit.v4, MAPPED)
+    running = begin(first)
+    assert codes() == (NOT_READY, 0)
+    siit.until(lambda: "too: diolkos does not answer for it" in running.log())
+    siit.until(lambda: counted(first, "announce.polls") >= 4)
+    assert codes() == (NOT_READY, 0)
+    waiting.stop(end)
+    siit.until(lambda: codes() == (0, 1))
+    assert ping(siit, siit.v4, MAPPED)
+
+
+def test_a_second_router_takes_over(siit: SiitNetwork) -> None:
+    """Its announcements move what the neighbours know of the first one, which was killed (RFC 4861 section 7.2.6)."""
+    second = add_second_router(siit)
     siit.configure(SIIT)
     first = siit.siit()
     answering(siit, first, MAPPED, OWN, V4_IN_IPV6)

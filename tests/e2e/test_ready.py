@@ -75,7 +75,9 @@ def test_a_pool_that_nobody_answers_for(nat64: Nat64Network) -> None:
     nat64.ip(nat64.translator, "neighbour", "del", "proxy", "198.51.100.9", "dev", "b4")
     nat64.until(lambda: not is_ready())
     assert nat64.reload(inside + ANNOUNCE) == (0, "")
-    assert is_ready()
+    # Not before it has asked whether another node has the addresses.
+    assert not is_ready()
+    nat64.until(is_ready)
     assert nat64.reload(CONFIG + METRICS) == (0, "")
     assert is_ready(), "another pool, outside of all networks"
     assert nat64.reload(inside) == (0, "")
@@ -266,3 +268,75 @@ def test_what_followers_hear(nat64: Nat64Network) -> None:
     nat64.nat64(CONFIG.replace(POOL, INSIDE))
     shown = nat64.run(nat64.translator, str(nat64.program), "show", "status", "--json", check=False).stdout
     assert list(json.loads(shown)["findings"][0]) == ["kind", "reason", "text"]
+
+
+FAR = "198.41.0.0/16"
+ISP = "198.51.100.2"
+
+
+def is_waiting(net: Nat64Network, text: str) -> bool:
+    """Whether the only obstacle is this, and scripts see it."""
+    code = net.diolkos("status")[0]
+    return code == NOT_READY and [why for why, its in findings(net, "obstacle") if text in its] == ["way"]
+
+
+def is_ready(net: Nat64Network) -> bool:
+    """Whether nothing stands in the way, also for scripts."""
+    return net.diolkos("status")[0] == 0 and findings(net, "obstacle") == []
+
+
+def test_a_default_that_goes(nat64: Nat64Network) -> None:
+    """BGP withdraws it and the network of the uplink stays; or somebody discards what it led to."""
+    nat64.run(nat64.translator, "ip", "route", "add", "default", "via", ISP)
+    running = nat64.nat64(CONFIG)
+    assert is_ready(nat64)
+    nat64.run(nat64.translator, "ip", "route", "del", "default")
+    nat64.until(lambda: is_waiting(nat64, "have no route any more"))
+    assert "IPv4 packets to other networks, such as to 198.41.0.4, have no route any more: packets that" in running.log()
+    nat64.run(nat64.translator, "ip", "route", "add", FAR, "via", ISP)
+    nat64.until(lambda: is_ready(nat64))
+    nat64.run(nat64.translator, "ip", "route", "del", FAR)
+    nat64.until(lambda: is_waiting(nat64, "have no route any more"))
+    nat64.run(nat64.translator, "ip", "route", "add", "default", "via", ISP, "metric", "100")
+    nat64.until(lambda: is_ready(nat64))
+    for kind in ("blackhole", "unreachable", "prohibit"):
+        nat64.run(nat64.translator, "ip", "route", "add", kind, "default", "metric", "5")
+        nat64.until(lambda kind=kind: is_waiting(nat64, f"are discarded by a route or rule ({kind})"))
+        nat64.run(nat64.translator, "ip", "route", "del", kind, "default", "metric", "5")
+        nat64.until(lambda: is_ready(nat64))
+        # A rule that is unreachable is to IPv4 as no route at all.
+        nat64.run(nat64.translator, "ip", "rule", "add", "from", POOL, "pref", "100", kind)
+        nat64.until(lambda: is_waiting(nat64, "IPv4 packets to other networks"))
+        nat64.run(nat64.translator, "ip", "rule", "del", "pref", "100")
+        nat64.until(lambda: is_ready(nat64))
+    # Whoever takes it away for good says so by a reload.
+    nat64.run(nat64.translator, "ip", "route", "del", "default")
+    nat64.until(lambda: is_waiting(nat64, "have no route any more"))
+    assert nat64.diolkos("reload") == (0, "")
+    assert is_ready(nat64)
+
+
+def test_routers_without_a_default(nat64: Nat64Network) -> None:
+    """Neither one that is connected to all it serves nor one with routes to everywhere lacks one; only discards are wrong."""
+    running = nat64.nat64(CONFIG)
+    assert is_ready(nat64)
+    nat64.run(nat64.translator, "ip", "route", "add", "blackhole", "default")
+    nat64.until(lambda: is_waiting(nat64, "are discarded by a route or rule (blackhole)"))
+    nat64.run(nat64.translator, "ip", "route", "add", "203.0.113.0/24", "via", ISP)
+    nat64.until(lambda: is_ready(nat64))
+    assert running.stop() == 0
+    nat64.nat64(CONFIG)
+    assert is_ready(nat64)
+
+
+def test_no_way_is_lost_without_forwarding(nat64: Nat64Network) -> None:
+    """Without it the kernel refuses all packets, and that is what is said."""
+    nat64.run(nat64.translator, "ip", "route", "add", "default", "via", ISP)
+    nat64.nat64(CONFIG)
+    nat64.sysctl(nat64.translator, "net.ipv4.conf.diolkos0.forwarding", "0")
+    nat64.until(lambda: findings(nat64, "obstacle") != [])
+    assert not any("discarded" in text for _, text in findings(nat64, "obstacle"))
+    assert nat64.diolkos("reload") == (0, "")
+    nat64.until(lambda: is_ready(nat64))
+    nat64.run(nat64.translator, "ip", "route", "del", "default")
+    nat64.until(lambda: is_waiting(nat64, "have no route any more"))

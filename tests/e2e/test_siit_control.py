@@ -403,3 +403,26 @@ def test_the_device_vanishes(siit: SiitNetwork) -> None:
     siit.ip(siit.translator, "link", "del", "diolkos0")
     assert running.wait() == RUN_TIME
     assert "the TUN device diolkos0 is gone" in running.log()
+
+
+def test_ways_that_a_siit_loses(siit: SiitNetwork) -> None:
+    """Both sides may be behind routers: each has a way of its own."""
+    siit.run(siit.translator, "ip", "-4", "route", "add", "default", "via", V4)
+    siit.run(siit.translator, "ip", "-6", "route", "add", "default", "via", V6)
+    siit.configure(CONFIG.replace(f"{V6}/128", "2001:db8:77::1/128"))
+    siit.siit()
+
+    def obstacles() -> list[str]:
+        return siit.status(siit.translator)["obstacles"]
+
+    assert obstacles() == []
+    siit.run(siit.translator, "ip", "-6", "route", "del", "default")
+    gone = "packets to other networks, such as to {}, have no route any more"
+    siit.until(lambda: obstacles() == ["IPv6 " + gone.format("2001:db8:77::1")])
+    siit.run(siit.translator, "ip", "-4", "route", "del", "default")
+    both = ["IPv4 " + gone.format("198.41.0.4"), "IPv6 " + gone.format("2001:db8:77::1")]
+    siit.until(lambda: obstacles() == both)
+    siit.run(siit.translator, "ip", "-4", "route", "add", "default", "via", V4)
+    siit.run(siit.translator, "ip", "-6", "route", "add", "blackhole", "default")
+    refused = "IPv6 packets to other networks, such as to 2001:db8:77::1, are discarded by a route or rule (blackhole)"
+    siit.until(lambda: obstacles() == [refused])

@@ -19,6 +19,8 @@ pub struct Heard {
     pub sender: Ipv4Addr,
     /// The address it is about.
     pub target: Ipv4Addr,
+    /// It is a [`release`].
+    pub releases: bool,
 }
 
 /// Reads a packet; behind it there may be padding.
@@ -32,10 +34,12 @@ pub fn parse(packet: &[u8]) -> Option<Heard> {
     if packet[..6] != KINDS {
         return None;
     }
+    let sender = v4(14)?;
     Some(Heard {
         mac: packet[8..14].try_into().ok()?,
-        sender: v4(14)?,
+        sender,
         target: v4(24)?,
+        releases: sender.is_unspecified() && packet[8..14] == packet[18..24],
     })
 }
 
@@ -47,6 +51,14 @@ pub fn probe(mac: [u8; 6], address: Ipv4Addr) -> Vec<u8> {
 /// Says that we have it (RFC 5227 section 2.3).
 pub fn announcement(mac: [u8; 6], address: Ipv4Addr) -> Vec<u8> {
     request(mac, address, address)
+}
+
+/// Says to another diolkos that we have it no more: a probe to all others, which ignore the field that differs (RFC 5227
+/// section 2.1.1, target hardware address).
+pub fn release(mac: [u8; 6], address: Ipv4Addr) -> Vec<u8> {
+    let mut packet = probe(mac, address);
+    packet[18..24].copy_from_slice(&mac);
+    packet
 }
 
 fn request(mac: [u8; 6], sender: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
@@ -77,6 +89,16 @@ mod tests {
     }
 
     #[test]
+    fn a_release_is_a_probe_of_its_own_kind() {
+        let releases = |packet: &[u8]| parse(packet).map(|heard| (heard.target, heard.releases));
+        assert_eq!(releases(&release(MAC, ADDRESS)), Some((ADDRESS, true)));
+        assert_eq!(
+            releases(&super::probe(MAC, ADDRESS)),
+            Some((ADDRESS, false))
+        );
+    }
+
+    #[test]
     fn what_is_not_of_ethernet_and_ipv4_is_not_heard() {
         let mut packet = announcement(MAC, ADDRESS);
         packet.extend([0; 18]);
@@ -84,6 +106,7 @@ mod tests {
             mac: MAC,
             sender: ADDRESS,
             target: ADDRESS,
+            releases: false,
         };
         assert_eq!(parse(&packet), Some(heard));
         for at in 0..6 {

@@ -2,7 +2,7 @@
 //! What is said about addresses that are answered for one by one, and when (RFC 5227, RFC 4862 section 5.4, RFC 4861
 //! section 7.2.6). Without clock and sockets: moments are arguments.
 //!
-//! probing → announcing → held; or taken by another, and tried again later
+//! probing → announcing → held; or taken by another, and tried again later: as soon as its owner, who is polled, is gone
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -30,11 +30,23 @@ const PROBES6: u8 = 1;
 const ANNOUNCEMENTS6: u8 = 3;
 const RETRANSMIT: Duration = Duration::from_secs(1);
 
+/// Whoever has addresses is polled so often (RFC 1122 section 2.3.2.1), by a packet to that node alone, …
+const POLL: Duration = Duration::from_millis(500);
+/// … and is gone after so many polls without an answer, if there were answers before. Else only what is above applies.
+const POLLS: u8 = 2;
+/// Owners that are polled at a time.
+const MOST_OWNERS: usize = 4;
+
+/// A link-layer address.
+pub type Mac = [u8; 6];
+
 /// What is to be done about an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Ask whether somebody has it.
     Probe(IpAddr),
+    /// Ask the node that has it.
+    Poll(IpAddr, Mac),
     /// Answer for it from now on.
     Hold(IpAddr),
     /// Tell everybody that we have it.
@@ -48,6 +60,8 @@ pub enum Spoke {
     Claims,
     /// It asks whether somebody has it, because it wants it.
     Probes,
+    /// It had it, and has it no more.
+    Releases,
 }
 
 /// What became of it that another node spoke of an address.
@@ -79,11 +93,27 @@ struct Claim {
     defended: Option<Instant>,
     /// How often in a row it was taken.
     conflicts: u32,
+    /// Who has it, or sets out for it, while it is taken.
+    owner: Mac,
+}
+
+/// A node that has addresses of ours.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owner {
+    /// It has answered a poll.
+    answers: bool,
+    /// Polls since it was heard.
+    polls: u8,
 }
 
 /// Addresses, and how far each has come.
 #[derive(Debug, Default)]
-pub struct Claims(BTreeMap<IpAddr, Claim>);
+pub struct Claims {
+    claims: BTreeMap<IpAddr, Claim>,
+    owners: BTreeMap<Mac, Owner>,
+    /// When owners are polled next.
+    poll: Option<Instant>,
+}
 
 impl Claims {
     /// Sets out for an address: with probes, or at once with announcements. `chance`: random bits.
@@ -97,41 +127,51 @@ impl Claims {
             due: Some(due),
             defended: None,
             conflicts: 0,
+            owner: [0; 6],
         };
-        self.0.insert(address, claim);
+        self.claims.insert(address, claim);
     }
 
     /// Those that are answered for.
     pub fn held(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let is_held = |claim: &Claim| matches!(claim.state, State::Announcing(_) | State::Held);
-        let held = self.0.iter().filter(move |(_, claim)| is_held(claim));
+        let held = self.claims.iter().filter(move |(_, claim)| is_held(claim));
         held.map(|(address, _)| *address)
     }
 
     /// Those that another node has, also while they are tried again.
     pub fn taken(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        let taken = self.0.iter().filter(|(_, claim)| claim.conflicts > 0);
+        let taken = self.claims.iter().filter(|(_, claim)| claim.conflicts > 0);
         taken.map(|(address, _)| *address)
+    }
+
+    /// Those of which nobody knows yet whether another node has them.
+    pub fn pending(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let is_pending = |claim: &Claim| {
+            matches!(claim.state, State::Probing(sent) if sent < u8::MAX) && claim.conflicts == 0
+        };
+        let pending = self.claims.iter().filter(move |(_, its)| is_pending(its));
+        pending.map(|(address, _)| *address)
     }
 
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.0.keys().copied()
+        self.claims.keys().copied()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.claims.len()
     }
 
     /// Whether an address is one of them.
     pub fn has(&self, address: IpAddr) -> bool {
-        self.0.contains_key(&address)
+        self.claims.contains_key(&address)
     }
 
     /// Neighbours may know another link-layer address: everything that is held is announced again.
     pub fn announce_again(&mut self, now: Instant) {
-        for claim in self.0.values_mut() {
+        for claim in self.claims.values_mut() {
             if matches!(claim.state, State::Announcing(_) | State::Held) {
                 (claim.state, claim.due) = (State::Announcing(0), Some(now));
             }
@@ -140,21 +180,22 @@ impl Claims {
 
     /// No node could hear the probes of an address: the program sends all of them again, from a moment on.
     pub fn ask_again(&mut self, address: IpAddr, at: Instant) {
-        if let Some(claim) = self.0.get_mut(&address) {
+        if let Some(claim) = self.claims.get_mut(&address) {
             (claim.state, claim.due) = (State::Probing(0), Some(at));
         }
     }
 
     /// When something is due next.
     pub fn next(&self) -> Option<Instant> {
-        self.0.values().filter_map(|claim| claim.due).min()
+        let due = self.claims.values().filter_map(|claim| claim.due);
+        due.chain(self.poll).min()
     }
 
     /// Everything that is due, in the order in which it is to be done.
     pub fn due(&mut self, now: Instant, mut chance: impl FnMut() -> u64) -> Vec<Step> {
-        let mut steps = Vec::new();
+        let mut steps = self.poll(now);
         let mut is_free_again = false;
-        for (&address, claim) in &mut self.0 {
+        for (&address, claim) in &mut self.claims {
             if claim.due.is_none_or(|due| due > now) {
                 continue;
             }
@@ -200,7 +241,7 @@ impl Claims {
         if is_free_again {
             // Whoever had one of them is perhaps gone, and the others are free, too.
             for claim in self
-                .0
+                .claims
                 .values_mut()
                 .filter(|claim| claim.state == State::Taken)
             {
@@ -210,9 +251,49 @@ impl Claims {
         steps
     }
 
-    /// Another node spoke of an address. None: it may.
-    pub fn heard(&mut self, address: IpAddr, spoke: Spoke, now: Instant) -> Option<Clash> {
-        let claim = self.0.get_mut(&address)?;
+    /// Polls those who have addresses. All addresses of one that is gone are tried at once.
+    fn poll(&mut self, now: Instant) -> Vec<Step> {
+        let mut steps = Vec::new();
+        if self.poll.is_none_or(|at| at > now) {
+            return steps;
+        }
+        let mut owned: BTreeMap<Mac, IpAddr> = BTreeMap::new();
+        for (address, claim) in &self.claims {
+            if claim.state == State::Taken {
+                owned.entry(claim.owner).or_insert(*address);
+            }
+        }
+        self.owners.retain(|mac, _| owned.contains_key(mac));
+        for (mac, address) in owned.into_iter().take(MOST_OWNERS) {
+            let owner = self.owners.entry(mac).or_default();
+            if !owner.answers || owner.polls < POLLS {
+                owner.polls = owner.polls.saturating_add(1);
+                steps.push(Step::Poll(address, mac));
+                continue;
+            }
+            self.owners.remove(&mac);
+            let is_theirs = |its: &&mut Claim| its.state == State::Taken && its.owner == mac;
+            for claim in self.claims.values_mut().filter(is_theirs) {
+                // The pause before a first probe is for nodes that start together; polls have no common beginning.
+                (claim.state, claim.due) = (State::Probing(0), Some(now));
+            }
+        }
+        let mut all = self.claims.values();
+        let is_polling = all.any(|claim| claim.state == State::Taken);
+        self.poll = is_polling.then_some(now + POLL);
+        steps
+    }
+
+    /// Another node spoke of an address, from a link-layer address. None: it may.
+    pub fn heard(
+        &mut self,
+        address: IpAddr,
+        spoke: Spoke,
+        from: Mac,
+        now: Instant,
+    ) -> Option<Clash> {
+        let claim = self.claims.get_mut(&address)?;
+        let before = claim.owner;
         match claim.state {
             State::Probing(_) => {
                 let pause = TRY_AGAIN * (1 << claim.conflicts.min(8));
@@ -221,10 +302,12 @@ impl Claims {
                 // At different times, so that one of many is soon found to be free.
                 let apart = part(pause / 4, spread(address) ^ u64::from(claim.conflicts));
                 (claim.state, claim.due) = (State::Taken, Some(now + pause + apart));
+                claim.owner = from;
+                self.poll = self.poll.or(Some(now + POLL));
                 Some(Clash::Taken)
             }
             // The program answers who asks.
-            State::Announcing(_) | State::Held if spoke == Spoke::Probes => None,
+            State::Announcing(_) | State::Held if spoke != Spoke::Claims => None,
             State::Announcing(_) | State::Held => {
                 let is_recent = |then: Instant| now.duration_since(then) < DEFEND_INTERVAL;
                 if claim.defended.is_some_and(is_recent) {
@@ -233,7 +316,31 @@ impl Claims {
                 claim.defended = Some(now);
                 Some(Clash::Defended)
             }
-            State::Taken => None,
+            State::Taken if spoke == Spoke::Releases && claim.owner == from => {
+                (claim.state, claim.due) = (State::Probing(0), Some(now));
+                None
+            }
+            State::Taken => {
+                if std::mem::replace(&mut claim.owner, from) != from {
+                    // So there are never more owners than addresses.
+                    self.owners.remove(&before);
+                }
+                let owner = self.owners.entry(from).or_default();
+                match spoke {
+                    Spoke::Claims => {
+                        owner.answers |= owner.polls > 0;
+                        owner.polls = 0;
+                    }
+                    // Whoever sets out for it first gets it: it answers no poll until then.
+                    Spoke::Probes | Spoke::Releases => {
+                        *owner = Owner::default();
+                        let apart = part(TRY_AGAIN, spread(address));
+                        let later = now + TRY_AGAIN + apart;
+                        claim.due = claim.due.map(|due| due.max(later));
+                    }
+                }
+                None
+            }
         }
     }
 }
@@ -258,6 +365,8 @@ mod tests {
 
     const V4: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
     const V6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
+
+    const OTHER: Mac = [2, 0, 0, 0, 0, 7];
 
     /// Everything that is done within so many seconds, with the milliseconds since `begin`.
     fn done(claims: &mut Claims, begin: Instant, seconds: u64) -> Vec<(u128, Step)> {
@@ -337,10 +446,13 @@ mod tests {
             let (begin, mut claims) = (Instant::now(), Claims::default());
             claims.add(V4, true, begin, 0);
             assert_eq!(claims.due(begin, || 0), [Step::Probe(V4)]);
-            assert_eq!(claims.heard(V4, spoke, begin), Some(Clash::Taken));
+            assert_eq!(claims.heard(V4, spoke, OTHER, begin), Some(Clash::Taken));
             assert_eq!(claims.held().count(), 0);
-            assert_eq!(done(&mut claims, begin, 3), []);
-            let later = done(&mut claims, begin, 20);
+            let polls = done(&mut claims, begin, 3);
+            assert!(polls.iter().all(|(_, step)| *step == Step::Poll(V4, OTHER)));
+            assert_eq!(polls.len(), 6);
+            let mut later = done(&mut claims, begin, 20);
+            later.retain(|(_, step)| !matches!(step, Step::Poll(..)));
             assert!(
                 matches!(later.first(), Some((4_500..=5_500, Step::Probe(V4)))),
                 "{later:?}"
@@ -365,12 +477,12 @@ mod tests {
                     Step::Probe(address) if now < leaves => {
                         tries += 1;
                         assert_eq!(
-                            claims.heard(address, Spoke::Claims, now),
+                            claims.heard(address, Spoke::Claims, OTHER, now),
                             Some(Clash::Taken)
                         );
                     }
                     Step::Hold(_) => free = free.or(Some(now)),
-                    Step::Probe(_) | Step::Announce(_) => {}
+                    Step::Probe(_) | Step::Poll(..) | Step::Announce(_) => {}
                 }
             }
         }
@@ -380,6 +492,77 @@ mod tests {
         assert_eq!(claims.held().count(), all.len());
     }
 
+    /// RFC 1122 section 2.3.2.1, and RFC 5227 section 2.1.1 for all addresses at once.
+    #[test]
+    fn what_a_node_had_that_answers_no_more_is_probed_at_once() {
+        let all: Vec<IpAddr> = (1..=8).map(|n| IpAddr::from([192, 0, 2, n])).collect();
+        let (begin, mut claims) = (Instant::now(), Claims::default());
+        for address in &all {
+            claims.add(*address, true, begin, 0);
+        }
+        let dies = begin + Duration::from_secs(300);
+        let (mut polls, mut last) = (0, begin);
+        while let Some(now) = claims.next() {
+            for step in claims.due(now, || 1023) {
+                match step {
+                    Step::Probe(address) if now < dies => {
+                        claims.heard(address, Spoke::Claims, OTHER, now);
+                    }
+                    Step::Poll(address, OTHER) if now < dies => {
+                        polls += 1;
+                        assert_eq!(claims.heard(address, Spoke::Claims, OTHER, now), None);
+                    }
+                    Step::Hold(_) => last = now,
+                    _ => {}
+                }
+            }
+        }
+        assert!((590..=600).contains(&polls), "{polls}: one address for all");
+        assert_eq!(claims.held().count(), all.len());
+        let took = last - dies;
+        assert!(took <= Duration::from_millis(7500), "{took:?}");
+    }
+
+    #[test]
+    fn what_its_owner_releases_is_probed_at_once() {
+        let (begin, mut claims) = (Instant::now(), Claims::default());
+        claims.add(V4, true, begin, 0);
+        claims.due(begin, || 0);
+        claims.heard(V4, Spoke::Claims, OTHER, begin);
+        assert_eq!(claims.heard(V4, Spoke::Releases, OTHER, begin), None);
+        assert_eq!(claims.due(begin, || 0), [Step::Probe(V4)]);
+        assert_eq!(
+            claims.heard(V4, Spoke::Claims, OTHER, begin),
+            Some(Clash::Taken)
+        );
+        const THIRD: Mac = [2, 0, 0, 0, 0, 9];
+        assert_eq!(claims.heard(V4, Spoke::Releases, THIRD, begin), None);
+        assert_eq!(claims.due(begin, || 0), [], "it was not theirs");
+        assert_eq!(claims.taken().count(), 1);
+    }
+
+    /// Else two nodes that wait for one would disturb each other.
+    #[test]
+    fn whoever_probes_first_is_not_disturbed() {
+        let (begin, mut claims) = (Instant::now(), Claims::default());
+        claims.add(V4, true, begin, 0);
+        claims.due(begin, || 0);
+        claims.heard(V4, Spoke::Claims, OTHER, begin);
+        let at = |millis| begin + Duration::from_millis(millis);
+        for tenth in 1..=30 {
+            claims.due(at(tenth * 100), || 0);
+            claims.heard(V4, Spoke::Claims, OTHER, at(tenth * 100));
+        }
+        const THIRD: Mac = [2, 0, 0, 0, 0, 9];
+        for second in 3..6 {
+            claims.heard(V4, Spoke::Probes, THIRD, at(second * 1000));
+        }
+        let probes = done(&mut claims, begin, 9);
+        assert!(!probes
+            .iter()
+            .any(|(_, step)| matches!(step, Step::Probe(_))));
+    }
+
     /// RFC 5227 section 2.4 (c).
     #[test]
     fn what_is_held_is_defended_once_in_ten_seconds() {
@@ -387,20 +570,20 @@ mod tests {
         claims.add(V4, false, begin, 0);
         done(&mut claims, begin, 10);
         let at = |seconds| begin + Duration::from_secs(seconds);
-        assert_eq!(claims.heard(V4, Spoke::Probes, at(20)), None);
+        assert_eq!(claims.heard(V4, Spoke::Probes, OTHER, at(20)), None);
         assert_eq!(
-            claims.heard(V4, Spoke::Claims, at(20)),
+            claims.heard(V4, Spoke::Claims, OTHER, at(20)),
             Some(Clash::Defended)
         );
         assert_eq!(
-            claims.heard(V4, Spoke::Claims, at(29)),
+            claims.heard(V4, Spoke::Claims, OTHER, at(29)),
             Some(Clash::Undefended)
         );
         assert_eq!(
-            claims.heard(V4, Spoke::Claims, at(30)),
+            claims.heard(V4, Spoke::Claims, OTHER, at(30)),
             Some(Clash::Defended)
         );
-        assert_eq!(claims.heard(V6, Spoke::Claims, at(30)), None);
+        assert_eq!(claims.heard(V6, Spoke::Claims, OTHER, at(30)), None);
         claims.announce_again(at(40));
         assert_eq!(claims.due(at(40), || 0), [Step::Announce(V4)]);
     }

@@ -29,7 +29,7 @@ use crate::random::random;
 use crate::supervise::{Task, Watch};
 
 use claims::Claims;
-use speaker::{serve, Speaker};
+use speaker::{release, serve, Speaker};
 use tally::Tally;
 
 /// A network of more addresses is neither tried out nor announced one by one.
@@ -76,6 +76,8 @@ pub struct Announcer {
     tally: Arc<Tally>,
     own: Arc<Mutex<BTreeSet<[u8; 6]>>>,
     plans: Plans,
+    /// Rung when an address is answered for, or left to another node.
+    moved: Arc<Notify>,
     speaking: Vec<Speaking>,
     watch: Watch,
 }
@@ -148,6 +150,7 @@ impl Announcer {
                     tally: Arc::default(),
                     own: Arc::default(),
                     plans: Plans(Vec::new()),
+                    moved: Arc::default(),
                     speaking: Vec::new(),
                     watch: watch.clone(),
                 })
@@ -231,6 +234,7 @@ impl Announcer {
             echo: plan.echo.clone(),
             claims: claims.clone(),
             changed: changed.clone(),
+            moved: self.moved.clone(),
             served: self.served.clone(),
             tally: self.tally.clone(),
         };
@@ -287,25 +291,31 @@ impl Announcer {
         }
     }
 
-    /// Addresses that lead to the translator and that another node has: their packets go there.
+    /// Waits until the findings may be others.
+    pub async fn moved(&self) {
+        self.moved.notified().await;
+    }
+
+    /// Addresses that lead to the translator and for which it does not answer: another node has them, or may have them.
     pub fn findings(&self) -> Vec<Finding> {
-        let finding = |speaking: &Speaking| {
+        let findings = |speaking: &Speaking| {
             let claims = speaking.claims.lock();
             let claims = claims.unwrap_or_else(PoisonError::into_inner);
-            let mut taken = claims.taken();
-            let mut which = taken.next()?.to_string();
-            match taken.count() {
-                0 => {}
-                more => which = format!("{which} and {}", counted(more as u64, "other")),
-            }
-            let text = format!(
-                "{}: another node answers for {which} of this translator, and their packets go there: let only one node \
-                 have them; the log has its link-layer address",
-                speaking.plan.interface
-            );
-            Some(Finding::obstacle(Reason::Unannounced, text))
+            let at = &speaking.plan.interface;
+            let taken = which(claims.taken()).map(|which| {
+                format!(
+                    "{at}: another node answers for {which} of this translator, and their packets go there: let only one \
+                     node have them; the log has its link-layer address"
+                )
+            });
+            let pending = which(claims.pending()).map(|which| {
+                format!("{at}: no answer yet for {which}: asking whether another node has them")
+            });
+            let texts = taken.into_iter().chain(pending);
+            let findings = texts.map(|text| Finding::obstacle(Reason::Unannounced, text));
+            findings.collect::<Vec<_>>()
         };
-        self.speaking.iter().filter_map(finding).collect()
+        self.speaking.iter().flat_map(findings).collect()
     }
 
     /// What the program and the speakers have counted.
@@ -323,10 +333,33 @@ impl Announcer {
         })
     }
 
+    /// Ends all answers, and lets another node that waits for the addresses know at once.
+    pub fn leave(mut self) {
+        let speaking = std::mem::take(&mut self.speaking);
+        let served = self.served.clone();
+        drop(self);
+        for one in speaking {
+            let (index, mac, at) = (one.index, one.mac, one.plan.interface.clone());
+            let held = one.end(&served);
+            if let Err(error) = release(index, mac, &held) {
+                tracing::debug!("{at}: nobody is told that its addresses are free: {error}");
+            }
+        }
+    }
+
     /// Takes it back.
     pub fn release(&mut self, pins: &Pins) {
         self.path.release(pins);
     }
+}
+
+/// Addresses in words; none if there are none.
+fn which(mut addresses: impl Iterator<Item = IpAddr>) -> Option<String> {
+    let first = addresses.next()?.to_string();
+    Some(match addresses.count() {
+        0 => first,
+        more => format!("{first} and {}", counted(more as u64, "other")),
+    })
 }
 
 impl Speaking {

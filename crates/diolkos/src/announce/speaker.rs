@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::arp;
-use super::claims::{Claims, Clash, Spoke, Step};
+use super::claims::{Claims, Clash, Mac, Spoke, Step};
 use super::tally::Tally;
 use crate::clat::neighbour;
 use crate::counted::counted;
@@ -49,6 +49,8 @@ pub struct Speaker {
     pub claims: Arc<Mutex<Claims>>,
     /// Rung when somebody else has changed them.
     pub changed: Arc<Notify>,
+    /// Rung when an address is answered for, or left to another node.
+    pub moved: Arc<Notify>,
     pub served: Arc<Served>,
     pub tally: Arc<Tally>,
 }
@@ -183,20 +185,11 @@ impl Speaker {
                     return Ok(());
                 }
                 self.tally.probes.add();
-                match address {
-                    IpAddr::V4(v4) => {
-                        send(&sockets.arp, &arp::probe(self.mac, v4), &arp::BROADCAST)
-                    }
-                    IpAddr::V6(v6) => {
-                        let group = neighbour::solicited_node(v6);
-                        let probe = neighbour::solicitation(v6, group);
-                        send(
-                            &sockets.neighbours,
-                            &probe,
-                            &neighbour::multicast_mac(group),
-                        )
-                    }
-                }
+                self.ask(address, None, sockets)
+            }
+            Step::Poll(address, owner) => {
+                self.tally.polls.add();
+                self.ask(address, Some(owner), sockets)
             }
             Step::Hold(address) => {
                 serve(
@@ -206,9 +199,30 @@ impl Speaker {
                     self.echo.contains(&address),
                 )?;
                 tracing::info!("{}: answering for {address}", self.interface);
+                self.moved.notify_one();
                 Ok(())
             }
             Step::Announce(address) => self.announce(address, sockets),
+        }
+    }
+
+    /// Asks everybody, or one node, who has an address, without a claim to it. RFC 6085: a packet to a group may go to one
+    /// node's link-layer address.
+    fn ask(&self, address: IpAddr, only: Option<Mac>, sockets: &Sockets) -> io::Result<()> {
+        match address {
+            IpAddr::V4(v4) => {
+                let to = only.unwrap_or(arp::BROADCAST);
+                send(&sockets.arp, &arp::probe(self.mac, v4), &to)
+            }
+            IpAddr::V6(v6) => {
+                let group = neighbour::solicited_node(v6);
+                let to = only.unwrap_or_else(|| neighbour::multicast_mac(group));
+                send(
+                    &sockets.neighbours,
+                    &neighbour::solicitation(v6, group),
+                    &to,
+                )
+            }
         }
     }
 
@@ -231,6 +245,7 @@ impl Speaker {
     /// RFC 5227 sections 2.1.1 and 2.4.
     fn heard_arp(&self, heard: arp::Heard, sockets: &Sockets, log: &mut Log) -> io::Result<()> {
         let (address, spoke) = match heard.sender.is_unspecified() {
+            true if heard.releases => (heard.target, Spoke::Releases),
             true => (heard.target, Spoke::Probes),
             false => (heard.sender, Spoke::Claims),
         };
@@ -273,7 +288,7 @@ impl Speaker {
         let now = Instant::now();
         let is_one = self.claims().has(address);
         let clash = match is_one {
-            true => self.claims().heard(address, spoke, now),
+            true => self.claims().heard(address, spoke, from, now),
             // Nothing is kept of single addresses of a network, so none of them is defended.
             false => {
                 let is_ours = self.whole.iter().any(|net| net.contains(&address));
@@ -282,10 +297,13 @@ impl Speaker {
         };
         let Some(clash) = clash else { return Ok(()) };
         self.tally.conflicts.add();
+        if clash == Clash::Taken {
+            self.moved.notify_one();
+        }
         log.write_damped(now, |unsaid| {
             let what = match clash {
                 Clash::Taken => {
-                    ": diolkos does not answer for it, and retries after 4 to 60 seconds"
+                    ": diolkos does not answer for it, and retries when that node is gone"
                 }
                 Clash::Defended | Clash::Undefended => ": diolkos keeps answering for it",
             };
@@ -327,6 +345,17 @@ impl Log {
             ),
         });
     }
+}
+
+/// Says that IPv4 addresses of an interface are free, after the program has ceased to answer for them.
+pub fn release(ifindex: u32, mac: Mac, addresses: &[IpAddr]) -> io::Result<()> {
+    let socket = DiscoverySocket::open(ifindex, Hears::Arp)?;
+    for address in addresses {
+        if let IpAddr::V4(address) = address {
+            socket.send(&arp::release(mac, *address), &arp::BROADCAST)?;
+        }
+    }
+    Ok(())
 }
 
 /// Has the program answer for addresses of an interface.

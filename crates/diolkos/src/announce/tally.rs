@@ -22,6 +22,7 @@ impl Count {
 #[derive(Debug, Default)]
 pub struct Tally {
     pub probes: Count,
+    pub polls: Count,
     pub announcements: Count,
     pub conflicts: Count,
     pub defences: Count,
@@ -34,6 +35,7 @@ impl Tally {
         let answers = answers.map(|(name, packets)| (format!("answer.{name}"), packets));
         let own = [
             ("probes", &self.probes),
+            ("polls", &self.polls),
             ("announcements", &self.announcements),
             ("conflicts", &self.conflicts),
             ("defences", &self.defences),

@@ -141,23 +141,57 @@ impl Net {
         if let Some(index) = question.exit {
             asked = asked.output_interface(index);
         }
-        let request = self.handle.route().get(asked.build()).execute();
+        let replied = self.reply_to(asked.build()).await?;
+        Ok(replied.unwrap_or_else(|error| of_error(&error)))
+    }
+
+    /// Asks which way a packet that comes in by the interface `came_by` would be forwarded, by all rules and routes. None:
+    /// the kernel does not take such a packet at all, for example because of `rp_filter`.
+    pub(super) async fn ask_forwarded(
+        &self,
+        from: IpAddr,
+        to: IpAddr,
+        came_by: u32,
+    ) -> Result<Option<Reply>, Failure> {
+        let len = if to.is_ipv4() { 32 } else { 128 };
+        let asked = RouteMessageBuilder::<IpAddr>::new()
+            .destination_prefix(to, len)
+            .and_then(|asked| asked.source_prefix(from, len));
+        let asked = asked
+            .map_err(|e| Failure::run_time(format!("cannot look up the route: {e}")))?
+            .input_interface(came_by)
+            .build();
+        use io::ErrorKind::{HostUnreachable, InvalidInput, NetworkUnreachable, PermissionDenied};
+        Ok(match self.reply_to(asked).await? {
+            Ok(reply) => Some(reply),
+            Err(error) => match error.kind() {
+                HostUnreachable | InvalidInput | NetworkUnreachable | PermissionDenied => {
+                    Some(of_error(&error))
+                }
+                _ => None,
+            },
+        })
+    }
+
+    /// What the kernel answers, or the error by which it does.
+    async fn reply_to(&self, asked: RouteMessage) -> Result<Result<Reply, io::Error>, Failure> {
+        let request = self.handle.route().get(asked).execute();
         let found: Result<Vec<RouteMessage>, Refusal> = in_time(request.try_collect()).await;
         let found = match found {
             Ok(found) => found,
             Err(refusal) => match refusal.errno() {
-                Some(error) => return Ok(of_error(&error)),
+                Some(error) => return Ok(Err(error)),
                 None => return Err(refusal.to("look up the route").or_transient()),
             },
         };
         let Some(route) = found.first() else {
-            return Ok(Reply::Nowhere);
+            return Ok(Ok(Reply::Nowhere));
         };
         let router = match router(route) {
             Some(IpAddr::V6(router)) => Some(router),
             _ => None,
         };
-        Ok(match route.header.kind {
+        Ok(Ok(match route.header.kind {
             RouteType::Local => Reply::Here,
             RouteType::Unicast => match exits(route).next() {
                 Some(index) => Reply::Through(index, router),
@@ -167,7 +201,7 @@ impl Net {
             RouteType::Unreachable => Reply::Refused("unreachable"),
             RouteType::Prohibit => Reply::Refused("prohibit"),
             _ => Reply::Nowhere,
-        })
+        }))
     }
 }
 

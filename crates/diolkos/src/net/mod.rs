@@ -48,6 +48,7 @@ pub use lookup::Leads;
 pub use masquerade::Masquerade;
 pub use neighbour::Neighbour;
 pub use nexthop::{Errand, Way};
+pub use obstacles::Sample;
 pub use policies::{Policies, PolicyNews};
 pub use restore::{shown, DeviceConfig};
 pub use route::{Added, Route4, Route6};
@@ -74,6 +75,7 @@ impl Net {
             MulticastGroup::Link,
             MulticastGroup::Ipv4Route,
             MulticastGroup::Ipv6Route,
+            MulticastGroup::Ipv4Rule,
             MulticastGroup::Ipv6Rule,
             MulticastGroup::Ipv4Ifaddr,
             MulticastGroup::Ipv6Ifaddr,

@@ -68,6 +68,8 @@ pub struct RouteNews {
     replaced: BTreeSet<IpNet>,
     /// Destinations of routes that came or went.
     changed: BTreeSet<IpNet>,
+    /// Rules of either family came or went.
+    rules: bool,
     /// A default route is gone.
     default_gone: bool,
     /// News were lost: any route may have changed.
@@ -87,13 +89,17 @@ impl RouteNews {
 
     /// Whether IPv4 packets may take another way.
     pub fn moves4(&self) -> bool {
-        // Rules of IPv4 are not heard of.
-        self.may_concern(|to| matches!(to, IpNet::V4(_)))
+        self.rules || self.may_concern(|to| matches!(to, IpNet::V4(_)))
     }
 
     /// Whether a route to a certain destination may have come or gone.
     pub fn may_concern(&self, concerns: impl FnMut(&IpNet) -> bool) -> bool {
         self.all || self.changed.iter().any(concerns)
+    }
+
+    /// Whether rules may have changed.
+    pub fn moves_rules(&self) -> bool {
+        self.rules || self.all
     }
 
     /// Whether a family may have lost its default route.
@@ -103,6 +109,7 @@ impl RouteNews {
 
     fn merge(&mut self, other: RouteNews) {
         self.v6 |= other.v6;
+        self.rules |= other.rules;
         self.v6_through.extend(other.v6_through);
         self.all |= other.all;
         self.default_gone |= other.default_gone;
@@ -320,8 +327,9 @@ impl<L: Look> Watcher<L> {
                 default_gone: message.header.destination_prefix_length == 0,
                 ..of_route(&message)
             }),
-            M::NewRule(_) | M::DelRule(_) => Event::RoutesChanged(RouteNews {
-                v6: true,
+            M::NewRule(rule) | M::DelRule(rule) => Event::RoutesChanged(RouteNews {
+                v6: rule.header.family != AddressFamily::Inet,
+                rules: true,
                 ..RouteNews::default()
             }),
             _ => return,

@@ -4,7 +4,7 @@
 use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
 
 use super::serving::Router;
-use super::{addresses, Gateway};
+use super::{addresses, ways, Gateway};
 use crate::announce::Announcer;
 use crate::cluster::Cluster;
 use crate::config::{Mtu, Settings};
@@ -125,6 +125,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
             return refused(&failure);
         }
         self.metrics.follow(&self.gateway.settings);
+        self.samples = ways::samples(&self.gateway.settings);
         // What stood in the way of the old configuration may not stand in that of the new one.
         self.look_for_obstacles().await;
         Answer::Reloaded

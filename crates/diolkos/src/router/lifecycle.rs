@@ -179,6 +179,9 @@ impl Gateway {
         if self.stays {
             self.go(net).await;
         }
+        if let Some(announcer) = self.announcer.take() {
+            announcer.leave();
+        }
         served.and(written)
     }
 }

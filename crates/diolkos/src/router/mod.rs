@@ -22,6 +22,7 @@ mod survey;
 mod translation;
 mod unannounced;
 mod vrf;
+mod ways;
 
 use diolkos_sys::fastpath::{FastPath, Inline, Pins};
 use diolkos_sys::memory;

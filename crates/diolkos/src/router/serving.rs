@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use super::bypassed::Bypassed;
 use super::cluster::HOPS;
 use super::unannounced::Unannounced;
-use super::{addresses, Gateway};
+use super::{addresses, ways, Gateway};
 use crate::config::Settings;
 use crate::control::{Asker, Condition, Finding, Request};
 use crate::expiry::{self, Expiry};
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::net::{shown, DeviceConfig, Event, Link, Net, RouteNews};
+use crate::net::{shown, DeviceConfig, Event, Link, Net, RouteNews, Sample};
 use crate::service::{until, Account, Heed, Reply, Service};
 use crate::signals::Came;
 use crate::supervise::Watch;
@@ -45,6 +45,8 @@ pub(super) enum Due {
     Bypassed,
     /// To look for routing loops.
     Loops,
+    /// Addresses are answered for now, or left to another node.
+    Announced,
 }
 
 /// What serves a gateway.
@@ -61,6 +63,8 @@ pub(super) struct Router<'a, R> {
     pub(super) metrics: Metrics,
     /// What stands in the way of packets, as it was said last.
     pub(super) obstacles: BTreeSet<String>,
+    /// Packets that had a way, or may have one.
+    pub(super) samples: Vec<Sample>,
     /// Where somebody has switched forwarding off, as it was said last.
     pub(super) unforwarded: BTreeSet<String>,
     /// Addresses of this host that the pool has too, as it was said last.
@@ -96,6 +100,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
     ) -> Self {
         let expiry = Expiry::new(&gateway.slow.tallies);
         let metrics = Metrics::start(&gateway.settings, asker, &watch);
+        let samples = ways::samples(&gateway.settings);
         Router {
             gateway,
             net,
@@ -104,6 +109,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             watch,
             metrics,
             obstacles: BTreeSet::new(),
+            samples,
             unforwarded: BTreeSet::new(),
             contradiction: None,
             unannounced: Unannounced::default(),
@@ -122,10 +128,10 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
     /// Says what stands in the way of packets now, and what does not any more. Packets pass whether this can be found out
     /// or not: to list a million routes may take longer than a request has.
     pub(super) async fn look_for_obstacles(&mut self) {
+        self.look_at_forwarding();
         if let Err(failure) = self.compare_obstacles().await {
             tracing::warn!("cannot determine what blocks packets: {failure}");
         }
-        self.look_at_forwarding();
         self.look_at_networks().await;
     }
 
@@ -140,7 +146,13 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         let all = self.net.links().await?;
         let links = all.into_iter().filter(|link| self.is_named(link));
         let links: Vec<Link> = links.collect();
-        let now = self.net.obstacles(&links, self.gateway.index).await?;
+        // Without forwarding, the kernel refuses all packets that it is asked about.
+        let samples = match self.unforwarded.is_empty() {
+            true => &mut self.samples[..],
+            false => &mut [],
+        };
+        let now = self.net.obstacles(&links, self.gateway.index, samples);
+        let now = now.await?;
         let now: BTreeSet<String> = now.into_iter().collect();
         log_changes(&mut self.obstacles, now, "packets that need it cannot pass");
         Ok(())
@@ -221,12 +233,19 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             }
         };
         let moves = self.gateway.cluster_moves();
+        let announced = async {
+            match &self.gateway.announcer {
+                Some(announcer) => announcer.moved().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = drivers => Due::Drivers,
             () = alarms => Due::Alarms,
             () = hops => Due::Hops,
             () = loops => Due::Loops,
             () = moves => Due::Cluster,
+            () = announced => Due::Announced,
             () = suspicion => Due::Unannounced,
             () = self.bypassed.changed() => Due::Bypassed,
         }
@@ -260,10 +279,10 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             Due::Loops => {
                 self.loops_next = Instant::now() + expiry::LOOK;
                 self.expiry.look(&self.gateway.slow.tallies);
-                // Nobody tells that another node has an address that is announced here.
-                if self.gateway.announcer.is_some() {
-                    self.find();
-                }
+                return Ok(());
+            }
+            Due::Announced => {
+                self.find();
                 return Ok(());
             }
             Due::Drivers => {}
@@ -320,7 +339,11 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             self.hops_next = Instant::now();
         }
         // With a million routes, nobody looks at all of them for each that changes.
-        let is_moved = news.took_default() || self.gateway.concerns_loops(news);
+        let is_led = |net: &IpNet| self.samples.iter().any(|sample| sample.is_led_by(net));
+        let is_moved = news.took_default()
+            || news.moves_rules()
+            || news.may_concern(is_led)
+            || self.gateway.concerns_loops(news);
         match is_moved || !self.obstacles.is_empty() {
             true => Heed::Routes,
             false => Heed::Nothing,
@@ -344,7 +367,11 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     }
 
     async fn look_at_settings(&mut self) -> Result<(), Failure> {
+        let was_on = self.unforwarded.is_empty();
         self.look_at_forwarding();
+        if was_on != self.unforwarded.is_empty() {
+            self.look_for_obstacles().await;
+        }
         // Whether the kernel answers for others is a setting, too.
         self.look_at_networks().await;
         Ok(())
