@@ -157,6 +157,20 @@ def test_leftovers_are_those_of_the_dead_only() -> None:
         namespace.remove([mine, orphan])
 
 
+def test_two_runs_remove_the_same_leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = namespace.full_name(namespace.Owner.me(), "lane", "client")
+    namespace.create(name)
+    removed = namespace.netns.remove
+
+    def late(netns: str) -> None:
+        removed(netns)
+        removed(netns)
+
+    monkeypatch.setattr(namespace.netns, "remove", late)
+    namespace.remove([name])
+    assert not (namespace.DIRECTORY / name).exists()
+
+
 def test_names_of_others_are_never_ours() -> None:
     for name in ("blue", "dklab", "dklab-1-2", "dklab-a-b-c-d", "xdklab-1-2-3-4"):
         assert namespace.owner_in_name(name) is None
