@@ -223,16 +223,10 @@ fn uplink_prefix(uplink: &Link, prefixes: &[Ipv6Net]) -> Result<(Ipv6Net, String
         "{name} has {what}, so the CLAT has no address: set a prefix that is routed to this host with --v6-prefix, or an \
          address with --v6"
     ));
-    Err(match prefixes.is_empty() && may_get_addresses(uplink) {
+    Err(match prefixes.is_empty() && uplink.may_get_addresses() {
         true => none.or_transient(),
         false => none,
     })
-}
-
-/// The network may still give the link an address, or the host still tests it (RFC 4862 section 5.4). It gives the loopback
-/// interface none.
-pub fn may_get_addresses(uplink: &Link) -> bool {
-    uplink.medium != Medium::Other
 }
 
 #[cfg(test)]

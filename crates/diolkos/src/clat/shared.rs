@@ -9,7 +9,6 @@ use std::net::Ipv6Addr;
 
 use ipnet::Ipv6Net;
 
-use super::claim::may_get_addresses;
 use super::device::Site;
 use super::Clat;
 use crate::config::{Datapath, Settings, V6Address, NO_SHARING_WITH_TC};
@@ -53,7 +52,7 @@ pub fn not_yet(settings: &Settings, uplink: &Link, lacks: Option<Failure>) -> Fa
                 "{} has no global IPv6 address that could be shared",
                 uplink.name
             ));
-            match may_get_addresses(uplink) {
+            match uplink.may_get_addresses() {
                 true => none.or_transient(),
                 false => none,
             }

@@ -10,7 +10,7 @@ use netlink_packet_route::link::{
 };
 use rtnetlink::LinkUnspec;
 
-use super::tunnel::{self, Outer};
+use super::outer::{self, Outer};
 use super::{in_time, Net};
 use crate::failure::Failure;
 
@@ -101,6 +101,12 @@ impl Link {
 }
 
 impl Link {
+    /// The network may still give it an address, or the host still tests one (RFC 4862 section 5.4). The loopback interface gets
+    /// none.
+    pub fn may_get_addresses(&self) -> bool {
+        self.medium != Medium::Other
+    }
+
     pub(super) fn from_message(message: &LinkMessage) -> Link {
         let mut link = Link {
             index: message.header.index,
@@ -138,7 +144,7 @@ impl Link {
                         LinkInfo::Kind(InfoKind::Vlan) => LinkKind::Vlan,
                         LinkInfo::Kind(InfoKind::Vrf) => LinkKind::Vrf,
                         LinkInfo::Kind(InfoKind::Wireguard | InfoKind::Tun) => LinkKind::Opaque,
-                        LinkInfo::Kind(kind) if tunnel::is_upon(kind) => LinkKind::Upon,
+                        LinkInfo::Kind(kind) if outer::is_upon(kind) => LinkKind::Upon,
                         _ => kind,
                     });
                 }

@@ -19,6 +19,7 @@ mod masquerade;
 mod neighbour;
 mod nexthop;
 mod obstacles;
+mod outer;
 mod policies;
 mod restore;
 mod route;
