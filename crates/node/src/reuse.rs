@@ -174,7 +174,7 @@ impl Node {
         if self.own.engine == 0 || self.own.void_of(peer) >= held {
             return;
         }
-        // It may still hear on this connection, and get its term prolonged: only another snapshot counts.
+        // Only another snapshot makes its copies valid again.
         let link = self.peers[peer.index()].link.as_ref();
         if link.is_some_and(|link| link.telling == Telling::Ended) {
             self.drop_link(peer, out);

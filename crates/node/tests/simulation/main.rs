@@ -17,6 +17,7 @@ mod truth;
 mod world;
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use diolkos_node::message::Status;
 use diolkos_node::NodeId;
@@ -34,9 +35,24 @@ fn run(seed: u64) -> Result<[u64; 5], String> {
     let nodes = 2 + random.below(4);
     let has_liar = nodes > 2 && random.chance(0.15);
     let mut world = World::new(seed, nodes, has_liar);
+    let seconds = |random: &mut Random, of: [f64; 3]| Duration::from_secs_f64(of[random.below(3)]);
+    let timing = &mut world.config.timing;
+    timing.term = seconds(&mut random, [4.0, 6.0, 15.0]);
+    timing.proof = seconds(&mut random, [2.0, 3.0, 8.0]);
+    timing.patience = seconds(&mut random, [0.5, 2.0, 4.0]);
+    world.config.bounds.resting = 1 + random.below(10);
+    world.slowness = [20, 20, 100, 1500][random.below(4)];
     faults::run(&mut world)?;
     faults::heal(&mut world);
-    world.pass(40.0)?;
+    world.slowness = 20;
+    world.pass(45.0)?;
+    // Answers may be late at any one moment.
+    for _ in 0..20 {
+        world.pass(0.2)?;
+        if settled(&world).is_ok() {
+            break;
+        }
+    }
     settled(&world)?;
     opens(&mut world)?;
     let truth = &world.truth;

@@ -104,6 +104,8 @@ pub struct World {
     /// Routers send packets anywhere.
     pub is_restless: bool,
     pub requests_are_late: bool,
+    /// Most that a message between gateways usually takes, milliseconds.
+    pub slowness: u64,
     pub config: Config,
     error: Option<String>,
     /// A node that lies, or did.
@@ -171,6 +173,7 @@ impl World {
             load: 5,
             is_restless: true,
             requests_are_late: false,
+            slowness: 20,
             config: config(nodes),
             error: None,
             liar,
@@ -461,7 +464,7 @@ impl World {
             true => lies::instead(self, at, bytes),
             false => bytes,
         };
-        let after = self.delay();
+        let after = self.delay() + (self.random.unit() * (self.slowness * MS) as f64) as u64;
         let now = self.now;
         let Some(connection) = self.net.connections.get_mut(&id) else {
             return;
@@ -798,7 +801,11 @@ impl World {
         let Some(process) = &mut machine.process else {
             return;
         };
-        let choices = process.choices(who, protocol as u8);
+        let mut choices = process.choices(who, protocol as u8);
+        if self.random.chance(0.1) {
+            // The node knows better which ports rest, and for whom.
+            choices.extend(process.resting.keys().filter(|key| key.2 == protocol as u8));
+        }
         let Some(&key) = choices.get(choice as usize % choices.len().max(1)) else {
             self.event(at, Event::Short);
             return;
@@ -809,7 +816,7 @@ impl World {
             v6: host,
         };
         if !process.node.may_open(clock, &binding) {
-            if !machine.lies {
+            if !machine.lies && process.free.contains(&key) {
                 self.error = Some(format!("node {at} may not open {binding:?}, which is free"));
             }
             return;
