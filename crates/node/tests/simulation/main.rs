@@ -13,6 +13,7 @@ mod lies;
 mod machine;
 mod net;
 mod random;
+mod scenarios;
 mod truth;
 mod world;
 

@@ -72,7 +72,7 @@ enum Side {
 }
 
 /// A flow of a host.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Flow {
     pub host: Endpoint6,
     pub protocol: Protocol,
@@ -758,7 +758,8 @@ impl World {
         let (now, at, key) = (self.now, packet.at, key_of(&binding));
         let machine = &mut self.machines[at];
         if let Some(process) = &mut machine.process {
-            if machine.frozen_until <= now {
+            // Servers do not keep a binding alive (RFC 4787 REQ-6 leaves that open).
+            if machine.frozen_until <= now && matches!(packet.way, Side::V6 { .. }) {
                 process.used.entry(key).and_modify(|used| *used = now);
             }
         }
