@@ -60,7 +60,7 @@ impl Node {
         }
         if let Some(from) = link.giving {
             let copies = &self.peers[peer.index()].copies;
-            link.giving = say_places(copies, from, link, out, |bindings| Message::Given(bindings));
+            link.giving = say_places(copies, from, link, out, Message::Given);
             if link.giving.is_none() {
                 link.first.push_back(Message::GivenBack);
             }

@@ -38,7 +38,7 @@ fn run(seed: u64) -> Result<[u64; 5], String> {
     let mut world = World::new(seed, nodes, has_liar);
     let seconds = |random: &mut Random, of: [f64; 3]| Duration::from_secs_f64(of[random.below(3)]);
     let timing = &mut world.config.timing;
-    timing.term = seconds(&mut random, [4.0, 6.0, 15.0]);
+    timing.term = seconds(&mut random, [4.0, 6.0, 25.0]);
     timing.proof = seconds(&mut random, [2.0, 3.0, 8.0]);
     timing.patience = seconds(&mut random, [0.5, 2.0, 4.0]);
     world.config.bounds.resting = 1 + random.below(10);

@@ -9,9 +9,10 @@ use crate::world::{World, SECOND};
 /// Three nodes that serve, and flows whose packets come to all of them.
 fn calm(seed: u64) -> World {
     let mut world = World::new(seed, 3, false);
-    (world.load, world.is_restless) = (12, false);
+    (world.load, world.is_restless) = (0, false);
     // The first start: no node knows what others have, and all of them say that they have nothing.
     world.pass(6.0).expect("no fault");
+    world.load = 12;
     wander(&mut world, 4.0, &[0, 1, 2]);
     world
 }

@@ -139,7 +139,7 @@ impl World {
         let mut random = Random::new(seed);
         let liar = has_liar.then(|| random.below(nodes));
         let machines = (0..nodes).map(|at| {
-            let (offset, rate) = (random.next() % (1 << 50), 0.96 + 0.08 * random.unit());
+            let (offset, rate) = (random.next() % (1 << 50), 0.955 + 0.09 * random.unit());
             Machine::new(at, nodes, SECOND + offset, rate, liar == Some(at))
         });
         let machines: Vec<Machine> = machines.collect();
@@ -539,12 +539,10 @@ impl World {
                 connection.bytes[to] -= bytes.len().min(connection.bytes[to]);
                 self.tell(at, number, Inner::Bytes(from, id, bytes));
             }
-            Some(Item::End) => {
-                if std::mem::take(&mut connection.open[to]) {
-                    self.tell(at, number, Inner::Lost(from, id));
-                }
+            Some(Item::End) if std::mem::take(&mut connection.open[to]) => {
+                self.tell(at, number, Inner::Lost(from, id));
             }
-            None => {}
+            _ => {}
         }
     }
 
