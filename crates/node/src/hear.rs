@@ -33,6 +33,10 @@ pub(crate) fn message(
         }
         Message::Ask(true) => link.giving = Some(0),
         Message::Ask(false) => {
+            // An honest node asks once.
+            if link.first.len() > 1 {
+                return None;
+            }
             link.first.push_back(Message::GivenBack);
             node.forget_all(peer, out);
         }

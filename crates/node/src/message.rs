@@ -2,7 +2,7 @@
 //! What two nodes say to each other over their connection, as bytes.
 //!
 //! ```text
-//! hello: kind 1 | digests 5 × 8 | incarnation 8 | status 1 | flag 1, tag 20 (copies of the hearer's bindings that the speaker has)
+//! hello: kind 1 | digests 5 × 8 | status 1 | flag 1, tag 20 (copies of the hearer's bindings that the speaker has)
 //! ask: kind 1 | give 1
 //! told, given: kind 1 | through 8 (0 if given) | changes
 //! end: kind 1 | serial 4 | through 8
@@ -102,8 +102,6 @@ pub enum Message {
     Hello {
         /// Of the speaker's configuration.
         digests: Digests,
-        /// Of the speaker, random.
-        incarnation: u64,
         /// What the speaker says of itself.
         status: Status,
         /// The copies of the hearer's bindings that the speaker has.
@@ -173,7 +171,6 @@ impl Message {
         match self {
             Message::Hello {
                 digests,
-                incarnation,
                 status,
                 holds,
             } => {
@@ -181,7 +178,6 @@ impl Message {
                 digests
                     .iter()
                     .for_each(|digest| out.extend(digest.to_be_bytes()));
-                out.extend(incarnation.to_be_bytes());
                 out.push(*status as u8);
                 out.push(holds.is_some().into());
                 let tag = holds.unwrap_or_default();
@@ -230,7 +226,6 @@ impl Message {
                 for digest in &mut digests {
                     *digest = rest.number()?;
                 }
-                let incarnation = rest.number()?;
                 let status = rest.status()?;
                 let holds = rest.flag()?;
                 let engine = rest.number()?;
@@ -239,7 +234,6 @@ impl Message {
                 let mark = Mark { epoch, serial };
                 Message::Hello {
                     digests,
-                    incarnation,
                     status,
                     holds: holds.then_some(Tag { engine, mark }),
                 }

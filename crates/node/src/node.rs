@@ -176,7 +176,6 @@ pub struct Node {
     pub(crate) config: Config,
     pub(crate) owners: Owners,
     pub(crate) order: Order,
-    pub(crate) incarnation: u64,
     pub(crate) started: Moment,
     pub(crate) own: Own,
     pub(crate) bindings: Store,
@@ -213,7 +212,6 @@ impl Node {
         let mut node = Node {
             owners,
             order,
-            incarnation,
             started: now,
             own,
             bindings: Store::new(keys),
@@ -449,7 +447,6 @@ impl Node {
         self.drop_link(peer, out);
         let hello = Message::Hello {
             digests: self.config.digests(),
-            incarnation: self.incarnation,
             status: self.status(now),
             holds: self.peers[peer.index()].tag,
         };

@@ -255,7 +255,7 @@ impl Own {
                 self.wanted[node] = self.wanted[node].max(*mark);
             }
             self.engine = 0;
-            self.epoch = self.epoch.max(record.epoch + 1);
+            self.epoch = self.epoch.max(record.epoch.saturating_add(1));
         }
     }
 

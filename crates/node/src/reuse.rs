@@ -39,6 +39,9 @@ use crate::rests::Rest;
 use crate::store::State;
 use crate::Moment;
 
+/// Ports that are looked at in one go.
+const MOST: usize = 65_536;
+
 impl Node {
     /// Ports of earlier incarnations, until every other node is settled.
     pub(crate) fn settle(&mut self, now: Moment, out: &mut Vec<Action>) {
@@ -97,7 +100,10 @@ impl Node {
 
     /// Ports that nobody uses any more for their former subscriber rest for a while, and are free then.
     pub(crate) fn free(&mut self, now: Moment, out: &mut Vec<Action>) {
-        while let Some(&first) = self.rests.used.front() {
+        for _ in 0..MOST {
+            let Some(&first) = self.rests.used.front() else {
+                break;
+            };
             if self.is_resting(&first) && !self.is_free_of_others(now, &first, out) {
                 break;
             }
@@ -105,10 +111,11 @@ impl Node {
             let until = now + self.config.timing.rest;
             self.rests.quiet.push_back((first, until));
         }
-        while let Some(&(rest, until)) = self.rests.quiet.front() {
-            if now < until {
+        for _ in 0..MOST {
+            let first = self.rests.quiet.front().copied();
+            let Some((rest, _)) = first.filter(|(_, until)| now >= *until) else {
                 break;
-            }
+            };
             self.rests.quiet.pop_front();
             if self.is_resting(&rest) {
                 let binding = self.bindings.remove(rest.at).binding();

@@ -63,17 +63,11 @@ fn message() -> impl Strategy<Value = Message> {
             applied: n[4],
         })
     });
-    let hello = (
-        any::<[u64; 5]>(),
-        any::<u64>(),
-        status(),
-        proptest::option::of(tag()),
-    );
+    let hello = (any::<[u64; 5]>(), status(), proptest::option::of(tag()));
     prop_oneof![
         beat,
-        hello.prop_map(|(digests, incarnation, status, holds)| Message::Hello {
+        hello.prop_map(|(digests, status, holds)| Message::Hello {
             digests,
-            incarnation,
             status,
             holds
         }),

@@ -156,6 +156,15 @@ fn flows_wait_for_an_engine_that_elects_a_leader() {
 }
 
 #[test]
+fn a_first_start_needs_no_engine() {
+    let mut world = World::new(1, 3, false);
+    world.engine.away_until = 100 * SECOND;
+    world.is_restless = false;
+    world.pass(8.0).expect("no violation");
+    assert!(ports(&world).iter().all(Option::is_some));
+}
+
+#[test]
 fn a_lone_node_without_engine_opens_flows_within_seconds() {
     each_seed(|seed, world, _| {
         world.engine.away_until = world.now + 100 * SECOND;
@@ -210,6 +219,20 @@ fn wait(world: &mut World) {
 fn what_is_given_back_is_not_given_away() {
     in_order(300, 2, &[restart, cut]);
     in_order(150, 3, &[restart, restart, cut]);
+}
+
+#[test]
+fn half_a_snapshot_is_not_acknowledged() {
+    let reset: fn(&mut World) = |world| {
+        world.net.cut.clear();
+        let all: Vec<u64> = world.net.connections.keys().copied().collect();
+        all.into_iter().for_each(|id| world.reset(id));
+    };
+    // What the owner says no longer arrives, and what it hears does.
+    let from_owner: fn(&mut World) = |world| {
+        world.net.cut.insert((0, 1), world.now + 60 * SECOND);
+    };
+    in_order(300, 2, &[cut, reset, from_owner]);
 }
 
 #[test]

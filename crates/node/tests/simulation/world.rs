@@ -341,7 +341,7 @@ impl World {
                 Event::Connected {
                     peer: NodeId(peer as u8),
                     connection,
-                    room: 400,
+                    room: 70,
                 },
             ),
             Inner::Lost(peer, connection) => self.event(
@@ -596,7 +596,11 @@ impl World {
                 open: [true; 2],
                 queues: [VecDeque::new(), VecDeque::new()],
                 bytes: [0; 2],
-                capacity: 300 + self.random.below(3000),
+                // Some take a few messages at a time.
+                capacity: 70
+                    + self
+                        .random
+                        .below(if self.slowness > 100 { 200 } else { 3000 }),
                 last: [now; 2],
                 stuck: None,
             };
