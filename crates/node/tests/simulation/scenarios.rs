@@ -217,8 +217,8 @@ fn wait(world: &mut World) {
 
 #[test]
 fn what_is_given_back_is_not_given_away() {
-    in_order(300, 2, &[restart, cut]);
-    in_order(150, 3, &[restart, restart, cut]);
+    in_order(150, 2, &[restart, cut]);
+    in_order(50, 3, &[restart, restart, cut]);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn half_a_snapshot_is_not_acknowledged() {
     let from_owner: fn(&mut World) = |world| {
         world.net.cut.insert((0, 1), world.now + 60 * SECOND);
     };
-    in_order(300, 2, &[cut, reset, from_owner]);
+    in_order(120, 2, &[cut, reset, from_owner]);
 }
 
 #[test]
