@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the file says of a cluster: the nodes, whose addresses are whose, and times. All of it is the same on all nodes, but
+//! for which of them this one is.
+
+use std::hash::Hasher;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use ipnet::{Ipv4Net, Ipv6Net};
+use siphasher::sip::SipHasher13;
+
+use crate::Moment;
+
+/// A node, by its place in the file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub u8);
+
+impl NodeId {
+    /// Its place in a list of all nodes.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Most nodes of a cluster: each tells its bindings to all others.
+pub const MOST_NODES: usize = 64;
+
+/// A node of the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// The name, which is that of its certificate.
+    pub name: String,
+    /// Its addresses, for good.
+    pub pool4: Vec<Ipv4Net>,
+}
+
+/// Times. All nodes have the same ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// How long copies may be used after the owner confirmed them, counted from the clock reading that it returned.
+    pub term: Duration,
+    /// How long copies may be used after a read of the owner's record was begun that does not call them void.
+    pub proof: Duration,
+    /// By how much one clock may run faster than another, in millionths.
+    pub margin_ppm: u32,
+    /// How long a port rests after the last node could use it for its former subscriber.
+    pub rest: Duration,
+    /// Between two beats.
+    pub beat: Duration,
+    /// A node is reachable if it has answered within this time.
+    pub reachable: Duration,
+    /// After this time without an answer, a node that blocks ports is declared void, if ports are needed.
+    pub patience: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing {
+            term: Duration::from_secs(6),
+            proof: Duration::from_secs(3),
+            margin_ppm: 100_000,
+            rest: Duration::from_secs(1),
+            beat: Duration::from_millis(200),
+            reachable: Duration::from_millis(1000),
+            patience: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Timing {
+    /// How long this node has to wait until `time` is over on every other node's clock.
+    pub fn over(&self, time: Duration) -> Duration {
+        time + time * self.margin_ppm / 1_000_000 + Duration::from_millis(1)
+    }
+}
+
+/// What a node may keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// Changes that a slow connection may lag behind. It is closed beyond, and a snapshot follows.
+    pub changes: usize,
+    /// With more resting ports than this, nodes that do not acknowledge are declared void.
+    pub resting: usize,
+}
+
+/// The configuration of one node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// This node.
+    pub me: NodeId,
+    /// All nodes, in the order of the file.
+    pub members: Vec<Member>,
+    /// Bits of the prefix that is one subscriber.
+    pub source_prefix_len: u8,
+    /// Of the hash that deals subscribers out to nodes; secret.
+    pub key: [u64; 2],
+    /// Translation prefixes.
+    pub pref64: Vec<Ipv6Net>,
+    /// Lifetimes of sessions, seconds.
+    pub lifetimes_s: Vec<u32>,
+    /// Times.
+    pub timing: Timing,
+    /// What it may keep.
+    pub bounds: Bounds,
+}
+
+/// Why a configuration is refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// There are no nodes, more than [`MOST_NODES`], or this one is none of them.
+    Nodes,
+    /// Two nodes have this name.
+    Name(String),
+    /// Two nodes have this address.
+    Shared(Ipv4Addr),
+    /// A node has no address.
+    NoAddress(String),
+    /// A time is zero or contradicts another: beat < reachable < term, and the prefix has at most 128 bits.
+    Timing,
+}
+
+/// The parts of a configuration that all nodes have to share, in the order of [`digests`].
+pub const PARTS: [&str; 5] = ["format", "nodes", "sources", "lifetimes", "times"];
+
+/// A digest of each of [`PARTS`].
+pub type Digests = [u64; PARTS.len()];
+
+/// Whose address is whose.
+#[derive(Clone, Debug)]
+pub struct Owners(Vec<(u32, u32, NodeId)>);
+
+impl Owners {
+    /// The node whose address it is.
+    pub fn of(&self, addr: Ipv4Addr) -> Option<NodeId> {
+        let addr = addr.to_bits();
+        let at = self.0.partition_point(|(first, ..)| *first <= addr);
+        let (_, last, node) = self.0[..at].last()?;
+        (addr <= *last).then_some(*node)
+    }
+}
+
+impl Config {
+    /// Whose address is whose, if the configuration does not contradict itself.
+    pub fn check(&self) -> Result<Owners, Fault> {
+        let count = self.members.len();
+        if count > MOST_NODES || self.me.index() >= count {
+            return Err(Fault::Nodes);
+        }
+        let t = &self.timing;
+        let is_rising = !t.beat.is_zero() && t.beat < t.reachable && t.reachable < t.term;
+        if !is_rising || t.proof.is_zero() || self.source_prefix_len > 128 {
+            return Err(Fault::Timing);
+        }
+        let mut names: Vec<&str> = self.members.iter().map(|m| m.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Fault::Name(pair[0].to_owned()));
+        }
+        let mut all = Vec::new();
+        for (at, member) in (0..).zip(&self.members) {
+            if member.pool4.is_empty() {
+                return Err(Fault::NoAddress(member.name.clone()));
+            }
+            let ends = |net: &Ipv4Net| (net.network().to_bits(), net.broadcast().to_bits());
+            let nets = member.pool4.iter().map(ends);
+            all.extend(nets.map(|(first, last)| (first, last, NodeId(at))));
+        }
+        all.sort_unstable();
+        match all.windows(2).find(|pair| pair[0].1 >= pair[1].0) {
+            Some(pair) => Err(Fault::Shared(Ipv4Addr::from_bits(pair[1].0))),
+            None => Ok(Owners(all)),
+        }
+    }
+
+    /// What the nodes compare when they connect.
+    pub fn digests(&self) -> Digests {
+        let of = |say: &dyn Fn(&mut SipHasher13)| {
+            let mut hasher = SipHasher13::new_with_keys(0, 0);
+            say(&mut hasher);
+            hasher.finish()
+        };
+        let time = |hasher: &mut SipHasher13, time: Moment| hasher.write_u128(time.as_nanos());
+        [
+            u64::from(crate::message::FORMAT),
+            of(&|hasher| {
+                for member in &self.members {
+                    hasher.write(member.name.as_bytes());
+                    hasher.write_u8(0xff);
+                    for net in &member.pool4 {
+                        hasher.write_u32(net.network().to_bits());
+                        hasher.write_u8(net.prefix_len());
+                    }
+                    hasher.write_u8(0xfe);
+                }
+            }),
+            of(&|hasher| {
+                hasher.write_u8(self.source_prefix_len);
+                self.key.iter().for_each(|half| hasher.write_u64(*half));
+                for net in &self.pref64 {
+                    hasher.write_u128(net.network().to_bits());
+                    hasher.write_u8(net.prefix_len());
+                }
+            }),
+            of(&|hasher| self.lifetimes_s.iter().for_each(|t| hasher.write_u32(*t))),
+            of(&|hasher| {
+                time(hasher, self.timing.term);
+                time(hasher, self.timing.proof);
+                hasher.write_u32(self.timing.margin_ppm);
+            }),
+        ]
+    }
+
+    /// The prefix that is one subscriber.
+    pub fn subscriber(&self, addr: std::net::Ipv6Addr) -> u128 {
+        match self.source_prefix_len {
+            0 => 0,
+            len => addr.to_bits() & (u128::MAX << (128 - u32::from(len.min(128)))),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What this node asks of the engine and makes of its answers; which nodes are reachable; and its end.
+
+use crate::config::NodeId;
+use crate::message::Status;
+use crate::node::{Action, Node, Report};
+use crate::record::{Answer, Outcome, Record, Request};
+use crate::Moment;
+use std::time::Duration;
+
+/// How often a record is read whose owner is not reachable. Slow answers count, too.
+const AGAIN: Duration = Duration::from_millis(500);
+
+impl Node {
+    /// Asks for its own record, and for those of owners whose copies it uses or may have to use soon.
+    pub(crate) fn look_at_engine(&mut self, now: Moment, out: &mut Vec<Action>) {
+        let token = self.token();
+        if let Some(request) = self.own.ask(now, token) {
+            out.push(Action::Ask { token, request });
+        }
+        if self.own.superseded && self.leaves.is_none() {
+            self.leaves = Some(now);
+            out.push(Action::Report(Report::Superseded));
+        }
+        let proof = self.config.timing.proof;
+        for owner in self.others() {
+            let peer = &self.peers[owner.index()];
+            let is_provable = peer.tag.is_some_and(|tag| tag.engine != 0) && !peer.is_void;
+            let is_needed = !peer.is_up && peer.deadline < now + proof * 2 / 3;
+            let is_asked = peer
+                .proofs
+                .back()
+                .is_some_and(|(_, since)| now < *since + AGAIN);
+            if is_provable && is_needed && !is_asked {
+                let token = self.token();
+                let proofs = &mut self.peers[owner.index()].proofs;
+                proofs.retain(|(_, begun)| now < *begun + proof);
+                proofs.push_back((token, now));
+                let request = Request::Read(owner);
+                out.push(Action::Ask { token, request });
+            }
+        }
+    }
+
+    /// An owner's record has been read. It proves something only in the engine in which the owner would declare copies void.
+    pub(crate) fn proved(
+        &mut self,
+        owner: NodeId,
+        begun: Moment,
+        answer: &Answer,
+        out: &mut Vec<Action>,
+    ) {
+        let (me, proof) = (self.config.me, self.config.timing.proof);
+        let peer = &mut self.peers[owner.index()];
+        let Some(tag) = peer.tag else { return };
+        let Outcome::Value(Some((_, bytes))) = &answer.outcome else {
+            return;
+        };
+        let Some(record) = Record::decode(bytes) else {
+            return;
+        };
+        if answer.engine != tag.engine || record.epoch < tag.mark.epoch {
+            return;
+        }
+        if record.void_of(me) >= tag.mark {
+            peer.is_void = true;
+            return;
+        }
+        let until = begun + proof;
+        if until > peer.deadline {
+            peer.deadline = until;
+            out.push(Action::SetDeadline { owner, until });
+        }
+    }
+
+    /// Notes which nodes have answered lately.
+    pub(crate) fn look_around(&mut self, now: Moment, out: &mut Vec<Action>) {
+        let within = self.config.timing.reachable;
+        let mut has_changed = false;
+        for peer in &mut self.peers {
+            let link = peer.link.as_ref();
+            let echo = link.and_then(|link| link.echo);
+            let is_up = echo.is_some_and(|echo| now < echo + within);
+            let serves = is_up && link.is_some_and(|link| link.status == Status::Serving);
+            has_changed |= (is_up, serves) != (peer.is_up, peer.serves);
+            (peer.is_up, peer.serves) = (is_up, serves);
+        }
+        if has_changed {
+            out.push(Action::Homes);
+        }
+    }
+
+    /// Waits for what the others still have to hear, but not long.
+    pub(crate) fn leave(&mut self, now: Moment, out: &mut Vec<Action>) {
+        let Some(since) = self.leaves.filter(|_| !self.has_left) else {
+            return;
+        };
+        let head = self.log.head();
+        let mut up = self.peers.iter().filter(|peer| peer.is_up);
+        let is_told = now > since + self.config.timing.beat && up.all(|peer| peer.acked >= head);
+        if is_told || now >= since + self.config.timing.patience {
+            self.has_left = true;
+            for peer in self.others() {
+                self.drop_link(peer, out);
+            }
+            out.push(Action::Left);
+        }
+    }
+}

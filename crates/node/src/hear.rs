@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What another node says: of its bindings, of which this node keeps copies, and of this node's, of which it has copies.
+
+use diolkos_core::config::nat64::Binding;
+
+use crate::config::NodeId;
+use crate::message::{Beat, Change, Mark, Message, Status, Tag};
+use crate::node::{Action, Node};
+use crate::peer::{Hearing, Telling};
+use crate::store::{State, Store};
+use crate::Moment;
+
+/// Places that are looked at in one go for copies that a snapshot no longer has.
+const SWEEP: usize = 65_536;
+
+/// A message on the connection that counts. None if the other node may not say that.
+pub(crate) fn message(
+    node: &mut Node,
+    now: Moment,
+    peer: NodeId,
+    message: Message,
+    out: &mut Vec<Action>,
+) -> Option<()> {
+    let link = node.peers[peer.index()].link.as_mut()?;
+    let is_hello = matches!(message, Message::Hello { .. });
+    if is_hello == link.hello.is_some() {
+        return None;
+    }
+    match message {
+        Message::Hello { status, holds, .. } => {
+            link.hello = Some(holds);
+            link.status = status;
+        }
+        Message::Ask(true) => link.giving = Some(0),
+        Message::Ask(false) => {
+            // An honest node asks once.
+            if link.first.len() > 1 {
+                return None;
+            }
+            link.first.push_back(Message::GivenBack);
+            node.forget_all(peer, out);
+        }
+        Message::Told { through, changes } => {
+            node.begin_to_hear(peer, out);
+            for change in changes {
+                node.heard(peer, change, out);
+            }
+            node.peers[peer.index()].link.as_mut()?.through = through;
+        }
+        Message::End { serial, through } => {
+            node.begin_to_hear(peer, out);
+            let link = node.peers[peer.index()].link.as_mut()?;
+            if link.hearing != Hearing::Mixed {
+                return None;
+            }
+            link.through = through;
+            link.hearing = Hearing::Sweeping(serial, 0);
+            node.sweep(peer, out);
+        }
+        Message::Given(bindings) => {
+            link.asked.filter(|asked| *asked)?;
+            // If it took too long, what it has is void, and other subscribers may have the ports.
+            let is_late = node.peers[peer.index()].settled;
+            for binding in bindings.into_iter().filter(|_| !is_late) {
+                node.given(now, peer, binding, out);
+            }
+        }
+        Message::GivenBack => node.given_back(peer)?,
+        Message::Beat(beat) => node.beat(now, peer, beat, out)?,
+    }
+    Some(())
+}
+
+impl Node {
+    /// Removes copies that the snapshot that has come in does not have. Until none is left, nothing is acknowledged.
+    pub(crate) fn sweep(&mut self, owner: NodeId, out: &mut Vec<Action>) {
+        let peer = &mut self.peers[owner.index()];
+        let Some(link) = &mut peer.link else { return };
+        let Hearing::Sweeping(serial, from) = link.hearing else {
+            return;
+        };
+        let (mut next, mut old) = (None, Vec::new());
+        for (at, entry) in peer.copies.places(from, SWEEP) {
+            next = Some(at + 1);
+            if entry.is_some_and(|entry| entry.generation != peer.generation) {
+                old.push(at);
+            }
+        }
+        link.hearing = match next {
+            Some(next) => Hearing::Sweeping(serial, next),
+            None => Hearing::Whole(serial),
+        };
+        if link.hearing == Hearing::Whole(serial) {
+            let (engine, epoch) = link.engine;
+            let mark = Mark { epoch, serial };
+            peer.tag = Some(Tag { engine, mark });
+            peer.is_void = false;
+            link.beat = Moment::ZERO;
+        }
+        for at in old {
+            self.remove_copy(owner, at, out);
+        }
+    }
+
+    /// The first of the owner's bindings that come on a connection.
+    fn begin_to_hear(&mut self, owner: NodeId, out: &mut Vec<Action>) {
+        let peer = &mut self.peers[owner.index()];
+        let Some(link) = peer.link.as_mut() else {
+            return;
+        };
+        if link.hearing != Hearing::Nothing {
+            return;
+        }
+        link.hearing = Hearing::Mixed;
+        // After 255 snapshots that were not complete, an old copy would look like one of this snapshot.
+        match peer.generation.checked_add(1) {
+            Some(generation) => peer.generation = generation,
+            None => self.forget_all(owner, out),
+        }
+    }
+
+    fn heard(&mut self, owner: NodeId, change: Change, out: &mut Vec<Action>) {
+        let (protocol, v4) = change.key();
+        if self.owners.of(v4.addr) != Some(owner) {
+            // Only an owner speaks of its bindings.
+            return self.is_strange(owner, out);
+        }
+        let peer = &mut self.peers[owner.index()];
+        let at_v4 = peer.copies.find_v4(protocol, v4);
+        let Change::Opened(binding) = change else {
+            at_v4
+                .into_iter()
+                .for_each(|at| self.remove_copy(owner, at, out));
+            return;
+        };
+        let at_v6 = peer.copies.find_v6(protocol, binding.v6);
+        if let (Some(at), true) = (at_v4, at_v4 == at_v6) {
+            peer.copies.get_mut(at).generation = peer.generation;
+            return;
+        }
+        for at in [at_v4, at_v6].into_iter().flatten() {
+            self.remove_copy(owner, at, out);
+        }
+        let peer = &mut self.peers[owner.index()];
+        peer.copies.insert(&binding, peer.generation);
+    }
+
+    fn remove_copy(&mut self, owner: NodeId, at: u32, out: &mut Vec<Action>) {
+        let entry = self.peers[owner.index()].copies.remove(at);
+        if entry.state == State::Used {
+            let Binding { protocol, v4, .. } = entry.binding();
+            out.push(Action::Forget(protocol, v4));
+        }
+    }
+
+    fn forget_all(&mut self, owner: NodeId, out: &mut Vec<Action>) {
+        let peer = &mut self.peers[owner.index()];
+        peer.copies = Store::new(peer.copies.keys());
+        (peer.tag, peer.generation, peer.deadline) = (None, 0, Moment::ZERO);
+        out.push(Action::SetDeadline {
+            owner,
+            until: Moment::ZERO,
+        });
+        out.push(Action::ForgetAll(owner));
+    }
+
+    /// Another node has a copy of a binding of this one, which has lost its state.
+    fn given(&mut self, now: Moment, peer: NodeId, binding: Binding, out: &mut Vec<Action>) {
+        let Binding { protocol, v4, v6 } = binding;
+        if self.owners.of(v4.addr) != Some(self.config.me) {
+            return self.is_strange(peer, out);
+        }
+        if let Some(at) = self.bindings.find_v4(protocol, v4) {
+            let known = self.bindings.get(at);
+            let subscribers = [known.binding().v6.addr, v6.addr].map(|a| self.config.subscriber(a));
+            if known.state != State::Resting && subscribers[0] != subscribers[1] {
+                // Two honest nodes cannot both have valid copies for two subscribers: one of them lies.
+                self.is_strange(peer, out);
+            }
+            return;
+        }
+        let is_bound = self.bindings.find_v6(protocol, v6).is_some();
+        self.insert(&binding);
+        match (is_bound, self.bindings.find_v4(protocol, v4)) {
+            // The host has got another port since. This one is old, but the other node still has the copy.
+            (true, Some(at)) => {
+                out.push(Action::Hold(protocol, v4));
+                self.rest(now, at);
+            }
+            _ => out.push(Action::Install(binding)),
+        }
+    }
+
+    fn given_back(&mut self, peer: NodeId) -> Option<()> {
+        let peer = &mut self.peers[peer.index()];
+        let link = peer.link.as_mut()?;
+        let gave = link.asked?;
+        if !peer.settled {
+            peer.settled = true;
+            // It may go on to use what it has given.
+            let holds = link.hello.flatten().filter(|_| gave);
+            peer.before = holds.map(|tag| tag.mark);
+        }
+        Some(())
+    }
+
+    fn beat(&mut self, now: Moment, from: NodeId, beat: Beat, out: &mut Vec<Action>) -> Option<()> {
+        let term = self.config.timing.term;
+        let peer = &mut self.peers[from.index()];
+        let link = peer.link.as_mut()?;
+        link.status = beat.status;
+        link.clock = beat.clock;
+        link.engine = (beat.engine, beat.epoch);
+        // Before it has heard a reading, it returns none.
+        let echo = beat.echo.min(now);
+        if !echo.is_zero() {
+            link.echo = link.echo.max(Some(echo));
+        }
+        // As an owner: nothing that it has told so far is unknown here, and nothing that it had not told had ended.
+        if let Hearing::Whole(serial) = link.hearing {
+            let (engine, epoch) = link.engine;
+            let mark = Mark { epoch, serial };
+            peer.tag = Some(Tag { engine, mark });
+            let until = echo + term;
+            if beat.confirms && !echo.is_zero() && until > peer.deadline {
+                peer.deadline = until;
+                out.push(Action::SetDeadline { owner: from, until });
+            }
+        }
+        // As a holder of copies.
+        if link.telling == Telling::Ended && beat.applied <= link.sent {
+            peer.acked = peer.acked.max(beat.applied);
+        }
+        if beat.status == Status::Left {
+            link.echo = None;
+        }
+        Some(())
+    }
+}

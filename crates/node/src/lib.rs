@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One of several NAT64 gateways that share subscribers, without input or output and without a clock. No program uses this crate yet:
+//! `diolkos` runs several gateways with `crates/cluster` and `crates/engine`, which it is to replace.
+//!
+//! # What never happens
+//!
+//! An external IPv4 address and port carries packets of one subscriber at a time, and goes to another one only after a rest. No message,
+//! however late, no process that stands still, no connection that fails, no answer that lacks changes that. What may
+//! happen is that flows end. It needs clocks whose speeds differ by no more than the margin says, an engine whose reads and
+//! writes are linearizable as long as it has the same name, and nodes that do what this code does. A node that does not can translate wrongly
+//! itself. It cannot make another node open or forget a binding, except that one that has lost its own state believes it.
+//!
+//! # How
+//!
+//! * Each address has one owner for good, and only the owner opens bindings on it ([`config`]).
+//! * A subscriber has an order of nodes; the first that is reachable and serves opens its bindings ([`order`]).
+//! * Each node tells the others its bindings, and they keep copies ([`message`]). Packets go to the owner of their binding. If it
+//!   is not reachable, copies serve ([`Node::who`], [`Node::who4`]).
+//! * Copies may be used for a term after the owner confirmed them, or for a time after a read of the owner's record in the engine
+//!   that does not call them void ([`record`]).
+//! * A port is free when all other nodes have acknowledged that its binding ended. For those that do not, the owner
+//!   declares their copies void, and waits until their right to use them has ended (`reuse`, with the proof).
+//!
+//! # What the glue does
+//!
+//! It runs [`Node::handle`] for what happens, with the time of CLOCK_BOOTTIME, and does the actions *in their order*: sessions made
+//! from a copy have ended before the message that follows is sent. Programs translate sessions made from copies only before the
+//! owner's deadline ([`Action::SetDeadline`]). A port whose binding ended stays taken in the pool until [`Action::Free`]; only a host of the same
+//! subscriber may get it before ([`Node::may_open`]). A connection keeps the order of messages, and says how much it can take.
+//! Both ends are known by their certificates.
+#![forbid(unsafe_code)]
+
+pub mod config;
+mod engine;
+mod hear;
+mod look;
+pub mod message;
+mod node;
+pub mod order;
+mod peer;
+pub mod record;
+mod rests;
+mod reuse;
+pub mod store;
+mod tell;
+
+pub use config::{Config, NodeId};
+pub use look::Asked;
+pub use node::{Action, Event, Node, Reason, Report, Way};
+
+/// A moment of the caller's clock, which goes on while the machine sleeps (CLOCK_BOOTTIME).
+pub type Moment = std::time::Duration;

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a node does with a packet.
+//!
+//! # Why no packet goes round
+//!
+//! Nodes may have different views of who is reachable and who has what. A packet of the IPv6 side that another node has
+//! forwarded is forwarded again only by a node that stands before the one it comes from, in the subscriber's order. So the places of
+//! the nodes that it passes fall, but for the last step. A packet of the IPv4 side is forwarded once.
+
+use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
+
+use crate::config::NodeId;
+use crate::message::Status;
+use crate::node::{Node, Reason, Way};
+use crate::store::State;
+use crate::Moment;
+
+/// What a packet of the IPv6 side is, or, if it is an ICMPv6 error, the packet that it quotes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// The host's address and port: the source, and of a quoted packet the destination.
+    pub host: Endpoint6,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The node that has forwarded it here.
+    pub from: Option<NodeId>,
+    /// It may open a binding: not an error.
+    pub opens: bool,
+}
+
+impl Node {
+    /// What to do with a packet of the IPv6 side. If that is [`Way::Copy`], changes of the copy are told ([`crate::Action::Forget`]).
+    pub fn who(&mut self, now: Moment, asked: Asked) -> Way {
+        let (host, protocol) = (asked.host, asked.protocol);
+        if self.status(now) == Status::Left {
+            return Way::Drop(Reason::NotServing);
+        }
+        if self.bindings.find_v6(protocol, host).is_some() {
+            return Way::Here;
+        }
+        let me = self.config.me;
+        let bucket = self.order.bucket(self.config.subscriber(host.addr));
+        let place = |node| self.order.place(bucket, node);
+        let is_last = asked.from.is_some_and(|from| place(from) < place(me));
+        let (mut usable, mut waits) = (None, false);
+        for owner in self.others() {
+            let peer = &self.peers[owner.index()];
+            let Some(at) = peer.copies.find_v6(protocol, host) else {
+                continue;
+            };
+            // The host gets another binding if the flow is lost anyway.
+            let is_lost = peer.is_void || now >= peer.deadline + self.config.timing.term;
+            waits |= peer.is_up || !is_lost;
+            if peer.takes(now) && !is_last && asked.from != Some(owner) {
+                return Way::Forward(owner);
+            }
+            if peer.may_use(now) {
+                usable = Some((owner, at));
+            }
+        }
+        match usable {
+            Some((owner, at)) => self.use_copy(owner, at),
+            None if !asked.opens => Way::Drop(Reason::NoBinding),
+            None if waits && is_last => Way::Drop(Reason::Stale),
+            None if waits && asked.from.is_none() => Way::Drop(Reason::Unreachable),
+            None => self.where_to_open(now, bucket, asked.from),
+        }
+    }
+
+    /// What to do with a packet of the IPv4 side, or, if it is an ICMPv4 error, with the source of the packet that it quotes.
+    pub fn who4(
+        &mut self,
+        now: Moment,
+        v4: Endpoint4,
+        protocol: Protocol,
+        from: Option<NodeId>,
+    ) -> Way {
+        let Some(owner) = self.owners.of(v4.addr) else {
+            return Way::Drop(Reason::Foreign);
+        };
+        if self.status(now) == Status::Left {
+            return Way::Drop(Reason::NotServing);
+        }
+        if owner == self.config.me {
+            let at = self.bindings.find_v4(protocol, v4);
+            let is_live = at.is_some_and(|at| self.bindings.get(at).state != State::Resting);
+            return match is_live {
+                true => Way::Here,
+                false => Way::Drop(Reason::NoBinding),
+            };
+        }
+        let peer = &self.peers[owner.index()];
+        if peer.takes(now) && from.is_none() {
+            return Way::Forward(owner);
+        }
+        if !peer.may_use(now) {
+            return Way::Drop(Reason::Unreachable);
+        }
+        match peer.copies.find_v4(protocol, v4) {
+            Some(at) => self.use_copy(owner, at),
+            None => Way::Drop(Reason::NoBinding),
+        }
+    }
+
+    /// The home of the subscribers of a bucket, in this node's view: the first node in its order that takes new ones.
+    pub fn home(&self, now: Moment, bucket: usize) -> Option<NodeId> {
+        let takes = |&&node: &&NodeId| match node == self.config.me {
+            true => self.status(now) == Status::Serving,
+            false => self.peers[node.index()].serves,
+        };
+        self.order.row(bucket).iter().find(takes).copied()
+    }
+
+    /// The bucket of a host.
+    pub fn bucket(&self, host: std::net::Ipv6Addr) -> usize {
+        self.order.bucket(self.config.subscriber(host))
+    }
+
+    /// Should packets of this owner's bindings be sent to it?
+    pub fn takes(&self, owner: NodeId, now: Moment) -> bool {
+        let peer = self.peers.get(owner.index());
+        peer.is_some_and(|peer| peer.takes(now))
+    }
+
+    fn where_to_open(&self, now: Moment, bucket: usize, from: Option<NodeId>) -> Way {
+        let me = self.config.me;
+        let opens = matches!(self.status(now), Status::Serving | Status::Draining);
+        let here = match opens {
+            true => Way::Open,
+            false => Way::Drop(Reason::NotServing),
+        };
+        let place = |node| self.order.place(bucket, node);
+        match (self.home(now, bucket), from) {
+            (Some(home), None) if home != me => Way::Forward(home),
+            (Some(home), Some(from)) if place(home) < place(me) && place(me) < place(from) => {
+                Way::Forward(home)
+            }
+            _ => here,
+        }
+    }
+
+    fn use_copy(&mut self, owner: NodeId, at: u32) -> Way {
+        let entry = self.peers[owner.index()].copies.get_mut(at);
+        entry.state = State::Used;
+        Way::Copy(entry.binding())
+    }
+}

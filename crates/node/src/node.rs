@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One node: events in, actions out.
+
+use crate::config::{Config, Fault, NodeId, Owners, PARTS};
+use crate::hear;
+use crate::message::{Change, Message, Status};
+use crate::order::Order;
+use crate::peer::{Link, Peer};
+use crate::record::{Answer, Own, Request};
+use crate::rests::{Log, Rest, Rests};
+use crate::store::{State, Store};
+use crate::Moment;
+use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
+
+/// What happens to a node.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A connection with another node is up, whose certificate says that it is this one. It counts from now on, and no other.
+    Connected {
+        /// The other node.
+        peer: NodeId,
+        /// Names the connection; never used again.
+        connection: u64,
+        /// Bytes that it can take.
+        room: usize,
+    },
+    /// A message has come.
+    Message {
+        /// From whom.
+        peer: NodeId,
+        /// On which connection.
+        connection: u64,
+        /// As it came.
+        bytes: &'a [u8],
+    },
+    /// A connection has ended.
+    Lost {
+        /// With whom.
+        peer: NodeId,
+        /// Which one.
+        connection: u64,
+    },
+    /// A connection can take so many bytes now.
+    Room {
+        /// With whom.
+        peer: NodeId,
+        /// Which one.
+        connection: u64,
+        /// Bytes.
+        room: usize,
+    },
+    /// The engine answers.
+    Answer {
+        /// The request.
+        token: u64,
+        /// The answer.
+        answer: Answer,
+    },
+    /// This node has made a binding ([`Node::may_open`]).
+    Opened(Binding),
+    /// A binding of this node has ended, and no program translates by it any more.
+    Closed(Protocol, Endpoint4),
+    /// Free ports are short.
+    Short,
+    /// Time passes; every 20 to 100 ms.
+    Tick,
+    /// New subscribers are to go elsewhere.
+    Drain,
+    /// Not any more.
+    Stay,
+    /// The node stops. Its programs should not translate any more.
+    Leave,
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Send a message.
+    Send {
+        /// To whom.
+        peer: NodeId,
+        /// On which connection.
+        connection: u64,
+        /// The message.
+        bytes: Vec<u8>,
+    },
+    /// Close a connection, and make another one.
+    Close {
+        /// With whom.
+        peer: NodeId,
+        /// Which one.
+        connection: u64,
+    },
+    /// Ask the engine, and answer with this token. Without an answer the node asks again.
+    Ask {
+        /// Names the request.
+        token: u64,
+        /// The request.
+        request: Request,
+    },
+    /// Sessions from copies of this owner's bindings are translated until this moment of this node's clock, in programs, too.
+    SetDeadline {
+        /// The owner.
+        owner: NodeId,
+        /// Its end.
+        until: Moment,
+    },
+    /// End the sessions that were made from this copy.
+    Forget(Protocol, Endpoint4),
+    /// End the sessions that were made from any copy of this owner's bindings.
+    ForgetAll(NodeId),
+    /// Another node knew this binding of this node: translate by it.
+    Install(Binding),
+    /// Another node may use this port: take it from the free ones until [`Action::Free`].
+    Hold(Protocol, Endpoint4),
+    /// The port rests no longer: put it back to the free ones.
+    Free(Protocol, Endpoint4),
+    /// Which nodes are reachable or take new subscribers has changed: read [`Node::home`] and [`Node::takes`] anew.
+    Homes,
+    /// Attract packets, or do not.
+    Attract(bool),
+    /// All that had to be said before the process ends is said.
+    Left,
+    /// Something for the operator.
+    Report(Report),
+}
+
+/// What an operator should know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// The other node's file differs in this part.
+    Differs(NodeId, &'static str),
+    /// The other node says what it may not say, or nothing that can be read.
+    Strange(NodeId),
+    /// The other node takes messages too slowly, and gets a snapshot anew.
+    Slow(NodeId),
+    /// This node no longer waits for the other one, and may give its ports away.
+    Void(NodeId),
+    /// Another process has this node's name. This one has to end.
+    Superseded,
+}
+
+/// What a node has to do with a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Translate by a binding of this node.
+    Here,
+    /// Translate by a copy, until the deadline of its owner.
+    Copy(Binding),
+    /// Give it to that node.
+    Forward(NodeId),
+    /// Open a binding.
+    Open,
+    /// Drop it.
+    Drop(Reason),
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// Nobody has a binding.
+    NoBinding,
+    /// The owner is not reachable, and copies may not be used.
+    Unreachable,
+    /// Another node has forwarded it here by mistake; what corrects that is on its way.
+    Stale,
+    /// No node opens bindings.
+    NotServing,
+    /// It is no address of the pool.
+    Foreign,
+}
+
+/// One node.
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) config: Config,
+    pub(crate) owners: Owners,
+    pub(crate) order: Order,
+    pub(crate) started: Moment,
+    pub(crate) own: Own,
+    pub(crate) bindings: Store,
+    pub(crate) log: Log,
+    pub(crate) rests: Rests,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) tokens: u64,
+    /// The highest revision of an engine that was seen.
+    pub(crate) seen: (u64, u64),
+    /// Since when all of its ports are settled.
+    pub(crate) settled: Option<Moment>,
+    pub(crate) short_until: Moment,
+    pub(crate) drains: bool,
+    /// When it was told to leave, and whether it has.
+    pub(crate) leaves: Option<Moment>,
+    pub(crate) has_left: bool,
+    attracts: bool,
+    /// What others said that they may not say.
+    pub(crate) strange: u64,
+}
+
+impl Node {
+    /// A process of this node. `incarnation` is random, and no other process has it. `keys` are secret.
+    pub fn new(
+        config: Config,
+        incarnation: u64,
+        keys: [u64; 2],
+        now: Moment,
+    ) -> Result<Node, Fault> {
+        let owners = config.check()?;
+        let order = Order::new(&config);
+        let peers = config.members.iter().map(|_| Peer::new(keys)).collect();
+        let own = Own::new(config.me, incarnation);
+        let mut node = Node {
+            owners,
+            order,
+            started: now,
+            own,
+            bindings: Store::new(keys),
+            log: Log::default(),
+            rests: Rests::default(),
+            peers,
+            tokens: 0,
+            seen: (0, 0),
+            settled: None,
+            short_until: Moment::ZERO,
+            drains: false,
+            leaves: None,
+            has_left: false,
+            attracts: false,
+            strange: 0,
+            config,
+        };
+        let me = node.config.me.index();
+        node.peers[me].settled = true;
+        Ok(node)
+    }
+
+    /// A binding that the process before this one had. To be told before the first event, and only if *all* changes of that
+    /// process are known, such as from tables that its programs shared: an old copy would bring back a port that has another
+    /// subscriber now. False if it is none of this node's.
+    pub fn know(&mut self, binding: Binding) -> bool {
+        let is_new = self
+            .bindings
+            .find_v4(binding.protocol, binding.v4)
+            .is_none()
+            && self
+                .bindings
+                .find_v6(binding.protocol, binding.v6)
+                .is_none();
+        if !is_new || self.owners.of(binding.v4.addr) != Some(self.config.me) {
+            return false;
+        }
+        self.insert(&binding);
+        true
+    }
+
+    /// Something happens.
+    pub fn handle(&mut self, now: Moment, event: Event<'_>, out: &mut Vec<Action>) {
+        match event {
+            Event::Opened(binding) => return self.opened(binding),
+            Event::Closed(protocol, v4) => return self.closed(now, protocol, v4),
+            Event::Connected {
+                peer,
+                connection,
+                room,
+            } => self.connected(now, peer, connection, room, out),
+            Event::Message {
+                peer,
+                connection,
+                bytes,
+            } => {
+                if self.is_current(peer, connection) {
+                    self.message(now, peer, Message::decode(bytes), out);
+                }
+            }
+            Event::Lost { peer, connection } => {
+                if self.is_current(peer, connection) {
+                    self.peers[peer.index()].link = None;
+                }
+            }
+            Event::Room {
+                peer,
+                connection,
+                room,
+            } => {
+                if self.is_current(peer, connection) {
+                    let link = &mut self.peers[peer.index()].link;
+                    link.iter_mut().for_each(|link| link.room = room);
+                }
+            }
+            Event::Answer { token, answer } => self.answered(now, token, &answer, out),
+            Event::Short => self.short_until = now + self.config.timing.patience * 5,
+            Event::Tick => {}
+            Event::Drain => self.drains = true,
+            Event::Stay => self.drains = false,
+            Event::Leave => self.leaves = self.leaves.or(Some(now)),
+        }
+        self.proceed(now, out);
+    }
+
+    /// What it says of itself.
+    pub fn status(&self, now: Moment) -> Status {
+        let rested = |settled| now >= settled + self.config.timing.rest;
+        match self.settled.is_some_and(rested) {
+            _ if self.leaves.is_some() => Status::Left,
+            false => Status::Starting,
+            true if self.drains => Status::Draining,
+            true => Status::Serving,
+        }
+    }
+
+    /// May this node make this binding? The port is free and rests for no other subscriber.
+    pub fn may_open(&self, now: Moment, binding: &Binding) -> bool {
+        let is_mine = self.owners.of(binding.v4.addr) == Some(self.config.me);
+        let serves = matches!(self.status(now), Status::Serving | Status::Draining);
+        let has_none = self
+            .bindings
+            .find_v6(binding.protocol, binding.v6)
+            .is_none();
+        let at = self.bindings.find_v4(binding.protocol, binding.v4);
+        let is_free = at.is_none_or(|at| {
+            let entry = self.bindings.get(at);
+            let subscribers =
+                [entry.binding(), *binding].map(|b| self.config.subscriber(b.v6.addr));
+            entry.state == State::Resting && subscribers[0] == subscribers[1]
+        });
+        is_mine && serves && has_none && is_free
+    }
+
+    /// May copies of this owner's bindings be used now?
+    pub fn may_use(&self, owner: NodeId, now: Moment) -> bool {
+        let peer = self.peers.get(owner.index());
+        peer.is_some_and(|peer| peer.may_use(now))
+    }
+
+    /// Bindings, resting ports, and copies of each node's bindings.
+    pub fn counts(&self) -> (u32, u32, Vec<u32>) {
+        let copies = self.peers.iter().map(|peer| peer.copies.len());
+        (
+            self.bindings.len(),
+            self.bindings.resting(),
+            copies.collect(),
+        )
+    }
+
+    /// The bindings of this node, or the copies of another one's.
+    pub fn bindings_of(&self, owner: NodeId) -> impl Iterator<Item = Binding> + '_ {
+        let store = match owner == self.config.me {
+            true => &self.bindings,
+            false => &self.peers[owner.index()].copies,
+        };
+        let places = store.places(0, usize::MAX);
+        places
+            .filter_map(|(_, entry)| entry.filter(|e| e.state != State::Resting))
+            .map(|entry| entry.binding())
+    }
+
+    /// How often others said what they may not say.
+    pub fn strange(&self) -> u64 {
+        self.strange
+    }
+
+    /// Is a connection with this node up that counts?
+    pub fn is_connected(&self, peer: NodeId) -> bool {
+        let peer = self.peers.get(peer.index());
+        peer.is_some_and(|peer| peer.link.is_some())
+    }
+
+    pub(crate) fn others(&self) -> impl Iterator<Item = NodeId> {
+        let (me, count) = (self.config.me, self.peers.len());
+        (0..count as u8).map(NodeId).filter(move |&node| node != me)
+    }
+
+    pub(crate) fn token(&mut self) -> u64 {
+        self.tokens += 1;
+        self.tokens
+    }
+
+    pub(crate) fn insert(&mut self, binding: &Binding) {
+        self.bindings.insert(binding, 0);
+        let most = self.config.bounds.changes;
+        self.log.push(Change::Opened(*binding), most);
+    }
+
+    /// The port of a binding rests from now on.
+    pub(crate) fn rest(&mut self, now: Moment, at: u32) {
+        let binding = self.bindings.get(at).binding();
+        let closed = Change::Closed(binding.protocol, binding.v4);
+        let change = self.log.push(closed, self.config.bounds.changes);
+        self.rests.count = self.rests.count.wrapping_add(1);
+        let rest = self.rests.count;
+        self.bindings.rest(at, rest);
+        self.rests.used.push_back(Rest {
+            at,
+            rest,
+            change,
+            since: now,
+        });
+    }
+
+    pub(crate) fn drop_link(&mut self, peer: NodeId, out: &mut Vec<Action>) {
+        if let Some(link) = self.peers[peer.index()].link.take() {
+            let connection = link.connection;
+            out.push(Action::Close { peer, connection });
+        }
+    }
+
+    pub(crate) fn is_strange(&mut self, peer: NodeId, out: &mut Vec<Action>) {
+        self.strange += 1;
+        out.push(Action::Report(Report::Strange(peer)));
+    }
+
+    fn opened(&mut self, binding: Binding) {
+        if let Some(at) = self.bindings.find_v4(binding.protocol, binding.v4) {
+            if self.bindings.get(at).state != State::Resting {
+                return;
+            }
+            self.bindings.remove(at);
+        }
+        self.insert(&binding);
+    }
+
+    fn closed(&mut self, now: Moment, protocol: Protocol, v4: Endpoint4) {
+        let at = self.bindings.find_v4(protocol, v4);
+        let live = at.filter(|&at| self.bindings.get(at).state != State::Resting);
+        if let Some(at) = live {
+            self.rest(now, at);
+        }
+    }
+
+    fn is_current(&self, peer: NodeId, connection: u64) -> bool {
+        let link = self.peers.get(peer.index()).map(|peer| peer.link.as_ref());
+        link.flatten()
+            .is_some_and(|link| link.connection == connection)
+    }
+
+    fn connected(
+        &mut self,
+        now: Moment,
+        peer: NodeId,
+        connection: u64,
+        room: usize,
+        out: &mut Vec<Action>,
+    ) {
+        if peer == self.config.me || peer.index() >= self.peers.len() || self.has_left {
+            return out.push(Action::Close { peer, connection });
+        }
+        self.drop_link(peer, out);
+        let hello = Message::Hello {
+            digests: self.config.digests(),
+            status: self.status(now),
+            holds: self.peers[peer.index()].tag,
+        };
+        self.peers[peer.index()].link = Some(Link::new(connection, room, now, hello));
+    }
+
+    fn message(
+        &mut self,
+        now: Moment,
+        peer: NodeId,
+        message: Option<Message>,
+        out: &mut Vec<Action>,
+    ) {
+        if let Some(Message::Hello { digests, .. }) = &message {
+            let ours = self.config.digests();
+            let pairs = ours.iter().zip(digests);
+            let differs = pairs.zip(PARTS).find(|((ours, its), _)| ours != its);
+            if let Some((_, part)) = differs {
+                out.push(Action::Report(Report::Differs(peer, part)));
+                return self.drop_link(peer, out);
+            }
+        }
+        let is_read = message.and_then(|message| hear::message(self, now, peer, message, out));
+        if is_read.is_none() {
+            self.is_strange(peer, out);
+            self.drop_link(peer, out);
+        }
+    }
+
+    fn answered(&mut self, now: Moment, token: u64, answer: &Answer, out: &mut Vec<Action>) {
+        // An answer that is older than another one, or of an engine that went back, proves nothing.
+        let (engine, revision) = self.seen;
+        if answer.engine == 0 || (answer.engine == engine && answer.revision < revision) {
+            return;
+        }
+        self.seen = (answer.engine, answer.revision);
+        if self.own.answered(now, token, answer) {
+            return;
+        }
+        for owner in self.others() {
+            let proofs = &mut self.peers[owner.index()].proofs;
+            let at = proofs.iter().position(|(waiting, _)| *waiting == token);
+            if let Some((_, begun)) = at.and_then(|at| proofs.remove(at)) {
+                self.proved(owner, begun, answer, out);
+            }
+        }
+    }
+
+    fn proceed(&mut self, now: Moment, out: &mut Vec<Action>) {
+        self.settle(now, out);
+        self.look_at_engine(now, out);
+        self.look_around(now, out);
+        self.free(now, out);
+        for peer in self.others() {
+            self.sweep(peer, out);
+            self.tell(now, peer, out);
+        }
+        self.leave(now, out);
+        let attracts = matches!(self.status(now), Status::Serving);
+        if attracts != self.attracts {
+            self.attracts = attracts;
+            out.push(Action::Attract(attracts));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! When a port may be given to another subscriber.
+//!
+//! # The rule, and why it holds
+//!
+//! Node A owns a port whose binding for subscriber X ended at `c` on A's clock. A gives it to another subscriber at `f` only if for
+//! each other node B of the file one of these holds ([`Node::is_done`]):
+//!
+//! 1. **B has acknowledged the close.** B applies what A says in its order, ends its session of a copy before it says so, and
+//!    acknowledges only after a complete snapshot, from which all older copies were swept. So B has no such copy, and nobody
+//!    but A tells it of one.
+//! 2. **B has no copies:** none of an earlier incarnation of A (*settled*, below), and A has not said the end of a snapshot to it.
+//! 3. **B's copies are void, and its right to use them has ended.** The engine has A's record that calls them void, as A knows since `m`,
+//!    `f` ≥ `c` + TERM and `f` ≥ `m` + PROOF, both lengthened by what clocks may differ. B uses a copy
+//!    * under a term, for TERM after a reading of B's clock that came back in a beat in which A confirmed. A confirms only if it has
+//!      told all changes. If that beat was sent after `c`, B had the close before the beat. Otherwise the reading is from before
+//!      `c`, and the term over before `f`.
+//!    * under a proof, for PROOF after B *began* to read A's record, if the record does not call B's copies void. If the read took
+//!      effect before the record was written, that was before `m`, so the proof is over before `f`. If after, it proves nothing: the
+//!      record calls void all snapshots up to the last one whose end A has said to B. A snapshot whose end comes later has the
+//!      change, since the connection keeps the order.
+//!
+//! What makes 3 true at `f` makes it true at any later moment; so a process that stands still between the decision and the use
+//! of the port does no harm, and neither does a late write: the engine refuses all but the one that A waits for.
+//!
+//! **A starts.** It does not know which copies others have, so no port is free until each B is settled ([`Node::settle`]): B has said
+//! that it has none; or B has given them back, so that A has those bindings itself and the rule above holds from then on, for the
+//! copies that B keeps, too; or everything of earlier incarnations is void, and TERM from A's start and PROOF from `m` are over. A takes back only
+//! copies that its record does not call void. For these, as the rule held for each incarnation, the port has had no other
+//! subscriber since; so what two nodes give back cannot contradict.
+//!
+//! After all that a port rests for `rest`, in which no packet may be translated by it, for those that are under way.
+
+use crate::config::NodeId;
+use crate::message::{Mark, Message};
+use crate::node::{Action, Node, Report};
+use crate::peer::Telling;
+use crate::rests::Rest;
+use crate::store::State;
+use crate::Moment;
+
+/// Ports that are looked at in one go.
+const MOST: usize = 65_536;
+
+impl Node {
+    /// Ports of earlier incarnations, until every other node is settled.
+    pub(crate) fn settle(&mut self, now: Moment, out: &mut Vec<Action>) {
+        if self.settled.is_some() {
+            return;
+        }
+        for peer in self.others() {
+            if !self.peers[peer.index()].settled {
+                self.settle_with(now, peer, out);
+            }
+        }
+        if self.peers.iter().all(|peer| peer.settled) {
+            self.settled = Some(now);
+        }
+    }
+
+    fn settle_with(&mut self, now: Moment, peer: NodeId, out: &mut Vec<Action>) {
+        let timing = self.config.timing;
+        let own = &mut self.own;
+        let earlier = Mark {
+            epoch: own.epoch,
+            serial: 0,
+        };
+        let its = &mut self.peers[peer.index()];
+        match its.link.as_mut().map(|link| (link.hello, link)) {
+            Some((Some(None), _)) => {
+                its.settled = true;
+                return;
+            }
+            // What the record does not call void is worth to be asked for.
+            Some((Some(Some(tag)), link)) if link.asked.is_none() => {
+                let is_valid = tag.engine == own.engine && tag.mark > own.void_of(peer);
+                if own.engine != 0 {
+                    link.asked = Some(is_valid);
+                    link.first.push_back(Message::Ask(is_valid));
+                }
+            }
+            _ => {}
+        }
+        if own.engine == 0 {
+            return;
+        }
+        // One that gives back gets more time; but not as much as it likes.
+        let gives = its.is_up && its.link.as_ref().is_some_and(|link| link.asked.is_some());
+        let patience = timing.patience * if gives { 10 } else { 1 };
+        if now >= self.started + patience && own.void_of(peer) < earlier {
+            own.declare_void(peer, earlier);
+            out.push(Action::Report(Report::Void(peer)));
+        }
+        if let Some(since) = own.void_since(peer, earlier) {
+            let is_over = now >= self.started + timing.over(timing.term)
+                && now >= since + timing.over(timing.proof);
+            its.settled = is_over;
+        }
+    }
+
+    /// Ports that nobody uses any more for their former subscriber rest for a while, and are free then.
+    pub(crate) fn free(&mut self, now: Moment, out: &mut Vec<Action>) {
+        for _ in 0..MOST {
+            let Some(&first) = self.rests.used.front() else {
+                break;
+            };
+            if self.is_resting(&first) && !self.is_free_of_others(now, &first, out) {
+                break;
+            }
+            self.rests.used.pop_front();
+            let until = now + self.config.timing.rest;
+            self.rests.quiet.push_back((first, until));
+        }
+        for _ in 0..MOST {
+            let first = self.rests.quiet.front().copied();
+            let Some((rest, _)) = first.filter(|(_, until)| now >= *until) else {
+                break;
+            };
+            self.rests.quiet.pop_front();
+            if self.is_resting(&rest) {
+                let binding = self.bindings.remove(rest.at).binding();
+                out.push(Action::Free(binding.protocol, binding.v4));
+            }
+        }
+    }
+
+    /// False if the same subscriber has got the port again meanwhile.
+    fn is_resting(&self, rest: &Rest) -> bool {
+        let place = self.bindings.places(rest.at, 1).next();
+        let entry = place.and_then(|(_, entry)| entry);
+        entry.is_some_and(|entry| entry.state == State::Resting && entry.rest == rest.rest)
+    }
+
+    fn is_free_of_others(&mut self, now: Moment, rest: &Rest, out: &mut Vec<Action>) -> bool {
+        if self.settled.is_none() {
+            return false;
+        }
+        let mut is_free = true;
+        for peer in self.others() {
+            if self.is_done(now, peer, rest) {
+                self.peers[peer.index()].waited = None;
+            } else {
+                is_free = false;
+                self.blocked_by(now, peer, out);
+            }
+        }
+        is_free
+    }
+
+    /// The rule of this module, for one other node.
+    fn is_done(&self, now: Moment, peer: NodeId, rest: &Rest) -> bool {
+        let timing = self.config.timing;
+        if self.peers[peer.index()].acked >= rest.change {
+            return true;
+        }
+        let Some(held) = self.held_by(peer) else {
+            return true;
+        };
+        self.own.void_since(peer, held).is_some_and(|since| {
+            now >= rest.since + timing.over(timing.term) && now >= since + timing.over(timing.proof)
+        })
+    }
+
+    /// The latest copies of this node's bindings that another one may have.
+    fn held_by(&self, peer: NodeId) -> Option<Mark> {
+        let peer = &self.peers[peer.index()];
+        let epoch = self.own.epoch;
+        let mark = |serial| Mark { epoch, serial };
+        peer.serial.map(mark).or(peer.before)
+    }
+
+    /// A node does not acknowledge. If ports are needed, this node stops to wait for it.
+    fn blocked_by(&mut self, now: Moment, peer: NodeId, out: &mut Vec<Action>) {
+        let waited = *self.peers[peer.index()].waited.get_or_insert(now);
+        let is_short =
+            now < self.short_until || self.bindings.resting() as usize > self.config.bounds.resting;
+        let is_late = now >= waited + self.config.timing.patience;
+        let Some(held) = self.held_by(peer).filter(|_| is_short && is_late) else {
+            return;
+        };
+        if self.own.engine == 0 || self.own.void_of(peer) >= held {
+            return;
+        }
+        // Only another snapshot makes its copies valid again.
+        let link = self.peers[peer.index()].link.as_ref();
+        if link.is_some_and(|link| link.telling == Telling::Ended) {
+            self.drop_link(peer, out);
+        }
+        self.own.declare_void(peer, held);
+        self.peers[peer.index()].waited = None;
+        out.push(Action::Report(Report::Void(peer)));
+    }
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The bindings of one owner, found by either side: those of this node, or the copies of another one's.
+
+use std::hash::{BuildHasher, Hasher};
+use std::net::Ipv4Addr;
+
+use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_core::session::key::{Keys, Table};
+use diolkos_core::session::slab::Slab;
+
+/// What an entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// A binding.
+    Live,
+    /// A copy of which a session may have been made here.
+    Used,
+    /// The binding has ended, and its port rests.
+    Resting,
+}
+
+/// A binding, in 32 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    v6: [u8; 16],
+    v4: u32,
+    /// Of a resting port: which of the rests is its latest.
+    pub rest: u32,
+    v6_port: u16,
+    port: u16,
+    protocol: Protocol,
+    /// What it is.
+    pub state: State,
+    /// In which snapshot it last was.
+    pub generation: u8,
+}
+
+const _: () = assert!(size_of::<Option<Entry>>() == 32);
+
+impl Entry {
+    /// What both sides are.
+    pub fn binding(&self) -> Binding {
+        Binding {
+            protocol: self.protocol,
+            v4: Endpoint4 {
+                addr: Ipv4Addr::from_bits(self.v4),
+                port: self.port,
+            },
+            v6: Endpoint6 {
+                addr: self.v6.into(),
+                port: self.v6_port,
+            },
+        }
+    }
+
+    fn is_v4(&self, protocol: Protocol, v4: Endpoint4) -> bool {
+        self.protocol == protocol && self.v4 == v4.addr.to_bits() && self.port == v4.port
+    }
+
+    fn is_v6(&self, protocol: Protocol, v6: Endpoint6) -> bool {
+        self.protocol == protocol && self.v6 == v6.addr.octets() && self.v6_port == v6.port
+    }
+}
+
+/// Bindings of one owner. Both sides of a binding are unique; resting ports are found by their port only.
+#[derive(Debug)]
+pub struct Store {
+    entries: Slab<Entry>,
+    by_v4: Table,
+    by_v6: Table,
+    keys: Keys,
+    resting: u32,
+}
+
+impl Store {
+    /// Without entries. `keys` are secret.
+    pub fn new(keys: [u64; 2]) -> Store {
+        Store {
+            entries: Slab::new(),
+            by_v4: Table::new(),
+            by_v6: Table::new(),
+            keys: Keys(keys),
+            resting: 0,
+        }
+    }
+
+    /// The secret that it was made with.
+    pub fn keys(&self) -> [u64; 2] {
+        self.keys.0
+    }
+
+    /// The entry of a port.
+    pub fn find_v4(&self, protocol: Protocol, v4: Endpoint4) -> Option<u32> {
+        let is_it = |at: u32| self.entries[at].is_v4(protocol, v4);
+        self.by_v4.find(self.hash_v4(protocol, v4), is_it)
+    }
+
+    /// The binding of a host's address and port.
+    pub fn find_v6(&self, protocol: Protocol, v6: Endpoint6) -> Option<u32> {
+        let is_it = |at: u32| self.entries[at].is_v6(protocol, v6);
+        self.by_v6.find(self.hash_v6(protocol, v6), is_it)
+    }
+
+    /// An entry that is there.
+    pub fn get(&self, at: u32) -> &Entry {
+        &self.entries[at]
+    }
+
+    /// An entry that is there.
+    pub fn get_mut(&mut self, at: u32) -> &mut Entry {
+        &mut self.entries[at]
+    }
+
+    /// Adds a binding, of whose sides none is there.
+    pub fn insert(&mut self, binding: &Binding, generation: u8) {
+        let at = self.entries.insert(Entry {
+            v6: binding.v6.addr.octets(),
+            v4: binding.v4.addr.to_bits(),
+            rest: 0,
+            v6_port: binding.v6.port,
+            port: binding.v4.port,
+            protocol: binding.protocol,
+            state: State::Live,
+            generation,
+        });
+        let hash = self.hash_v4(binding.protocol, binding.v4);
+        self.by_v4.insert(hash, at);
+        let hash = self.hash_v6(binding.protocol, binding.v6);
+        self.by_v6.insert(hash, at);
+    }
+
+    /// The binding has ended, and its port rests.
+    pub fn rest(&mut self, at: u32, rest: u32) {
+        let binding = self.entries[at].binding();
+        let hash = self.hash_v6(binding.protocol, binding.v6);
+        self.by_v6.remove(hash, at);
+        self.entries[at].state = State::Resting;
+        self.entries[at].rest = rest;
+        self.resting += 1;
+    }
+
+    /// Removes an entry that is there.
+    pub fn remove(&mut self, at: u32) -> Entry {
+        let entry = self.entries.remove(at);
+        let binding = entry.binding();
+        let hash = self.hash_v4(binding.protocol, binding.v4);
+        self.by_v4.remove(hash, at);
+        match entry.state {
+            State::Resting => self.resting -= 1,
+            _ => {
+                let hash = self.hash_v6(binding.protocol, binding.v6);
+                self.by_v6.remove(hash, at);
+            }
+        }
+        entry
+    }
+
+    /// At most `most` places from `first` on, and what is there.
+    pub fn places(&self, first: u32, most: usize) -> impl Iterator<Item = (u32, Option<&Entry>)> {
+        self.entries.iter_from(first).take(most)
+    }
+
+    /// Bindings.
+    pub fn len(&self) -> u32 {
+        self.entries.len() - self.resting
+    }
+
+    /// Whether there are no bindings.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Resting ports.
+    pub fn resting(&self) -> u32 {
+        self.resting
+    }
+
+    /// Bytes on the heap.
+    pub fn memory(&self) -> usize {
+        self.entries.memory() + self.by_v4.memory() + self.by_v6.memory()
+    }
+
+    fn hash_v4(&self, protocol: Protocol, v4: Endpoint4) -> u64 {
+        let mut hasher = self.keys.build_hasher();
+        hasher.write_u32(v4.addr.to_bits());
+        hasher.write_u32(u32::from(v4.port) << 2 | protocol as u32);
+        hasher.finish()
+    }
+
+    fn hash_v6(&self, protocol: Protocol, v6: Endpoint6) -> u64 {
+        let mut hasher = self.keys.build_hasher();
+        hasher.write(&v6.addr.octets());
+        hasher.write_u32(u32::from(v6.port) << 2 | protocol as u32);
+        hasher.finish()
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What this node says to another one, as far as the connection has room: answers first, then changes, the snapshot, copies
+//! that are given back, and a beat.
+
+use crate::config::NodeId;
+
+use crate::message::{Beat, Change, Message, MAX_CHANGES};
+use crate::node::{Action, Node, Report};
+use crate::peer::{Hearing, Link, Telling};
+use crate::store::{State, Store};
+use crate::Moment;
+
+/// Bytes of a change at most, and of what stands before changes.
+const CHANGE: usize = 25;
+const HEAD: usize = 16;
+/// Places of the table that are looked at in one go.
+const WALK: usize = 65_536;
+
+impl Node {
+    /// Says what there is to say to a node.
+    pub(crate) fn tell(&mut self, now: Moment, peer: NodeId, out: &mut Vec<Action>) {
+        // The link is taken out, so that the rest can be read meanwhile.
+        let Some(mut link) = self.peers[peer.index()].link.take() else {
+            return;
+        };
+        let mut mouth = Mouth {
+            peer,
+            connection: link.connection,
+            out,
+        };
+        let goes_on = self.say(now, peer, &mut link, &mut mouth);
+        self.peers[peer.index()].link = Some(link);
+        if !goes_on {
+            out.push(Action::Report(Report::Slow(peer)));
+            self.drop_link(peer, out);
+        }
+    }
+
+    /// False if the connection is too slow.
+    fn say(&mut self, now: Moment, peer: NodeId, link: &mut Link, out: &mut Mouth<'_>) -> bool {
+        while let Some(message) = link.first.front() {
+            if !out.say(link, message.encode()) {
+                return true;
+            }
+            link.first.pop_front();
+        }
+        if link.hello.is_none() {
+            return true;
+        }
+        // What it has of this node's bindings is known here first: the snapshot replaces it.
+        if link.telling == Telling::Not && self.peers[peer.index()].settled {
+            link.telling = Telling::Walking(0);
+            link.sent = self.log.head();
+        }
+        if link.telling != Telling::Not && !self.say_changes(link, out) {
+            return false;
+        }
+        if let Telling::Walking(from) = link.telling {
+            self.say_snapshot(peer, from, link, out);
+        }
+        if let Some(from) = link.giving {
+            let copies = &self.peers[peer.index()].copies;
+            link.giving = say_places(copies, from, link, out, Message::Given);
+            if link.giving.is_none() {
+                link.first.push_back(Message::GivenBack);
+            }
+        }
+        if now >= link.beat {
+            self.say_beat(now, link, out);
+        }
+        true
+    }
+
+    fn say_changes(&self, link: &mut Link, out: &mut Mouth<'_>) -> bool {
+        while link.sent < self.log.head() {
+            let most = fitting(link.room);
+            let Some(changes) = self.log.after(link.sent) else {
+                return false;
+            };
+            let changes: Vec<Change> = changes.take(most).copied().collect();
+            if changes.is_empty() {
+                break;
+            }
+            let through = link.sent + changes.len() as u64;
+            if !out.say(link, Message::Told { through, changes }.encode()) {
+                break;
+            }
+            link.sent = through;
+        }
+        true
+    }
+
+    fn say_snapshot(&mut self, peer: NodeId, from: u32, link: &mut Link, out: &mut Mouth<'_>) {
+        let through = link.sent;
+        let message = |bindings: Vec<_>| Message::Told {
+            through,
+            changes: bindings.into_iter().map(Change::Opened).collect(),
+        };
+        let next = say_places(&self.bindings, from, link, out, message);
+        link.telling = Telling::Walking(next.unwrap_or(u32::MAX));
+        if next.is_some() {
+            return;
+        }
+        let serial = self.peers[peer.index()].serial.unwrap_or(0) + 1;
+        if out.say(link, Message::End { serial, through }.encode()) {
+            link.telling = Telling::Ended;
+            // From now on it may use this snapshot.
+            self.peers[peer.index()].serial = Some(serial);
+        }
+    }
+
+    fn say_beat(&mut self, now: Moment, link: &mut Link, out: &mut Mouth<'_>) {
+        let applied = match link.hearing {
+            Hearing::Whole(_) => link.through,
+            _ => 0,
+        };
+        let beat = Beat {
+            status: self.status(now),
+            confirms: link.telling == Telling::Ended && link.sent == self.log.head(),
+            engine: self.own.engine,
+            epoch: self.own.epoch,
+            echo: link.clock,
+            clock: now,
+            applied,
+        };
+        if out.say(link, Message::Beat(beat).encode()) {
+            link.beat = now + self.config.timing.beat;
+        }
+    }
+}
+
+/// Tells bindings from a place on; the place to go on with, or None if there are no more.
+fn say_places(
+    store: &Store,
+    from: u32,
+    link: &mut Link,
+    out: &mut Mouth<'_>,
+    message: impl Fn(Vec<diolkos_core::config::nat64::Binding>) -> Message,
+) -> Option<u32> {
+    let mut looked = 0;
+    let mut from = from;
+    loop {
+        let most = fitting(link.room);
+        if most == 0 || looked >= WALK {
+            return Some(from);
+        }
+        let (mut bindings, mut next) = (Vec::new(), None);
+        for (at, entry) in store.places(from, WALK) {
+            looked += 1;
+            next = Some(at + 1);
+            if let Some(entry) = entry.filter(|entry| entry.state != State::Resting) {
+                bindings.push(entry.binding());
+            }
+            if bindings.len() == most {
+                break;
+            }
+        }
+        let next = next?;
+        if !bindings.is_empty() && !out.say(link, message(bindings).encode()) {
+            return Some(from);
+        }
+        from = next;
+    }
+}
+
+/// How many changes a message may have, if there is so much room.
+fn fitting(room: usize) -> usize {
+    (room.saturating_sub(HEAD) / CHANGE).min(MAX_CHANGES)
+}
+
+/// To one node.
+struct Mouth<'a> {
+    peer: NodeId,
+    connection: u64,
+    out: &'a mut Vec<Action>,
+}
+
+impl Mouth<'_> {
+    /// Sends a message, if there is room.
+    fn say(&mut self, link: &mut Link, bytes: Vec<u8>) -> bool {
+        let Some(room) = link.room.checked_sub(bytes.len()) else {
+            return false;
+        };
+        link.room = room;
+        self.out.push(Action::Send {
+            peer: self.peer,
+            connection: self.connection,
+            bytes,
+        });
+        true
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Schedules of faults for a cluster of nodes, chosen by seeds, and a checker that knows real time and every packet.
+//!
+//! No port is translated for a subscriber while any node, or its program, still would for another one, nor before it has rested; no
+//! packet from outside reaches another subscriber than the one whom the port was given to last when it was sent. When all faults
+//! are over, every node serves, and has the same copies.
+//!
+//! `DIOLKOS_NODE_SEEDS` runs more schedules, `DIOLKOS_NODE_SEED` one.
+
+mod engine;
+mod faults;
+mod lies;
+mod machine;
+mod net;
+mod random;
+mod scenarios;
+mod truth;
+mod world;
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use diolkos_node::message::Status;
+use diolkos_node::NodeId;
+
+use random::Random;
+use world::World;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// A schedule; what it has seen.
+fn run(seed: u64) -> Result<[u64; 5], String> {
+    let mut random = Random::new(seed ^ 0x5eed);
+    let nodes = 2 + random.below(4);
+    let has_liar = nodes > 2 && random.chance(0.15);
+    let mut world = World::new(seed, nodes, has_liar);
+    let seconds = |random: &mut Random, of: [f64; 3]| Duration::from_secs_f64(of[random.below(3)]);
+    let timing = &mut world.config.timing;
+    timing.term = seconds(&mut random, [4.0, 6.0, 25.0]);
+    timing.proof = seconds(&mut random, [2.0, 3.0, 8.0]);
+    timing.patience = seconds(&mut random, [0.5, 2.0, 4.0]);
+    world.config.bounds.resting = 1 + random.below(10);
+    world.slowness = [20, 20, 100, 1500][random.below(4)];
+    faults::run(&mut world)?;
+    faults::heal(&mut world);
+    world.slowness = 20;
+    world.pass(45.0)?;
+    // Answers may be late at any one moment.
+    for _ in 0..20 {
+        world.pass(0.2)?;
+        if settled(&world).is_ok() {
+            break;
+        }
+    }
+    settled(&world)?;
+    opens(&mut world)?;
+    let truth = &world.truth;
+    Ok([
+        truth.translations,
+        truth.reused,
+        truth.by_copy,
+        world.given_back as u64,
+        world.voids as u64,
+    ])
+}
+
+/// Every node serves, and has the bindings that the others have.
+fn settled(world: &World) -> Result<(), String> {
+    let nodes = world.machines.iter().map(|machine| {
+        let process = machine.process.as_ref();
+        process.map(|process| (machine, &process.node))
+    });
+    let nodes: Option<Vec<_>> = nodes.collect();
+    let nodes = nodes.ok_or("a node has not started")?;
+    for (machine, node) in &nodes {
+        let clock = machine.clock(world.now);
+        if node.status(clock) != Status::Serving {
+            return Err(format!(
+                "{:?} does not serve: {:?}",
+                machine.id,
+                node.status(clock)
+            ));
+        }
+        for (other, _) in &nodes {
+            if other.id != machine.id && !node.takes(other.id, clock) {
+                let connected = [
+                    node.is_connected(other.id),
+                    world.net.has(machine.id.index(), other.id.index()),
+                ];
+                return Err(format!(
+                    "{:?} does not reach {:?}: {connected:?}",
+                    machine.id, other.id
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A new flow opens within a second, wherever its first packet arrives.
+fn opens(world: &mut World) -> Result<(), String> {
+    (world.load, world.is_restless) = (0, false);
+    world.pass(12.0)?;
+    for flow in &mut world.flows {
+        (flow.is_active, flow.port) = (false, None);
+    }
+    for n in 0..world::SUBSCRIBERS {
+        world.flows[n].at = n % world.machines.len();
+        world.send_from_host(n, true);
+    }
+    world.pass(1.0)?;
+    match world.flows[..world::SUBSCRIBERS]
+        .iter()
+        .position(|flow| flow.port.is_none())
+    {
+        Some(n) => Err(format!("flow {n} does not open")),
+        None => copies(world),
+    }
+}
+
+/// Copies are those of their owner.
+fn copies(world: &World) -> Result<(), String> {
+    let of = |at: usize, owner: usize| {
+        let process = world.machines[at].process.as_ref();
+        let bindings = process.map(|process| process.node.bindings_of(NodeId(owner as u8)));
+        let keys = bindings.into_iter().flatten().map(|b| truth::key_of(&b));
+        keys.collect::<std::collections::BTreeSet<_>>()
+    };
+    for owner in 0..world.machines.len() {
+        for at in 0..world.machines.len() {
+            if of(at, owner) != of(owner, owner) {
+                return Err(format!("node {at} has other copies of {owner}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_port_has_two_subscribers() {
+    if let Some(seed) = number("DIOLKOS_NODE_SEED") {
+        return assert_eq!(run(seed).err(), None, "seed {seed}");
+    }
+    let seeds = number("DIOLKOS_NODE_SEEDS").unwrap_or(1000);
+    let next = std::sync::atomic::AtomicU64::new(0);
+    let totals = Mutex::new([0; 5]);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| loop {
+                let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                if seed >= seeds || failures.lock().expect("no panic").len() > 9 {
+                    break;
+                }
+                match run(seed) {
+                    Ok(seen) => {
+                        let mut totals = totals.lock().expect("no panic");
+                        (0..5).for_each(|n| totals[n] += seen[n]);
+                    }
+                    Err(error) => {
+                        let mut failures = failures.lock().expect("no panic");
+                        failures.push(format!("seed {seed}: {error}"));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no panic");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let [translations, reused, by_copy, given_back, voids] = totals.into_inner().expect("no panic");
+    println!("{seeds} schedules: {translations} packets, {by_copy} by copies, {reused} ports given on, {given_back} messages give back, {voids} times void");
+    // The schedules reach what they are for.
+    if seeds >= 100 {
+        assert!(
+            reused > seeds && by_copy > 10 * seeds && given_back > seeds / 10 && voids > seeds / 10
+        );
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Faults whose outcome is known: flows that go on, flows that open, and sequences that seeds rarely make.
+
+use diolkos_node::Event;
+
+use crate::truth::Key;
+use crate::world::{World, SECOND};
+
+/// Three nodes that serve, and flows whose packets come to all of them.
+fn calm(seed: u64) -> World {
+    let mut world = World::new(seed, 3, false);
+    (world.load, world.is_restless) = (0, false);
+    // The first start: no node knows what others have, and all of them say that they have nothing.
+    world.pass(6.0).expect("no fault");
+    world.load = 12;
+    wander(&mut world, 4.0, &[0, 1, 2]);
+    world
+}
+
+/// Routers send packets to these nodes.
+fn wander(world: &mut World, seconds: f64, to: &[usize]) {
+    for _ in 0..(seconds * 5.0) as usize {
+        for n in 0..world.flows.len() {
+            world.flows[n].at = to[world.random.below(to.len())];
+        }
+        world.pass(0.2).expect("no violation");
+    }
+}
+
+fn ports(world: &World) -> Vec<Option<Key>> {
+    let active = world.flows.iter().filter(|flow| flow.is_active);
+    active.map(|flow| flow.port).collect()
+}
+
+/// All flows have passed in the last second, with the ports that they had.
+fn assert_go_on(world: &World, before: &[Option<Key>], seed: u64) {
+    assert!(
+        before.iter().all(Option::is_some),
+        "seed {seed}: all were open"
+    );
+    assert_eq!(ports(world), before, "seed {seed}");
+    for flow in world.flows.iter().filter(|flow| flow.is_active) {
+        assert_eq!(flow.changed, 0, "seed {seed}: {flow:?}");
+        assert!(
+            world.now - flow.passed < 2 * SECOND,
+            "seed {seed}: {flow:?}"
+        );
+    }
+}
+
+fn each_seed(test: impl Fn(u64, &mut World, &[Option<Key>])) {
+    for seed in 0..12 {
+        let mut world = calm(seed);
+        let before = ports(&world);
+        test(seed, &mut world, &before);
+    }
+}
+
+#[test]
+fn flows_of_a_node_that_dies_go_on_and_come_back() {
+    each_seed(|seed, world, before| {
+        for dies in [0, 2] {
+            let living: Vec<usize> = (0..3).filter(|&node| node != dies).collect();
+            world.kill(dies, true);
+            wander(world, 15.0, &living);
+            assert_go_on(world, before, seed);
+            world.machines[dies].starts = Some((world.now, false));
+            wander(world, 10.0, &[0, 1, 2]);
+            assert_go_on(world, before, seed);
+        }
+        assert!(world.truth.by_copy > 0, "seed {seed}");
+    });
+}
+
+#[test]
+fn flows_of_a_node_that_restarts_at_once_go_on() {
+    each_seed(|seed, world, before| {
+        for dies in 0..3 {
+            world.kill(dies, true);
+            world.machines[dies].starts = Some((world.now, false));
+            wander(world, 6.0, &[0, 1, 2]);
+        }
+        assert_go_on(world, before, seed);
+    });
+}
+
+#[test]
+fn flows_of_a_node_that_leaves_go_on() {
+    each_seed(|seed, world, before| {
+        world.event(1, Event::Drain);
+        wander(world, 3.0, &[0, 1, 2]);
+        world.event(1, Event::Leave);
+        wander(world, 20.0, &[0, 2]);
+        assert!(world.machines[1].process.is_none(), "seed {seed}: it ends");
+        assert_go_on(world, before, seed);
+    });
+}
+
+#[test]
+fn flows_go_on_while_two_nodes_do_not_reach_each_other() {
+    each_seed(|seed, world, before| {
+        let until = world.now + 30 * SECOND;
+        world.net.cut.insert((0, 1), until);
+        if seed % 2 == 0 {
+            world.net.cut.insert((1, 0), until);
+        }
+        wander(world, 40.0, &[0, 1, 2]);
+        assert_go_on(world, before, seed);
+    });
+}
+
+#[test]
+fn the_engine_is_not_needed_while_nodes_reach_each_other() {
+    each_seed(|seed, world, before| {
+        world.engine.away_until = world.now + 100 * SECOND;
+        wander(world, 20.0, &[0, 1, 2]);
+        assert_go_on(world, before, seed);
+        // Two new flows for each port: those that rest become free without the engine.
+        for n in 0..world.flows.len() {
+            world.flows[n].is_active ^= true;
+        }
+        wander(world, 8.0, &[0, 1, 2]);
+        assert!(ports(world).iter().all(Option::is_some), "seed {seed}");
+        for n in 0..world.flows.len() {
+            world.flows[n].is_active ^= true;
+            world.flows[n].port = world.flows[n].port.filter(|_| !world.flows[n].is_active);
+        }
+        wander(world, 8.0, &[0, 1, 2]);
+        assert!(ports(world).iter().all(Option::is_some), "seed {seed}");
+    });
+}
+
+#[test]
+fn an_engine_that_has_lost_everything_costs_no_flow_of_nodes_that_reach_each_other() {
+    each_seed(|seed, world, before| {
+        match seed % 2 {
+            0 => world.engine.wipe(),
+            _ => world.engine.restore(),
+        }
+        wander(world, 6.0, &[0, 1, 2]);
+        world.kill(1, true);
+        wander(world, 20.0, &[0, 2]);
+        assert_go_on(world, before, seed);
+    });
+}
+
+#[test]
+fn flows_wait_for_an_engine_that_elects_a_leader() {
+    each_seed(|seed, world, before| {
+        world.kill(1, true);
+        wander(world, 10.0, &[0, 2]);
+        world.engine.away_until = world.now + 6 * SECOND;
+        wander(world, 12.0, &[0, 2]);
+        assert_go_on(world, before, seed);
+    });
+}
+
+#[test]
+fn a_first_start_needs_no_engine() {
+    let mut world = World::new(1, 3, false);
+    world.engine.away_until = 100 * SECOND;
+    world.is_restless = false;
+    world.pass(8.0).expect("no violation");
+    assert!(ports(&world).iter().all(Option::is_some));
+}
+
+#[test]
+fn a_lone_node_without_engine_opens_flows_within_seconds() {
+    each_seed(|seed, world, _| {
+        world.engine.away_until = world.now + 100 * SECOND;
+        world.kill(0, false);
+        world.machines[1].frozen_until = world.now + 100 * SECOND;
+        world.pass(1.5).expect("no violation");
+        for n in 0..world.flows.len() {
+            world.flows[n].is_active ^= true;
+        }
+        wander(world, 3.0, &[2]);
+        // Ports that rest stay so: the others neither acknowledge nor can be declared void.
+        let opened = ports(world).iter().flatten().count();
+        assert!(opened >= 4, "seed {seed}: {opened}");
+    });
+}
+
+/// Faults in a certain order at random moments, with flows that come and go.
+fn in_order(seeds: u64, nodes: usize, faults: &[fn(&mut World)]) {
+    for seed in 0..seeds {
+        let mut world = World::new(seed, nodes, false);
+        world.slowness = [20, 200, 1000][seed as usize % 3];
+        world.load = 10;
+        let run = |world: &mut World| {
+            world.pass(9.0)?;
+            for fault in faults {
+                fault(world);
+                let pause = world.random.unit();
+                world.pass(pause * pause * 9.0)?;
+            }
+            world.pass(12.0)
+        };
+        assert_eq!(run(&mut world).err(), None, "seed {seed}");
+    }
+}
+
+fn cut(world: &mut World) {
+    let until = world.now + 60 * SECOND;
+    world.net.cut.insert((0, 1), until);
+    world.net.cut.insert((1, 0), until);
+}
+
+fn restart(world: &mut World) {
+    world.kill(0, true);
+    world.machines[0].starts = Some((world.now, false));
+}
+
+fn wait(world: &mut World) {
+    world.pass(9.0).expect("no violation");
+}
+
+#[test]
+fn what_is_given_back_is_not_given_away() {
+    in_order(150, 2, &[restart, cut]);
+    in_order(50, 3, &[restart, restart, cut]);
+}
+
+#[test]
+fn half_a_snapshot_is_not_acknowledged() {
+    let reset: fn(&mut World) = |world| {
+        world.net.cut.clear();
+        let all: Vec<u64> = world.net.connections.keys().copied().collect();
+        all.into_iter().for_each(|id| world.reset(id));
+    };
+    // What the owner says no longer arrives, and what it hears does.
+    let from_owner: fn(&mut World) = |world| {
+        world.net.cut.insert((0, 1), world.now + 60 * SECOND);
+    };
+    in_order(120, 2, &[cut, reset, from_owner]);
+}
+
+#[test]
+fn old_copies_are_not_taken_back() {
+    let heal: fn(&mut World) = |world| world.net.cut.clear();
+    in_order(60, 2, &[cut, wait, restart, heal]);
+    in_order(
+        60,
+        3,
+        &[cut, wait, |world| world.engine.wipe(), restart, heal],
+    );
+}

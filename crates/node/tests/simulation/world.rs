@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Gateways, the network between them, the engine, hosts, servers and routers, and real time, in nanoseconds.
+
+mod connections;
+mod packets;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use diolkos_core::config::nat64::{Binding, Endpoint6, Protocol};
+use diolkos_node::config::{Bounds, Config, Member, Timing};
+use diolkos_node::message::Message;
+use diolkos_node::record::{Answer, Request};
+use diolkos_node::{Action, Event, Node, NodeId, Way};
+
+use crate::engine::Engine;
+use crate::lies;
+use crate::machine::{address, v4, Machine, Process};
+use crate::net::{Connection, Item, Net};
+use crate::random::Random;
+use crate::truth::{key_of, subscriber, Truth};
+
+pub const MS: u64 = 1_000_000;
+pub const SECOND: u64 = 1000 * MS;
+const TICK: u64 = 100 * MS;
+const STEP: u64 = 100 * MS;
+/// A binding without packets ends after so long.
+const IDLE: u64 = 4 * SECOND;
+/// A way that is stuck for so long ends a connection.
+const STUCK: u64 = 8 * SECOND;
+pub const SUBSCRIBERS: usize = 6;
+
+enum What {
+    Tick(usize),
+    Step,
+    /// The first item of a connection's direction, to this end, arrives.
+    Arrival(u64, usize),
+    /// For a process, and nothing else.
+    ForProcess(usize, u64, Inner),
+    Request(usize, u64, u64, Request),
+    Packet(Packet),
+}
+
+/// What a process is told; it waits while the process stands still.
+enum Inner {
+    Connected(usize, u64),
+    Lost(usize, u64),
+    Bytes(usize, u64, Vec<u8>),
+    Answer(u64, Answer),
+}
+
+#[derive(Clone, Copy)]
+pub struct Packet {
+    at: usize,
+    from: Option<NodeId>,
+    hops: u32,
+    way: Side,
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    /// Of a host; an error does not open.
+    V6 {
+        host: Endpoint6,
+        protocol: Protocol,
+        opens: bool,
+    },
+    /// To a port, and whom it was given to when it was sent.
+    V4 {
+        key: crate::truth::Key,
+        to: Option<u64>,
+    },
+}
+
+/// A flow of a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    pub host: Endpoint6,
+    pub protocol: Protocol,
+    pub is_active: bool,
+    /// Where routers send its packets.
+    pub at: usize,
+    /// By which port it was translated last, and when.
+    pub port: Option<crate::truth::Key>,
+    pub passed: u64,
+    /// How often its port has changed.
+    pub changed: u32,
+}
+
+pub struct World {
+    pub random: Random,
+    pub now: u64,
+    pub machines: Vec<Machine>,
+    inboxes: Vec<VecDeque<Inner>>,
+    pub net: Net,
+    pub engine: Engine,
+    pub truth: Truth,
+    pub flows: Vec<Flow>,
+    heap: BinaryHeap<Reverse<(u64, u64)>>,
+    whats: std::collections::HashMap<u64, What>,
+    count: u64,
+    processes: u64,
+    /// Packets of hosts and servers in a step.
+    pub load: usize,
+    /// Routers send packets anywhere.
+    pub is_restless: bool,
+    pub requests_are_late: bool,
+    /// Most that a message between gateways usually takes, milliseconds.
+    pub slowness: u64,
+    pub config: Config,
+    error: Option<String>,
+    /// A node that lies, or did.
+    liar: Option<usize>,
+    pub given_back: usize,
+    pub voids: usize,
+}
+
+pub fn config(nodes: usize) -> Config {
+    let member = |at| Member {
+        name: format!("gw{at}"),
+        pool4: vec![format!("{}/32", address(at)).parse().expect("a network")],
+    };
+    Config {
+        me: NodeId(0),
+        members: (0..nodes).map(member).collect(),
+        source_prefix_len: 64,
+        key: [1, 2],
+        pref64: vec!["64:ff9b::/96".parse().expect("a network")],
+        lifetimes_s: vec![300],
+        timing: Timing::default(),
+        bounds: Bounds {
+            changes: 40,
+            resting: 3,
+        },
+    }
+}
+
+impl World {
+    pub fn new(seed: u64, nodes: usize, has_liar: bool) -> World {
+        let mut random = Random::new(seed);
+        let liar = has_liar.then(|| random.below(nodes));
+        let machines = (0..nodes).map(|at| {
+            let (offset, rate) = (random.next() % (1 << 50), 0.955 + 0.09 * random.unit());
+            Machine::new(at, nodes, SECOND + offset, rate, liar == Some(at))
+        });
+        let machines: Vec<Machine> = machines.collect();
+        let flow = |n: usize| Flow {
+            host: Endpoint6 {
+                addr: Ipv6Addr::from_bits(
+                    0x2001_0db8 << 96 | ((n % SUBSCRIBERS) as u128) << 64 | (n % 2 + 1) as u128,
+                ),
+                port: 1000 + (n / SUBSCRIBERS) as u16,
+            },
+            protocol: Protocol::ALL[n / 3 % 2],
+            is_active: n.is_multiple_of(2),
+            at: n % nodes,
+            port: None,
+            passed: 0,
+            changed: 0,
+        };
+        let mut world = World {
+            random,
+            now: 0,
+            inboxes: (0..nodes).map(|_| VecDeque::new()).collect(),
+            machines,
+            net: Net::default(),
+            engine: Engine::new(),
+            truth: Truth::default(),
+            flows: (0..SUBSCRIBERS * 4).map(flow).collect(),
+            heap: BinaryHeap::new(),
+            whats: std::collections::HashMap::new(),
+            count: 0,
+            processes: 0,
+            load: 5,
+            is_restless: true,
+            requests_are_late: false,
+            slowness: 20,
+            config: config(nodes),
+            error: None,
+            liar,
+            given_back: 0,
+            voids: 0,
+        };
+        for at in 0..nodes {
+            world.post(at as u64 * MS, What::Tick(at));
+        }
+        world.post(STEP, What::Step);
+        world
+    }
+
+    fn post(&mut self, after: u64, what: What) {
+        self.count += 1;
+        self.heap.push(Reverse((self.now + after, self.count)));
+        self.whats.insert(self.count, what);
+    }
+
+    fn delay(&mut self) -> u64 {
+        let most = if self.random.chance(0.02) { 150 } else { 20 };
+        (self.random.unit() * (most * MS) as f64) as u64 + MS / 10
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, seconds: f64) -> Result<(), String> {
+        let end = self.now + (seconds * SECOND as f64) as u64;
+        while let Some(&Reverse((at, number))) = self.heap.peek() {
+            if at > end {
+                break;
+            }
+            self.heap.pop();
+            self.now = at;
+            if let Some(what) = self.whats.remove(&number) {
+                self.happen(what)?;
+            }
+            if let Some(error) = self.error.take() {
+                return Err(format!(
+                    "at {:.3} s: {error}",
+                    self.now as f64 / SECOND as f64
+                ));
+            }
+        }
+        self.now = end;
+        Ok(())
+    }
+
+    fn happen(&mut self, what: What) -> Result<(), String> {
+        match what {
+            What::Tick(at) => self.tick(at),
+            What::Step => {
+                self.step();
+                let all_stand = self
+                    .machines
+                    .iter()
+                    .all(|m| m.frozen_until > self.now + 60 * SECOND);
+                self.post(if all_stand { 30 * SECOND } else { STEP }, What::Step);
+            }
+            What::Arrival(connection, end) => self.arrive(connection, end),
+            What::ForProcess(at, number, inner) => self.tell(at, number, inner),
+            What::Request(at, number, token, request) => {
+                let is_away = self.now < self.engine.away_until;
+                if !is_away && self.now >= self.machines[at].cut_from_engine_until {
+                    let id = self.machines[at].id;
+                    let answer = self.engine.execute(id, &request);
+                    let is_slow = self.now < self.machines[at].slow_until;
+                    let slow = if is_slow {
+                        self.random.unit() * 4.0
+                    } else {
+                        0.01
+                    };
+                    let after = self.delay() + (slow * SECOND as f64) as u64;
+                    self.post(
+                        after,
+                        What::ForProcess(at, number, Inner::Answer(token, answer)),
+                    );
+                }
+            }
+            What::Packet(packet) => self.packet(packet),
+        }
+        Ok(())
+    }
+
+    // Processes.
+
+    fn tick(&mut self, at: usize) {
+        let machine = &mut self.machines[at];
+        if machine.frozen_until > self.now {
+            let after = (machine.frozen_until - self.now).min(5 * SECOND);
+            return self.post(after, What::Tick(at));
+        }
+        if machine.process.is_none() {
+            if let Some((_, knows)) = machine.starts.take_if(|(when, _)| *when <= self.now) {
+                self.start(at, knows);
+            }
+        }
+        while let Some(inner) = self.inboxes[at].pop_front() {
+            self.handle(at, inner);
+        }
+        self.expire(at);
+        self.rooms(at);
+        self.event(at, Event::Tick);
+        let after = TICK * 2 / 5 + self.random.next() % (TICK * 4 / 5);
+        self.post(after, What::Tick(at));
+    }
+
+    fn start(&mut self, at: usize, knows: bool) {
+        self.processes += 1;
+        let clock = self.machines[at].clock(self.now);
+        let config = Config {
+            me: NodeId(at as u8),
+            ..self.config.clone()
+        };
+        let incarnation = self.random.next();
+        let node = Node::new(config, incarnation, [3, 4], clock).expect("a configuration");
+        let machine = &mut self.machines[at];
+        let mut process = Process::new(self.processes, at, node);
+        machine.program.copies.clear();
+        machine.program.until.fill(Duration::ZERO);
+        if !knows {
+            machine.program.own.clear();
+        }
+        for binding in machine.program.own.values() {
+            assert!(process.node.know(*binding));
+            process.take(binding, self.now);
+        }
+        machine.process = Some(process);
+        self.inboxes[at].clear();
+    }
+
+    /// The process is no more; its programs go on, or do not.
+    pub fn kill(&mut self, at: usize, programs_end: bool) {
+        let Some(process) = self.machines[at].process.take() else {
+            return;
+        };
+        if programs_end {
+            self.machines[at].program.own.clear();
+            self.machines[at].program.copies.clear();
+        }
+        self.inboxes[at].clear();
+        let its = |c: &Connection, end: usize| c.ends[end] == (at, process.number) && c.open[end];
+        let connections = self.net.connections.iter();
+        let ends = connections.flat_map(|(id, c)| (0..2).filter(|&e| its(c, e)).map(|e| (*id, e)));
+        for (id, end) in ends.collect::<Vec<_>>() {
+            self.close(id, end);
+        }
+    }
+
+    fn tell(&mut self, at: usize, number: u64, inner: Inner) {
+        let machine = &self.machines[at];
+        if machine.process.as_ref().is_none_or(|p| p.number != number) {
+            return;
+        }
+        if machine.frozen_until > self.now || !self.inboxes[at].is_empty() {
+            self.inboxes[at].push_back(inner);
+        } else {
+            self.handle(at, inner);
+        }
+    }
+
+    fn handle(&mut self, at: usize, inner: Inner) {
+        match inner {
+            Inner::Connected(peer, connection) => self.event(
+                at,
+                Event::Connected {
+                    peer: NodeId(peer as u8),
+                    connection,
+                    room: 70,
+                },
+            ),
+            Inner::Lost(peer, connection) => self.event(
+                at,
+                Event::Lost {
+                    peer: NodeId(peer as u8),
+                    connection,
+                },
+            ),
+            Inner::Bytes(peer, connection, bytes) => {
+                let message = Message::decode(&bytes);
+                self.given_back += usize::from(matches!(message, Some(Message::Given(_))));
+                let event = Event::Message {
+                    peer: NodeId(peer as u8),
+                    connection,
+                    bytes: &bytes,
+                };
+                self.event(at, event);
+            }
+            Inner::Answer(token, answer) => self.event(at, Event::Answer { token, answer }),
+        }
+    }
+
+    pub fn event(&mut self, at: usize, event: Event<'_>) {
+        let clock = self.machines[at].clock(self.now);
+        let Some(process) = &mut self.machines[at].process else {
+            return;
+        };
+        let mut actions = Vec::new();
+        process.node.handle(clock, event, &mut actions);
+        for action in actions {
+            self.act(at, action);
+        }
+    }
+
+    fn act(&mut self, at: usize, action: Action) {
+        let (now, lies) = (self.now, self.machines[at].lies);
+        let machine = &mut self.machines[at];
+        let Some(process) = &mut machine.process else {
+            return;
+        };
+        let number = process.number;
+        match action {
+            Action::Send {
+                connection, bytes, ..
+            } => self.send(at, connection, bytes),
+            Action::Close { connection, .. } => {
+                let of = self.net.connections.get(&connection);
+                let end = of.and_then(|c| (0..2).find(|&end| c.ends[end] == (at, number)));
+                end.into_iter().for_each(|end| self.close(connection, end));
+            }
+            Action::Ask { token, request } => {
+                let mut after = self.delay();
+                if self.requests_are_late && self.random.chance(0.1) {
+                    after += (self.random.unit() * 9.0 * SECOND as f64) as u64;
+                }
+                self.post(after, What::Request(at, number, token, request));
+            }
+            Action::SetDeadline { owner, until } => machine.program.until[owner.index()] = until,
+            Action::Forget(protocol, v4) => {
+                machine
+                    .program
+                    .copies
+                    .remove(&crate::truth::key(protocol, v4));
+            }
+            Action::ForgetAll(owner) => {
+                machine
+                    .program
+                    .copies
+                    .retain(|_, (of, _)| *of != owner.index());
+            }
+            Action::Install(binding) => {
+                machine.program.own.insert(key_of(&binding), binding);
+                process.take(&binding, now);
+            }
+            Action::Hold(protocol, v4) => {
+                process.free.remove(&crate::truth::key(protocol, v4));
+            }
+            Action::Free(protocol, v4) => {
+                let key = crate::truth::key(protocol, v4);
+                process.resting.remove(&key);
+                if !process.free.insert(key) && !lies {
+                    self.error = Some(format!("node {at} frees {key:?}, which is free"));
+                }
+            }
+            Action::Left => process.has_left = true,
+            Action::Report(diolkos_node::Report::Void(_)) => self.voids += 1,
+            Action::Report(diolkos_node::Report::Strange(peer)) => {
+                if self.liar.is_none() {
+                    self.error = Some(format!("node {at} calls {peer:?} strange"));
+                }
+            }
+            Action::Homes | Action::Attract(_) | Action::Report(_) => {}
+        }
+    }
+
+    fn expire(&mut self, at: usize) {
+        let now = self.now;
+        let machine = &mut self.machines[at];
+        let Some(process) = &mut machine.process else {
+            return;
+        };
+        let idle = process.used.iter().filter(|(_, used)| **used + IDLE < now);
+        let idle: Vec<_> = idle.map(|(key, _)| *key).collect();
+        for key in idle {
+            let machine = &mut self.machines[at];
+            if let (Some(binding), Some(process)) =
+                (machine.program.own.remove(&key), &mut machine.process)
+            {
+                process.close(&binding);
+                self.event(at, Event::Closed(binding.protocol, binding.v4));
+            }
+        }
+    }
+}

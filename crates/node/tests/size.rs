@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Many bindings: what a copy takes, and a snapshot that goes over in bounded parts.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_node::config::{Bounds, Member, Timing};
+use diolkos_node::message::MAX_BYTES;
+use diolkos_node::store::Store;
+use diolkos_node::{Action, Asked, Config, Event, Node, NodeId, Way};
+
+fn config(me: u8) -> Config {
+    let member = |at| Member {
+        name: format!("gw{at}"),
+        pool4: vec![format!("192.0.{at}.0/24").parse().expect("a network")],
+    };
+    Config {
+        me: NodeId(me),
+        members: (0..2).map(member).collect(),
+        source_prefix_len: 64,
+        key: [1, 2],
+        pref64: Vec::new(),
+        lifetimes_s: Vec::new(),
+        timing: Timing::default(),
+        bounds: Bounds {
+            changes: 1000,
+            resting: 1000,
+        },
+    }
+}
+
+fn binding(n: u32) -> Binding {
+    let addr = Ipv4Addr::new(192, 0, 0, (n / 60_000) as u8);
+    Binding {
+        protocol: Protocol::Tcp,
+        v4: Endpoint4 {
+            addr,
+            port: (n % 60_000) as u16 + 1024,
+        },
+        v6: Endpoint6 {
+            addr: Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(n / 9) << 64 | 1),
+            port: n as u16,
+        },
+    }
+}
+
+/// At every size while it grows, both indexes included. A store finds 2^32 of them.
+#[test]
+fn a_copy_takes_at_most_80_bytes() {
+    let most = if cfg!(debug_assertions) {
+        300_000
+    } else {
+        10_000_000
+    };
+    let mut store = Store::new([1, 2]);
+    let fixed = store.memory();
+    let (mut sum, mut steps, mut worst) = (0.0, 0, 0.0f64);
+    for n in 0..most {
+        store.insert(&binding(n % 15_000_000), 0);
+        if n % 1000 == 999 && n > 50_000 {
+            let each = (store.memory() - fixed) as f64 / f64::from(store.len());
+            (sum, steps, worst) = (sum + each, steps + 1, worst.max(each));
+        }
+    }
+    let average = sum / f64::from(steps);
+    println!("{most} copies: {average:.1} bytes each on the average, {worst:.1} at most");
+    assert!(average < 65.0 && worst < 80.0, "{average} {worst}");
+}
+
+/// Two nodes, connected with so much room, and what they have sent each other.
+struct Pair {
+    nodes: [Node; 2],
+    now: Duration,
+    largest: usize,
+    queue: Vec<(usize, Vec<u8>)>,
+}
+
+const ROOM: usize = 256 * 1024;
+
+impl Pair {
+    fn event(&mut self, at: usize, event: Event<'_>) {
+        let mut out = Vec::new();
+        self.nodes[at].handle(self.now, event, &mut out);
+        let mut sent = 0;
+        for action in out {
+            match action {
+                Action::Send { bytes, .. } => {
+                    assert!(bytes.len() <= MAX_BYTES);
+                    sent += bytes.len();
+                    self.queue.push((1 - at, bytes));
+                }
+                Action::Close { .. } => panic!("a connection is closed"),
+                _ => {}
+            }
+        }
+        self.largest = self.largest.max(sent);
+    }
+
+    fn turn(&mut self) {
+        self.now += Duration::from_millis(50);
+        for at in 0..2 {
+            let peer = NodeId(1 - at as u8);
+            let (connection, room) = (1, ROOM);
+            self.event(
+                at,
+                Event::Room {
+                    peer,
+                    connection,
+                    room,
+                },
+            );
+        }
+        for (to, bytes) in std::mem::take(&mut self.queue) {
+            let peer = NodeId(1 - to as u8);
+            let (connection, bytes) = (1, bytes.as_slice());
+            self.event(
+                to,
+                Event::Message {
+                    peer,
+                    connection,
+                    bytes,
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_of_many_bindings_goes_over_in_parts_while_they_change() {
+    const COUNT: u32 = 200_000;
+    let now = Duration::from_secs(5);
+    let node = |me| Node::new(config(me), me.into(), [1, 2], now).expect("a configuration");
+    let mut pair = Pair {
+        nodes: [node(0), node(1)],
+        now,
+        largest: 0,
+        queue: Vec::new(),
+    };
+    for n in 0..COUNT {
+        assert!(pair.nodes[0].know(binding(n)));
+    }
+    for at in 0..2 {
+        let peer = NodeId(1 - at as u8);
+        pair.event(
+            at,
+            Event::Connected {
+                peer,
+                connection: 1,
+                room: ROOM,
+            },
+        );
+    }
+    for turn in 0..240u32 {
+        pair.turn();
+        // Every 20th is closed while the snapshot is under way.
+        for n in (turn * 1000..(turn + 1) * 1000)
+            .step_by(20)
+            .filter(|&n| n < COUNT)
+        {
+            let Binding { protocol, v4, .. } = binding(n);
+            pair.event(0, Event::Closed(protocol, v4));
+        }
+    }
+    assert!(pair.largest <= ROOM, "{}", pair.largest);
+    let (live, resting, _) = pair.nodes[0].counts();
+    assert_eq!(
+        (live, resting),
+        (COUNT - COUNT / 20, 0),
+        "all is acknowledged, and has rested"
+    );
+    assert_eq!(pair.nodes[1].counts().2, [live, 0]);
+    // The owner falls silent: copies serve for a term.
+    let host = binding(1).v6;
+    let protocol = Protocol::Tcp;
+    let asked = Asked {
+        host,
+        protocol,
+        from: None,
+        opens: true,
+    };
+    let silent = pair.now + Duration::from_secs(2);
+    assert_eq!(pair.nodes[1].who(pair.now, asked), Way::Forward(NodeId(0)));
+    pair.nodes[1].handle(silent, Event::Tick, &mut Vec::new());
+    assert_eq!(pair.nodes[1].who(silent, asked), Way::Copy(binding(1)));
+    let later = silent + Duration::from_secs(5);
+    pair.nodes[1].handle(later, Event::Tick, &mut Vec::new());
+    assert!(!pair.nodes[1].may_use(NodeId(0), later));
+}
