@@ -216,10 +216,8 @@ def test_a_router_whose_addresses_another_has_is_not_ready(nat64: Nat64Network) 
     unroute(nat64)
     running = nat64.nat64(NAT64.replace("duplicate_detection = false\n", ""))
     # First of all addresses, then of one, that it may not have them.
-    nat64.until(lambda: any("another node" in text for _, text in obstacles()))
-    nat64.until(lambda: len(obstacles()) == 1)
-    [(reason, text)] = obstacles()
-    assert reason == "unannounced" and text.startswith(f"b4: another node answers for {SECOND} of this translator")
+    said = f"b4: another node answers for {SECOND} of this translator"
+    nat64.until(lambda: [(reason, text[: len(said)]) for reason, text in obstacles()] == [("unannounced", said)])
     assert nat64.status(nat64.translator)["state"] == "waiting"
     nat64.run(nat64.v4, "ip", "address", "del", f"{SECOND}/24", "dev", "a0")
     # It stays so while the address is tried again, and ends when it is held.

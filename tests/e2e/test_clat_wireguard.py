@@ -60,6 +60,8 @@ def socket_is_there(end: subprocess.Popen) -> bool:
     return subprocess.run(look, check=False).returncode == 0
 
 
+# wireguard-go needs more CPU time than the rest of a test together, and beside others a connection may take longer than 10 s.
+@pytest.mark.alone
 @pytest.mark.parametrize("datapath", ["tc", "tun"])
 # With the second, what leaves the tunnel is longer than the CLAT's way, and is sent in fragments.
 @pytest.mark.parametrize("mtu", [1420, 1460])

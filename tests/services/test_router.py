@@ -213,10 +213,11 @@ def test_figures_and_logs_of_bindings(host: Machine, nat64: Nat64Network) -> Non
 
 
 def test_the_sandbox_is_as_tight_as_it_is_said(tmp_path: Path) -> None:
-    """systemd-analyze gives each unit at most 2.5 of 10."""
+    """systemd-analyze gives each unit at most 2.5 of 10; that which gives its DNS64's process another user, 2.8."""
     for unit in UNITS.glob("*.service"):
         copy = tmp_path / unit.name.replace("@", "@x")
         copy.write_text(unit.read_text())
-        offline = ("systemd-analyze", "security", "--offline=true", "--threshold=25", "--no-pager", str(copy))
+        most = 28 if unit.stem == "diolkos@" else 25
+        offline = ("systemd-analyze", "security", "--offline=true", f"--threshold={most}", "--no-pager", str(copy))
         done = subprocess.run(offline, check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Advertises a router, its prefixes, and a translation prefix (RFC 4861, RFC 8781): advertise.py INTERFACE PREF64
 
