@@ -55,7 +55,7 @@ def send(net: Network) -> None:
 
 @pytest.mark.parametrize("sharing", [False, True])
 def test_a_firewall_that_drops_what_is_forwarded(net: Network, sharing: bool) -> None:
-    """Nobody needs to send anything: the rules are a reason to ask the router. The same with the rule that it takes is ready."""
+    """Nobody needs to send anything: the rules are a reason to ask the router. With the rule that it takes, it is ready."""
     clat = shared(net) if sharing else net.clat("tun")
     assert kinds(net) == []
     rules(net, net.client, FORWARD.format(rules=""))
@@ -78,7 +78,7 @@ def test_a_firewall_that_drops_what_is_forwarded(net: Network, sharing: bool) ->
 
 @pytest.mark.parametrize("datapath", ["tc", "tun"])
 def test_a_network_that_drops_everything(net: Network, datapath: str) -> None:
-    """The router answers neighbours, and drops all packets for the prefix: what is sent in vain shows it, and any answer ends it."""
+    """The router answers neighbours, and drops all packets for the prefix: what is sent in vain shows it, an answer ends it."""
     clat = net.clat(datapath)
     rules(net, net.router, DROPPING)
     send(net)
