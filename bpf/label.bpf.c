@@ -24,18 +24,26 @@ int label_egress(struct __sk_buff *skb)
 		.mark = skb->mark,
 		.priority = skb->priority,
 	};
+	struct diolkos_label_count *count;
+	__u32 only = 0;
 	int error;
 
 	if (!label.mark && !label.priority)
 		return TC_ACT_UNSPEC;
 	error = bpf_skb_change_head(skb, sizeof(label), 0);
-	/* The helper takes no single packet of more than 16 KiB, as a router between links with such an MTU has. */
-	if (error == -EINVAL)
+	if (!error && !bpf_skb_store_bytes(skb, 0, &label, sizeof(label), 0))
 		return TC_ACT_UNSPEC;
+	count = bpf_map_lookup_elem(&label_count, &only);
+	/* The helper takes no single packet of more than 16 KiB, as a router between links with such an MTU has. */
+	if (error == -EINVAL) {
+		if (count)
+			__sync_fetch_and_add(&count->lost, 1);
+		return TC_ACT_UNSPEC;
+	}
 	/* Without its mark it might take a way that it must not. */
-	if (error || bpf_skb_store_bytes(skb, 0, &label, sizeof(label), 0))
-		return TC_ACT_SHOT;
-	return TC_ACT_UNSPEC;
+	if (count)
+		__sync_fetch_and_add(&count->dropped, 1);
+	return TC_ACT_SHOT;
 }
 
 /* Whether it is the packet that the slow path is writing. */

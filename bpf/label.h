@@ -34,6 +34,13 @@ struct diolkos_label_slot {
 	__u64 head[DIOLKOS_LABEL_HEAD / 8]; /* zero beyond the packet */
 };
 
+/* What became of labels that could not be given, packets. */
+struct diolkos_label_count {
+	__u64 dropped; /* dropped with them: the kernel had no memory */
+	__u64 lost;    /* went on without them: too long */
+};
+
+_Static_assert(sizeof(struct diolkos_label_count) == 16, "no padding");
 _Static_assert(sizeof(struct diolkos_label) == 12, "no padding");
 _Static_assert(sizeof(struct diolkos_label_slot) == 64, "no padding");
 
@@ -45,5 +52,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct diolkos_label_slot);
 } label_slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct diolkos_label_count);
+} label_count SEC(".maps");
 
 #endif

@@ -18,7 +18,7 @@ from marks import SO_RCVMARK, Tap, labelled
 from nat64 import Nat64Network, in_ipv6
 from network import SERVER4, SERVER_SYNTHESIZED, Network
 from pyroute2.netns import create_socket
-from siit import V4_IN_IPV6, V6_MAPPED, SiitNetwork
+from siit import V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 from stateful import start
 from test_clat_faults import NO_BPF
 
@@ -354,6 +354,24 @@ def test_a_router_keeps_marks(siit: SiitNetwork) -> None:
                 stack.callback(sender.close)
             mingle(senders, to, mix + (MIX[:2] if siit.datapath == "tun" else []), tap)
         assert tap.wrong == [], router.log()
+
+
+@pytest.mark.parametrize("siit", ["tun"], indirect=True)
+def test_a_packet_that_is_too_long_for_its_mark_is_counted(siit: SiitNetwork) -> None:
+    """It is translated, without: the kernel takes no more than 16 KiB where something is put in front of a single packet."""
+    four, _ = add_addresses(siit)
+    for name, link in ((siit.v4, "a0"), (siit.translator, "b4"), (siit.translator, "b6"), (siit.v6, "a0")):
+        siit.run(name, "ip", "link", "set", link, "mtu", "20000")
+    siit.siit()
+    mark_in(siit, "ip", four)
+    source = next(source for source, label in four.items() if all(label))
+    receiver = siit.socket(V6, PORT)
+    sender = siit.socket(source)
+    for size, lost in ((1000, 0), (18_000, 1)):
+        sender.sendto(bytes(size), (V6_MAPPED, PORT))
+        assert len(receiver.recv(20_000)) == size
+        assert siit.counters()["slow.mark_lost"] == lost
+    assert siit.counters()["slow.drop.no_memory"] == 0
 
 
 @pytest.mark.parametrize("nat64", ROUTER_DATAPATHS, indirect=True)

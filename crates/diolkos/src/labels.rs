@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use diolkos_sys::fastpath::{LabelPath, LabelSlots};
+use diolkos_sys::fastpath::{LabelCount, LabelPath, LabelSlots};
 
 use crate::config::Translator;
+use crate::counters::Counter;
 use crate::datapath;
 
 /// The programs, or why there are none.
@@ -31,6 +32,23 @@ impl Labels {
     /// What is at the device.
     pub fn path(&self) -> Option<&LabelPath> {
         self.0.as_ref().ok()
+    }
+
+    /// What could not be given a label: as [`counters::read`](crate::counters::read), nothing without the programs.
+    pub fn counters(&self) -> Vec<Counter> {
+        let count = self.path().map(LabelPath::count);
+        let of = |count: LabelCount| {
+            [
+                ("slow.drop.no_memory", count.dropped),
+                ("slow.mark_lost", count.lost),
+            ]
+        };
+        let counter = |(name, packets): (&str, u64)| Counter {
+            name: name.to_owned(),
+            packets,
+            bytes: None,
+        };
+        count.into_iter().flat_map(of).map(counter).collect()
     }
 
     /// Why there is nothing.

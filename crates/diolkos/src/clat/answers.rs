@@ -115,6 +115,7 @@ impl Clat {
         let tallies = device.map_or(&[][..], |device| &device.slow.tallies);
         match counters::read(fast, tallies) {
             Ok(mut counters) => {
+                counters.extend(device.map_or_else(Vec::new, |device| device.labels.counters()));
                 counters.extend(self.finder.counters());
                 Answer::Counters(counters)
             }

@@ -205,6 +205,7 @@ impl Gateway {
         tallies.extend(self.translation.tally());
         match counters::read(self.translation.fast(), &tallies) {
             Ok(mut counters) => {
+                counters.extend(self.labels.counters());
                 if let Some(controller) = self.translation.controller() {
                     counters.extend(counters::of_state(
                         &controller.counts(),

@@ -32,14 +32,30 @@ struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 64);
 
+/// `struct diolkos_label_count` of `bpf/label.h`.
+#[repr(C)]
+struct Count {
+    dropped: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// What became of labels that could not be given to packets on their way to the slow path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LabelCount {
+    /// Packets that were dropped, because the kernel had no memory for a label.
+    pub dropped: u64,
+    /// Packets that went on without, because they were too long.
+    pub lost: u64,
+}
+
 /// The slots of all queues, in memory that the program shares.
 pub struct LabelSlots(Mapped<Slot>);
 
 /// The loaded programs at the TUN device; dropped, they are off.
-#[derive(Debug)]
 pub struct LabelPath {
     hooks: Vec<Hook>,
     slots: Arc<LabelSlots>,
+    count: Mapped<Count>,
 }
 
 impl LabelPath {
@@ -65,13 +81,18 @@ impl LabelPath {
         debug_assert_eq!(map.value_size() as usize, size_of::<Slot>());
         // SAFETY: elements of the array have the size of `Slot`, whose fields are atomic and take any bytes.
         let slots = unsafe { Mapped::of(map.as_fd(), queues) };
-        let slots = slots.map_err(|error| FastPathError::Load {
+        let unmapped = |error| FastPathError::Load {
             what: format!("map the slots: {error}"),
             log: String::new(),
-        })?;
+        };
+        let map = &loaded.maps.label_count;
+        debug_assert_eq!(map.value_size() as usize, size_of::<Count>());
+        // SAFETY: the only element has the size of `Count`, whose fields are atomic and take any bytes.
+        let count = unsafe { Mapped::of(map.as_fd(), 1) };
         let mut path = LabelPath {
             hooks: Vec::new(),
-            slots: Arc::new(LabelSlots(slots)),
+            slots: Arc::new(LabelSlots(slots.map_err(unmapped)?)),
+            count: count.map_err(unmapped)?,
         };
         // What takes labels comes before what gives them.
         let programs = &loaded.progs;
@@ -96,6 +117,15 @@ impl LabelPath {
     /// The slots, for whoever writes packets.
     pub fn slots(&self) -> Arc<LabelSlots> {
         self.slots.clone()
+    }
+
+    /// Since the start.
+    pub fn count(&self) -> LabelCount {
+        let count = self.count.at(0);
+        LabelCount {
+            dropped: count.dropped.load(Ordering::Relaxed),
+            lost: count.lost.load(Ordering::Relaxed),
+        }
     }
 
     pub(super) fn hooks(&self) -> impl Iterator<Item = &Hook> + Clone {
@@ -131,6 +161,15 @@ impl LabelSlots {
     /// The packet is written.
     pub fn clear(&self, queue: usize) {
         self.0.at(queue).is_set.store(0, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for LabelPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LabelPath")
+            .field("hooks", &self.hooks)
+            .field("count", &self.count())
+            .finish_non_exhaustive()
     }
 }
 

@@ -49,7 +49,7 @@ use crate::kernel;
 pub use answer::{AnswerPath, Served, Served4, Served6};
 pub use clat::{ClatPath, ClatRules};
 pub use hook::{Hook, Side};
-pub use label::{LabelPath, LabelSlots, LABEL_HEAD};
+pub use label::{LabelCount, LabelPath, LabelSlots, LABEL_HEAD};
 pub use lease::queue_of;
 pub use lending::{halves, place, Lending, Opening, Report, LEASES, LEASE_PORTS};
 pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
