@@ -365,12 +365,16 @@ def test_a_packet_that_is_too_long_for_its_mark_is_counted(siit: SiitNetwork) ->
     siit.siit()
     mark_in(siit, "ip", four)
     source = next(source for source, label in four.items() if all(label))
-    receiver = siit.socket(V6, PORT)
-    sender = siit.socket(source)
-    for size, lost in ((1000, 0), (18_000, 1)):
-        sender.sendto(bytes(size), (V6_MAPPED, PORT))
-        assert len(receiver.recv(20_000)) == size
-        assert siit.counters()["slow.mark_lost"] == lost
+    receiver = create_socket(siit.v6, socket.AF_INET6, socket.SOCK_DGRAM)
+    sender = create_socket(siit.v4, socket.AF_INET, socket.SOCK_DGRAM)
+    with receiver, sender:
+        receiver.bind((V6, PORT))
+        receiver.settimeout(5)
+        sender.bind((source, 0))
+        for size, lost in ((1000, 0), (18_000, 1)):
+            sender.sendto(bytes(size), (V6_MAPPED, PORT))
+            assert len(receiver.recv(20_000)) == size
+            assert siit.counters()["slow.mark_lost"] == lost
     assert siit.counters()["slow.drop.no_memory"] == 0
 
 

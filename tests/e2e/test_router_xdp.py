@@ -12,7 +12,7 @@ import re
 import socket
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 from conftest import program
@@ -32,17 +32,9 @@ SHORTEST_FRAME = 60
 
 
 @pytest.fixture
-def probe(siit: SiitNetwork) -> Iterator:
-    """Makes probes, which end with the test."""
-    probes: list[Probe] = []
-
-    def make(way: tuple[str, str, str, str, str], patience: float = 1) -> Probe:
-        probes.append(Probe(siit, way, patience))
-        return probes[-1]
-
-    yield make
-    for made in probes:
-        made.close()
+def probe(probe: Callable[..., Probe]) -> Callable[..., Probe]:
+    """Makes probes that wait longer: drivers hand frames on in another moment."""
+    return lambda way, patience=1: probe(way, patience)
 
 
 def sent(siit: SiitNetwork) -> tuple[int, int]:
