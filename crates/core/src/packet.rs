@@ -26,8 +26,8 @@ pub struct Offload {
     pub label: Label,
 }
 
-/// What a host says of a packet to its own rules and queues, and to nobody else. It means nothing to the translator: what a
-/// packet becomes has it, and an ICMP error that answers the packet has none.
+/// The mark and the priority by which a host's own rules and queues know a packet; they are not sent. The translator gives them to
+/// what the packet becomes, and not to an ICMP error that answers it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Label {
     /// Linux: `SO_MARK`.
@@ -43,7 +43,7 @@ impl Offload {
         self.checksum == Checksum::Partial || self.gso.is_some()
     }
 
-    /// Of a part of the packet that nobody has to finish.
+    /// The one of a part of the packet, in which all checksums are complete.
     pub(crate) fn of_part(&self) -> Offload {
         Offload {
             label: self.label,

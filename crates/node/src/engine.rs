@@ -2,8 +2,9 @@
 //! What this node asks of the engine and makes of its answers; which nodes are reachable; and its end.
 
 use crate::config::NodeId;
+use crate::interface::{Action, Report};
 use crate::message::Status;
-use crate::node::{Action, Node, Report};
+use crate::node::Node;
 use crate::record::{Answer, Outcome, Record, Request};
 use crate::Moment;
 use std::time::Duration;

@@ -4,8 +4,9 @@
 use diolkos_core::config::nat64::Binding;
 
 use crate::config::NodeId;
+use crate::interface::Action;
 use crate::message::{Beat, Change, Mark, Message, Status, Tag};
-use crate::node::{Action, Node};
+use crate::node::Node;
 use crate::peer::{Hearing, Telling};
 use crate::store::{State, Store};
 use crate::Moment;

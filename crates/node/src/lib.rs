@@ -33,6 +33,7 @@
 pub mod config;
 mod engine;
 mod hear;
+mod interface;
 mod look;
 pub mod message;
 mod node;
@@ -45,8 +46,9 @@ pub mod store;
 mod tell;
 
 pub use config::{Config, NodeId};
+pub use interface::{Action, Event, Reason, Report, Way};
 pub use look::Asked;
-pub use node::{Action, Event, Node, Reason, Report, Way};
+pub use node::Node;
 
 /// A moment of the caller's clock, which goes on while the machine sleeps (CLOCK_BOOTTIME).
 pub type Moment = std::time::Duration;

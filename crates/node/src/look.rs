@@ -10,8 +10,9 @@
 use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
 
 use crate::config::NodeId;
+use crate::interface::{Reason, Way};
 use crate::message::Status;
-use crate::node::{Node, Reason, Way};
+use crate::node::Node;
 use crate::store::State;
 use crate::Moment;
 

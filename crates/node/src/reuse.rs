@@ -32,8 +32,9 @@
 //! After all that a port rests for `rest`, in which no packet may be translated by it, for those that are under way.
 
 use crate::config::NodeId;
+use crate::interface::{Action, Report};
 use crate::message::{Mark, Message};
-use crate::node::{Action, Node, Report};
+use crate::node::Node;
 use crate::peer::Telling;
 use crate::rests::Rest;
 use crate::store::State;

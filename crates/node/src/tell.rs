@@ -4,8 +4,9 @@
 
 use crate::config::NodeId;
 
+use crate::interface::{Action, Report};
 use crate::message::{Beat, Change, Message, MAX_CHANGES};
-use crate::node::{Action, Node, Report};
+use crate::node::Node;
 use crate::peer::{Hearing, Link, Telling};
 use crate::store::{State, Store};
 use crate::Moment;
