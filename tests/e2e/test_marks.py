@@ -68,8 +68,9 @@ class Sender:
             "udp": datagrams,
             "options": datagrams,
             "echo": (socket.SOCK_RAW, icmp),
+            # Raw, since Linux 7.2 has no sockets of UDP-Lite any more.
+            "udplite": (socket.SOCK_RAW, socket.IPPROTO_UDPLITE),
         }
-        kinds["udplite"] = (socket.SOCK_DGRAM, socket.IPPROTO_UDPLITE)
         self.sockets = {kind: create_socket(name, family, *of) for kind, of in kinds.items()}
         for sock in self.sockets.values():
             sock.bind((source, 0))
@@ -94,8 +95,13 @@ class Sender:
             head = bytes([128 if self.is_v6 else 8, 0, 0, 0, 0, 1, 0, 1])
             # The kernel computes that of ICMPv6.
             data = head[:2] + checksum(head + data) + head[4:] + data
+        elif kind == "udplite":
+            # RFC 3828, but that the checksum lacks the pseudo-header: translation adjusts it and does not verify it.
+            head = struct.pack("!HHH", PORT, PORT, 0)
+            data = head + checksum(head + data) + data
+        is_raw = self.sockets[kind].type == socket.SOCK_RAW
         with contextlib.suppress(OSError):  # An ICMP error about one before it.
-            self.sockets[kind].sendto(data, (to, 0 if kind == "echo" else PORT))
+            self.sockets[kind].sendto(data, (to, 0 if is_raw else PORT))
 
     def close(self) -> None:
         """End it."""
