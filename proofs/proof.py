@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import z3
 
-PATIENCE_MS = 300_000
+PATIENCE_MS = 1_500_000
 # Sums of several words are hard for the solver as it comes, and easy for its SAT solver.
 TACTICS = ("simplify", "propagate-values", "solve-eqs", "elim-uncnstr", "simplify", "bit-blast", "sat")
 
