@@ -167,16 +167,17 @@ impl Cluster {
         command
     }
 
-    /// The member that leads, as all say that answer; another one than `not`.
+    /// The member that says that it leads; another one than `not`.
     pub fn leader(&self, not: Option<usize>) -> usize {
         let mut found = None;
         until("a leader", || {
             let done = self.command(&["endpoint", "status"]).output().unwrap();
             let text = String::from_utf8_lossy(&done.stdout);
-            let leads = |line: &&str| line.split(", ").nth(4) == Some("true");
-            let line = text.lines().find(leads);
+            let leading = text
+                .lines()
+                .filter(|l| l.split(", ").nth(4) == Some("true"));
             let at = |line: &str| self.members.iter().position(|m| line.contains(&m.address));
-            found = line.and_then(at).filter(|at| Some(*at) != not);
+            found = leading.filter_map(at).find(|at| Some(*at) != not);
             found.is_some()
         });
         found.unwrap()

@@ -166,12 +166,14 @@ fn what_nodes_see_is_linearizable_whatever_members_suffer() {
 
         cluster.members[leader].kill();
         history.goes_on("leader killed");
+        cluster.leader(Some(leader));
         cluster.members[leader].start();
         history.goes_on("leader back");
 
         let leader = cluster.leader(None);
         cluster.members[leader].freeze();
         history.goes_on("leader frozen");
+        cluster.leader(Some(leader));
         cluster.members[leader].thaw();
         history.goes_on("leader thawed");
 
@@ -184,6 +186,7 @@ fn what_nodes_see_is_linearizable_whatever_members_suffer() {
             let leader = cluster.leader(None);
             cluster.cut(leader, directions);
             history.goes_on(&format!("leader cut off: {directions:?}"));
+            cluster.leader(Some(leader));
             cluster.join(leader);
             history.goes_on("leader joined");
         }
