@@ -147,12 +147,10 @@ impl Worker {
     ) {
         while let Some(waiting) = requests.recv().await {
             let answer = self.carry_out(&waiting).await;
-            let mut status = lock(&self.status);
-            match answer {
+            self.note(|status| match answer {
                 Some(_) => status.answered += 1,
                 None => status.unanswered += 1,
-            }
-            drop(status);
+            });
             if let Some(answer) = answer {
                 if answers.send((waiting.token, answer)).await.is_err() {
                     return;
@@ -191,16 +189,20 @@ impl Worker {
                 }
             };
             self.at = self.at.wrapping_add(1);
-            let mut status = lock(&self.status);
-            status.connected = None;
-            status.failures += 1;
-            status.reason = Some(failure);
-            drop(status);
+            self.note(|status| {
+                status.connected = None;
+                status.failures += 1;
+                status.reason = Some(failure);
+            });
             if !is_repeatable {
                 break;
             }
         }
         None
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Status)) {
+        change(&mut lock(&self.status));
     }
 
     /// The connection that is there, or a new one.
@@ -211,7 +213,7 @@ impl Worker {
         let server = &self.servers[self.at % self.servers.len()];
         let connection = Connection::open(server, &self.settings).await?;
         let connected = (server.shown.clone(), connection.version.clone());
-        lock(&self.status).connected = Some(connected);
+        self.note(|status| status.connected = Some(connected));
         Ok(connection)
     }
 }

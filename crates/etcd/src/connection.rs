@@ -151,6 +151,9 @@ impl Connection {
 
 /// What a member says, on one line.
 fn refused(status: StatusCode, body: &[u8]) -> String {
+    if status == StatusCode::NOT_FOUND {
+        return "has no gateway to JSON; set enable-grpc-gateway: true".into();
+    }
     let said = serde_json::from_slice::<Refusal>(body).ok();
     let said = said.and_then(|said| said.message.or(said.error));
     let said = said.unwrap_or_default();

@@ -112,7 +112,7 @@ fn strangers_are_named() {
         (silent(), "does not answer within"),
         (says(move |_| big()), "gives no whole answer"),
         (says(move |_| endless()), "gives no answer in HTTP"),
-        (etcd_that_says(move || big()), "gives no whole answer"),
+        (etcd_that_says(big), "gives no whole answer"),
         (etcd_that_says(|| http("")), "cannot be read"),
         (etcd_that_says(|| http("{}")), "cannot be read"),
         (etcd_that_says(move || http(header)), "cannot be read"),

@@ -11,11 +11,11 @@ use crate::node::{plain, Node};
 /// The commands of the documentation.
 fn commands() -> Vec<String> {
     let page = include_str!("../../../../docs/engine.md");
-    let block = page.split("<!-- users -->\n```\n").nth(1).unwrap();
-    let block = block.split("```").next().unwrap();
+    let block = page.split("<!-- users -->").nth(1).unwrap();
+    let block = block.split("```").nth(1).unwrap().trim();
     block
         .lines()
-        .map(|line| line.replace("etcdctl ", ""))
+        .map(|line| line.trim().replace("etcdctl ", ""))
         .collect()
 }
 
