@@ -64,7 +64,7 @@ impl Node {
     /// Asks until there is an answer.
     pub fn insist(&mut self, request: Request) -> Answer {
         let mut answer = None;
-        let what = format!("{request:?}");
+        let what = format!("{request:?} {:?}", self.status());
         until(&what, || {
             answer = self.ask(request.clone());
             answer.is_some()
