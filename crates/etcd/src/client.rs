@@ -86,7 +86,7 @@ impl Client {
             store: Store::default(),
             // Nodes spread over the members.
             at: settings.me.index(),
-            settings,
+            settings: Arc::new(settings),
             servers,
             connection: None,
             status: status.clone(),
@@ -130,7 +130,7 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 }
 
 struct Worker {
-    settings: Settings,
+    settings: Arc<Settings>,
     servers: Vec<Server>,
     /// The server that is asked, counted on with each failure.
     at: usize,
@@ -172,9 +172,7 @@ impl Worker {
             let mut is_repeatable = matches!(waiting.request, Request::Read(_));
             let failure = match self.connect().await {
                 Ok(mut connection) => {
-                    let answer =
-                        self.store
-                            .answer(&mut connection, &self.settings, &waiting.request);
+                    let answer = self.store.answer(&mut connection, &waiting.request);
                     match answer.await {
                         Ok(answer) => {
                             self.connection = Some(connection);

@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     runs: JoinHandle<()>,
     server: Server,
     token: Option<String>,
-    deadline: Duration,
+    pub(crate) settings: Arc<Settings>,
     /// The member's version.
     pub(crate) version: String,
 }
@@ -57,7 +57,10 @@ struct Refusal {
 
 impl Connection {
     /// Connects, within the deadline. The error is a sentence that begins with the member.
-    pub(crate) async fn open(server: &Server, settings: &Settings) -> Result<Connection, String> {
+    pub(crate) async fn open(
+        server: &Server,
+        settings: &Arc<Settings>,
+    ) -> Result<Connection, String> {
         let (stream, shown) = (connect(server, settings), &server.shown);
         let stream = within(settings.deadline, stream).await;
         let stream = stream.map_err(|error| format!("{shown} {error}"))?;
@@ -69,7 +72,7 @@ impl Connection {
     async fn begin(
         stream: Box<dyn Stream>,
         server: &Server,
-        settings: &Settings,
+        settings: &Arc<Settings>,
     ) -> Result<Connection, String> {
         let http = Builder::new()
             .max_buf_size(LONGEST)
@@ -82,7 +85,7 @@ impl Connection {
             runs: tokio::spawn(async { _ = runs.await }),
             server: server.clone(),
             token: None,
-            deadline: settings.deadline,
+            settings: settings.clone(),
             version: String::new(),
         };
         let body = connection.exchange("GET", "/version", None).await?;
@@ -109,7 +112,11 @@ impl Connection {
     /// happened nevertheless.
     pub(crate) async fn ask(&mut self, path: &str, body: Value) -> Result<Bytes, String> {
         let shown = self.server.shown.clone();
-        let answer = within(self.deadline, self.exchange("POST", path, Some(body))).await;
+        let answer = within(
+            self.settings.deadline,
+            self.exchange("POST", path, Some(body)),
+        )
+        .await;
         answer.map_err(|error| format!("{shown} {error}"))
     }
 

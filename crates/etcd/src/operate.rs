@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an operator does with the engine's data: look at it, and remove it.
 
+use std::sync::Arc;
+
 use crate::client::runtime;
 use crate::connection::Connection;
 use crate::settings::Settings;
@@ -61,12 +63,13 @@ fn with_connection<T>(
     settings: &Settings,
     work: impl AsyncFn(Connection) -> Result<T, String>,
 ) -> Result<T, String> {
-    let servers = settings.check().map_err(|error| error.to_string())?;
+    let (servers, settings) = (settings.check(), Arc::new(settings.clone()));
+    let servers = servers.map_err(|error| error.to_string())?;
     let runtime = runtime().map_err(|error| error.to_string())?;
     let done = runtime.block_on(async {
         let mut failures = Vec::new();
         for server in &servers {
-            match Connection::open(server, settings).await {
+            match Connection::open(server, &settings).await {
                 Ok(connection) => return work(connection).await,
                 Err(failure) => failures.push(failure),
             }

@@ -21,7 +21,6 @@ use diolkos_node::NodeId;
 use serde_json::Value;
 
 use crate::connection::Connection;
-use crate::settings::Settings;
 use crate::wire::{delete, has_revision, has_value, put, range, transaction, Reply};
 
 /// The version of what stands below the prefix.
@@ -42,23 +41,16 @@ impl Store {
     pub(crate) async fn answer(
         &mut self,
         connection: &mut Connection,
-        settings: &Settings,
         request: &Request,
     ) -> Result<Answer, String> {
         match request {
-            Request::Read(node) => self.read(connection, settings, *node).await,
-            Request::Write(revision, bytes) => {
-                self.write(connection, settings, *revision, bytes).await
-            }
+            Request::Read(node) => self.read(connection, *node).await,
+            Request::Write(revision, bytes) => self.write(connection, *revision, bytes).await,
         }
     }
 
-    async fn read(
-        &mut self,
-        connection: &mut Connection,
-        settings: &Settings,
-        node: NodeId,
-    ) -> Result<Answer, String> {
+    async fn read(&mut self, connection: &mut Connection, node: NodeId) -> Result<Answer, String> {
+        let settings = connection.settings.clone();
         let (engine, nothing) = (settings.engine_key(), settings.nothing_key());
         let record = settings.record_key(node).ok_or("there is no such node")?;
         let operations = [range(&engine), range(&record), delete(&nothing)];
@@ -71,7 +63,7 @@ impl Store {
             return Err("the engine had no name, and got one".into());
         };
         let name = data_name(&found.value)?;
-        let answer = self.accept(connection, settings, &reply, &name).await?;
+        let answer = self.accept(connection, &reply, &name).await?;
         if node == settings.me {
             self.meant = Some(name);
         }
@@ -85,10 +77,10 @@ impl Store {
     async fn write(
         &mut self,
         connection: &mut Connection,
-        settings: &Settings,
         revision: u64,
         bytes: &[u8],
     ) -> Result<Answer, String> {
+        let settings = connection.settings.clone();
         let engine = settings.engine_key();
         let record = settings.record_key(settings.me).ok_or(STRANGE)?;
         let meant = self.meant.clone().ok_or("nothing was read before")?;
@@ -100,19 +92,18 @@ impl Store {
         let mut reply = ask(connection, &transaction(&compare, &then, &otherwise)).await?;
         if reply.succeeded {
             let outcome = Outcome::Written(reply.header.revision);
-            let answer = self.accept(connection, settings, &reply, &meant).await?;
+            let answer = self.accept(connection, &reply, &meant).await?;
             return Ok(Answer { outcome, ..answer });
         }
         let found = reply.found(0, &engine).ok_or(STRANGE)?;
         let name = data_name(&found.ok_or("the engine has lost its name")?.value)?;
-        self.accept(connection, settings, &reply, &name).await
+        self.accept(connection, &reply, &name).await
     }
 
     /// An answer without an outcome yet, if the engine has not gone back.
     async fn accept(
         &mut self,
         connection: &mut Connection,
-        settings: &Settings,
         reply: &Reply,
         name: &str,
     ) -> Result<Answer, String> {
@@ -121,7 +112,7 @@ impl Store {
         let revision = reply.header.revision;
         if self.seen.0 == engine && revision < self.seen.1 {
             let was = self.seen.1;
-            let key = settings.engine_key();
+            let key = connection.settings.engine_key();
             let is_same = has_value(&key, &data_value(name));
             let named = name_anew(connection, &key, is_same).await;
             let named = named.map_or_else(|e| e, |()| "it got another name".into());

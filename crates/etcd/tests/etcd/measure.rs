@@ -85,7 +85,7 @@ fn figures() {
     println!("rounds of three writers with more than one winner: {several} of {rounds}");
 
     for first in ["the leader", "a follower"] {
-        for round in 0..5 {
+        for round in 0..3 {
             let leader = cluster.leader(None);
             let asked = if first == "the leader" {
                 leader
