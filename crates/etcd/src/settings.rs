@@ -100,7 +100,7 @@ pub(crate) struct Server {
 }
 
 impl Settings {
-    /// The usual deadline is 1 s; neither TLS nor a user is set.
+    /// The usual deadline is 500 ms; neither TLS nor a user is set.
     pub fn new(servers: Vec<String>, cluster: &str, me: NodeId, nodes: Vec<String>) -> Settings {
         Settings {
             servers,
@@ -110,7 +110,7 @@ impl Settings {
             tls: None,
             plaintext: false,
             login: None,
-            deadline: Duration::from_secs(1),
+            deadline: Duration::from_millis(500),
         }
     }
 
