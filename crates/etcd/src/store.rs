@@ -111,13 +111,14 @@ impl Store {
         let engine = (random ^ reply.header.cluster_id).max(1);
         let revision = reply.header.revision;
         if self.seen.0 == engine && revision < self.seen.1 {
-            let was = self.seen.1;
+            // Nothing under this name counts any more, even if it cannot be changed now.
+            self.seen.1 = u64::MAX;
             let key = connection.settings.engine_key();
             let is_same = has_value(&key, &data_value(name));
             let named = name_anew(connection, &key, is_same).await;
             let named = named.map_or_else(|e| e, |()| "it got another name".into());
             return Err(format!(
-                "the engine went back from revision {was} to {revision}: {named}"
+                "the engine went back to revision {revision}: {named}"
             ));
         }
         self.seen = (engine, revision);

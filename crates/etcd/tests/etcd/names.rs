@@ -109,7 +109,7 @@ fn a_restored_engine_has_another_name_if_a_node_sees_that_it_went_back() {
         .status()
         .reason
         .unwrap()
-        .contains("went back from revision"));
+        .contains("went back to revision"));
     let Outcome::Value(Some((_, bytes))) = after.outcome else {
         panic!("{after:?}");
     };

@@ -8,6 +8,10 @@ use diolkos_node::NodeId;
 use crate::member::{installed, until, Folder, Member};
 use crate::node::{plain, Node};
 
+fn as_root(member: &Member, words: &[&str]) -> String {
+    member.ctl(&[&["--user", "root:password of root"], words].concat())
+}
+
 /// The commands of the documentation.
 fn commands() -> Vec<String> {
     let page = include_str!("../../../../docs/engine.md");
@@ -78,7 +82,6 @@ fn a_node_cannot_write_the_record_of_another_one() {
         liar.status()
     );
     assert_eq!(liar.write(revision, b"of a"), None);
-    let root = ["--user", "root:password of root"];
     for node in ["gw-b/record", "gw-ab/record", "gw-c/record"] {
         let key = format!("/diolkos/c1/node/{node}");
         let put = ["--user", "gw-a:password of gw-a", "put", &key, "x"];
@@ -87,7 +90,6 @@ fn a_node_cannot_write_the_record_of_another_one() {
         assert!(String::from_utf8_lossy(&put.stderr).contains("permission denied"));
     }
     assert_eq!(a.insist(Request::Read(NodeId(1))).outcome, of_b);
-    member.ctl(&[&root[..], &["get", "/diolkos/c1/engine"]].concat());
 }
 
 #[test]
@@ -120,8 +122,44 @@ fn a_token_that_is_no_longer_valid_is_renewed() {
     node.store(b"one");
     let failures = node.status().failures;
     // All tokens are forgotten.
-    member.ctl(&["--user", "root:password of root", "auth", "disable"]);
+    as_root(&member, &["auth", "disable"]);
     member.ctl(&["auth", "enable"]);
     node.store(b"two");
     assert!(node.status().failures > failures);
+}
+
+#[test]
+fn an_engine_that_went_back_does_not_count_until_somebody_names_it() {
+    if !installed() {
+        return;
+    }
+    let folder = Folder::new();
+    let mut member = with_users(&folder);
+    let mut node = Node::start(settings(&member, 0, "gw-a"));
+    let before = node.store(b"one");
+    let permission = [
+        "role",
+        "grant-permission",
+        "diolkos",
+        "read",
+        "/diolkos/c1/engine",
+    ];
+    as_root(&member, &permission);
+    let snapshot = folder.path("snapshot").display().to_string();
+    as_root(&member, &["snapshot", "save", &snapshot]);
+    node.store(b"two");
+    member.restore(&snapshot, "etcd-cluster");
+    until("an engine that went back", || {
+        assert_eq!(node.ask(Request::Read(NodeId(0))), None);
+        let reason = node.status().reason.unwrap();
+        reason.contains("went back to revision") && reason.contains("permission denied")
+    });
+    // Its revision grows, and it is refused all the same.
+    for _ in 0..5 {
+        as_root(&member, &["put", "other", "x"]);
+    }
+    assert!(node.reason().contains("went back"));
+    let name = "diolkos 1 0123456789abcdef";
+    as_root(&member, &["put", "/diolkos/c1/engine", name]);
+    assert_ne!(node.read().engine, before.engine);
 }
