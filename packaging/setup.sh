@@ -106,6 +106,7 @@ wanted_to_run() {
 	want "rsyslog" "command -v rsyslogd" "rsyslog"
 	want "journald" "test -x /lib/systemd/systemd-journald" "systemd"
 	want "nats-server" "command -v nats-server" "nats-server"
+	want "etcd, which does not start" "command -v etcd && command -v etcdctl" "etcd-server etcd-client"
 	want "frr" "test -x /usr/lib/frr/bgpd" "frr"
 	want "OpenSSL" "command -v openssl" "openssl"
 	want "coturn" "command -v turnserver && command -v turnutils_natdiscovery" "coturn"
@@ -226,6 +227,7 @@ install_packages() {
 	for service in tayga iperf3 unbound nginx coturn prometheus nfdump rsyslog firewalld nats-server frr radvd; do
 		case " $* " in *" $service "* | *" $service-light "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
+	case " $* " in *" etcd-server "*) systemctl disable etcd || update-rc.d etcd disable || true ;; esac
 	case " $* " in *" network-manager "*)
 		systemctl disable NetworkManager NetworkManager-dispatcher NetworkManager-wait-online || true
 		;;
