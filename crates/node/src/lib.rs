@@ -32,6 +32,7 @@
 
 pub mod config;
 mod engine;
+pub mod gateway;
 mod hear;
 mod interface;
 mod look;

@@ -49,7 +49,7 @@ fn assert_go_on(world: &World, before: &[Option<Key>], seed: u64) {
 }
 
 fn each_seed(test: impl Fn(u64, &mut World, &[Option<Key>])) {
-    for seed in 0..12 {
+    for seed in 0..24 {
         let mut world = calm(seed);
         let before = ports(&world);
         test(seed, &mut world, &before);

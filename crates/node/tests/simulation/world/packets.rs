@@ -87,9 +87,19 @@ impl World {
             }
             Side::V4 { key, .. } => machine.program.of_port(clock, &key),
         };
+        // Programs translate what they have sessions of, whatever the process does.
+        if let Some(binding) = by_program {
+            return self.translate(packet, binding);
+        }
+        if let Some(node) = self.led_by_program(&packet) {
+            return self.forward(packet, node);
+        }
+        let machine = &mut self.machines[at];
         let stands = machine.frozen_until > now;
-        // A copy's owner that is reachable gets the packet, as the program's table says.
-        let way = machine.process.as_mut().map(|process| match packet.way {
+        let Some(process) = machine.process.as_mut().filter(|_| !stands) else {
+            return;
+        };
+        let way = match packet.way {
             Side::V6 {
                 host,
                 protocol,
@@ -101,29 +111,55 @@ impl World {
                     from: packet.from,
                     opens,
                 };
-                process.node.who(clock, asked)
+                process.gateway.who(clock, asked)
             }
             Side::V4 { key, .. } => {
                 let (protocol, v4) = v4(&key);
-                process.node.who4(clock, v4, protocol, packet.from)
+                process.gateway.who4(clock, v4, protocol, packet.from)
             }
-        });
-        match (way, by_program) {
-            (Some(Way::Forward(node)), _) => self.forward(packet, node),
-            (None, Some(binding)) => self.translate(packet, binding),
-            (Some(_), Some(binding)) if stands => self.translate(packet, binding),
-            (Some(Way::Here), Some(binding)) => self.translate(packet, binding),
-            (Some(Way::Copy(binding)), _) if !stands => {
-                let owner = binding.v4.addr.octets()[3].into();
-                let copies = &mut machine.program.copies;
-                copies.insert(key_of(&binding), (owner, binding));
-                self.translate(packet, binding);
+        };
+        match way {
+            Way::Forward(node) => {
+                if let Side::V6 { host, protocol, .. } = packet.way {
+                    machine.program.lead_away(host, protocol, node);
+                }
+                self.forward(packet, node);
             }
-            (Some(Way::Open), _) if !stands => self.open(packet),
-            (Some(Way::Here), None) if !stands && !machine.lies => {
+            Way::Copy(binding) => {
+                let owner = usize::from(binding.v4.addr.octets()[3]);
+                // The owner takes its packets, but for this one, which it sent here itself.
+                if clock < machine.program.until[owner] {
+                    let copies = &mut machine.program.copies;
+                    copies.insert(key_of(&binding), (owner, binding));
+                    self.translate(packet, binding);
+                }
+            }
+            Way::Open => self.open(packet),
+            Way::Here if !machine.lies => {
                 self.error = Some(format!("node {at} has lost a binding"));
             }
-            _ => {}
+            Way::Here | Way::Drop(_) => {}
+        }
+    }
+
+    /// Where a program sends a packet that comes from outside and has no session here. What comes from another gateway is for
+    /// the slow path.
+    fn led_by_program(&self, packet: &Packet) -> Option<NodeId> {
+        if packet.from.is_some() {
+            return None;
+        }
+        let machine = &self.machines[packet.at];
+        match packet.way {
+            Side::V6 { host, protocol, .. } => {
+                let bucket = self.buckets.bucket(self.config.subscriber(host.addr));
+                let program = &machine.program;
+                program.way_of_host(machine.id, host, protocol, bucket)
+            }
+            Side::V4 { key, .. } => {
+                let owner = NodeId((key.0 & 0xff) as u8);
+                let is_led = owner != machine.id && machine.program.takes[owner.index()];
+                is_led.then_some(owner)
+            }
         }
     }
 
@@ -146,7 +182,7 @@ impl World {
         if let Some(process) = &mut machine.process {
             // Servers do not keep a binding alive (RFC 4787 REQ-6 leaves that open).
             if machine.frozen_until <= now && matches!(packet.way, Side::V6 { .. }) {
-                process.used.entry(key).and_modify(|used| *used = now);
+                process.pool.used.entry(key).and_modify(|used| *used = now);
             }
         }
         if binding.v4.addr != address(at) {
@@ -188,10 +224,16 @@ impl World {
         let Some(process) = &mut machine.process else {
             return;
         };
-        let mut choices = process.choices(who, protocol as u8);
+        let mut choices = process.pool.choices(who, protocol as u8);
         if self.random.chance(0.1) {
             // The node knows better which ports rest, and for whom.
-            choices.extend(process.resting.keys().filter(|key| key.2 == protocol as u8));
+            choices.extend(
+                process
+                    .pool
+                    .resting
+                    .keys()
+                    .filter(|key| key.2 == protocol as u8),
+            );
         }
         let Some(&key) = choices.get(choice as usize % choices.len().max(1)) else {
             self.event(at, Event::Short);
@@ -202,15 +244,15 @@ impl World {
             v4: v4(&key).1,
             v6: host,
         };
-        if !process.node.may_open(clock, &binding) {
-            if !machine.lies && process.free.contains(&key) {
+        if !process.gateway.node().may_open(clock, &binding) {
+            if !machine.lies && process.pool.free.contains(&key) {
                 self.error = Some(format!("node {at} may not open {binding:?}, which is free"));
             }
             return;
         }
-        process.take(&binding, now);
+        process.pool.take(&binding, now);
+        process.gateway.opened(clock, binding);
         machine.program.own.insert(key, binding);
-        self.event(at, Event::Opened(binding));
         if self.liar != Some(at) && !self.truth.exempt.contains(&key) {
             let given = self.truth.give(now, key, who);
             self.error = given.err().or_else(|| self.others_use(key, who));
@@ -237,9 +279,10 @@ impl World {
             let by_program = machine.program.of_port(clock, &key);
             users.extend(by_program.map(|b| (machine.id, b)));
             let process = machine.process.as_ref();
-            let is_its = |p: &&Process| machine.id != owner && p.node.may_use(owner, clock);
+            let is_its =
+                |p: &&Process| machine.id != owner && p.gateway.node().may_use(owner, clock);
             if let Some(process) = process.filter(is_its) {
-                let mut copies = process.node.bindings_of(owner);
+                let mut copies = process.gateway.node().bindings_of(owner);
                 let copy = copies.find(|b| key_of(b) == key);
                 users.extend(copy.map(|b| (machine.id, b)));
             }
