@@ -7,7 +7,7 @@ use diolkos_core::config::nat64::{
 use diolkos_core::nat64::Random;
 use diolkos_core::session::{
     Due, Event, Inbound, Inward, Missing, Outbound, Segment, SessionState, SessionView, State,
-    Watcher,
+    Watcher, Way,
 };
 use diolkos_core::{
     Config, Env, Label, Nat64, Offload, Outbox, Packet, Reason, Trace, Verdict, HEADROOM,
@@ -107,7 +107,6 @@ impl Xorshift {
 }
 
 /// Keeps every event, and knows what the fast path would have seen.
-#[derive(Default)]
 pub struct Watch {
     pub events: Vec<Event>,
     pub dropped: Vec<Reason>,
@@ -116,6 +115,26 @@ pub struct Watch {
     pub standby: Vec<Binding>,
     /// What is answered whatever is asked.
     pub lie: Option<Binding>,
+    /// What is answered where there is no binding.
+    pub otherwise: Way,
+    /// What was asked.
+    pub asked: Vec<(Missing, bool)>,
+    pub boottime: Duration,
+}
+
+impl Default for Watch {
+    fn default() -> Watch {
+        Watch {
+            events: Vec::new(),
+            dropped: Vec::new(),
+            stamps: HashMap::new(),
+            standby: Vec::new(),
+            lie: None,
+            otherwise: Way::Open,
+            asked: Vec::new(),
+            boottime: Duration::from_secs(1000),
+        }
+    }
 }
 
 impl Watcher for Watch {
@@ -127,13 +146,16 @@ impl Watcher for Watch {
         self.stamps.get(&(session.binding, session.peer)).copied()
     }
 
-    fn missing(&mut self, missing: Missing) -> Option<Binding> {
-        let is_it = |binding: &&Binding| match missing {
-            Missing::V6(protocol, v6) => (binding.protocol, binding.v6) == (protocol, v6),
-            Missing::V4(protocol, v4) => (binding.protocol, binding.v4) == (protocol, v4),
-        };
-        self.lie
-            .or_else(|| self.standby.iter().find(is_it).copied())
+    fn missing(&mut self, missing: Missing, opens: bool) -> Way {
+        self.asked.push((missing, opens));
+        let is_it = |binding: &&Binding| missing.is_answered_by(binding);
+        let found = self.lie;
+        let found = found.or_else(|| self.standby.iter().find(is_it).copied());
+        found.map_or(self.otherwise, Way::Copy)
+    }
+
+    fn boottime(&mut self) -> Duration {
+        self.boottime
     }
 
     fn dropped(&mut self, reason: Reason) {
