@@ -7,6 +7,7 @@
 //! * `robust`: packets that nobody should send, long sequences of them.
 //! * `traces`: what is told of a packet that has not come, and what becomes of it when it comes.
 //! * `slices`, `inherit`, `missing`, `release`: a pool that several gateways share.
+//! * `rests`, `copies`, `elsewhere`: several gateways, each with addresses of its own.
 //! * `world`: what they have in common.
 
 #[path = "../common/mod.rs"]
@@ -32,6 +33,7 @@ mod reassembly;
 mod reconfigure;
 mod release;
 mod restore;
+mod rests;
 mod robust;
 mod shares;
 mod sharing;
