@@ -2,7 +2,7 @@
 //! Time that the test moves, random numbers that repeat, and a memory of everything that happened.
 
 use diolkos_core::config::nat64::{
-    Binding, Endpoint4, Endpoint6, Limits, Nat64Config, Pool4, Protocol, SliceRules,
+    Binding, Endpoint4, Endpoint6, Gateway, Limits, Nat64Config, Pool4, Protocol, SliceRules,
 };
 use diolkos_core::nat64::Random;
 use diolkos_core::session::{
@@ -289,6 +289,8 @@ pub struct Router {
     pub watch: Watch,
     /// Of what left last, in its order.
     pub labels: Vec<Label>,
+    /// Untranslated, to other gateways.
+    pub forwarded: Vec<(Gateway, Vec<u8>)>,
     env: Chance,
 }
 
@@ -315,12 +317,21 @@ impl Random for Chance {
     }
 }
 
-struct Sink<'a>(&'a mut Vec<Vec<u8>>, &'a mut Vec<Label>);
+/// What leaves, with its labels, and what goes to other gateways.
+struct Sink<'a>(
+    &'a mut Vec<Vec<u8>>,
+    &'a mut Vec<Label>,
+    &'a mut Vec<(Gateway, Vec<u8>)>,
+);
 
 impl Outbox for Sink<'_> {
     fn emit(&mut self, packet: &[u8], offload: Offload) {
         self.0.push(packet.to_vec());
         self.1.push(offload.label);
+    }
+
+    fn forward(&mut self, to: Gateway, packet: &[u8], _: Offload) {
+        self.2.push((to, packet.to_vec()));
     }
 }
 
@@ -333,6 +344,7 @@ impl Router {
             now: Duration::from_secs(1_000_000),
             watch: Watch::default(),
             labels: Vec::new(),
+            forwarded: Vec::new(),
             env: Chance {
                 now: Duration::ZERO,
                 next_id: 0,
@@ -362,9 +374,12 @@ impl Router {
         let verdict = self.nat64.translate(
             &mut packet,
             &mut self.env,
-            &mut Sink(&mut sent, &mut self.labels),
+            &mut Sink(&mut sent, &mut self.labels, &mut self.forwarded),
             &mut self.watch,
         );
+        if let Verdict::Elsewhere(to) = verdict {
+            self.forwarded.push((to, packet.bytes().to_vec()));
+        }
         if verdict == Verdict::Forward {
             sent.push(packet.bytes().to_vec());
             self.labels.push(packet.offload.label);
@@ -392,7 +407,7 @@ impl Router {
         self.now += Duration::from_secs_f64(seconds);
         self.env.now = self.now;
         let mut sent = Vec::new();
-        let mut out = Sink(&mut sent, &mut self.labels);
+        let mut out = Sink(&mut sent, &mut self.labels, &mut self.forwarded);
         assert!(self
             .nat64
             .expire(usize::MAX, &mut self.env, &mut out, &mut self.watch));
