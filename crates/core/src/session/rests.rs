@@ -88,6 +88,11 @@ impl State {
             return;
         };
         let binding = self.awaited.swap_remove(at);
+        // Meanwhile packets may have bound the host's port otherwise.
+        let in_the_way = self.bib.find_v6(binding.protocol, binding.v6);
+        if let Some(at) = in_the_way.filter(|&at| self.bib[at].origin.is_of_packets()) {
+            self.close_binding(at, watcher);
+        }
         if self.find_both(binding) == Ok(None) {
             self.insert_binding(binding, Origin::Configured, watcher);
         }
