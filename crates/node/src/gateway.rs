@@ -17,6 +17,7 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
 use crate::config::NodeId;
 use crate::interface::{Action, Event, Reason, Report, Way};
 use crate::look::Asked;
+use crate::message::Status;
 use crate::node::Node;
 use crate::order::BUCKETS;
 use crate::record::Request;
@@ -40,6 +41,20 @@ pub trait Tables {
     fn lead(&mut self, bucket: usize, home: Option<NodeId>);
     /// Packets to the addresses of this node go there, if they have no session here; otherwise to the slow path.
     fn reach(&mut self, owner: NodeId, takes: bool);
+    /// Bindings may be opened here, or no longer.
+    fn serve(&mut self, serves: bool);
+    /// What has changed since this was last asked, but for what the node knows already: bindings that came into a port that
+    /// became free, or could not be installed.
+    fn changed(&mut self) -> Option<Changed>;
+}
+
+/// A binding of this node that has come, or gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Changed {
+    /// It is there.
+    Opened(Binding),
+    /// It is not, or no longer.
+    Closed(Protocol, Endpoint4),
 }
 
 /// What is to be done outside, in this order.
@@ -97,6 +112,7 @@ pub struct Gateway {
     homes: Vec<Option<NodeId>>,
     /// They may have changed.
     has_moved: bool,
+    serves: bool,
     actions: Vec<Action>,
 }
 
@@ -107,6 +123,7 @@ impl Gateway {
             copies: vec![Copies::default(); node.members()],
             homes: vec![None; BUCKETS],
             has_moved: true,
+            serves: false,
             actions: Vec::new(),
             node,
         }
@@ -150,6 +167,12 @@ impl Gateway {
             self.act(action, tables, orders);
         }
         self.actions = actions;
+        while let Some(changed) = tables.changed() {
+            match changed {
+                Changed::Opened(binding) => self.opened(now, binding),
+                Changed::Closed(protocol, v4) => self.closed(now, protocol, v4),
+            }
+        }
         self.follow(now, tables);
     }
 
@@ -217,6 +240,10 @@ impl Gateway {
 
     /// Has the tables follow what the node says now.
     fn follow(&mut self, now: Moment, tables: &mut impl Tables) {
+        let serves = matches!(self.node.status(now), Status::Serving | Status::Draining);
+        if std::mem::replace(&mut self.serves, serves) != serves {
+            tables.serve(serves);
+        }
         let me = self.node.me();
         for (at, copies) in (0..).zip(&mut self.copies) {
             let owner = NodeId(at);

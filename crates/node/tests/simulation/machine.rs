@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A gateway: a process that may stand still or be killed, with the node, and programs that go on.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_node::gateway::{Gateway, Tables};
+use diolkos_core::config::nat64::{
+    Binding, Endpoint4, Endpoint6, Limits, Nat64Config, Owners, Pool4, Protocol, Timeouts,
+};
+use diolkos_core::session::{self, Missing, SessionView, State, Watcher};
+use diolkos_core::Reason;
+use diolkos_node::gateway::{Changed, Gateway, Tables};
 use diolkos_node::order::BUCKETS;
-use diolkos_node::{Node, NodeId};
+use diolkos_node::{Asked, Config, Node, NodeId, Way};
 
-use crate::truth::{key, key_of, subscriber, Key};
+use crate::truth::{key_of, Key};
 
+/// Which protocols hosts speak.
+pub const PROTOCOLS: [Protocol; 2] = [Protocol::Udp, Protocol::Icmp];
 pub const PORTS: u16 = 8;
 pub const FIRST_PORT: u16 = 5000;
 
@@ -29,6 +35,8 @@ pub struct Program {
     pub takes: Vec<bool>,
     /// Where packets of unknown hosts go.
     pub homes: Vec<Option<NodeId>>,
+    /// When a host last used a binding of this node by the program.
+    pub seen: BTreeMap<Key, Duration>,
     /// How often it was asked to end sessions; it does so every now and then.
     asked: u32,
     /// Where those of some bindings go; the oldest makes room.
@@ -50,6 +58,7 @@ impl Program {
             homes: vec![None; BUCKETS],
             away: VecDeque::new(),
             asked: 0,
+            seen: BTreeMap::new(),
         }
     }
 
@@ -107,110 +116,209 @@ impl Program {
 pub struct Process {
     pub number: u64,
     pub gateway: Gateway,
-    pub pool: Pool,
+    pub state: State,
     pub has_left: bool,
 }
 
 impl Process {
-    pub fn new(number: u64, me: usize, node: Node) -> Process {
+    pub fn new(number: u64, config: &Config, node: Node, secret: [u64; 4]) -> Process {
         Process {
             number,
             gateway: Gateway::new(node),
-            pool: Pool::new(me),
+            state: State::new(&tables(config), secret),
             has_left: false,
         }
     }
 }
 
-/// What the tables know of ports.
-pub struct Pool {
-    pub free: BTreeSet<Key>,
-    /// Resting ports of each subscriber.
-    pub resting: BTreeMap<Key, u64>,
-    /// When a binding was last used.
-    pub used: BTreeMap<Key, u64>,
+/// How the tables of a node are configured.
+fn tables(config: &Config) -> Nat64Config {
+    let members = (0..).zip(&config.members);
+    let addresses =
+        members.flat_map(|(at, member): (u8, _)| member.pool4.iter().map(move |net| (*net, at)));
+    let idle = Duration::from_secs(config.lifetimes_s[0].into());
+    Nat64Config {
+        translator: diolkos_core::Config {
+            pref64: config.pref64.clone(),
+            ..Default::default()
+        },
+        pool4: vec![Pool4 {
+            net: config.members[config.me.index()].pool4[0],
+            ports: FIRST_PORT..=FIRST_PORT + PORTS - 1,
+            protocols: PROTOCOLS.to_vec(),
+        }],
+        owners: Some(Owners {
+            me: config.me.0,
+            addresses: addresses.collect(),
+        }),
+        limits: Limits {
+            source_prefix_len: config.source_prefix_len,
+            host_share: 100,
+            source_share: 100,
+            site_share: 100,
+            outside_share: 100,
+            ..Limits::default()
+        },
+        timeouts: Timeouts {
+            udp: idle,
+            icmp: idle,
+            ..Timeouts::default()
+        },
+        ..Nat64Config::default()
+    }
 }
 
-impl Pool {
-    fn new(me: usize) -> Pool {
-        let ports = (0..2).flat_map(|protocol| (0..PORTS).map(move |port| (protocol, port)));
-        let key = |(protocol, port)| (address(me).to_bits(), FIRST_PORT + port, protocol);
-        Pool {
-            free: ports.map(key).collect(),
-            resting: BTreeMap::new(),
-            used: BTreeMap::new(),
+/// The peer of all hosts.
+pub fn peer(protocol: Protocol) -> Endpoint4 {
+    Endpoint4 {
+        addr: Ipv4Addr::new(198, 51, 100, 1),
+        port: if protocol == Protocol::Icmp { 0 } else { 53 },
+    }
+}
+
+/// Hears of what the tables do: the program follows, and the node.
+pub struct Eyes<'a> {
+    pub program: &'a mut Program,
+    /// None while the gateway itself changes the tables.
+    pub gateway: Option<&'a mut Gateway>,
+    pub clock: Duration,
+    /// Which node has forwarded the packet that is being translated.
+    pub from: Option<NodeId>,
+    /// Bindings of this node that have come and gone.
+    pub changes: &'a mut Vec<Changed>,
+    /// A binding was opened that the node does not allow.
+    pub error: Option<String>,
+}
+
+impl Watcher for Eyes<'_> {
+    fn event(&mut self, event: session::Event) {
+        match event {
+            session::Event::BindingOpened(binding) => {
+                self.program.own.insert(key_of(&binding), binding);
+                self.changes.push(Changed::Opened(binding));
+                if let Some(gateway) = &mut self.gateway {
+                    if !gateway.node().may_open(self.clock, &binding) {
+                        self.error = Some(format!("{binding:?} may not be opened"));
+                    }
+                    gateway.opened(self.clock, binding);
+                }
+            }
+            session::Event::BindingClosed(binding) => {
+                let (protocol, v4) = (binding.protocol, binding.v4);
+                self.program.own.remove(&key_of(&binding));
+                self.changes.push(Changed::Closed(protocol, v4));
+                if let Some(gateway) = &mut self.gateway {
+                    gateway.closed(self.clock, protocol, v4);
+                }
+            }
+            session::Event::CopyMade(binding, owner) => {
+                let copies = &mut self.program.copies;
+                copies.insert(key_of(&binding), (owner.into(), binding));
+            }
+            session::Event::CopyEnded(binding, _) => {
+                self.program.copies.remove(&key_of(&binding));
+            }
+            _ => {}
         }
     }
 
-    pub fn take(&mut self, binding: &Binding, now: u64) {
-        let key = key_of(binding);
-        self.free.remove(&key);
-        self.resting.remove(&key);
-        self.used.insert(key, now);
+    fn last_seen(&mut self, session: &SessionView) -> Option<Duration> {
+        self.program.seen.get(&key_of(&session.binding)).copied()
     }
 
-    /// Ports that a subscriber may get.
-    pub fn choices(&self, who: u64, protocol: u8) -> Vec<Key> {
-        let free = self.free.iter().copied();
-        let its = self.resting.iter().filter(|(_, of)| **of == who);
-        free.chain(its.map(|(key, _)| *key))
-            .filter(|key| key.2 == protocol)
-            .collect()
+    fn missing(&mut self, missing: Missing, opens: bool) -> session::Way {
+        let Some(gateway) = &mut self.gateway else {
+            return session::Way::Drop(Reason::NoBinding);
+        };
+        let way = match missing {
+            Missing::V6(protocol, host) => {
+                let asked = Asked {
+                    host,
+                    protocol,
+                    from: self.from,
+                    opens,
+                };
+                gateway.who(self.clock, asked)
+            }
+            Missing::V4(protocol, v4) => gateway.who4(self.clock, v4, protocol, self.from),
+        };
+        match way {
+            Way::Copy(binding) => session::Way::Copy(binding),
+            Way::Forward(node) => session::Way::Forward(node.0),
+            Way::Open => session::Way::Open,
+            Way::Here => {
+                self.error = Some(format!("the tables have lost {missing:?}"));
+                session::Way::Drop(Reason::NoBinding)
+            }
+            Way::Drop(_) => session::Way::Drop(Reason::NoBinding),
+        }
     }
 
-    pub fn close(&mut self, binding: &Binding) {
-        let key = key_of(binding);
-        self.used.remove(&key);
-        self.resting.insert(key, subscriber(binding));
+    fn boottime(&mut self) -> Duration {
+        self.clock
     }
+
+    fn dropped(&mut self, _: Reason) {}
 }
 
 /// The tables and programs of a machine, as its gateway changes them.
 pub struct Hands<'a> {
+    pub state: &'a mut State,
     pub program: &'a mut Program,
-    pub pool: &'a mut Pool,
-    pub now: u64,
-    /// A port was freed that was free.
+    pub clock: Duration,
+    pub changes: Vec<Changed>,
     pub error: Option<String>,
+}
+
+impl Hands<'_> {
+    /// Does something with the tables. What it changes, the node knows.
+    fn quietly<T>(&mut self, act: impl FnOnce(&mut State, &mut Eyes<'_>) -> T) -> T {
+        let mut changes = Vec::new();
+        let mut eyes = Eyes {
+            program: self.program,
+            gateway: None,
+            clock: self.clock,
+            from: None,
+            changes: &mut changes,
+            error: None,
+        };
+        act(self.state, &mut eyes)
+    }
 }
 
 impl Tables for Hands<'_> {
     fn use_copies(&mut self, owner: NodeId, until: Duration) {
+        self.state.set_deadline(owner.0, until);
         self.program.until[owner.index()] = until;
     }
 
     fn forget(&mut self, protocol: Protocol, v4: Endpoint4) {
-        self.program.copies.remove(&key(protocol, v4));
+        self.quietly(|state, eyes| state.forget(protocol, v4, usize::MAX, eyes));
     }
 
     fn forget_some(&mut self, owner: NodeId) -> bool {
-        let of = |copies: &BTreeMap<Key, (usize, Binding)>| {
-            let mut its = copies.iter().filter(|(_, (of, _))| *of == owner.index());
-            its.next().map(|(key, _)| *key)
-        };
-        let one = of(&self.program.copies);
         self.program.asked += 1;
-        if self.program.asked.is_multiple_of(SLOWNESS) {
-            one.map(|key| self.program.copies.remove(&key));
-        }
-        of(&self.program.copies).is_none()
+        let budget = usize::from(self.program.asked.is_multiple_of(SLOWNESS));
+        self.quietly(|state, eyes| state.forget_all(owner.0, budget, eyes))
     }
 
     fn install(&mut self, binding: Binding) {
-        self.program.own.insert(key_of(&binding), binding);
-        self.pool.take(&binding, self.now);
+        let clock = self.clock;
+        let installed = self.quietly(|state, eyes| state.inherit(binding, clock, eyes));
+        if installed.is_err() {
+            let gone = Changed::Closed(binding.protocol, binding.v4);
+            self.changes.push(gone);
+        }
     }
 
     fn hold(&mut self, protocol: Protocol, v4: Endpoint4) {
-        self.pool.free.remove(&key(protocol, v4));
+        if !self.state.hold(protocol, v4) {
+            self.error = Some(format!("{v4:?} cannot be held"));
+        }
     }
 
     fn free(&mut self, protocol: Protocol, v4: Endpoint4) {
-        let key = key(protocol, v4);
-        self.pool.resting.remove(&key);
-        if !self.pool.free.insert(key) {
-            self.error = Some(format!("{key:?} is freed, and is free"));
-        }
+        self.quietly(|state, eyes| state.free(protocol, v4, eyes));
     }
 
     fn lead(&mut self, bucket: usize, home: Option<NodeId>) {
@@ -219,6 +327,14 @@ impl Tables for Hands<'_> {
 
     fn reach(&mut self, owner: NodeId, takes: bool) {
         self.program.takes[owner.index()] = takes;
+    }
+
+    fn serve(&mut self, serves: bool) {
+        self.state.serve(serves);
+    }
+
+    fn changed(&mut self) -> Option<Changed> {
+        self.changes.pop()
     }
 }
 

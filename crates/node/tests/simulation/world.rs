@@ -9,15 +9,16 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::net::Ipv6Addr;
 
 use diolkos_core::config::nat64::{Binding, Endpoint6, Protocol};
+use diolkos_core::session::State;
 use diolkos_node::config::{Bounds, Config, Member, Timing};
-use diolkos_node::gateway::Order;
+use diolkos_node::gateway::{Changed, Order};
 use diolkos_node::message::Message;
 use diolkos_node::record::{Answer, Request};
-use diolkos_node::{Event, Node, NodeId, Report, Way};
+use diolkos_node::{Event, Moment, Node, NodeId, Report};
 
 use crate::engine::Engine;
 use crate::lies;
-use crate::machine::{address, v4, Hands, Machine, Process};
+use crate::machine::{address, peer, v4, Eyes, Hands, Machine, Process, PROTOCOLS};
 use crate::net::{Connection, Item, Net};
 use crate::random::Random;
 use crate::truth::{key_of, subscriber, Truth};
@@ -26,8 +27,6 @@ pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;
 const TICK: u64 = 100 * MS;
 const STEP: u64 = 100 * MS;
-/// A binding without packets ends after so long.
-const IDLE: u64 = 4 * SECOND;
 /// A way that is stuck for so long ends a connection.
 const STUCK: u64 = 8 * SECOND;
 pub const SUBSCRIBERS: usize = 6;
@@ -129,7 +128,8 @@ pub fn config(nodes: usize) -> Config {
         source_prefix_len: 64,
         key: [1, 2],
         pref64: vec!["64:ff9b::/96".parse().expect("a network")],
-        lifetimes_s: vec![300],
+        // A binding without packets ends after so long.
+        lifetimes_s: vec![4],
         timing: Timing::default(),
         bounds: Bounds {
             changes: 40,
@@ -154,7 +154,7 @@ impl World {
                 ),
                 port: 1000 + (n / SUBSCRIBERS) as u16,
             },
-            protocol: Protocol::ALL[n / 3 % 2],
+            protocol: PROTOCOLS[n / 3 % 2],
             is_active: n.is_multiple_of(2),
             at: n % nodes,
             port: None,
@@ -293,13 +293,24 @@ impl World {
             ..self.config.clone()
         };
         let incarnation = self.random.next();
-        let node = Node::new(config, incarnation, [3, 4], clock).expect("a configuration");
+        let secret = std::array::from_fn(|_| self.random.next());
+        let node = Node::new(config.clone(), incarnation, [3, 4], clock).expect("a configuration");
         let machine = &mut self.machines[at];
-        let mut process = Process::new(self.processes, at, node);
+        let mut process = Process::new(self.processes, &config, node, secret);
         machine.program.begin_anew(knows);
-        for binding in machine.program.own.values() {
-            assert!(process.gateway.know(*binding));
-            process.pool.take(binding, self.now);
+        let known: Vec<Binding> = machine.program.own.values().copied().collect();
+        for binding in known {
+            assert!(process.gateway.know(binding));
+            let mut eyes = Eyes {
+                program: &mut machine.program,
+                gateway: None,
+                clock,
+                from: None,
+                changes: &mut Vec::new(),
+                error: None,
+            };
+            let installed = process.state.inherit(binding, clock, &mut eyes);
+            assert_eq!(installed, Ok(()), "what was there fits");
         }
         machine.process = Some(process);
         self.inboxes[at].clear();
@@ -373,9 +384,10 @@ impl World {
         };
         let mut orders = Vec::new();
         let mut hands = Hands {
+            state: &mut process.state,
             program: &mut machine.program,
-            pool: &mut process.pool,
-            now,
+            clock,
+            changes: Vec::new(),
             error: None,
         };
         let gateway = &mut process.gateway;
@@ -421,27 +433,47 @@ impl World {
     }
 
     fn expire(&mut self, at: usize) {
-        let now = self.now;
+        self.with_tables(at, None, |state, clock, _, eyes| {
+            state.expire(clock, usize::MAX, eyes, |_| ());
+        });
+    }
+
+    /// Does something with the tables of a process, as its slow path does. None if there is no process.
+    fn with_tables<T>(
+        &mut self,
+        at: usize,
+        from: Option<NodeId>,
+        act: impl FnOnce(&mut State, Moment, &mut Random, &mut Eyes<'_>) -> T,
+    ) -> Option<T> {
         let machine = &mut self.machines[at];
-        let Some(process) = &mut machine.process else {
-            return;
+        let clock = machine.clock(self.now);
+        let process = machine.process.as_mut()?;
+        let mut changes = Vec::new();
+        let mut eyes = Eyes {
+            program: &mut machine.program,
+            gateway: Some(&mut process.gateway),
+            clock,
+            from,
+            changes: &mut changes,
+            error: None,
         };
-        let idle = process
-            .pool
-            .used
-            .iter()
-            .filter(|(_, used)| **used + IDLE < now);
-        let idle: Vec<_> = idle.map(|(key, _)| *key).collect();
-        for key in idle {
-            let machine = &mut self.machines[at];
-            let clock = machine.clock(now);
-            if let (Some(binding), Some(process)) =
-                (machine.program.own.remove(&key), &mut machine.process)
-            {
-                process.pool.close(&binding);
-                let gateway = &mut process.gateway;
-                gateway.closed(clock, binding.protocol, binding.v4);
+        let done = act(&mut process.state, clock, &mut self.random, &mut eyes);
+        if let Some(error) = eyes.error.filter(|_| !machine.lies) {
+            self.error = Some(format!("node {at}: {error}"));
+        }
+        let opened = changes.iter().filter_map(|change| match change {
+            Changed::Opened(binding) => Some(*binding),
+            Changed::Closed(..) => None,
+        });
+        let opened: Vec<Binding> = opened.collect();
+        for binding in &opened {
+            let (key, who) = (key_of(binding), subscriber(binding));
+            if self.liar != Some(at) && !self.truth.exempt.contains(&key) {
+                let given = self.truth.give(self.now, key, who);
+                let error = given.err().or_else(|| self.others_use(key, who));
+                self.error = self.error.take().or(error);
             }
         }
+        Some(done)
     }
 }
