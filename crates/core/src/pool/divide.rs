@@ -195,7 +195,7 @@ impl Pool {
     /// for another subscriber.
     pub fn claim_block(&mut self, place: Place, host: Ipv6Addr) -> bool {
         let resting = self.resting_in(place);
-        if !resting.is_some_and(|resting| !resting.is_owned) {
+        if resting.is_none_or(|resting| resting.is_owned) {
             return self.mark(place, false);
         }
         if !self.rests_only_for(place, self.subscriber(host)) {
