@@ -12,8 +12,10 @@ mod faults;
 mod lies;
 mod machine;
 mod net;
+mod program;
 mod random;
 mod scenarios;
+mod tables;
 mod truth;
 mod world;
 

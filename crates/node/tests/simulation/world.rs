@@ -3,24 +3,25 @@
 
 mod connections;
 mod packets;
+mod slow_path;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::Ipv6Addr;
 
 use diolkos_core::config::nat64::{Binding, Endpoint6, Protocol};
-use diolkos_core::session::State;
 use diolkos_node::config::{Bounds, Config, Member, Timing};
-use diolkos_node::gateway::{Changed, Order};
+use diolkos_node::gateway::Order;
 use diolkos_node::message::Message;
 use diolkos_node::record::{Answer, Request};
-use diolkos_node::{Event, Moment, Node, NodeId, Report};
+use diolkos_node::{Event, Node, NodeId, Report};
 
 use crate::engine::Engine;
 use crate::lies;
-use crate::machine::{address, peer, v4, Eyes, Hands, Machine, Process, PROTOCOLS};
+use crate::machine::{address, peer, v4, Machine, Process, PROTOCOLS};
 use crate::net::{Connection, Item, Net};
 use crate::random::Random;
+use crate::tables::{Eyes, Hands};
 use crate::truth::{key_of, subscriber, Truth};
 
 pub const MS: u64 = 1_000_000;
@@ -430,50 +431,5 @@ impl World {
             }
             Order::Attract(_) | Order::Report(_) => {}
         }
-    }
-
-    fn expire(&mut self, at: usize) {
-        self.with_tables(at, None, |state, clock, _, eyes| {
-            state.expire(clock, usize::MAX, eyes, |_| ());
-        });
-    }
-
-    /// Does something with the tables of a process, as its slow path does. None if there is no process.
-    fn with_tables<T>(
-        &mut self,
-        at: usize,
-        from: Option<NodeId>,
-        act: impl FnOnce(&mut State, Moment, &mut Random, &mut Eyes<'_>) -> T,
-    ) -> Option<T> {
-        let machine = &mut self.machines[at];
-        let clock = machine.clock(self.now);
-        let process = machine.process.as_mut()?;
-        let mut changes = Vec::new();
-        let mut eyes = Eyes {
-            program: &mut machine.program,
-            gateway: Some(&mut process.gateway),
-            clock,
-            from,
-            changes: &mut changes,
-            error: None,
-        };
-        let done = act(&mut process.state, clock, &mut self.random, &mut eyes);
-        if let Some(error) = eyes.error.filter(|_| !machine.lies) {
-            self.error = Some(format!("node {at}: {error}"));
-        }
-        let opened = changes.iter().filter_map(|change| match change {
-            Changed::Opened(binding) => Some(*binding),
-            Changed::Closed(..) => None,
-        });
-        let opened: Vec<Binding> = opened.collect();
-        for binding in &opened {
-            let (key, who) = (key_of(binding), subscriber(binding));
-            if self.liar != Some(at) && !self.truth.exempt.contains(&key) {
-                let given = self.truth.give(self.now, key, who);
-                let error = given.err().or_else(|| self.others_use(key, who));
-                self.error = self.error.take().or(error);
-            }
-        }
-        Some(done)
     }
 }
