@@ -38,7 +38,9 @@ pub fn judge(config: &Config, translator: &Translator, packet: &[u8], offload: O
                 rate_limit(config, translator, &mut world, packet, outcome.sent.len());
             }
         }
-        Verdict::Held => panic!("a translator without state holds nothing"),
+        Verdict::Held | Verdict::Elsewhere(_) => {
+            panic!("a translator without state holds nothing, and is alone")
+        }
     }
     outcome
 }

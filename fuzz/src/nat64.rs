@@ -67,6 +67,7 @@ pub fn run(data: &[u8]) {
         match verdict {
             Verdict::Forward => assert_eq!(sent.len(), 1, "what is forwarded is all"),
             Verdict::Held => assert!(sent.is_empty(), "what is held is not sent"),
+            Verdict::Elsewhere(_) => panic!("it is alone"),
             Verdict::Emitted | Verdict::Drop(_) => {}
         }
         if let Some(packet) = sent.into_iter().next_back() {

@@ -197,6 +197,12 @@ pub trait Outbox {
     /// Takes one complete IP packet. It is the callee's to copy or send before it returns.
     fn emit(&mut self, packet: &[u8], offload: Offload);
 
+    /// Takes one complete IP packet that belongs to another gateway, as it was received: a fragment that was held until the first of its packet
+    /// said so, or that first one before them. It is the callee's to copy or send before it returns.
+    fn forward(&mut self, to: crate::config::nat64::Gateway, packet: &[u8], offload: Offload) {
+        let _ = (to, packet, offload);
+    }
+
     /// Is told of a packet that is refused, before the ICMP error about it. It stands there as it was received, except
     /// that padding of the link may be cut off, and that of a packet that stands for several, segments may have left.
     fn refused(&mut self, reason: Reason, packet: &[u8]) {

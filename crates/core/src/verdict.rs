@@ -16,6 +16,9 @@ pub enum Verdict {
     /// It was kept, and leaves or is refused later: a fragment before the first of its packet, or a
     /// SYN from the IPv4 side that nobody has asked for. Only a NAT64 says this.
     Held,
+    /// It belongs to that gateway ([`crate::config::nat64::Owners`]), and stands in the [`crate::Packet`] as it was received, except that padding of the
+    /// link may be cut off. Only a NAT64 says this.
+    Elsewhere(crate::config::nat64::Gateway),
     /// It was refused. An ICMP error about it may have gone to the [`crate::Outbox`].
     Drop(Reason),
 }
@@ -130,6 +133,10 @@ reasons! {
         Filtered "filtered" "The node behind the binding has not sent to this source, and the filtering depends on addresses.";
         PoolExhausted "pool_exhausted" "No IPv4 address and port is free.";
         SliceClosed "slice_closed" "The slice of the pool that has the source's ports belongs to another gateway, or to none at the moment.";
+        Elsewhere "elsewhere" "Another gateway has the binding, and cannot be given the packet.";
+        OwnerUnreachable "owner_unreachable" "The gateway that has the binding is not reachable, and copies of its bindings may not be used.";
+        NotServing "not_serving" "No gateway opens bindings at the moment, or not this one.";
+        ForwardedAstray "forwarded_astray" "Another gateway has forwarded the packet here by mistake; what corrects that is on its way.";
         SessionLimit "session_limit" "There are as many sessions as there may be.";
         BindingLimit "binding_limit" "There are as many bindings as there may be.";
         HostSessionLimit "host_session_limit" "The node has its share of the sessions that are left.";

@@ -167,12 +167,27 @@ fn claims() {
         port,
     };
     let udp = Protocol::Udp;
-    assert_eq!(pool.claim(udp, at("192.0.2.1", 5000)), Claim::Taken);
-    assert_eq!(pool.claim(udp, at("192.0.2.1", 5000)), Claim::Occupied);
-    assert_eq!(pool.claim(udp, at("192.0.2.1", 80)), Claim::Elsewhere);
-    assert_eq!(pool.claim(udp, at("192.0.2.2", 5000)), Claim::Elsewhere);
+    assert_eq!(
+        pool.claim(udp, at("192.0.2.1", 5000), node(1)),
+        Claim::Taken
+    );
+    assert_eq!(
+        pool.claim(udp, at("192.0.2.1", 5000), node(1)),
+        Claim::Occupied
+    );
+    assert_eq!(
+        pool.claim(udp, at("192.0.2.1", 80), node(1)),
+        Claim::Elsewhere
+    );
+    assert_eq!(
+        pool.claim(udp, at("192.0.2.2", 5000), node(1)),
+        Claim::Elsewhere
+    );
     pool.release(udp, at("192.0.2.1", 5000));
-    assert_eq!(pool.claim(udp, at("192.0.2.1", 5000)), Claim::Taken);
+    assert_eq!(
+        pool.claim(udp, at("192.0.2.1", 5000), node(1)),
+        Claim::Taken
+    );
 }
 
 #[test]

@@ -170,6 +170,7 @@ pub fn verdict_name(verdict: Verdict) -> &'static str {
         Verdict::Forward => "forward",
         Verdict::Emitted => "emitted",
         Verdict::Held => "held",
+        Verdict::Elsewhere(_) => "elsewhere",
         Verdict::Drop(_) => "drop",
     }
 }

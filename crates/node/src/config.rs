@@ -119,7 +119,7 @@ pub enum Fault {
     Timing,
 }
 
-/// The parts of a configuration that all nodes have to share, in the order of [`digests`].
+/// The parts of a configuration that all nodes have to share, in the order of [`Config::digests`].
 pub const PARTS: [&str; 5] = ["format", "nodes", "sources", "lifetimes", "times"];
 
 /// A digest of each of [`PARTS`].

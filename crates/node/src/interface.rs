@@ -50,7 +50,7 @@ pub enum Event<'a> {
         /// The answer.
         answer: Answer,
     },
-    /// This node has made a binding ([`Node::may_open`]).
+    /// This node has made a binding ([`crate::Node::may_open`]).
     Opened(Binding),
     /// A binding of this node has ended, and no program translates by it any more.
     Closed(Protocol, Endpoint4),
@@ -109,7 +109,7 @@ pub enum Action {
     Hold(Protocol, Endpoint4),
     /// The port rests no longer: put it back to the free ones.
     Free(Protocol, Endpoint4),
-    /// Which nodes are reachable or take new subscribers has changed: read [`Node::home`] and [`Node::takes`] anew.
+    /// Which nodes are reachable or take new subscribers has changed: read [`crate::Node::home`] and [`crate::Node::takes`] anew.
     Homes,
     /// Attract packets, or do not.
     Attract(bool),

@@ -21,17 +21,19 @@
 //! * A port is free when all other nodes have acknowledged that its binding ended. For those that do not, the owner
 //!   declares their copies void, and waits until their right to use them has ended (`reuse`, with the proof).
 //!
-//! # What the glue does
+//! # What the caller does
 //!
-//! It runs [`Node::handle`] for what happens, with the time of CLOCK_BOOTTIME, and does the actions *in their order*: sessions made
-//! from a copy have ended before the message that follows is sent. Programs translate sessions made from copies only before the
-//! owner's deadline ([`Action::SetDeadline`]). A port whose binding ended stays taken in the pool until [`Action::Free`]; only a host of the same
-//! subscriber may get it before ([`Node::may_open`]). A connection keeps the order of messages, and says how much it can take.
+//! It holds the lock of the tables, tells [`gateway::Gateway`] what happens, with the time of CLOCK_BOOTTIME, and carries out the orders that
+//! come of it *in their order*, after that. The gateway has tables and programs follow at once, so no packet comes in between: sessions
+//! made from a copy have ended before the message that follows is sent. Programs translate sessions made from copies only before the
+//! owner's deadline ([`gateway::Tables::use_copies`]). A port whose binding ended stays taken until [`gateway::Tables::free`]; only a host of
+//! the same subscriber may get it before. A connection keeps the order of messages, and says how much it can take.
 //! Both ends are known by their certificates.
 #![forbid(unsafe_code)]
 
 pub mod config;
 mod engine;
+pub mod gateway;
 mod hear;
 mod interface;
 mod look;

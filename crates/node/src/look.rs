@@ -63,7 +63,7 @@ impl Node {
             Some((owner, at)) => self.use_copy(owner, at),
             None if !asked.opens => Way::Drop(Reason::NoBinding),
             None if waits && is_last => Way::Drop(Reason::Stale),
-            None if waits && asked.from.is_none() => Way::Drop(Reason::Unreachable),
+            None if waits => Way::Drop(Reason::Unreachable),
             None => self.where_to_open(now, bucket, asked.from),
         }
     }

@@ -12,6 +12,7 @@ use crate::rests::{Log, Rest, Rests};
 use crate::store::{State, Store};
 use crate::Moment;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
+use std::net::Ipv4Addr;
 
 /// One node.
 #[derive(Debug)]
@@ -195,6 +196,21 @@ impl Node {
         places
             .filter_map(|(_, entry)| entry.filter(|e| e.state != State::Resting))
             .map(|entry| entry.binding())
+    }
+
+    /// Which node it is.
+    pub fn me(&self) -> NodeId {
+        self.config.me
+    }
+
+    /// How many nodes the file has.
+    pub fn members(&self) -> usize {
+        self.config.members.len()
+    }
+
+    /// Whose an address is.
+    pub fn owner(&self, addr: Ipv4Addr) -> Option<NodeId> {
+        self.owners.of(addr)
     }
 
     /// How often others said what they may not say.

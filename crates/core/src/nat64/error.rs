@@ -96,7 +96,7 @@ impl Nat64 {
             port: inner.numbers.dst,
         };
         let missing = Missing::V6(inner.protocol, node);
-        self.state.look_for(missing, watcher);
+        self.state.look_for(missing, watcher)?;
         let bound = self
             .state
             .v4_watched(inner.protocol, node, watcher)
@@ -202,12 +202,12 @@ impl Nat64 {
             true => self.state.is_ours(inner.protocol, peer),
             false => self.state.pool().contains(ip.src),
         };
-        if from == Side::Ipv4 && is_ours {
+        if from == Side::Ipv4 && is_ours && !self.state.is_of_other(bound.addr) {
             return Err(Reason::SourceInPool.into());
         }
         // Only about a packet that may have been ours, and may have been answered.
         let missing = Missing::V4(inner.protocol, bound);
-        self.state.look_for(missing, watcher);
+        self.state.look_for(missing, watcher)?;
         let (node, prefix) = self
             .state
             .v6_watched(inner.protocol, bound, peer, watcher)

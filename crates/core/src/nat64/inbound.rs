@@ -60,12 +60,13 @@ impl Nat64 {
             },
         };
         // What one node sends to another turns back before it reaches the IPv4 side (RFC 6146 section
-        // 3.8). From there, somebody pretends to be a node, and filtering would believe it.
+        // 3.8). From there, somebody pretends to be a node, and filtering would believe it. To an address of another gateway
+        // it goes over the IPv4 side, and may come back here, if that gateway is away.
         let source = Endpoint4 {
             addr: ip.src,
             port: numbers.src,
         };
-        if self.state.is_ours(protocol, source) {
+        if self.state.is_ours(protocol, source) && !self.state.is_of_other(ip.dst) {
             return Err(Reason::SourceInPool.into());
         }
         let fit = v4to6::fit(&self.translator, &ip, &carried, packet.offload)?;

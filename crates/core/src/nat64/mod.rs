@@ -162,13 +162,13 @@ impl Nat64 {
         let (key, numbers) = match first {
             None => return verdict,
             Some(Fragmented::First(key, numbers)) => (key, numbers),
-            Some(Fragmented::Whole(whole)) => {
-                return self.begin_anew(&whole, env, out, watcher, tokens)
+            Some(Fragmented::Whole(whole, pieces)) => {
+                return self.begin_anew(&whole, &pieces, (env, out, watcher), tokens)
             }
         };
         // Only what the tables accept is remembered: strangers would decide on the rest.
         let held = match verdict {
-            Verdict::Forward | Verdict::Emitted => {
+            Verdict::Forward | Verdict::Emitted | Verdict::Elsewhere(_) => {
                 let (held, lost) = self.fragments.first(key, numbers, env.now());
                 note_lost(lost, watcher);
                 watcher.step(|| Step::FirstFragment { held: held.len() });
@@ -207,6 +207,13 @@ impl Nat64 {
     ) -> Verdict {
         match self.path(packet, env, out, watcher, first) {
             Ok(verdict) => verdict,
+            Err(Refusal {
+                reason: Reason::Elsewhere,
+                ..
+            }) => match self.state.way() {
+                Some(gateway) => Verdict::Elsewhere(gateway),
+                None => Verdict::Drop(Reason::Elsewhere),
+            },
             Err(Refusal { reason, answer }) => {
                 out.refused(reason, packet.bytes());
                 // The node whose address it is would take the answer for one about a packet of its own.

@@ -75,10 +75,10 @@ impl Key {
 pub enum Gathered {
     /// It waits.
     Waits { lost: usize },
-    /// It was the last one to come: the packet, of so many fragments.
+    /// It was the last one to come: the packet, and its fragments.
     Whole {
         packet: Held,
-        fragments: usize,
+        pieces: Vec<Held>,
         lost: usize,
     },
     /// It does not fit the others, which are refused with it.
@@ -241,10 +241,10 @@ impl Store {
         match whole::sum(&packet.held) {
             Sum::Incomplete => Ok(Gathered::Waits { lost }),
             Sum::Whole(packet) => {
-                let fragments = self.remove(&key).len();
+                let pieces = self.remove(&key);
                 Ok(Gathered::Whole {
                     packet,
-                    fragments,
+                    pieces,
                     lost,
                 })
             }

@@ -17,8 +17,8 @@ use std::time::Duration;
 pub(super) enum Fragmented {
     /// It is the first: the packet that it is of, and the ports.
     First(Key, Numbers),
-    /// It was the last to come, and this is the packet.
-    Whole(Held),
+    /// It was the last to come, and this is the packet, and what it was put together from.
+    Whole(Held, Vec<Held>),
 }
 
 /// Fragments had to go before the first of their packet came.
@@ -42,6 +42,8 @@ impl Nat64 {
         match verdict {
             Verdict::Forward => out.emit(first.bytes(), first.offload),
             Verdict::Emitted => {}
+            // It keeps its place before the others, each of which finds the same way.
+            Verdict::Elsewhere(gateway) => out.forward(gateway, first.bytes(), first.offload),
             // A SYN that nobody has asked for is kept; what belongs to it is not.
             Verdict::Held => {
                 held.iter()
@@ -54,22 +56,23 @@ impl Nat64 {
             }
         }
         for fragment in held {
-            match self.begin_anew(&fragment, env, out, watcher, tokens) {
-                Verdict::Forward | Verdict::Emitted | Verdict::Held => {}
+            let pieces = std::slice::from_ref(&fragment);
+            match self.begin_anew(&fragment, pieces, (env, out, watcher), tokens) {
+                Verdict::Forward | Verdict::Emitted | Verdict::Held | Verdict::Elsewhere(_) => {}
                 Verdict::Drop(reason) => watcher.dropped(reason),
             }
         }
         Verdict::Emitted
     }
 
-    /// A packet that was kept, or has been put together, takes its way. What becomes of it has left.
+    /// A packet that was kept, or has been put together from pieces, takes its way. What becomes of it has left; if it belongs to another gateway, the
+    /// pieces have, as they came.
     #[cold]
     pub(super) fn begin_anew(
         &mut self,
         held: &Held,
-        env: &mut impl Random,
-        out: &mut impl Outbox,
-        watcher: &mut impl Watcher,
+        pieces: &[Held],
+        (env, out, watcher): (&mut impl Random, &mut impl Outbox, &mut impl Watcher),
         tokens: Tokens,
     ) -> Verdict {
         let mut buffer = vec![0; HEADROOM];
@@ -81,6 +84,17 @@ impl Nat64 {
         };
         let mut packet = Packet::new(&mut buffer, HEADROOM, end, offload);
         let verdict = self.translate_with(&mut packet, env, out, watcher, tokens);
+        if let Verdict::Elsewhere(gateway) = verdict {
+            for Held { bytes, label } in pieces {
+                let label = *label;
+                let offload = Offload {
+                    label,
+                    ..Offload::default()
+                };
+                out.forward(gateway, bytes, offload);
+            }
+            return Verdict::Emitted;
+        }
         if verdict != Verdict::Forward {
             return verdict;
         }
@@ -106,15 +120,15 @@ impl Nat64 {
             }
             Gathered::Whole {
                 packet,
-                fragments,
+                pieces,
                 lost,
             } => {
                 note_lost(lost, watcher);
                 watcher.step(|| Step::Reassembled {
-                    fragments,
+                    fragments: pieces.len(),
                     len: packet.bytes.len(),
                 });
-                *first = Some(Fragmented::Whole(packet));
+                *first = Some(Fragmented::Whole(packet, pieces));
             }
             Gathered::Spoilt {
                 reason,

@@ -208,6 +208,16 @@ impl Block {
         self.lent_ports += 1;
     }
 
+    /// Is it on loan?
+    pub fn is_lent(&self, port: u16) -> bool {
+        let word = usize::from(port) / 64;
+        let group = self
+            .lent
+            .as_ref()
+            .and_then(|lent| lent[word / GROUP].as_ref());
+        group.is_some_and(|group| group[word % GROUP] >> (port % 64) & 1 != 0)
+    }
+
     /// The port is no longer on loan, and still taken. False if it was not on loan.
     pub fn end_loan(&mut self, port: u16) -> bool {
         let (bit, word) = (1 << (port % 64), usize::from(port) / 64);

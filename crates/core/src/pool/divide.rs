@@ -7,7 +7,9 @@
 use super::block::Parity;
 use super::Pool;
 use crate::config::nat64::{Endpoint4, Mapping, Protocol};
-use std::net::Ipv4Addr;
+use crate::session::key::Keys;
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
 /// Blocks begin behind the well-known ports.
@@ -41,6 +43,16 @@ pub struct Division {
     with_free: Vec<u64>,
     free_blocks: u64,
     blocks: u64,
+    /// Blocks with ports that rest, which nobody gets.
+    resting: HashMap<Place, Resting, Keys>,
+}
+
+/// What rests in a block.
+#[derive(Debug)]
+struct Resting {
+    ports: u32,
+    /// Somebody has the block, or nobody can get it.
+    is_owned: bool,
 }
 
 impl Division {
@@ -111,6 +123,7 @@ impl Pool {
             with_free,
             free_blocks: blocks,
             blocks,
+            resting: HashMap::with_hasher(Keys(self.key)),
         });
     }
 
@@ -178,14 +191,69 @@ impl Pool {
         None
     }
 
-    /// Takes a certain block. False if the pool does not have it, or somebody has it.
-    pub fn claim_block(&mut self, place: Place) -> bool {
-        self.mark(place, false)
+    /// Takes a certain block for a host's source. False if the pool does not have it, if somebody has it, or if a port of it rests
+    /// for another subscriber.
+    pub fn claim_block(&mut self, place: Place, host: Ipv6Addr) -> bool {
+        let resting = self.resting_in(place);
+        if resting.is_none_or(|resting| resting.is_owned) {
+            return self.mark(place, false);
+        }
+        if !self.rests_only_for(place, self.subscriber(host)) {
+            return false;
+        }
+        if let Some(resting) = self.resting_in(place) {
+            resting.is_owned = true;
+        }
+        true
     }
 
     /// Gives a block back.
     pub fn put_back_block(&mut self, place: Place) {
-        self.mark(place, true);
+        match self.resting_in(place) {
+            Some(resting) => resting.is_owned = false,
+            None => {
+                self.mark(place, true);
+            }
+        }
+    }
+
+    fn resting_in(&mut self, place: Place) -> Option<&mut Resting> {
+        self.division.as_mut()?.resting.get_mut(&place)
+    }
+
+    /// A port rests that did not.
+    pub(super) fn note_rest(&mut self, v4: Endpoint4) {
+        let Some(place) = self.place_of(v4) else {
+            return;
+        };
+        if let Some(resting) = self.resting_in(place) {
+            resting.ports += 1;
+            return;
+        }
+        let is_owned = !self.mark(place, false);
+        if let Some(division) = &mut self.division {
+            let ports = 1;
+            division.resting.insert(place, Resting { ports, is_owned });
+        }
+    }
+
+    /// A port rests no longer.
+    pub(super) fn note_rest_over(&mut self, v4: Endpoint4) {
+        let Some(place) = self.place_of(v4) else {
+            return;
+        };
+        let Some(resting) = self.resting_in(place) else {
+            return;
+        };
+        resting.ports -= 1;
+        if resting.ports > 0 {
+            return;
+        }
+        let division = self.division.as_mut();
+        let gone = division.and_then(|division| division.resting.remove(&place));
+        if gone.is_some_and(|gone| !gone.is_owned) {
+            self.mark(place, true);
+        }
     }
 
     /// Makes a block free, or somebody's. False if it is so already, or is none.
@@ -241,8 +309,7 @@ impl Pool {
             Some(best) => best,
             None => block.draw_in(place.first, size, parity, random)?,
         };
-        block.take(port);
-        self.note_taken(protocol, at);
+        self.take_for(protocol, at, port);
         Some(port)
     }
 
@@ -285,11 +352,14 @@ impl Pool {
         })
     }
 
-    /// Is any port of a block bound or lent?
+    /// Is any port of a block bound or lent, or does any rest?
     pub fn is_used(&self, place: Place) -> bool {
         let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
             return false;
         };
+        if division.resting.contains_key(&place) {
+            return true;
+        }
         let blocks = self.addresses[at as usize].blocks.iter().flatten();
         blocks
             .map(|block| block.taken_in(place.first, division.size_of(place)))

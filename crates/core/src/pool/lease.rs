@@ -8,8 +8,8 @@
 //! ([`Pool::give_back`]).
 
 use super::block::{Class, Parity};
-use super::{Address, Pool};
-use crate::config::nat64::Protocol;
+use super::{Address, Pool, Subscriber};
+use crate::config::nat64::{Endpoint4, Protocol};
 use std::net::Ipv4Addr;
 
 /// For each port on loan, an address must have so many free ones: loans are for the many ports of a
@@ -51,14 +51,29 @@ impl Pool {
     /// A port on loan has become that of a binding, and is now released like any other. False if it is
     /// not on loan.
     pub fn take_leased(&mut self, protocol: Protocol, address: Ipv4Addr, port: u16) -> bool {
+        let is_of_loan = self.end_loan(protocol, address, port);
+        if let Some(at) = self.position(address).filter(|_| is_of_loan) {
+            // It was lent in a block of the subscriber for whom it rested.
+            let addr = address;
+            self.end_rest(protocol, at, Endpoint4 { addr, port });
+        }
+        is_of_loan
+    }
+
+    fn end_loan(&mut self, protocol: Protocol, address: Ipv4Addr, port: u16) -> bool {
         let at = self.position(address).map(|at| at as usize);
         let block = at.and_then(|at| self.addresses[at].blocks[protocol.index()].as_mut());
         block.is_some_and(|block| block.end_loan(port))
     }
 
-    /// A port comes back unused, if it is still on loan.
+    /// A port comes back unused, if it is still on loan. If it rested before, it still does.
     pub fn give_back(&mut self, protocol: Protocol, address: Ipv4Addr, port: u16) {
-        if !self.take_leased(protocol, address, port) {
+        if !self.end_loan(protocol, address, port) {
+            return;
+        }
+        let addr = address;
+        if self.rests_for(protocol, Endpoint4 { addr, port }) == Some(Subscriber::NOBODY) {
+            // It was held while it was on loan.
             return;
         }
         if let Some(at) = self.position(address) {

@@ -8,13 +8,15 @@
 //! 2. `allocate`: a port of it.
 //! 3. `block`: the port is taken, until it is released.
 //!
-//! All of it takes the same time however full the pool is. `lease` lends ports to others; `divide` has blocks of ports that
+//! All of it takes the same time however full the pool is. `rest` keeps ports from others for a while after their bindings,
+//! if several gateways serve the same hosts. `lease` lends ports to others; `divide` has blocks of ports that
 //! are given to sources; `sliced` has the ports of one slice ([`mod@slice`]), if several gateways share the pool.
 
 mod allocate;
 mod block;
 mod divide;
 mod lease;
+mod rest;
 pub mod slice;
 mod sliced;
 
@@ -22,6 +24,7 @@ use crate::config::nat64::{Endpoint4, Pool4, Protocol};
 use allocate::Wish;
 use block::{Block, Ports};
 pub use divide::Place;
+pub use rest::Subscriber;
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
 use std::hash::Hasher;
@@ -90,6 +93,8 @@ pub struct Pool {
     key: [u64; 2],
     /// If sources get blocks of ports.
     division: Option<divide::Division>,
+    /// If ports rest.
+    rests: Option<rest::Rests>,
 }
 
 impl Pool {
@@ -112,6 +117,7 @@ impl Pool {
             preserve_ports,
             key,
             division: None,
+            rests: None,
         };
         let mut kinds: HashMap<Ranges, u32> = HashMap::new();
         for its_parts in given.chunk_by(|(a, _), (b, _)| a == b) {
@@ -199,10 +205,18 @@ impl Pool {
             let beside = neighbour.port.checked_add(1);
             let position = self.position(neighbour.addr);
             if let (Some(port), Some(position)) = (beside, position) {
-                if self.block(protocol, position).is_free(port) {
+                if self.may_take(protocol, position, port, applicant.source) {
                     (at, best) = (position, Some(port));
                 }
             }
+        }
+        let resting = best.filter(|&port| {
+            self.rests.is_some() && self.may_take(protocol, at, port, applicant.source)
+        });
+        if let Some(port) = resting {
+            self.take_for(protocol, at, port);
+            let addr = self.addresses[at as usize].addr;
+            return Some(Endpoint4 { addr, port });
         }
         let wish = Wish {
             protocol,
@@ -217,20 +231,22 @@ impl Pool {
         Some(Endpoint4 { addr, port })
     }
 
-    /// Claims this address and port, for a binding that the operator or an earlier run made.
-    pub fn claim(&mut self, protocol: Protocol, v4: Endpoint4) -> Claim {
-        let Some(at) = self.position(v4.addr) else {
+    /// Claims this address and port, for a binding of a host that the operator or an earlier run made.
+    pub fn claim(&mut self, protocol: Protocol, v4: Endpoint4, host: Ipv6Addr) -> Claim {
+        let position = self.position(v4.addr);
+        let at = position.filter(|&at| self.block(protocol, at).is_pooled(v4.port));
+        let Some(at) = at else {
+            let rests = self.rests_for(protocol, v4);
+            if rests.is_some_and(|of| of != self.subscriber(host)) {
+                return Claim::Occupied;
+            }
+            self.free(protocol, v4);
             return Claim::Elsewhere;
         };
-        let block = self.block(protocol, at);
-        if !block.is_pooled(v4.port) {
-            return Claim::Elsewhere;
-        }
-        if !block.is_free(v4.port) {
+        if !self.may_take(protocol, at, v4.port, host) {
             return Claim::Occupied;
         }
-        block.take(v4.port);
-        self.note_taken(protocol, at);
+        self.take_for(protocol, at, v4.port);
         Claim::Taken
     }
 

@@ -4,6 +4,7 @@
 
 use super::gates::Ports;
 use super::limit::Has;
+use super::shared::Whose;
 use super::tcp::Side;
 use super::State;
 use crate::config::nat64::{share, LevelKind, Protocol, LEVELS};
@@ -17,7 +18,7 @@ impl State {
     /// A binding of a node, of whose prefixes this is known, by the absolute limits.
     pub(super) fn admit_binding_within_limits(&self, node: &[Has; LEVELS]) -> Result<(), Reason> {
         let limits = &self.config.limits;
-        if self.bib.len() >= limits.bindings {
+        if self.bindings_of(Whose::Own) >= limits.bindings {
             return Err(Reason::BindingLimit);
         }
         if self.of_source(node).all_bindings() >= limits.bindings_per_source {
@@ -38,7 +39,7 @@ impl State {
             return Err(Reason::PoolExhausted);
         }
         let limit = self.config.limits.bindings;
-        let free = u64::from(limit.saturating_sub(self.bib.len()));
+        let free = u64::from(limit.saturating_sub(self.bindings_of(Whose::Own)));
         self.within_shares(node, Has::all_bindings, free)
             .map_err(of_binding)?;
         // Bindings of a wide prefix are not counted for each slice. A slice has no more of them than ports that are taken.
@@ -52,7 +53,7 @@ impl State {
     pub(super) fn admit_binding_in_block(&self, node: &[Has; LEVELS]) -> Result<(), Reason> {
         self.admit_binding_within_limits(node)?;
         let limit = self.config.limits.bindings;
-        let free = u64::from(limit.saturating_sub(self.bib.len()));
+        let free = u64::from(limit.saturating_sub(self.bindings_of(Whose::Own)));
         let shared = self.within_shares(node, Has::all_bindings, free);
         shared.map_err(of_binding).map(|_| ())
     }
@@ -67,17 +68,34 @@ impl State {
         shared.map_err(of_binding).map(|_| ())
     }
 
+    /// A copy of another gateway's binding: by the same limits and shares, among copies.
+    pub(super) fn admit_copy(&self, node: std::net::Ipv6Addr) -> Result<(), Reason> {
+        let limits = &self.config.limits;
+        let sources = self.sources_of(Whose::Copied);
+        let node = sources.of_node(node);
+        let there = self.bindings_of(Whose::Copied);
+        if there >= limits.bindings {
+            return Err(Reason::BindingLimit);
+        }
+        if self.of_source(&node).all_bindings() >= limits.bindings_per_source {
+            return Err(Reason::SourceBindingLimit);
+        }
+        let free = u64::from(limits.bindings - there);
+        let shared = self.within_shares(&node, Has::all_bindings, free);
+        shared.map_err(of_binding).map(|_| ())
+    }
+
     /// A session that this side opens, of a node of whose prefixes this is known, by the absolute limits.
     ///
     /// From the IPv4 side a source can be given half of the sessions it may have, for it cannot help
     /// what is sent to it; the rest it can always open itself.
     pub(super) fn admit_within_limits(
         &self,
-        side: Side,
+        (side, whose): (Side, Whose),
         node: &[Has; LEVELS],
     ) -> Result<(), Reason> {
         let limits = &self.config.limits;
-        if self.sessions.len() >= limits.sessions {
+        if self.sessions_of(whose) >= limits.sessions {
             return Err(Reason::SessionLimit);
         }
         let of_source = match side {
@@ -91,9 +109,13 @@ impl State {
     }
 
     /// The same, by shares too.
-    pub(super) fn admit_session(&self, side: Side, node: &[Has; LEVELS]) -> Result<(), Reason> {
-        self.admit_within_limits(side, node)?;
-        self.within_shares(node, |has| has.sessions, self.free_sessions())
+    pub(super) fn admit_session(
+        &self,
+        (side, whose): (Side, Whose),
+        node: &[Has; LEVELS],
+    ) -> Result<(), Reason> {
+        self.admit_within_limits((side, whose), node)?;
+        self.within_shares(node, |has| has.sessions, self.free_sessions(whose))
             .map_err(|of| match of {
                 Of::Host => Reason::HostSessionLimit,
                 Of::Source => Reason::SourceSessionLimit,
@@ -109,13 +131,14 @@ impl State {
     /// is for those who say who they are. A binding and a peer are single nodes, and have the share of a host.
     pub(super) fn admit_from_outside(
         &self,
-        node: &[Has; LEVELS],
+        (node, whose): (&[Has; LEVELS], Whose),
         of_binding: u32,
         peer: Ipv4Addr,
     ) -> Result<(), Reason> {
         let limits = &self.config.limits;
-        let there = u64::from(self.sources.outside());
-        let most = self.most_from_outside();
+        let sources = self.sources_of(whose);
+        let there = u64::from(sources.outside());
+        let most = self.most_from_outside(whose);
         if there >= most {
             return Err(Reason::OutsideSessionLimit);
         }
@@ -123,7 +146,7 @@ impl State {
         let is_beyond = |used: u32, free: u64| {
             u64::from(used) >= share(limits.host_share, u64::from(used) + free)
         };
-        if is_beyond(self.sources.of_peer(peer), free) {
+        if is_beyond(sources.of_peer(peer), free) {
             return Err(Reason::OutsidePeerLimit);
         }
         let left = self
@@ -135,22 +158,22 @@ impl State {
             return Err(Reason::OutsideNodeLimit);
         }
         // Of what is left of the binding, too: or one peer could have all of a port that others want to reach.
-        if is_beyond(self.sources.of_peer(peer), left) {
+        if is_beyond(sources.of_peer(peer), left) {
             return Err(Reason::OutsidePeerLimit);
         }
         Ok(())
     }
 
     /// How many sessions the IPv4 side may have opened in all.
-    pub(super) fn most_from_outside(&self) -> u64 {
-        let there = u64::from(self.sources.outside());
+    pub(super) fn most_from_outside(&self, whose: Whose) -> u64 {
+        let there = u64::from(self.sources_of(whose).outside());
         let share_of = self.config.limits.outside_share;
-        share(share_of, there + self.free_sessions())
+        share(share_of, there + self.free_sessions(whose))
     }
 
-    fn free_sessions(&self) -> u64 {
+    fn free_sessions(&self, whose: Whose) -> u64 {
         let limit = self.config.limits.sessions;
-        u64::from(limit.saturating_sub(self.sessions.len()))
+        u64::from(limit.saturating_sub(self.sessions_of(whose)))
     }
 
     fn of_source(&self, node: &[Has; LEVELS]) -> Has {

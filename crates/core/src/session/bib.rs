@@ -3,8 +3,12 @@
 //! port. One entry for both, whoever the peer is: endpoint-independent mapping (RFC 4787 REQ-1).
 
 use super::key::{Keys, Table};
+use super::shared::Whose;
 use super::slab::{Slab, NONE};
-use crate::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use crate::config::nat64::{Binding, Endpoint4, Endpoint6, Gateway, Protocol};
+
+/// No other gateway: the binding is this one's.
+pub const OWN: Gateway = Gateway::MAX;
 
 /// Who made a binding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,9 +59,21 @@ pub struct Entry {
     pub origin: Origin,
     /// The pool is to be told when it ends.
     pub pooled: bool,
+    /// The gateway whose binding this is a copy of, or [`OWN`].
+    pub owner: Gateway,
 }
 
+const _: () = assert!(size_of::<Entry>() == 44);
+
 impl Entry {
+    #[inline]
+    pub fn whose(&self) -> Whose {
+        match self.owner {
+            OWN => Whose::Own,
+            _ => Whose::Copied,
+        }
+    }
+
     pub fn binding(&self) -> Binding {
         Binding {
             protocol: self.protocol,
@@ -128,6 +144,7 @@ impl Bib {
             protocol,
             origin,
             pooled,
+            owner: OWN,
         });
         self.by_v6.insert(self.keys.v6(protocol, v6), at);
         self.by_v4.insert(self.keys.v4(protocol, v4), at);

@@ -193,7 +193,7 @@ impl State {
             return;
         };
         let source = self.source_of(binding.v6.addr);
-        if self.pool.claim_block(place) {
+        if self.pool.claim_block(place, binding.v6.addr) {
             self.own(place, source);
             watcher.event(Event::BlockAllocated(self.block_view(place, source)));
         }

@@ -5,6 +5,7 @@
 use super::bib::Origin;
 use super::event::{BindingView, Event, SessionView, Watcher};
 use super::rehearse::{Before, Undo};
+use super::shared::Whose;
 use super::tcp::{Segment, SessionState, Side};
 use super::timer::Millis;
 use super::{table, Outbound, State};
@@ -22,8 +23,11 @@ impl State {
         watcher: &mut impl Watcher,
     ) -> Result<u32, Reason> {
         let slice = self.open_slice_of(packet.v6.addr)?;
+        if !self.serves() {
+            return Err(Reason::NotServing);
+        }
         let node = self.sources.of_node(packet.v6.addr);
-        self.admit_session(Side::V6, &node)?;
+        self.admit_session((Side::V6, Whose::Own), &node)?;
         let applicant = self.applicant(packet);
         let v4 = if self.blocks.is_some() {
             self.admit_binding_in_block(&node)?;
@@ -72,7 +76,10 @@ impl State {
         origin: Origin,
         watcher: &mut impl Watcher,
     ) -> bool {
-        let pooled = match self.pool.claim(binding.protocol, binding.v4) {
+        let pooled = match self
+            .pool
+            .claim(binding.protocol, binding.v4, binding.v6.addr)
+        {
             Claim::Taken => true,
             Claim::Elsewhere => false,
             Claim::Occupied => return false,
@@ -103,11 +110,32 @@ impl State {
         self.forget_opened(at);
         self.waiting.remove(at);
         let entry = self.bib.remove(at);
-        if entry.pooled {
-            self.pool.release(entry.protocol, entry.v4);
+        if entry.whose() == Whose::Copied {
+            return self.note_copy_ended(&entry, watcher);
         }
+        self.leave_port(&entry);
         self.sources.unbind(entry.source, entry.protocol);
         watcher.event(Event::BindingClosed(entry.binding()));
+    }
+
+    /// Ends a binding, and its sessions before it, but no more than the budget has. False if something is left.
+    pub(super) fn close_within(
+        &mut self,
+        at: u32,
+        budget: &mut usize,
+        watcher: &mut impl Watcher,
+    ) -> bool {
+        while self.bib[at].sessions > 0 {
+            if !spend(budget) {
+                return false;
+            }
+            self.close_session(self.bib[at].first, watcher);
+        }
+        let is_left = spend(budget);
+        if is_left {
+            self.close_binding(at, watcher);
+        }
+        is_left
     }
 
     /// A binding that a packet made ends with its last session (RFC 6146 section 3.1).
@@ -143,10 +171,11 @@ impl State {
         watcher: &mut impl Watcher,
     ) -> Result<u32, Reason> {
         let binding = &self.bib[bib];
-        let node = self.sources.upwards(binding.source);
-        self.admit_session(side, &node)?;
+        let whose = binding.whose();
+        let node = self.sources_of(whose).upwards(binding.source);
+        self.admit_session((side, whose), &node)?;
         if side == Side::V4 {
-            self.admit_from_outside(&node, binding.outside, peer.0.addr)?;
+            self.admit_from_outside((&node, whose), binding.outside, peer.0.addr)?;
         }
         Ok(self.add_session(bib, peer, state, last, side, watcher))
     }
@@ -160,9 +189,11 @@ impl State {
         side: Side,
         watcher: &mut impl Watcher,
     ) -> u32 {
-        let source = self.bib[bib].source;
+        let (source, whose) = (self.bib[bib].source, self.bib[bib].whose());
         let outside = side == Side::V4;
-        self.sources.open(source, outside.then_some(peer.0.addr));
+        let by = outside.then_some(peer.0.addr);
+        self.sources_mut_of(whose).open(source, by);
+        self.count_session(bib, |sessions| *sessions += 1);
         if let Some(permissions) = &mut self.permissions {
             permissions.add(bib, peer.0.addr);
         }
@@ -182,9 +213,11 @@ impl State {
         view: SessionView,
         watcher: &mut impl Watcher,
     ) {
-        let source = self.bib[ended.bib].source;
+        let (source, whose) = (self.bib[ended.bib].source, self.bib[ended.bib].whose());
         let peer = ended.peer.addr;
-        self.sources.close(source, ended.outside.then_some(peer));
+        let by = ended.outside.then_some(peer);
+        self.sources_mut_of(whose).close(source, by);
+        self.count_session(ended.bib, |sessions| *sessions -= 1);
         if let Some(permissions) = &mut self.permissions {
             permissions.remove(ended.bib, peer);
         }
@@ -254,4 +287,11 @@ impl State {
             sessions: entry.sessions,
         }
     }
+}
+
+/// Takes one from the budget, if there is one.
+pub(super) fn spend(budget: &mut usize) -> bool {
+    let is_left = *budget > 0;
+    *budget = budget.saturating_sub(1);
+    is_left
 }

@@ -3,7 +3,7 @@
 
 use super::bib::Origin;
 use super::tcp::SessionState;
-use crate::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use crate::config::nat64::{Binding, Endpoint4, Endpoint6, Gateway, Protocol};
 use crate::trace::Step;
 use crate::verdict::Reason;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -64,6 +64,11 @@ pub enum Event {
     BindingOpened(Binding),
     /// A binding has ended. All its sessions have.
     BindingClosed(Binding),
+    /// A copy of another gateway's binding was made, for packets that pass here. Its sessions are told as any others: their IPv4 address
+    /// says whose they are ([`super::State::owner_of`]).
+    CopyMade(Binding, Gateway),
+    /// A copy has ended, and not what it is a copy of. All its sessions have.
+    CopyEnded(Binding, Gateway),
     /// A session has begun.
     SessionOpened(SessionView),
     /// The state of a session, or the prefix by which its peer is known, has changed. Both are told as they were.
@@ -81,8 +86,31 @@ pub enum Event {
 pub enum Missing {
     /// That of a node's port.
     V6(Protocol, Endpoint6),
-    /// That of an address and port of a slice.
+    /// That of an address and port of a slice, or of another gateway.
     V4(Protocol, Endpoint4),
+}
+
+impl Missing {
+    /// Is it this binding?
+    pub fn is_answered_by(&self, binding: &Binding) -> bool {
+        match *self {
+            Missing::V6(protocol, v6) => (binding.protocol, binding.v6) == (protocol, v6),
+            Missing::V4(protocol, v4) => (binding.protocol, binding.v4) == (protocol, v4),
+        }
+    }
+}
+
+/// What to do with a packet for which this gateway has no binding of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Translate it by this binding, which another gateway has opened.
+    Copy(Binding),
+    /// Nobody else has one: open it here, if the packet may.
+    Open,
+    /// Give it to that gateway, as it is.
+    Forward(Gateway),
+    /// Drop it.
+    Drop(Reason),
 }
 
 /// Hears of changes, and knows of packets that the tables did not see.
@@ -95,12 +123,22 @@ pub trait Watcher {
     /// [`super::State::catch_up`]; afterwards the answer can be forgotten.
     fn last_seen(&mut self, session: &SessionView) -> Option<Duration>;
 
-    /// Which binding is it, if another gateway has opened it? It is asked where several share the pool, before a packet opens a
-    /// binding or is refused because there is none. What does not answer the question, or has no room in the tables, is
-    /// ignored; else the binding is inherited ([`super::State::inherit`]).
-    fn missing(&mut self, missing: Missing) -> Option<Binding> {
-        let _ = missing;
-        None
+    /// What to do with a packet for which there is no binding? It is asked where several gateways serve the same hosts, before
+    /// a packet opens a binding, is refused because there is none, or passes by a copy. Of an ICMP error, the packet that it quotes is meant, and
+    /// `opens` is false: it opens nothing. Any other packet may, as far as who watches can know.
+    ///
+    /// A binding that does not answer the question, or has no room in the tables, does not count. In slices, a binding is
+    /// inherited ([`super::State::inherit`]), and every other answer means [`Way::Open`]. With owners, it is used as a copy, until
+    /// the deadline of its owner ([`super::State::set_deadline`]).
+    fn missing(&mut self, missing: Missing, opens: bool) -> Way {
+        let _ = (missing, opens);
+        Way::Open
+    }
+
+    /// The time now on a clock that goes on while the machine sleeps (CLOCK_BOOTTIME), for the deadlines of copies. It is asked before
+    /// each packet that is to pass by a copy. Who does not know it uses none.
+    fn boottime(&mut self) -> Duration {
+        Duration::MAX
     }
 
     /// A packet that was held ([`crate::Verdict::Held`]) has been dropped.

@@ -107,7 +107,9 @@ impl State {
             self.sessions.hang_up(at, deadline);
             let view = self.session_view(at);
             watcher.event(Event::SessionChanged(view, before));
-            due(Due::Probe(view));
+            if !self.is_copy(self.sessions[at].bib) {
+                due(Due::Probe(view));
+            }
             return;
         }
         let view = self.session_view(at);

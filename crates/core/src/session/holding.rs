@@ -2,6 +2,7 @@
 //! What each prefix has of what it may have, for those who want to know whose limit is near.
 
 use super::limit::Has;
+use super::shared::Whose;
 use super::State;
 use crate::config::nat64::{LevelKind, Protocol, LEVELS};
 use std::net::Ipv6Addr;
@@ -83,7 +84,7 @@ impl State {
         let has = u64::from(self.sources.outside());
         Held {
             has,
-            may: self.most_from_outside(),
+            may: self.most_from_outside(Whose::Own),
         }
     }
 
@@ -105,13 +106,13 @@ impl State {
             sessions: held(
                 &|has| has.sessions,
                 limits.sessions_per_source,
-                free(limits.sessions, self.sessions.len()),
+                free(limits.sessions, self.sessions_of(Whose::Own)),
             ),
             outside: has.outside,
             bindings: held(
                 &Has::all_bindings,
                 limits.bindings_per_source,
-                free(limits.bindings, self.bib.len()),
+                free(limits.bindings, self.bindings_of(Whose::Own)),
             ),
             ports: Protocol::ALL.map(|protocol| {
                 // Only narrow prefixes have their ports from one slice.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bindings that another gateway opened in the pool that is shared with it, and whose flows go on here.
+//! Bindings that another gateway opened in the pool that is shared with it, and whose flows go on here; and those of this
+//! gateway that only others still knew.
 //!
 //! A binding is what must survive: its port cannot change without its flows ending. Sessions are not told. So those of an
 //! inherited binding begin in their middle, with a TCP connection as well, until the binding ends.
 
 use super::bib::Origin;
-use super::event::{Missing, Watcher};
+use super::event::{Missing, Watcher, Way};
 use super::table::millis_of;
 use super::tcp::{Lifetime, Segment, SessionState, Side};
 use super::timer::Millis;
@@ -17,15 +18,15 @@ use crate::verdict::Reason;
 use std::time::Duration;
 
 impl State {
-    /// Takes over a binding that another gateway has opened in a slice, whatever its gate here. One that is there already stays
-    /// as it is.
+    /// Takes over a binding that another gateway has opened in a slice, whatever its gate here, or one of this gateway's addresses that another
+    /// gateway gives back, whether it serves or not. One that is there already stays as it is.
     ///
     /// It lives for the timeout of its protocol, that of an established connection with TCP, and from its first session on as
     /// long as it has any. Absolute limits hold, and shares do not.
     ///
     /// # Errors
-    /// [`Reason::NoBinding`] if one of its sides is bound otherwise, [`Reason::PoolExhausted`] if its port is in no slice, or on
-    /// loan, [`Reason::SourceIllegal`] if its addresses cannot be those of a binding, or the limit that it would exceed.
+    /// [`Reason::NoBinding`] if one of its sides is bound otherwise, [`Reason::PoolExhausted`] if its port is in no slice and not
+    /// of this gateway, on loan, or rests for somebody else, [`Reason::SourceIllegal`] if its addresses cannot be those of a binding, or the limit that it would exceed.
     pub fn inherit(
         &mut self,
         binding: Binding,
@@ -37,51 +38,71 @@ impl State {
     }
 
     fn take_over(&mut self, binding: Binding, watcher: &mut impl Watcher) -> Result<u32, Reason> {
+        self.replace_copy(&binding, watcher);
         match self.find_both(binding) {
             Ok(Some(at)) => return Ok(at),
             Ok(None) => {}
             Err(_) => return Err(Reason::NoBinding),
         }
-        if !self.is_in_slice(binding.v4) {
+        if !self.is_in_slice(binding.v4) && self.shared.is_none() {
             return Err(Reason::PoolExhausted);
         }
         if binding.misplaced(&self.config.translator).is_some() {
             return Err(Reason::SourceIllegal);
         }
         self.admit_binding_within_limits(&self.sources.of_node(binding.v6.addr))?;
-        if self.pool.claim(binding.protocol, binding.v4) != Claim::Taken {
+        if self
+            .pool
+            .claim(binding.protocol, binding.v4, binding.v6.addr)
+            != Claim::Taken
+        {
             return Err(Reason::PoolExhausted);
+        }
+        if self.blocks.is_some() {
+            self.adopt_block(&binding, watcher);
         }
         let at = self.add_binding(binding, Origin::Inherited, true, watcher);
         self.waiting.add(at, binding.protocol, self.clock.now());
         Ok(at)
     }
 
-    /// Asks for a binding that the tables do not have, and takes it over if it answers the question.
-    pub(super) fn ask(&mut self, missing: Missing, watcher: &mut impl Watcher) -> Option<u32> {
-        self.gates.as_ref()?;
+    /// Asks for a binding that the tables do not have, or of which they have `found` a copy, and takes it over if it answers the
+    /// question.
+    pub(super) fn ask(
+        &mut self,
+        missing: Missing,
+        found: Option<u32>,
+        opens: bool,
+        watcher: &mut impl Watcher,
+    ) -> Result<Option<u32>, Reason> {
+        if self.gates.is_none() {
+            return self.way_of(missing, found, opens, watcher);
+        }
         if matches!(missing, Missing::V4(_, v4) if !self.is_in_slice(v4)) {
-            return None;
+            return Ok(None);
         }
-        let binding = watcher.missing(missing)?;
-        let answers = match missing {
-            Missing::V6(protocol, v6) => (binding.protocol, binding.v6) == (protocol, v6),
-            Missing::V4(protocol, v4) => (binding.protocol, binding.v4) == (protocol, v4),
-        };
-        if !answers {
-            return None;
-        }
-        self.take_over(binding, watcher).ok()
+        let way = watcher.missing(missing, opens);
+        Ok(match way {
+            Way::Copy(binding) if missing.is_answered_by(&binding) => {
+                self.take_over(binding, watcher).ok()
+            }
+            _ => None,
+        })
     }
 
-    /// Asks for a binding if the tables do not have it.
-    pub(crate) fn look_for(&mut self, missing: Missing, watcher: &mut impl Watcher) {
+    /// Asks for a binding for an ICMP error, if the tables do not have it.
+    pub(crate) fn look_for(
+        &mut self,
+        missing: Missing,
+        watcher: &mut impl Watcher,
+    ) -> Result<(), Reason> {
         let found = match missing {
             Missing::V6(protocol, v6) => self.bib.find_v6(protocol, v6),
             Missing::V4(protocol, v4) => self.bib.find_v4(protocol, v4),
         };
-        if found.is_none() {
-            self.ask(missing, watcher);
+        match found {
+            Some(bib) if !self.is_copy(bib) => Ok(()),
+            found => self.ask(missing, found, false, watcher).map(|_| ()),
         }
     }
 

@@ -34,6 +34,9 @@ impl State {
         mut random: impl FnMut() -> u64,
         watcher: &mut impl Watcher,
     ) -> Option<u16> {
+        if !self.serves() {
+            return None;
+        }
         if let Some(slice) = self.open_slice_of(node).ok()? {
             let has = self.sources.of_node(node);
             self.admit_binding(protocol, self.ports_for(protocol, node), &has)

@@ -12,7 +12,8 @@
 //! 6. `event`: who keeps a copy of the tables is told.
 //!
 //! Where several gateways share the pool, `gates` says in which slices bindings may be opened here; `inherit` has those that
-//! another gateway opened.
+//! another gateway opened. Where each has addresses of its own (`shared`), `copies` has bindings of the others, and `rests` ports that
+//! others may still use.
 //!
 //! Time and randomness are arguments. Nothing here grows without a limit, nothing takes longer
 //! because much is there, and [`State::expire`] can be stopped after any number of sessions.
@@ -24,6 +25,7 @@ mod bib;
 mod block_list;
 mod blocks;
 mod change;
+mod copies;
 mod event;
 mod expire;
 mod filter;
@@ -38,6 +40,8 @@ mod operate;
 mod rehearse;
 mod release;
 mod reload;
+mod rests;
+mod shared;
 pub mod slab;
 mod syn;
 mod table;
@@ -46,13 +50,15 @@ pub(crate) mod timer;
 mod waiting;
 
 pub use bib::Origin;
-pub use event::{BindingView, BlockView, Event, Missing, SessionView, Watcher};
+pub use event::{BindingView, BlockView, Event, Missing, SessionView, Watcher, Way};
 pub use expire::Due;
 pub use holding::{Held, Holding};
 pub use operate::{BindError, Usage};
 pub use tcp::{Lifetime, Segment, SessionState, Side};
 
-use crate::config::nat64::{Endpoint4, Endpoint6, Filtering, Mapping, Nat64Config, Protocol};
+use crate::config::nat64::{
+    Binding, Endpoint4, Endpoint6, Filtering, Mapping, Nat64Config, Protocol,
+};
 use crate::pool::Pool;
 use crate::trace::Step;
 use crate::verdict::Reason;
@@ -63,6 +69,7 @@ use gates::Gates;
 use key::Keys;
 use limit::Sources;
 use rehearse::Undo;
+use shared::{Shared, Whose};
 use std::time::Duration;
 use syn::Syns;
 use table::Sessions;
@@ -140,6 +147,10 @@ pub struct State {
     syns: Syns,
     /// If several gateways share the pool.
     gates: Option<Gates>,
+    /// If several gateways serve the same hosts, each with addresses of its own.
+    shared: Option<Shared>,
+    /// Bindings of the configuration whose ports rest for others.
+    awaited: Vec<Binding>,
     /// Inherited bindings without sessions.
     waiting: Waiting,
     clock: Clock,
@@ -166,6 +177,8 @@ impl State {
             permissions: dependent.then(|| Permissions::new(keys)),
             syns: Syns::new(keys, config.limits.held_syns),
             gates: Gates::of(config),
+            shared: Shared::of(config, keys),
+            awaited: Vec::new(),
             waiting: Waiting::new(keys),
             clock: Clock::new(),
             keys,
@@ -190,11 +203,16 @@ impl State {
         let now = self.clock.advance(now);
         let opens = packet.protocol != Protocol::Tcp || packet.segment == Segment::Syn;
         let bib = match self.bib.find_v6(packet.protocol, packet.v6) {
-            Some(bib) => {
+            Some(bib) if !self.is_copy(bib) => {
                 watcher.step(|| Step::Binding(self.binding_view(bib)));
                 bib
             }
-            None => match self.ask(Missing::V6(packet.protocol, packet.v6), watcher) {
+            found => match self.ask(
+                Missing::V6(packet.protocol, packet.v6),
+                found,
+                true,
+                watcher,
+            )? {
                 Some(bib) => bib,
                 // RFC 6146 section 3.5.2.2, state CLOSED: any other packet is discarded.
                 None if !opens => return Err(Reason::NoConnection),
@@ -240,8 +258,15 @@ impl State {
     ) -> Result<Inward, Reason> {
         let now = self.clock.advance(now);
         let is_syn = packet.protocol == Protocol::Tcp && packet.segment == Segment::Syn;
-        let found = self.bib.find_v4(packet.protocol, packet.v4);
-        let found = found.or_else(|| self.ask(Missing::V4(packet.protocol, packet.v4), watcher));
+        let found = match self.bib.find_v4(packet.protocol, packet.v4) {
+            Some(bib) if !self.is_copy(bib) => Some(bib),
+            found => self.ask(
+                Missing::V4(packet.protocol, packet.v4),
+                found,
+                true,
+                watcher,
+            )?,
+        };
         let Some(bib) = found else {
             return if is_syn && self.pool.covers(packet.protocol, packet.v4) {
                 self.keep_syn(packet, now)
@@ -289,7 +314,10 @@ impl State {
     pub fn is_ours(&self, protocol: Protocol, v4: Endpoint4) -> bool {
         match protocol {
             Protocol::Icmp if self.pool.contains(v4.addr) => true,
-            _ => self.pool.covers(protocol, v4) || self.bib.find_v4(protocol, v4).is_some(),
+            _ => {
+                let is_own = |bib: u32| !self.is_copy(bib);
+                self.pool.covers(protocol, v4) || self.bib.find_v4(protocol, v4).is_some_and(is_own)
+            }
         }
     }
 
@@ -303,13 +331,13 @@ impl State {
         &mut self.pool
     }
 
-    /// How many entries there are.
+    /// How many entries there are, without copies of other gateways' bindings ([`State::copies`]).
     pub fn counts(&self) -> Counts {
         Counts {
-            bindings: self.bib.len(),
-            sessions: self.sessions.len(),
-            bindings_of: self.bib.of_protocol(),
-            sessions_of: self.sessions.of_protocol(),
+            bindings: self.bindings_of(Whose::Own),
+            sessions: self.sessions_of(Whose::Own),
+            bindings_of: self.own_of(self.bib.of_protocol(), |shared| &shared.bindings_of),
+            sessions_of: self.own_of(self.sessions.of_protocol(), |shared| &shared.sessions_of),
             sources: self.sources.len(),
             held_syns: self.syns.len(),
             permissions: self.permissions.as_ref().map_or(0, Permissions::len),
@@ -323,6 +351,10 @@ impl State {
             + self.sources.memory()
             + self.permissions.as_ref().map_or(0, Permissions::memory)
             + self.waiting.memory()
+            + self
+                .shared
+                .as_ref()
+                .map_or(0, |shared| shared.sources.memory())
     }
 
     fn permits(&self, bib: u32, peer: Endpoint4) -> bool {
@@ -354,6 +386,9 @@ fn pool(config: &Nat64Config, key: [u64; 2]) -> Pool {
     let mapping = Mapping::of(config).ok().flatten();
     if config.blocks.is_some() || mapping.is_some() {
         pool.divide(config.blocks.map_or(0, |blocks| blocks.ports), mapping);
+    }
+    if config.owners.is_some() {
+        pool.let_rest(config.limits.source_prefix_len);
     }
     pool
 }

@@ -4,6 +4,7 @@
 
 use super::bib::Origin;
 use super::event::{BindingView, Event, SessionView, Watcher};
+use super::shared::Whose;
 use super::table;
 use super::tcp::{Segment, SessionState, Side};
 use super::timer::Millis;
@@ -25,6 +26,8 @@ pub enum BindError {
     Bound(Endpoint4),
     /// The port is lent to the fast path.
     Leased,
+    /// The port was another subscriber's until a moment ago.
+    Resting,
     /// There are as many bindings as there may be.
     Limit,
     /// There is no such binding.
@@ -38,6 +41,9 @@ impl fmt::Display for BindError {
             BindError::Taken(v6) => write!(f, "the IPv4 address and port are bound to {v6}"),
             BindError::Bound(v4) => write!(f, "the IPv6 address and port are bound to {v4}"),
             BindError::Leased => f.write_str("the port is reserved for the fast path"),
+            BindError::Resting => f.write_str(
+                "the port was another subscriber's until a moment ago; try again in some seconds",
+            ),
             BindError::Limit => f.write_str("there are as many bindings as there may be"),
             BindError::NotFound => f.write_str("there is no such binding"),
         }
@@ -65,6 +71,11 @@ impl State {
         if let Some(why) = binding.contradiction(&self.config.translator) {
             return Err(BindError::Contradiction(why));
         }
+        let owners = self.config.owners.as_ref();
+        if let Some(why) = owners.and_then(|owners| owners.refuses(binding.v4.addr)) {
+            return Err(BindError::Contradiction(why));
+        }
+        self.replace_copy(&binding, watcher);
         if let Some(at) = self.find_both(binding)? {
             let entry = &mut self.bib[at];
             if entry.origin.is_of_packets() {
@@ -72,13 +83,15 @@ impl State {
             }
             return Ok(());
         }
-        if self.bib.len() >= self.config.limits.bindings {
+        if self.bindings_of(Whose::Own) >= self.config.limits.bindings {
             return Err(BindError::Limit);
         }
         if self.insert_binding(binding, Origin::Operator, watcher) {
-            Ok(())
-        } else {
-            Err(BindError::Leased)
+            return Ok(());
+        }
+        match self.pool.rests_for(binding.protocol, binding.v4) {
+            Some(_) => Err(BindError::Resting),
+            None => Err(BindError::Leased),
         }
     }
 
@@ -219,8 +232,8 @@ impl State {
     pub fn usage(&self, node: Ipv6Addr) -> Usage {
         let of_node = self.sources.of_node(node);
         Usage {
-            sessions: self.sessions.len(),
-            bindings: self.bib.len(),
+            sessions: self.sessions_of(Whose::Own),
+            bindings: self.bindings_of(Whose::Own),
             of_level: of_node.map(|has| (has.sessions, has.all_bindings())),
         }
     }
@@ -266,23 +279,27 @@ impl State {
         let Binding { protocol, v4, v6 } = binding;
         // From here on the port is a binding's, or nobody's.
         let leased = coming == Coming::Leased && self.pool.take_leased(protocol, v4.addr, v4.port);
+        if leased {
+            self.replace_copy(&binding, watcher);
+        }
         let found = match self.find_both(binding) {
             Ok(found) => found,
             Err(_) => {
                 if leased {
-                    self.pool.release(protocol, v4);
+                    self.refuse_leased(binding, watcher);
                 }
                 return Err(Reason::NoBinding);
             }
         };
         let at = match found {
+            Some(at) if !self.may_pass_by(at, watcher) => return Err(Reason::OwnerUnreachable),
             Some(at) => at,
             None => match self.room_for(binding, view, coming) {
                 Ok(()) if leased => self.add_binding(binding, Origin::Dynamic, true, watcher),
                 Ok(()) => self.claim_binding(binding, watcher)?,
                 Err(reason) => {
                     if leased {
-                        self.pool.release(protocol, v4);
+                        self.refuse_leased(binding, watcher);
                     }
                     return Err(reason);
                 }
@@ -301,10 +318,11 @@ impl State {
         }
         let last = self.last_of(view);
         let peer = (view.peer, view.prefix);
-        let node = self.sources.upwards(self.bib[at].source);
+        let whose = self.bib[at].whose();
+        let node = self.sources_of(whose).upwards(self.bib[at].source);
         let admitted = match coming {
-            Coming::Back => self.admit_within_limits(Side::V6, &node),
-            Coming::Leased => self.admit_session(Side::V6, &node),
+            Coming::Back => self.admit_within_limits((Side::V6, whose), &node),
+            Coming::Leased => self.admit_session((Side::V6, whose), &node),
         };
         match admitted {
             Ok(()) => {
@@ -343,7 +361,10 @@ impl State {
         binding: Binding,
         watcher: &mut impl Watcher,
     ) -> Result<u32, Reason> {
-        match self.pool.claim(binding.protocol, binding.v4) {
+        match self
+            .pool
+            .claim(binding.protocol, binding.v4, binding.v6.addr)
+        {
             crate::pool::Claim::Taken => {
                 self.adopt_block(&binding, watcher);
                 Ok(self.add_binding(binding, Origin::Dynamic, true, watcher))

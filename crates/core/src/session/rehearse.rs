@@ -62,13 +62,17 @@ impl State {
     /// From now on every change is noted, until [`State::roll_back`] undoes all of them.
     pub(crate) fn rehearse(&mut self) {
         self.undo = Some(Vec::new());
+        self.pool.rehearse();
     }
 
     /// Undoes what has been changed since [`State::rehearse`]. Nobody is told of that.
     pub(crate) fn roll_back(&mut self) {
-        for undo in self.undo.take().into_iter().flatten().rev() {
+        // It is a rehearsal until the last change is undone.
+        while let Some(undo) = self.undo.as_mut().and_then(Vec::pop) {
             self.undo(undo);
         }
+        self.undo = None;
+        self.pool.roll_back();
     }
 
     /// Notes a change, if it is to be undone.

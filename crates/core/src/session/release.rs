@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The end of what a slice has, when it belongs to another gateway.
 
+use super::change::spend;
 use super::event::Watcher;
 use super::State;
 use crate::config::nat64::{Endpoint4, Protocol};
@@ -49,21 +50,10 @@ impl State {
     ) -> bool {
         let found = self.bib.find_v4(protocol, v4);
         let of_packets = found.filter(|&at| self.bib[at].origin.is_of_packets());
-        if let Some(at) = of_packets {
-            while self.bib[at].sessions > 0 {
-                if !spend(budget) {
-                    return false;
-                }
-                self.close_session(self.bib[at].first, watcher);
-            }
+        match of_packets {
+            Some(at) => self.close_within(at, budget, watcher),
+            None => spend(budget),
         }
-        if !spend(budget) {
-            return false;
-        }
-        if let Some(at) = of_packets {
-            self.close_binding(at, watcher);
-        }
-        true
     }
 
     /// The first port of a slice that is not free, from a place on.
@@ -87,11 +77,4 @@ impl State {
 /// The order in which ports are looked at.
 fn place_of(protocol: Protocol, port: u16) -> u32 {
     (protocol.index() as u32) << 16 | u32::from(port)
-}
-
-/// Takes one from the budget, if there is one.
-fn spend(budget: &mut usize) -> bool {
-    let is_left = *budget > 0;
-    *budget = budget.saturating_sub(1);
-    is_left
 }

@@ -5,6 +5,7 @@ use super::bib::Origin;
 use super::event::Watcher;
 use super::filter::Permissions;
 use super::limit::Sources;
+use super::shared::{Shared, Whose};
 use super::State;
 use crate::config::nat64::{Filtering, Nat64Config};
 use crate::pool::Claim;
@@ -22,15 +23,21 @@ impl State {
         let old_prefixes = std::mem::take(&mut self.config.translator.pref64);
         self.config = config.clone();
         self.close_sessions_of_lost_prefixes(&old_prefixes, watcher);
+        self.follow_owners(watcher);
         self.close_bindings_in_the_way(watcher);
-        self.pool = super::pool(config, pool_key);
+        let pool = super::pool(config, pool_key);
+        let old = std::mem::replace(&mut self.pool, pool);
+        self.pool.take_over_rests(&old);
+        drop(old);
         self.cut_again();
         self.claim_again(watcher);
         for &binding in &config.bindings {
             match self.bib.find_v4(binding.protocol, binding.v4) {
                 Some(at) => self.bib[at].origin = Origin::Configured,
                 None => {
-                    self.insert_binding(binding, Origin::Configured, watcher);
+                    if !self.insert_binding(binding, Origin::Configured, watcher) {
+                        self.await_port(binding);
+                    }
                 }
             }
         }
@@ -102,14 +109,37 @@ impl State {
         }
     }
 
+    /// If other addresses have other owners, copies end. Deadlines and what has been told of serving stay if they are the same.
+    fn follow_owners(&mut self, watcher: &mut impl Watcher) {
+        self.awaited.clear();
+        let rules = self.shared.as_ref().map(|shared| &shared.rules);
+        if rules == self.config.owners.as_ref() {
+            return;
+        }
+        let all: Vec<u32> = self.bib.iter().map(|(at, _)| at).collect();
+        for at in all
+            .into_iter()
+            .filter(|&at| self.bib[at].owner != super::bib::OWN)
+            .collect::<Vec<_>>()
+        {
+            self.close_binding(at, watcher);
+        }
+        self.shared = Shared::of(&self.config, self.keys);
+    }
+
     /// Claims the ports of all bindings in a pool that has just been made.
     fn claim_again(&mut self, watcher: &mut impl Watcher) {
         let mut lost = Vec::new();
-        let all: Vec<u32> = self.bib.iter().map(|(at, _)| at).collect();
+        let own = self
+            .bib
+            .iter()
+            .filter(|(_, entry)| entry.whose() == Whose::Own);
+        let all: Vec<u32> = own.map(|(at, _)| at).collect();
         for at in all {
             let entry = &mut self.bib[at];
             // No two bindings have the same port: it is free, or not in the pool.
-            entry.pooled = self.pool.claim(entry.protocol, entry.v4) == Claim::Taken;
+            let claim = self.pool.claim(entry.protocol, entry.v4, entry.v6.addr);
+            entry.pooled = claim == Claim::Taken;
             if !entry.pooled && entry.origin.is_of_packets() {
                 lost.push(at);
             }
@@ -121,17 +151,30 @@ impl State {
 
     /// A source may be another prefix now.
     fn count_sources_again(&mut self) {
-        let mut sources = Sources::new(self.keys, &self.config.limits);
+        let new = || Sources::new(self.keys, &self.config.limits);
+        let (mut own, mut copied) = (new(), new());
         let all: Vec<u32> = self.bib.iter().map(|(at, _)| at).collect();
         for at in all {
             let entry = &mut self.bib[at];
+            let sources = match entry.whose() {
+                Whose::Own => &mut own,
+                Whose::Copied => &mut copied,
+            };
             entry.source = sources.bind(entry.v6.addr, entry.protocol);
         }
         for (_, session) in self.sessions.iter() {
             let peer = session.outside.then_some(session.peer.addr);
-            sources.open(self.bib[session.bib].source, peer);
+            let entry = &self.bib[session.bib];
+            let sources = match entry.whose() {
+                Whose::Own => &mut own,
+                Whose::Copied => &mut copied,
+            };
+            sources.open(entry.source, peer);
         }
-        self.sources = sources;
+        self.sources = own;
+        if let Some(shared) = &mut self.shared {
+            shared.sources = copied;
+        }
     }
 
     fn count_permissions_again(&mut self) {

@@ -174,6 +174,7 @@ pub fn check_events(tables: &Tables) {
     let mut sessions = HashMap::new();
     for event in &tables.watch.events {
         match *event {
+            Event::CopyMade(..) | Event::CopyEnded(..) => panic!("{event:?}"),
             Event::BindingOpened(binding) => assert!(bindings.insert(binding)),
             Event::BindingClosed(binding) => {
                 assert!(bindings.remove(&binding));

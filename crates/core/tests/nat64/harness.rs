@@ -2,12 +2,12 @@
 //! Time that the test moves, random numbers that repeat, and a memory of everything that happened.
 
 use diolkos_core::config::nat64::{
-    Binding, Endpoint4, Endpoint6, Limits, Nat64Config, Pool4, Protocol, SliceRules,
+    Binding, Endpoint4, Endpoint6, Gateway, Limits, Nat64Config, Pool4, Protocol, SliceRules,
 };
 use diolkos_core::nat64::Random;
 use diolkos_core::session::{
     Due, Event, Inbound, Inward, Missing, Outbound, Segment, SessionState, SessionView, State,
-    Watcher,
+    Watcher, Way,
 };
 use diolkos_core::{
     Config, Env, Label, Nat64, Offload, Outbox, Packet, Reason, Trace, Verdict, HEADROOM,
@@ -107,7 +107,6 @@ impl Xorshift {
 }
 
 /// Keeps every event, and knows what the fast path would have seen.
-#[derive(Default)]
 pub struct Watch {
     pub events: Vec<Event>,
     pub dropped: Vec<Reason>,
@@ -116,6 +115,26 @@ pub struct Watch {
     pub standby: Vec<Binding>,
     /// What is answered whatever is asked.
     pub lie: Option<Binding>,
+    /// What is answered where there is no binding.
+    pub otherwise: Way,
+    /// What was asked.
+    pub asked: Vec<(Missing, bool)>,
+    pub boottime: Duration,
+}
+
+impl Default for Watch {
+    fn default() -> Watch {
+        Watch {
+            events: Vec::new(),
+            dropped: Vec::new(),
+            stamps: HashMap::new(),
+            standby: Vec::new(),
+            lie: None,
+            otherwise: Way::Open,
+            asked: Vec::new(),
+            boottime: Duration::from_secs(1000),
+        }
+    }
 }
 
 impl Watcher for Watch {
@@ -127,13 +146,16 @@ impl Watcher for Watch {
         self.stamps.get(&(session.binding, session.peer)).copied()
     }
 
-    fn missing(&mut self, missing: Missing) -> Option<Binding> {
-        let is_it = |binding: &&Binding| match missing {
-            Missing::V6(protocol, v6) => (binding.protocol, binding.v6) == (protocol, v6),
-            Missing::V4(protocol, v4) => (binding.protocol, binding.v4) == (protocol, v4),
-        };
-        self.lie
-            .or_else(|| self.standby.iter().find(is_it).copied())
+    fn missing(&mut self, missing: Missing, opens: bool) -> Way {
+        self.asked.push((missing, opens));
+        let is_it = |binding: &&Binding| missing.is_answered_by(binding);
+        let found = self.lie;
+        let found = found.or_else(|| self.standby.iter().find(is_it).copied());
+        found.map_or(self.otherwise, Way::Copy)
+    }
+
+    fn boottime(&mut self) -> Duration {
+        self.boottime
     }
 
     fn dropped(&mut self, reason: Reason) {
@@ -267,6 +289,8 @@ pub struct Router {
     pub watch: Watch,
     /// Of what left last, in its order.
     pub labels: Vec<Label>,
+    /// Untranslated, to other gateways.
+    pub forwarded: Vec<(Gateway, Vec<u8>)>,
     env: Chance,
 }
 
@@ -293,12 +317,21 @@ impl Random for Chance {
     }
 }
 
-struct Sink<'a>(&'a mut Vec<Vec<u8>>, &'a mut Vec<Label>);
+/// What leaves, with its labels, and what goes to other gateways.
+struct Sink<'a>(
+    &'a mut Vec<Vec<u8>>,
+    &'a mut Vec<Label>,
+    &'a mut Vec<(Gateway, Vec<u8>)>,
+);
 
 impl Outbox for Sink<'_> {
     fn emit(&mut self, packet: &[u8], offload: Offload) {
         self.0.push(packet.to_vec());
         self.1.push(offload.label);
+    }
+
+    fn forward(&mut self, to: Gateway, packet: &[u8], _: Offload) {
+        self.2.push((to, packet.to_vec()));
     }
 }
 
@@ -311,6 +344,7 @@ impl Router {
             now: Duration::from_secs(1_000_000),
             watch: Watch::default(),
             labels: Vec::new(),
+            forwarded: Vec::new(),
             env: Chance {
                 now: Duration::ZERO,
                 next_id: 0,
@@ -340,9 +374,12 @@ impl Router {
         let verdict = self.nat64.translate(
             &mut packet,
             &mut self.env,
-            &mut Sink(&mut sent, &mut self.labels),
+            &mut Sink(&mut sent, &mut self.labels, &mut self.forwarded),
             &mut self.watch,
         );
+        if let Verdict::Elsewhere(to) = verdict {
+            self.forwarded.push((to, packet.bytes().to_vec()));
+        }
         if verdict == Verdict::Forward {
             sent.push(packet.bytes().to_vec());
             self.labels.push(packet.offload.label);
@@ -370,7 +407,7 @@ impl Router {
         self.now += Duration::from_secs_f64(seconds);
         self.env.now = self.now;
         let mut sent = Vec::new();
-        let mut out = Sink(&mut sent, &mut self.labels);
+        let mut out = Sink(&mut sent, &mut self.labels, &mut self.forwarded);
         assert!(self
             .nat64
             .expire(usize::MAX, &mut self.env, &mut out, &mut self.watch));

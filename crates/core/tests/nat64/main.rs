@@ -7,6 +7,7 @@
 //! * `robust`: packets that nobody should send, long sequences of them.
 //! * `traces`: what is told of a packet that has not come, and what becomes of it when it comes.
 //! * `slices`, `inherit`, `missing`, `release`: a pool that several gateways share.
+//! * `rests`, `rests_model`, `copies`, `copies_model`, `elsewhere`: several gateways, each with addresses of its own.
 //! * `world`: what they have in common.
 
 #[path = "../common/mod.rs"]
@@ -15,8 +16,11 @@ mod common;
 mod agreement;
 mod bindings;
 mod blocks;
+mod copies;
+mod copies_model;
 mod deterministic;
 mod due;
+mod elsewhere;
 mod errors;
 mod fragment_floods;
 mod fragments;
@@ -32,6 +36,8 @@ mod reassembly;
 mod reconfigure;
 mod release;
 mod restore;
+mod rests;
+mod rests_model;
 mod robust;
 mod shares;
 mod sharing;

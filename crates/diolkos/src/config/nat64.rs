@@ -138,6 +138,7 @@ impl Settings {
                 source_prefix_len: n.source_prefix_len,
                 key: cluster.slice_key,
             }),
+            owners: None,
             filtering: n.filtering,
             port_preservation: n.port_preservation,
             timeouts: n.timeouts,

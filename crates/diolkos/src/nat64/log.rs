@@ -87,6 +87,8 @@ impl Records for Log {
             Event::SessionOpened(view) => session(Change::Created, view),
             Event::SessionClosed(view) => session(Change::Deleted, view),
             Event::SessionChanged(..) => {}
+            // The gateway that has the binding writes of it.
+            Event::CopyMade(..) | Event::CopyEnded(..) => {}
             Event::BlockAllocated(view) => {
                 self.blocks.insert((view.addr, view.first), *view);
                 self.recorders.record(What::Block(Change::Created, *view));

@@ -96,6 +96,8 @@ impl Change {
             Event::SessionClosed(session) => Change::session("session-closed", session),
             // A block changes no packet: the bindings in it say the ports.
             Event::BlockAllocated(_) | Event::BlockReleased(_) => return None,
+            // Nobody shares the pool of a capture.
+            Event::CopyMade(..) | Event::CopyEnded(..) => return None,
         })
     }
 

@@ -29,6 +29,7 @@ impl Summary {
             Fate::Judged(Verdict::Forward) => self.forwarded += 1,
             Fate::Judged(Verdict::Emitted) => self.emitted += 1,
             Fate::Judged(Verdict::Held) => self.held += 1,
+            Fate::Judged(Verdict::Elsewhere(_)) => self.drop(Reason::Elsewhere),
             Fate::Judged(Verdict::Drop(reason)) => self.drop(reason),
         }
     }

@@ -261,6 +261,7 @@ impl Reader {
                 }
             }
             Verdict::Held => self.tally.held(),
+            Verdict::Elsewhere(_) => self.tally.dropped(Reason::Elsewhere),
             Verdict::Drop(reason) => {
                 self.tally.dropped(reason);
                 if reason == Reason::HopLimit {

@@ -153,7 +153,11 @@ fn changes(report: &mut Report, event: &Event) {
         ),
         // What was opened before is taken back: the verdict says why.
         Event::BindingClosed(_) => report.step("binding", "would be closed again".to_owned()),
-        Event::SessionClosed(_) | Event::BlockReleased(_) => {}
+        Event::CopyMade(binding, _) => report.step(
+            "binding",
+            format!("would be that of another gateway: {}", both(binding)),
+        ),
+        Event::SessionClosed(_) | Event::BlockReleased(_) | Event::CopyEnded(..) => {}
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use diolkos_core::config::nat64::{Binding, Endpoint6};
 use diolkos_node::message::{Change, Message};
 
-use crate::machine::{address, v4, FIRST_PORT};
+use crate::machine::{address, v4, FIRST_PORT, PROTOCOLS};
 use crate::truth::key_of;
 use crate::world::World;
 
@@ -76,7 +76,7 @@ fn binding(world: &mut World) -> Binding {
     let key = (
         address(owner).to_bits(),
         FIRST_PORT + world.random.below(8) as u16,
-        world.random.below(2) as u8,
+        PROTOCOLS[world.random.below(2)] as u8,
     );
     let (protocol, v4) = v4(&key);
     Binding {

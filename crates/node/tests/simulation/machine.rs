@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A gateway: a process that may stand still or be killed, with the node, and programs that go on.
+//! A gateway: a process that may stand still or be killed, with the node and its tables, and programs that go on.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
-use diolkos_node::{Node, NodeId};
+use diolkos_core::config::nat64::{Endpoint4, Protocol};
+use diolkos_core::session::State;
+use diolkos_node::gateway::Gateway;
+use diolkos_node::{Config, Node, NodeId};
 
-use crate::truth::{key_of, subscriber, Key};
+use crate::program::Program;
+use crate::tables::configured;
+use crate::truth::Key;
 
+/// Which protocols hosts speak.
+pub const PROTOCOLS: [Protocol; 2] = [Protocol::Udp, Protocol::Icmp];
 pub const PORTS: u16 = 8;
 pub const FIRST_PORT: u16 = 5000;
 
@@ -17,79 +22,30 @@ pub fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, node as u8)
 }
 
-/// What the kernel translates by itself.
-#[derive(Default)]
-pub struct Program {
-    pub own: BTreeMap<Key, Binding>,
-    /// Sessions from copies, with their owners.
-    pub copies: BTreeMap<Key, (usize, Binding)>,
-    pub until: Vec<Duration>,
-}
-
-impl Program {
-    /// By what it translates a packet of a host.
-    pub fn of_host(&self, clock: Duration, is_it: impl Fn(&Binding) -> bool) -> Option<Binding> {
-        let own = self.own.values().find(|b| is_it(b));
-        let is_allowed = |owner: usize| clock < self.until[owner];
-        let mut copies = self.copies.values();
-        let copy = copies.find(|(owner, b)| is_it(b) && is_allowed(*owner));
-        own.copied().or(copy.map(|(_, b)| *b))
-    }
-
-    /// Whom it translates a port for.
-    pub fn of_port(&self, clock: Duration, key: &Key) -> Option<Binding> {
-        let copy = self.copies.get(key);
-        let copy = copy.filter(|(owner, _)| clock < self.until[*owner]);
-        self.own.get(key).copied().or(copy.map(|(_, b)| *b))
+/// The peer of all hosts.
+pub fn peer(protocol: Protocol) -> Endpoint4 {
+    Endpoint4 {
+        addr: Ipv4Addr::new(198, 51, 100, 1),
+        port: if protocol == Protocol::Icmp { 0 } else { 53 },
     }
 }
 
-/// A process, and what its pool knows.
+/// A process.
 pub struct Process {
     pub number: u64,
-    pub node: Node,
-    pub free: BTreeSet<Key>,
-    /// Resting ports of each subscriber.
-    pub resting: BTreeMap<Key, u64>,
-    /// When a binding was last used.
-    pub used: BTreeMap<Key, u64>,
+    pub gateway: Gateway,
+    pub state: State,
     pub has_left: bool,
 }
 
 impl Process {
-    pub fn new(number: u64, me: usize, node: Node) -> Process {
-        let ports = (0..2).flat_map(|protocol| (0..PORTS).map(move |port| (protocol, port)));
-        let key = |(protocol, port)| (address(me).to_bits(), FIRST_PORT + port, protocol);
+    pub fn new(number: u64, config: &Config, node: Node, secret: [u64; 4]) -> Process {
         Process {
             number,
-            node,
-            free: ports.map(key).collect(),
-            resting: BTreeMap::new(),
-            used: BTreeMap::new(),
+            gateway: Gateway::new(node),
+            state: State::new(&configured(config), secret),
             has_left: false,
         }
-    }
-
-    pub fn take(&mut self, binding: &Binding, now: u64) {
-        let key = key_of(binding);
-        self.free.remove(&key);
-        self.resting.remove(&key);
-        self.used.insert(key, now);
-    }
-
-    /// Ports that a subscriber may get.
-    pub fn choices(&self, who: u64, protocol: u8) -> Vec<Key> {
-        let free = self.free.iter().copied();
-        let its = self.resting.iter().filter(|(_, of)| **of == who);
-        free.chain(its.map(|(key, _)| *key))
-            .filter(|key| key.2 == protocol)
-            .collect()
-    }
-
-    pub fn close(&mut self, binding: &Binding) {
-        let key = key_of(binding);
-        self.used.remove(&key);
-        self.resting.insert(key, subscriber(binding));
     }
 }
 
@@ -114,10 +70,7 @@ impl Machine {
         Machine {
             id: NodeId(at as u8),
             process: None,
-            program: Program {
-                until: vec![Duration::ZERO; nodes],
-                ..Program::default()
-            },
+            program: Program::new(nodes),
             frozen_until: 0,
             cut_from_engine_until: 0,
             slow_until: 0,

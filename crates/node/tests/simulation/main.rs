@@ -12,8 +12,10 @@ mod faults;
 mod lies;
 mod machine;
 mod net;
+mod program;
 mod random;
 mod scenarios;
+mod tables;
 mod truth;
 mod world;
 
@@ -70,7 +72,7 @@ fn run(seed: u64) -> Result<[u64; 5], String> {
 fn settled(world: &World) -> Result<(), String> {
     let nodes = world.machines.iter().map(|machine| {
         let process = machine.process.as_ref();
-        process.map(|process| (machine, &process.node))
+        process.map(|process| (machine, process.gateway.node()))
     });
     let nodes: Option<Vec<_>> = nodes.collect();
     let nodes = nodes.ok_or("a node has not started")?;
@@ -124,7 +126,8 @@ fn opens(world: &mut World) -> Result<(), String> {
 fn copies(world: &World) -> Result<(), String> {
     let of = |at: usize, owner: usize| {
         let process = world.machines[at].process.as_ref();
-        let bindings = process.map(|process| process.node.bindings_of(NodeId(owner as u8)));
+        let bindings =
+            process.map(|process| process.gateway.node().bindings_of(NodeId(owner as u8)));
         let keys = bindings.into_iter().flatten().map(|b| truth::key_of(&b));
         keys.collect::<std::collections::BTreeSet<_>>()
     };

@@ -3,31 +3,31 @@
 
 mod connections;
 mod packets;
+mod slow_path;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::Ipv6Addr;
-use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint6, Protocol};
 use diolkos_node::config::{Bounds, Config, Member, Timing};
+use diolkos_node::gateway::Order;
 use diolkos_node::message::Message;
 use diolkos_node::record::{Answer, Request};
-use diolkos_node::{Action, Event, Node, NodeId, Way};
+use diolkos_node::{Event, Node, NodeId, Report};
 
 use crate::engine::Engine;
 use crate::lies;
-use crate::machine::{address, v4, Machine, Process};
+use crate::machine::{address, peer, v4, Machine, Process, PROTOCOLS};
 use crate::net::{Connection, Item, Net};
 use crate::random::Random;
+use crate::tables::{Eyes, Hands};
 use crate::truth::{key_of, subscriber, Truth};
 
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;
 const TICK: u64 = 100 * MS;
 const STEP: u64 = 100 * MS;
-/// A binding without packets ends after so long.
-const IDLE: u64 = 4 * SECOND;
 /// A way that is stuck for so long ends a connection.
 const STUCK: u64 = 8 * SECOND;
 pub const SUBSCRIBERS: usize = 6;
@@ -110,6 +110,7 @@ pub struct World {
     /// Most that a message between gateways usually takes, milliseconds.
     pub slowness: u64,
     pub config: Config,
+    buckets: diolkos_node::order::Order,
     error: Option<String>,
     /// A node that lies, or did.
     liar: Option<usize>,
@@ -128,7 +129,8 @@ pub fn config(nodes: usize) -> Config {
         source_prefix_len: 64,
         key: [1, 2],
         pref64: vec!["64:ff9b::/96".parse().expect("a network")],
-        lifetimes_s: vec![300],
+        // A binding without packets ends after so long.
+        lifetimes_s: vec![4],
         timing: Timing::default(),
         bounds: Bounds {
             changes: 40,
@@ -153,7 +155,7 @@ impl World {
                 ),
                 port: 1000 + (n / SUBSCRIBERS) as u16,
             },
-            protocol: Protocol::ALL[n / 3 % 2],
+            protocol: PROTOCOLS[n / 3 % 2],
             is_active: n.is_multiple_of(2),
             at: n % nodes,
             port: None,
@@ -177,6 +179,7 @@ impl World {
             is_restless: true,
             requests_are_late: false,
             slowness: 20,
+            buckets: diolkos_node::order::Order::new(&config(nodes)),
             config: config(nodes),
             error: None,
             liar,
@@ -291,17 +294,24 @@ impl World {
             ..self.config.clone()
         };
         let incarnation = self.random.next();
-        let node = Node::new(config, incarnation, [3, 4], clock).expect("a configuration");
+        let secret = std::array::from_fn(|_| self.random.next());
+        let node = Node::new(config.clone(), incarnation, [3, 4], clock).expect("a configuration");
         let machine = &mut self.machines[at];
-        let mut process = Process::new(self.processes, at, node);
-        machine.program.copies.clear();
-        machine.program.until.fill(Duration::ZERO);
-        if !knows {
-            machine.program.own.clear();
-        }
-        for binding in machine.program.own.values() {
-            assert!(process.node.know(*binding));
-            process.take(binding, self.now);
+        let mut process = Process::new(self.processes, &config, node, secret);
+        machine.program.begin_anew(knows);
+        let known: Vec<Binding> = machine.program.own.values().copied().collect();
+        for binding in known {
+            assert!(process.gateway.know(binding));
+            let mut eyes = Eyes {
+                program: &mut machine.program,
+                gateway: None,
+                clock,
+                from: None,
+                changes: &mut Vec::new(),
+                error: None,
+            };
+            let installed = process.state.inherit(binding, clock, &mut eyes);
+            assert_eq!(installed, Ok(()), "what was there fits");
         }
         machine.process = Some(process);
         self.inboxes[at].clear();
@@ -313,8 +323,7 @@ impl World {
             return;
         };
         if programs_end {
-            self.machines[at].program.own.clear();
-            self.machines[at].program.copies.clear();
+            self.machines[at].program.begin_anew(false);
         }
         self.inboxes[at].clear();
         let its = |c: &Connection, end: usize| c.ends[end] == (at, process.number) && c.open[end];
@@ -369,94 +378,58 @@ impl World {
     }
 
     pub fn event(&mut self, at: usize, event: Event<'_>) {
-        let clock = self.machines[at].clock(self.now);
-        let Some(process) = &mut self.machines[at].process else {
-            return;
-        };
-        let mut actions = Vec::new();
-        process.node.handle(clock, event, &mut actions);
-        for action in actions {
-            self.act(at, action);
-        }
-    }
-
-    fn act(&mut self, at: usize, action: Action) {
-        let (now, lies) = (self.now, self.machines[at].lies);
-        let machine = &mut self.machines[at];
+        let (now, machine) = (self.now, &mut self.machines[at]);
+        let clock = machine.clock(now);
         let Some(process) = &mut machine.process else {
             return;
         };
+        let mut orders = Vec::new();
+        let mut hands = Hands {
+            state: &mut process.state,
+            program: &mut machine.program,
+            clock,
+            changes: Vec::new(),
+            error: None,
+        };
+        let gateway = &mut process.gateway;
+        gateway.handle(clock, event, &mut hands, &mut orders);
+        if let Some(error) = hands.error.filter(|_| !machine.lies) {
+            self.error = Some(format!("node {at}: {error}"));
+        }
+        for order in orders {
+            self.follow(at, order);
+        }
+    }
+
+    fn follow(&mut self, at: usize, order: Order) {
+        let Some(process) = &mut self.machines[at].process else {
+            return;
+        };
         let number = process.number;
-        match action {
-            Action::Send {
+        match order {
+            Order::Send {
                 connection, bytes, ..
             } => self.send(at, connection, bytes),
-            Action::Close { connection, .. } => {
+            Order::Close { connection, .. } => {
                 let of = self.net.connections.get(&connection);
                 let end = of.and_then(|c| (0..2).find(|&end| c.ends[end] == (at, number)));
                 end.into_iter().for_each(|end| self.close(connection, end));
             }
-            Action::Ask { token, request } => {
+            Order::Ask { token, request } => {
                 let mut after = self.delay();
                 if self.requests_are_late && self.random.chance(0.1) {
                     after += (self.random.unit() * 9.0 * SECOND as f64) as u64;
                 }
                 self.post(after, What::Request(at, number, token, request));
             }
-            Action::SetDeadline { owner, until } => machine.program.until[owner.index()] = until,
-            Action::Forget(protocol, v4) => {
-                machine
-                    .program
-                    .copies
-                    .remove(&crate::truth::key(protocol, v4));
-            }
-            Action::ForgetAll(owner) => {
-                machine
-                    .program
-                    .copies
-                    .retain(|_, (of, _)| *of != owner.index());
-            }
-            Action::Install(binding) => {
-                machine.program.own.insert(key_of(&binding), binding);
-                process.take(&binding, now);
-            }
-            Action::Hold(protocol, v4) => {
-                process.free.remove(&crate::truth::key(protocol, v4));
-            }
-            Action::Free(protocol, v4) => {
-                let key = crate::truth::key(protocol, v4);
-                process.resting.remove(&key);
-                if !process.free.insert(key) && !lies {
-                    self.error = Some(format!("node {at} frees {key:?}, which is free"));
-                }
-            }
-            Action::Left => process.has_left = true,
-            Action::Report(diolkos_node::Report::Void(_)) => self.voids += 1,
-            Action::Report(diolkos_node::Report::Strange(peer)) => {
+            Order::Left => process.has_left = true,
+            Order::Report(Report::Void(_)) => self.voids += 1,
+            Order::Report(Report::Strange(peer)) => {
                 if self.liar.is_none() {
                     self.error = Some(format!("node {at} calls {peer:?} strange"));
                 }
             }
-            Action::Homes | Action::Attract(_) | Action::Report(_) => {}
-        }
-    }
-
-    fn expire(&mut self, at: usize) {
-        let now = self.now;
-        let machine = &mut self.machines[at];
-        let Some(process) = &mut machine.process else {
-            return;
-        };
-        let idle = process.used.iter().filter(|(_, used)| **used + IDLE < now);
-        let idle: Vec<_> = idle.map(|(key, _)| *key).collect();
-        for key in idle {
-            let machine = &mut self.machines[at];
-            if let (Some(binding), Some(process)) =
-                (machine.program.own.remove(&key), &mut machine.process)
-            {
-                process.close(&binding);
-                self.event(at, Event::Closed(binding.protocol, binding.v4));
-            }
+            Order::Attract(_) | Order::Report(_) => {}
         }
     }
 }

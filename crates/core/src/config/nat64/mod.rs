@@ -9,11 +9,13 @@ mod limits;
 mod mapping;
 mod numbered;
 mod overlap;
+mod owners;
 mod slices;
 
 pub use endpoint::{Endpoint4, Endpoint6};
 pub use limits::{share, Lendable, Level, LevelKind, Limits, LEVELS, MAX_SITES};
 pub use mapping::{Figures, Mapping, PortRange};
+pub use owners::{Gateway, Owners, MOST_GATEWAYS};
 pub use slices::SliceRules;
 
 use super::Config;
@@ -232,6 +234,8 @@ pub struct Nat64Config {
     /// Whether several gateways share the pool: then a source gets ports from one slice of it only. None: this one has the
     /// pool for itself.
     pub slices: Option<SliceRules>,
+    /// Whether other gateways serve the same hosts, each with addresses of its own, whose bindings go on here if a gateway fails.
+    pub owners: Option<Owners>,
     /// Who may send to a binding.
     pub filtering: Filtering,
     /// Give a node the port that it uses itself, if it is free (RFC 4787 section 4.2.1). What

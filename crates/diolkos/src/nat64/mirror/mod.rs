@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Nat64Config, Protocol};
-use diolkos_core::session::{Event, Missing, Origin, SessionState, SessionView, State, Watcher};
+use diolkos_core::session::{
+    Event, Missing, Origin, SessionState, SessionView, State, Watcher, Way,
+};
 use diolkos_core::Reason;
 use diolkos_sys::fastpath::Report;
 use ipnet::Ipv4Net;
@@ -309,6 +311,8 @@ impl Watcher for Mirror {
             Event::BindingClosed(binding) => self.unbind(&binding),
             // Programs have ports, and need not know of blocks.
             Event::BlockAllocated(_) | Event::BlockReleased(_) => {}
+            // Programs open no sessions by copies.
+            Event::CopyMade(..) | Event::CopyEnded(..) => {}
         }
     }
 
@@ -317,8 +321,10 @@ impl Watcher for Mirror {
         fast.last_seen(&to_maps(view)).ok()?
     }
 
-    fn missing(&mut self, missing: Missing) -> Option<Binding> {
-        self.peers.as_mut()?.find(&missing)
+    fn missing(&mut self, missing: Missing, _opens: bool) -> Way {
+        let peers = self.peers.as_mut();
+        let found = peers.and_then(|peers| peers.find(&missing));
+        found.map_or(Way::Open, Way::Copy)
     }
 
     fn dropped(&mut self, reason: Reason) {

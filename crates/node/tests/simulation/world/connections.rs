@@ -131,7 +131,8 @@ impl World {
             };
             let passes = self.net.passes(now, one, other) && self.net.passes(now, other, one);
             let has = self.net.has(one, other) && self.net.has(other, one);
-            if !passes || has || !self.random.chance(0.3) {
+            let hurry = if self.is_restless { 0.3 } else { 0.8 };
+            if !passes || has || !self.random.chance(hurry) {
                 continue;
             }
             self.net.count += 1;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets: of hosts and servers, from gateway to gateway, and what the checker says to their translation.
 
+use diolkos_core::session::{self, Inbound, Inward, Missing, Outbound, Segment, Watcher};
+use diolkos_core::Reason;
+
 use super::*;
 
 impl World {
@@ -32,7 +35,7 @@ impl World {
             }
         }
         for _ in 0..self.load {
-            let (port, protocol) = (self.random.below(8), self.random.below(2));
+            let (port, protocol) = (self.random.below(8), PROTOCOLS[self.random.below(2)]);
             let owner = self.random.below(self.machines.len());
             let at = self.random.below(self.machines.len());
             let key = (
@@ -87,43 +90,128 @@ impl World {
             }
             Side::V4 { key, .. } => machine.program.of_port(clock, &key),
         };
-        let stands = machine.frozen_until > now;
-        // A copy's owner that is reachable gets the packet, as the program's table says.
-        let way = machine.process.as_mut().map(|process| match packet.way {
+        // Programs translate what they have sessions of, whatever the process does. Some packets they leave to the slow path.
+        let is_slow = self.random.chance(0.2);
+        if let Some(binding) = by_program.filter(|_| !is_slow) {
+            return self.translate(packet, binding, true);
+        }
+        let is_own = by_program.is_some_and(|binding| binding.v4.addr == address(at));
+        if let Some(node) = self.led_by_program(&packet).filter(|_| !is_own) {
+            return self.forward(packet, node);
+        }
+        if self.machines[at].frozen_until > now {
+            return;
+        }
+        match packet.way {
             Side::V6 {
                 host,
                 protocol,
-                opens,
-            } => {
-                let asked = diolkos_node::Asked {
-                    host,
+                opens: true,
+            } => self.outbound(packet, host, protocol),
+            Side::V6 { host, protocol, .. } => self.error_from_inside(packet, host, protocol),
+            Side::V4 { key, .. } => self.inbound(packet, key),
+        }
+    }
+
+    fn outbound(&mut self, packet: Packet, host: Endpoint6, protocol: Protocol) {
+        let sent = Outbound {
+            protocol,
+            v6: host,
+            peer: peer(protocol),
+            prefix: 0,
+            segment: Segment::Other,
+        };
+        let at = packet.at;
+        let done = self.with_tables(at, packet.from, |state, clock, random, eyes| {
+            let v4 = state.outbound(clock, &sent, || random.next(), eyes);
+            (v4, state.way())
+        });
+        match done {
+            Some((Ok(v4), _)) => {
+                let binding = Binding {
                     protocol,
-                    from: packet.from,
-                    opens,
+                    v4,
+                    v6: host,
                 };
-                process.node.who(clock, asked)
+                self.translate(packet, binding, false);
+            }
+            Some((Err(Reason::Elsewhere), Some(node))) => {
+                let node = NodeId(node);
+                let program = &mut self.machines[at].program;
+                program.lead_away(host, protocol, node);
+                self.forward(packet, node);
+            }
+            Some((Err(Reason::PoolExhausted), _)) => self.event(at, Event::Short),
+            _ => {}
+        }
+    }
+
+    /// An ICMPv6 error about a packet to a host: the tables look for the binding, and open none.
+    fn error_from_inside(&mut self, packet: Packet, host: Endpoint6, protocol: Protocol) {
+        let missing = Missing::V6(protocol, host);
+        let own = self.with_tables(packet.at, packet.from, |state, clock, _, eyes| {
+            let own = state.v4_of(protocol, host);
+            let own = own.filter(|v4| !state.is_of_other(v4.addr));
+            let found = own.map(|v4| Binding {
+                protocol,
+                v4,
+                v6: host,
+            });
+            let way = found.map_or_else(|| eyes.missing(missing, false), session::Way::Copy);
+            (way, clock)
+        });
+        match own {
+            Some((session::Way::Copy(binding), clock)) => {
+                let owner = usize::from(binding.v4.addr.octets()[3]);
+                let until = self.machines[packet.at].program.until[owner];
+                if owner == packet.at || clock < until {
+                    self.translate(packet, binding, false);
+                }
+            }
+            Some((session::Way::Forward(node), _)) => self.forward(packet, NodeId(node)),
+            _ => {}
+        }
+    }
+
+    fn inbound(&mut self, packet: Packet, key: crate::truth::Key) {
+        let (protocol, v4) = v4(&key);
+        let sent = Inbound {
+            protocol,
+            v4,
+            peer: peer(protocol),
+            segment: Segment::Other,
+            bytes: b"",
+        };
+        let done = self.with_tables(packet.at, packet.from, |state, clock, _, eyes| {
+            (state.inbound(clock, &sent, eyes), state.way())
+        });
+        match done {
+            Some((Ok(Inward::Node(v6, _)), _)) => {
+                self.translate(packet, Binding { protocol, v4, v6 }, false);
+            }
+            Some((Err(Reason::Elsewhere), Some(node))) => self.forward(packet, NodeId(node)),
+            _ => {}
+        }
+    }
+
+    /// Where a program sends a packet that comes from outside and has no session here. What comes from another gateway is for
+    /// the slow path.
+    fn led_by_program(&self, packet: &Packet) -> Option<NodeId> {
+        if packet.from.is_some() {
+            return None;
+        }
+        let machine = &self.machines[packet.at];
+        match packet.way {
+            Side::V6 { host, protocol, .. } => {
+                let bucket = self.buckets.bucket(self.config.subscriber(host.addr));
+                let program = &machine.program;
+                program.way_of_host(machine.id, host, protocol, bucket)
             }
             Side::V4 { key, .. } => {
-                let (protocol, v4) = v4(&key);
-                process.node.who4(clock, v4, protocol, packet.from)
+                let owner = NodeId((key.0 & 0xff) as u8);
+                let is_led = owner != machine.id && machine.program.takes[owner.index()];
+                is_led.then_some(owner)
             }
-        });
-        match (way, by_program) {
-            (Some(Way::Forward(node)), _) => self.forward(packet, node),
-            (None, Some(binding)) => self.translate(packet, binding),
-            (Some(_), Some(binding)) if stands => self.translate(packet, binding),
-            (Some(Way::Here), Some(binding)) => self.translate(packet, binding),
-            (Some(Way::Copy(binding)), _) if !stands => {
-                let owner = binding.v4.addr.octets()[3].into();
-                let copies = &mut machine.program.copies;
-                copies.insert(key_of(&binding), (owner, binding));
-                self.translate(packet, binding);
-            }
-            (Some(Way::Open), _) if !stands => self.open(packet),
-            (Some(Way::Here), None) if !stands && !machine.lies => {
-                self.error = Some(format!("node {at} has lost a binding"));
-            }
-            _ => {}
         }
     }
 
@@ -140,14 +228,13 @@ impl World {
         }
     }
 
-    pub(super) fn translate(&mut self, packet: Packet, binding: Binding) {
+    pub(super) fn translate(&mut self, packet: Packet, binding: Binding, by_program: bool) {
         let (now, at, key) = (self.now, packet.at, key_of(&binding));
         let machine = &mut self.machines[at];
-        if let Some(process) = &mut machine.process {
-            // Servers do not keep a binding alive (RFC 4787 REQ-6 leaves that open).
-            if machine.frozen_until <= now && matches!(packet.way, Side::V6 { .. }) {
-                process.used.entry(key).and_modify(|used| *used = now);
-            }
+        // Servers do not keep a binding alive (RFC 4787 REQ-6 leaves that open).
+        if by_program && matches!(packet.way, Side::V6 { .. }) {
+            let clock = machine.clock(now);
+            machine.program.seen.insert(key, clock);
         }
         if binding.v4.addr != address(at) {
             self.truth.by_copy += 1;
@@ -176,48 +263,6 @@ impl World {
         }
     }
 
-    pub(super) fn open(&mut self, packet: Packet) {
-        let Side::V6 { host, protocol, .. } = packet.way else {
-            return;
-        };
-        let (now, at) = (self.now, packet.at);
-        let who = (host.addr.to_bits() >> 64) as u64;
-        let choice = self.random.next();
-        let machine = &mut self.machines[at];
-        let clock = machine.clock(now);
-        let Some(process) = &mut machine.process else {
-            return;
-        };
-        let mut choices = process.choices(who, protocol as u8);
-        if self.random.chance(0.1) {
-            // The node knows better which ports rest, and for whom.
-            choices.extend(process.resting.keys().filter(|key| key.2 == protocol as u8));
-        }
-        let Some(&key) = choices.get(choice as usize % choices.len().max(1)) else {
-            self.event(at, Event::Short);
-            return;
-        };
-        let binding = Binding {
-            protocol,
-            v4: v4(&key).1,
-            v6: host,
-        };
-        if !process.node.may_open(clock, &binding) {
-            if !machine.lies && process.free.contains(&key) {
-                self.error = Some(format!("node {at} may not open {binding:?}, which is free"));
-            }
-            return;
-        }
-        process.take(&binding, now);
-        machine.program.own.insert(key, binding);
-        self.event(at, Event::Opened(binding));
-        if self.liar != Some(at) && !self.truth.exempt.contains(&key) {
-            let given = self.truth.give(now, key, who);
-            self.error = given.err().or_else(|| self.others_use(key, who));
-        }
-        self.translate(packet, binding);
-    }
-
     /// A node that would translate a port for another subscriber, if a packet came now.
     pub(super) fn others_use(&self, key: crate::truth::Key, who: u64) -> Option<String> {
         let users = self.users(key);
@@ -237,9 +282,10 @@ impl World {
             let by_program = machine.program.of_port(clock, &key);
             users.extend(by_program.map(|b| (machine.id, b)));
             let process = machine.process.as_ref();
-            let is_its = |p: &&Process| machine.id != owner && p.node.may_use(owner, clock);
+            let is_its =
+                |p: &&Process| machine.id != owner && p.gateway.node().may_use(owner, clock);
             if let Some(process) = process.filter(is_its) {
-                let mut copies = process.node.bindings_of(owner);
+                let mut copies = process.gateway.node().bindings_of(owner);
                 let copy = copies.find(|b| key_of(b) == key);
                 users.extend(copy.map(|b| (machine.id, b)));
             }

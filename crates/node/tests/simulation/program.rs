@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the kernel does by itself, whatever the process does.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use diolkos_core::config::nat64::{Binding, Endpoint6, Protocol};
+use diolkos_node::order::BUCKETS;
+use diolkos_node::NodeId;
+
+use crate::truth::Key;
+
+/// What the kernel translates by itself.
+pub struct Program {
+    pub own: BTreeMap<Key, Binding>,
+    /// Sessions from copies, with their owners.
+    pub copies: BTreeMap<Key, (usize, Binding)>,
+    pub until: Vec<Duration>,
+    /// Whether an owner takes its packets.
+    pub takes: Vec<bool>,
+    /// Where packets of unknown hosts go.
+    pub homes: Vec<Option<NodeId>>,
+    /// When a host last used a binding of this node by the program.
+    pub seen: BTreeMap<Key, Duration>,
+    /// How often it was asked to end sessions; it does so every now and then.
+    pub asked: u32,
+    /// Where those of some bindings go; the oldest makes room.
+    pub away: VecDeque<(Endpoint6, Protocol, NodeId)>,
+}
+
+/// Bindings elsewhere that a program remembers.
+const AWAY: usize = 3;
+
+impl Program {
+    pub fn new(nodes: usize) -> Program {
+        Program {
+            own: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            until: vec![Duration::ZERO; nodes],
+            takes: vec![false; nodes],
+            homes: vec![None; BUCKETS],
+            away: VecDeque::new(),
+            asked: 0,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// What a program of a new process knows: sessions of this node's bindings may go on.
+    pub fn begin_anew(&mut self, knows: bool) {
+        let own = std::mem::take(&mut self.own);
+        *self = Program::new(self.until.len());
+        if knows {
+            self.own = own;
+        }
+    }
+
+    /// Packets of this host go there for some time.
+    pub fn lead_away(&mut self, host: Endpoint6, protocol: Protocol, to: NodeId) {
+        self.away.retain(|(h, p, _)| (h, p) != (&host, &protocol));
+        self.away.push_back((host, protocol, to));
+        if self.away.len() > AWAY {
+            self.away.pop_front();
+        }
+    }
+
+    /// Where a packet of a host goes that has no session here; None: to the slow path.
+    pub fn way_of_host(
+        &self,
+        me: NodeId,
+        host: Endpoint6,
+        protocol: Protocol,
+        bucket: usize,
+    ) -> Option<NodeId> {
+        let mut away = self.away.iter();
+        let known = away.find(|(h, p, _)| (*h, *p) == (host, protocol));
+        let known = known.map(|(.., node)| *node);
+        let known = known.filter(|node| self.takes[node.index()]);
+        known.or(self.homes[bucket]).filter(|node| *node != me)
+    }
+
+    /// By what it translates a packet of a host.
+    pub fn of_host(&self, clock: Duration, is_it: impl Fn(&Binding) -> bool) -> Option<Binding> {
+        let own = self.own.values().find(|b| is_it(b));
+        let is_allowed = |owner: usize| clock < self.until[owner];
+        let mut copies = self.copies.values();
+        let copy = copies.find(|(owner, b)| is_it(b) && is_allowed(*owner));
+        own.copied().or(copy.map(|(_, b)| *b))
+    }
+
+    /// Whom it translates a port for.
+    pub fn of_port(&self, clock: Duration, key: &Key) -> Option<Binding> {
+        let copy = self.copies.get(key);
+        let copy = copy.filter(|(owner, _)| clock < self.until[*owner]);
+        self.own.get(key).copied().or(copy.map(|(_, b)| *b))
+    }
+}

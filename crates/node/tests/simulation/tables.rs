@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tables of a node as they translate, who watches them, and how the gateway changes them.
+
+use std::time::Duration;
+
+use diolkos_core::config::nat64::{
+    Binding, Endpoint4, Limits, Nat64Config, Owners, Pool4, Protocol, Timeouts,
+};
+use diolkos_core::session::{self, Missing, SessionView, State, Watcher};
+use diolkos_core::Reason;
+use diolkos_node::gateway::{Changed, Gateway, Tables};
+use diolkos_node::{Asked, Config, NodeId, Way};
+
+use crate::machine::{FIRST_PORT, PORTS, PROTOCOLS};
+use crate::program::Program;
+use crate::truth::key_of;
+
+/// The program ends sessions of copies when it is asked for so many times.
+const SLOWNESS: u32 = 6;
+
+/// How the tables of a node are configured.
+pub fn configured(config: &Config) -> Nat64Config {
+    let members = (0..).zip(&config.members);
+    let addresses =
+        members.flat_map(|(at, member): (u8, _)| member.pool4.iter().map(move |net| (*net, at)));
+    let idle = Duration::from_secs(config.lifetimes_s[0].into());
+    Nat64Config {
+        translator: diolkos_core::Config {
+            pref64: config.pref64.clone(),
+            ..Default::default()
+        },
+        pool4: vec![Pool4 {
+            net: config.members[config.me.index()].pool4[0],
+            ports: FIRST_PORT..=FIRST_PORT + PORTS - 1,
+            protocols: PROTOCOLS.to_vec(),
+        }],
+        owners: Some(Owners {
+            me: config.me.0,
+            addresses: addresses.collect(),
+        }),
+        limits: Limits {
+            source_prefix_len: config.source_prefix_len,
+            host_share: 100,
+            source_share: 100,
+            site_share: 100,
+            outside_share: 100,
+            ..Limits::default()
+        },
+        timeouts: Timeouts {
+            udp: idle,
+            icmp: idle,
+            ..Timeouts::default()
+        },
+        ..Nat64Config::default()
+    }
+}
+
+/// Hears of what the tables do: the program follows, and the node.
+pub struct Eyes<'a> {
+    pub program: &'a mut Program,
+    /// None while the gateway itself changes the tables.
+    pub gateway: Option<&'a mut Gateway>,
+    pub clock: Duration,
+    /// Which node has forwarded the packet that is being translated.
+    pub from: Option<NodeId>,
+    /// Bindings of this node that have come and gone.
+    pub changes: &'a mut Vec<Changed>,
+    /// A binding was opened that the node does not allow.
+    pub error: Option<String>,
+}
+
+impl Watcher for Eyes<'_> {
+    fn event(&mut self, event: session::Event) {
+        match event {
+            session::Event::BindingOpened(binding) => {
+                self.program.own.insert(key_of(&binding), binding);
+                self.changes.push(Changed::Opened(binding));
+                if let Some(gateway) = &mut self.gateway {
+                    if !gateway.node().may_open(self.clock, &binding) {
+                        self.error = Some(format!("{binding:?} may not be opened"));
+                    }
+                    gateway.opened(self.clock, binding);
+                }
+            }
+            session::Event::BindingClosed(binding) => {
+                let (protocol, v4) = (binding.protocol, binding.v4);
+                self.program.own.remove(&key_of(&binding));
+                self.changes.push(Changed::Closed(protocol, v4));
+                if let Some(gateway) = &mut self.gateway {
+                    gateway.closed(self.clock, protocol, v4);
+                }
+            }
+            session::Event::CopyMade(binding, owner) => {
+                let copies = &mut self.program.copies;
+                copies.insert(key_of(&binding), (owner.into(), binding));
+            }
+            session::Event::CopyEnded(binding, _) => {
+                self.program.copies.remove(&key_of(&binding));
+            }
+            _ => {}
+        }
+    }
+
+    fn last_seen(&mut self, session: &SessionView) -> Option<Duration> {
+        self.program.seen.get(&key_of(&session.binding)).copied()
+    }
+
+    fn missing(&mut self, missing: Missing, opens: bool) -> session::Way {
+        let Some(gateway) = &mut self.gateway else {
+            return session::Way::Drop(Reason::NoBinding);
+        };
+        let way = match missing {
+            Missing::V6(protocol, host) => {
+                let asked = Asked {
+                    host,
+                    protocol,
+                    from: self.from,
+                    opens,
+                };
+                gateway.who(self.clock, asked)
+            }
+            Missing::V4(protocol, v4) => gateway.who4(self.clock, v4, protocol, self.from),
+        };
+        match way {
+            Way::Copy(binding) => session::Way::Copy(binding),
+            Way::Forward(node) => session::Way::Forward(node.0),
+            Way::Open => session::Way::Open,
+            Way::Here => {
+                self.error = Some(format!("the tables have lost {missing:?}"));
+                session::Way::Drop(Reason::NoBinding)
+            }
+            Way::Drop(_) => session::Way::Drop(Reason::NoBinding),
+        }
+    }
+
+    fn boottime(&mut self) -> Duration {
+        self.clock
+    }
+
+    fn dropped(&mut self, _: Reason) {}
+}
+
+/// The tables and programs of a machine, as its gateway changes them.
+pub struct Hands<'a> {
+    pub state: &'a mut State,
+    pub program: &'a mut Program,
+    pub clock: Duration,
+    pub changes: Vec<Changed>,
+    pub error: Option<String>,
+}
+
+impl Hands<'_> {
+    /// Does something with the tables. What it changes, the node knows.
+    fn quietly<T>(&mut self, act: impl FnOnce(&mut State, &mut Eyes<'_>) -> T) -> T {
+        let mut changes = Vec::new();
+        let mut eyes = Eyes {
+            program: self.program,
+            gateway: None,
+            clock: self.clock,
+            from: None,
+            changes: &mut changes,
+            error: None,
+        };
+        act(self.state, &mut eyes)
+    }
+}
+
+impl Tables for Hands<'_> {
+    fn use_copies(&mut self, owner: NodeId, until: Duration) {
+        self.state.set_deadline(owner.0, until);
+        self.program.until[owner.index()] = until;
+    }
+
+    fn forget(&mut self, protocol: Protocol, v4: Endpoint4) {
+        self.quietly(|state, eyes| state.forget(protocol, v4, usize::MAX, eyes));
+    }
+
+    fn forget_some(&mut self, owner: NodeId) -> bool {
+        self.program.asked += 1;
+        let budget = usize::from(self.program.asked.is_multiple_of(SLOWNESS));
+        self.quietly(|state, eyes| state.forget_all(owner.0, budget, eyes))
+    }
+
+    fn install(&mut self, binding: Binding) {
+        let clock = self.clock;
+        let installed = self.quietly(|state, eyes| state.inherit(binding, clock, eyes));
+        if installed.is_err() {
+            let gone = Changed::Closed(binding.protocol, binding.v4);
+            self.changes.push(gone);
+        }
+    }
+
+    fn hold(&mut self, protocol: Protocol, v4: Endpoint4) {
+        if !self.state.hold(protocol, v4) {
+            self.error = Some(format!("{v4:?} cannot be held"));
+        }
+    }
+
+    fn free(&mut self, protocol: Protocol, v4: Endpoint4) {
+        self.quietly(|state, eyes| state.free(protocol, v4, eyes));
+    }
+
+    fn lead(&mut self, bucket: usize, home: Option<NodeId>) {
+        self.program.homes[bucket] = home;
+    }
+
+    fn reach(&mut self, owner: NodeId, takes: bool) {
+        self.program.takes[owner.index()] = takes;
+    }
+
+    fn serve(&mut self, serves: bool) {
+        self.state.serve(serves);
+    }
+
+    fn changed(&mut self) -> Option<Changed> {
+        self.changes.pop()
+    }
+}
