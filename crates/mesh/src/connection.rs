@@ -174,7 +174,7 @@ async fn write(
 }
 
 /// Ends some time after newer credentials came, and some day anyway: a certificate is looked at only when a connection begins.
-async fn grow_old(mut renewals: Renewals) {
+async fn grow_old<T>(mut renewals: watch::Receiver<T>) {
     let renewed = async {
         match renewals.changed().await {
             Ok(()) => sleep(jittered(LINGER)).await,
@@ -184,5 +184,31 @@ async fn grow_old(mut renewals: Renewals) {
     tokio::select! {
         () = renewed => {}
         () = sleep(jittered(AGE)) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_outlives_its_certificates_by_a_minute_at_most() {
+        let (sender, receiver) = watch::channel(());
+        let begun = Instant::now();
+        let old = tokio::spawn(grow_old(receiver));
+        sleep(LINGER * 3).await;
+        assert!(!old.is_finished());
+        sender.send_replace(());
+        old.await.expect("it ends");
+        assert!(begun.elapsed() <= LINGER * 4 + Duration::from_millis(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_connection_gets_older_than_a_day() {
+        let (_sender, receiver) = watch::channel(());
+        let begun = Instant::now();
+        grow_old(receiver).await;
+        assert!((AGE / 2..=AGE).contains(&begun.elapsed()));
     }
 }

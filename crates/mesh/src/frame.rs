@@ -6,9 +6,6 @@ use std::io::{Error, ErrorKind, Result};
 use diolkos_node::message::MAX_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes before a message.
-pub const HEAD: usize = 4;
-
 /// Appends a message.
 pub fn append(buffer: &mut Vec<u8>, message: &[u8]) {
     // Longer ones do not get here: the hearer would refuse them.
