@@ -33,33 +33,37 @@ pub(crate) async fn keep(
     loop {
         let mut renewals = credentials.clone();
         renewals.mark_unchanged();
-        let attempt = async {
-            let stream = reach(&shared, peer, &renewals).await;
-            if stream.is_none() {
-                sleep(jittered(pause)).await;
-            }
-            stream
-        };
-        let reached = tokio::select! {
-            reached = attempt => reached,
-            // It has just started: an attempt from before may wait for a lost packet.
+        let stream = tokio::select! {
+            stream = tcp(&shared, peer) => stream,
+            // It has just started: this attempt may wait for a packet that was lost before.
             () = knocked.notified() => {
                 pause = FIRST;
-                None
+                continue;
             }
         };
-        let Some(stream) = reached else {
-            pause = LAST.min(pause * 2);
-            continue;
-        };
-        let since = Instant::now();
-        carry(Arc::clone(&shared), peer, stream, Side::Dialled, renewals).await;
+        let begun = Instant::now();
+        if let Some(stream) = stream {
+            match timeout(HANDSHAKE, join(&shared, peer, stream, &renewals)).await {
+                Ok(Ok(stream)) => {
+                    let shared = Arc::clone(&shared);
+                    carry(shared, peer, stream, Side::Dialled, renewals).await;
+                }
+                Ok(Err(why)) => {
+                    let address = shared.settings.nodes[peer.index()].address;
+                    shared.refuse(why, address.ip());
+                }
+                // A node that stands still is no refusal.
+                Err(_) => {}
+            }
+        }
         // One that ends at once, again and again, is no reason to hurry.
-        pause = match since.elapsed() >= LAST {
-            true => FIRST,
-            false => LAST.min(pause * 2),
-        };
-        sleep(jittered(pause)).await;
+        if begun.elapsed() >= HANDSHAKE * 2 {
+            pause = FIRST;
+        }
+        tokio::select! {
+            () = sleep(jittered(pause)) => pause = LAST.min(pause * 2),
+            () = knocked.notified() => pause = FIRST,
+        }
     }
 }
 
@@ -69,56 +73,15 @@ pub(crate) async fn knock(
     peer: NodeId,
     credentials: watch::Receiver<Credentials>,
 ) {
-    let attempt = async {
-        let mut stream = connect(&shared, peer, &credentials).await.ok()?;
+    if let Some(stream) = tcp(&shared, peer).await {
         // It ends the connection when it has read the certificate.
-        welcomed(&mut stream).await.ok()
-    };
-    let _ = timeout(HANDSHAKE, attempt).await;
-}
-
-/// A connection that counts on both sides.
-async fn reach(
-    shared: &Shared,
-    peer: NodeId,
-    credentials: &Renewals,
-) -> Option<TlsStream<TcpStream>> {
-    let address = shared.settings.nodes[peer.index()].address.ip();
-    let attempt = async {
-        let mut stream = connect(shared, peer, credentials).await?;
-        let (_, tls) = stream.get_ref();
-        match shared.identify(address, tls.peer_certificates(), tls.alpn_protocol()) {
-            Ok(node) if node == peer => {}
-            Ok(_) => return Err(Some(Refusal::Elsewhere)),
-            Err(why) => return Err(Some(why)),
-        }
-        match welcomed(&mut stream).await {
-            Ok(()) => Ok(stream),
-            Err(error) => Err(Some(Refusal::of(&error))),
-        }
-    };
-    match timeout(HANDSHAKE, attempt).await {
-        Ok(Ok(stream)) => Some(stream),
-        Ok(Err(why)) => {
-            why.iter().for_each(|why| shared.refuse(*why, address));
-            None
-        }
-        Err(_) => None,
+        let _ = timeout(HANDSHAKE, join(&shared, peer, stream, &credentials)).await;
     }
 }
 
-/// A TLS connection with a node's address.
-///
-/// # Errors
-///
-/// Why TLS failed, or None if nobody is there.
-async fn connect(
-    shared: &Shared,
-    peer: NodeId,
-    credentials: &Renewals,
-) -> Result<TlsStream<TcpStream>, Option<Refusal>> {
-    let place = &shared.settings.nodes[peer.index()];
-    let tcp = async {
+/// Connects, if somebody is there.
+async fn tcp(shared: &Shared, peer: NodeId) -> Option<TcpStream> {
+    let connect = async {
         // Nodes are known by their addresses, too.
         let mut own = shared.settings.nodes[shared.settings.me.index()].address;
         own.set_port(0);
@@ -127,13 +90,34 @@ async fn connect(
             false => TcpSocket::new_v4()?,
         };
         socket.bind(own)?;
-        let stream = socket.connect(place.address).await?;
+        let address = shared.settings.nodes[peer.index()].address;
+        let stream = socket.connect(address).await?;
         tune(&stream)?;
         io::Result::Ok(stream)
     };
-    let stream = tcp.await.map_err(|_| None)?;
-    let name = ServerName::try_from(place.name.clone()).map_err(|_| None)?;
+    timeout(HANDSHAKE, connect).await.ok()?.ok()
+}
+
+/// Makes of it a connection with the node that was wanted, which counts there, too.
+async fn join(
+    shared: &Shared,
+    peer: NodeId,
+    stream: TcpStream,
+    credentials: &Renewals,
+) -> Result<TlsStream<TcpStream>, Refusal> {
+    let place = &shared.settings.nodes[peer.index()];
+    let name = ServerName::try_from(place.name.clone()).map_err(|_| Refusal::Unknown)?;
     let connector = credentials.borrow().connector.clone();
     let greeted = connector.connect(name, stream).await;
-    greeted.map_err(|error| Some(Refusal::of(&error)))
+    let mut stream = greeted.map_err(|error| Refusal::of(&error))?;
+    let (_, tls) = stream.get_ref();
+    let address = place.address.ip();
+    let reached = shared.identify(address, tls.peer_certificates(), tls.alpn_protocol())?;
+    if reached != peer {
+        return Err(Refusal::Elsewhere);
+    }
+    match welcomed(&mut stream).await {
+        Ok(()) => Ok(stream),
+        Err(error) => Err(Refusal::of(&error)),
+    }
 }
