@@ -125,7 +125,7 @@ impl Mesh {
         })
     }
 
-    /// Tells the node what happens, in its words. [`Event::Refused`] says nothing to it.
+    /// Tells the node what happens, in its words. [`Event::Refused`] says nothing to it, but has to come here, too.
     pub fn note(&mut self, event: Event, hear: impl FnOnce(NodeEvent<'_>)) {
         match event {
             Event::Connected(link) => {
@@ -160,7 +160,7 @@ impl Mesh {
                 self.close(peer, connection);
                 hear(NodeEvent::Lost { peer, connection });
             }
-            Event::Refused(_) => {}
+            Event::Refused(refused) => self.refusals.handled(&refused),
         }
     }
 

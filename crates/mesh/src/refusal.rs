@@ -137,6 +137,8 @@ struct Kind {
     times: u64,
     told: u64,
     since: Option<Instant>,
+    /// The worker has not handled the last one that was told.
+    waits: bool,
 }
 
 impl Refusals {
@@ -145,11 +147,13 @@ impl Refusals {
         let mut kinds = self.0.lock().ok()?;
         let kind = kinds.entry((why, peer)).or_default();
         kind.times += 1;
-        if kind.since.is_some_and(|since| since.elapsed() < QUIET) {
+        let is_loud = kind.since.is_some_and(|since| since.elapsed() < QUIET);
+        if is_loud || kind.waits {
             return None;
         }
         let times = kind.times - kind.told;
         (kind.told, kind.since) = (kind.times, Some(Instant::now()));
+        kind.waits = true;
         Some(Refused {
             why,
             address,
@@ -158,10 +162,49 @@ impl Refusals {
         })
     }
 
+    /// The worker has handled one that was told.
+    pub fn handled(&self, refused: &Refused) {
+        let Ok(mut kinds) = self.0.lock() else { return };
+        let kind = kinds.get_mut(&(refused.why, refused.peer));
+        kind.into_iter().for_each(|kind| kind.waits = false);
+    }
+
     /// How many there were of a kind.
     pub fn times(&self, why: Refusal) -> u64 {
         let Ok(kinds) = self.0.lock() else { return 0 };
         let of_kind = kinds.iter().filter(|((kind, _), _)| *kind == why);
         of_kind.map(|(_, kind)| kind.times).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn one_of_each_kind_is_told_until_it_is_handled() {
+        let refusals = Refusals::default();
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let count = |why, peer| refusals.count(why, address, peer);
+        let first = count(Refusal::Slow, None).expect("the first");
+        assert_eq!((first.why, first.times), (Refusal::Slow, 1));
+        assert!((0..1000).all(|_| count(Refusal::Slow, None).is_none()));
+        assert!(count(Refusal::Slow, Some(NodeId(1))).is_some());
+        assert!(count(Refusal::Expired, None).is_some());
+        assert_eq!(refusals.times(Refusal::Slow), 1002);
+        let age = |by| {
+            let mut kinds = refusals.0.lock().expect("nobody panics");
+            let kind = kinds.get_mut(&(Refusal::Slow, None)).expect("it is known");
+            kind.since = Instant::now().checked_sub(by);
+        };
+        age(QUIET);
+        assert!(count(Refusal::Slow, None).is_none());
+        refusals.handled(&first);
+        age(QUIET);
+        assert_eq!(
+            count(Refusal::Slow, None).map(|told| told.times),
+            Some(1002)
+        );
     }
 }

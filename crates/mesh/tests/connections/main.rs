@@ -8,6 +8,7 @@ mod raw;
 mod bulk;
 mod floods;
 mod nodes;
+mod page;
 mod refused;
 mod renewal;
 mod replaced;

@@ -116,7 +116,7 @@ fn what_is_not_tls_of_a_gateway_is_refused() {
 #[test]
 fn the_node_that_dials_checks_whom_it_reached() {
     let (authority, other, address) = (Authority::new(), Authority::new(), network());
-    let mut settings = settings(&[address(0), address(1), address(2)]);
+    let mut settings = settings(&[address(0), address(1), address(1)]);
     // Nobody is there, so that all attempts are those of this test.
     let listener = TcpListener::bind((address(1), 0)).expect("a port");
     settings.nodes[1].address = listener.local_addr().expect("an address");
@@ -131,6 +131,9 @@ fn the_node_that_dials_checks_whom_it_reached() {
     };
     seen(&other.gateway(1), Refusal::Untrusted);
     seen(&authority.gateway(2), Refusal::Elsewhere);
+    // A pattern would do for TLS, and the name is another node's.
+    let names = "DNS:*.lan.example,DNS:gw2.lan.example";
+    seen(&authority.issue("p", names, NOW), Refusal::Elsewhere);
     seen(
         &authority.issue("x", "DNS:*.lan.example", NOW),
         Refusal::Unknown,
