@@ -31,8 +31,8 @@ pub trait Tables {
     fn forget(&mut self, protocol: Protocol, v4: Endpoint4);
     /// End some of the sessions made from copies of this owner's bindings, which are not in use. True if none is left.
     fn forget_some(&mut self, owner: NodeId) -> bool;
-    /// Take a binding of this node that another one knew.
-    fn install(&mut self, binding: Binding);
+    /// Take a binding of this node that another one knew. False if they have no room for it, or a side of it is bound otherwise.
+    fn install(&mut self, binding: Binding) -> bool;
     /// The port is not free, though no binding has it.
     fn hold(&mut self, protocol: Protocol, v4: Endpoint4);
     /// The port is free.
@@ -44,7 +44,7 @@ pub trait Tables {
     /// Bindings may be opened here, or no longer.
     fn serve(&mut self, serves: bool);
     /// What has changed since this was last asked, but for what the node knows already: bindings that came into a port that
-    /// became free, or could not be installed.
+    /// became free.
     fn changed(&mut self) -> Option<Changed>;
 }
 
@@ -164,7 +164,7 @@ impl Gateway {
         let mut actions = std::mem::take(&mut self.actions);
         self.node.handle(now, event, &mut actions);
         for action in actions.drain(..) {
-            self.act(action, tables, orders);
+            self.act(now, action, tables, orders);
         }
         self.actions = actions;
         while let Some(changed) = tables.changed() {
@@ -205,7 +205,13 @@ impl Gateway {
         }
     }
 
-    fn act(&mut self, action: Action, tables: &mut impl Tables, orders: &mut Vec<Order>) {
+    fn act(
+        &mut self,
+        now: Moment,
+        action: Action,
+        tables: &mut impl Tables,
+        orders: &mut Vec<Order>,
+    ) {
         match action {
             Action::SetDeadline { owner, until } => self.copies[owner.index()].until = until,
             Action::Forget(protocol, v4) => tables.forget(protocol, v4),
@@ -214,7 +220,14 @@ impl Gateway {
                 (copies.ending, copies.in_force) = (true, Moment::ZERO);
                 tables.use_copies(owner, Moment::ZERO);
             }
-            Action::Install(binding) => tables.install(binding),
+            Action::Install(binding) => {
+                if !tables.install(binding) {
+                    // Others may still use it, so its port rests as that of any binding that ends.
+                    let Binding { protocol, v4, .. } = binding;
+                    tables.hold(protocol, v4);
+                    self.closed(now, protocol, v4);
+                }
+            }
             Action::Hold(protocol, v4) => tables.hold(protocol, v4),
             Action::Free(protocol, v4) => tables.free(protocol, v4),
             Action::Homes => self.has_moved = true,

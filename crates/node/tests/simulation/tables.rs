@@ -145,6 +145,8 @@ pub struct Hands<'a> {
     pub state: &'a mut State,
     pub program: &'a mut Program,
     pub clock: Duration,
+    /// For some bindings that others give back there is no room.
+    pub is_tight: bool,
     pub changes: Vec<Changed>,
     pub error: Option<String>,
 }
@@ -181,13 +183,10 @@ impl Tables for Hands<'_> {
         self.quietly(|state, eyes| state.forget_all(owner.0, budget, eyes))
     }
 
-    fn install(&mut self, binding: Binding) {
+    fn install(&mut self, binding: Binding) -> bool {
         let clock = self.clock;
-        let installed = self.quietly(|state, eyes| state.inherit(binding, clock, eyes));
-        if installed.is_err() {
-            let gone = Changed::Closed(binding.protocol, binding.v4);
-            self.changes.push(gone);
-        }
+        let has_room = !self.is_tight || !binding.v4.port.is_multiple_of(3);
+        has_room && self.quietly(|state, eyes| state.inherit(binding, clock, eyes).is_ok())
     }
 
     fn hold(&mut self, protocol: Protocol, v4: Endpoint4) {

@@ -107,6 +107,8 @@ pub struct World {
     /// Routers send packets anywhere.
     pub is_restless: bool,
     pub requests_are_late: bool,
+    /// Tables have no room for all that others give back.
+    pub is_tight: bool,
     /// Most that a message between gateways usually takes, milliseconds.
     pub slowness: u64,
     pub config: Config,
@@ -178,6 +180,7 @@ impl World {
             load: 5,
             is_restless: true,
             requests_are_late: false,
+            is_tight: false,
             slowness: 20,
             buckets: diolkos_node::order::Order::new(&config(nodes)),
             config: config(nodes),
@@ -388,6 +391,7 @@ impl World {
             state: &mut process.state,
             program: &mut machine.program,
             clock,
+            is_tight: self.is_tight,
             changes: Vec::new(),
             error: None,
         };
