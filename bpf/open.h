@@ -160,6 +160,7 @@ static __always_inline int open_binding(const struct seen *s, struct diolkos_lea
 	if (port < 0)
 		return -1;
 	to->v4_port_be = bpf_htons(port);
+	to->owner = DIOLKOS_OURS;
 	to->check = check_of_bound(&key, to);
 	/* Another CPU, or the controller, may have been faster. */
 	return bpf_map_update_elem(&bound, &key, to, BPF_NOEXIST) ? 1 : 0;
@@ -203,7 +204,7 @@ static __always_inline int put_inward(const struct seen *s, __be32 peer_be, __u8
 	};
 	struct diolkos_inward_to *there;
 
-	to_node.check = check_of_inward(&key, &to_node);
+	to_node.check = check_of_inward(&key, &to_node, DIOLKOS_OURS);
 	if (!bpf_map_update_elem(&inward, &key, &to_node, BPF_NOEXIST))
 		return 0;
 	there = bpf_map_lookup_elem(&inward, &key);
@@ -259,6 +260,9 @@ static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 pre
 		return -1;
 	}
 	binding = copy_binding(s, to);
+	/* Of another gateway's binding, the controller decides. */
+	if (binding > 0 && to->owner != DIOLKOS_OURS)
+		binding = -1;
 	put = binding < 0 ? -1 : 0;
 	if (!binding) {
 		report = DIOLKOS_BOUND;
@@ -350,7 +354,7 @@ static __always_inline int tell_moved_by_node(const struct seen *s, __be32 peer_
 	struct diolkos_inward_to own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
 	struct diolkos_inward_to *session = bpf_map_lookup_elem(&inward, &key);
 
-	if (!session || *(volatile __u32 *)&session->check != check_of_inward(&key, &own))
+	if (!session || *(volatile __u32 *)&session->check != check_of_inward(&key, &own, seen_as->owner))
 		return -1;
 	return tell_moved(s, &key, session, &own, 0);
 }

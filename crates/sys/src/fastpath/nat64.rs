@@ -195,6 +195,7 @@ impl Nat64Path {
             .reuse_fd(self.sessions.outward.as_fd())
             .and_then(|()| maps.inward.reuse_fd(self.sessions.inward.as_fd()))
             .and_then(|()| maps.bound.reuse_fd(self.sessions.bound.as_fd()))
+            .and_then(|()| maps.copies.reuse_fd(self.sessions.copies.as_fd()))
             .and_then(|()| maps.leases.reuse_fd(leases.as_fd()))
             .and_then(|()| maps.openings.reuse_fd(openings.as_fd()))
             .and_then(|()| maps.fence.reuse_fd(fence.as_fd()))
@@ -231,13 +232,14 @@ impl DerefMut for Nat64Path {
 /// Maps that programs take over from those before them, one line each.
 fn inherited<'a, 'o>(
     maps: &'a mut OpenNat64Maps<'o>,
-) -> [(&'static str, &'a mut OpenMapMut<'o>); 8] {
+) -> [(&'static str, &'a mut OpenMapMut<'o>); 9] {
     [
         ("fates", &mut maps.fates),
         ("ipv4_ids", &mut maps.ipv4_ids),
         ("outward", &mut maps.outward),
         ("inward", &mut maps.inward),
         ("bound", &mut maps.bound),
+        ("copies", &mut maps.copies),
         ("leases", &mut maps.leases),
         ("openings", &mut maps.openings),
         ("fence", &mut maps.fence),
@@ -280,10 +282,14 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
     if tag.map_err(|e| unknown("the version of the programs is not known", &e))? != pinned.tag() {
         return Ok(Old::Unknown);
     }
-    let names = ["outward", "inward", "bound", "leases", "openings", "fence"];
-    let [Some(outward), Some(inward), Some(bound), Some(leases), Some(openings), Some(fence)] =
+    let names = ["outward", "inward", "bound", "copies"];
+    let [Some(outward), Some(inward), Some(bound), Some(copies)] =
         names.map(|name| pinned.map(name))
     else {
+        return Ok(Old::Unknown);
+    };
+    let names = ["leases", "openings", "fence"];
+    let [Some(leases), Some(openings), Some(fence)] = names.map(|name| pinned.map(name)) else {
         return Ok(Old::Unknown);
     };
     let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", &e));
@@ -291,12 +297,15 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
     Lending::new(leases, fence, handle(openings)?, 0)
         .map_err(|e| unknown("the leases of the old programs", &e))?
         .reset();
+    let sessions = Sessions::of(
+        handle(outward)?,
+        handle(inward)?,
+        handle(bound)?,
+        handle(copies)?,
+    );
+    let sessions = sessions.map_err(|e| unknown("the sessions of the old programs", &e))?;
     Ok(Old::Other {
-        sessions: Arc::new(Sessions {
-            outward: handle(outward)?,
-            inward: handle(inward)?,
-            bound: handle(bound)?,
-        }),
+        sessions: Arc::new(sessions),
         pref64: known_pref64(pinned).unwrap_or_default(),
     })
 }
@@ -373,11 +382,9 @@ fn size(rules: &Nat64Rules) -> u32 {
 
 /// The maps of sessions and bindings.
 pub(super) fn sessions(maps: &Nat64Maps<'_>) -> Result<Sessions, FastPathError> {
-    Ok(Sessions {
-        outward: maps.outward.handle()?,
-        inward: maps.inward.handle()?,
-        bound: maps.bound.handle()?,
-    })
+    let [outward, inward] = [maps.outward.handle()?, maps.inward.handle()?];
+    let sessions = Sessions::of(outward, inward, maps.bound.handle()?, maps.copies.handle()?);
+    sessions.map_err(|e| unknown("share the deadlines of copies", &e))
 }
 
 fn lease_maps(maps: &Nat64Maps<'_>) -> Result<[MapHandle; 3], FastPathError> {
