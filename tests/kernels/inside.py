@@ -121,10 +121,12 @@ def parts(told: dict) -> list[Part]:
         Part("doctor", [PYTHON, str(HERE / "doctor.py")]),
         Part("generator-programs", [told["kernel"], "--test-threads=1"], CLONE / "crates/pktgen", shapes),
         Part("steering", [told["steering"], "--test-threads=1"], CLONE / "crates/diolkos", least=5),
+        Part("copies", [told["copies"], "--test-threads=1"], CLONE / "crates/sys", least=4),
+        Part("forwarding", [told["forwarding"], "--test-threads=1"], CLONE / "crates/sys", least=12),
     ]
 
 
-NAMES = [part.name for part in parts({"law": "", "steering": "", "kernel": "", "law_cases": 0})]
+NAMES = [part.name for part in parts({"law": "", "steering": "", "copies": "", "forwarding": "", "kernel": "", "law_cases": 0})]
 
 
 def main() -> int:

@@ -35,7 +35,7 @@ SHOWN = 60
 # Packets of the law, a third of them between nodes that have met before: with fewer, too many are new.
 FEWEST_CASES = 12000
 # Tests in Rust that no wanted part runs.
-UNBUILT = {"law": "", "steering": "", "kernel": ""}
+UNBUILT = {"law": "", "steering": "", "copies": "", "forwarding": "", "kernel": ""}
 RUN_TIME, USAGE, MISSING = 1, 2, 3
 
 
@@ -66,7 +66,7 @@ def main() -> int:
     if not parts:
         print("nothing is left to run: --except names all that --part does", file=sys.stderr)
         return USAGE
-    needs_programs = {"law", "steering", "generator-programs"} & set(parts)
+    needs_programs = {"law", "steering", "copies", "forwarding", "generator-programs"} & set(parts)
     if "routers" in parts:
         # An emulated processor takes long to compile them.
         compiling.everything()
@@ -139,6 +139,10 @@ def test_programs() -> dict[str, str]:
         "law",
         "--test",
         "steering",
+        "--test",
+        "copies",
+        "--test",
+        "forwarding",
         "--test",
         "kernel",
         "--no-run",

@@ -51,6 +51,7 @@ fn programs() -> Programs {
         drivers: None,
         max_bindings: 100,
         own: vec![],
+        max_away: 0,
     })
     .expect("the programs load: run the test as root");
     Programs {
