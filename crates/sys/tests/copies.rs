@@ -137,17 +137,22 @@ impl Programs {
     fn everywhere(&mut self, protocol: u8) -> Vec<Run> {
         let (out, back) = (outward(protocol), inward(protocol));
         let run = &mut self.run;
-        run.set_ipv4_id(7).expect("the map takes it");
         let there =
             |run: std::io::Result<Option<Run>>| run.expect("it runs").expect("there is one");
-        vec![
-            run.from_ipv6(&out, 0).expect("it runs"),
-            there(run.inline_from_ipv6(&out, 0)),
-            there(run.driver_from_ipv6(&out)),
-            run.from_ipv4(&back, 0).expect("it runs"),
-            there(run.inline_from_ipv4(&back, 0)),
-            there(run.driver_from_ipv4(&back)),
-        ]
+        let mut runs = Vec::new();
+        for place in 0..6 {
+            // Each CPU has its own, and the thread may move.
+            run.set_ipv4_id(7).expect("the map takes it");
+            runs.push(match place {
+                0 => run.from_ipv6(&out, 0).expect("it runs"),
+                1 => there(run.inline_from_ipv6(&out, 0)),
+                2 => there(run.driver_from_ipv6(&out)),
+                3 => run.from_ipv4(&back, 0).expect("it runs"),
+                4 => there(run.inline_from_ipv4(&back, 0)),
+                _ => there(run.driver_from_ipv4(&back)),
+            });
+        }
+        runs
     }
 }
 
