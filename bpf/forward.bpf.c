@@ -113,10 +113,13 @@ static __always_inline int shorten(struct __sk_buff *skb)
 /* Tells the slow path that the packet comes from another gateway. Its mark and priority are in the label. */
 static __always_inline int label(struct __sk_buff *skb, struct diolkos_forward_count *count)
 {
-	struct diolkos_label label = {
-		.magic_be = bpf_htonl(DIOLKOS_LABEL_FORWARDED),
-		.mark = skb->mark,
-		.priority = skb->priority,
+	struct diolkos_label_forwarded label = {
+		.label = {
+			.magic_be = bpf_htonl(DIOLKOS_LABEL_FORWARDED),
+			.mark = skb->mark,
+			.priority = skb->priority,
+		},
+		.link = skb->ingress_ifindex,
 	};
 
 	if (bpf_skb_change_head(skb, sizeof(label), 0) || bpf_skb_store_bytes(skb, 0, &label, sizeof(label), 0)) {

@@ -7,7 +7,8 @@
 
 /* No IP packet begins like this: the first four bits are its version. */
 #define DIOLKOS_LABEL_MAGIC 0xd101c05e
-#define DIOLKOS_LABEL_FORWARDED 0xd101c05f /* the packet comes from another gateway */
+/* Of a packet from another gateway. */
+#define DIOLKOS_LABEL_FORWARDED 0xd101c05f
 
 struct diolkos_label {
 	__be32 magic_be;
@@ -15,6 +16,12 @@ struct diolkos_label {
 	__u32 priority;
 };
 
+struct diolkos_label_forwarded {
+	struct diolkos_label label;
+	__u32 link; /* the interface by which it came */
+};
+
 _Static_assert(sizeof(struct diolkos_label) == 12, "no padding");
+_Static_assert(sizeof(struct diolkos_label_forwarded) == 16, "no padding");
 
 #endif

@@ -444,7 +444,8 @@ fn what_comes_from_another_gateway_is_never_forwarded() {
         assert_eq!(behind[..4], 0xd101_c05f_u32.to_be_bytes());
         assert_eq!(behind[4..8], 0x1234_u32.to_ne_bytes());
         assert_eq!(behind[8..12], 5_u32.to_ne_bytes());
-        assert_eq!(behind[12 + 14..], packet[..]);
+        assert_eq!(behind[12..16], LINK.to_ne_bytes());
+        assert_eq!(behind[16 + 14..], packet[..]);
     }
     let count = programs.forward.at_device.count(Owner::OURS);
     let count = count.expect("it is read");

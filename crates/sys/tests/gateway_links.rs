@@ -291,14 +291,15 @@ fn packets_go_once(attach: Attach) {
         assert_eq!(seen[14..], packet(62));
         assert_eq!(world.counts(), [forwarded + 1, returned]);
 
-        let mut links = vec![(&world.cable, CABLE)];
+        let mut links = vec![(&world.cable, CABLE, "cable")];
         if world.has_macvlan {
-            links.push((&world.hosts, MACVLAN));
+            links.push((&world.hosts, MACVLAN, "gw"));
         }
-        for (number, (wire, to)) in links.into_iter().enumerate() {
+        for (number, (wire, to, name)) in links.into_iter().enumerate() {
             wire.send(&frame(to, &packet(62)));
             let read = world.read();
-            assert_eq!(read[12..], packet(61));
+            assert_eq!(read[16..], packet(61));
+            assert_eq!(read[12..16], index(name).to_ne_bytes());
             assert_eq!(read[..8], label[..8]);
             assert_eq!(
                 world.counts(),
