@@ -43,6 +43,7 @@
 	X(DECLINE_HAIRPIN)   /* from the CLAT to itself */                             \
 	X(DECLINE_OFFLOAD)   /* a tunnel's super-packet; a checksum within */          \
 	X(DECLINE_STATE)     /* begins, changes or ends a session, or has none here */ \
+	X(DECLINE_COPY)      /* by a copy of another's binding, past its deadline */   \
 	X(DECLINE_ROUTE)     /* no route leads through the uplink */                   \
 	X(DROP_NO_ROUTE)     /* from the slow path, and no route leads through the uplink */
 
@@ -246,6 +247,15 @@ struct diolkos_nat64 {
 	__u32 owns;
 };
 
+/*
+ * Whose a binding and its sessions are. With several gateways, each address of the pool has one owner, whose bindings
+ * the others may have copies of.
+ */
+#define DIOLKOS_NODES 64    /* of a cluster */
+#define DIOLKOS_OURS 0      /* this gateway's own; node n is n + 1 */
+#define DIOLKOS_OWNERS 65   /* so many values there are */
+#define DIOLKOS_OWNER_AT 24 /* bits below it in the check of a session */
+
 /* A session as the packets of the node show it. */
 struct diolkos_outward {
 	struct in6_addr node;
@@ -262,7 +272,7 @@ struct diolkos_outward_to {
 	__be32 v4_be;
 	__be16 v4_port_be;
 	__u8 prefix; /* by which of the prefixes the node knows the peer */
-	__u8 pad;
+	__u8 owner;
 };
 
 /* What each side of a session of TCP has sent; FINs count once both SYNs are there. */
@@ -289,7 +299,7 @@ struct diolkos_inward_to {
 	__be16 node_port_be;
 	__u8 prefix;
 	__u8 sent;   /* DIOLKOS_SENT_*: what a controller after a kill knows the state by */
-	__u32 check; /* of the key and of node, port and prefix; see session.h */
+	__u32 check; /* of the key and of node, port and prefix (session.h); in its upper byte, the owner */
 };
 
 /* A node's port, and how every peer sees it: endpoint-independent mapping (RFC 4787 REQ-1, RFC 5382 REQ-1). */
@@ -303,8 +313,9 @@ struct diolkos_bound {
 struct diolkos_bound_to {
 	__be32 v4_be;
 	__be16 v4_port_be;
-	__u8 pad[2];
-	__u32 check; /* of the key and of address and port */
+	__u8 owner;
+	__u8 pad;
+	__u32 check; /* of the key and of address, port and owner */
 };
 
 /*
@@ -396,6 +407,7 @@ _Static_assert(sizeof(struct diolkos_nat64) == 240, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_bound) == 20 && sizeof(struct diolkos_bound_to) == 12, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_lease) == 1120 && sizeof(struct diolkos_opening) == 40, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_outward) == 28 && sizeof(struct diolkos_inward) == 16, "keys have no padding");
+_Static_assert(DIOLKOS_OWNERS == DIOLKOS_NODES + 1, "ours, and each node's");
 _Static_assert(sizeof(struct diolkos_outward_to) == 16 && sizeof(struct diolkos_inward_to) == 32,
 	       "no implicit padding");
 _Static_assert(sizeof(struct diolkos_net4) == 8 && sizeof(struct diolkos_net6) == 20, "keys have no padding");

@@ -2,7 +2,7 @@
 /*
  * label.h - a packet's mark and priority on its way through the TUN device, which carries bytes alone.
  *
- *   struct diolkos_label        in front of a packet that the slow path reads
+ *   struct diolkos_label        in front of a packet that the slow path reads (label_format.h)
  *   struct diolkos_label_slot   beside the queue by which it writes one
  *
  * All that the programs share with the slow path.
@@ -10,18 +10,10 @@
 #ifndef DIOLKOS_LABEL_H
 #define DIOLKOS_LABEL_H
 
+#include "label_format.h"
 #include <linux/bpf.h>
 #include <linux/types.h>
 #include <bpf/bpf_helpers.h>
-
-/* No IP packet begins like this: the first four bits are its version. */
-#define DIOLKOS_LABEL_MAGIC 0xd101c05e
-
-struct diolkos_label {
-	__be32 magic_be;
-	__u32 mark;
-	__u32 priority;
-};
 
 /* By so many of its first bytes, and by its length, a packet that is written is known. */
 #define DIOLKOS_LABEL_HEAD 48
@@ -41,7 +33,6 @@ struct diolkos_label_count {
 };
 
 _Static_assert(sizeof(struct diolkos_label_count) == 16, "no padding");
-_Static_assert(sizeof(struct diolkos_label) == 12, "no padding");
 _Static_assert(sizeof(struct diolkos_label_slot) == 64, "no padding");
 
 /* One for each queue of the device. Memory that the slow path shares: a slot costs it no call into the kernel. */

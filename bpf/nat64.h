@@ -6,7 +6,8 @@
  * sessions of UDP and TCP of a node that has a lease are opened here. Of
  * segments that may move a session of TCP, the controller is told (open.h).
  * Without routes, the sessions say what is to be translated: a NAT64 decides
- * the same at every place.
+ * the same at every place. A session made from a copy of another gateway's
+ * binding is none after the owner's deadline (copies.h).
  */
 #ifndef DIOLKOS_NAT64_H
 #define DIOLKOS_NAT64_H
@@ -14,6 +15,7 @@
 #include "abi.h"
 #include "addr.h"
 #include "change.h"
+#include "copies.h"
 #include "open.h"
 #include "parse.h"
 #include "session.h"
@@ -37,17 +39,19 @@ static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, i
 					 struct diolkos_bound_to *seen_as)
 {
 	struct diolkos_outward_to *to = session_outward(s, peer_be);
+	int known_prefix;
 
 	if (!to)
 		return session_is_begun_by(s) && !open_session(s, peer_be, prefix, seen_as) ? 0 : DIOLKOS_DECLINE_STATE;
+	known_prefix = copy_outward(to, seen_as);
+	if (!copy_serves(seen_as->owner))
+		return DIOLKOS_DECLINE_COPY;
 	/* A node that begins to know its peer by another prefix changes the session. */
-	if (to->prefix != prefix)
+	if (known_prefix != prefix)
 		return DIOLKOS_DECLINE_STATE;
 	/* With the new identifier, too, all the rest of an echo reply may be zeros; see parse_l4. */
-	if (s->l4_proto == IPPROTO_ICMP && !(to->v4_port_be | s->icmp_seq_be))
+	if (s->l4_proto == IPPROTO_ICMP && !(seen_as->v4_port_be | s->icmp_seq_be))
 		return DIOLKOS_DECLINE_CHECKSUM;
-	seen_as->v4_be = to->v4_be;
-	seen_as->v4_port_be = to->v4_port_be;
 	/* What may move the session refreshes it or not: the controller decides. */
 	if (session_is_moved_by(s))
 		return tell_moved_by_node(s, peer_be, prefix, seen_as) ? DIOLKOS_DECLINE_STATE : 0;
@@ -60,8 +64,11 @@ static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int
 				       struct diolkos_bound_to *seen_as)
 {
 	int binding = copy_binding(s, seen_as);
-	int session = binding > 0 ? use_session_of_udp(s, peer_be, prefix, seen_as) : 0;
+	int session;
 
+	if (binding > 0 && !copy_serves(seen_as->owner))
+		return DIOLKOS_DECLINE_COPY;
+	session = binding > 0 ? use_session_of_udp(s, peer_be, prefix, seen_as) : 0;
 	/* A node that begins to know its peer by another prefix changes the session. */
 	if (binding < 0 || session < 0)
 		return DIOLKOS_DECLINE_STATE;
@@ -105,6 +112,8 @@ static __always_inline int to_node(const struct seen *s, struct change *c)
 	session = session_inward(s, &key, &to);
 	if (!session)
 		return addr_v4_is_special(s->src4_be, 0) ? DIOLKOS_DECLINE_ADDRESS : DIOLKOS_DECLINE_STATE;
+	if (!copy_serves(owner_of(&to)))
+		return DIOLKOS_DECLINE_COPY;
 	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
 		__u32 number = i;
 

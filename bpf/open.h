@@ -13,6 +13,7 @@
 #ifndef DIOLKOS_OPEN_H
 #define DIOLKOS_OPEN_H
 
+#include "home.h"
 #include "session.h"
 #include <bpf/bpf_endian.h>
 
@@ -55,6 +56,17 @@ static __noinline int may_open(void)
 	__u64 *until = bpf_map_lookup_elem(&fence, &key);
 
 	return until && bpf_ktime_get_boot_ns() < *(volatile __u64 *)until;
+}
+
+/* Of several gateways, whether it is this one that opens the host's bindings. Out of line, as may_open. */
+static __noinline int opens_here(const struct in6_addr *host, __be16 port_be, __u8 protocol)
+{
+	__u32 zero = 0;
+	struct diolkos_cluster *c = bpf_map_lookup_elem(&cluster, &zero);
+
+	if (!c || !c->is_on)
+		return 1;
+	return home_of(c, host) == DIOLKOS_OURS && away_of(host, port_be, protocol) == DIOLKOS_OURS;
 }
 
 /* The node's lease, if it has sessions left, and its term. */
@@ -160,6 +172,7 @@ static __always_inline int open_binding(const struct seen *s, struct diolkos_lea
 	if (port < 0)
 		return -1;
 	to->v4_port_be = bpf_htons(port);
+	to->owner = DIOLKOS_OURS;
 	to->check = check_of_bound(&key, to);
 	/* Another CPU, or the controller, may have been faster. */
 	return bpf_map_update_elem(&bound, &key, to, BPF_NOEXIST) ? 1 : 0;
@@ -203,7 +216,7 @@ static __always_inline int put_inward(const struct seen *s, __be32 peer_be, __u8
 	};
 	struct diolkos_inward_to *there;
 
-	to_node.check = check_of_inward(&key, &to_node);
+	to_node.check = check_of_inward(&key, &to_node, DIOLKOS_OURS);
 	if (!bpf_map_update_elem(&inward, &key, &to_node, BPF_NOEXIST))
 		return 0;
 	there = bpf_map_lookup_elem(&inward, &key);
@@ -259,6 +272,9 @@ static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 pre
 		return -1;
 	}
 	binding = copy_binding(s, to);
+	/* Of another gateway's binding, the controller decides. */
+	if (binding > 0 && to->owner != DIOLKOS_OURS)
+		binding = -1;
 	put = binding < 0 ? -1 : 0;
 	if (!binding) {
 		report = DIOLKOS_BOUND;
@@ -295,10 +311,12 @@ static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 pre
 	return put ? -1 : 0;
 }
 
-/* As open_leased, until the fence. */
+/* As open_leased, until the fence, and if this gateway is the host's home. */
 static __always_inline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
 {
-	return may_open() ? open_leased(s, peer_be, prefix, to) : -1;
+	if (!may_open() || !opens_here(&s->src6, s->src_port_be, s->l4_proto))
+		return -1;
+	return open_leased(s, peer_be, prefix, to);
 }
 
 /*
@@ -350,7 +368,7 @@ static __always_inline int tell_moved_by_node(const struct seen *s, __be32 peer_
 	struct diolkos_inward_to own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
 	struct diolkos_inward_to *session = bpf_map_lookup_elem(&inward, &key);
 
-	if (!session || *(volatile __u32 *)&session->check != check_of_inward(&key, &own))
+	if (!session || *(volatile __u32 *)&session->check != check_of_inward(&key, &own, seen_as->owner))
 		return -1;
 	return tell_moved(s, &key, session, &own, 0);
 }

@@ -56,7 +56,8 @@ static __always_inline __u64 mix(__u64 h, __u64 word)
  * its key and its value: a reader copies the value, and believes the copy only
  * if the check fits the key that it has asked for.
  */
-static __always_inline __u32 check_of_inward(const struct diolkos_inward *key, const struct diolkos_inward_to *to)
+static __always_inline __u32 check_of_inward(const struct diolkos_inward *key, const struct diolkos_inward_to *to,
+					     __u8 owner)
 {
 	__u64 addresses = (__u64)key->v4_be << 32 | key->peer_be;
 	__u64 ports = (__u64)key->v4_port_be << 48 | (__u64)key->peer_port_be << 32 | (__u64)to->node_port_be << 16 |
@@ -64,7 +65,10 @@ static __always_inline __u32 check_of_inward(const struct diolkos_inward *key, c
 	__u64 high = (__u64)to->node.s6_addr32[0] << 32 | to->node.s6_addr32[1];
 	__u64 low = (__u64)to->node.s6_addr32[2] << 32 | to->node.s6_addr32[3];
 
-	return (__u32)mix(mix(mix(mix(1, addresses), ports), high), low);
+	__u32 check = mix(mix(mix(mix(1, addresses), ports), high), low);
+
+	/* In the same word: a longer entry would take more stack than Linux 6.1 allows where a session is opened. */
+	return (check & ((1U << DIOLKOS_OWNER_AT) - 1)) | (__u32)owner << DIOLKOS_OWNER_AT;
 }
 
 static __always_inline __u32 check_of_bound(const struct diolkos_bound *key, const struct diolkos_bound_to *to)
@@ -73,7 +77,13 @@ static __always_inline __u32 check_of_bound(const struct diolkos_bound *key, con
 	__u64 high = (__u64)key->node.s6_addr32[0] << 32 | key->node.s6_addr32[1];
 	__u64 low = (__u64)key->node.s6_addr32[2] << 32 | key->node.s6_addr32[3];
 
-	return (__u32)mix(mix(mix(key->protocol, ours), high), low);
+	return (__u32)mix(mix(mix(key->protocol | (__u32)to->owner << 8, ours), high), low);
+}
+
+/* Whose the binding of a session is. */
+static __always_inline __u8 owner_of(const struct diolkos_inward_to *copy)
+{
+	return copy->check >> DIOLKOS_OWNER_AT;
 }
 
 /* The controller runs the state machine of TCP: it is told of whatever may move it. */
@@ -149,6 +159,21 @@ static __always_inline struct diolkos_outward_to *session_outward(const struct s
 	return bpf_map_lookup_elem(&outward, &key);
 }
 
+/*
+ * How the peer sees the node, and the number of the prefix by which the node knows the peer. In one word, so that the
+ * owner is that of the address.
+ */
+static __always_inline int copy_outward(const struct diolkos_outward_to *to, struct diolkos_bound_to *seen_as)
+{
+	struct diolkos_outward_to copy;
+
+	*(__u64 *)&copy.v4_be = *(volatile __u64 *)&to->v4_be;
+	seen_as->v4_be = copy.v4_be;
+	seen_as->v4_port_be = copy.v4_port_be;
+	seen_as->owner = copy.owner;
+	return copy.prefix;
+}
+
 static __always_inline struct diolkos_bound_to *binding_of_udp(const struct in6_addr *node, __be16 port_be)
 {
 	struct diolkos_bound key = { .node = *node, .node_port_be = port_be, .protocol = IPPROTO_UDP };
@@ -166,6 +191,7 @@ static __always_inline int copy_binding(const struct seen *s, struct diolkos_bou
 		return 0;
 	copy->v4_be = *(volatile __be32 *)&to->v4_be;
 	copy->v4_port_be = *(volatile __be16 *)&to->v4_port_be;
+	copy->owner = *(volatile __u8 *)&to->owner;
 	return *(volatile __u32 *)&to->check == check_of_bound(&key, copy) ? 1 : -1;
 }
 
@@ -195,7 +221,7 @@ static __always_inline int use_session_of_udp(const struct seen *s, __be32 peer_
 
 	if (!session)
 		return 0;
-	if (*(volatile __u32 *)&session->check != check_of_inward(&key, &own))
+	if (*(volatile __u32 *)&session->check != check_of_inward(&key, &own, bound_to->owner))
 		return -1;
 	session_stamp(&session->last_seen);
 	return 1;
@@ -209,7 +235,8 @@ static __always_inline int copy_inward(const struct diolkos_inward *key, const s
 		copy->node.s6_addr32[i] = *(volatile __be32 *)&to->node.s6_addr32[i];
 	copy->node_port_be = *(volatile __be16 *)&to->node_port_be;
 	copy->prefix = *(volatile __u8 *)&to->prefix;
-	return *(volatile __u32 *)&to->check == check_of_inward(key, copy) ? 0 : -1;
+	copy->check = *(volatile __u32 *)&to->check;
+	return copy->check == check_of_inward(key, copy, owner_of(copy)) ? 0 : -1;
 }
 
 /* The session of a packet of the peer, its key, and a copy; or 0. */

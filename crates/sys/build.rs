@@ -14,6 +14,8 @@ const OBJECTS: [&str; 3] = ["clat", "siit", "nat64"];
 const ANSWER: &str = "answer";
 /// Forwards what belongs to another node of a cluster.
 const STEER: &str = "steer";
+/// Forwards what belongs to another gateway, by subscribers and addresses.
+const FORWARD: &str = "forward";
 /// Lets marks survive the slow path, in every mode.
 const LABEL: &str = "label";
 /// The packet generator's, its sink's and its witness's.
@@ -32,6 +34,7 @@ fn main() {
     }
     compile(&bpf, &out, ANSWER);
     compile(&bpf, &out, STEER);
+    compile(&bpf, &out, FORWARD);
     compile(&bpf, &out, LABEL);
     for name in PKTGEN {
         compile(&pktgen, &out, name);

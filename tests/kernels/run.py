@@ -35,7 +35,7 @@ SHOWN = 60
 # Packets of the law, a third of them between nodes that have met before: with fewer, too many are new.
 FEWEST_CASES = 12000
 # Tests in Rust that no wanted part runs.
-UNBUILT = {"law": "", "steering": "", "kernel": ""}
+UNBUILT = dict.fromkeys(inside.TESTS, "")
 RUN_TIME, USAGE, MISSING = 1, 2, 3
 
 
@@ -66,7 +66,7 @@ def main() -> int:
     if not parts:
         print("nothing is left to run: --except names all that --part does", file=sys.stderr)
         return USAGE
-    needs_programs = {"law", "steering", "generator-programs"} & set(parts)
+    needs_programs = {"law", "steering", "copies", "forwarding", "gateway-links", "generator-programs"} & set(parts)
     if "routers" in parts:
         # An emulated processor takes long to compile them.
         compiling.everything()
@@ -130,20 +130,8 @@ def passes(guest: Guest, told: dict, limit: float) -> bool:
 
 def test_programs() -> dict[str, str]:
     """The tests in Rust that a guest runs, built: by name, their files."""
-    command = [
-        "cargo",
-        "test",
-        "--workspace",
-        "--locked",
-        "--test",
-        "law",
-        "--test",
-        "steering",
-        "--test",
-        "kernel",
-        "--no-run",
-        "--message-format=json",
-    ]
+    tests = [word for name in inside.TESTS for word in ("--test", name)]
+    command = ["cargo", "test", "--workspace", "--locked", *tests, "--no-run", "--message-format=json"]
     done = subprocess.run(command, check=True, cwd=CLONE, stdout=subprocess.PIPE, text=True)
     found = {}
     for line in done.stdout.splitlines():

@@ -167,6 +167,7 @@ reasons! {
         DeclineHairpin "decline_hairpin" "Both ends are behind the translator.";
         DeclineOffload "decline_offload" "A tunnel's super-packet, or a tunnel whose inner checksum is left to the device.";
         DeclineState "decline_state" "A packet that may begin, change or end a session.";
+        DeclineCopy "decline_copy" "A session made from a copy of another gateway's binding, which may not be used at the moment.";
         DeclineRoute "decline_route" "No route leads through the uplink, or its router does not answer.";
     }
 }

@@ -57,6 +57,9 @@ mod skel {
     pub mod clat {
         include!(concat!(env!("OUT_DIR"), "/clat.skel.rs"));
     }
+    pub mod forward {
+        include!(concat!(env!("OUT_DIR"), "/forward.skel.rs"));
+    }
     pub mod label {
         include!(concat!(env!("OUT_DIR"), "/label.skel.rs"));
     }

@@ -123,6 +123,11 @@ fn of_what_forwards_in_a_cluster() {
 }
 
 #[test]
+fn of_what_forwards_to_other_gateways() {
+    every_program_fits("forward");
+}
+
+#[test]
 fn of_what_keeps_marks() {
     every_program_fits("label");
 }

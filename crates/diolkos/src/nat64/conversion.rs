@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_core::session::{SessionState, SessionView};
-use diolkos_sys::fastpath::{NodePort, Opening, Sent, Session};
+use diolkos_sys::fastpath::{NodePort, Opening, Owner, Sent, Session};
 
 /// As the maps have it: protocols by IPv4's numbers.
 pub fn to_maps(view: &SessionView) -> Session {
@@ -16,6 +16,7 @@ pub fn to_maps(view: &SessionView) -> Session {
         v4: (binding.v4.addr, binding.v4.port),
         peer: (view.peer.addr, view.peer.port),
         prefix: view.prefix,
+        owner: Owner::OURS,
     }
 }
 

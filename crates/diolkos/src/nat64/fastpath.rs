@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_sys::fastpath::{Lending, NodePort, Opening, Sent, Session, Sessions, LEASES};
+use diolkos_sys::fastpath::{Lending, NodePort, Opening, Owner, Sent, Session, Sessions, LEASES};
 
 /// The fast path as the controller sees it. Each lease has a place.
 pub trait FastPath: fmt::Debug + Send + Sync {
@@ -97,7 +97,7 @@ impl FastPath for Kernel {
     }
 
     fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16)) -> io::Result<()> {
-        self.maps.bind(node, v4)
+        self.maps.bind(node, v4, Owner::OURS)
     }
 
     fn unbind(&self, node: NodePort) -> io::Result<()> {

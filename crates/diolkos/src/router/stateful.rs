@@ -376,6 +376,7 @@ fn of(
             .iter()
             .map(|net| (net.network(), net.prefix_len()))
             .collect(),
+        max_away: 0,
     }
 }
 

@@ -18,7 +18,8 @@ const CLSACT_PRIORITY: u32 = 0xd101;
 
 /// Those in front of them come before, and those behind them after.
 const CLSACT_PRIORITY_IN_FRONT: u32 = CLSACT_PRIORITY - 1;
-const CLSACT_PRIORITY_BEHIND: u32 = CLSACT_PRIORITY + 1;
+const CLSACT_PRIORITY_BETWEEN: u32 = CLSACT_PRIORITY + 1;
+const CLSACT_PRIORITY_BEHIND: u32 = CLSACT_PRIORITY + 2;
 
 /// Which way packets go at the hook.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +34,8 @@ pub enum Side {
     Front,
     /// Sent by the interface, and seen before the other programs there.
     FrontEgress,
+    /// Sent by the interface, and left by the programs of [`Side::Egress`]. It must be attached before [`Side::BehindEgress`].
+    BetweenEgress,
     /// Sent by the interface, and left to the kernel by the other programs there.
     BehindEgress,
 }
@@ -254,7 +257,7 @@ fn tcx(program: BorrowedFd<'_>, ifindex: u32, side: Side) -> io::Result<OwnedFd>
     let (attach_type, flags) = match side {
         Side::Ingress => (bpf::BPF_TCX_INGRESS, 0),
         Side::Front => (bpf::BPF_TCX_INGRESS, bpf::BPF_F_BEFORE),
-        Side::Egress | Side::BehindEgress => (bpf::BPF_TCX_EGRESS, 0),
+        Side::Egress | Side::BetweenEgress | Side::BehindEgress => (bpf::BPF_TCX_EGRESS, 0),
         Side::FrontEgress => (bpf::BPF_TCX_EGRESS, bpf::BPF_F_BEFORE),
         Side::Driver => return Err(io::ErrorKind::InvalidInput.into()),
     };
@@ -310,6 +313,7 @@ pub(super) fn take_off_leftovers<'a>(
         Side::Egress,
         Side::Front,
         Side::FrontEgress,
+        Side::BetweenEgress,
         Side::BehindEgress,
     ] {
         let here = |hook: &Hook| !hook.is_link() && hook.place() == (ifindex, side);
@@ -345,7 +349,9 @@ fn detach(ifindex: i32, side: Side, handle: u32) {
 fn point(side: Side) -> bpf::bpf_tc_attach_point {
     match side {
         Side::Ingress | Side::Front => bpf::BPF_TC_INGRESS,
-        Side::Egress | Side::FrontEgress | Side::BehindEgress => bpf::BPF_TC_EGRESS,
+        Side::Egress | Side::FrontEgress | Side::BetweenEgress | Side::BehindEgress => {
+            bpf::BPF_TC_EGRESS
+        }
         // No place of a queueing discipline: libbpf refuses it.
         Side::Driver => 0,
     }
@@ -357,6 +363,7 @@ fn tc_options(handle: u32, side: Side) -> bpf::bpf_tc_opts {
         handle,
         priority: match side {
             Side::Front | Side::FrontEgress => CLSACT_PRIORITY_IN_FRONT,
+            Side::BetweenEgress => CLSACT_PRIORITY_BETWEEN,
             Side::BehindEgress => CLSACT_PRIORITY_BEHIND,
             Side::Ingress | Side::Egress | Side::Driver => CLSACT_PRIORITY,
         },

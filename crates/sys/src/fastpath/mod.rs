@@ -8,8 +8,11 @@
 
 mod answer;
 mod clat;
+mod copies;
 mod fence;
+mod forward;
 pub(crate) mod gso;
+mod homes;
 mod hook;
 mod known_pref64;
 mod label;
@@ -48,6 +51,9 @@ use crate::kernel;
 
 pub use answer::{AnswerPath, Served, Served4, Served6};
 pub use clat::{ClatPath, ClatRules};
+pub use copies::{Owner, NODES};
+pub use forward::{ForwardCount, ForwardPath, Forwarding, Gateway};
+pub use homes::{Cluster, Homes, HostPort, BUCKETS, LINKS};
 pub use hook::{Hook, Side};
 pub use label::{LabelCount, LabelPath, LabelSlots, LABEL_HEAD};
 pub use lease::queue_of;
@@ -60,7 +66,7 @@ pub use router::{Inline, Media, Prepared, Site};
 pub use session::{NodePort, Sent, Session, Sessions};
 pub use siit::{Destinations, Eam, SiitPath, SiitRules};
 pub use steer::{Forwarded, NextHop, SteerAddress, SteerPath, SteerRules, Steering, STEER_NODES};
-pub use survey::Seen;
+pub use survey::{Bound, Seen};
 pub use used_hops::{UsedHop, UsedHops};
 pub use xdp::{attached, Abilities, Attached, Port, Sends};
 

@@ -19,8 +19,8 @@ use super::load::{
 use super::pinned_program::{tag, PinnedProgram};
 use super::router::{AsMap, Media, Prepared, RouterPrograms, Site};
 use super::{
-    handle, FastPath, FastPathError, Hook, Lending, Pins, Port, Pref64, Rules, Sessions, Side,
-    UsedHops,
+    handle, FastPath, FastPathError, Homes, Hook, Lending, Pins, Port, Pref64, Rules, Sessions,
+    Side, UsedHops,
 };
 use crate::skel::nat64::{Nat64Maps, Nat64Skel, Nat64SkelBuilder, OpenNat64Maps, OpenNat64Skel};
 
@@ -46,6 +46,9 @@ pub struct Nat64Rules {
     /// Networks in which a peer may be a node of ours: address and length. With more than [`OWN`] the program must have
     /// no leases, for it does not know all.
     pub own: Vec<(Ipv4Addr, u8)>,
+    /// With several gateways, bindings of other ones that fit in, of hosts whose home is another one. It cannot change while
+    /// it runs.
+    pub max_away: u32,
 }
 
 /// Networks of our own that the program can know.
@@ -56,6 +59,7 @@ pub const OWN: usize = 16;
 pub struct Nat64Path {
     attached: RouterPrograms,
     sessions: Arc<Sessions>,
+    homes: Arc<Homes>,
     lease_key: u64,
     lease_maps: [MapHandle; 3],
 }
@@ -113,6 +117,7 @@ impl Nat64Path {
                 [&maps.fates, &maps.ipv4_ids],
             )?,
             sessions: Arc::new(sessions(maps)?),
+            homes: Arc::new(homes(maps)?),
             lease_key,
             lease_maps: lease_maps(maps)?,
         };
@@ -165,6 +170,7 @@ impl Nat64Path {
             path: Nat64Path {
                 attached,
                 sessions: Arc::new(sessions(maps)?),
+                homes: Arc::new(homes(maps)?),
                 lease_key,
                 lease_maps: lease_maps(maps)?,
             },
@@ -183,6 +189,11 @@ impl Nat64Path {
         self.sessions.clone()
     }
 
+    /// With several gateways: whose home is where.
+    pub fn homes(&self) -> Arc<Homes> {
+        self.homes.clone()
+    }
+
     /// The program with other rules and the same sessions and leases, which goes on counting where this one is; not attached before
     /// [`Nat64Path::swap`] says so.
     pub fn prepare(&self, rules: &Nat64Rules) -> Result<Prepared, FastPathError> {
@@ -195,6 +206,11 @@ impl Nat64Path {
             .reuse_fd(self.sessions.outward.as_fd())
             .and_then(|()| maps.inward.reuse_fd(self.sessions.inward.as_fd()))
             .and_then(|()| maps.bound.reuse_fd(self.sessions.bound.as_fd()))
+            .and_then(|()| maps.copies.reuse_fd(self.sessions.copies.as_fd()))
+            .and_then(|()| {
+                self.homes
+                    .share(&mut maps.cluster, &mut maps.buckets, &mut maps.away)
+            })
             .and_then(|()| maps.leases.reuse_fd(leases.as_fd()))
             .and_then(|()| maps.openings.reuse_fd(openings.as_fd()))
             .and_then(|()| maps.fence.reuse_fd(fence.as_fd()))
@@ -231,13 +247,17 @@ impl DerefMut for Nat64Path {
 /// Maps that programs take over from those before them, one line each.
 fn inherited<'a, 'o>(
     maps: &'a mut OpenNat64Maps<'o>,
-) -> [(&'static str, &'a mut OpenMapMut<'o>); 8] {
+) -> [(&'static str, &'a mut OpenMapMut<'o>); 12] {
     [
         ("fates", &mut maps.fates),
         ("ipv4_ids", &mut maps.ipv4_ids),
         ("outward", &mut maps.outward),
         ("inward", &mut maps.inward),
         ("bound", &mut maps.bound),
+        ("copies", &mut maps.copies),
+        ("cluster", &mut maps.cluster),
+        ("buckets", &mut maps.buckets),
+        ("away", &mut maps.away),
         ("leases", &mut maps.leases),
         ("openings", &mut maps.openings),
         ("fence", &mut maps.fence),
@@ -262,6 +282,7 @@ fn load_with<'object>(
     if !long.starts_with(short)
         || room("outward")? != size(rules)
         || room("bound")? != rules.max_bindings.max(1)
+        || room("away")? != rules.max_away.max(1)
     {
         return None;
     }
@@ -280,10 +301,14 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
     if tag.map_err(|e| unknown("the version of the programs is not known", &e))? != pinned.tag() {
         return Ok(Old::Unknown);
     }
-    let names = ["outward", "inward", "bound", "leases", "openings", "fence"];
-    let [Some(outward), Some(inward), Some(bound), Some(leases), Some(openings), Some(fence)] =
+    let names = ["outward", "inward", "bound", "copies"];
+    let [Some(outward), Some(inward), Some(bound), Some(copies)] =
         names.map(|name| pinned.map(name))
     else {
+        return Ok(Old::Unknown);
+    };
+    let names = ["leases", "openings", "fence"];
+    let [Some(leases), Some(openings), Some(fence)] = names.map(|name| pinned.map(name)) else {
         return Ok(Old::Unknown);
     };
     let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", &e));
@@ -291,12 +316,15 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
     Lending::new(leases, fence, handle(openings)?, 0)
         .map_err(|e| unknown("the leases of the old programs", &e))?
         .reset();
+    let sessions = Sessions::of(
+        handle(outward)?,
+        handle(inward)?,
+        handle(bound)?,
+        handle(copies)?,
+    );
+    let sessions = sessions.map_err(|e| unknown("the sessions of the old programs", &e))?;
     Ok(Old::Other {
-        sessions: Arc::new(Sessions {
-            outward: handle(outward)?,
-            inward: handle(inward)?,
-            bound: handle(bound)?,
-        }),
+        sessions: Arc::new(sessions),
         pref64: known_pref64(pinned).unwrap_or_default(),
     })
 }
@@ -363,6 +391,7 @@ pub(super) fn open<'object>(
         .set_max_entries(size(rules))
         .and_then(|()| open.maps.inward.set_max_entries(size(rules)))
         .and_then(|()| open.maps.bound.set_max_entries(rules.max_bindings.max(1)))
+        .and_then(|()| open.maps.away.set_max_entries(rules.max_away.max(1)))
         .map_err(|e| failed("size the tables", &e))?;
     Ok(open)
 }
@@ -373,11 +402,16 @@ fn size(rules: &Nat64Rules) -> u32 {
 
 /// The maps of sessions and bindings.
 pub(super) fn sessions(maps: &Nat64Maps<'_>) -> Result<Sessions, FastPathError> {
-    Ok(Sessions {
-        outward: maps.outward.handle()?,
-        inward: maps.inward.handle()?,
-        bound: maps.bound.handle()?,
-    })
+    let [outward, inward] = [maps.outward.handle()?, maps.inward.handle()?];
+    let sessions = Sessions::of(outward, inward, maps.bound.handle()?, maps.copies.handle()?);
+    sessions.map_err(|e| unknown("share the deadlines of copies", &e))
+}
+
+/// The maps of hosts' homes.
+pub(super) fn homes(maps: &Nat64Maps<'_>) -> Result<Homes, FastPathError> {
+    let [cluster, buckets] = [maps.cluster.handle()?, maps.buckets.handle()?];
+    let homes = Homes::of(cluster, buckets, maps.away.handle()?);
+    homes.map_err(|e| unknown("share the homes", &e))
 }
 
 fn lease_maps(maps: &Nat64Maps<'_>) -> Result<[MapHandle; 3], FastPathError> {

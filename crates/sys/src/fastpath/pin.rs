@@ -47,6 +47,7 @@ impl Pins {
             Side::Driver => "driver",
             Side::Front => "front",
             Side::FrontEgress => "front-egress",
+            Side::BetweenEgress => "between-egress",
             Side::BehindEgress => "behind-egress",
         };
         self.folder.join(format!("{ifindex}-{side}"))

@@ -4,11 +4,14 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
+use super::copies::Copies;
 use super::lending::mix;
+use super::Owner;
 use crate::bpf::delete;
 
 /// A session (RFC 6146 section 3.2). With ICMP, ports are query identifiers, and the peer's is 0.
@@ -24,6 +27,8 @@ pub struct Session {
     pub peer: (Ipv4Addr, u16),
     /// By which of the prefixes it knows the peer.
     pub prefix: u8,
+    /// Whose its binding is. Programs use that of another node until the [deadline](Sessions::set_deadline).
+    pub owner: Owner,
 }
 
 /// A node's port.
@@ -68,12 +73,38 @@ pub struct Sessions {
     pub(super) outward: MapHandle,
     pub(super) inward: MapHandle,
     pub(super) bound: MapHandle,
+    pub(super) copies: MapHandle,
+    deadlines: Copies,
 }
 
 const OUTWARD: usize = 28;
 const INWARD: usize = 16;
 
 impl Sessions {
+    /// Those of programs that have these maps.
+    pub(super) fn of(
+        outward: MapHandle,
+        inward: MapHandle,
+        bound: MapHandle,
+        copies: MapHandle,
+    ) -> io::Result<Sessions> {
+        Ok(Sessions {
+            deadlines: Copies::of(copies.as_fd())?,
+            outward,
+            inward,
+            bound,
+            copies,
+        })
+    }
+
+    /// Until when programs use sessions of another node's bindings: a moment of CLOCK_BOOTTIME as BPF programs have it
+    /// ([`crate::clock`]). Zero, as at the beginning: not at all. What is set for [`Owner::OURS`] has no effect.
+    ///
+    /// It holds for packets that a program begins to look at after this has returned.
+    pub fn set_deadline(&self, owner: Owner, moment: Duration) {
+        self.deadlines.set(owner, moment);
+    }
+
     /// Adds a session, or changes it. One of which only one direction fits in is not there at all.
     pub fn put(&self, session: &Session, sent: Sent) -> io::Result<()> {
         let (outward, inward) = (session.outward_key(), session.inward_key());
@@ -124,10 +155,10 @@ impl Sessions {
         delete_all(&self.bound, nodes.iter().copied().flat_map(bound).collect())
     }
 
-    /// Adds a binding, or changes it.
-    pub fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16)) -> io::Result<()> {
+    /// Adds a binding, or changes it. That of another node must have the owner of its sessions.
+    pub fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16), owner: Owner) -> io::Result<()> {
         self.bound
-            .update(&bound(node), &bound_to(node, v4), MapFlags::ANY)
+            .update(&bound(node), &bound_to(node, v4, owner), MapFlags::ANY)
             .map_err(io::Error::other)
     }
 
@@ -179,13 +210,15 @@ fn bound(node: NodePort) -> [u8; 20] {
 }
 
 /// `struct diolkos_bound_to`.
-fn bound_to(node: NodePort, v4: (Ipv4Addr, u16)) -> [u8; 12] {
+fn bound_to(node: NodePort, v4: (Ipv4Addr, u16), owner: Owner) -> [u8; 12] {
     let mut value = [0; 12];
     value[..4].copy_from_slice(&v4.0.octets());
     value[4..6].copy_from_slice(&v4.1.to_be_bytes());
+    value[6] = owner.byte();
     let ours = word(v4.0) << 32 | port(v4.1) << 16 | port(node.port);
     let [high, low] = words(node.addr);
-    let check = mix(mix(mix(node.protocol.into(), ours), high), low) as u32;
+    let first = u64::from(node.protocol) | u64::from(owner.byte()) << 8;
+    let check = mix(mix(mix(first, ours), high), low) as u32;
     value[8..].copy_from_slice(&check.to_ne_bytes());
     value
 }
@@ -230,6 +263,7 @@ impl Session {
         value[8..12].copy_from_slice(&self.v4.0.octets());
         value[12..14].copy_from_slice(&self.v4.1.to_be_bytes());
         value[14] = self.prefix;
+        value[15] = self.owner.byte();
         value
     }
 
@@ -264,6 +298,7 @@ impl Session {
             | u64::from(self.prefix);
         let addresses = word(self.v4.0) << 32 | word(self.peer.0);
         let [high, low] = words(self.node.0);
-        mix(mix(mix(mix(1, addresses), ports), high), low) as u32
+        let check = mix(mix(mix(mix(1, addresses), ports), high), low) as u32;
+        check & 0x00ff_ffff | u32::from(self.owner.byte()) << 24
     }
 }

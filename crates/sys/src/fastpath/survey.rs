@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::{NodePort, Sent, Session, Sessions};
+use super::{NodePort, Owner, Sent, Session, Sessions};
 use crate::bpf::{read, Position};
 
 /// Entries for one call into the kernel.
@@ -17,8 +17,8 @@ const BATCH: u32 = 4096;
 /// with the packets of peers, what each side has sent.
 pub type Seen = (Session, Option<Duration>, Sent);
 
-/// A node's port, and how peers see it.
-pub type Bound = (NodePort, (Ipv4Addr, u16));
+/// A node's port, how peers see it, and whose the binding is.
+pub type Bound = (NodePort, (Ipv4Addr, u16), Owner);
 
 impl Sessions {
     /// Those of the packets of nodes, without UDP. Entries that were given may be removed meanwhile.
@@ -133,6 +133,7 @@ fn of_outward(key: &[u8], value: &[u8]) -> Option<Seen> {
         v4: (v4(value, 8)?, port(value, 12)?),
         peer: (v4(key, 16)?, port(key, 22)?),
         prefix: *value.get(14)?,
+        owner: Owner::of_byte(*value.get(15)?)?,
     };
     Some((session, stamp(value)?, Sent::default()))
 }
@@ -145,6 +146,7 @@ fn of_inward(key: &[u8], value: &[u8]) -> Option<Seen> {
         v4: (v4(key, 0)?, port(key, 8)?),
         peer: (v4(key, 4)?, port(key, 10)?),
         prefix: *value.get(26)?,
+        owner: Owner::of_byte((u32::from_ne_bytes(array(value, 28)?) >> 24) as u8)?,
     };
     Some((session, stamp(value)?, Sent(*value.get(27)?)))
 }
@@ -156,7 +158,8 @@ fn of_bound(key: &[u8], value: &[u8]) -> Option<Bound> {
         addr: v6(key, 0)?,
         port: port(key, 16)?,
     };
-    Some((node, (v4(value, 0)?, port(value, 4)?)))
+    let owner = Owner::of_byte(*value.get(6)?)?;
+    Some((node, (v4(value, 0)?, port(value, 4)?), owner))
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -192,6 +195,7 @@ mod tests {
             v4: (Ipv4Addr::new(192, 0, 2, 1), 1024),
             peer: (Ipv4Addr::new(198, 51, 100, 2), 443),
             prefix: 3,
+            owner: Owner::node(63).expect("there is one"),
         };
         let outward = of_outward(&session.outward_key(), &session.outward_to());
         assert_eq!(outward, Some((session, None, Sent::default())));

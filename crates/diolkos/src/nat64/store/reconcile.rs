@@ -13,7 +13,7 @@ use diolkos_core::session::{
 };
 use diolkos_core::Reason;
 use diolkos_sys::clock;
-use diolkos_sys::fastpath::{Old, Seen, Sent, Session, Sessions};
+use diolkos_sys::fastpath::{Old, Owner, Seen, Sent, Session, Sessions};
 use ipnet::Ipv6Net;
 
 use super::super::conversion::{node_port, sent, to_maps};
@@ -126,7 +126,7 @@ fn share(tables: &mut Tables<'_>) -> io::Result<()> {
 fn share_bindings(tables: &mut Tables<'_>, sessions: &Sessions) -> io::Result<()> {
     let mut known = 0;
     for bound in sessions.bound() {
-        let (node, v4) = bound?;
+        let (node, v4, owner) = bound?;
         let v6 = Endpoint6 {
             addr: node.addr,
             port: node.port,
@@ -137,7 +137,7 @@ fn share_bindings(tables: &mut Tables<'_>, sessions: &Sessions) -> io::Result<()
         };
         let bound =
             protocol(node.protocol).and_then(|protocol| tables.nat64.state().v4_of(protocol, v6));
-        if bound == Some(told) {
+        if bound == Some(told) && owner == Owner::OURS {
             known += 1;
         } else {
             sessions.unbind(node)?;
@@ -342,6 +342,7 @@ mod tests {
             v4: ("203.0.113.1".parse().expect("an address"), 2048),
             peer: ("198.51.100.2".parse().expect("an address"), 443),
             prefix: 0,
+            owner: Owner::OURS,
         };
         let view = view(&session, None, sent(state), Duration::ZERO, &config);
         let view = view.expect("a session of TCP");

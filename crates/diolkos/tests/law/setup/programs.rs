@@ -50,6 +50,7 @@ impl Setup {
                 .iter()
                 .map(|net| (net.network(), net.prefix_len()))
                 .collect(),
+            max_away: 0,
         })
     }
 

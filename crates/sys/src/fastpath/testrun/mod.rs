@@ -19,16 +19,18 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use super::load::{failed, keep, no_data};
 use super::router::{AsMap, Media};
 use super::{
-    clat, load, nat64, siit, ClatRules, Count, FastPathError, Lending, Nat64Rules, Port, Sends,
-    Sessions, SiitRules, FATE_NAMES,
+    clat, load, nat64, siit, ClatRules, Count, FastPathError, Homes, Lending, Nat64Rules, Port,
+    Sends, Sessions, SiitRules, FATE_NAMES,
 };
 use crate::bpf::read;
 
 mod answering;
+mod forwarding;
 mod frame;
 mod steering;
 
 pub use answering::AnswerRun;
+pub use forwarding::{ForwardRun, Verdict};
 pub use frame::Action;
 use frame::{run, run_on_frame, ETHERNET};
 pub use steering::SteerRun;
@@ -161,6 +163,14 @@ impl TestRun {
 
     /// The same for a NAT64, without sessions and leases.
     pub fn nat64(rules: &Nat64Rules) -> Result<(TestRun, Sessions, Lending), FastPathError> {
+        let (run, sessions, lending, _) = TestRun::of_gateway(rules)?;
+        Ok((run, sessions, lending))
+    }
+
+    /// The same for one of several gateways.
+    pub fn of_gateway(
+        rules: &Nat64Rules,
+    ) -> Result<(TestRun, Sessions, Lending, Homes), FastPathError> {
         let rules = &Nat64Rules {
             media: ETHERNETS,
             drivers: Some(vec![LOOPBACK]),
@@ -186,6 +196,7 @@ impl TestRun {
             run,
             nat64::sessions(maps)?,
             nat64::lending(maps, LEASE_KEY)?,
+            nat64::homes(maps)?,
         ))
     }
 

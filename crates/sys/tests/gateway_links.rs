@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets for another gateway leave by the link to it, and what comes by such a link does not leave again: in a network namespace
+//! of its own, with frames on real interfaces, a TUN device and the kernel's routing in between.
+
+use std::fs;
+use std::io;
+use std::mem::size_of;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use diolkos_sys::fastpath::testrun::TestRun;
+use diolkos_sys::fastpath::{
+    Attach, Cluster, ForwardPath, Gateway, Media, Nat64Rules, Owner, Rules,
+};
+use diolkos_sys::namespace::interface_index;
+use diolkos_sys::tun::Tun;
+use diolkos_sys::vnet;
+
+const HOSTS: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const CABLE: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const MACVLAN: [u8; 6] = [2, 0, 0, 0, 0, 3];
+const OTHER_GATEWAY: [u8; 6] = [2, 0, 0, 0, 0, 0x10];
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Interfaces and programs of a gateway. The ends of `hosts` and `cable` that are not the gateway's are for frames.
+struct World {
+    tun: Tun,
+    hosts: Wire,
+    cable: Wire,
+    has_macvlan: bool,
+    path: ForwardPath,
+}
+
+/// A packet socket at one interface.
+struct Wire(OwnedFd, u32);
+
+fn ip(arguments: &str) -> bool {
+    let done = Command::new("ip").args(arguments.split(' ')).output();
+    done.expect("`ip` is there").status.success()
+}
+
+fn must(arguments: &str) {
+    assert!(ip(arguments), "ip {arguments}: run the test as root");
+}
+
+fn index(name: &str) -> u32 {
+    interface_index(name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+fn text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// Runs this in a thread with a network namespace of its own, which ends with it.
+fn in_own_namespace(body: fn()) {
+    let thread = std::thread::spawn(move || {
+        // SAFETY: only the namespace of this thread changes, which owns nothing yet.
+        let done = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+        assert_eq!(done, 0, "run the test as root");
+        body();
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn world(attach: Attach) -> World {
+    let tun = Tun::create("nat64", 1).expect("a TUN device");
+    must(&format!(
+        "link add hosts address {} type veth peer name hosts1",
+        text(HOSTS)
+    ));
+    must(&format!(
+        "link add cable address {} type veth peer name cable1",
+        text(CABLE)
+    ));
+    let macvlan = format!(
+        "link add link hosts name gw address {} type macvlan",
+        text(MACVLAN)
+    );
+    let has_macvlan = ip(&macvlan);
+    for (path, value) in [
+        ("ipv6/conf/all/forwarding", "1"),
+        ("ipv4/ip_forward", "1"),
+        ("ipv4/conf/all/rp_filter", "0"),
+        ("ipv4/conf/hosts/rp_filter", "0"),
+        ("ipv4/conf/cable/rp_filter", "0"),
+    ] {
+        fs::write(format!("/proc/sys/net/{path}"), value).expect("it can be set");
+    }
+    for name in ["lo", "nat64", "hosts", "hosts1", "cable", "cable1"] {
+        must(&format!("link set {name} up"));
+    }
+    if has_macvlan {
+        must("link set gw up");
+    }
+    must("-6 route add 64:ff9b::/96 dev nat64");
+    must("route add 192.0.2.0/24 dev nat64");
+    // The way back, without which the kernel takes no packet.
+    must("route add 198.51.100.0/24 dev hosts");
+    must(&format!(
+        "-6 neigh add fe80::10 lladdr {} dev cable nud permanent",
+        text(OTHER_GATEWAY)
+    ));
+
+    let (_, _, _, homes) = TestRun::of_gateway(&Nat64Rules {
+        rules: Rules {
+            tun_ifindex: index("nat64"),
+            mtu4: 1500,
+            mtu6: 1500,
+            lowest_ipv6_mtu: 1280,
+            traffic_class_zero: false,
+            takes_hop: true,
+        },
+        pref64: vec![],
+        max_sessions: 100,
+        exits: vec![],
+        media: Media::of(&[]),
+        drivers: None,
+        max_bindings: 100,
+        own: vec![],
+        max_away: 100,
+    })
+    .expect("the programs load: run the test as root");
+    let other = Owner::node(0).expect("there is one");
+    let owners = [(Ipv4Addr::new(192, 0, 2, 7), other)];
+    let path = ForwardPath::start(&owners, &homes, index("nat64"), attach, "test");
+    let path = path.expect("it can be attached");
+    let way = Gateway {
+        ifindex: index("cable"),
+        next_hop: "fe80::10".parse().expect("an address"),
+        mtu: 1500,
+    };
+    path.forwarding()
+        .lead(other, Some(way))
+        .expect("the map takes it");
+    (0..diolkos_sys::fastpath::BUCKETS).for_each(|bucket| homes.set_home(bucket, other));
+    let mut links = vec![index("cable")];
+    if has_macvlan {
+        links.push(index("gw"));
+    }
+    let cluster = Cluster {
+        key: [1, 2],
+        source_prefix_len: 64,
+        pref64: vec![("64:ff9b::".parse().expect("a prefix"), 96)],
+        links,
+    };
+    homes.set_cluster(Some(&cluster)).expect("it fits");
+    World {
+        tun,
+        hosts: Wire::at("hosts1"),
+        cable: Wire::at("cable1"),
+        has_macvlan,
+        path,
+    }
+}
+
+fn ipv6(hops: u8) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, 12, 17, hops];
+    packet.extend(
+        "2001:db8:0:1::64"
+            .parse::<Ipv6Addr>()
+            .expect("an address")
+            .octets(),
+    );
+    packet.extend(
+        "64:ff9b::c633:6402"
+            .parse::<Ipv6Addr>()
+            .expect("an address")
+            .octets(),
+    );
+    packet.extend([0x0f, 0xa0, 0, 53, 0, 12, 0x12, 0x34]);
+    packet.extend(b"data");
+    packet
+}
+
+fn ipv4(hops: u8) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 32, 0, 0, 0x40, 0, hops, 17, 0, 0];
+    packet.extend([198, 51, 100, 2, 192, 0, 2, 7]);
+    let words = packet
+        .chunks(2)
+        .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+    let sum: u32 = words.sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet.extend([0, 53, 0x0f, 0xa0, 0, 12, 0x12, 0x34]);
+    packet.extend(b"data");
+    packet
+}
+
+fn frame(to: [u8; 6], packet: &[u8]) -> Vec<u8> {
+    let kind: [u8; 2] = if packet[0] >> 4 == 6 {
+        [0x86, 0xdd]
+    } else {
+        [8, 0]
+    };
+    [&to[..], &[2, 0, 0, 0, 0, 0x99], &kind, packet].concat()
+}
+
+impl Wire {
+    fn at(name: &str) -> Wire {
+        let all = (libc::ETH_P_ALL as u16).to_be();
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: no memory is passed.
+        let socket = unsafe { libc::socket(libc::AF_PACKET, kind, all.into()) };
+        assert!(socket >= 0, "{}", io::Error::last_os_error());
+        // SAFETY: it was opened just now, and nobody else has it.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        // SAFETY: all bytes of the structure may be zero.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = all;
+        address.sll_ifindex = index(name) as i32;
+        // SAFETY: the address is valid for the call, and has this length.
+        let bound = unsafe {
+            libc::bind(
+                socket.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        };
+        assert_eq!(bound, 0, "{}", io::Error::last_os_error());
+        Wire(socket, index(name))
+    }
+
+    fn send(&self, frame: &[u8]) {
+        // SAFETY: the memory is valid for the call.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        assert_eq!(sent, frame.len() as isize, "interface {}", self.1);
+    }
+
+    /// The next frame to this address.
+    fn next_to(&self, mac: [u8; 6]) -> Vec<u8> {
+        waiting("a frame", || {
+            let mut frame = vec![0; 2000];
+            // SAFETY: the memory is valid for the call.
+            let len = unsafe {
+                libc::recv(
+                    self.0.as_raw_fd(),
+                    frame.as_mut_ptr().cast(),
+                    frame.len(),
+                    0,
+                )
+            };
+            frame.truncate(usize::try_from(len).ok()?);
+            frame.starts_with(&mac).then_some(frame)
+        })
+    }
+}
+
+/// Until there is one. What is of no interest is skipped.
+fn waiting<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+impl World {
+    /// What the slow path reads next that ends with this payload.
+    fn read(&self) -> Vec<u8> {
+        waiting("a packet", || {
+            let mut bytes = vec![0; 2000];
+            let len = self.tun.queues[0].read(&mut bytes).ok()?;
+            let packet = bytes[vnet::LEN..len].to_vec();
+            packet.ends_with(b"data").then_some(packet)
+        })
+    }
+
+    fn counts(&self) -> [u64; 2] {
+        let count = |owner| self.path.forwarding().count(owner).expect("it is read");
+        let other = Owner::node(0).expect("there is one");
+        [count(other).packets, count(Owner::OURS).returned]
+    }
+}
+
+fn packets_go_once(attach: Attach) {
+    let world = world(attach);
+    let label = [&0xd101_c05f_u32.to_be_bytes()[..], &[0; 8]].concat();
+    for packet in [ipv6, ipv4] {
+        let [forwarded, returned] = world.counts();
+        // One hop is the kernel's, one the program's.
+        world.hosts.send(&frame(HOSTS, &packet(64)));
+        let seen = world.cable.next_to(OTHER_GATEWAY);
+        assert_eq!(seen[14..], packet(62));
+        assert_eq!(world.counts(), [forwarded + 1, returned]);
+
+        let mut links = vec![(&world.cable, CABLE, "cable")];
+        if world.has_macvlan {
+            links.push((&world.hosts, MACVLAN, "gw"));
+        }
+        for (number, (wire, to, name)) in links.into_iter().enumerate() {
+            wire.send(&frame(to, &packet(62)));
+            let read = world.read();
+            assert_eq!(read[16..], packet(61));
+            assert_eq!(read[12..16], index(name).to_ne_bytes());
+            assert_eq!(read[..8], label[..8]);
+            assert_eq!(
+                world.counts(),
+                [forwarded + 1, returned + 1 + number as u64]
+            );
+        }
+        // It is not ready to be read: it has left.
+        world.hosts.send(&frame(HOSTS, &packet(64)));
+        world.cable.next_to(OTHER_GATEWAY);
+    }
+}
+
+#[test]
+fn packets_are_forwarded_once() {
+    in_own_namespace(|| packets_go_once(Attach::Auto));
+}
+
+#[test]
+fn packets_are_forwarded_once_by_a_queueing_discipline() {
+    in_own_namespace(|| packets_go_once(Attach::Clsact));
+}
