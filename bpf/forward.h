@@ -3,12 +3,13 @@
  * forward.h - to which gateway of a cluster a packet goes for which there is no session here.
  *
  *   subject_of6   IPv6 packet → the host, and its port if the packet shows one
- *   goes_to6      by the binding that another gateway has, or else to the host's home
+ *   goes_to6      not away, if its binding is ours; by the binding that another gateway has; or else to the host's home
  *   goes_to4      to the owner of the destination address
  */
 #ifndef DIOLKOS_FORWARD_H
 #define DIOLKOS_FORWARD_H
 
+#include "bound.h"
 #include "home.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -153,12 +154,23 @@ static __always_inline int subject_of6(struct __sk_buff *skb, __u32 off, const s
 	return 0;
 }
 
+/* A binding that is ours, whoever is the host's home: no session led here, since the peer is new, or the slow path has to see the packet. */
+static __always_inline int is_bound_here(const struct subject *s)
+{
+	struct diolkos_bound key = { .node = s->host, .node_port_be = s->port_be, .protocol = s->protocol };
+	struct diolkos_bound_to *to = bpf_map_lookup_elem(&bound, &key);
+
+	return to && to->owner == DIOLKOS_OURS;
+}
+
 static __always_inline __u32 goes_to6(struct __sk_buff *skb, __u32 off, const struct diolkos_cluster *c)
 {
 	struct subject s = {};
 	__u32 owner = DIOLKOS_OURS;
 
 	if (subject_of6(skb, off, c, &s))
+		return DIOLKOS_OURS;
+	if (is_bound_here(&s))
 		return DIOLKOS_OURS;
 	if (s.protocol)
 		owner = away_of(&s.host, s.port_be, s.protocol);

@@ -4,6 +4,7 @@
 #define DIOLKOS_SESSION_H
 
 #include "abi.h"
+#include "bound.h"
 #include "parse.h"
 #include <bpf/bpf_helpers.h>
 
@@ -33,15 +34,6 @@ struct {
 	__type(key, struct diolkos_inward);
 	__type(value, struct diolkos_inward_to);
 } inward SEC(".maps");
-
-/* Every binding of UDP and TCP. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, struct diolkos_bound);
-	__type(value, struct diolkos_bound_to);
-} bound SEC(".maps");
 
 static __always_inline __u64 mix(__u64 h, __u64 word)
 {

@@ -9,7 +9,8 @@ use diolkos_node::order::Order;
 use diolkos_node::NodeId;
 use diolkos_sys::fastpath::testrun::{Action, ForwardRun, TestRun, Verdict};
 use diolkos_sys::fastpath::{
-    Cluster, Gateway, Homes, HostPort, Lending, Media, Nat64Rules, Owner, Pref64, Rules, BUCKETS,
+    Cluster, Gateway, Homes, HostPort, Lending, Media, Nat64Rules, NodePort, Owner, Pref64, Rules,
+    Sessions, BUCKETS,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -50,6 +51,7 @@ fn node(number: u8) -> Owner {
 
 struct Programs {
     sessions: TestRun,
+    bindings: Sessions,
     lending: Lending,
     homes: Homes,
     forward: ForwardRun,
@@ -66,7 +68,7 @@ fn cluster(source_prefix_len: u8, key: [u64; 2]) -> Cluster {
 
 /// The programs of a cluster, in which both other nodes are reached.
 fn programs() -> Programs {
-    let (sessions, _, lending, homes) = TestRun::of_gateway(&Nat64Rules {
+    let (sessions, bindings, lending, homes) = TestRun::of_gateway(&Nat64Rules {
         rules: Rules {
             tun_ifindex: 1,
             mtu4: 1500,
@@ -103,6 +105,7 @@ fn programs() -> Programs {
     }
     Programs {
         sessions,
+        bindings,
         lending,
         homes,
         forward,
@@ -264,6 +267,36 @@ fn a_binding_of_another_gateway_comes_before_the_home() {
         programs.homes.clear_away(port).expect("it is there");
         programs.homes.clear_away(port).expect("it need not be");
         assert_eq!(ask(ipv6(host(), peer6(), UDP, &ports(4000, 53))), at_home);
+    }
+}
+
+/// The home of a host may change while it has bindings here: another node would not have them.
+#[test]
+fn packets_of_our_bindings_stay_here_whoever_is_the_home() {
+    let programs = programs();
+    programs.set_home(host(), node(1));
+    let to_home = Verdict::To(node(1));
+    for protocol in [TCP, UDP] {
+        let port = NodePort {
+            protocol,
+            addr: host(),
+            port: 4000,
+        };
+        let packet = ipv6(host(), peer6(), protocol, &ports(4000, 53));
+        assert_eq!(programs.ask(&packet), to_home);
+        for (owner, expected) in [(Owner::OURS, Verdict::Here), (node(0), to_home)] {
+            let bound = programs.bindings.bind(port, (OURS, 2000), owner);
+            bound.expect("there is room");
+            assert_eq!(programs.ask(&packet), expected);
+        }
+        programs.set_away(protocol, host(), 4000, node(0));
+        let bound = programs.bindings.bind(port, (OURS, 2000), Owner::OURS);
+        bound.expect("it is there");
+        assert_eq!(programs.ask(&packet), Verdict::Here);
+        let other = ipv6(host(), peer6(), protocol, &ports(4001, 53));
+        assert_eq!(programs.ask(&other), to_home);
+        programs.bindings.unbind(port).expect("it is there");
+        assert_eq!(programs.ask(&packet), Verdict::To(node(0)));
     }
 }
 

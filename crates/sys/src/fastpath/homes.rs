@@ -50,6 +50,8 @@ pub struct Homes {
     pub(super) cluster: MapHandle,
     pub(super) buckets: MapHandle,
     pub(super) away: MapHandle,
+    /// This gateway's bindings of TCP and UDP, which keep their packets here.
+    pub(super) bound: MapHandle,
     homes: Memory,
 }
 
@@ -63,13 +65,19 @@ impl std::fmt::Debug for Memory {
 
 impl Homes {
     /// Of programs that have these maps.
-    pub(super) fn of(cluster: MapHandle, buckets: MapHandle, away: MapHandle) -> io::Result<Homes> {
+    pub(super) fn of(
+        cluster: MapHandle,
+        buckets: MapHandle,
+        away: MapHandle,
+        bound: MapHandle,
+    ) -> io::Result<Homes> {
         // SAFETY: the numbers have 64 bits, all of which are valid; the programs only read them.
         let homes = unsafe { Mapped::of(buckets.as_fd(), BUCKETS) }?;
         Ok(Homes {
             cluster,
             buckets,
             away,
+            bound,
             homes: Memory(homes),
         })
     }

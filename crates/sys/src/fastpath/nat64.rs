@@ -410,7 +410,7 @@ pub(super) fn sessions(maps: &Nat64Maps<'_>) -> Result<Sessions, FastPathError> 
 /// The maps of hosts' homes.
 pub(super) fn homes(maps: &Nat64Maps<'_>) -> Result<Homes, FastPathError> {
     let [cluster, buckets] = [maps.cluster.handle()?, maps.buckets.handle()?];
-    let homes = Homes::of(cluster, buckets, maps.away.handle()?);
+    let homes = Homes::of(cluster, buckets, maps.away.handle()?, maps.bound.handle()?);
     homes.map_err(|e| unknown("share the homes", &e))
 }
 
