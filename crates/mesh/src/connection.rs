@@ -17,8 +17,6 @@ use crate::event::{Event, Link, Received, ROOM};
 use crate::shared::{jittered, Shared};
 use crate::{frame, AGE, LINGER, STALL};
 
-/// Bytes of messages of one node that the worker has not handled yet.
-pub(crate) const CREDIT: usize = 1 << 18;
 /// What a message counts for beside its bytes, so that short ones are few, too.
 const EACH: usize = 1 << 10;
 /// Bytes that are encrypted in one go.

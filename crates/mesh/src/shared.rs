@@ -11,12 +11,14 @@ use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
 use tokio::sync::{watch, Notify, Semaphore};
 
-use crate::connection::CREDIT;
 use crate::credentials::{named, PROTOCOL};
 use crate::event::Event;
 use crate::refusal::{Refusal, Refusals};
 use crate::settings::{Fault, Settings};
 use crate::STALL;
+
+/// Bytes of messages of one node that the worker has not handled yet.
+const CREDIT: usize = 1 << 18;
 
 /// Connections of one node that the worker knows: one that counts, and one that it replaces.
 const PLACES: usize = 2;

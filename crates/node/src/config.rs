@@ -119,6 +119,9 @@ pub enum Fault {
     Timing,
 }
 
+/// The format of messages that this code reads and writes; nodes compare it first.
+pub const FORMAT: u8 = 1;
+
 /// The parts of a configuration that all nodes have to share, in the order of [`Config::digests`].
 pub const PARTS: [&str; 5] = ["format", "nodes", "sources", "lifetimes", "times"];
 
@@ -181,7 +184,7 @@ impl Config {
         };
         let time = |hasher: &mut SipHasher13, time: Moment| hasher.write_u128(time.as_nanos());
         [
-            u64::from(crate::message::FORMAT),
+            u64::from(FORMAT),
             of(&|hasher| {
                 for member in &self.members {
                     hasher.write(member.name.as_bytes());

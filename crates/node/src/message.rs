@@ -24,9 +24,6 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use crate::config::Digests;
 use crate::Moment;
 
-/// The format that this code reads and writes; nodes compare it first.
-pub const FORMAT: u8 = 1;
-
 /// Longest message, bytes.
 pub const MAX_BYTES: usize = 32 * 1024;
 
