@@ -16,7 +16,7 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
 
 use crate::config::NodeId;
 use crate::interface::{Action, Event, Reason, Report, Way};
-use crate::look::Asked;
+use crate::look::{Asked, Via};
 use crate::message::Status;
 use crate::node::Node;
 use crate::order::BUCKETS;
@@ -183,14 +183,8 @@ impl Gateway {
     }
 
     /// What to do with a packet of the IPv4 side ([`Node::who4`]).
-    pub fn who4(
-        &mut self,
-        now: Moment,
-        v4: Endpoint4,
-        protocol: Protocol,
-        from: Option<NodeId>,
-    ) -> Way {
-        let way = self.node.who4(now, v4, protocol, from);
+    pub fn who4(&mut self, now: Moment, v4: Endpoint4, protocol: Protocol, via: Via) -> Way {
+        let way = self.node.who4(now, v4, protocol, via);
         self.unless_ending(way)
     }
 

@@ -49,7 +49,7 @@ mod tell;
 
 pub use config::{Config, NodeId};
 pub use interface::{Action, Event, Reason, Report, Way};
-pub use look::Asked;
+pub use look::{Asked, Via};
 pub use node::Node;
 
 /// A moment of the caller's clock, which goes on while the machine sleeps (CLOCK_BOOTTIME).

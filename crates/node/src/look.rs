@@ -4,7 +4,8 @@
 //! # Why no packet goes round
 //!
 //! Nodes may have different views of who is reachable and who has what. A packet of the IPv6 side that another node has
-//! forwarded is forwarded again only by a node that stands before the one it comes from, in the subscriber's order. So the places of
+//! forwarded is forwarded again only by a node that stands before the one it comes from, in the subscriber's order; where it is not
+//! known which one that is ([`Via::SomeNode`]), only by the first node of the order. So the places of
 //! the nodes that it passes fall, but for the last step. A packet of the IPv4 side is forwarded once.
 
 use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
@@ -16,6 +17,17 @@ use crate::node::Node;
 use crate::store::State;
 use crate::Moment;
 
+/// By which way a packet has come here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Via {
+    /// From hosts or servers.
+    Outside,
+    /// This node has forwarded it.
+    Node(NodeId),
+    /// One of several other nodes has.
+    SomeNode,
+}
+
 /// What a packet of the IPv6 side is, or, if it is an ICMPv6 error, the packet that it quotes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
@@ -23,8 +35,8 @@ pub struct Asked {
     pub host: Endpoint6,
     /// The protocol.
     pub protocol: Protocol,
-    /// The node that has forwarded it here.
-    pub from: Option<NodeId>,
+    /// Where it has come from.
+    pub via: Via,
     /// It may open a binding: not an error.
     pub opens: bool,
 }
@@ -42,7 +54,11 @@ impl Node {
         let me = self.config.me;
         let bucket = self.order.bucket(self.config.subscriber(host.addr));
         let place = |node| self.order.place(bucket, node);
-        let is_last = asked.from.is_some_and(|from| place(from) < place(me));
+        let is_last = match asked.via {
+            Via::Outside => false,
+            Via::Node(from) => place(from) < place(me),
+            Via::SomeNode => place(me) > 0,
+        };
         let (mut usable, mut waits) = (None, false);
         for owner in self.others() {
             let peer = &self.peers[owner.index()];
@@ -52,7 +68,8 @@ impl Node {
             // The host gets another binding if the flow is lost anyway.
             let is_lost = peer.is_void || now >= peer.deadline + self.config.timing.term;
             waits |= peer.is_up || !is_lost;
-            if peer.takes(now) && !is_last && asked.from != Some(owner) {
+            // Also to the one that it comes from: of fragments, programs know no more than the home.
+            if peer.takes(now) && !is_last {
                 return Way::Forward(owner);
             }
             if peer.may_use(now) {
@@ -64,18 +81,12 @@ impl Node {
             None if !asked.opens => Way::Drop(Reason::NoBinding),
             None if waits && is_last => Way::Drop(Reason::Stale),
             None if waits => Way::Drop(Reason::Unreachable),
-            None => self.where_to_open(now, bucket, asked.from),
+            None => self.where_to_open(now, bucket, asked.via),
         }
     }
 
     /// What to do with a packet of the IPv4 side, or, if it is an ICMPv4 error, with the source of the packet that it quotes.
-    pub fn who4(
-        &mut self,
-        now: Moment,
-        v4: Endpoint4,
-        protocol: Protocol,
-        from: Option<NodeId>,
-    ) -> Way {
+    pub fn who4(&mut self, now: Moment, v4: Endpoint4, protocol: Protocol, via: Via) -> Way {
         let Some(owner) = self.owners.of(v4.addr) else {
             return Way::Drop(Reason::Foreign);
         };
@@ -91,7 +102,7 @@ impl Node {
             };
         }
         let peer = &self.peers[owner.index()];
-        if peer.takes(now) && from.is_none() {
+        if peer.takes(now) && via == Via::Outside {
             return Way::Forward(owner);
         }
         if !peer.may_use(now) {
@@ -123,7 +134,7 @@ impl Node {
         peer.is_some_and(|peer| peer.takes(now))
     }
 
-    fn where_to_open(&self, now: Moment, bucket: usize, from: Option<NodeId>) -> Way {
+    fn where_to_open(&self, now: Moment, bucket: usize, via: Via) -> Way {
         let me = self.config.me;
         let opens = matches!(self.status(now), Status::Serving | Status::Draining);
         let here = match opens {
@@ -131,9 +142,9 @@ impl Node {
             false => Way::Drop(Reason::NotServing),
         };
         let place = |node| self.order.place(bucket, node);
-        match (self.home(now, bucket), from) {
-            (Some(home), None) if home != me => Way::Forward(home),
-            (Some(home), Some(from)) if place(home) < place(me) && place(me) < place(from) => {
+        match (self.home(now, bucket), via) {
+            (Some(home), Via::Outside) if home != me => Way::Forward(home),
+            (Some(home), Via::Node(from)) if place(home) < place(me) && place(me) < place(from) => {
                 Way::Forward(home)
             }
             _ => here,

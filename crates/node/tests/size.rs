@@ -8,7 +8,7 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::{Bounds, Member, Timing};
 use diolkos_node::message::MAX_BYTES;
 use diolkos_node::store::Store;
-use diolkos_node::{Action, Asked, Config, Event, Node, NodeId, Way};
+use diolkos_node::{Action, Asked, Config, Event, Node, NodeId, Via, Way};
 
 fn config(me: u8) -> Config {
     let member = |at| Member {
@@ -176,7 +176,7 @@ fn a_snapshot_of_many_bindings_goes_over_in_parts_while_they_change() {
     let asked = Asked {
         host,
         protocol,
-        from: None,
+        via: Via::Outside,
         opens: true,
     };
     let silent = pair.now + Duration::from_secs(2);

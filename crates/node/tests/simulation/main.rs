@@ -44,6 +44,7 @@ fn run(seed: u64) -> Result<[u64; 5], String> {
     timing.proof = seconds(&mut random, [2.0, 3.0, 8.0]);
     timing.patience = seconds(&mut random, [0.5, 2.0, 4.0]);
     world.is_tight = random.chance(0.3);
+    world.links_are_shared = random.chance(0.5);
     world.config.bounds.resting = 1 + random.below(10);
     world.slowness = [20, 20, 100, 1500][random.below(4)];
     faults::run(&mut world)?;

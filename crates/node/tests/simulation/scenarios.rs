@@ -92,6 +92,27 @@ fn flows_of_a_node_that_restarts_at_once_go_on() {
 }
 
 #[test]
+fn fragments_pass_of_flows_that_are_not_at_home() {
+    each_seed_with(20, |seed, world, _| {
+        world.links_are_shared = seed % 2 == 0;
+        world.kill(0, true);
+        world.pass(1.5).expect("no violation");
+        // Other flows begin, some at a node that is not the home of their hosts for long.
+        for flow in &mut world.flows {
+            (flow.is_active, flow.port) = (!flow.is_active, None);
+        }
+        wander(world, 3.0, &[1, 2]);
+        world.machines[0].starts = Some((world.now, false));
+        wander(world, 10.0, &[0, 1, 2]);
+        let before = ports(world);
+        world.flows.iter_mut().for_each(|flow| flow.changed = 0);
+        world.fragments = 1.0;
+        wander(world, 4.0, &[0, 1, 2]);
+        assert_go_on(world, &before, seed);
+    });
+}
+
+#[test]
 fn flows_of_a_node_that_leaves_go_on() {
     each_seed(|seed, world, before| {
         world.event(1, Event::Drain);

@@ -9,7 +9,7 @@ use diolkos_core::config::nat64::{
 use diolkos_core::session::{self, Missing, SessionView, State, Watcher};
 use diolkos_core::Reason;
 use diolkos_node::gateway::{Changed, Gateway, Tables};
-use diolkos_node::{Asked, Config, NodeId, Way};
+use diolkos_node::{Asked, Config, NodeId, Via, Way};
 
 use crate::machine::{FIRST_PORT, PORTS, PROTOCOLS};
 use crate::program::Program;
@@ -61,8 +61,8 @@ pub struct Eyes<'a> {
     /// None while the gateway itself changes the tables.
     pub gateway: Option<&'a mut Gateway>,
     pub clock: Duration,
-    /// Which node has forwarded the packet that is being translated.
-    pub from: Option<NodeId>,
+    /// Where the packet has come from that is being translated.
+    pub via: Via,
     /// Bindings of this node that have come and gone.
     pub changes: &'a mut Vec<Changed>,
     /// A binding was opened that the node does not allow.
@@ -114,12 +114,12 @@ impl Watcher for Eyes<'_> {
                 let asked = Asked {
                     host,
                     protocol,
-                    from: self.from,
+                    via: self.via,
                     opens,
                 };
                 gateway.who(self.clock, asked)
             }
-            Missing::V4(protocol, v4) => gateway.who4(self.clock, v4, protocol, self.from),
+            Missing::V4(protocol, v4) => gateway.who4(self.clock, v4, protocol, self.via),
         };
         match way {
             Way::Copy(binding) => session::Way::Copy(binding),
@@ -159,7 +159,7 @@ impl Hands<'_> {
             program: self.program,
             gateway: None,
             clock: self.clock,
-            from: None,
+            via: Via::Outside,
             changes: &mut changes,
             error: None,
         };

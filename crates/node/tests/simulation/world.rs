@@ -14,7 +14,7 @@ use diolkos_node::config::{Bounds, Config, Member, Timing};
 use diolkos_node::gateway::Order;
 use diolkos_node::message::Message;
 use diolkos_node::record::{Answer, Request};
-use diolkos_node::{Event, Node, NodeId, Report};
+use diolkos_node::{Event, Node, NodeId, Report, Via};
 
 use crate::engine::Engine;
 use crate::lies;
@@ -54,7 +54,9 @@ enum Inner {
 #[derive(Clone, Copy)]
 pub struct Packet {
     at: usize,
-    from: Option<NodeId>,
+    via: Via,
+    /// Programs know nothing of it but the host.
+    is_fragment: bool,
     hops: u32,
     way: Side,
 }
@@ -107,6 +109,10 @@ pub struct World {
     /// Routers send packets anywhere.
     pub is_restless: bool,
     pub requests_are_late: bool,
+    /// How many of the packets are fragments.
+    pub fragments: f64,
+    /// Several gateways send by one link, so nobody knows which of them has sent a packet.
+    pub links_are_shared: bool,
     /// Tables have no room for all that others give back.
     pub is_tight: bool,
     /// Most that a message between gateways usually takes, milliseconds.
@@ -180,6 +186,8 @@ impl World {
             load: 5,
             is_restless: true,
             requests_are_late: false,
+            fragments: 0.1,
+            links_are_shared: false,
             is_tight: false,
             slowness: 20,
             buckets: diolkos_node::order::Order::new(&config(nodes)),
@@ -309,7 +317,7 @@ impl World {
                 program: &mut machine.program,
                 gateway: None,
                 clock,
-                from: None,
+                via: Via::Outside,
                 changes: &mut Vec::new(),
                 error: None,
             };

@@ -49,7 +49,8 @@ impl World {
             let after = self.delay();
             let packet = Packet {
                 at,
-                from: None,
+                via: Via::Outside,
+                is_fragment: self.random.chance(self.fragments),
                 hops: 0,
                 way: Side::V4 { key, to },
             };
@@ -64,7 +65,8 @@ impl World {
         let after = self.delay();
         let packet = Packet {
             at,
-            from: None,
+            via: Via::Outside,
+            is_fragment: opens && self.random.chance(self.fragments),
             hops: 0,
             way: Side::V6 {
                 host,
@@ -77,7 +79,11 @@ impl World {
 
     pub(super) fn packet(&mut self, packet: Packet) {
         let (at, now) = (packet.at, self.now);
-        if packet.hops as usize > self.machines.len() + 1 {
+        let most_hops = match self.links_are_shared {
+            true => 2,
+            false => self.machines.len() + 1,
+        };
+        if packet.hops as usize > most_hops {
             self.error = Some("a packet goes round".to_owned());
             return;
         }
@@ -91,11 +97,13 @@ impl World {
             Side::V4 { key, .. } => machine.program.of_port(clock, &key),
         };
         // Programs translate what they have sessions of, whatever the process does. Some packets they leave to the slow path.
-        let is_slow = self.random.chance(0.2);
+        let is_slow = packet.is_fragment || self.random.chance(0.2);
         if let Some(binding) = by_program.filter(|_| !is_slow) {
             return self.translate(packet, binding, true);
         }
         let is_own = by_program.is_some_and(|binding| binding.v4.addr == address(at));
+        // All fragments of a packet have to meet, and most show no port.
+        let is_own = is_own && !packet.is_fragment;
         if let Some(node) = self.led_by_program(&packet).filter(|_| !is_own) {
             return self.forward(packet, node);
         }
@@ -122,7 +130,7 @@ impl World {
             segment: Segment::Other,
         };
         let at = packet.at;
-        let done = self.with_tables(at, packet.from, |state, clock, random, eyes| {
+        let done = self.with_tables(at, packet.via, |state, clock, random, eyes| {
             let v4 = state.outbound(clock, &sent, || random.next(), eyes);
             (v4, state.way())
         });
@@ -149,7 +157,7 @@ impl World {
     /// An ICMPv6 error about a packet to a host: the tables look for the binding, and open none.
     fn error_from_inside(&mut self, packet: Packet, host: Endpoint6, protocol: Protocol) {
         let missing = Missing::V6(protocol, host);
-        let own = self.with_tables(packet.at, packet.from, |state, clock, _, eyes| {
+        let own = self.with_tables(packet.at, packet.via, |state, clock, _, eyes| {
             let own = state.v4_of(protocol, host);
             let own = own.filter(|v4| !state.is_of_other(v4.addr));
             let found = own.map(|v4| Binding {
@@ -182,7 +190,7 @@ impl World {
             segment: Segment::Other,
             bytes: b"",
         };
-        let done = self.with_tables(packet.at, packet.from, |state, clock, _, eyes| {
+        let done = self.with_tables(packet.at, packet.via, |state, clock, _, eyes| {
             (state.inbound(clock, &sent, eyes), state.way())
         });
         match done {
@@ -197,7 +205,7 @@ impl World {
     /// Where a program sends a packet that comes from outside and has no session here. What comes from another gateway is for
     /// the slow path.
     fn led_by_program(&self, packet: &Packet) -> Option<NodeId> {
-        if packet.from.is_some() {
+        if packet.via != Via::Outside {
             return None;
         }
         let machine = &self.machines[packet.at];
@@ -205,7 +213,10 @@ impl World {
             Side::V6 { host, protocol, .. } => {
                 let bucket = self.buckets.bucket(self.config.subscriber(host.addr));
                 let program = &machine.program;
-                program.way_of_host(machine.id, host, protocol, bucket)
+                match packet.is_fragment {
+                    true => program.homes[bucket].filter(|home| *home != machine.id),
+                    false => program.way_of_host(machine.id, host, protocol, bucket),
+                }
             }
             Side::V4 { key, .. } => {
                 let owner = NodeId((key.0 & 0xff) as u8);
@@ -220,7 +231,10 @@ impl World {
             let after = self.delay();
             let packet = Packet {
                 at: to.index(),
-                from: Some(self.machines[packet.at].id),
+                via: match self.links_are_shared {
+                    true => Via::SomeNode,
+                    false => Via::Node(self.machines[packet.at].id),
+                },
                 hops: packet.hops + 1,
                 ..packet
             };

@@ -3,14 +3,14 @@
 
 use diolkos_core::session::State;
 use diolkos_node::gateway::Changed;
-use diolkos_node::Moment;
+use diolkos_node::{Moment, Via};
 
 use super::*;
 use crate::tables::Eyes;
 
 impl World {
     pub(super) fn expire(&mut self, at: usize) {
-        self.with_tables(at, None, |state, clock, _, eyes| {
+        self.with_tables(at, Via::Outside, |state, clock, _, eyes| {
             state.expire(clock, usize::MAX, eyes, |_| ());
         });
     }
@@ -19,7 +19,7 @@ impl World {
     pub(super) fn with_tables<T>(
         &mut self,
         at: usize,
-        from: Option<NodeId>,
+        via: Via,
         act: impl FnOnce(&mut State, Moment, &mut Random, &mut Eyes<'_>) -> T,
     ) -> Option<T> {
         let machine = &mut self.machines[at];
@@ -30,7 +30,7 @@ impl World {
             program: &mut machine.program,
             gateway: Some(&mut process.gateway),
             clock,
-            from,
+            via,
             changes: &mut changes,
             error: None,
         };
