@@ -82,8 +82,24 @@ impl Drop for Network {
     }
 }
 
+/// In a namespace with `-n NAME`, which `ip` itself cannot do in a chroot: it changes the mount of `/`, and there is none.
 fn ip(arguments: &[&str]) {
-    run(Command::new("ip").args(arguments));
+    match arguments {
+        ["-n", name, rest @ ..] => run(&mut command_in(name, &[&["ip"][..], rest].concat())),
+        _ => run(Command::new("ip").args(arguments)),
+    };
+}
+
+/// The words before a command that is to run in a network namespace.
+fn within(name: &str) -> [String; 2] {
+    ["nsenter".to_owned(), format!("--net=/run/netns/{name}")]
+}
+
+fn command_in(name: &str, words: &[&str]) -> Command {
+    let [enter, at] = within(name);
+    let mut command = Command::new(enter);
+    command.arg(at).args(words);
+    command
 }
 
 fn address(end: &str) -> String {
@@ -119,7 +135,8 @@ impl Cluster {
             words.push(format!("--initial-cluster={all}"));
             words.extend(arguments(&ca, &certificate));
             let namespace = network.name(end);
-            let wrapper = ["ip", "netns", "exec", &namespace];
+            let wrapper = within(&namespace);
+            let wrapper = wrapper.each_ref().map(String::as_str);
             Member::new(&folder, end, &client, words).behind(&wrapper)
         });
         let mut cluster = Cluster {
@@ -157,9 +174,8 @@ impl Cluster {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let all: Vec<&str> = self.members.iter().map(|m| &*m.address).collect();
-        let mut command = Command::new("ip");
+        let mut command = command_in(&self.network.name("nodes"), &["etcdctl"]);
         command.env("ETCDCTL_API", "3");
-        command.args(["netns", "exec", &self.network.name("nodes"), "etcdctl"]);
         command.args(["--command-timeout=1s", "--endpoints", &all.join(",")]);
         command.arg("--cacert").arg(&self.ca.certificate);
         command.arg("--cert").arg(&self.own.certificate);
@@ -207,6 +223,6 @@ impl Cluster {
 
     fn nft(&self, member: usize, rules: &str) {
         let namespace = self.network.name(&self.members[member].name);
-        run(Command::new("ip").args(["netns", "exec", &namespace, "nft", rules]));
+        run(&mut command_in(&namespace, &["nft", rules]));
     }
 }

@@ -38,9 +38,21 @@ fn a_full_store_is_read_and_refuses_writes_without_an_answer() {
     );
 }
 
+/// Whether `/` is a mount, as it is not in a chroot: a mount of one's own can be made only then. Says so if not.
+fn may_mount() -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let is_mount = mounts
+        .lines()
+        .any(|line| line.split(' ').nth(4) == Some("/"));
+    if !is_mount {
+        eprintln!("SKIPPED: a mount cannot be made in a chroot");
+    }
+    is_mount
+}
+
 #[test]
 fn a_full_disk_loses_no_record() {
-    if !installed() || !is_root() {
+    if !installed() || !is_root() || !may_mount() {
         return;
     }
     let folder = Folder::new();
