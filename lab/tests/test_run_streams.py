@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 ROLES = {"generator_share", "system_share", "receiver_share", "rest_share"}
 
 
+@pytest.mark.alone  # short trials of iperf3, in which another test's load is half of the time
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine")
 def test_streams_are_measured_at_the_receiver_and_on_the_page(tmp_path: Path) -> None:
