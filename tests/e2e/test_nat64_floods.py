@@ -192,7 +192,8 @@ def datagram4(source: str, to: str, from_port: int, to_port: int) -> bytes:
 
 def hash_map_bytes(pid: int) -> int:
     """What the kernel says that the program's hash maps take (BPF_MAP_TYPE_HASH, 1)."""
-    total = 0
+    # By number: a map may be open more than once.
+    taken: dict[str, int] = {}
     for info in Path(f"/proc/{pid}/fdinfo").iterdir():
         try:
             text = info.read_text()
@@ -200,5 +201,5 @@ def hash_map_bytes(pid: int) -> int:
             continue  # closed meanwhile, as the state file is
         lines = dict(line.split(":\t") for line in text.splitlines() if ":\t" in line)
         if lines.get("map_type", "").strip() == "1":
-            total += int(lines["memlock"])
-    return total
+            taken[lines["map_id"]] = int(lines["memlock"])
+    return sum(taken.values())
