@@ -220,8 +220,8 @@ def test_a_router_whose_addresses_another_has_is_not_ready(nat64: Nat64Network) 
     nat64.until(lambda: [(reason, text[: len(said)]) for reason, text in obstacles()] == [("unannounced", said)])
     assert nat64.status(nat64.translator)["state"] == "waiting"
     nat64.run(nat64.v4, "ip", "address", "del", f"{SECOND}/24", "dev", "a0")
-    # It stays so while the address is tried again, and ends when it is held.
-    nat64.until(lambda: f"answering for {SECOND}\n" in running.log())
+    # It stays so while the address is tried again, at longer and longer intervals, and ends when it is held.
+    nat64.until(lambda: f"answering for {SECOND}\n" in running.log(), 60)
     nat64.until(lambda: obstacles() == [])
 
 
