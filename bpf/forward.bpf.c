@@ -3,13 +3,13 @@
  * forward.bpf.c - forwards packets for which there is no session here to the gateway that has one or is to open one.
  *
  *   forward_egress   tc, at the TUN device, between the translation and the slow path (and label.bpf.c):
- *                    packet → gateway → sent to it. What is not sent goes on to the slow path
+ *                    packet → gateway → sent to it. The rest goes on to the slow path
  *   forward_probe    the same question under test, where packets have an Ethernet header; returns what would be done
  *
  * A packet stays as it is, but for its hop limit.
  *
  * Why no packet goes round: it is forwarded at most once by programs, whatever gateways think of each other. Gateways send to
- * each other on links on which nobody else sends: a VLAN, a cable, a macvlan device, a tunnel. A packet that has come in by such a
+ * each other on links that nobody else uses: a VLAN, a cable, a macvlan device, a tunnel. A packet that has come in by such a
  * link is never forwarded here. The kernel keeps the index of that interface with the packet, up to the TUN device; neither the
  * packet's bytes, nor a mark, nor a table of other gateways is asked. The packet gets a label instead
  * (DIOLKOS_LABEL_FORWARDED), and the slow path decides.

@@ -154,7 +154,7 @@ static __always_inline int subject_of6(struct __sk_buff *skb, __u32 off, const s
 	return 0;
 }
 
-/* A binding that is ours, whoever is the host's home: no session led here, since the peer is new, or the slow path has to see the packet. */
+/* Is the binding ours? Then the packet stays here, whoever is the host's home: its peer may be new, or it needs the slow path. */
 static __always_inline int is_bound_here(const struct subject *s)
 {
 	struct diolkos_bound key = { .node = s->host, .node_port_be = s->port_be, .protocol = s->protocol };
