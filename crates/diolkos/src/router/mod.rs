@@ -342,7 +342,7 @@ impl Gateway {
         let prefixes = list(t.pref64.given().iter().map(ToString::to_string).collect());
         let what = match t.mode {
             Mode::Nat64 => {
-                let pool = self.settings.nat64.pool4.iter();
+                let pool = self.settings.pool4().iter();
                 let pool = pool.map(|part| network::short(part.net)).collect();
                 format!(
                     "nat64 on {}, prefixes {prefixes}, pool {}",
