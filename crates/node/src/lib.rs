@@ -43,6 +43,7 @@ mod peer;
 pub mod record;
 mod rests;
 mod reuse;
+mod standing;
 pub mod store;
 mod tell;
 
@@ -50,6 +51,7 @@ pub use config::{Config, NodeId};
 pub use interface::{Action, Event, Reason, Report, Way};
 pub use look::{Asked, Via};
 pub use node::Node;
+pub use standing::Standing;
 
 /// A moment of the caller's clock, which goes on while the machine sleeps (CLOCK_BOOTTIME).
 pub type Moment = std::time::Duration;
