@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One of several NAT64 gateways that share subscribers, without input or output and without a clock. No program uses this crate yet:
-//! `diolkos` runs several gateways with `crates/cluster` and `crates/engine`, which it is to replace.
+//! One of several NAT64 gateways that share subscribers, without input or output and without a clock.
 //!
 //! # What never happens
 //!

@@ -20,7 +20,7 @@ pub fn to_maps(view: &SessionView, owner: Owner) -> Session {
     }
 }
 
-fn number(protocol: Protocol) -> u8 {
+pub fn number(protocol: Protocol) -> u8 {
     match protocol {
         Protocol::Icmp => 1,
         Protocol::Tcp => 6,

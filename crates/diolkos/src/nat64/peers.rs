@@ -4,7 +4,6 @@
 //!
 //! All of it happens under the lock of the tables, and waits for nothing.
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +11,15 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
 use diolkos_core::session::{Event, Missing, State, Way};
 use diolkos_core::Reason;
 use diolkos_node::gateway::{Changed, Gateway, Order, Tables};
-use diolkos_node::{Asked, Event as NodeEvent, NodeId, Reason as Why, Via, Way as NodeWay};
+use diolkos_node::{Asked, Event as NodeEvent, Node, NodeId, Reason as Why, Via, Way as NodeWay};
 use diolkos_sys::clock;
-use diolkos_sys::fastpath::{Forwarding, Homes, Owner, Sessions};
+use diolkos_sys::fastpath::{Forwarding, Gateway as Hop, Homes, HostPort, Owner, Sessions};
 
+use super::conversion::number;
 use super::leases::Leases;
 use super::mirror::Mirror;
 
-/// Sessions of copies that are ended between two packets.
+/// Entries that are looked at for sessions of copies that have to end, between two packets.
 const PORTION: usize = 512;
 
 /// What programs know of the others.
@@ -37,15 +37,18 @@ pub struct Programs {
 #[derive(Debug)]
 pub struct Peers {
     gateway: Gateway,
-    programs: Option<Programs>,
+    programs: Programs,
+    /// By node: how it is reached, and whether it takes packets.
+    reached: Vec<(Option<Hop>, bool)>,
     /// By which way the packet came that is translated now.
-    pub via: Via,
+    via: Via,
 }
 
 impl Peers {
     /// Without copies.
-    pub fn new(gateway: Gateway, programs: Option<Programs>) -> Peers {
+    pub fn new(gateway: Gateway, programs: Programs) -> Peers {
         Peers {
+            reached: vec![(None, false); gateway.node().members()],
             gateway,
             programs,
             via: Via::Outside,
@@ -53,22 +56,33 @@ impl Peers {
     }
 
     /// The node, to look at.
-    pub fn gateway(&self) -> &Gateway {
-        &self.gateway
+    pub fn node(&self) -> &Node {
+        self.gateway.node()
+    }
+
+    /// A packet comes. `link`: the interface between gateways by which it came, or 0.
+    pub fn begin(&mut self, link: u32) {
+        let me = self.node().me();
+        self.via = match (link, self.node().members()) {
+            (0, _) => Via::Outside,
+            (_, 2) => Via::Node(NodeId(1 - me.0)),
+            _ => Via::SomeNode,
+        };
     }
 
     /// The tables have changed.
-    pub fn event(&mut self, event: &Event, now: Duration) {
-        match Changed::of(event) {
-            Some(Changed::Opened(binding)) => self.gateway.opened(now, binding),
-            Some(Changed::Closed(protocol, v4)) => self.gateway.closed(now, protocol, v4),
+    pub fn event(&mut self, event: &Event) {
+        let now = clock::kernel_boottime;
+        match changed_by(event) {
+            Some(Changed::Opened(binding)) => self.gateway.opened(now(), binding),
+            Some(Changed::Closed(protocol, v4)) => self.gateway.closed(now(), protocol, v4),
             None => {}
         }
     }
 
     /// What to do with a packet that has no binding here.
-    pub fn missing(&mut self, missing: Missing, opens: bool, now: Duration) -> Way {
-        let via = self.via;
+    pub fn missing(&mut self, missing: Missing, opens: bool) -> Way {
+        let (now, via) = (clock::kernel_boottime(), self.via);
         let way = match missing {
             Missing::V6(protocol, host) => {
                 let asked = Asked {
@@ -83,15 +97,46 @@ impl Peers {
         };
         match way {
             NodeWay::Copy(binding) => Way::Copy(binding),
-            NodeWay::Forward(node) => Way::Forward(node.0),
+            NodeWay::Forward(owner) => {
+                self.note_away(missing, owner, now);
+                Way::Forward(owner.0)
+            }
             NodeWay::Open => Way::Open,
-            NodeWay::Here => Way::Drop(Reason::ForwardedAstray),
+            // The tables and the node are told of each binding together.
+            NodeWay::Here => Way::Drop(Reason::NoBinding),
             NodeWay::Drop(why) => Way::Drop(match why {
                 Why::NoBinding | Why::Foreign => Reason::NoBinding,
                 Why::Unreachable => Reason::OwnerUnreachable,
                 Why::Stale => Reason::ForwardedAstray,
                 Why::NotServing => Reason::NotServing,
             }),
+        }
+    }
+
+    /// Programs send the next packets of a host's port to the gateway that has its binding, if that is not the home.
+    fn note_away(&self, missing: Missing, owner: NodeId, now: Duration) {
+        let Missing::V6(protocol, host) = missing else {
+            return;
+        };
+        let node = self.node();
+        if self.via != Via::Outside || node.home(now, node.bucket(host.addr)) == Some(owner) {
+            return;
+        }
+        let port = HostPort {
+            protocol: number(protocol),
+            addr: host.addr,
+            port: host.port,
+        };
+        if let Err(error) = self.programs.homes.set_away(port, of(owner)) {
+            tracing::debug!("packets of {host} go on by its home: {error}");
+        }
+    }
+
+    /// How another gateway is reached from now on.
+    pub fn reach(&mut self, node: NodeId, hop: Option<Hop>) {
+        if let Some((known, _)) = self.reached.get_mut(node.index()) {
+            *known = hop;
+            lead(&self.programs, node, self.reached[node.index()]);
         }
     }
 }
@@ -104,37 +149,39 @@ pub fn hear(
     leases: &mut Leases,
     orders: &mut Vec<Order>,
 ) {
-    let now = clock::kernel_boottime();
     let Some(mut peers) = mirror.peers.take() else {
         return;
     };
+    mirror.gather();
     let mut hands = Hands {
+        me: peers.node().me(),
         state,
         mirror,
         leases,
-        programs: peers.programs.as_ref(),
-        me: peers.gateway.node().me(),
+        programs: &peers.programs,
+        reached: &mut peers.reached,
     };
+    let now = clock::kernel_boottime();
     peers.gateway.handle(now, event, &mut hands, orders);
+    // Before an order says so to others.
     mirror.take_out();
     mirror.peers = Some(peers);
 }
 
 /// The tables and programs, as the gateway changes them.
 struct Hands<'a> {
+    me: NodeId,
     state: &'a mut State,
     mirror: &'a mut Mirror,
     leases: &'a mut Leases,
-    programs: Option<&'a Programs>,
-    me: NodeId,
+    programs: &'a Programs,
+    reached: &'a mut Vec<(Option<Hop>, bool)>,
 }
 
 impl Tables for Hands<'_> {
     fn use_copies(&mut self, owner: NodeId, until: Duration) {
         self.state.set_deadline(owner.0, until);
-        if let Some(programs) = self.programs {
-            programs.sessions.set_deadline(of(owner), until);
-        }
+        self.programs.sessions.set_deadline(of(owner), until);
     }
 
     fn forget(&mut self, protocol: Protocol, v4: Endpoint4) {
@@ -146,16 +193,16 @@ impl Tables for Hands<'_> {
     }
 
     fn install(&mut self, binding: Binding) -> bool {
-        let (now, known) = (clock::monotonic(), self.mirror.aside.len());
+        let now = clock::monotonic();
         let installed = self.state.inherit(binding, now, self.mirror);
         // The gateway knows of it.
-        self.mirror.aside.truncate(known);
+        self.mirror.aside.retain(|changed| *changed != Changed::Opened(binding));
         installed.is_ok()
     }
 
     fn hold(&mut self, protocol: Protocol, v4: Endpoint4) {
         if !self.state.hold(protocol, v4) {
-            tracing::warn!("{v4} is bound here though another gateway may use it");
+            tracing::debug!("the port of {v4} ({protocol}) is bound, or none of the pool");
         }
     }
 
@@ -164,15 +211,15 @@ impl Tables for Hands<'_> {
     }
 
     fn lead(&mut self, bucket: usize, home: Option<NodeId>) {
-        // Programs open nothing for hosts that are at home elsewhere.
-        self.leases.end_all(self.state);
-        if let Some(programs) = self.programs {
-            let owner = home.filter(|home| *home != self.me);
-            programs.homes.set_home(bucket, owner.map_or(Owner::OURS, of));
-        }
+        let owner = home.filter(|home| *home != self.me);
+        let owner = owner.map_or(Owner::OURS, of);
+        self.programs.homes.set_home(bucket, owner);
     }
 
-    fn reach(&mut self, _owner: NodeId, _takes: bool) {}
+    fn reach(&mut self, owner: NodeId, takes: bool) {
+        self.reached[owner.index()].1 = takes;
+        lead(self.programs, owner, self.reached[owner.index()]);
+    }
 
     fn serve(&mut self, serves: bool) {
         if !serves {
@@ -182,10 +229,23 @@ impl Tables for Hands<'_> {
     }
 
     fn changed(&mut self) -> Option<Changed> {
-        match self.mirror.aside.is_empty() {
-            true => None,
-            false => Some(self.mirror.aside.remove(0)),
-        }
+        self.mirror.aside.pop_front()
+    }
+}
+
+/// Packets go to a gateway that takes them, if the way to it is known.
+fn lead(programs: &Programs, node: NodeId, (hop, takes): (Option<Hop>, bool)) {
+    if let Err(error) = programs.forwarding.lead(of(node), hop.filter(|_| takes)) {
+        tracing::warn!("the program that forwards to other gateways cannot be told: {error}");
+    }
+}
+
+/// What the node of the other gateways has to know of an event.
+pub fn changed_by(event: &Event) -> Option<Changed> {
+    match event {
+        Event::BindingOpened(binding) => Some(Changed::Opened(*binding)),
+        Event::BindingClosed(binding) => Some(Changed::Closed(binding.protocol, binding.v4)),
+        _ => None,
     }
 }
 

@@ -12,15 +12,17 @@
 
 mod rebuilding;
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Nat64Config, Protocol};
+use diolkos_core::config::nat64::{Binding, Nat64Config, Owners, Protocol};
 use diolkos_core::session::{
     Event, Missing, Origin, SessionState, SessionView, State, Watcher, Way,
 };
 use diolkos_core::Reason;
+use diolkos_node::gateway::Changed;
 use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Owner, Report, Session};
 use ipnet::Ipv4Net;
@@ -28,7 +30,7 @@ use ipnet::Ipv4Net;
 use super::conversion::{is_copied_alike, node_port, sent, to_maps};
 use super::fastpath::FastPath;
 use super::phase::{Lack, Phase};
-use super::peers::Peers;
+use super::peers::{changed_by, Peers};
 use super::records::Records;
 use super::removals::Removals;
 
@@ -58,7 +60,7 @@ pub struct Mirror {
     /// Other gateways, if there are any. They are away while they change the tables themselves.
     pub peers: Option<Peers>,
     /// What has changed while they were.
-    pub aside: Vec<Changed>,
+    pub aside: VecDeque<Changed>,
     /// Whose the addresses of the cluster's pool are.
     owners: Option<Owners>,
 }
@@ -77,7 +79,7 @@ impl Mirror {
             removals: Removals::new(fast.clone()),
             records: None,
             peers: None,
-            aside: Vec::new(),
+            aside: VecDeque::new(),
             owners: config.owners.clone(),
             fast,
         }
@@ -98,6 +100,20 @@ impl Mirror {
     pub fn begin(&mut self, state: &State) {
         for view in state.bindings() {
             self.bind(&view.binding);
+        }
+    }
+
+    /// Serves hosts together with other gateways, which hear of these bindings.
+    pub fn join(&mut self, mut peers: Peers, bindings: impl Iterator<Item = Binding>) {
+        self.aside.clear();
+        bindings.for_each(|binding| peers.event(&Event::BindingOpened(binding)));
+        self.peers = Some(peers);
+    }
+
+    /// A packet comes. `link`: the interface between gateways by which it came, or 0.
+    pub fn packet_comes(&mut self, link: u32) {
+        if let Some(peers) = &mut self.peers {
+            peers.begin(link);
         }
     }
 
@@ -295,8 +311,8 @@ impl Mirror {
             records.event(event);
         }
         match (&mut self.peers, &self.owners) {
-            (Some(peers), _) => peers.event(event, clock::kernel_boottime()),
-            (None, Some(_)) => self.aside.extend(Changed::of(event)),
+            (Some(peers), _) => peers.event(event),
+            (None, Some(_)) => self.aside.extend(changed_by(event)),
             (None, None) => {}
         }
     }
@@ -343,10 +359,11 @@ impl Watcher for Mirror {
     }
 
     fn missing(&mut self, missing: Missing, opens: bool) -> Way {
-        let peers = self.peers.as_mut();
-        peers.map_or(Way::Open, |peers| {
-            peers.missing(missing, opens, clock::kernel_boottime())
-        })
+        match &mut self.peers {
+            Some(peers) => peers.missing(missing, opens),
+            None if self.owners.is_some() => Way::Drop(Reason::NotServing),
+            None => Way::Open,
+        }
     }
 
     fn boottime(&mut self) -> Duration {

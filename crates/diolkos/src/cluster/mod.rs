@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! This gateway as one of several: `diolkos-node` decides, and what it decides is done to the tables and programs under their lock
+//! ([`crate::nat64::Peers`]); `diolkos-mesh` carries messages to the other gateways, and `diolkos-etcd` asks the engine.
+//!
+//! ```text
+//! mesh, etcd, time ─► worker ─► controller: node, tables, programs ─► orders ─► worker ─► mesh, etcd; view ─► routes, status
+//! next hops ─► controller: programs
+//! ```
+//!
+//! The worker is a thread of its own: whether this node counts as reachable must not wait for whatever else the program does.
+
+mod settings;
+mod status;
+mod worker;
+
+use std::fs;
+use std::net::Ipv6Addr;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use diolkos_node::gateway::Gateway;
+use diolkos_node::{Node, NodeId};
+use diolkos_sys::clock::kernel_boottime;
+use diolkos_sys::fastpath::{ForwardPath, Gateway as Hop, Homes, Sessions};
+use tokio::sync::Notify;
+
+use crate::cluster_status::ClusterStatus;
+use crate::config::{Cluster as Section, Settings};
+use crate::failure::Failure;
+use crate::nat64::{Controller, Peers, Programs};
+use crate::privilege::CLUSTER;
+use crate::random::random;
+use crate::supervise::Watch;
+
+pub use settings::prepare;
+use worker::{Order, Told, Worker};
+
+/// How long routers have to turn before this node stops to translate.
+const TURN: Duration = Duration::from_millis(500);
+/// How long the others are told that it stops.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What the worker tells.
+#[derive(Debug, Default)]
+struct View {
+    status: ClusterStatus,
+    /// This node is to get packets.
+    attracts: bool,
+}
+
+/// What the worker and the rest of the program share.
+#[derive(Debug, Default)]
+struct Shared {
+    view: Mutex<View>,
+    moved: Notify,
+}
+
+/// This node's part in its cluster. Dropped, it ends.
+pub struct Cluster {
+    told: Sender<Told>,
+    shared: Arc<Shared>,
+    controller: Arc<Controller>,
+    /// It forwards as long as this is there.
+    _path: ForwardPath,
+    others: Vec<(NodeId, Ipv6Addr)>,
+    links: Vec<String>,
+    rules: settings::Rules,
+    homes: Arc<Homes>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Cluster {
+    /// Joins. `path`: the program that forwards to other gateways; then the maps of those that translate; `links`: the interfaces on which
+    /// other gateways send.
+    pub fn start(
+        settings: &Settings,
+        section: &Section,
+        controller: Arc<Controller>,
+        path: ForwardPath,
+        (sessions, homes): (Arc<Sessions>, Arc<Homes>),
+        links: Vec<u32>,
+        watch: &Watch,
+    ) -> Result<Cluster, Failure> {
+        let (me, own) = settings::this(section)?;
+        let config = settings::node(settings, section, me);
+        let rules = settings::Rules::of(&config);
+        let node = Node::new(config, random(), [random(), random()], kernel_boottime());
+        let node = node.map_err(|fault| settings::contradiction(&fault))?;
+        let programs = Programs {
+            sessions,
+            homes: homes.clone(),
+            forwarding: path.forwarding(),
+        };
+        // Before anything is opened or forwarded.
+        homes.set_cluster(Some(&rules.with(links))).map_err(|e| {
+            Failure::run_time(format!("the programs cannot be told of the cluster: {e}"))
+        })?;
+        controller.join(Peers::new(Gateway::new(node), programs));
+
+        let shared = Arc::new(Shared::default());
+        let (told, hears) = mpsc::channel();
+        let worker = Worker::new(
+            section.clone(),
+            me,
+            controller.clone(),
+            path.forwarding(),
+            shared.clone(),
+        );
+        let (mesh, engine) = (settings::mesh(section, me), settings::engine(section, me)?);
+        let sender = told.clone();
+        let beat = watch.beat("cluster");
+        let work = move || worker.run(mesh, engine, sender, &hears, &beat);
+        let thread = watch.thread_with(CLUSTER, "cluster", work).map_err(|e| {
+            Failure::run_time(format!("cannot start the thread of the cluster: {e}"))
+        })?;
+        let others = (0..).map(NodeId).zip(&section.node);
+        let others = others.filter(|(node, _)| *node != me);
+        Ok(Cluster {
+            told,
+            shared,
+            controller,
+            _path: path,
+            others: others.map(|(node, its)| (node, its.address)).collect(),
+            links: own.links.clone(),
+            rules,
+            homes,
+            thread: Some(thread),
+        })
+    }
+
+    /// Waits until [`Cluster::attracts`] is another.
+    pub async fn changed(&self) {
+        self.shared.moved.notified().await;
+    }
+
+    /// Is this node to get packets?
+    pub fn attracts(&self) -> bool {
+        self.shared.look(|view| view.attracts)
+    }
+
+    /// The other nodes, and where they are reached.
+    pub fn others(&self) -> Vec<(NodeId, Ipv6Addr)> {
+        self.others.clone()
+    }
+
+    /// The interfaces on which the others send.
+    pub fn links(&self) -> &[String] {
+        &self.links
+    }
+
+    /// How another node is reached; None: it is not.
+    pub fn reach(&self, node: NodeId, hop: Option<Hop>) {
+        self.controller.reach(node, hop);
+        let _ = self.told.send(Told::Order(Order::Reach(node, hop)));
+    }
+
+    /// The interfaces on which the others send, by index: programs know others' packets by them.
+    pub fn hear_on(&self, links: Vec<u32>) {
+        if let Err(error) = self.homes.set_cluster(Some(&self.rules.with(links))) {
+            tracing::warn!("the programs cannot be told on which interfaces other gateways send: {error}");
+        }
+    }
+
+    /// Takes new subscribers, or leaves them to the others.
+    pub fn take_part(&self, takes: bool) {
+        self.tell(Order::TakePart(takes));
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> ClusterStatus {
+        self.shared.look(|view| view.status.clone())
+    }
+
+    /// Lets the others go on without this node: first it takes no new subscribers, and routers have time to turn, if its routes
+    /// say so by now; then they use their copies.
+    pub async fn leave(&mut self) {
+        self.tell(Order::TakePart(false));
+        tokio::time::sleep(TURN).await;
+        self.tell(Order::Leave);
+        let begun = tokio::time::Instant::now();
+        let is_over = |thread: &JoinHandle<()>| thread.is_finished();
+        while begun.elapsed() < FAREWELL && !self.thread.as_ref().is_none_or(is_over) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn tell(&self, order: Order) {
+        // A worker that has ended has rung the alarm.
+        let _ = self.told.send(Told::Order(order));
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.tell(Order::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn look<T>(&self, see: impl FnOnce(&View) -> T) -> T {
+        see(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn show(&self, status: ClusterStatus) {
+        self.change(|view| view.status = status);
+    }
+
+    /// Wakes the task that makes the routes.
+    fn attract(&self, attracts: bool) {
+        self.change(|view| view.attracts = attracts);
+        self.moved.notify_one();
+    }
+
+    fn change(&self, change: impl FnOnce(&mut View)) {
+        change(&mut self.view.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+fn host() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
