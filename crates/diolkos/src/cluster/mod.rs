@@ -221,6 +221,18 @@ impl Shared {
     }
 }
 
+/// How the engine is reached, for who asks it beside a node.
+///
+/// # Errors
+///
+/// There is no section of a cluster, it is not known which node this is, or the file with the password cannot be read.
+pub fn engine(settings: &mut Settings) -> Result<diolkos_etcd::Settings, Failure> {
+    prepare(settings)?;
+    let section = settings.cluster.as_ref();
+    let section = section.ok_or_else(|| Failure::usage("cluster: there is no such section in the file"))?;
+    settings::engine(section, settings::this(section)?.0)
+}
+
 fn host() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()

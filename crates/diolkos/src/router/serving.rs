@@ -261,6 +261,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
                         "the routes cannot follow the node's part in the cluster; trying again: {failure}"
                     );
                 }
+                self.find();
                 return Ok(());
             }
             Due::Hops => {
@@ -269,6 +270,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
                 if let Err(failure) = self.gateway.follow_cluster(self.net).await {
                     tracing::debug!("{failure}");
                 }
+                self.find();
                 return Ok(());
             }
             Due::Unannounced => {

@@ -160,7 +160,7 @@ impl Notes {
     }
 
     /// A connection was refused. These come at a bounded rate.
-    pub fn refused(&mut self, refused: &Refused) {
+    pub fn refuse(&mut self, refused: &Refused) {
         let Refused {
             why,
             address,

@@ -109,7 +109,7 @@ fn who_is_away_is_a_trouble_after_a_while_with_its_cause() {
     assert!(text.contains("see whether it runs"), "{text}");
 
     let now = diolkos_sys::clock::kernel_boottime();
-    lab.notes.refused(&Refused {
+    lab.notes.refuse(&Refused {
         why: Refusal::Expired,
         address: Ipv6Addr::LOCALHOST.into(),
         peer: Some(GW2),

@@ -54,7 +54,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         let bypassed = bypassed::findings(&gateway.settings, has_programs, self.bypassed.now());
         let now = self.unannounced.findings(gateway.translated());
         let taken = gateway.announcer.iter().flat_map(Announcer::findings);
-        let now: BTreeSet<Finding> = now.into_iter().chain(bypassed).chain(taken).collect();
+        let cluster = gateway.cluster.as_ref().map(|its| its.status().findings);
+        let all = now.into_iter().chain(bypassed).chain(taken);
+        let now: BTreeSet<Finding> = all.chain(cluster.into_iter().flatten()).collect();
         for new in now.difference(&self.findings) {
             tracing::warn!("{}", new.text);
         }
