@@ -161,8 +161,16 @@ impl ClusterStatus {
         let bytes = Some(sum(|its| its.forwarded.bytes));
         vec![
             counter("forwarded", sum(|its| its.forwarded.packets), bytes),
-            counter("unforwarded.too_big", sum(|its| its.forwarded.too_big), None),
-            counter("unforwarded.no_memory", sum(|its| its.forwarded.dropped), None),
+            counter(
+                "unforwarded.too_big",
+                sum(|its| its.forwarded.too_big),
+                None,
+            ),
+            counter(
+                "unforwarded.no_memory",
+                sum(|its| its.forwarded.dropped),
+                None,
+            ),
             counter("report.strange", sum(|its| its.strange), None),
             counter("report.slow", sum(|its| its.slow), None),
             counter("report.void", sum(|its| its.voided), None),
@@ -201,7 +209,10 @@ impl ClusterStatus {
             ),
         );
         if !self.refused.is_empty() {
-            let refused = self.refused.iter().map(|(why, times)| format!("{times} {why}"));
+            let refused = self
+                .refused
+                .iter()
+                .map(|(why, times)| format!("{times} {why}"));
             let refused: Vec<String> = refused.collect();
             line("refused", format!("connections: {}", refused.join(", ")));
         }
@@ -218,7 +229,8 @@ impl ClusterStatus {
                 node.interface.as_deref().unwrap_or("-"),
                 node.copies,
                 node.usable(),
-                node.unacknowledged.map_or("-".to_owned(), |n| n.to_string()),
+                node.unacknowledged
+                    .map_or("-".to_owned(), |n| n.to_string()),
                 node.forwarded.packets,
             );
         }

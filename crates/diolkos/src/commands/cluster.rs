@@ -110,7 +110,10 @@ fn listed(found: &Found, cluster: &str, nodes: &[String]) -> String {
         Ok(name) => format!("data {name}"),
         Err(why) => why.clone(),
     };
-    let mut text = format!("etcd {} has of cluster {cluster} ({data}):\n", found.version);
+    let mut text = format!(
+        "etcd {} has of cluster {cluster} ({data}):\n",
+        found.version
+    );
     for (key, revision, value) in &found.entries {
         let record = match Record::decode(value) {
             Some(record) => told(&record, nodes),
@@ -191,7 +194,13 @@ mod tests {
         let record = Record {
             incarnation: 7,
             epoch: 3,
-            void: vec![Mark::default(), Mark { epoch: 2, serial: 5 }],
+            void: vec![
+                Mark::default(),
+                Mark {
+                    epoch: 2,
+                    serial: 5,
+                },
+            ],
         };
         let key = |name: &str| format!("/diolkos/city/node/{name}/record");
         let found = Found {

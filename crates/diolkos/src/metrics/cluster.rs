@@ -53,7 +53,10 @@ fn own(status: &ClusterStatus) -> Vec<Family> {
         .with(&[], moment(engine.silent_ms)),
         requests
             .with(&[("result", "answered")], Value::Counter(engine.answered))
-            .with(&[("result", "unanswered")], Value::Counter(engine.unanswered)),
+            .with(
+                &[("result", "unanswered")],
+                Value::Counter(engine.unanswered),
+            ),
     ]
 }
 

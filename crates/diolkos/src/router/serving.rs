@@ -35,7 +35,7 @@ pub(super) enum Due {
     Drivers,
     /// Other alarms are raised.
     Alarms,
-    /// The node of a cluster has other slices, or another part.
+    /// The node of a cluster is to get packets, or no longer.
     Cluster,
     /// To look for the next hops to the nodes of the cluster.
     Hops,
