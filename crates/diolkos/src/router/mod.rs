@@ -221,7 +221,7 @@ impl Gateway {
             );
         }
         loops::report(&settings);
-        let labels = Labels::start(t, index, tun.queues.len());
+        let labels = Labels::start(t, index, tun.queues.len(), None);
         let slots = labels.slots();
         let slow = SlowPath::start(&t.device, tun.queues, slots, engine, &host.watch);
         let slow = slow.map_err(|e| {
