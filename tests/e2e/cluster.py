@@ -27,7 +27,7 @@ from plan import (
     GATEWAYS,
     MEMBERS,
     NODES,
-    POOL_LENGTH,
+    POOLS4,
     PREF64,
     ROUTER4,
     ROUTER6,
@@ -49,6 +49,7 @@ ROLES = (*CLIENTS, ROUTER6, ROUTER4, "server", *NODES, LINK, ENGINE)
 # ECMP by addresses and ports: packets of one subscriber pass all gateways.
 BY_FLOW = {"net.ipv6.fib_multipath_hash_policy": "1", "net.ipv4.fib_multipath_hash_policy": "1"}
 FORWARDING = {"net.ipv6.conf.all.forwarding": "1", "net.ipv4.ip_forward": "1"}
+ANNOUNCED = ((ROUTER6, PREF64), (ROUTER4, POOLS4))
 SETTLED = 40.0  # seconds, of a machine that does much else
 
 
@@ -237,17 +238,25 @@ address = "{gateway.pool4}"
         assert running.process.poll() is None, running.log()
 
     def is_used(self, node: str) -> bool:
-        """Whether both routers use a gateway, for all that it announces."""
-        return all(node in self.routing.ways(role, to) for role, to in self._announced())
+        """Whether both routers use a gateway."""
+        return all(node in self.routing.ways(role, to) for role, to in ANNOUNCED)
 
     def repels(self, node: str, patience: float = SETTLED) -> None:
         """Wait until no router uses a gateway."""
-        self.until(lambda: not any(node in self.routing.ways(role, to) for role, to in self._announced()), patience)
+        self.until(lambda: not any(node in self.routing.ways(role, to) for role, to in ANNOUNCED), patience)
 
-    @staticmethod
-    def _announced() -> list[tuple[str, str]]:
-        pools = [(ROUTER4, gateway.pool4) for gateway in GATEWAYS.values()]
-        return [(ROUTER6, PREF64), *pools]
+
+    def settled(self, *nodes: str, patience: float = SETTLED) -> None:
+        """Wait until these gateways, all by default, serve, and each has usable copies of the bindings of the others."""
+        nodes = nodes or NODES
+
+        def is_settled(node: str) -> bool:
+            status = self.cluster_status(node)
+            others = [other for other in status["nodes"] if other["name"] in nodes]
+            linked = all(other["serves"] and other["copies_usable_ms"] and not other["unacknowledged"] for other in others)
+            return status["part"] == "serving" and status["attracts"] and linked
+
+        self.until(lambda: all(map(is_settled, nodes)), patience)
 
     def kill(self, node: str) -> None:
         """End a gateway's program, at once."""
@@ -293,6 +302,3 @@ def log_ends(network: ClusterNetwork, lines: int = 30) -> str:
         with contextlib.suppress(OSError):
             found += [f"--- {log.name}", *log.read_text().splitlines()[-lines:]]
     return "\n".join(found)
-
-
-__all__ = ["ENGINE", "LINK", "POOL_LENGTH", "ClusterNetwork", "log_ends"]

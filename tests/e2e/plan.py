@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 PREF64 = "64:ff9b::/96"
 # 64:ff9b::/96 must not carry addresses that are not global (RFC 6052 section 3.1); this one is of RFC 7050.
@@ -55,7 +55,7 @@ class Gateway:
     @property
     def pool4(self) -> str:
         """The addresses that it gives away."""
-        return f"192.0.2.{8 * (self.number - 1)}/29"
+        return ("192.0.2.0/29", "192.0.2.8/29", "192.0.2.16/28")[self.number - 1]
 
     @property
     def as_number(self) -> int:
@@ -64,8 +64,7 @@ class Gateway:
 
 
 GATEWAYS = {NODES[number - 1]: Gateway(number) for number in (1, 2, 3)}
-POOLS4 = "192.0.2.0/27"  # all addresses of gateways
-POOL_LENGTH = 29
+POOLS4 = "192.0.2.0/27"  # all addresses of gateways: each has a route for all of them, and one for its own
 
 
 def member_address(member: str) -> str:
@@ -92,4 +91,4 @@ def prefix(subscriber: int) -> str:
 
 def owner(address: str) -> str:
     """The gateway to which an external address belongs."""
-    return NODES[int(address.rsplit(".", 1)[1]) // 8]
+    return next(name for name, gateway in GATEWAYS.items() if IPv4Address(address) in IPv4Network(gateway.pool4))

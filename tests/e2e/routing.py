@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """FRR in the routers of a cluster and in its gateways: zebra, bgpd and bfdd.
 
-Gateways announce what diolkos gives them routes for at its TUN device. The routers use all gateways that announce the same
-(ECMP). If a gateway falls silent, BFD says so.
+Gateways announce the prefix and the pool of all as long as diolkos has its best routes for them at its TUN device, and not the
+pools of their own, by which routers would find the owner of an address. So a packet meets any gateway (ECMP). If a gateway falls
+silent, BFD says so.
 
 Stages: files → zebra → bgpd and bfdd.
 """
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from network import Network
-from plan import AS_ROUTER4, AS_ROUTER6, GATEWAYS, NODES, POOL_LENGTH, POOLS4, PREF64, ROUTER4, ROUTER6
+from plan import AS_ROUTER4, AS_ROUTER6, GATEWAYS, NODES, POOLS4, PREF64, ROUTER4, ROUTER6
 
 DAEMONS = Path("/usr/lib/frr")
 USER = "frr"  # that the package makes; its daemons refuse root
@@ -96,7 +97,7 @@ def bgp(role: str) -> str:
         neighbours = {gateway.link4[1]: gateway.as_number for gateway in GATEWAYS.values()}
         return _frame(AS_ROUTER4, "198.18.0.4", neighbours, {"ipv4": ["maximum-paths 16"]})
     gateway = GATEWAYS[role]
-    filters = f"""ip prefix-list POOLS permit {POOLS4} ge {POOL_LENGTH} le {POOL_LENGTH}
+    filters = f"""ip prefix-list POOLS permit {POOLS4}
 ipv6 prefix-list PREF64 permit {PREF64}
 route-map TRANSLATED4 permit 10
  match ip address prefix-list POOLS
