@@ -9,6 +9,7 @@ to UDP come once more after `LATE` seconds, while the flow lives, as data of a s
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import json
 import selectors
@@ -96,10 +97,8 @@ class Server:
 
     def send(self, data: bytes, to: tuple[str, int]) -> None:
         """An ICMP error about an earlier datagram can be the answer to this one."""
-        try:
+        with contextlib.suppress(OSError):
             self.udp.sendto(data, to)
-        except OSError:
-            pass
 
     def connections(self, listener: socket.socket) -> None:
         """All that wait."""

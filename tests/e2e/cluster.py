@@ -245,7 +245,6 @@ address = "{gateway.pool4}"
         """Wait until no router uses a gateway."""
         self.until(lambda: not any(node in self.routing.ways(role, to) for role, to in ANNOUNCED), patience)
 
-
     def settled(self, *nodes: str, patience: float = SETTLED) -> None:
         """Wait until these gateways, all by default, serve, and each has usable copies of the bindings of the others."""
         nodes = nodes or NODES

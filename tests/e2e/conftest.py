@@ -127,9 +127,10 @@ def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
 
 
 @pytest.fixture
-def cluster() -> Iterator[ClusterNetwork]:
-    """Gateways with one pool, and the namespace of their engine; see `cluster`."""
-    with standing(lambda: ClusterNetwork(program())) as network:
+def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterNetwork]:
+    """Routers, subscribers and a server, without gateways and engine; see `cluster`. Its parameter is the placement."""
+    placement = getattr(request, "param", "device")
+    with standing(lambda: ClusterNetwork(program(), placement=placement)) as network:
         yield network
 
 

@@ -65,7 +65,7 @@ class Engine:
         """Whether a write is possible now."""
         return self.ctl("put", "e2e", "answers", check=False).returncode == 0
 
-    def keys(self) -> list[str]:
+    def written(self) -> list[str]:
         """All keys that stand in it, but for this test's own."""
         listed = self.ctl("get", "", "--from-key", "--keys-only").stdout.split()
         return [key for key in listed if key != "e2e"]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """FRR in the routers of a cluster and in its gateways: zebra, bgpd and bfdd.
 
-Gateways announce the prefix and the pool of all as long as diolkos has its best routes for them at its TUN device, and not the
-pools of their own, by which routers would find the owner of an address. So a packet meets any gateway (ECMP). If a gateway falls
-silent, BFD says so.
+Gateways announce the prefix and the pool of all as long as diolkos has its best routes for them at its TUN device. They do not
+announce pools of their own, by which routers would find the owner of an address. So a packet meets any gateway (ECMP). If a
+gateway falls silent, BFD says so.
 
 Stages: files → zebra → bgpd and bfdd.
 """
