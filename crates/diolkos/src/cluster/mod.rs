@@ -62,6 +62,7 @@ pub struct Cluster {
     told: Sender<Told>,
     shared: Arc<Shared>,
     controller: Arc<Controller>,
+    /// It forwards as long as this is there.
     _path: ForwardPath,
     others: Vec<(NodeId, Ipv6Addr)>,
     links: Vec<String>,
@@ -77,7 +78,7 @@ impl Cluster {
         settings: &Settings,
         section: &Section,
         controller: Arc<Controller>,
-        _path: ForwardPath,
+        path: ForwardPath,
         (sessions, homes): (Arc<Sessions>, Arc<Homes>),
         links: Vec<u32>,
         watch: &Watch,

@@ -141,7 +141,6 @@ impl Settings {
                 source_prefix_len: n.source_prefix_len,
             }),
             deterministic: n.deterministic.clone(),
-            slices: None,
             owners: self.cluster.as_ref().and_then(Cluster::owners),
             filtering: n.filtering,
             port_preservation: n.port_preservation,

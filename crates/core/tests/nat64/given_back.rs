@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of a gateway that shares its pool do what the model does ([`crate::model`]), as in [`crate::agreement`]: gates
-//! open and close, bindings of others come, and slices are released.
+//! The tables of a gateway to which others give its bindings back do what the model does ([`crate::model`]), as in
+//! [`crate::agreement`], whether it serves or not. Ports rest no longer than a step: [`crate::rests_model`] is about that.
 
 use crate::agreement::{check, check_events, node, peer, SEGMENTS};
+use crate::given_back_model::Cluster;
 use crate::harness::*;
 use crate::model::{outside, Model};
-use crate::sharing_model::Cluster;
-use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Protocol, SliceRules};
-use diolkos_core::session::Inward;
-use diolkos_core::slice::{SliceId, Slices};
+use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Owners, Protocol};
+use diolkos_core::session::{Event, Inward};
 use proptest::prelude::*;
-use std::collections::HashSet;
 
 const FIRST_PORT: u16 = 2048;
 
@@ -22,14 +20,9 @@ enum Step {
     Wait(u32),
     Bind(usize, u16, u8),
     Unbind(usize, u16),
-    /// From now on the other gateway has this one, too.
-    Standby(usize, u16, u8),
     Inherit(usize, u16, u8),
-    Gate(SliceId, bool),
-    Release(SliceId, usize),
-    Reload {
-        narrow: bool,
-    },
+    Serve(bool),
+    Reload { narrow: bool },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -46,22 +39,22 @@ fn step() -> impl Strategy<Value = Step> {
         3 => wait.prop_map(Step::Wait),
         1 => one().prop_map(|(a, b, c)| Step::Bind(a, b, c)),
         1 => (protocol(), port()).prop_map(|(a, b)| Step::Unbind(a, b)),
-        2 => one().prop_map(|(a, b, c)| Step::Standby(a, b, c)),
         2 => one().prop_map(|(a, b, c)| Step::Inherit(a, b, c)),
-        4 => (0..3u32, prop::bool::weighted(0.7)).prop_map(|(id, open)| Step::Gate(id, open)),
-        1 => (0..3u32, 1..4usize).prop_map(|(id, budget)| Step::Release(id, budget)),
+        3 => prop::bool::weighted(0.7).prop_map(Step::Serve),
         1 => any::<bool>().prop_map(|narrow| Step::Reload { narrow }),
     ]
 }
 
-/// One address in two slices with 64 ports each, of which a narrow pool has the first.
+/// One address with 128 ports, of which a narrow pool has the first 64.
 fn shared_config(narrow: bool) -> Nat64Config {
     let mut config = config();
     config.pool4[0].ports = FIRST_PORT..=FIRST_PORT + if narrow { 63 } else { 127 };
-    config.slices = Some(SliceRules {
-        ports: 64,
-        source_prefix_len: 64,
-        key: [3, 4],
+    config.owners = Some(Owners {
+        me: 0,
+        addresses: vec![
+            ("203.0.113.1/32".parse().unwrap(), 0),
+            ("203.0.113.2/32".parse().unwrap(), 1),
+        ],
     });
     config.limits.sessions = 12;
     config.limits.bindings = 9;
@@ -88,31 +81,26 @@ fn wanted(model: &Model, (protocol, port, number): (usize, u16, u8)) -> Binding 
 fn follow(steps: Vec<Step>) {
     let config = shared_config(false);
     let mut tables = Tables::new(&config);
-    let slices = Slices::of(&config).unwrap().unwrap();
-    assert_eq!(slices.len(), 2);
     let mut model = Model {
         config,
         now: tables.now,
         bindings: vec![],
         sessions: vec![],
         syns: vec![],
-        cluster: Some(Cluster {
-            slices,
-            open: HashSet::new(),
-            standby: vec![],
-            waits: vec![],
-        }),
+        cluster: Some(Cluster::default()),
     };
     tables.wait(0.0);
+    let mut told = 0;
     for step in steps {
         take(step, &mut tables, &mut model);
+        free(&mut tables, &mut told);
         check(&tables, &model);
         check_events(&tables);
     }
-    tables.watch.standby.clear();
     for _ in 0..3 {
         tables.wait(8000.0);
         model.wait(8000);
+        free(&mut tables, &mut told);
         check(&tables, &model);
     }
     for (binding, _) in model.bindings.clone() {
@@ -121,6 +109,16 @@ fn follow(steps: Vec<Step>) {
     }
     assert!(tables.is_empty());
     assert_eq!(tables.state.next_due(), None);
+}
+
+/// No other gateway uses the ports of bindings that have ended since `told` events.
+fn free(tables: &mut Tables, told: &mut usize) {
+    for event in &tables.watch.events[*told..] {
+        if let Event::BindingClosed(binding) = event {
+            tables.state.free(binding.protocol, binding.v4, &mut ());
+        }
+    }
+    *told = tables.watch.events.len();
 }
 
 fn take(step: Step, tables: &mut Tables, model: &mut Model) {
@@ -156,33 +154,15 @@ fn take(step: Step, tables: &mut Tables, model: &mut Model) {
             let got = tables.state.unbind(protocol, v4, &mut tables.watch);
             assert_eq!(got.is_ok(), model.unbind(protocol, v4));
         }
-        Step::Standby(protocol, port, number) => {
-            let wanted = wanted(model, (protocol, port, number));
-            tables.watch.standby.push(wanted);
-            let cluster = model.cluster.as_mut().unwrap();
-            cluster.standby.push(wanted);
-        }
         Step::Inherit(protocol, port, number) => {
             let wanted = wanted(model, (protocol, port, number));
             let now = tables.now;
             let got = tables.state.inherit(wanted, now, &mut tables.watch);
             assert_eq!(got, model.inherit(wanted));
         }
-        Step::Gate(id, open) => {
-            let cluster = model.cluster.as_mut().unwrap();
-            match open {
-                true => tables.state.open_slice(id),
-                false => tables.state.close_slice(id),
-            }
-            if open && (id as usize) < cluster.slices.len() {
-                cluster.open.insert(id);
-            } else {
-                cluster.open.remove(&id);
-            }
-        }
-        Step::Release(id, budget) => {
-            while !tables.state.release_slice(id, budget, &mut tables.watch) {}
-            model.release(id);
+        Step::Serve(serves) => {
+            tables.state.serve(serves);
+            model.cluster.as_mut().unwrap().serves = serves;
         }
         Step::Reload { narrow } => {
             let config = shared_config(narrow);
@@ -196,7 +176,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn tables_that_share_a_pool_and_model_agree(steps in prop::collection::vec(step(), 0..120)) {
+    fn tables_that_are_given_bindings_back_and_model_agree(steps in prop::collection::vec(step(), 0..120)) {
         follow(steps);
     }
 }

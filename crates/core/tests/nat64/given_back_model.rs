@@ -1,38 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the model ([`crate::model`]) knows of a pool that several gateways share.
+//! What the model ([`crate::model`]) knows of a gateway to which others give its bindings back.
 
 use crate::model::Model;
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
 use diolkos_core::session::{Origin, Segment, SessionState, Side};
-use diolkos_core::slice::{SliceId, Slices};
 use diolkos_core::Reason;
 use std::collections::HashSet;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// What several gateways share.
+/// What a gateway knows that is one of several.
+#[derive(Default)]
 pub struct Cluster {
-    pub slices: Slices,
-    pub open: HashSet<SliceId>,
-    /// What another gateway has opened.
-    pub standby: Vec<Binding>,
+    pub serves: bool,
     /// Inherited bindings without a session, and until when.
     pub waits: Vec<(Binding, Duration)>,
 }
 
 impl Model {
-    /// The ports of which a node gets one.
-    pub fn ports_for(&self, v6: Endpoint6) -> RangeInclusive<u16> {
-        let slices = self.cluster.as_ref().map(|cluster| &cluster.slices);
-        let slice = slices.and_then(|slices| slices.get(slices.of_source(v6.addr)));
-        slice.map_or(self.config.pool4[0].ports.clone(), |slice| {
-            slice.ports.clone()
-        })
-    }
-
-    pub fn is_closed_for(&self, v6: Endpoint6) -> bool {
-        let cluster = self.cluster.as_ref();
-        cluster.is_some_and(|all| !all.open.contains(&all.slices.of_source(v6.addr)))
+    pub fn serves(&self) -> bool {
+        self.cluster.as_ref().is_none_or(|cluster| cluster.serves)
     }
 
     pub fn inherit(&mut self, binding: Binding) -> Result<(), Reason> {
@@ -42,16 +28,15 @@ impl Model {
             let is_same = by_v4 == by_v6;
             return is_same.then_some(()).ok_or(Reason::NoBinding);
         }
-        let cluster = self.cluster.as_mut().expect("there are slices");
         let Binding { v4, v6, .. } = binding;
-        if cluster.slices.of_port(v4.addr, v4.port).is_none() {
-            return Err(Reason::PoolExhausted);
-        }
         if self.bindings.len() >= 9 {
             return Err(Reason::BindingLimit);
         }
         if self.of_source(v6).0 >= 4 {
             return Err(Reason::SourceBindingLimit);
+        }
+        if !self.config.pool4[0].ports.contains(&v4.port) {
+            return Err(Reason::PoolExhausted);
         }
         let seconds = match binding.protocol {
             Protocol::Udp => 300,
@@ -60,15 +45,9 @@ impl Model {
         };
         self.bindings.push((binding, Origin::Inherited));
         let until = self.now + Duration::from_secs(seconds);
-        let cluster = self.cluster.as_mut().expect("there are slices");
+        let cluster = self.cluster.as_mut().expect("it is one of several");
         cluster.waits.push((binding, until));
         Ok(())
-    }
-
-    pub fn ask(&mut self, is_it: impl Fn(&Binding) -> bool) -> Option<Binding> {
-        let cluster = self.cluster.as_ref()?;
-        let binding = *cluster.standby.iter().find(|binding| is_it(binding))?;
-        self.inherit(binding).is_ok().then_some(binding)
     }
 
     /// A connection of which the beginning was not seen.
@@ -83,14 +62,6 @@ impl Model {
             self.open(binding, peer, SessionState::Trans);
             self.session(binding, peer).expect("just opened").one_sided = Some(side);
         }
-    }
-
-    pub fn release(&mut self, id: SliceId) {
-        let cluster = self.cluster.as_ref().expect("there are slices");
-        let of = |v4: Endpoint4| cluster.slices.of_port(v4.addr, v4.port) == Some(id);
-        self.bindings
-            .retain(|(binding, origin)| !of(binding.v4) || !origin.is_of_packets());
-        self.forget_sessions();
     }
 
     pub fn forget_sessions(&mut self) {
