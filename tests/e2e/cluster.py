@@ -16,7 +16,6 @@ import shutil
 import signal
 import subprocess
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from authority import Authority
 from engine import Engine
@@ -272,9 +271,9 @@ address = "{gateway.pool4}"
         """Let it go on."""
         self.nodes[node].process.send_signal(signal.SIGCONT)
 
-    def tell(self, node: str, *words: str, check: bool = True) -> subprocess.CompletedProcess:
-        """Run `diolkos cluster` in a gateway."""
-        return self.run(self.names[node], str(self.program), "cluster", *words, check=check)
+    def tell(self, node: str, *words: str, **options) -> subprocess.CompletedProcess:
+        """Run `diolkos cluster` in a gateway; options are those of `run`."""
+        return self.run(self.names[node], str(self.program), "cluster", *words, **options)
 
     def cluster_status(self, node: str) -> dict:
         """What a node says of itself and its cluster."""
@@ -293,11 +292,13 @@ address = "{gateway.pool4}"
         self.until(lambda: made.report().begun, SETTLED)
         return made
 
-
-def log_ends(network: ClusterNetwork, lines: int = 30) -> str:
-    """The last lines of all logs, for a test that has failed."""
-    found = []
-    for log in sorted(Path(network.scratch).glob("log-*")):
-        with contextlib.suppress(OSError):
+    def story(self, lines: int = 30) -> str:
+        """What gateways say now, and the last lines of all logs."""
+        found = []
+        for node, running in self.nodes.items():
+            if running.process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    found += [f"--- {node} now", self.tell(node, "status", check=False, timeout=3).stdout]
+        for log in sorted(self.scratch.glob("log-*")):
             found += [f"--- {log.name}", *log.read_text().splitlines()[-lines:]]
-    return "\n".join(found)
+        return "\n".join(found)

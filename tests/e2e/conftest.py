@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -132,6 +132,16 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterNetwork]:
     placement = getattr(request, "param", "device")
     with standing(lambda: ClusterNetwork(program(), placement=placement)) as network:
         yield network
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test of a cluster shows what its gateways say, while they are there."""
+    report = yield
+    network = getattr(item, "funcargs", {}).get("cluster")
+    if report.when == "call" and report.failed and network is not None:
+        report.sections.append(("cluster", network.story()))
+    return report
 
 
 @pytest.fixture
