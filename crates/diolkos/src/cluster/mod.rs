@@ -28,6 +28,7 @@ use tokio::sync::Notify;
 
 use crate::cluster_status::ClusterStatus;
 use crate::config::{Cluster as Section, Settings};
+use crate::control::{Finding, Reason};
 use crate::failure::Failure;
 use crate::nat64::{Controller, Peers, Programs};
 use crate::privilege::CLUSTER;
@@ -171,6 +172,17 @@ impl Cluster {
     /// How it stands.
     pub fn status(&self) -> ClusterStatus {
         self.shared.look(|view| view.status.clone())
+    }
+
+    /// What is wrong.
+    pub fn findings(&self) -> Vec<Finding> {
+        let status = self.status();
+        if status.name.is_empty() {
+            // The worker has said nothing yet.
+            let text = "this node opens no bindings yet: it has just started".to_owned();
+            return vec![Finding::obstacle(Reason::ClusterStarting, text)];
+        }
+        status.findings
     }
 
     /// Lets the others go on without this node: first it takes no new subscribers, and routers have time to turn, if its routes

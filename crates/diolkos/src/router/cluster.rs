@@ -14,8 +14,10 @@ use super::translation::Translation;
 use super::Gateway;
 use crate::cluster::Cluster;
 use crate::config::Settings;
+use crate::control::{Finding, Reason};
 use crate::datapath;
 use crate::failure::Failure;
+use crate::forwarding::has_strict_filter;
 use crate::net::{Link, Net};
 use crate::supervise::Watch;
 
@@ -113,6 +115,21 @@ impl Gateway {
         if let Some(mut cluster) = self.cluster.take() {
             cluster.leave().await;
         }
+    }
+
+    /// What is wrong with its part in the cluster.
+    pub(super) fn cluster_findings(&self) -> Vec<Finding> {
+        let Some(cluster) = &self.cluster else {
+            return Vec::new();
+        };
+        let strict = cluster.links().iter().filter(|name| has_strict_filter(name));
+        let strict = strict.map(|name| {
+            let text = format!(
+                "net.ipv4.conf.{name}.rp_filter is strict and drops packets of servers that other gateways send: set it, or that of `all`, to 2"
+            );
+            Finding::trouble(Reason::ClusterWay, text)
+        });
+        cluster.findings().into_iter().chain(strict).collect()
     }
 
     async fn yield_to_others(&mut self, yields: bool, net: &Net) -> Result<(), Failure> {

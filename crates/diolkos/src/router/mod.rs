@@ -225,7 +225,13 @@ impl Gateway {
         }
         loops::report(&settings);
         let forward = cluster::forward(&settings, &translation, index)?;
-        let labels = Labels::start(t, index, tun.queues.len());
+        let forwarding_path = forward.as_ref().map(ForwardPath::forwarding);
+        let labels = Labels::start(t, index, tun.queues.len(), forwarding_path.as_deref());
+        if let (Some(why), Some(_)) = (labels.trouble(), &forward) {
+            return Err(Failure::missing(format!(
+                "the nodes of a cluster send packets to each other by the programs of labels: {why}"
+            )));
+        }
         let slots = labels.slots();
         let slow = SlowPath::start(&t.device, tun.queues, slots, engine, &host.watch);
         let slow = slow.map_err(|e| {
