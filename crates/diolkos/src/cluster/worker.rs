@@ -153,7 +153,9 @@ impl Worker {
             self.notes.refused(refused);
         }
         let (controller, orders) = (&self.controller, &mut self.orders);
-        outside.mesh.note(event, |event| controller.hear(event, orders));
+        outside
+            .mesh
+            .note(event, |event| controller.hear(event, orders));
     }
 
     fn obey(&mut self, order: Order) {

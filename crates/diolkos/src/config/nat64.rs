@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use diolkos_core::config::auto::number;
 use diolkos_core::config::nat64::{
-    Binding, Deterministic, Filtering, Limits, Nat64Config, Pool4, PortBlocks,
-    Timeouts, MAX_SITES,
+    Binding, Deterministic, Filtering, Limits, Nat64Config, Pool4, PortBlocks, Timeouts, MAX_SITES,
 };
 use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;

@@ -213,7 +213,8 @@ impl Gateway {
             datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
         }
         let inherits = pins.is_some();
-        let forwarding = Forwarding::both(&cluster::forwarding_between(&settings), &t.device, inherits)?;
+        let forwarding =
+            Forwarding::both(&cluster::forwarding_between(&settings), &t.device, inherits)?;
         if forwarding.changed() {
             tracing::info!("switching forwarding on while diolkos runs");
         }
