@@ -74,7 +74,7 @@ impl Outlet {
             return write();
         };
         let (len, head) = known_by(pieces);
-        slots.set(*at, len, &head, label.mark, label.priority);
+        slots.set(*at, &diolkos_sys::fastpath::Slip { len, head, mark: label.mark, priority: label.priority, gateway: None });
         let written = write();
         slots.clear(*at);
         written
