@@ -12,17 +12,19 @@ from diolkos_lab.failover import engine, gateways, plan
 from diolkos_lab.failover.gateways import is_whole
 
 
-def status(*serve: bool, reach: bool = True) -> dict[str, Any]:
-    return {"nodes": [{"name": f"gw{number}", "reachable": reach, "serves": each} for number, each in enumerate(serve, 1)]}
+def status(*serve: bool, part: str = "serving", reach: bool = True) -> dict[str, Any]:
+    others = [{"name": f"gw{number}", "is_reachable": reach, "serves": each} for number, each in enumerate(serve, 2)]
+    return {"part": part, "nodes": others}
 
 
 @pytest.mark.parametrize(
     ("said", "ready"),
     [
-        (status(True, True, True), True),
-        (status(True, True, False), False),  # one that still asks the others what they have of it
-        (status(True, True, True, reach=False), False),
-        (status(True, True), False),
+        (status(True, True), True),
+        (status(True, False), False),  # one that still asks the others what they have of it
+        (status(True, True, part="starting"), False),
+        (status(True, True, reach=False), False),
+        (status(True), False),
         ({}, False),  # the node does not answer
     ],
 )

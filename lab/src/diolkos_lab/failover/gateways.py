@@ -108,9 +108,10 @@ class Gateways:
 
 
 def is_whole(status: Mapping[str, Any]) -> bool:
-    """Does a node see that all nodes are reachable and take new flows? `status` is its `cluster status`."""
-    nodes = status.get("nodes") or []
-    return len(nodes) == len(plan.GATEWAYS) and all(node.get("reachable") and node.get("serves") for node in nodes)
+    """Does a node take new flows, and see that all others are reachable and do so? `status` is its `cluster status`."""
+    others = status.get("nodes") or []
+    all_serve = all(node.get("is_reachable") and node.get("serves") for node in others)
+    return status.get("part") == "serving" and len(others) == len(plan.GATEWAYS) - 1 and all_serve
 
 
 # ---- configuration, by kind
