@@ -12,9 +12,7 @@ use libbpf_rs::btf::{types, Btf};
 const OBJECTS: [&str; 3] = ["clat", "siit", "nat64"];
 /// Answers neighbours, in every mode of a router.
 const ANSWER: &str = "answer";
-/// Forwards what belongs to another node of a cluster.
-const STEER: &str = "steer";
-/// Forwards what belongs to another gateway, by subscribers and addresses.
+/// Forwards what belongs to another gateway of a cluster, by subscribers and addresses.
 const FORWARD: &str = "forward";
 /// Lets marks survive the slow path, in every mode.
 const LABEL: &str = "label";
@@ -33,7 +31,6 @@ fn main() {
         compile(&bpf, &out, name);
     }
     compile(&bpf, &out, ANSWER);
-    compile(&bpf, &out, STEER);
     compile(&bpf, &out, FORWARD);
     compile(&bpf, &out, LABEL);
     for name in PKTGEN {

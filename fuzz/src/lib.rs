@@ -18,7 +18,7 @@
 //! | [`neighbour`] | Neighbour Discovery | a second reader, written from RFC 4861 |
 //! | [`advertisement`] | router advertisements | a second reader, written from RFC 4861 and RFC 8781 |
 //! | [`pref64`] | answers for ipv4only.arpa; the discovery of prefixes | what always holds of it, and a search through all that could be embedded |
-//! | [`cluster`] | entries and messages of other nodes, and the standby store | their own print; both indexes of the store, and its bounds |
+//! | [`gateways`] | messages of other gateways, and records in the engine | their own print; what a gateway lets others decide |
 //! | [`pcap`] | captures | their lengths, and what is written reads back |
 //! | [`config`] | configuration files | they read their own print; errors have a place |
 //! | [`state`] | state files | their own print |
@@ -27,8 +27,8 @@
 
 pub mod addresses;
 pub mod advertisement;
-pub mod cluster;
 pub mod config;
+pub mod gateways;
 pub mod headers;
 pub mod icmp_error;
 pub mod input;
@@ -98,9 +98,9 @@ pub const TARGETS: [Target; 13] = [
         seeds: offload::seeds,
     },
     Target {
-        name: "cluster",
-        run: cluster::run,
-        seeds: cluster::seeds,
+        name: "gateways",
+        run: gateways::run,
+        seeds: gateways::seeds,
     },
     Target {
         name: "neighbour",

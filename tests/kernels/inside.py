@@ -120,7 +120,6 @@ def parts(told: dict) -> list[Part]:
         pytest("routers", [ROUTERS], folder=CLONE / "lab"),
         Part("doctor", [PYTHON, str(HERE / "doctor.py")]),
         Part("generator-programs", [told["kernel"], "--test-threads=1"], CLONE / "crates/pktgen", shapes),
-        Part("steering", [told["steering"], "--test-threads=1"], CLONE / "crates/diolkos", least=5),
         Part("copies", [told["copies"], "--test-threads=1"], CLONE / "crates/sys", least=4),
         Part("forwarding", [told["forwarding"], "--test-threads=1"], CLONE / "crates/sys", least=12),
         Part("gateway-links", [told["gateway_links"], "--test-threads=1"], CLONE / "crates/sys", least=2),
@@ -128,7 +127,7 @@ def parts(told: dict) -> list[Part]:
 
 
 # Of Rust, by the names of their files.
-TESTS = ("law", "steering", "copies", "forwarding", "gateway_links", "kernel")
+TESTS = ("law", "copies", "forwarding", "gateway_links", "kernel")
 NAMES = [part.name for part in parts({**dict.fromkeys(TESTS, ""), "law_cases": 0})]
 
 

@@ -74,7 +74,6 @@ pub use config::{Config, ConfigError, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 pub use icmp::ErrorSources;
 pub use nat64::Nat64;
 pub use packet::{Checksum, Env, Gso, GsoKind, Label, Offload, Outbox, Packet, HEADROOM};
-pub use pool::slice;
 pub use trace::{Step, Trace};
 pub use verdict::{Reason, Verdict};
 pub use xlat::Translator;

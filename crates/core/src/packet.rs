@@ -26,14 +26,16 @@ pub struct Offload {
     pub label: Label,
 }
 
-/// The mark and the priority by which a host's own rules and queues know a packet; they are not sent. The translator gives them to
-/// what the packet becomes, and not to an ICMP error that answers it.
+/// What this host knows of a packet beside its bytes; it is not sent. The translator gives it to what the packet becomes, and not to an
+/// ICMP error that answers it. The host's own rules and queues know a packet by its mark and its priority.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Label {
     /// Linux: `SO_MARK`.
     pub mark: u32,
     /// Linux: `SO_PRIORITY`.
     pub priority: u32,
+    /// Index of the interface between gateways of a cluster by which another gateway has sent the packet here; 0: none has. It ends here.
+    pub link: u32,
 }
 
 impl Offload {

@@ -132,7 +132,6 @@ reasons! {
         NoConnection "no_connection" "A TCP packet that begins no connection, from a node without a binding.";
         Filtered "filtered" "The node behind the binding has not sent to this source, and the filtering depends on addresses.";
         PoolExhausted "pool_exhausted" "No IPv4 address and port is free.";
-        SliceClosed "slice_closed" "The slice of the pool that has the source's ports belongs to another gateway, or to none at the moment.";
         Elsewhere "elsewhere" "Another gateway has the binding, and cannot be given the packet.";
         OwnerUnreachable "owner_unreachable" "The gateway that has the binding is not reachable, and copies of its bindings may not be used.";
         NotServing "not_serving" "No gateway opens bindings at the moment, or not this one.";

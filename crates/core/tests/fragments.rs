@@ -186,6 +186,7 @@ fn a_partial_checksum_is_completed_before_the_packet_is_cut() {
     let label = Label {
         mark: 7,
         priority: 6,
+        link: 0,
     };
     let offload = Offload {
         checksum: Checksum::Partial,

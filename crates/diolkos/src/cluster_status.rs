@@ -1,29 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How a node of a cluster stands, for people and for monitoring.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::counters::Counter;
+use crate::control::{Finding, FindingKind};
 
 /// What a node does in its cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
-    /// It has not joined yet, or has lost its lease.
+    /// It does not know yet which of its ports are free, and opens no bindings.
     #[default]
-    Waiting,
-    /// It owns slices, or may.
-    Member,
-    /// It hands over its slices.
-    Leaving,
-    /// It has handed over its slices and takes none.
-    Drained,
+    Starting,
+    /// It opens bindings.
+    Serving,
+    /// It goes on with its bindings, and other nodes take new subscribers.
+    Draining,
+    /// It translates nothing any more.
+    Left,
 }
 
-/// How a node stands.
+impl Part {
+    /// All of them.
+    pub const ALL: [Part; 4] = [Part::Starting, Part::Serving, Part::Draining, Part::Left];
+
+    /// The name that JSON and metrics have.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Starting => "starting",
+            Part::Serving => "serving",
+            Part::Draining => "draining",
+            Part::Left => "left",
+        }
+    }
+}
+
+/// How a node stands. Times are milliseconds, up to now or from now on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClusterStatus {
     /// Of the cluster.
@@ -32,148 +49,281 @@ pub struct ClusterStatus {
     pub node: String,
     /// What it does.
     pub part: Part,
-    /// The server to which it is connected.
-    pub server: Option<String>,
-    /// Why it is not connected, or what is wrong.
-    pub trouble: Option<String>,
-    /// For how long it may open bindings without hearing from the engine, milliseconds.
-    pub lease_ms: Option<u64>,
-    /// Slices of the pool.
-    pub slices: u32,
-    /// Slices in which it may open bindings.
-    pub open: u32,
-    /// Slices that it is about to take or to hand over.
-    pub moving: u32,
-    /// Slices without an owner that is alive.
-    pub unowned: u32,
-    /// All nodes of the cluster's file.
+    /// For how long it has done so.
+    pub part_ms: u64,
+    /// While it starts: nodes that have not said yet which of its bindings they have.
+    pub waits_for: Vec<String>,
+    /// It attracts packets by its routes.
+    pub attracts: bool,
+    /// The engine, as this node sees it.
+    pub engine: EngineStatus,
+    /// Bindings of this node.
+    pub bindings: u32,
+    /// Ports of this node that had a binding and may not have another subscriber yet.
+    pub resting: u32,
+    /// All other nodes of the cluster's file.
     pub nodes: Vec<NodeStatus>,
-    /// Bindings of other nodes that it keeps.
-    pub standby_bindings: u64,
-    /// Bytes that these take.
-    pub standby_bytes: u64,
-    /// Age of the oldest change of a binding that the others have not been told, milliseconds.
-    pub lag_ms: u64,
-    /// What has happened so far.
-    pub counters: Vec<Counter>,
+    /// Connections from or to other nodes that were refused, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
 }
 
-/// Another node, or this one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The engine that keeps the records of nodes, etcd.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineStatus {
+    /// The member that answers.
+    pub member: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// The name of the data that has this node's record; none before it has.
+    pub name: Option<String>,
+    /// Which incarnation of the node this process is; none before the engine has counted it.
+    pub epoch: Option<u64>,
+    /// For how long it has not answered.
+    pub silent_ms: u64,
+    /// Requests that were answered.
+    pub answered: u64,
+    /// Requests that were not.
+    pub unanswered: u64,
+    /// The last failure, as a sentence. It may be long ago.
+    pub reason: Option<String>,
+}
+
+/// Another node, as this one sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// Its name.
     pub name: String,
-    /// Where its packets are sent.
-    pub address: Option<Ipv6Addr>,
-    /// It renews its lease.
-    pub is_alive: bool,
-    /// The kernel has a route to it.
+    /// Where it hears other nodes, and where they send its packets.
+    pub address: Ipv6Addr,
+    /// What it says of itself; none if no connection with it is up, or its file differs.
+    pub part: Option<Part>,
+    /// A connection with it is up.
+    pub is_connected: bool,
+    /// It has answered lately.
     pub is_reachable: bool,
-    /// Slices that it owns.
-    pub slices: u32,
-    /// Packets that were forwarded to it.
-    pub forwarded: u64,
+    /// Packets of its bindings are sent to it.
+    pub takes_packets: bool,
+    /// It opens bindings for new subscribers.
+    pub serves: bool,
+    /// By which interface packets are sent to it; none: the way is not known.
+    pub interface: Option<String>,
+    /// Copies of its bindings that this node has.
+    pub copies: u32,
+    /// For how long these may be used if it does not answer from now on; none: they may not be used.
+    pub copies_usable_ms: Option<u64>,
+    /// It no longer waits for this node, so its copies here are void.
+    pub copies_void: bool,
+    /// Changes of this node's bindings that it has not acknowledged; none if it has no copies.
+    pub unacknowledged: Option<u64>,
+    /// For how long ports of this node have waited for its acknowledgement; none if none does.
+    pub blocks_ms: Option<u64>,
+    /// In which part its file differs, if it did when it last said hello.
+    pub differs: Option<String>,
+    /// Name of the engine that it uses; none if it does not say.
+    pub engine: Option<String>,
+    /// Why the last connection with it was refused, if that is not long ago and none is up.
+    pub refused: Option<String>,
+    /// How often it said what it may not say, or nothing that can be read.
+    pub strange: u64,
+    /// How often it took messages too slowly, and got all bindings anew.
+    pub slow: u64,
+    /// How often this node no longer waited for it, and declared its copies void.
+    pub voided: u64,
+    /// Packets for it.
+    pub forwarded: Forwarded,
 }
 
-impl Part {
-    fn sentence(self) -> &'static str {
-        match self {
-            Part::Waiting => "is waiting: it opens no bindings",
-            Part::Member => "is a member",
-            Part::Leaving => "is handing over its slices",
-            Part::Drained => "is drained: it owns no slices; `diolkos cluster join` takes it back",
-        }
-    }
+/// What became of packets that belong to another node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forwarded {
+    /// Sent to it by programs.
+    pub packets: u64,
+    /// Bytes of these, from the IP header on.
+    pub bytes: u64,
+    /// Longer than the way to it allows.
+    pub too_big: u64,
+    /// Dropped for want of memory.
+    pub dropped: u64,
 }
 
 impl ClusterStatus {
     /// Lines for people.
     pub fn table(&self) -> String {
+        let attracts = match self.attracts {
+            true => "attracts packets",
+            false => "does not attract packets",
+        };
         let mut text = format!(
-            "node {} of cluster {} {}\n",
+            "node {} of cluster {}: {} for {}, {attracts}\n",
             self.node,
             self.name,
-            self.part.sentence()
+            self.part.name(),
+            time(self.part_ms),
         );
         let mut line = |key: &str, value: String| {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{key:<9} {value}");
         };
-        match &self.server {
-            Some(server) => line("engine", format!("connected to {server}")),
-            None => line("engine", "not connected".to_owned()),
+        if !self.waits_for.is_empty() {
+            line("waits for", self.waits_for.join(", "));
         }
-        if let Some(trouble) = &self.trouble {
-            line("trouble", trouble.clone());
-        }
-        if let Some(ms) = self.lease_ms {
-            line("lease", format!("{ms} ms without the engine"));
-        }
+        line("engine", self.engine.line());
+        let copies: u64 = self.nodes.iter().map(|node| u64::from(node.copies)).sum();
         line(
-            "slices",
+            "bindings",
             format!(
-                "{} open here of {}, {} moving, {} without an owner",
-                self.open, self.slices, self.moving, self.unowned
+                "{} here, {} ports rest, {copies} copies of other nodes",
+                self.bindings, self.resting
             ),
         );
-        line(
-            "standby",
-            format!(
-                "{} bindings of other nodes, {} KiB",
-                self.standby_bindings,
-                self.standby_bytes / 1024
-            ),
-        );
-        line("lag", format!("{} ms", self.lag_ms));
-        text += "\nnode             slices  alive  reachable   forwarded\n";
+        if !self.refused.is_empty() {
+            let refused = self.refused.iter().map(|(why, times)| format!("{times} {why}"));
+            let refused: Vec<String> = refused.collect();
+            line("refused", format!("connections: {}", refused.join(", ")));
+        }
+        if !self.nodes.is_empty() {
+            text += "\nnode             part      reachable  way            copies   usable  unacknowledged   forwarded\n";
+        }
         for node in &self.nodes {
-            let yes = |is| if is { "yes" } else { "no" };
             let _ = writeln!(
                 text,
-                "{:<16} {:>6}  {:<5}  {:<9} {:>11}",
+                "{:<16} {:<9} {:<10} {:<12} {:>8} {:>8} {:>15} {:>11}",
                 node.name,
-                node.slices,
-                yes(node.is_alive),
-                yes(node.is_reachable),
-                node.forwarded
+                node.part.map_or("-", Part::name),
+                if node.is_reachable { "yes" } else { "no" },
+                node.interface.as_deref().unwrap_or("-"),
+                node.copies,
+                node.usable(),
+                node.unacknowledged.map_or("-".to_owned(), |n| n.to_string()),
+                node.forwarded.packets,
             );
         }
+        if !self.findings.is_empty() {
+            text.push('\n');
+        }
+        for finding in &self.findings {
+            let kind = match finding.kind {
+                FindingKind::Obstacle => "obstacle",
+                FindingKind::Trouble => "trouble",
+            };
+            let _ = writeln!(text, "{kind:<9} {}", finding.text);
+        }
         text
+    }
+}
+
+impl EngineStatus {
+    fn line(&self) -> String {
+        let version = self.version.as_deref().unwrap_or("of unknown version");
+        let mut line = match &self.member {
+            Some(member) => format!("etcd {version} at {member}"),
+            None => format!("no answer for {}", time(self.silent_ms)),
+        };
+        match (&self.name, self.epoch) {
+            (Some(name), Some(epoch)) => {
+                let _ = write!(line, ", data {name}, incarnation {epoch}");
+            }
+            _ => line += ", has no record of this process yet",
+        }
+        line
+    }
+}
+
+impl NodeStatus {
+    /// One of which nothing is known.
+    pub fn new(name: String, address: Ipv6Addr) -> NodeStatus {
+        NodeStatus {
+            name,
+            address,
+            part: None,
+            is_connected: false,
+            is_reachable: false,
+            takes_packets: false,
+            serves: false,
+            interface: None,
+            copies: 0,
+            copies_usable_ms: None,
+            copies_void: false,
+            unacknowledged: None,
+            blocks_ms: None,
+            differs: None,
+            engine: None,
+            refused: None,
+            strange: 0,
+            slow: 0,
+            voided: 0,
+            forwarded: Forwarded::default(),
+        }
+    }
+
+    fn usable(&self) -> String {
+        match self.copies_usable_ms {
+            _ if self.copies_void => "void".to_owned(),
+            Some(ms) => time(ms),
+            None => "no".to_owned(),
+        }
+    }
+}
+
+/// For people: to the millisecond below a second, and to the second above.
+fn time(ms: u64) -> String {
+    let time = Duration::from_millis(ms);
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        _ => humantime::format_duration(Duration::from_secs(time.as_secs())).to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Reason;
 
     #[test]
     fn the_table_says_what_is_wrong() {
         let status = ClusterStatus {
             name: "lab".to_owned(),
             node: "gw1".to_owned(),
-            trouble: Some("192.0.2.1:4222 refuses the connection".to_owned()),
-            slices: 16,
-            unowned: 16,
+            part_ms: 2400,
+            waits_for: vec!["gw2".to_owned()],
+            bindings: 5,
             nodes: vec![NodeStatus {
-                name: "gw2".to_owned(),
-                is_reachable: true,
-                forwarded: 7,
-                ..NodeStatus::default()
+                copies: 7,
+                copies_usable_ms: Some(5800),
+                unacknowledged: Some(3),
+                interface: Some("gw0".to_owned()),
+                ..NodeStatus::new("gw2".to_owned(), Ipv6Addr::LOCALHOST)
             }],
+            refused: BTreeMap::from([("untrusted".to_owned(), 2)]),
+            findings: vec![Finding::obstacle(Reason::ClusterStarting, "it waits")],
             ..ClusterStatus::default()
         };
         let table = status.table();
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
-            lines[..4],
+            lines[..5],
             [
-                "node gw1 of cluster lab is waiting: it opens no bindings",
-                "engine    not connected",
-                "trouble   192.0.2.1:4222 refuses the connection",
-                "slices    0 open here of 16, 0 moving, 16 without an owner",
+                "node gw1 of cluster lab: starting for 2s, does not attract packets",
+                "waits for gw2",
+                "engine    no answer for 0 ms, has no record of this process yet",
+                "bindings  5 here, 0 ports rest, 7 copies of other nodes",
+                "refused   connections: 2 untrusted",
             ]
         );
-        let row: Vec<&str> = lines[lines.len() - 1].split_whitespace().collect();
-        assert_eq!(row, ["gw2", "0", "no", "yes", "7"]);
+        let row: Vec<&str> = lines[7].split_whitespace().collect();
+        assert_eq!(row, ["gw2", "-", "no", "gw0", "7", "5s", "3", "0"]);
+        assert_eq!(lines[9], "obstacle  it waits");
+    }
+
+    #[test]
+    fn an_older_and_a_newer_program_understand_what_is_optional() {
+        let node = NodeStatus::new("gw2".to_owned(), Ipv6Addr::LOCALHOST);
+        let mut json = serde_json::to_value(&node).expect("it is written");
+        let fields = json.as_object_mut().expect("an object");
+        fields.retain(|_, value| !value.is_null());
+        fields.insert("of_tomorrow".to_owned(), true.into());
+        assert_eq!(serde_json::from_value::<NodeStatus>(json).ok(), Some(node));
     }
 }

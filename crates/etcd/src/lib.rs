@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The client of the engine that keeps the records of nodes (`diolkos_node::record`): etcd 3.4.22, 3.5.6 or newer. No program uses this
-//! crate yet.
+//! The client of the engine that keeps the records of nodes (`diolkos_node::record`): etcd 3.4.22, 3.5.6 or newer.
 //!
 //! ```text
 //! node ── ask ──► bounded queue ──► thread "engine": one request at a time ══ TLS ══ one member, then the next

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLS connections between the gateways of one cluster, on one LAN, that carry the messages of `crates/node`. No program uses this
-//! crate yet.
+//! TLS connections between the gateways of one cluster, on one LAN, that carry the messages of `crates/node`.
 //!
 //! ```text
 //! worker ── Mesh::send ──► queue of ROOM bytes ──► thread "mesh": dial, accept, TLS ══ TCP ══ the other gateways

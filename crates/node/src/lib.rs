@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One of several NAT64 gateways that share subscribers, without input or output and without a clock. No program uses this crate yet:
-//! `diolkos` runs several gateways with `crates/cluster` and `crates/engine`, which it is to replace.
+//! One of several NAT64 gateways that share subscribers, without input or output and without a clock.
 //!
 //! # What never happens
 //!
@@ -44,6 +43,7 @@ mod peer;
 pub mod record;
 mod rests;
 mod reuse;
+mod standing;
 pub mod store;
 mod tell;
 
@@ -51,6 +51,7 @@ pub use config::{Config, NodeId};
 pub use interface::{Action, Event, Reason, Report, Way};
 pub use look::{Asked, Via};
 pub use node::Node;
+pub use standing::Standing;
 
 /// A moment of the caller's clock, which goes on while the machine sleeps (CLOCK_BOOTTIME).
 pub type Moment = std::time::Duration;

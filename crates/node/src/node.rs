@@ -36,7 +36,7 @@ pub struct Node {
     /// When it was told to leave, and whether it has.
     pub(crate) leaves: Option<Moment>,
     pub(crate) has_left: bool,
-    attracts: bool,
+    pub(crate) attracts: bool,
     /// What others said that they may not say.
     pub(crate) strange: u64,
 }

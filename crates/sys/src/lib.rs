@@ -78,7 +78,4 @@ mod skel {
     pub mod siit {
         include!(concat!(env!("OUT_DIR"), "/siit.skel.rs"));
     }
-    pub mod steer {
-        include!(concat!(env!("OUT_DIR"), "/steer.skel.rs"));
-    }
 }

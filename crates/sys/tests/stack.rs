@@ -118,11 +118,6 @@ fn of_the_answers_to_neighbours() {
 }
 
 #[test]
-fn of_what_forwards_in_a_cluster() {
-    every_program_fits("steer");
-}
-
-#[test]
 fn of_what_forwards_to_other_gateways() {
     every_program_fits("forward");
 }

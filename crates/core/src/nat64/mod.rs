@@ -351,7 +351,6 @@ fn refusal(reason: Reason) -> Refusal {
         // A source to which a fixed mapping gives no ports.
         Reason::Filtered | Reason::SourceUnmapped => reason.answered(Answer::Prohibited),
         Reason::TransportUnknown => reason.answered(Answer::TransportUnknown),
-        // A closed slice is open in a moment, here or elsewhere: an error would end what the next packet can begin.
         _ => reason.into(),
     }
 }

@@ -44,25 +44,6 @@ pub fn choose(block: &Block, wish: Wish, mut random: impl FnMut() -> u64) -> Opt
     })
 }
 
-/// A free port of `size` ports from `first` on, all above 1023, by the same wishes. It is not taken yet.
-pub fn choose_in(
-    block: &Block,
-    (first, size): (u16, u16),
-    wish: Wish,
-    mut random: impl FnMut() -> u64,
-) -> Option<u16> {
-    let is_there = |best: &u16| *best >= first && *best - first < size && block.is_free(*best);
-    if let Some(best) = wish.best.filter(is_there) {
-        return Some(best);
-    }
-    let parity = match wish.protocol {
-        Protocol::Icmp => Parity::Any,
-        Protocol::Tcp | Protocol::Udp => Parity::of(wish.port),
-    };
-    let of_parity = block.draw_in(first, size, parity, &mut random);
-    of_parity.or_else(|| block.draw_in(first, size, Parity::Any, random))
-}
-
 fn draw(
     block: &Block,
     class: Class,

@@ -313,24 +313,6 @@ impl Block {
         parts.map(|part| self.in_part(&part, parity)).sum()
     }
 
-    /// The first port from this one to the last one that is taken, and is in the pool.
-    pub fn next_taken(&self, ports: RangeInclusive<u16>) -> Option<u16> {
-        let (first, last) = (*ports.start(), *ports.end());
-        let words = usize::from(first) / 64..usize::from(last) / 64 + 1;
-        // Of the groups that have kept nothing, none is taken.
-        let kept = parts(words).filter(|part| self.free[part.start / GROUP].is_some());
-        let taken = kept.flatten().find_map(|word| {
-            let from = if word == usize::from(first) / 64 {
-                first % 64
-            } else {
-                0
-            };
-            let taken = self.pooled.words[word] & !self.word(word) & (!0 << from);
-            (taken != 0).then(|| (word * 64) as u16 + taken.trailing_zeros() as u16)
-        });
-        taken.filter(|port| *port <= last)
-    }
-
     /// How many of them are taken.
     pub fn taken_in(&self, first: u16, size: u16) -> u32 {
         let of = |word: usize| (self.pooled.words[word] & !self.word(word)).count_ones();

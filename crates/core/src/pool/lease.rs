@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 
 /// For each port on loan, an address must have so many free ones: loans are for the many ports of a
 /// large pool, and never the reason that a small one has none left.
-pub(super) const FREE_PER_LOAN: u32 = 4;
+const FREE_PER_LOAN: u32 = 4;
 
 impl Pool {
     /// Lends a port of an address: one above 1023, even or odd as the port `like`. None if there is

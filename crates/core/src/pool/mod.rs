@@ -10,15 +10,13 @@
 //!
 //! All of it takes the same time however full the pool is. `rest` keeps ports from others for a while after their bindings,
 //! if several gateways serve the same hosts. `lease` lends ports to others; `divide` has blocks of ports that
-//! are given to sources; `sliced` has the ports of one slice ([`mod@slice`]), if several gateways share the pool.
+//! are given to sources.
 
 mod allocate;
 mod block;
 mod divide;
 mod lease;
 mod rest;
-pub mod slice;
-mod sliced;
 
 use crate::config::nat64::{Endpoint4, Pool4, Protocol};
 use allocate::Wish;

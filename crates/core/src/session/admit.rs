@@ -2,7 +2,6 @@
 //! May something new begin? Limits in all, those of one source, and shares: what every part of the network
 //! may have of what is left ([`crate::config::nat64::Limits`]).
 
-use super::gates::Ports;
 use super::limit::Has;
 use super::shared::Whose;
 use super::tcp::Side;
@@ -27,24 +26,23 @@ impl State {
         Ok(())
     }
 
-    /// The same, by shares too; `ports` are those of which it would have one.
+    /// The same, by shares too; `free_ports` of the protocol are nobody's.
     pub(super) fn admit_binding(
         &self,
         protocol: Protocol,
-        ports: Ports,
+        free_ports: u64,
         node: &[Has; LEVELS],
     ) -> Result<(), Reason> {
         self.admit_binding_within_limits(node)?;
-        if ports.free == 0 {
+        if free_ports == 0 {
             return Err(Reason::PoolExhausted);
         }
         let limit = self.config.limits.bindings;
         let free = u64::from(limit.saturating_sub(self.bindings_of(Whose::Own)));
         self.within_shares(node, Has::all_bindings, free)
             .map_err(of_binding)?;
-        // Bindings of a wide prefix are not counted for each slice. A slice has no more of them than ports that are taken.
-        let used = |has: &Has| has.bindings[protocol.index()].min(ports.taken);
-        self.within_shares(node, used, ports.free)
+        let used = |has: &Has| has.bindings[protocol.index()];
+        self.within_shares(node, used, free_ports)
             .map_err(of_binding)
             .map(|_| ())
     }

@@ -39,9 +39,6 @@ impl State {
 
     /// The address of the pool of which a node gets new ports; None if it gets none.
     pub fn address_of(&self, node: Ipv6Addr) -> Option<Ipv4Addr> {
-        if let Some(slice) = self.slice_of(node) {
-            return Some(slice.addr);
-        }
         let Some(blocks) = &self.blocks else {
             return self.pool.address_of(node);
         };

@@ -22,7 +22,6 @@ impl State {
         random: impl FnMut() -> u64,
         watcher: &mut impl Watcher,
     ) -> Result<u32, Reason> {
-        let slice = self.open_slice_of(packet.v6.addr)?;
         if !self.serves() {
             return Err(Reason::NotServing);
         }
@@ -33,12 +32,9 @@ impl State {
             self.admit_binding_in_block(&node)?;
             self.allocate_in_blocks(applicant, random, watcher)?
         } else {
-            let ports = self.ports_for(packet.protocol, packet.v6.addr);
-            self.admit_binding(packet.protocol, ports, &node)?;
-            let allocated = match slice {
-                Some(slice) => self.pool.allocate_in(&slice, applicant, random),
-                None => self.pool.allocate(applicant, random),
-            };
+            let free = self.pool.free_ports(packet.protocol);
+            self.admit_binding(packet.protocol, free, &node)?;
+            let allocated = self.pool.allocate(applicant, random);
             allocated.ok_or(Reason::PoolExhausted)?
         };
         let binding = Binding {

@@ -86,7 +86,7 @@ pub enum Event {
 pub enum Missing {
     /// That of a node's port.
     V6(Protocol, Endpoint6),
-    /// That of an address and port of a slice, or of another gateway.
+    /// That of an address and port of another gateway.
     V4(Protocol, Endpoint4),
 }
 
@@ -127,9 +127,8 @@ pub trait Watcher {
     /// a packet opens a binding, is refused because there is none, or passes by a copy. Of an ICMP error, the packet that it quotes is meant, and
     /// `opens` is false: it opens nothing. Any other packet may, as far as who watches can know.
     ///
-    /// A binding that does not answer the question, or has no room in the tables, does not count. In slices, a binding is
-    /// inherited ([`super::State::inherit`]), and every other answer means [`Way::Open`]. With owners, it is used as a copy, until
-    /// the deadline of its owner ([`super::State::set_deadline`]).
+    /// A binding that does not answer the question, or has no room in the tables, does not count. A binding is used as a copy,
+    /// until the deadline of its owner ([`super::State::set_deadline`]).
     fn missing(&mut self, missing: Missing, opens: bool) -> Way {
         let _ = (missing, opens);
         Way::Open

@@ -97,11 +97,9 @@ impl State {
             may: self.may_have(all, level, used, (of_source, free)),
         };
         let of_level = self.sources.levels().nth(level).map(|(_, level)| *level);
-        let first = Ipv6Addr::from_bits(prefix);
-        let prefix_len = of_level.map_or(128, |level| level.prefix_len);
         Holding {
-            prefix: first,
-            prefix_len,
+            prefix: Ipv6Addr::from_bits(prefix),
+            prefix_len: of_level.map_or(128, |level| level.prefix_len),
             kind: of_level.map_or(LevelKind::Host, |level| level.kind),
             sessions: held(
                 &|has| has.sessions,
@@ -115,19 +113,8 @@ impl State {
                 free(limits.bindings, self.bindings_of(Whose::Own)),
             ),
             ports: Protocol::ALL.map(|protocol| {
-                // Only narrow prefixes have their ports from one slice.
-                let of_slice = self
-                    .slices()
-                    .filter(|slices| slices.source_prefix_len() <= prefix_len);
-                let ports = match of_slice {
-                    Some(_) => self.ports_for(protocol, first),
-                    None => self.ports_of_pool(protocol),
-                };
                 let used = |has: &Has| has.bindings[protocol.index()];
-                Held {
-                    has: used(has).into(),
-                    ..held(&|has| used(has).min(ports.taken), u32::MAX, ports.free)
-                }
+                held(&used, u32::MAX, self.pool.free_ports(protocol))
             }),
         }
     }

@@ -6,7 +6,7 @@
 //! inherited binding begin in their middle, with a TCP connection as well, until the binding ends.
 
 use super::bib::Origin;
-use super::event::{Missing, Watcher, Way};
+use super::event::{Missing, Watcher};
 use super::table::millis_of;
 use super::tcp::{Lifetime, Segment, SessionState, Side};
 use super::timer::Millis;
@@ -18,15 +18,16 @@ use crate::verdict::Reason;
 use std::time::Duration;
 
 impl State {
-    /// Takes over a binding that another gateway has opened in a slice, whatever its gate here, or one of this gateway's addresses that another
-    /// gateway gives back, whether it serves or not. One that is there already stays as it is.
+    /// Takes over a binding of this gateway's addresses that another gateway gives back, whether this one serves or not. One that is
+    /// there already stays as it is.
     ///
     /// It lives for the timeout of its protocol, that of an established connection with TCP, and from its first session on as
     /// long as it has any. Absolute limits hold, and shares do not.
     ///
     /// # Errors
-    /// [`Reason::NoBinding`] if one of its sides is bound otherwise, [`Reason::PoolExhausted`] if its port is in no slice and not
-    /// of this gateway, on loan, or rests for somebody else, [`Reason::SourceIllegal`] if its addresses cannot be those of a binding, or the limit that it would exceed.
+    /// [`Reason::NoBinding`] if one of its sides is bound otherwise, [`Reason::PoolExhausted`] if its port is not this gateway's, on
+    /// loan, or rests for somebody else, or if there are no other gateways, [`Reason::SourceIllegal`] if its addresses cannot be those of a binding,
+    /// or the limit that it would exceed.
     pub fn inherit(
         &mut self,
         binding: Binding,
@@ -34,17 +35,13 @@ impl State {
         watcher: &mut impl Watcher,
     ) -> Result<(), Reason> {
         self.clock.advance(now);
-        self.take_over(binding, watcher).map(|_| ())
-    }
-
-    fn take_over(&mut self, binding: Binding, watcher: &mut impl Watcher) -> Result<u32, Reason> {
         self.replace_copy(&binding, watcher);
         match self.find_both(binding) {
-            Ok(Some(at)) => return Ok(at),
+            Ok(Some(_)) => return Ok(()),
             Ok(None) => {}
             Err(_) => return Err(Reason::NoBinding),
         }
-        if !self.is_in_slice(binding.v4) && self.shared.is_none() {
+        if self.shared.is_none() {
             return Err(Reason::PoolExhausted);
         }
         if binding.misplaced(&self.config.translator).is_some() {
@@ -63,31 +60,7 @@ impl State {
         }
         let at = self.add_binding(binding, Origin::Inherited, true, watcher);
         self.waiting.add(at, binding.protocol, self.clock.now());
-        Ok(at)
-    }
-
-    /// Asks for a binding that the tables do not have, or of which they have `found` a copy, and takes it over if it answers the
-    /// question.
-    pub(super) fn ask(
-        &mut self,
-        missing: Missing,
-        found: Option<u32>,
-        opens: bool,
-        watcher: &mut impl Watcher,
-    ) -> Result<Option<u32>, Reason> {
-        if self.gates.is_none() {
-            return self.way_of(missing, found, opens, watcher);
-        }
-        if matches!(missing, Missing::V4(_, v4) if !self.is_in_slice(v4)) {
-            return Ok(None);
-        }
-        let way = watcher.missing(missing, opens);
-        Ok(match way {
-            Way::Copy(binding) if missing.is_answered_by(&binding) => {
-                self.take_over(binding, watcher).ok()
-            }
-            _ => None,
-        })
+        Ok(())
     }
 
     /// Asks for a binding for an ICMP error, if the tables do not have it.
@@ -102,13 +75,8 @@ impl State {
         };
         match found {
             Some(bib) if !self.is_copy(bib) => Ok(()),
-            found => self.ask(missing, found, false, watcher).map(|_| ()),
+            found => self.way_of(missing, found, false, watcher).map(|_| ()),
         }
-    }
-
-    fn is_in_slice(&self, v4: Endpoint4) -> bool {
-        let gates = self.gates.as_ref();
-        gates.is_some_and(|gates| gates.slices.of_port(v4.addr, v4.port).is_some())
     }
 
     /// A TCP packet other than SYN, of a binding that has no session with the peer. If another gateway may have seen the

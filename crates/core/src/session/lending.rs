@@ -37,13 +37,6 @@ impl State {
         if !self.serves() {
             return None;
         }
-        if let Some(slice) = self.open_slice_of(node).ok()? {
-            let has = self.sources.of_node(node);
-            self.admit_binding(protocol, self.ports_for(protocol, node), &has)
-                .ok()?;
-            let is_of_slice = slice.addr == address;
-            return is_of_slice.then(|| self.pool.lend_in_slice(&slice, protocol, like, random))?;
-        }
         if self.blocks.is_none() {
             return self.pool.lend(protocol, address, like, random);
         }
@@ -81,6 +74,12 @@ impl State {
         }
         let source = Ipv6Addr::from_bits(source);
         Ipv6Net::new(source, blocks.rules.source_prefix_len).ok()
+    }
+
+    /// Fewer ports are free than on loan where a node gets its ports: they are wanted back.
+    pub fn is_short(&self, protocol: Protocol, node: Ipv6Addr) -> bool {
+        let address = self.address_of(node);
+        address.is_some_and(|address| self.pool.is_short(protocol, address))
     }
 
     /// Ports of a source that are on loan.

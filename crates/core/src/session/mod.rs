@@ -11,9 +11,8 @@
 //! 5. `timer`: how long the session lives from now on.
 //! 6. `event`: who keeps a copy of the tables is told.
 //!
-//! Where several gateways share the pool, `gates` says in which slices bindings may be opened here; `inherit` has those that
-//! another gateway opened. Where each has addresses of its own (`shared`), `copies` has bindings of the others, and `rests` ports that
-//! others may still use.
+//! Where several gateways serve the same hosts, each with addresses of its own (`shared`), `copies` has bindings of the others, `inherit` those
+//! of this gateway that only others still knew, and `rests` ports that others may still use.
 //!
 //! Time and randomness are arguments. Nothing here grows without a limit, nothing takes longer
 //! because much is there, and [`State::expire`] can be stopped after any number of sessions.
@@ -29,7 +28,6 @@ mod copies;
 mod event;
 mod expire;
 mod filter;
-mod gates;
 mod holding;
 mod inherit;
 pub mod key;
@@ -38,7 +36,6 @@ mod limit;
 mod look;
 mod operate;
 mod rehearse;
-mod release;
 mod reload;
 mod rests;
 mod shared;
@@ -65,7 +62,6 @@ use crate::verdict::Reason;
 use bib::Bib;
 use block_list::Blocks;
 use filter::Permissions;
-use gates::Gates;
 use key::Keys;
 use limit::Sources;
 use rehearse::Undo;
@@ -145,8 +141,6 @@ pub struct State {
     sources: Sources,
     permissions: Option<Permissions>,
     syns: Syns,
-    /// If several gateways share the pool.
-    gates: Option<Gates>,
     /// If several gateways serve the same hosts, each with addresses of its own.
     shared: Option<Shared>,
     /// Bindings of the configuration whose ports rest for others.
@@ -176,7 +170,6 @@ impl State {
             sources: Sources::new(keys, &config.limits),
             permissions: dependent.then(|| Permissions::new(keys)),
             syns: Syns::new(keys, config.limits.held_syns),
-            gates: Gates::of(config),
             shared: Shared::of(config, keys),
             awaited: Vec::new(),
             waiting: Waiting::new(keys),
@@ -207,7 +200,7 @@ impl State {
                 watcher.step(|| Step::Binding(self.binding_view(bib)));
                 bib
             }
-            found => match self.ask(
+            found => match self.way_of(
                 Missing::V6(packet.protocol, packet.v6),
                 found,
                 true,
@@ -260,7 +253,7 @@ impl State {
         let is_syn = packet.protocol == Protocol::Tcp && packet.segment == Segment::Syn;
         let found = match self.bib.find_v4(packet.protocol, packet.v4) {
             Some(bib) if !self.is_copy(bib) => Some(bib),
-            found => self.ask(
+            found => self.way_of(
                 Missing::V4(packet.protocol, packet.v4),
                 found,
                 true,

@@ -389,13 +389,11 @@ impl State {
         let node = self.sources.of_node(binding.v6.addr);
         match coming {
             Coming::Back => self.admit_binding_within_limits(&node),
-            Coming::Leased if !self.is_open_at(binding.v4) => Err(Reason::SliceClosed),
             // Its port was free when it was lent.
             Coming::Leased if self.blocks.is_some() => self.admit_binding_in_block(&node),
             Coming::Leased => {
-                let mut ports = self.ports_for(binding.protocol, binding.v6.addr);
-                ports.free += 1;
-                self.admit_binding(binding.protocol, ports, &node)
+                let free = self.pool.free_ports(binding.protocol) + 1;
+                self.admit_binding(binding.protocol, free, &node)
             }
         }
     }

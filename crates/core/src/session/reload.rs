@@ -29,7 +29,6 @@ impl State {
         let old = std::mem::replace(&mut self.pool, pool);
         self.pool.take_over_rests(&old);
         drop(old);
-        self.cut_again();
         self.claim_again(watcher);
         for &binding in &config.bindings {
             match self.bib.find_v4(binding.protocol, binding.v4) {

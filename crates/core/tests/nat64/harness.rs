@@ -2,7 +2,7 @@
 //! Time that the test moves, random numbers that repeat, and a memory of everything that happened.
 
 use diolkos_core::config::nat64::{
-    Binding, Endpoint4, Endpoint6, Gateway, Limits, Nat64Config, Pool4, Protocol, SliceRules,
+    Binding, Endpoint4, Endpoint6, Gateway, Limits, Nat64Config, Owners, Pool4, Protocol,
 };
 use diolkos_core::nat64::Random;
 use diolkos_core::session::{
@@ -36,14 +36,16 @@ pub fn config() -> Nat64Config {
     }
 }
 
-/// Of a cluster: two addresses, in eight slices with 16 128 ports each.
-pub fn sliced_config() -> Nat64Config {
+/// Of the first of two gateways, which has two addresses.
+pub fn owning_config() -> Nat64Config {
     let mut config = config();
     config.pool4[0].net = "203.0.113.0/31".parse().unwrap();
-    config.slices = Some(SliceRules {
-        ports: 16_128,
-        source_prefix_len: 64,
-        key: [5, 6],
+    config.owners = Some(Owners {
+        me: 0,
+        addresses: vec![
+            ("203.0.113.0/31".parse().unwrap(), 0),
+            ("203.0.113.2/31".parse().unwrap(), 1),
+        ],
     });
     config
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bindings that another gateway opened: their flows go on here.
+//! Bindings of this gateway that only others still knew: their flows go on here.
 //!
 //! Of a connection in its middle, RFC 6146 section 3.5.2.2 knows nothing. Expected is what it says of one of which so far one
 //! side has been seen (V4 INIT, V6 INIT: `TCP_TRANS`, four minutes), and then both (ESTABLISHED: `TCP_EST`, 2 h 4 min).
@@ -32,9 +32,9 @@ fn peer(protocol: Protocol) -> &'static str {
     }
 }
 
-/// Tables that have inherited a binding; all slices are closed.
+/// Tables that have inherited a binding, and do not serve yet.
 fn heir(protocol: Protocol) -> Tables {
-    let mut t = Tables::new(&sliced_config());
+    let mut t = Tables::new(&owning_config());
     inherit(&mut t, of_other(protocol)).unwrap();
     t
 }
@@ -207,7 +207,7 @@ fn every_connection_of_a_binding_goes_on() {
 
 #[test]
 fn limits_hold_and_what_waits_goes_on_waiting() {
-    let mut config = sliced_config();
+    let mut config = owning_config();
     config.limits.sessions = 1;
     config.limits.bindings = 3;
     config.limits.bindings_per_source = 2;
@@ -248,6 +248,10 @@ fn what_contradicts_the_tables_is_not_inherited() {
             Reason::PoolExhausted,
         ),
         (
+            with("203.0.113.2:5000", "2001:db8::9", 1),
+            Reason::PoolExhausted,
+        ),
+        (
             with("203.0.113.9:5000", "2001:db8::9", 1),
             Reason::PoolExhausted,
         ),
@@ -262,9 +266,7 @@ fn what_contradicts_the_tables_is_not_inherited() {
     ] {
         assert_eq!(inherit(&mut t, wrong), Err(reason), "{wrong:?}");
     }
-    for id in 0..8 {
-        t.state.open_slice(id);
-    }
+    t.state.serve(true);
     let (addr, one) = (t.state.address_of(node().addr).unwrap(), node().addr);
     let lent = t
         .state
@@ -289,7 +291,7 @@ fn the_operator_can_keep_it_and_a_reload_takes_what_left_the_pool() {
     assert_eq!(t.state.counts().bindings, 1);
 
     let mut t = heir(UDP);
-    let mut other = sliced_config();
+    let mut other = owning_config();
     other.pool4[0].ports = 6016..=65535;
     t.state.reconfigure(&other, &mut t.watch);
     assert!(t.is_empty());
@@ -309,7 +311,7 @@ fn its_sessions_bring_it_back_from_stored_state() {
     from(&mut t, TCP, Side::V4, OTHER);
     let view = t.state.bindings().next().unwrap();
     let stored: Vec<_> = t.state.sessions().collect();
-    let mut after = Tables::new(&sliced_config());
+    let mut after = Tables::new(&owning_config());
     after.state.restore_binding(&view, &mut ()).unwrap();
     assert!(after.is_empty());
     let now = after.now;
@@ -324,7 +326,7 @@ fn its_sessions_bring_it_back_from_stored_state() {
 /// What expires is looked at a part at a time.
 #[test]
 fn many_end_in_parts() {
-    let mut t = Tables::new(&sliced_config());
+    let mut t = Tables::new(&owning_config());
     for n in 0..1000 {
         let of = |n| binding(UDP, &format!("203.0.113.1:{}", 5000 + n), e6(NODE, n));
         inherit(&mut t, of(n)).unwrap();

@@ -18,6 +18,7 @@ fn label(mark: u32) -> Label {
     Label {
         mark,
         priority: !mark,
+        link: mark + 1,
     }
 }
 

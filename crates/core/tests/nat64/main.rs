@@ -2,12 +2,11 @@
 //! The stateful translator, in virtual time.
 //!
 //! * `udp`, `tcp`, `limits`, `shares`, `bindings`, `due`, `restore`, `reconfigure`: the tables alone ([`diolkos_core::session`]).
-//! * `model`, `agreement`, `sharing_model`, `sharing`: the tables against a model that is too simple to be wrong.
+//! * `model`, `agreement`, `given_back_model`, `given_back`: the tables against a model that is too simple to be wrong.
 //! * `packets`, `errors`, `fragments`, `fragment_floods`, `hairpin`: whole packets ([`diolkos_core::nat64`]).
 //! * `robust`: packets that nobody should send, long sequences of them.
 //! * `traces`: what is told of a packet that has not come, and what becomes of it when it comes.
-//! * `slices`, `inherit`, `missing`, `release`: a pool that several gateways share.
-//! * `rests`, `rests_model`, `copies`, `copies_model`, `elsewhere`: several gateways, each with addresses of its own.
+//! * `inherit`, `rests`, `rests_model`, `copies`, `copies_model`, `elsewhere`: several gateways, each with addresses of its own.
 //! * `world`: what they have in common.
 
 #[path = "../common/mod.rs"]
@@ -24,25 +23,22 @@ mod elsewhere;
 mod errors;
 mod fragment_floods;
 mod fragments;
+mod given_back;
+mod given_back_model;
 mod hairpin;
 mod harness;
 mod inherit;
 mod labels;
 mod limits;
-mod missing;
 mod model;
 mod packets;
 mod reassembly;
 mod reconfigure;
-mod release;
 mod restore;
 mod rests;
 mod rests_model;
 mod robust;
 mod shares;
-mod sharing;
-mod sharing_model;
-mod slices;
 mod tcp;
 mod traces;
 mod udp;

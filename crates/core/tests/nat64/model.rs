@@ -5,12 +5,11 @@
 //! The state machine itself is the same in both; it has a test of its own. So has the choice of
 //! ports: of a port that the tables give, the model asks only that it was free.
 
-use crate::sharing_model::Cluster;
+use crate::given_back_model::Cluster;
 use diolkos_core::config::nat64::{
     Binding, Endpoint4, Endpoint6, Filtering, Nat64Config, Protocol,
 };
 use diolkos_core::session::{Origin, Segment, SessionState, Side};
-use diolkos_core::slice::Slices;
 use diolkos_core::Reason;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -106,9 +105,8 @@ impl Model {
         if bindings >= 4 {
             return Err(Reason::SourceBindingLimit);
         }
-        let free = self
-            .ports_for(v6)
-            .any(|port| self.at(protocol, outside(port)).is_none());
+        let mut ports = self.config.pool4[0].ports.clone();
+        let free = ports.any(|port| self.at(protocol, outside(port)).is_none());
         free.then_some(()).ok_or(Reason::PoolExhausted)
     }
 
@@ -172,18 +170,16 @@ impl Model {
         given: Option<Endpoint4>,
     ) -> Result<Endpoint4, Reason> {
         let opens = protocol != Protocol::Tcp || segment == Segment::Syn;
-        let found = self
-            .of(protocol, v6)
-            .or_else(|| self.ask(|b| (b.protocol, b.v6) == (protocol, v6)));
+        let found = self.of(protocol, v6);
         let binding = match found {
             Some(binding) => binding,
             None if !opens => return Err(Reason::NoConnection),
-            None if self.is_closed_for(v6) => return Err(Reason::SliceClosed),
+            None if !self.serves() => return Err(Reason::NotServing),
             None => {
                 self.room_for_binding(protocol, v6)?;
                 let v4 = given.expect("there was room for a binding");
                 assert!(self.at(protocol, v4).is_none(), "{v4} is another's");
-                assert!(self.ports_for(v6).contains(&v4.port));
+                assert!(self.config.pool4[0].ports.contains(&v4.port));
                 Binding { protocol, v4, v6 }
             }
         };
@@ -242,10 +238,7 @@ impl Model {
         segment: Segment,
     ) -> Result<Option<Endpoint6>, Reason> {
         let is_syn = protocol == Protocol::Tcp && segment == Segment::Syn;
-        let found = self
-            .at(protocol, v4)
-            .or_else(|| self.ask(|b| (b.protocol, b.v4) == (protocol, v4)));
-        let Some(binding) = found else {
+        let Some(binding) = self.at(protocol, v4) else {
             return if is_syn && self.config.pool4[0].ports.contains(&v4.port) {
                 self.keep_syn((v4, peer))
             } else {
@@ -342,11 +335,5 @@ impl Model {
             !origin.is_of_packets() || ports.contains(&binding.v4.port)
         });
         self.forget_sessions();
-        let slices = Slices::of(&self.config).expect("they can be cut");
-        if let (Some(cluster), Some(slices)) = (&mut self.cluster, slices) {
-            if cluster.slices != slices {
-                (cluster.slices, cluster.open) = (slices, HashSet::new());
-            }
-        }
     }
 }

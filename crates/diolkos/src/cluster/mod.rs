@@ -1,73 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A node of a cluster of NAT64 gateways: `diolkos-cluster` decides who may open bindings where, `diolkos-engine` speaks
-//! to the NATS servers, and this makes the tables, the programs and the routes follow.
+//! This gateway as one of several: `diolkos-node` decides, and what it decides is done to the tables and programs under their lock
+//! ([`crate::nat64::Peers`]); `diolkos-mesh` carries messages to the other gateways, and `diolkos-etcd` asks the engine.
 //!
 //! ```text
-//! engine ─► worker ─► ownership ─► writes ─► engine
-//!             │  └─► tables: slices open, close; bindings come in, go out
-//!             └────► steering: packets of other nodes' slices are forwarded
-//! tables ─► changes ─► publishing ─► engine ─► worker ─► standby ─► tables of other nodes
+//! mesh, etcd, time ─► worker ─► controller: node, tables, programs ─► orders ─► worker ─► mesh, etcd; view ─► routes, status
+//! next hops ─► controller: programs
 //! ```
 //!
-//! The worker is a thread of its own: a lease must not wait for whatever else the program does.
+//! The worker is a thread of its own: whether this node counts as reachable must not wait for whatever else the program does.
 
-mod addresses;
-mod changes;
-mod counts;
-mod inheriting;
-mod members;
-mod publishing;
-mod rank;
-mod secret;
-mod snapshots;
-mod steering;
-mod tables;
-mod view;
+mod settings;
+mod status;
 mod worker;
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use diolkos_core::slice::Slices;
-use diolkos_engine::{Identity, Login, Settings as EngineSettings, Tls};
-use diolkos_sys::fastpath::NextHop;
-use tokio::sync::mpsc::{self, UnboundedSender};
+use diolkos_node::gateway::Gateway;
+use diolkos_node::{Node, NodeId};
+use diolkos_sys::clock::kernel_boottime;
+use diolkos_sys::fastpath::{ForwardPath, Gateway as Hop, Homes, Sessions};
 use tokio::sync::Notify;
 
 use crate::cluster_status::ClusterStatus;
-use crate::config::{given, Cluster as Section, Settings};
+use crate::config::{Cluster as Section, Settings};
 use crate::failure::Failure;
-use crate::nat64::Controller;
+use crate::nat64::{Controller, Peers, Programs};
 use crate::privilege::CLUSTER;
+use crate::random::random;
 use crate::supervise::Watch;
 
-pub use rank::Rank;
-use steering::Steering;
-use worker::Worker;
+pub use settings::prepare;
+use worker::{Order, Told, Worker};
 
-/// Bytes of bindings that the engine keeps for nodes that start; with the repetition every minute, millions of them.
-const STREAM_BYTES: u64 = 256 << 20;
-
-/// Orders to the worker.
-#[derive(Debug)]
-enum Order {
-    /// Take slices, or hand them over.
-    TakePart(bool),
-    /// How a node is reached.
-    Reach(u16, Option<NextHop>),
-}
+/// How long routers have to turn before this node stops to translate.
+const TURN: Duration = Duration::from_millis(500);
+/// How long the others are told that it stops.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What the worker tells.
 #[derive(Debug, Default)]
 struct View {
     status: ClusterStatus,
-    /// Addresses of which this node owns a slice.
-    owned: BTreeSet<Ipv4Addr>,
-    /// How good this node's routes are.
-    rank: Rank,
+    /// This node is to get packets.
+    attracts: bool,
 }
 
 /// What the worker and the rest of the program share.
@@ -77,99 +57,113 @@ struct Shared {
     moved: Notify,
 }
 
-/// This node's part in its cluster. Dropped, it ends: other nodes take over when its lease has ended.
+/// This node's part in its cluster. Dropped, it ends.
 pub struct Cluster {
-    orders: Option<UnboundedSender<Order>>,
+    told: Sender<Told>,
     shared: Arc<Shared>,
-    address: Ipv6Addr,
-    others: Vec<(u16, Ipv6Addr)>,
+    controller: Arc<Controller>,
+    /// It forwards as long as this is there.
+    _path: ForwardPath,
+    others: Vec<(NodeId, Ipv6Addr)>,
+    links: Vec<String>,
+    rules: settings::Rules,
+    homes: Arc<Homes>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Cluster {
-    /// Reads the secret into the configuration: the pool is cut with it.
-    pub fn prepare(settings: &mut Settings) -> Result<(), Failure> {
-        if let Some(section) = &mut settings.cluster {
-            members::this(section, &host())?;
-            section.slice_key = secret::read(&section.secret_file)?.slices;
-        }
-        Ok(())
-    }
-
-    /// Joins. `tun_index`: of the TUN device, in front of which packets of other nodes are forwarded. `None`: the
-    /// configuration has no cluster.
+    /// Joins. `path`: the program that forwards to other gateways; then the maps of those that translate; `links`: the interfaces on which
+    /// other gateways send.
     pub fn start(
         settings: &Settings,
+        section: &Section,
         controller: Arc<Controller>,
-        tun_index: u32,
+        path: ForwardPath,
+        (sessions, homes): (Arc<Sessions>, Arc<Homes>),
+        links: Vec<u32>,
         watch: &Watch,
-    ) -> Result<Option<Cluster>, Failure> {
-        let Some(section) = &settings.cluster else {
-            return Ok(None);
+    ) -> Result<Cluster, Failure> {
+        let (me, own) = settings::this(section)?;
+        let config = settings::node(settings, section, me);
+        let rules = settings::Rules::of(&config);
+        let node = Node::new(config, random(), [random(), random()], kernel_boottime());
+        let node = node.map_err(|fault| settings::contradiction(&fault))?;
+        let programs = Programs {
+            sessions,
+            homes: homes.clone(),
+            forwarding: path.forwarding(),
         };
-        let me = members::this(section, &host())?;
-        let secret = secret::read(&section.secret_file)?;
-        let engine = engine(section, &me.name)?;
-        let slices: Slices = controller
-            .slices()
-            .ok_or_else(|| Failure::run_time("the pool of a cluster has no slices"))?;
-        let steering = Steering::start(settings, &slices, secret, tun_index)?;
-        let (orders, waiting) = mpsc::unbounded_channel();
+        // Before anything is opened or forwarded.
+        homes.set_cluster(Some(&rules.with(links))).map_err(|e| {
+            Failure::run_time(format!("the programs cannot be told of the cluster: {e}"))
+        })?;
+        controller.join(Peers::new(Gateway::new(node), programs));
+
         let shared = Arc::new(Shared::default());
-        // Without a lease, this node opens nothing.
-        controller.open_until(std::time::Duration::ZERO);
+        let (told, hears) = mpsc::channel();
         let worker = Worker::new(
-            section,
-            me.id,
-            secret.cluster,
-            (controller, slices, steering),
+            section.clone(),
+            me,
+            controller.clone(),
+            path.forwarding(),
             shared.clone(),
         );
-        let work = move || worker.run(engine, waiting);
+        let (mesh, engine) = (settings::mesh(section, me), settings::engine(section, me)?);
+        let sender = told.clone();
+        let beat = watch.beat("cluster");
+        let work = move || worker.run(mesh, engine, sender, &hears, &beat);
         let thread = watch.thread_with(CLUSTER, "cluster", work).map_err(|e| {
             Failure::run_time(format!("cannot start the thread of the cluster: {e}"))
         })?;
-        let others = section.node.iter().filter(|node| node.id != me.id);
-        Ok(Some(Cluster {
-            orders: Some(orders),
+        let others = (0..).map(NodeId).zip(&section.node);
+        let others = others.filter(|(node, _)| *node != me);
+        Ok(Cluster {
+            told,
             shared,
-            address: me.address,
-            others: others.map(|node| (node.id, node.address)).collect(),
+            controller,
+            _path: path,
+            others: others.map(|(node, its)| (node, its.address)).collect(),
+            links: own.links.clone(),
+            rules,
+            homes,
             thread: Some(thread),
-        }))
+        })
     }
 
-    /// Waits until [`Cluster::owned`] or [`Cluster::rank`] are others.
+    /// Waits until [`Cluster::attracts`] is another.
     pub async fn changed(&self) {
         self.shared.moved.notified().await;
     }
 
-    /// Addresses of which this node owns a slice.
-    pub fn owned(&self) -> BTreeSet<Ipv4Addr> {
-        self.shared.look(|view| view.owned.clone())
+    /// Is this node to get packets?
+    pub fn attracts(&self) -> bool {
+        self.shared.look(|view| view.attracts)
     }
 
-    /// How good this node's routes are, compared with those of the others.
-    pub fn rank(&self) -> Rank {
-        self.shared.look(|view| view.rank)
-    }
-
-    /// Where packets of this node's slices are sent.
-    pub fn address(&self) -> Ipv6Addr {
-        self.address
-    }
-
-    /// The other nodes, and where their packets are sent.
-    pub fn others(&self) -> Vec<(u16, Ipv6Addr)> {
+    /// The other nodes, and where they are reached.
+    pub fn others(&self) -> Vec<(NodeId, Ipv6Addr)> {
         self.others.clone()
     }
 
-    /// How another node is reached.
-    pub fn reach(&self, id: u16, hop: Option<NextHop>) {
-        self.tell(Order::Reach(id, hop));
+    /// The interfaces on which the others send.
+    pub fn links(&self) -> &[String] {
+        &self.links
     }
 
-    /// Takes slices from now on, or hands them over.
+    /// How another node is reached; None: it is not.
+    pub fn reach(&self, node: NodeId, hop: Option<Hop>) {
+        self.controller.reach(node, hop);
+        let _ = self.told.send(Told::Order(Order::Reach(node, hop)));
+    }
+
+    /// The interfaces on which the others send, by index: programs know others' packets by them.
+    pub fn hear_on(&self, links: Vec<u32>) {
+        if let Err(error) = self.homes.set_cluster(Some(&self.rules.with(links))) {
+            tracing::warn!("the programs cannot be told on which interfaces other gateways send: {error}");
+        }
+    }
+
+    /// Takes new subscribers, or leaves them to the others.
     pub fn take_part(&self, takes: bool) {
         self.tell(Order::TakePart(takes));
     }
@@ -179,17 +173,28 @@ impl Cluster {
         self.shared.look(|view| view.status.clone())
     }
 
-    fn tell(&self, order: Order) {
-        if let Some(orders) = &self.orders {
-            // A worker that has ended has rung the alarm.
-            let _ = orders.send(order);
+    /// Lets the others go on without this node: first it takes no new subscribers, and routers have time to turn, if its routes
+    /// say so by now; then they use their copies.
+    pub async fn leave(&mut self) {
+        self.tell(Order::TakePart(false));
+        tokio::time::sleep(TURN).await;
+        self.tell(Order::Leave);
+        let begun = tokio::time::Instant::now();
+        let is_over = |thread: &JoinHandle<()>| thread.is_finished();
+        while begun.elapsed() < FAREWELL && !self.thread.as_ref().is_none_or(is_over) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    fn tell(&self, order: Order) {
+        // A worker that has ended has rung the alarm.
+        let _ = self.told.send(Told::Order(order));
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.orders = None;
+        self.tell(Order::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -201,51 +206,22 @@ impl Shared {
         see(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the view, and wakes the task that makes the routes if they depend on what has changed.
-    fn tell(&self, new: View) {
-        let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
-        let moves = (&view.owned, view.rank) != (&new.owned, new.rank);
-        *view = new;
-        drop(view);
-        if moves {
-            self.moved.notify_one();
-        }
+    fn show(&self, status: ClusterStatus) {
+        self.change(|view| view.status = status);
+    }
+
+    /// Wakes the task that makes the routes.
+    fn attract(&self, attracts: bool) {
+        self.change(|view| view.attracts = attracts);
+        self.moved.notify_one();
+    }
+
+    fn change(&self, change: impl FnOnce(&mut View)) {
+        change(&mut self.view.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
 fn host() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
-}
-
-fn engine(section: &Section, node: &str) -> Result<EngineSettings, Failure> {
-    let tls = given(&section.ca).filter(|_| !section.plaintext);
-    let identity = given(&section.certificate).map(|certificate| Identity {
-        certificate: certificate.to_owned(),
-        key: section.key.clone(),
-    });
-    let login = given(&section.password_file).map(|file| {
-        let password = fs::read_to_string(file).map_err(|e| {
-            Failure::usage(format!(
-                "cluster.password_file: {} cannot be read: {e}",
-                file.display()
-            ))
-        })?;
-        Ok::<_, Failure>(Login {
-            user: section.user.clone(),
-            password: password.trim_end_matches(['\r', '\n']).to_owned(),
-        })
-    });
-    Ok(EngineSettings {
-        client_name: format!("diolkos {node}"),
-        tls: tls.map(|ca| Tls {
-            ca: ca.to_owned(),
-            identity,
-        }),
-        plaintext: section.plaintext,
-        login: login.transpose()?,
-        replicas: section.replicas.into(),
-        stream_bytes: STREAM_BYTES,
-        ..EngineSettings::new(section.bare_servers(), &section.name)
-    })
 }

@@ -91,7 +91,7 @@ impl Settings {
 
     /// The addresses that a NAT64 gives to its nodes.
     fn pool(&self) -> Vec<Ipv4Net> {
-        let pool = self.nat64.pool4.iter().map(|part| part.net);
+        let pool = self.pool4().iter().map(|part| part.net);
         let bound = self.nat64.bindings.iter();
         pool.chain(bound.map(|b| Ipv4Net::from(b.v4.addr)))
             .collect()

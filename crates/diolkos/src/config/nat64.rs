@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use diolkos_core::config::auto::number;
 use diolkos_core::config::nat64::{
-    Binding, Deterministic, Filtering, Limits, Nat64Config, Pool4, PortBlocks, SliceRules,
+    Binding, Deterministic, Filtering, Limits, Nat64Config, Pool4, PortBlocks,
     Timeouts, MAX_SITES,
 };
 use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Found, Networks, Settings};
+use super::{Cluster, Found, Networks, Settings};
 
 /// A stateful NAT64.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -120,12 +120,20 @@ impl Nat64 {
 }
 
 impl Settings {
+    /// The addresses of which this translator gives ports away. In a cluster they are this node's, once it is known which one that is.
+    pub fn pool4(&self) -> &[Pool4] {
+        match &self.cluster {
+            Some(cluster) => cluster.this_node("").map_or(&[], |(_, node)| &node.pool4),
+            None => &self.nat64.pool4,
+        }
+    }
+
     /// The configuration as the stateful translator takes it.
     pub fn stateful(&self, found: Found) -> Nat64Config {
         let n = &self.nat64;
         Nat64Config {
             translator: self.translation(found),
-            pool4: n.pool4.clone(),
+            pool4: self.pool4().to_vec(),
             bindings: n.bindings.clone(),
             blocks: (n.ports_per_block > 0).then_some(PortBlocks {
                 ports: n.ports_per_block,
@@ -133,12 +141,8 @@ impl Settings {
                 source_prefix_len: n.source_prefix_len,
             }),
             deterministic: n.deterministic.clone(),
-            slices: self.cluster.as_ref().map(|cluster| SliceRules {
-                ports: cluster.ports_per_slice,
-                source_prefix_len: n.source_prefix_len,
-                key: cluster.slice_key,
-            }),
-            owners: None,
+            slices: None,
+            owners: self.cluster.as_ref().and_then(Cluster::owners),
             filtering: n.filtering,
             port_preservation: n.port_preservation,
             timeouts: n.timeouts,

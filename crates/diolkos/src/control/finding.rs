@@ -41,6 +41,20 @@ pub enum Reason {
     Log,
     /// Metrics cannot be served at one of their places.
     Metrics,
+    /// A node of a cluster does not open bindings yet.
+    ClusterStarting,
+    /// The engine of a cluster does not answer, or nodes use different ones.
+    ClusterEngine,
+    /// Another node of the cluster does not answer.
+    ClusterUnreachable,
+    /// The file of another node differs.
+    ClusterDiffers,
+    /// Packets cannot be sent to another node.
+    ClusterWay,
+    /// Another node does not acknowledge, so ports are not free again.
+    ClusterPorts,
+    /// Another node says what it may not say, or takes messages too slowly.
+    ClusterPeer,
     /// A newer version of the program has sent it.
     #[serde(other)]
     Other,
@@ -48,7 +62,7 @@ pub enum Reason {
 
 impl Reason {
     /// All that a program of this version has.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 19] = [
         Reason::Way,
         Reason::Unannounced,
         Reason::AddressElsewhere,
@@ -61,6 +75,13 @@ impl Reason {
         Reason::StateFile,
         Reason::Log,
         Reason::Metrics,
+        Reason::ClusterStarting,
+        Reason::ClusterEngine,
+        Reason::ClusterUnreachable,
+        Reason::ClusterDiffers,
+        Reason::ClusterWay,
+        Reason::ClusterPorts,
+        Reason::ClusterPeer,
     ];
 
     /// The name that JSON and metrics have.
@@ -78,6 +99,13 @@ impl Reason {
             Reason::StateFile => "state_file",
             Reason::Log => "log",
             Reason::Metrics => "metrics",
+            Reason::ClusterStarting => "cluster_starting",
+            Reason::ClusterEngine => "cluster_engine",
+            Reason::ClusterUnreachable => "cluster_unreachable",
+            Reason::ClusterDiffers => "cluster_differs",
+            Reason::ClusterWay => "cluster_way",
+            Reason::ClusterPorts => "cluster_ports",
+            Reason::ClusterPeer => "cluster_peer",
             Reason::Other => "other",
         }
     }

@@ -125,7 +125,7 @@ impl Logs {
         let instance = settings.log_instance();
         let n = &settings.nat64;
         let fixed = n.deterministic.clone();
-        let fixed = fixed.map(|fixed| (fixed, n.pool4.clone(), n.max_blocks_per_source));
+        let fixed = fixed.map(|fixed| (fixed, settings.pool4().to_vec(), n.max_blocks_per_source));
         let division = Some((n.ports_per_block, n.source_prefix_len, fixed));
         let is_same = (&self.instance, &self.division) == (&instance, &division);
         (self.instance, self.division) = (instance, division);

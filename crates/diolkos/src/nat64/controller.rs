@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The owner of all sessions: every packet that may begin, change or end one comes here, and so does the operator.
 
-mod slices;
+
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -13,13 +13,16 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Pr
 use diolkos_core::config::ConfigError;
 use diolkos_core::session::{BindError, BindingView, Counts, Holding, SessionView};
 use diolkos_core::{Nat64, Packet, Trace, Verdict};
+use diolkos_node::gateway::Order;
+use diolkos_node::{Event as NodeEvent, Node, NodeId};
 use diolkos_sys::clock;
-use diolkos_sys::fastpath::{Lending, Sessions};
+use diolkos_sys::fastpath::{Gateway as Hop, Lending, Sessions};
 use ipnet::Ipv6Net;
 
 use super::fastpath::{FastPath, Kernel};
 use super::leases::Leases;
 use super::mirror::{Mirror, Restoring};
+use super::peers::{self, Peers};
 use super::records::Records;
 use super::terms::at_of;
 use crate::counters::Tally;
@@ -47,8 +50,6 @@ struct Inner {
     mirror: Mirror,
     leases: Leases,
     stock: Stock,
-    /// Until when bindings may be opened, on CLOCK_BOOTTIME as the programs have it; `None`: nothing limits that.
-    open_until: Option<Duration>,
     /// How long packets waited for the lock, and how long they held it.
     times: [Spread; 2],
 }
@@ -72,7 +73,6 @@ impl Controller {
                 mirror,
                 leases: Leases::new(config, fast),
                 stock: Stock::default(),
-                open_until: None,
                 times: Default::default(),
             }),
             kernel,
@@ -90,6 +90,35 @@ impl Controller {
     pub fn record(&self, records: impl FnOnce(&Nat64) -> Option<Box<dyn Records>>) {
         let inner = &mut *self.lock();
         inner.mirror.records = records(&inner.nat64);
+    }
+
+    /// Serves hosts together with other gateways from now on. `peers` makes them of the tables, which have no copies yet.
+    pub fn join(&self, peers: Peers) {
+        let inner = &mut *self.lock();
+        let bindings = inner.nat64.state().bindings();
+        inner.mirror.join(peers, bindings.map(|view| view.binding));
+    }
+
+    /// Something happens among the gateways. What goes out to them comes behind `orders`, and is to be carried out in that order.
+    pub fn hear(&self, event: NodeEvent<'_>, orders: &mut Vec<Order>) {
+        let inner = &mut *self.lock();
+        let state = inner.nat64.state_mut();
+        peers::hear(event, state, &mut inner.mirror, &mut inner.leases, orders);
+    }
+
+    /// How another gateway is reached from now on; None: it is not.
+    pub fn reach(&self, node: NodeId, hop: Option<Hop>) {
+        if let Some(peers) = &mut self.lock().mirror.peers {
+            peers.reach(node, hop);
+        }
+    }
+
+    /// Lets somebody look at this node of several gateways, if it is one, and at whether free ports are short.
+    pub fn look_at_node<T>(&self, see: impl FnOnce(&Node, bool) -> T) -> Option<T> {
+        let inner = &*self.lock();
+        let lacks = inner.nat64.state().lacks_ports();
+        let peers = inner.mirror.peers.as_ref();
+        peers.map(|peers| see(peers.node(), lacks))
     }
 
     /// Lets somebody look at the tables, which nobody changes meanwhile.
@@ -327,7 +356,7 @@ impl Engine for Controller {
         let asked = Instant::now();
         let inner = &mut *self.lock();
         let locked = Instant::now();
-        inner.close_in_time();
+        inner.mirror.packet_comes(packet.offload.label.link);
         let verdict = inner.nat64.translate(packet, env, out, &mut inner.mirror);
         inner.consider_leases();
         inner.count_dropped(&self.tally);

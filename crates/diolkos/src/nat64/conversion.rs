@@ -8,7 +8,7 @@ use diolkos_core::session::{SessionState, SessionView};
 use diolkos_sys::fastpath::{NodePort, Opening, Owner, Sent, Session};
 
 /// As the maps have it: protocols by IPv4's numbers.
-pub fn to_maps(view: &SessionView) -> Session {
+pub fn to_maps(view: &SessionView, owner: Owner) -> Session {
     let binding = &view.binding;
     Session {
         protocol: number(binding.protocol),
@@ -16,11 +16,11 @@ pub fn to_maps(view: &SessionView) -> Session {
         v4: (binding.v4.addr, binding.v4.port),
         peer: (view.peer.addr, view.peer.port),
         prefix: view.prefix,
-        owner: Owner::OURS,
+        owner,
     }
 }
 
-fn number(protocol: Protocol) -> u8 {
+pub fn number(protocol: Protocol) -> u8 {
     match protocol {
         Protocol::Icmp => 1,
         Protocol::Tcp => 6,

@@ -7,6 +7,8 @@
 //!
 //! controller ─► mirror ─► records ─► log, which a thread writes
 //!
+//! other gateways ─► peers ─► tables, mirror; packets without a binding here ─► mirror ─► peers
+//!
 //! controller, queues of logs ─► alarms ─► log, status, metrics
 //!
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
@@ -19,6 +21,7 @@ mod leases;
 mod listener;
 mod log;
 mod mirror;
+mod peers;
 mod phase;
 mod records;
 mod removals;
@@ -33,7 +36,7 @@ pub use controller::Controller;
 pub use listener::Listener;
 pub use log::{lister, Log};
 pub use mirror::own_networks;
-pub use records::Peers;
+pub use peers::{Peers, Programs};
 pub use selection::{Selection, Side};
 pub use show::{bindings, sessions, BindingRow, Entries, SessionRow};
 pub use sweeper::Sweeper;

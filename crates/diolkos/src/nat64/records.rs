@@ -3,8 +3,8 @@
 
 use std::fmt::Debug;
 
-use diolkos_core::config::nat64::{Binding, Nat64Config};
-use diolkos_core::session::{Event, Missing};
+use diolkos_core::config::nat64::Nat64Config;
+use diolkos_core::session::Event;
 
 /// Hears every change of the tables under their lock: it must not wait for anything.
 pub trait Records: Send + Debug {
@@ -13,13 +13,4 @@ pub trait Records: Send + Debug {
 
     /// Another configuration is in force.
     fn follow(&mut self, config: &Nat64Config);
-}
-
-/// Other gateways that share the pool. Called under the lock of the tables: it must not wait for anything.
-pub trait Peers: Send + Debug {
-    /// The tables have changed.
-    fn event(&mut self, event: &Event);
-
-    /// A binding that another gateway had and that the tables lack.
-    fn find(&mut self, missing: &Missing) -> Option<Binding>;
 }

@@ -28,19 +28,17 @@ impl Lent {
     }
 }
 
-/// Ports of a protocol of which a node gets one: of its slice, or of the pool.
+/// Ports of a protocol in the pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
     /// What may be lent and used.
     pub lendable: Lendable,
     /// What is bound or lent.
     pub taken: u32,
-    /// What is lent of a slice; `None`: the pool has no slices.
-    pub lent: Option<u32>,
 }
 
 impl Ports {
-    /// How many of them a prefix has at most, if it has so many in the whole pool: its ports of each slice are not counted.
+    /// How many of them a prefix has at most, if it has so many of all protocols.
     pub fn of_these(&self, has: u32) -> u32 {
         has.min(self.taken)
     }
@@ -85,19 +83,19 @@ impl Terms {
         levels.map(move |(at, level)| (at, level.prefix_of(node)))
     }
 
-    /// What may be lent and used, of sessions, of bindings, and of the ports of which a node gets one.
-    pub fn lendable(&self, state: &State, node: Ipv6Addr) -> (Lendable, Lendable, [Ports; 2]) {
+    /// What may be lent and used, of sessions, of bindings, and of ports.
+    pub fn lendable(&self, state: &State) -> (Lendable, Lendable, [Ports; 2]) {
         let limits = &self.limits;
         (
             limits.lendable(limits.sessions, limits.sessions_per_source),
             limits.lendable(limits.bindings, limits.bindings_per_source),
             LENT.map(|protocol| {
-                let ports = state.ports_around(protocol, node);
-                let [all, taken] = [ports.0, ports.1].map(|n| n.min(u32::MAX.into()) as u32);
+                let all = state.pool().ports(protocol);
+                let taken = all.saturating_sub(state.pool().free_ports(protocol));
+                let [all, taken] = [all, taken].map(|n| n.min(u32::MAX.into()) as u32);
                 Ports {
                     lendable: limits.lendable(all, u32::MAX),
                     taken,
-                    lent: state.lent_in_slice_of(node, protocol),
                 }
             }),
         )

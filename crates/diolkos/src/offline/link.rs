@@ -35,7 +35,7 @@ impl Link {
 /// was captured on its way to the slow path may have a label in front.
 pub fn network_layer(link: Link, frame: &[u8]) -> Option<&[u8]> {
     if link == Link::Raw {
-        let skipped = label::read(frame).map_or(0, |_| label::LEN);
+        let skipped = label::read(frame).map_or(0, |(_, len)| len);
         return Some(&frame[skipped..]);
     }
     let mut at = ADDRESSES;
@@ -91,5 +91,8 @@ mod tests {
         assert_eq!(network_layer(Link::Raw, &packet), Some(&[0x45, 1][..]));
         assert_eq!(network_layer(Link::Raw, &label), Some(&[][..]));
         assert_eq!(network_layer(Link::Raw, &label[..11]), Some(&label[..11]));
+        let forwarded = [0xd1, 0x01, 0xc0, 0x5f, 7, 0, 0, 0, 6, 0, 0, 0, 3, 0, 0, 0];
+        let packet = [&forwarded[..], &[0x45, 1]].concat();
+        assert_eq!(network_layer(Link::Raw, &packet), Some(&[0x45, 1][..]));
     }
 }

@@ -21,7 +21,7 @@ pub async fn check(net: &Net, settings: &Settings) -> Result<(), Failure> {
         return Ok(());
     }
     let own = net.addresses4().await?;
-    let pool = settings.nat64.pool4.iter().enumerate();
+    let pool = settings.pool4().iter().enumerate();
     let pool = pool.map(|(at, part)| (format!("nat64.pool4[{at}].address"), part.net));
     let bound = settings.nat64.bindings.iter().enumerate();
     let bound = bound.map(|(at, b)| (format!("nat64.static[{at}].v4"), b.v4.addr.into()));

@@ -113,7 +113,7 @@ fn rules(settings: &Settings, hooks: Hooks) -> Option<Finding> {
 
 /// The first part of the pool that the Internet does not route.
 fn private_pool(settings: &Settings) -> Option<String> {
-    let mut pool = settings.nat64.pool4.iter().map(|part| part.net);
+    let mut pool = settings.pool4().iter().map(|part| part.net);
     let net = pool.find(|net| is_private(net.addr()))?;
     Some(net.to_string())
 }

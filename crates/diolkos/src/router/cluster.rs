@@ -1,38 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A router that is a node of a cluster: which routes say so to the others, and by which next hop each node is reached.
+//! A router that is a node of a cluster: its routes, the interfaces on which other nodes send, and how each node is reached.
 //!
-//! A route to the node's own address is there as long as the process is. It is by this route that other nodes know, through their
-//! routing daemons, whether packets can be forwarded to the node.
-//!
-//! Routing daemons redistribute the routes of the TUN device. A prefix and the pool have the configured metric as long as
-//! the node is as good as any other, and a higher one otherwise ([`Rank`]): a routing daemon that looks at the metric
-//! announces them as worse ones, or not at all. Packets that still come are translated or forwarded.
+//! Routing daemons redistribute the routes of the TUN device. Prefixes and pools have the configured metric as long as this node
+//! serves new subscribers, and a higher one otherwise (`Routes::yields`). Packets that still come are translated or forwarded.
 
 use std::future::ready;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use diolkos_sys::fastpath::NextHop;
+use diolkos_sys::fastpath::{ForwardPath, Gateway as Hop, Owner};
 
-use super::routes::Routes;
+use super::translation::Translation;
 use super::Gateway;
 use crate::cluster::Cluster;
+use crate::config::Settings;
+use crate::datapath;
 use crate::failure::Failure;
-use crate::net::Net;
+use crate::net::{Link, Net};
 use crate::supervise::Watch;
 
 /// Between two looks at the next hops, beside those when routes change.
 pub(super) const HOPS: Duration = Duration::from_secs(1);
 
+/// Puts the program that forwards to other gateways at the TUN device, behind the translation and before what follows it.
+pub(super) fn forward(
+    settings: &Settings,
+    translation: &Translation,
+    index: u32,
+) -> Result<Option<ForwardPath>, Failure> {
+    let Some(section) = &settings.cluster else {
+        return Ok(None);
+    };
+    let Some((_, homes)) = translation.shared_maps() else {
+        return Err(Failure::missing(
+            "the nodes of a cluster need eBPF programs, and the kernel takes none here",
+        ));
+    };
+    let owners = section.owners().unwrap_or_else(|| unreachable!("`prepare` has found this node"));
+    let others = owners.addresses.iter().filter(|(_, owner)| *owner != owners.me);
+    let addresses: Vec<_> = others
+        .flat_map(|(net, owner)| {
+            let ends = [net.network(), net.broadcast()].map(Ipv4Addr::to_bits);
+            let all = (ends[0]..=ends[1]).map(Ipv4Addr::from_bits);
+            // `config` has refused more nodes than programs know.
+            let owner = Owner::node(*owner);
+            all.filter_map(move |address| Some((address, owner?)))
+        })
+        .collect();
+    let t = &settings.translator;
+    ForwardPath::start(&addresses, &homes, index, datapath::attach(t), &t.device)
+        .map(Some)
+        .map_err(datapath::failure)
+}
+
+/// Between which interfaces the kernel has to forward: those that are named, and those on which other gateways send. Without any: all.
+pub(super) fn forwarding_between(settings: &Settings) -> Vec<String> {
+    let mut names = settings.translator.interfaces.clone();
+    let this = settings.cluster.as_ref().and_then(|cluster| cluster.this_node(""));
+    if let Some((_, node)) = this.filter(|_| !names.is_empty()) {
+        names.extend(node.links.iter().cloned());
+    }
+    names
+}
+
 impl Gateway {
     /// Becomes a node of its cluster, if it has one.
     pub(super) async fn join_cluster(&mut self, net: &Net, watch: &Watch) -> Result<(), Failure> {
-        let Some(controller) = self.translation.shared_controller() else {
+        let (Some(section), Some(path)) = (&self.settings.cluster, self.forward.take()) else {
             return Ok(());
         };
-        if self.settings.cluster.is_none() {
+        let translation = &self.translation;
+        let (Some(controller), Some(maps)) =
+            (translation.shared_controller(), translation.shared_maps())
+        else {
             return Ok(());
-        }
-        self.cluster = Cluster::start(&self.settings, controller, self.index, watch)?;
+        };
+        let named = section.this_node("").map(|(_, node)| node.links.clone());
+        let links = indices(&net.links().await?, &named.unwrap_or_default())
+            .map_err(Failure::missing)?;
+        let cluster =
+            Cluster::start(&self.settings, section, controller, path, maps, links, watch)?;
+        self.cluster = Some(cluster);
         self.look_at_nodes(net).await;
         self.follow_cluster(net).await
     }
@@ -45,55 +93,96 @@ impl Gateway {
         }
     }
 
-    /// Leads addresses of this node's slices here by routes of their own, which are more specific than the pool's.
+    /// Attracts packets by the routes, or not. To be tried again if it fails.
     pub(super) async fn follow_cluster(&mut self, net: &Net) -> Result<(), Failure> {
-        let Some(cluster) = &self.cluster else {
-            return Ok(());
+        let yields = match &self.cluster {
+            Some(cluster) => !cluster.attracts(),
+            None => return Ok(()),
         };
-        let routes = Routes {
-            owned: cluster.owned().into_iter().map(Into::into).collect(),
-            beacon: Some(cluster.address().into()),
-            rank: cluster.rank(),
-            ..self.routes.clone()
-        };
-        if routes == self.routes {
+        self.yield_to_others(yields, net).await
+    }
+
+    /// Leaves its part in the cluster: the others go on.
+    pub(super) async fn leave_cluster(&mut self, net: &Net) {
+        if self.cluster.is_none() {
+            return;
+        }
+        if let Err(failure) = self.yield_to_others(true, net).await {
+            tracing::warn!("routes still lead here: {failure}");
+        }
+        if let Some(mut cluster) = self.cluster.take() {
+            cluster.leave().await;
+        }
+    }
+
+    async fn yield_to_others(&mut self, yields: bool, net: &Net) -> Result<(), Failure> {
+        if self.routes.yields == yields {
             return Ok(());
         }
         let old = self.own();
-        let before = std::mem::replace(&mut self.routes, routes);
+        self.routes.yields = yields;
         let done = net.change(&old, &self.own(), ready(Ok(()))).await;
         if done.is_err() {
             // All is as it was; the next look tries again.
-            self.routes = before;
+            self.routes.yields = !yields;
         }
         done
     }
 
-    /// Finds the next hop to each node. One to which no route leads, or only one that leads everywhere, is not reached.
+    /// Finds the interfaces on which the others send, and the next hop to each. One to which no route leads by such an interface is
+    /// not reached: it would take the packets for those of hosts.
     pub(super) async fn look_at_nodes(&self, net: &Net) {
         let Some(cluster) = &self.cluster else { return };
-        for (id, address) in cluster.others() {
-            let hop = match net.next_hop6(address).await {
-                Ok(found) => found.map(|(ifindex, address)| NextHop { ifindex, address }),
+        let all = match net.links().await {
+            Ok(all) => all,
+            Err(failure) => {
+                tracing::debug!("the links between gateways are not known: {failure}");
+                return;
+            }
+        };
+        let links = match indices(&all, cluster.links()) {
+            Ok(links) => links,
+            Err(why) => {
+                tracing::debug!("{why}");
+                let names = cluster.links().iter();
+                names.filter_map(|name| index_of(&all, name)).collect()
+            }
+        };
+        for (node, address) in cluster.others() {
+            let found = match net.next_hop6(address).await {
+                Ok(found) => found,
                 Err(failure) => {
                     tracing::debug!("the next hop to {address} is not known: {failure}");
                     None
                 }
             };
-            let hop = hop.filter(|hop| hop.ifindex != self.index);
-            cluster.reach(id, hop);
+            let found = found.filter(|(ifindex, _)| links.contains(ifindex));
+            let hop = found.and_then(|(ifindex, next_hop)| {
+                let link = all.iter().find(|link| link.index == ifindex)?;
+                Some(Hop {
+                    ifindex,
+                    next_hop,
+                    mtu: link.mtu.min(link.mtu6),
+                })
+            });
+            cluster.reach(node, hop);
         }
+        cluster.hear_on(links);
     }
 }
 
-/// The routes of a cluster's node go on through a reload.
-pub(super) fn kept(old: &Routes, new: Routes) -> Routes {
-    Routes {
-        owned: old.owned.clone(),
-        beacon: old.beacon,
-        rank: old.rank,
-        ..new
-    }
+/// The indices of interfaces, or which one there is not.
+fn indices(all: &[Link], names: &[String]) -> Result<Vec<u32>, String> {
+    let indices = names.iter().map(|name| {
+        index_of(all, name).ok_or_else(|| {
+            format!("cluster.node.links: there is no interface {name:?}, on which other gateways are to send")
+        })
+    });
+    indices.collect()
+}
+
+fn index_of(all: &[Link], name: &str) -> Option<u32> {
+    all.iter().find(|link| link.name == name).map(|link| link.index)
 }
 
 #[cfg(test)]
@@ -101,47 +190,27 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::cluster::Rank;
+
+    use crate::router::routes::Routes;
 
     #[test]
-    fn a_worse_node_has_worse_routes_of_all_that_others_lead_to_too() {
-        let routes = |rank| Routes {
-            v4: BTreeSet::from(["192.0.2.0/28".parse().expect("a network")]),
-            v6: BTreeSet::from(["64:ff9b::/96".parse().expect("a network")]),
-            owned: BTreeSet::from(["192.0.2.3/32".parse().expect("a network")]),
-            beacon: Some("2001:db8:f::1/128".parse().expect("a network")),
-            rank,
-        };
-        let metrics = |rank| {
-            let own = routes(rank).own(7, 1024);
+    fn a_node_that_yields_has_worse_routes_of_all() {
+        let metrics = |yields| {
+            let routes = Routes {
+                v4: BTreeSet::from(["192.0.2.0/28".parse().expect("a network")]),
+                v6: BTreeSet::from(["64:ff9b::/96".parse().expect("a network")]),
+                owned: BTreeSet::from(["192.0.2.4/30".parse().expect("a network")]),
+                yields,
+            };
+            let own = routes.own(7, 1024);
             let v4 = own.routes4.iter().map(|r| (r.to.to_string(), r.metric));
-            let v6 = own
-                .routes6
-                .iter()
-                .map(|r| (r.to.to_string(), r.metric.unwrap_or(0)));
+            let v6 = own.routes6.iter().map(|r| (r.to.to_string(), r.metric.unwrap_or(0)));
             v4.chain(v6).collect::<Vec<_>>()
         };
-        let shown =
-            |all: [(&str, u32); 4]| all.map(|(to, metric)| (to.to_owned(), metric)).to_vec();
-        assert_eq!(
-            metrics(Rank::Preferred),
-            shown([
-                ("192.0.2.0/28", 1024),
-                ("192.0.2.3/32", 1024),
-                ("64:ff9b::/96", 1024),
-                ("2001:db8:f::1/128", 1024)
-            ])
-        );
-        for (rank, metric) in [(Rank::Reserve, 1025), (Rank::Withdrawn, 1026)] {
-            assert_eq!(
-                metrics(rank),
-                shown([
-                    ("192.0.2.0/28", metric),
-                    ("192.0.2.3/32", metric),
-                    ("64:ff9b::/96", metric),
-                    ("2001:db8:f::1/128", 1024)
-                ])
-            );
+        for (yields, metric) in [(false, 1024), (true, 1026)] {
+            let all = ["192.0.2.0/28", "192.0.2.4/30", "64:ff9b::/96"];
+            let expected: Vec<_> = all.map(|to| (to.to_owned(), metric)).into();
+            assert_eq!(metrics(yields), expected);
         }
     }
 }

@@ -158,7 +158,7 @@ impl Gateway {
         net: &Net,
         served: Result<End, Failure>,
     ) -> Result<(), Failure> {
-        self.cluster = None;
+        self.leave_cluster(net).await;
         // Its threads end, and from then on no packet changes the state.
         self.slow.stop();
         let written = self.translation.finish();

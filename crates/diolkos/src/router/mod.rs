@@ -24,7 +24,7 @@ mod unannounced;
 mod vrf;
 mod ways;
 
-use diolkos_sys::fastpath::{FastPath, Inline, Pins};
+use diolkos_sys::fastpath::{FastPath, ForwardPath, Inline, Pins};
 use diolkos_sys::memory;
 use diolkos_sys::namespace;
 use diolkos_sys::tun::Queue;
@@ -63,7 +63,7 @@ pub async fn run(
     supervision: Supervision,
 ) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN])?;
-    Cluster::prepare(&mut settings)?;
+    crate::cluster::prepare(&mut settings)?;
     // What is changed is noted for each network namespace.
     namespace::cookie()
         .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
@@ -75,6 +75,7 @@ pub async fn run(
     settings.translator.placement = chosen;
     let read = || {
         let mut settings = read()?;
+        crate::cluster::prepare(&mut settings)?;
         if settings.translator.placement == configured {
             settings.translator.placement = chosen;
         }
@@ -127,6 +128,8 @@ struct Gateway {
     routes: Routes,
     /// Its part in a cluster, which ends before the tables do.
     cluster: Option<Cluster>,
+    /// The program that forwards to other gateways, until it has that part.
+    forward: Option<ForwardPath>,
     // In the order in which they must end: nobody is answered, and nothing is led to a device that is gone.
     announcer: Option<Announcer>,
     translation: Translation,
@@ -210,7 +213,7 @@ impl Gateway {
             datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
         }
         let inherits = pins.is_some();
-        let forwarding = Forwarding::both(&t.interfaces, &t.device, inherits)?;
+        let forwarding = Forwarding::both(&cluster::forwarding_between(&settings), &t.device, inherits)?;
         if forwarding.changed() {
             tracing::info!("switching forwarding on while diolkos runs");
         }
@@ -221,6 +224,7 @@ impl Gateway {
             );
         }
         loops::report(&settings);
+        let forward = cluster::forward(&settings, &translation, index)?;
         let labels = Labels::start(t, index, tun.queues.len());
         let slots = labels.slots();
         let slow = SlowPath::start(&t.device, tun.queues, slots, engine, &host.watch);
@@ -233,6 +237,7 @@ impl Gateway {
             routes: Routes::of(&settings),
             settings,
             cluster: None,
+            forward,
             announcer: None,
             translation,
             labels,
@@ -254,10 +259,6 @@ impl Gateway {
         came: &Came,
         watch: &Watch,
     ) -> Result<(), Failure> {
-        if let (Some(old), Some(new)) = (&self.settings.cluster, &mut new.cluster) {
-            // What the file cannot say.
-            new.slice_key = old.slice_key;
-        }
         if let Some(refusal) = fixed_keys::refusal(&self.settings, &new) {
             return Err(Failure::run_time(refusal));
         }
@@ -274,7 +275,10 @@ impl Gateway {
         if came.already() {
             return Err(Failure::run_time("diolkos is about to end"));
         }
-        let routes = cluster::kept(&self.routes, Routes::of(&new));
+        let routes = Routes {
+            yields: self.routes.yields,
+            ..Routes::of(&new)
+        };
         let (old_own, own) = (self.own(), own(self.index, &new, found, &routes));
         let commit = async {
             accept_local::admit(net, &new, &[]).await?;
@@ -342,7 +346,7 @@ impl Gateway {
         let prefixes = list(t.pref64.given().iter().map(ToString::to_string).collect());
         let what = match t.mode {
             Mode::Nat64 => {
-                let pool = self.settings.nat64.pool4.iter();
+                let pool = self.settings.pool4().iter();
                 let pool = pool.map(|part| network::short(part.net)).collect();
                 format!(
                     "nat64 on {}, prefixes {prefixes}, pool {}",

@@ -11,10 +11,13 @@ use std::future::ready;
 use diolkos_sys::fastpath::Destinations;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use crate::cluster::Rank;
-use crate::config::{Mode, Settings};
+use crate::config::{Mode, Networks, Settings};
 use crate::failure::Failure;
 use crate::net::{DeviceConfig, Net, Route4, Route6};
+
+/// What is added to the metric of routes by which no packets are to come. A routing daemon that looks at the metric announces them as
+/// worse ones, or not at all.
+const YIELDS: u32 = 2;
 
 /// Destinations, none inside another, neighbours put together where they make a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,23 +26,30 @@ pub struct Routes {
     pub v4: BTreeSet<Ipv4Net>,
     /// Of IPv6.
     pub v6: BTreeSet<Ipv6Net>,
-    /// Addresses that this node of a cluster owns, beside the pool in which they lie.
+    /// Addresses of this node of a cluster, beside the pool of all nodes in which they lie.
     pub owned: BTreeSet<Ipv4Net>,
-    /// The address of this node of a cluster. Its route says to the others that the node lives, and goes with the device.
-    pub beacon: Option<Ipv6Net>,
-    /// How good the routes of this node of a cluster are, but for that of its address.
-    pub rank: Rank,
+    /// Other nodes of the cluster are to get the packets, if routers have a choice.
+    pub yields: bool,
 }
 
 impl Routes {
     /// Those of a configuration.
     pub fn of(settings: &Settings) -> Routes {
+        let led = Ipv4Net::aggregate(&settings.led4());
+        let (v4, owned) = match &settings.cluster {
+            Some(cluster) if settings.nat64.routes4 == Networks::Auto => {
+                let all = cluster.node.iter().flat_map(|node| &node.pool4);
+                let all = all.map(|part| part.net).chain(led.iter().copied());
+                (Ipv4Net::aggregate(&all.collect()), led)
+            }
+            _ => (led, Vec::new()),
+        };
         Routes {
-            v4: Ipv4Net::aggregate(&settings.led4()).into_iter().collect(),
+            v4: v4.into_iter().collect(),
             v6: Ipv6Net::aggregate(&settings.led6()).into_iter().collect(),
-            owned: BTreeSet::new(),
-            beacon: None,
-            rank: Rank::default(),
+            owned: owned.into_iter().collect(),
+            // Until it is known that packets can be translated.
+            yields: settings.cluster.is_some(),
         }
     }
 
@@ -84,8 +94,10 @@ impl Routes {
 
     /// All of them, as they stand on a device.
     pub fn own(&self, index: u32, metric: u32) -> DeviceConfig {
-        let beacon = self.beacon.map(|to| route6(to, index, metric));
-        let metric = metric.saturating_add(self.rank.penalty());
+        let metric = match self.yields {
+            true => metric.saturating_add(YIELDS),
+            false => metric,
+        };
         DeviceConfig {
             index,
             routes4: self
@@ -97,7 +109,6 @@ impl Routes {
                 .v6
                 .iter()
                 .map(|to| route6(*to, index, metric))
-                .chain(beacon)
                 .collect(),
             ..DeviceConfig::default()
         }

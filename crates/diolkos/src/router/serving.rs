@@ -199,7 +199,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         let routes = &self.gateway.routes;
         match to {
             IpNet::V4(to) => routes.v4.contains(to) || routes.owned.contains(to),
-            IpNet::V6(to) => routes.v6.contains(to) || routes.beacon.as_ref() == Some(to),
+            IpNet::V6(to) => routes.v6.contains(to),
         }
     }
 
@@ -258,7 +258,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             Due::Cluster => {
                 if let Err(failure) = self.gateway.follow_cluster(self.net).await {
                     tracing::warn!(
-                        "the routes of the cluster's slices cannot be changed: {failure}"
+                        "the routes cannot follow the node's part in the cluster; trying again: {failure}"
                     );
                 }
                 return Ok(());
@@ -266,6 +266,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             Due::Hops => {
                 self.hops_next = Instant::now() + HOPS;
                 self.gateway.look_at_nodes(self.net).await;
+                if let Err(failure) = self.gateway.follow_cluster(self.net).await {
+                    tracing::debug!("{failure}");
+                }
                 return Ok(());
             }
             Due::Unannounced => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::Nat64Config;
 use diolkos_sys::fastpath::{
-    Attach, FastPath, Inherited, Inline, Lending, Media, Nat64Path, Nat64Rules, Old, Pins, Prepared,
+    Attach, FastPath, Homes, Inherited, Inline, Lending, Media, Nat64Path, Nat64Rules, Old, Pins, Prepared, Sessions,
 };
 use diolkos_sys::memory;
 use diolkos_sys::tun::Queue;
@@ -211,6 +211,12 @@ impl Stateful {
         self.fast.as_deref()
     }
 
+    /// What programs and the rest share, if there are programs: sessions, and the homes of hosts.
+    pub fn shared_maps(&self) -> Option<(Arc<Sessions>, Arc<Homes>)> {
+        let fast = self.fast.as_ref();
+        fast.map(|fast| (fast.sessions(), fast.homes()))
+    }
+
     pub fn prepare(
         &self,
         settings: &Settings,
@@ -376,7 +382,8 @@ fn of(
             .iter()
             .map(|net| (net.network(), net.prefix_len()))
             .collect(),
-        max_away: 0,
+        // Those of others' bindings that packets ask for; a machine with more sends by the home.
+        max_away: settings.cluster.as_ref().map_or(0, |_| max_bindings),
     }
 }
 

@@ -5,7 +5,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use diolkos_core::ErrorSources;
-use diolkos_sys::fastpath::{FastPath, Inline, Pins};
+use diolkos_sys::fastpath::{FastPath, Homes, Inline, Pins, Sessions};
 use diolkos_sys::tun::Queue;
 use futures_util::future::{BoxFuture, FutureExt};
 
@@ -203,6 +203,14 @@ impl Translation {
         match self {
             Translation::Stateless(_) => None,
             Translation::Stateful(stateful) => Some(stateful.controller.clone()),
+        }
+    }
+
+    /// What programs and the rest share of a NAT64, if it has programs: sessions, and the homes of hosts.
+    pub fn shared_maps(&self) -> Option<(Arc<Sessions>, Arc<Homes>)> {
+        match self {
+            Translation::Stateless(_) => None,
+            Translation::Stateful(stateful) => stateful.shared_maps(),
         }
     }
 

@@ -10,19 +10,26 @@ use diolkos_sys::fastpath::{LabelSlots, LABEL_HEAD};
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::LEN as VNET;
 
-/// Bytes of `struct diolkos_label`.
-pub const LEN: usize = 12;
-/// What it begins with: the version of no IP packet.
+/// What a label begins with (`DIOLKOS_LABEL_MAGIC`): the version of no IP packet.
 const MAGIC: [u8; 4] = [0xd1, 0x01, 0xc0, 0x5e];
+/// The same of a packet from another gateway (`DIOLKOS_LABEL_FORWARDED`).
+const FORWARDED: [u8; 4] = [0xd1, 0x01, 0xc0, 0x5f];
 
-/// The label in front of a packet, if there is one.
-pub fn read(bytes: &[u8]) -> Option<Label> {
-    let label: &[u8; LEN] = bytes.first_chunk()?;
-    let [magic, mark, priority] = [0, 4, 8].map(|at| [0, 1, 2, 3].map(|byte| label[at + byte]));
-    (magic == MAGIC).then_some(Label {
-        mark: u32::from_ne_bytes(mark),
-        priority: u32::from_ne_bytes(priority),
-    })
+/// The label in front of a packet, if there is one, and its length in bytes.
+pub fn read(bytes: &[u8]) -> Option<(Label, usize)> {
+    let word = |at: usize| bytes.get(at..)?.first_chunk().copied();
+    let number = |at| word(at).map(u32::from_ne_bytes);
+    let (link, len) = match word(0)? {
+        MAGIC => (0, 12),
+        FORWARDED => (number(12)?, 16),
+        _ => return None,
+    };
+    let label = Label {
+        mark: number(4)?,
+        priority: number(8)?,
+        link,
+    };
+    Some((label, len))
 }
 
 /// A queue of the device, by which one thread sends, and the slot beside it.
@@ -62,7 +69,8 @@ impl Outlet {
         label: Label,
         write: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
-        let Some((slots, at)) = self.slot.as_ref().filter(|_| label != Label::default()) else {
+        let is_plain = (label.mark, label.priority) == (0, 0);
+        let Some((slots, at)) = self.slot.as_ref().filter(|_| !is_plain) else {
             return write();
         };
         let (len, head) = known_by(pieces);
@@ -97,9 +105,10 @@ mod tests {
         let label = Label {
             mark: 51_820,
             priority: 6,
+            link: 0,
         };
-        assert_eq!(read(&packet), Some(label));
-        for len in 0..LEN {
+        assert_eq!(read(&packet), Some((label, 12)));
+        for len in 0..12 {
             assert_eq!(read(&packet[..len]), None, "{len}");
         }
         // No packet of IP is taken for one, whatever follows its first byte.
@@ -107,8 +116,26 @@ mod tests {
             packet[0] = version << 4 | 1;
             assert_eq!(read(&packet), None);
         }
-        packet[..4].copy_from_slice(&[0xd1, 0x01, 0xc0, 0x5f]);
+        packet[..4].copy_from_slice(&[0xd1, 0x01, 0xc0, 0x60]);
         assert_eq!(read(&packet), None);
+    }
+
+    #[test]
+    fn the_label_of_another_gateways_packet_names_the_link() {
+        let mut packet = FORWARDED.to_vec();
+        for number in [51_820u32, 6, 7] {
+            packet.extend(number.to_ne_bytes());
+        }
+        packet.extend([0x45, 0, 0, 20]);
+        let label = Label {
+            mark: 51_820,
+            priority: 6,
+            link: 7,
+        };
+        assert_eq!(read(&packet), Some((label, 16)));
+        for len in 0..16 {
+            assert_eq!(read(&packet[..len]), None, "{len}");
+        }
     }
 
     #[test]

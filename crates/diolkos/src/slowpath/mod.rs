@@ -224,7 +224,7 @@ impl Reader {
         let mut front = [0; VNET];
         front.copy_from_slice(&buffer[FRONT - VNET..FRONT]);
         let label = label::read(&buffer[FRONT..FRONT + len]);
-        let skipped = label.map_or(0, |_| label::LEN);
+        let (label, skipped) = label.unwrap_or_default();
         let (start, end) = (FRONT + skipped, FRONT + len);
         let front = vnet::without_front(&front, skipped as u16);
         let received = front.and_then(|front| offload::read(&front, &mut buffer[start..end]));
@@ -233,7 +233,7 @@ impl Reader {
             self.slots.free(place);
             return;
         };
-        received.offload.label = label.unwrap_or_default();
+        received.offload.label = label;
         let len = len - skipped;
         if is_of_the_link(&buffer[start..end]) {
             self.slots.free(place);
@@ -271,7 +271,9 @@ impl Reader {
                 tracing::trace!(reason = reason.name(), len, "dropped");
             }
         }
-        let (range, offload) = (packet.range(), packet.offload);
+        let (range, mut offload) = (packet.range(), packet.offload);
+        // What leaves is no other gateway's any more, and may leave together with what never was.
+        offload.label.link = 0;
         let mut endpoint = Endpoint {
             slots: &mut self.slots,
             outlet: &self.outlet,

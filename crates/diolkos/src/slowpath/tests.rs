@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
+use std::sync::Mutex;
 
 use diolkos_core::{Offload, Outbox};
 
@@ -177,13 +178,16 @@ fn datagrams_of_a_flow_leave_together_and_in_order() {
     assert_eq!(departed(&mut reader, &outside, &packets), left(&expected));
 }
 
-/// A packet with a label in front, as it is read.
-fn with_label(packet: &[u8], mark: u32) -> Vec<u8> {
+/// A packet with a label in front, as it is read. `link`: 0 if no other gateway has sent it.
+fn with_label(packet: &[u8], mark: u32, link: u32) -> Vec<u8> {
+    let label = [&mark.to_ne_bytes()[..], &[0; 4]].concat();
+    let label = match link {
+        0 => [&[0xd1, 0x01, 0xc0, 0x5e][..], &label].concat(),
+        link => [&[0xd1, 0x01, 0xc0, 0x5f][..], &label, &link.to_ne_bytes()].concat(),
+    };
     let mut front: Vec<u8> = packet[..VNET].to_vec();
-    front[6..8].copy_from_slice(&(40 + label::LEN as u16).to_ne_bytes());
-    front.extend([0xd1, 0x01, 0xc0, 0x5e]);
-    front.extend(mark.to_ne_bytes());
-    front.extend([0; 4]);
+    front[6..8].copy_from_slice(&(40 + label.len() as u16).to_ne_bytes());
+    front.extend(label);
     front.extend(&packet[VNET..]);
     front
 }
@@ -193,14 +197,43 @@ fn with_label(packet: &[u8], mark: u32) -> Vec<u8> {
 fn packets_of_different_labels_are_not_joined() {
     let (mut reader, outside) = reader(|_| Arc::new(Passes));
     let packets = [
-        with_label(&datagram(1, b"aa"), 7),
-        with_label(&datagram(1, b"bb"), 7),
+        with_label(&datagram(1, b"aa"), 7, 0),
+        with_label(&datagram(1, b"bb"), 7, 0),
         datagram(1, b"cc"),
         datagram(1, b"dd"),
-        with_label(&datagram(1, b"ee"), 8),
+        with_label(&datagram(1, b"ee"), 8, 0),
     ];
     let expected = left(&[(1, "aabb"), (1, "ccdd"), (1, "ee")]);
     assert_eq!(departed(&mut reader, &outside, &packets), expected);
+}
+
+/// Notes by which links packets have come, and has all of them leave as they came.
+#[derive(Default)]
+struct Links(Mutex<Vec<u32>>);
+
+impl Engine for Links {
+    fn translate(&self, packet: &mut Packet<'_>, _: &mut Clock, _: &mut Writer<'_>) -> Verdict {
+        let links = &mut *self.0.lock().expect("nothing panics");
+        links.push(packet.offload.label.link);
+        Verdict::Forward
+    }
+}
+
+/// The engine knows which packets another gateway has sent. On their way out, they are like all others.
+#[test]
+fn the_link_between_gateways_comes_to_the_engine_and_no_further() {
+    let links = Arc::new(Links::default());
+    let engine = links.clone();
+    let (mut reader, outside) = reader(|_| engine);
+    let packets = [
+        with_label(&datagram(1, b"aa"), 7, 3),
+        with_label(&datagram(1, b"bb"), 7, 0),
+        with_label(&datagram(2, b"cc"), 0, 4),
+        datagram(2, b"dd"),
+    ];
+    let expected = left(&[(1, "aabb"), (2, "ccdd")]);
+    assert_eq!(departed(&mut reader, &outside, &packets), expected);
+    assert_eq!(*links.0.lock().expect("nothing panics"), [3, 0, 4, 0]);
 }
 
 /// A long one goes behind what waits of its flow, and slots are enough for any number of packets.

@@ -31,7 +31,6 @@ mod program;
 mod records;
 #[path = "../../src/nat64/removals.rs"]
 mod removals;
-mod sliced;
 #[path = "../../src/nat64/terms.rs"]
 mod terms;
 mod twin;

@@ -34,7 +34,6 @@ mod received;
 pub(crate) mod router;
 mod session;
 mod siit;
-mod steer;
 mod survey;
 #[cfg(feature = "testrun")]
 pub mod testrun;
@@ -65,7 +64,6 @@ pub use received::{at_ingress, has_egress, Attachee};
 pub use router::{Inline, Media, Prepared, Site};
 pub use session::{NodePort, Sent, Session, Sessions};
 pub use siit::{Destinations, Eam, SiitPath, SiitRules};
-pub use steer::{Forwarded, NextHop, SteerAddress, SteerPath, SteerRules, Steering, STEER_NODES};
 pub use survey::{Bound, Seen};
 pub use used_hops::{UsedHop, UsedHops};
 pub use xdp::{attached, Abilities, Attached, Port, Sends};

@@ -37,11 +37,9 @@ impl Nat64Config {
         self.check_bindings(&mut add);
         self.check_timeouts(&mut add);
         self.check_limits(&mut add);
-        self.check_slices(&mut add);
         self.check_owners(&mut add);
         if problems.is_empty() {
             problems.extend(Mapping::of(self).err());
-            problems.extend(self.problem_of_cut());
         }
         if problems.is_empty() {
             Ok(())

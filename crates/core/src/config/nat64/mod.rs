@@ -10,13 +10,11 @@ mod mapping;
 mod numbered;
 mod overlap;
 mod owners;
-mod slices;
 
 pub use endpoint::{Endpoint4, Endpoint6};
 pub use limits::{share, Lendable, Level, LevelKind, Limits, LEVELS, MAX_SITES};
 pub use mapping::{Figures, Mapping, PortRange};
 pub use owners::{Gateway, Owners, MOST_GATEWAYS};
-pub use slices::SliceRules;
 
 use super::Config;
 #[cfg(feature = "file")]
@@ -231,9 +229,6 @@ pub struct Nat64Config {
     /// Whether sources have fixed ports, by which everybody who has the configuration knows whose a port was. Blocks
     /// are then those of the overflow.
     pub deterministic: Option<Deterministic>,
-    /// Whether several gateways share the pool: then a source gets ports from one slice of it only. None: this one has the
-    /// pool for itself.
-    pub slices: Option<SliceRules>,
     /// Whether other gateways serve the same hosts, each with addresses of its own, whose bindings go on here if a gateway fails.
     pub owners: Option<Owners>,
     /// Who may send to a binding.

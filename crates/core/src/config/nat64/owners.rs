@@ -41,12 +41,6 @@ impl Owners {
 impl Nat64Config {
     pub(super) fn check_owners(&self, add: &mut impl FnMut(String, String)) {
         let Some(owners) = &self.owners else { return };
-        if self.slices.is_some() {
-            add(
-                "cluster".into(),
-                "a pool is dealt out in addresses or in slices, and not in both".into(),
-            );
-        }
         if self.filtering == Filtering::AddressDependent {
             add(
                 "nat64.filtering".into(),
@@ -106,7 +100,7 @@ impl Owners {
 mod tests {
     use super::*;
     use crate::config::nat64::{
-        Binding, Deterministic, Endpoint4, Endpoint6, Pool4, PortBlocks, Protocol, SliceRules,
+        Binding, Deterministic, Endpoint4, Endpoint6, Pool4, PortBlocks, Protocol,
     };
     use crate::config::Config;
 
@@ -205,7 +199,5 @@ mod tests {
             keys(|config| config.filtering = Filtering::AddressDependent),
             ["nat64.filtering"]
         );
-        let sliced = |config: &mut Nat64Config| config.slices = Some(SliceRules::default());
-        assert_eq!(keys(sliced), ["cluster"]);
     }
 }

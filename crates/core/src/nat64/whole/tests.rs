@@ -59,6 +59,7 @@ fn held(packet: Vec<u8>, from: usize) -> Held {
         label: Label {
             mark: from as u32 + 1,
             priority: from as u32 + 2,
+            link: from as u32 + 3,
         },
     }
 }
@@ -113,7 +114,7 @@ proptest! {
                 prop_assert!(seen.iter().all(|&count| count == 1));
                 let expected: Vec<u8> = (0..LEN).map(|at| at as u8).collect();
                 prop_assert_eq!(payload(&whole.bytes), &expected[..]);
-                prop_assert_eq!(whole.label, Label { mark: 1, priority: 2 });
+                prop_assert_eq!(whole.label, Label { mark: 1, priority: 2, link: 3 });
             }
             Sum::Incomplete => {
                 prop_assert!(seen.iter().all(|&count| count < 2));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How much may still be lent to a node, and which leases end when others come near a limit.
 //!
-//! Both keep a margin below each limit: of the sessions, of the bindings, of the ports of an address, of those of the node's
-//! slice or of the pool, and of the shares of each prefix that the node lies in.
+//! Both keep a margin below each limit: of the sessions, of the bindings, of the ports of an address, of those of
+//! the pool, and of the shares of each prefix that the node lies in.
 
 use std::net::Ipv6Addr;
 
 use diolkos_core::session::State;
 
 use super::super::terms::{Lent, Ports, LENT};
-use super::{slice_of, Held, Leases};
+use super::Leases;
 
 /// Nothing is lent so near to a limit; at half of it leases end. One packet opens two sessions at most.
 const LEAST_MARGIN: u32 = 8;
@@ -22,7 +22,7 @@ impl Leases {
             let lendable = limit.saturating_sub((limit / 16).max(LEAST_MARGIN));
             lendable.saturating_sub(used.saturating_add(lent))
         };
-        let (sessions, bindings, ports) = self.terms.lendable(state, node);
+        let (sessions, bindings, ports) = self.terms.lendable(state);
         let of_bindings = room(bindings.all, used.bindings, self.lent.all_ports());
         let mut least = Lent {
             sessions: room(sessions.all, used.sessions, self.lent.sessions),
@@ -54,43 +54,32 @@ impl Leases {
             let margin = (limit / 32).max(LEAST_MARGIN / 2);
             lent > 0 && used.saturating_add(lent) > limit.saturating_sub(margin)
         };
-        let (sessions, bindings, ports) = self.terms.lendable(state, node);
+        let (sessions, bindings, ports) = self.terms.lendable(state);
         let all = self.lent;
-        let are_ports_near = |at: usize| {
-            let lent = ports[at].lent.unwrap_or(all.ports[at]);
-            let bound = ports[at].taken.saturating_sub(lent);
-            is_near(ports[at].lendable.all, bound, lent)
+        let are_ports_near = |(ports, lent): (&Ports, u32)| {
+            let bound = ports.taken.saturating_sub(lent);
+            is_near(ports.lendable.all, bound, lent)
         };
-        let are_ports_near = [0, 1].into_iter().any(are_ports_near);
         if is_near(sessions.all, used.sessions, all.sessions)
             || is_near(bindings.all, used.bindings, all.all_ports())
+            || ports.iter().zip(all.ports).any(are_ports_near)
         {
             return self.end_all(state);
-        }
-        // Without slices, these are all leases.
-        let slice = slice_of(state, node);
-        if are_ports_near {
-            self.end_where(state, |held| held.slice == slice);
         }
         let prefixes: Vec<_> = self.terms.prefixes(node).collect();
         for (at, prefix) in prefixes {
             let its = self.lent_to.get(&(at, prefix)).copied().unwrap_or_default();
             let (of_sessions, of_bindings) = used.of_level[at];
             let are_its_near = |(ports, lent): (&Ports, u32)| {
-                let lent = ports.lent.map_or(lent, |here| lent.min(here));
                 let has = ports.of_these(of_bindings.saturating_add(its.all_ports()));
                 is_near(ports.lendable.of_level[at], has.saturating_sub(lent), lent)
             };
             let level = self.terms.levels[at];
             if is_near(sessions.of_level[at], of_sessions, its.sessions)
                 || is_near(bindings.of_level[at], of_bindings, its.all_ports())
+                || ports.iter().zip(its.ports).any(are_its_near)
             {
                 self.end_where(state, |held| level.prefix_of(held.node) == prefix);
-                break;
-            }
-            if ports.iter().zip(its.ports).any(are_its_near) {
-                let is_its = |held: &Held| level.prefix_of(held.node) == prefix;
-                self.end_where(state, |held| held.slice == slice && is_its(held));
                 break;
             }
         }
@@ -104,7 +93,7 @@ impl Leases {
             return;
         };
         if LENT.iter().any(|&protocol| state.is_short(protocol, node)) {
-            self.end_where(state, |held| held.address == address && held.slice == slice);
+            self.end_where(state, |held| held.address == address);
         }
     }
 }

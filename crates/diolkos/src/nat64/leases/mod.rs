@@ -21,7 +21,6 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Nat64Config, Protocol};
 use diolkos_core::session::{Segment, Side, State};
-use diolkos_core::slice::SliceId;
 use diolkos_sys::fastpath::{Opening, Report, LEASE_PORTS};
 
 use super::conversion::{opened, protocol_of, session_of};
@@ -65,8 +64,6 @@ struct Held {
     term: u32,
     /// New bindings are of this address.
     address: Ipv4Addr,
-    /// The slice in which the address's ports are lent, if the pool has slices.
-    slice: Option<SliceId>,
     /// What is lent and not used up.
     lent: Lent,
     /// Ports of each queue of a protocol in a filling, in the order of [`LENT`]; none of one that was not asked for.
@@ -204,7 +201,6 @@ impl Leases {
             node,
             term,
             address,
-            slice: slice_of(state, node),
             lent: Lent::default(),
             filling: [0; 2],
             sessions: 0,
@@ -374,11 +370,6 @@ impl Leases {
             pool.give_back(LENT[queue / 2], held.address, port);
         }
     }
-}
-
-/// The slice from which a node gets its ports.
-fn slice_of(state: &State, node: Ipv6Addr) -> Option<SliceId> {
-    state.slices().map(|slices| slices.of_source(node))
 }
 
 /// Sessions that go with so many ports.

@@ -12,22 +12,26 @@
 
 mod rebuilding;
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Nat64Config, Protocol};
+use diolkos_core::config::nat64::{Binding, Nat64Config, Owners, Protocol};
 use diolkos_core::session::{
     Event, Missing, Origin, SessionState, SessionView, State, Watcher, Way,
 };
 use diolkos_core::Reason;
-use diolkos_sys::fastpath::Report;
+use diolkos_node::gateway::Changed;
+use diolkos_sys::clock;
+use diolkos_sys::fastpath::{Owner, Report, Session};
 use ipnet::Ipv4Net;
 
 use super::conversion::{is_copied_alike, node_port, sent, to_maps};
 use super::fastpath::FastPath;
 use super::phase::{Lack, Phase};
-use super::records::{Peers, Records};
+use super::peers::{changed_by, Peers};
+use super::records::Records;
 use super::removals::Removals;
 
 use rebuilding::Meanwhile;
@@ -53,8 +57,12 @@ pub struct Mirror {
     removals: Removals,
     /// Who keeps a record of bindings, if somebody does.
     pub records: Option<Box<dyn Records>>,
-    /// Who tells other gateways, if there are any.
-    pub peers: Option<Box<dyn Peers>>,
+    /// Other gateways, if there are any. They are away while they change the tables themselves.
+    pub peers: Option<Peers>,
+    /// What has changed while they were.
+    pub aside: VecDeque<Changed>,
+    /// Whose the addresses of the cluster's pool are.
+    owners: Option<Owners>,
 }
 
 impl Mirror {
@@ -71,6 +79,8 @@ impl Mirror {
             removals: Removals::new(fast.clone()),
             records: None,
             peers: None,
+            aside: VecDeque::new(),
+            owners: config.owners.clone(),
             fast,
         }
     }
@@ -90,6 +100,20 @@ impl Mirror {
     pub fn begin(&mut self, state: &State) {
         for view in state.bindings() {
             self.bind(&view.binding);
+        }
+    }
+
+    /// Serves hosts together with other gateways, which hear of these bindings.
+    pub fn join(&mut self, mut peers: Peers, bindings: impl Iterator<Item = Binding>) {
+        self.aside.clear();
+        bindings.for_each(|binding| peers.event(&Event::BindingOpened(binding)));
+        self.peers = Some(peers);
+    }
+
+    /// A packet comes. `link`: the interface between gateways by which it came, or 0.
+    pub fn packet_comes(&mut self, link: u32) {
+        if let Some(peers) = &mut self.peers {
+            peers.begin(link);
         }
     }
 
@@ -222,6 +246,16 @@ impl Mirror {
         self.own.iter().any(|net| net.contains(&address))
     }
 
+    /// A session of a copy has its owner.
+    fn to_maps(&self, view: &SessionView) -> Session {
+        let owners = self.owners.as_ref();
+        let other = owners.and_then(|owners| {
+            let owner = owners.of(view.binding.v4.addr)?;
+            (owner != owners.me).then_some(owner)
+        });
+        to_maps(view, other.and_then(Owner::node).unwrap_or(Owner::OURS))
+    }
+
     fn belongs(&self, view: &SessionView) -> bool {
         view.is_for_fast_path() && !self.is_own(view.peer.addr)
     }
@@ -234,7 +268,7 @@ impl Mirror {
         let Some(fast) = &self.fast else {
             return;
         };
-        if let Err(error) = fast.put(&to_maps(view), sent(view.state)) {
+        if let Err(error) = fast.put(&self.to_maps(view), sent(view.state)) {
             self.refused += 1;
             tracing::trace!("a session stays with the slow path: {error}");
             // Half of an older copy may be there.
@@ -276,13 +310,16 @@ impl Mirror {
         if let Some(records) = &mut self.records {
             records.event(event);
         }
-        if let Some(peers) = &mut self.peers {
-            peers.event(event);
+        match (&mut self.peers, &self.owners) {
+            (Some(peers), _) => peers.event(event),
+            (None, Some(_)) => self.aside.extend(changed_by(event)),
+            (None, None) => {}
         }
     }
 
     fn remove(&mut self, view: &SessionView) {
-        self.removals.session(to_maps(view));
+        let session = self.to_maps(view);
+        self.removals.session(session);
     }
 }
 
@@ -318,13 +355,19 @@ impl Watcher for Mirror {
 
     fn last_seen(&mut self, view: &SessionView) -> Option<Duration> {
         let fast = self.fast.as_ref()?;
-        fast.last_seen(&to_maps(view)).ok()?
+        fast.last_seen(&self.to_maps(view)).ok()?
     }
 
-    fn missing(&mut self, missing: Missing, _opens: bool) -> Way {
-        let peers = self.peers.as_mut();
-        let found = peers.and_then(|peers| peers.find(&missing));
-        found.map_or(Way::Open, Way::Copy)
+    fn missing(&mut self, missing: Missing, opens: bool) -> Way {
+        match &mut self.peers {
+            Some(peers) => peers.missing(missing, opens),
+            None if self.owners.is_some() => Way::Drop(Reason::NotServing),
+            None => Way::Open,
+        }
+    }
+
+    fn boottime(&mut self) -> Duration {
+        clock::kernel_boottime()
     }
 
     fn dropped(&mut self, reason: Reason) {

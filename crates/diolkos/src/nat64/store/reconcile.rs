@@ -115,7 +115,7 @@ fn share(tables: &mut Tables<'_>) -> io::Result<()> {
         return Ok(());
     }
     for view in tables.nat64.state().sessions() {
-        if !sessions.has(&to_maps(&view))? {
+        if !sessions.has(&to_maps(&view, Owner::OURS))? {
             tables.mirror.copy(&view);
         }
     }
@@ -176,7 +176,7 @@ fn is_known(tables: &Tables<'_>, session: &Session) -> bool {
         .nat64
         .state()
         .session(protocol, node(session), peer(session));
-    found.is_some_and(|view| tables.mirror.belongs(&view) && to_maps(&view) == *session)
+    found.is_some_and(|view| tables.mirror.belongs(&view) && to_maps(&view, Owner::OURS) == *session)
 }
 
 /// As the tables have it. When one was used last that has no stamp, nobody knows: its life begins anew.
@@ -282,7 +282,7 @@ impl Watcher for Stamps<'_> {
     fn event(&mut self, _: Event) {}
 
     fn last_seen(&mut self, view: &SessionView) -> Option<Duration> {
-        self.0.last_seen(&to_maps(view)).ok()?
+        self.0.last_seen(&to_maps(view, Owner::OURS)).ok()?
     }
 
     fn dropped(&mut self, _: Reason) {}

@@ -27,13 +27,11 @@ use crate::bpf::read;
 mod answering;
 mod forwarding;
 mod frame;
-mod steering;
 
 pub use answering::AnswerRun;
 pub use forwarding::{ForwardRun, Verdict};
 pub use frame::Action;
 use frame::{run, run_on_frame, ETHERNET};
-pub use steering::SteerRun;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;

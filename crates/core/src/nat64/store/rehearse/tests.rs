@@ -45,7 +45,7 @@ fn all_of(store: &Store) -> impl PartialEq + std::fmt::Debug {
 fn label(dice: u64) -> Label {
     Label {
         mark: dice as u32,
-        priority: 0,
+        ..Label::default()
     }
 }
 

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the file says, in the words of those who need it: the node, the connections, the engine, the programs.
+
+use std::fs;
+use std::hash::Hasher;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use diolkos_core::config::nat64::Timeouts;
+use diolkos_etcd::{Login, Settings as EngineSettings, Tls};
+use diolkos_mesh::{Files, Place, Settings as MeshSettings};
+use diolkos_node::config::{Bounds, Config, Fault, Member, Timing};
+use diolkos_node::NodeId;
+use diolkos_sys::fastpath::Cluster as ProgramRules;
+use ipnet::Ipv4Net;
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use super::host;
+use crate::config::{given, Cluster as Section, Node, Settings};
+use crate::failure::Failure;
+
+/// Changes of bindings that a connection may lag behind; some 40 bytes each.
+const CHANGES: usize = 1 << 18;
+/// One port of so many may rest before nodes that do not acknowledge are waited for no longer.
+const RESTING_PART: usize = 4;
+
+/// Finds out which node this is.
+///
+/// # Errors
+///
+/// No node is called like this host, or as `--node` says.
+pub fn prepare(settings: &mut Settings) -> Result<(), Failure> {
+    let Some(section) = &mut settings.cluster else {
+        return Ok(());
+    };
+    let host = host();
+    let found = section.this_node(&host).map(|(_, node)| node.name.clone());
+    section.me = found.ok_or_else(|| {
+        let names: Vec<&str> = section.node.iter().map(|node| node.name.as_str()).collect();
+        Failure::usage(format!(
+            "cluster.node: no node is called {host:?} like this host; its nodes are {}: say by `--node NAME` which one this is",
+            names.join(", ")
+        ))
+    })?;
+    Ok(())
+}
+
+/// This node, which [`prepare`] has found.
+pub fn this(section: &Section) -> Result<(NodeId, &Node), Failure> {
+    let found = section.this_node("").map(|(at, node)| (NodeId(at), node));
+    found.ok_or_else(|| Failure::usage("cluster.node: which node this is is not known"))
+}
+
+/// Of a contradiction that the configuration's own check has not found.
+pub fn contradiction(fault: &Fault) -> Failure {
+    Failure::usage(format!("cluster: the nodes contradict each other: {fault:?}"))
+}
+
+/// As the node has it.
+pub fn node(settings: &Settings, section: &Section, me: NodeId) -> Config {
+    let pool = |node: &Node| {
+        let nets = node.pool4.iter().map(|part| part.net);
+        Ipv4Net::aggregate(&nets.collect())
+    };
+    let ports: usize = pool(&section.node[me.index()])
+        .iter()
+        .map(|net| 1_usize << (32 - net.prefix_len()))
+        .fold(0, usize::saturating_add)
+        .saturating_mul(usize::from(u16::MAX));
+    let members = section.node.iter().map(|node| Member {
+        name: node.name.clone(),
+        pool4: pool(node),
+    });
+    Config {
+        me,
+        members: members.collect(),
+        source_prefix_len: settings.nat64.source_prefix_len,
+        key: key(&section.name),
+        pref64: settings.translator.pref64.given().to_vec(),
+        lifetimes_s: lifetimes(&settings.nat64.timeouts),
+        timing: Timing::default(),
+        bounds: Bounds {
+            changes: CHANGES,
+            resting: (ports / RESTING_PART).max(1),
+        },
+    }
+}
+
+/// Of the hash that deals subscribers out. Who knows it can choose prefixes of one gateway, if it has many; each gateway's limits bound
+/// what that is good for.
+fn key(name: &str) -> [u64; 2] {
+    let mut hasher = SipHasher13::new();
+    hasher.write(name.as_bytes());
+    let hash = hasher.finish128();
+    [hash.h1, hash.h2]
+}
+
+/// Copies live as long as what they are copied from, so all nodes need the same.
+fn lifetimes(t: &Timeouts) -> Vec<u32> {
+    let all = [t.udp, t.tcp_established, t.tcp_transitory, t.icmp];
+    let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+    all.map(seconds).to_vec()
+}
+
+/// As the programs have it, but for the links.
+#[derive(Debug)]
+pub struct Rules(ProgramRules);
+
+impl Rules {
+    /// The same that the node has.
+    pub fn of(config: &Config) -> Rules {
+        let pref64 = config.pref64.iter();
+        Rules(ProgramRules {
+            key: config.key,
+            source_prefix_len: config.source_prefix_len,
+            pref64: pref64.map(|net| (net.network(), net.prefix_len())).collect(),
+            links: Vec::new(),
+        })
+    }
+
+    /// With the indices of the interfaces on which other gateways send.
+    pub fn with(&self, links: Vec<u32>) -> ProgramRules {
+        ProgramRules {
+            links,
+            ..self.0.clone()
+        }
+    }
+}
+
+/// As the connections have it.
+pub fn mesh(section: &Section, me: NodeId) -> (MeshSettings, Files) {
+    let places = section.node.iter().map(|node| Place {
+        name: node.name.clone(),
+        address: SocketAddr::from((node.address, section.port)),
+    });
+    let settings = MeshSettings {
+        me,
+        nodes: places.collect(),
+    };
+    let files = Files {
+        certificate: section.certificate.clone(),
+        key: section.key.clone(),
+        authority: section.ca.clone(),
+    };
+    (settings, files)
+}
+
+/// As the engine's client has it.
+///
+/// # Errors
+///
+/// The file with the password cannot be read.
+pub fn engine(section: &Section, me: NodeId) -> Result<EngineSettings, Failure> {
+    let servers = section.etcd.iter().map(|server| {
+        let rest = server.split_once("://").map_or(server.as_str(), |(_, rest)| rest);
+        rest.trim_end_matches('/').to_owned()
+    });
+    let names = section.node.iter().map(|node| node.name.clone());
+    let login = given(&section.password_file).map(|file| {
+        let password = fs::read_to_string(file).map_err(|e| {
+            Failure::usage(format!(
+                "cluster.password_file: {} cannot be read: {e}",
+                file.display()
+            ))
+        })?;
+        Ok::<_, Failure>(Login {
+            user: section.user.clone(),
+            password: password.trim_end_matches(['\r', '\n']).to_owned(),
+        })
+    });
+    let tls = (!section.plaintext).then(|| Tls {
+        ca: section.ca.clone(),
+        certificate: section.certificate.clone(),
+        key: section.key.clone(),
+    });
+    Ok(EngineSettings {
+        tls,
+        plaintext: section.plaintext,
+        login: login.transpose()?,
+        ..EngineSettings::new(servers.collect(), &section.name, me, names.collect())
+    })
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a node stands, for an operator. Nothing here changes anything.
+
+use std::time::Duration;
+
+use crate::config::NodeId;
+use crate::message::Status;
+use crate::node::Node;
+use crate::Moment;
+
+/// How another node stands, as this one sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Standing {
+    /// A connection with it is up.
+    pub is_connected: bool,
+    /// What it says of itself on that connection; none before it has said hello with the same file.
+    pub status: Option<Status>,
+    /// It has answered lately.
+    pub is_reachable: bool,
+    /// Packets of its bindings are to be sent to it.
+    pub takes: bool,
+    /// It is the home of new subscribers.
+    pub serves: bool,
+    /// What it had of this node's bindings before this process is known, or void.
+    pub is_settled: bool,
+    /// Copies of its bindings that this node has.
+    pub copies: u32,
+    /// For how long these may be used from now on; none: they may not be used.
+    pub usable_for: Option<Duration>,
+    /// It has declared them void.
+    pub is_void: bool,
+    /// Changes of this node's bindings that it has not acknowledged; none if it has no copies.
+    pub behind: Option<u64>,
+    /// For how long ports that rest have waited for its acknowledgement; none if none waits.
+    pub blocks_for: Option<Duration>,
+    /// Which engine it says that it uses.
+    pub engine: Option<u64>,
+}
+
+impl Node {
+    /// How another node stands; the default for this one, or for none.
+    pub fn standing(&self, peer: NodeId, now: Moment) -> Standing {
+        let is_other = peer != self.me();
+        let Some(its) = self.peers.get(peer.index()).filter(|_| is_other) else {
+            return Standing::default();
+        };
+        let link = its.link.as_ref();
+        let greeted = link.filter(|link| link.hello.is_some());
+        let holds = its.serial.is_some() || its.before.is_some();
+        // What was waited for may have come back to its subscriber.
+        let waited = its.waited.filter(|_| !self.rests.used.is_empty());
+        Standing {
+            is_connected: link.is_some(),
+            status: greeted.map(|link| link.status),
+            is_reachable: its.is_up,
+            takes: its.takes(now),
+            serves: its.serves,
+            is_settled: its.settled,
+            copies: its.copies.len(),
+            usable_for: its
+                .may_use(now)
+                .then(|| its.deadline.saturating_sub(now)),
+            is_void: its.is_void,
+            behind: holds.then(|| self.log.head().saturating_sub(its.acked)),
+            blocks_for: waited.map(|since| now.saturating_sub(since)),
+            engine: greeted
+                .map(|link| link.engine.0)
+                .filter(|engine| *engine != 0),
+        }
+    }
+
+    /// Nodes that this one waits for before it opens bindings.
+    pub fn waits_for(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let is_open = |node: &NodeId| !self.peers[node.index()].settled;
+        self.others().filter(is_open)
+    }
+
+    /// Does it attract packets?
+    pub fn attracts(&self) -> bool {
+        self.attracts
+    }
+
+    /// The name of the engine that has this node's record, and this incarnation's number there; none before it has.
+    pub fn engine(&self) -> Option<(u64, u64)> {
+        let own = &self.own;
+        (own.engine != 0).then_some((own.engine, own.epoch))
+    }
+}

@@ -1,5 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0 OR MIT
-//! [`diolkos_fuzz::cluster`] under libFuzzer.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| diolkos_fuzz::cluster::run(data));
