@@ -77,10 +77,9 @@ class Gateways:
         self.processes[name].stop(patience_s=10)
 
     def status(self, name: str) -> Mapping[str, Any]:
-        """What `cluster status --json` says in a gateway; empty where it says nothing."""
-        status, text = self.order(name, "cluster", "status", "--json")
+        """What `cluster status --json` says in a gateway, also if it says that something is wrong; empty where it says nothing."""
         try:
-            value = json.loads(text) if status == 0 else {}
+            value = json.loads(self._run(name, "cluster", "status", "--json").stdout)
         except json.JSONDecodeError:
             return {}
         return value if isinstance(value, dict) else {}
@@ -96,15 +95,13 @@ class Gateways:
 
     def order(self, name: str, *arguments: str) -> tuple[int, str]:
         """Run a command of diolkos in a gateway: exit status and output."""
-        where = namespace.DIRECTORY / self.network.namespace(name)
-        done = subprocess.run(
-            ["nsenter", f"--net={where}", str(self.binary), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        done = self._run(name, *arguments)
         return done.returncode, done.stdout + done.stderr
+
+    def _run(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        where = namespace.DIRECTORY / self.network.namespace(name)
+        command = ["nsenter", f"--net={where}", str(self.binary), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 def is_whole(status: Mapping[str, Any]) -> bool:
