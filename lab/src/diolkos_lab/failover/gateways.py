@@ -77,7 +77,7 @@ class Gateways:
         self.processes[name].stop(patience_s=10)
 
     def status(self, name: str) -> Mapping[str, Any]:
-        """What `cluster status --json` says in a gateway, also if it says that something is wrong; empty where it says nothing."""
+        """What `cluster status --json` says in a gateway, whatever its exit status; empty where it says nothing."""
         try:
             value = json.loads(self._run(name, "cluster", "status", "--json").stdout)
         except json.JSONDecodeError:
