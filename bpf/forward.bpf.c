@@ -137,12 +137,19 @@ static __always_inline int label(struct __sk_buff *skb, struct diolkos_forward_c
 SEC("tcx/egress")
 int forward_egress(struct __sk_buff *skb)
 {
-	struct bpf_redir_neigh hop = { .nh_family = AF_INET6 };
 	struct diolkos_forward_count *count;
 	struct diolkos_gateway *gateway;
-	__u32 zero = 0, verdict, to;
+	__u32 zero = 0, verdict, to, len;
 	struct diolkos_cluster *c;
+	int action;
 
+	if (has_label(skb)) {
+		/* label_egress trusts in it that no label but ours gets there. */
+		count = bpf_map_lookup_elem(&forwarded, &zero);
+		if (count)
+			count->forged++;
+		return TC_ACT_SHOT;
+	}
 	c = bpf_map_lookup_elem(&cluster, &zero);
 	verdict = c ? verdict_of(skb, 0, c) : DIOLKOS_OURS;
 	to = verdict & 0xff;
@@ -154,20 +161,24 @@ int forward_egress(struct __sk_buff *skb)
 	if (verdict != to) {
 		if (verdict & DIOLKOS_PROBE_TOO_BIG)
 			count->too_big++;
+		else if (verdict & DIOLKOS_PROBE_HOPS)
+			count->hops++;
+		else
+			count->no_way++;
 		return TC_ACT_UNSPEC;
 	}
 	gateway = bpf_map_lookup_elem(&gateways, &to);
 	if (!gateway || !gateway->ifindex)
 		return TC_ACT_UNSPEC;
-	__builtin_memcpy(hop.ipv6_nh, gateway->next_hop, sizeof(hop.ipv6_nh));
-	/* bpf_redirect_neigh writes an Ethernet header over one that is there. */
-	if (shorten(skb) || bpf_skb_change_head(skb, ETH_HLEN, 0)) {
+	len = skb->len;
+	action = shorten(skb) ? TC_ACT_SHOT : send_to(skb, gateway);
+	if (action == TC_ACT_SHOT) {
 		count->dropped++;
-		return TC_ACT_SHOT;
+	} else {
+		count->packets++;
+		count->bytes += len;
 	}
-	count->packets++;
-	count->bytes += skb->len - ETH_HLEN;
-	return bpf_redirect_neigh(gateway->ifindex, &hop, sizeof(hop), 0);
+	return action;
 }
 
 /* For BPF_PROG_TEST_RUN. */

@@ -10,6 +10,7 @@
 #define DIOLKOS_FORWARD_H
 
 #include "bound.h"
+#include "gateways.h"
 #include "home.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -19,16 +20,10 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 
-/* How another gateway is reached. An interface of 0: it is not. */
-struct diolkos_gateway {
-	__u32 ifindex;
-	__u8 next_hop[16]; /* the IPv6 address of which that link's neighbour is asked */
-	__u32 mtu;         /* of the way to it, bytes from the IP header on */
-};
-
 /*
  * Packets for a gateway. Place 0, which is of no other gateway: `returned` are packets that others have sent here and for which
- * there was no session, and `dropped` those of them that the kernel had no memory to hand on.
+ * there was no session, `dropped` those of them that the kernel had no memory to hand on, and `forged` packets that began like
+ * a label.
  */
 struct diolkos_forward_count {
 	__u64 packets;
@@ -36,17 +31,12 @@ struct diolkos_forward_count {
 	__u64 dropped;
 	__u64 too_big; /* left to the daemon, which tells the sender or fragments */
 	__u64 returned;
+	__u64 hops;   /* left to the daemon: their hops run out */
+	__u64 no_way; /* left to the daemon: the gateway is not reached */
+	__u64 forged;
 };
 
-_Static_assert(sizeof(struct diolkos_gateway) == 24, "no padding");
-_Static_assert(sizeof(struct diolkos_forward_count) == 40, "no padding");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, DIOLKOS_OWNERS);
-	__type(key, __u32);
-	__type(value, struct diolkos_gateway);
-} gateways SEC(".maps");
+_Static_assert(sizeof(struct diolkos_forward_count) == 64, "no padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

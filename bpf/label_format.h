@@ -3,6 +3,9 @@
 #ifndef DIOLKOS_LABEL_FORMAT_H
 #define DIOLKOS_LABEL_FORMAT_H
 
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/bpf.h>
 #include <linux/types.h>
 
 /* No IP packet begins like this: the first four bits are its version. */
@@ -23,5 +26,18 @@ struct diolkos_label_forwarded {
 
 _Static_assert(sizeof(struct diolkos_label) == 12, "no padding");
 _Static_assert(sizeof(struct diolkos_label_forwarded) == 16, "no padding");
+
+/*
+ * Whether the packet begins like a label. The kernel takes no such packet as one of IP. But a flow table of nftables forwards
+ * packets of IPv6 whose version it does not look at: a host could choose a mark, or pretend that another gateway has sent the packet.
+ */
+static __always_inline int has_label(struct __sk_buff *skb)
+{
+	__be32 first;
+
+	if (bpf_skb_load_bytes(skb, 0, &first, sizeof(first)))
+		return 0;
+	return first == bpf_htonl(DIOLKOS_LABEL_MAGIC) || first == bpf_htonl(DIOLKOS_LABEL_FORWARDED);
+}
 
 #endif

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::control::{Finding, FindingKind};
+use crate::counters::Counter;
 
 /// What a node does in its cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,6 +150,35 @@ pub struct Forwarded {
 }
 
 impl ClusterStatus {
+    /// What has happened so far, for `diolkos show counters`. Metrics have the same by node.
+    pub fn counters(&self) -> Vec<Counter> {
+        let sum = |of: fn(&NodeStatus) -> u64| self.nodes.iter().map(of).sum::<u64>();
+        let counter = |name: &str, packets, bytes| Counter {
+            name: format!("cluster.{name}"),
+            packets,
+            bytes,
+        };
+        let bytes = Some(sum(|its| its.forwarded.bytes));
+        vec![
+            counter("forwarded", sum(|its| its.forwarded.packets), bytes),
+            counter(
+                "unforwarded.too_big",
+                sum(|its| its.forwarded.too_big),
+                None,
+            ),
+            counter(
+                "unforwarded.no_memory",
+                sum(|its| its.forwarded.dropped),
+                None,
+            ),
+            counter("report.strange", sum(|its| its.strange), None),
+            counter("report.slow", sum(|its| its.slow), None),
+            counter("report.void", sum(|its| its.voided), None),
+            counter("refused_connections", self.refused.values().sum(), None),
+            counter("engine.unanswered", self.engine.unanswered, None),
+        ]
+    }
+
     /// Lines for people.
     pub fn table(&self) -> String {
         let attracts = match self.attracts {
@@ -179,7 +209,10 @@ impl ClusterStatus {
             ),
         );
         if !self.refused.is_empty() {
-            let refused = self.refused.iter().map(|(why, times)| format!("{times} {why}"));
+            let refused = self
+                .refused
+                .iter()
+                .map(|(why, times)| format!("{times} {why}"));
             let refused: Vec<String> = refused.collect();
             line("refused", format!("connections: {}", refused.join(", ")));
         }
@@ -196,7 +229,8 @@ impl ClusterStatus {
                 node.interface.as_deref().unwrap_or("-"),
                 node.copies,
                 node.usable(),
-                node.unacknowledged.map_or("-".to_owned(), |n| n.to_string()),
+                node.unacknowledged
+                    .map_or("-".to_owned(), |n| n.to_string()),
                 node.forwarded.packets,
             );
         }

@@ -15,7 +15,7 @@ pub enum Kind {
     Usage = 2,
     /// Exit 3: a privilege or a kernel feature is missing.
     Missing = 3,
-    /// Exit 4: `show status` found a translator that runs and is not ready.
+    /// Exit 4: `show status` found a translator that runs and is not ready, or `cluster status` that something is wrong.
     NotReady = 4,
 }
 

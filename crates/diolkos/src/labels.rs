@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use diolkos_sys::fastpath::{LabelCount, LabelPath, LabelSlots};
+use diolkos_sys::fastpath::{Forwarding, LabelCount, LabelPath, LabelSlots};
 
 use crate::config::Translator;
 use crate::counters::Counter;
@@ -14,9 +14,16 @@ use crate::datapath;
 pub struct Labels(Result<LabelPath, String>);
 
 impl Labels {
-    /// Puts the programs at the device, behind those that translate there.
-    pub fn start(t: &Translator, tun_ifindex: u32, queues: usize) -> Labels {
-        let path = LabelPath::start(tun_ifindex, queues, datapath::attach(t), &t.device);
+    /// Puts the programs at the device, behind those that translate there. `forwarding`: how other gateways are reached, to which
+    /// the slow path sends.
+    pub fn start(
+        t: &Translator,
+        tun_ifindex: u32,
+        queues: usize,
+        forwarding: Option<&Forwarding>,
+    ) -> Labels {
+        let attach = datapath::attach(t);
+        let path = LabelPath::start(tun_ifindex, queues, forwarding, attach, &t.device);
         Labels(path.map_err(|error| {
             let why = datapath::failure(error).to_string();
             tracing::info!("marks (SO_MARK) and priorities do not survive the slow path: {why}");

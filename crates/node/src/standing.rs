@@ -57,9 +57,7 @@ impl Node {
             serves: its.serves,
             is_settled: its.settled,
             copies: its.copies.len(),
-            usable_for: its
-                .may_use(now)
-                .then(|| its.deadline.saturating_sub(now)),
+            usable_for: its.may_use(now).then(|| its.deadline.saturating_sub(now)),
             is_void: its.is_void,
             behind: holds.then(|| self.log.head().saturating_sub(its.acked)),
             blocks_for: waited.map(|since| now.saturating_sub(since)),

@@ -13,7 +13,7 @@
 //!    the tables twice and turns back to IPv6 (section 3.8, `outbound`).
 //! 5. What the stateless translator does last: rewrite, and leave.
 //!
-//! `probe` makes the packets that are sent because a time is over.
+//! `probe` makes the packets that are sent because a time is over. `onward` makes packets for other gateways ready to leave.
 //!
 //! ```
 //! use diolkos_core::config::nat64::{Nat64Config, Pool4, Protocol};
@@ -69,6 +69,7 @@
 mod error;
 mod fragment;
 mod inbound;
+mod onward;
 mod outbound;
 mod probe;
 mod store;
@@ -214,19 +215,28 @@ impl Nat64 {
                 Some(gateway) => Verdict::Elsewhere(gateway),
                 None => Verdict::Drop(Reason::Elsewhere),
             },
-            Err(Refusal { reason, answer }) => {
-                out.refused(reason, packet.bytes());
-                // The node whose address it is would take the answer for one about a packet of its own.
-                let answer = match answer {
-                    Answer::Silence => answer,
-                    _ if self.claims_to_be_ours(packet.bytes()) => Answer::Silence,
-                    _ => answer,
-                };
-                let icmp = &self.translator.icmp;
-                icmp.originate((answer, tokens), packet.bytes(), env, out);
-                Verdict::Drop(reason)
-            }
+            Err(refusal) => self.refuse(refusal, packet, (env, out), tokens),
         }
+    }
+
+    /// The packet, as it was received, is dropped, and its sender is told.
+    fn refuse(
+        &self,
+        Refusal { reason, answer }: Refusal,
+        packet: &Packet<'_>,
+        (env, out): (&mut impl Env, &mut impl Outbox),
+        tokens: Tokens,
+    ) -> Verdict {
+        out.refused(reason, packet.bytes());
+        // The node whose address it is would take the answer for one about a packet of its own.
+        let answer = match answer {
+            Answer::Silence => answer,
+            _ if self.claims_to_be_ours(packet.bytes()) => Answer::Silence,
+            _ => answer,
+        };
+        let icmp = &self.translator.icmp;
+        icmp.originate((answer, tokens), packet.bytes(), env, out);
+        Verdict::Drop(reason)
     }
 
     fn path(

@@ -371,7 +371,7 @@ fn rewrite_payload(
 }
 
 /// Writes the header of a fragment (RFC 791 section 2.3).
-fn fragment_header(bytes: &mut [u8], header: &Ipv4, piece: Piece) {
+pub(crate) fn fragment_header(bytes: &mut [u8], header: &Ipv4, piece: Piece) {
     let fragment = Ipv4 {
         total_len: IPV4_LEN + piece.len,
         more_fragments: header.more_fragments || !piece.last,

@@ -389,6 +389,31 @@ impl Router {
         (verdict, sent)
     }
 
+    /// A packet on its way to another gateway, which takes `mtu` bytes: the verdict, what goes there, and the errors that leave.
+    pub fn onward(
+        &mut self,
+        bytes: &[u8],
+        offload: Offload,
+        mtu: usize,
+    ) -> (Verdict, Vec<(Vec<u8>, Offload)>, Vec<Vec<u8>>) {
+        let mut buffer = bytes.to_vec();
+        let mut packet = Packet::new(&mut buffer, 0, bytes.len(), offload);
+        let (mut there, mut errors) = (Vec::new(), Vec::new());
+        self.labels.clear();
+        self.env.now = self.now;
+        let verdict = self.nat64.onward(
+            &mut packet,
+            mtu,
+            &mut self.env,
+            &mut Sink(&mut errors, &mut self.labels, &mut self.forwarded),
+            |piece, offload| there.push((piece.to_vec(), offload)),
+        );
+        if verdict == Verdict::Forward {
+            there.push((packet.bytes().to_vec(), packet.offload));
+        }
+        (verdict, there, errors)
+    }
+
     /// What comes out of a packet that is forwarded.
     pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         let (verdict, mut sent) = self.give(bytes);

@@ -84,6 +84,8 @@ fn it_waits_for_its_first_session_as_long_as_one_would_live() {
         t.wait(1.0);
         assert!(t.is_empty());
         assert_eq!(t.state.next_due(), None);
+        assert_eq!(t.state.pool().free_ports(protocol), free, "it rests");
+        t.state.free(protocol, e4(V4), &mut ());
         assert_eq!(t.state.pool().free_ports(protocol), free + 1);
         assert_eq!(
             t.watch.events.last(),

@@ -6,7 +6,7 @@
 //! * `packets`, `errors`, `fragments`, `fragment_floods`, `hairpin`: whole packets ([`diolkos_core::nat64`]).
 //! * `robust`: packets that nobody should send, long sequences of them.
 //! * `traces`: what is told of a packet that has not come, and what becomes of it when it comes.
-//! * `inherit`, `rests`, `rests_model`, `copies`, `copies_model`, `elsewhere`: several gateways, each with addresses of its own.
+//! * `inherit`, `rests`, `rests_model`, `copies`, `copies_model`, `elsewhere`, `onward`: several gateways, each with addresses of its own.
 //! * `world`: what they have in common.
 
 #[path = "../common/mod.rs"]
@@ -31,6 +31,7 @@ mod inherit;
 mod labels;
 mod limits;
 mod model;
+mod onward;
 mod packets;
 mod reassembly;
 mod reconfigure;

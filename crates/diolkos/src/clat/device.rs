@@ -143,7 +143,7 @@ impl ClatDevice {
         }
         let gate = Gate::shut();
         let engine = gate.before(translator);
-        let labels = Labels::start(t, index, tun.queues.len());
+        let labels = Labels::start(t, index, tun.queues.len(), None);
         let slow =
             SlowPath::start(&t.device, tun.queues, labels.slots(), engine, watch).map_err(|e| {
                 Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))

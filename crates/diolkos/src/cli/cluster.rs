@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos cluster`.
 
-use clap::Subcommand;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
 
 /// What to ask or tell a node of a cluster.
 #[derive(Subcommand, Debug)]
 pub enum Cluster {
-    /// Print the status of this node and its cluster
+    /// Print how this node stands and what is wrong; the exit code is 0 if nothing is, and 4 otherwise
     Status {
         /// Print JSON
         #[arg(long)]
@@ -15,19 +17,36 @@ pub enum Cluster {
         #[arg(long, value_name = "NAME", default_value = "diolkos0")]
         device: String,
     },
-    /// Hand over all slices to the other nodes without losing a packet, and take none; returns when that is done
+    /// Leave new subscribers to the other nodes, and attract no packets; returns when that is so. Bindings stay here until they end, or
+    /// until the node stops: then the other nodes carry on their flows
     Drain {
-        /// Give up waiting after so many seconds; the node goes on handing over
+        /// Give up waiting after so many seconds; the node goes on draining
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         timeout: u64,
         /// TUN device of the diolkos to tell
         #[arg(long, value_name = "NAME", default_value = "diolkos0")]
         device: String,
     },
-    /// Take a share of the slices again
+    /// Take new subscribers again
     Join {
         /// TUN device of the diolkos to tell
         #[arg(long, value_name = "NAME", default_value = "diolkos0")]
         device: String,
     },
+    /// Remove all that etcd has of the cluster, without a running diolkos; without --yes, print what that is
+    Reset(Reset),
+}
+
+/// Options of `reset`.
+#[derive(Args, Debug)]
+pub struct Reset {
+    /// The configuration file of a node
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Which node of the cluster this is; by default the one that is called like this host
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+    /// Remove it
+    #[arg(long)]
+    pub yes: bool,
 }

@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
 pub use bind::Bind;
 pub use clat::Clat;
 pub use clat_manager::{ClatManager, ClatOrder};
-pub use cluster::Cluster;
+pub use cluster::{Cluster, Reset};
 pub use dns64::{Dns64, Dns64Process};
 pub use follow::Follow;
 pub use lookup::Lookup;
@@ -45,7 +45,7 @@ pub use translate::Translate;
 #[command(name = "diolkos", version, about, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 done, 1 failed at run time, 2 wrong usage or configuration, \
-                        3 a privilege or a kernel feature is missing, 4 (`show status`) it runs but is not ready."
+                        3 a privilege or a kernel feature is missing, 4 (`show status`, `cluster status`) it runs but is not ready, or something is wrong."
 )]
 pub struct Cli {
     /// What to do.

@@ -28,6 +28,7 @@ use tokio::sync::Notify;
 
 use crate::cluster_status::ClusterStatus;
 use crate::config::{Cluster as Section, Settings};
+use crate::control::{Finding, Reason};
 use crate::failure::Failure;
 use crate::nat64::{Controller, Peers, Programs};
 use crate::privilege::CLUSTER;
@@ -159,7 +160,9 @@ impl Cluster {
     /// The interfaces on which the others send, by index: programs know others' packets by them.
     pub fn hear_on(&self, links: Vec<u32>) {
         if let Err(error) = self.homes.set_cluster(Some(&self.rules.with(links))) {
-            tracing::warn!("the programs cannot be told on which interfaces other gateways send: {error}");
+            tracing::warn!(
+                "the programs cannot be told on which interfaces other gateways send: {error}"
+            );
         }
     }
 
@@ -171,6 +174,17 @@ impl Cluster {
     /// How it stands.
     pub fn status(&self) -> ClusterStatus {
         self.shared.look(|view| view.status.clone())
+    }
+
+    /// What is wrong.
+    pub fn findings(&self) -> Vec<Finding> {
+        let status = self.status();
+        if status.name.is_empty() {
+            // The worker has said nothing yet.
+            let text = "this node opens no bindings yet: it has just started".to_owned();
+            return vec![Finding::obstacle(Reason::ClusterStarting, text)];
+        }
+        status.findings
     }
 
     /// Lets the others go on without this node: first it takes no new subscribers, and routers have time to turn, if its routes
@@ -219,6 +233,19 @@ impl Shared {
     fn change(&self, change: impl FnOnce(&mut View)) {
         change(&mut self.view.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// How the engine is reached, for who asks it beside a node.
+///
+/// # Errors
+///
+/// There is no section of a cluster, it is not known which node this is, or the file with the password cannot be read.
+pub fn engine(settings: &mut Settings) -> Result<diolkos_etcd::Settings, Failure> {
+    prepare(settings)?;
+    let section = settings.cluster.as_ref();
+    let section =
+        section.ok_or_else(|| Failure::usage("cluster: there is no such section in the file"))?;
+    settings::engine(section, settings::this(section)?.0)
 }
 
 fn host() -> String {

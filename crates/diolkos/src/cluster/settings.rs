@@ -53,7 +53,9 @@ pub fn this(section: &Section) -> Result<(NodeId, &Node), Failure> {
 
 /// Of a contradiction that the configuration's own check has not found.
 pub fn contradiction(fault: &Fault) -> Failure {
-    Failure::usage(format!("cluster: the nodes contradict each other: {fault:?}"))
+    Failure::usage(format!(
+        "cluster: the nodes contradict each other: {fault:?}"
+    ))
 }
 
 /// As the node has it.
@@ -113,7 +115,9 @@ impl Rules {
         Rules(ProgramRules {
             key: config.key,
             source_prefix_len: config.source_prefix_len,
-            pref64: pref64.map(|net| (net.network(), net.prefix_len())).collect(),
+            pref64: pref64
+                .map(|net| (net.network(), net.prefix_len()))
+                .collect(),
             links: Vec::new(),
         })
     }
@@ -152,7 +156,9 @@ pub fn mesh(section: &Section, me: NodeId) -> (MeshSettings, Files) {
 /// The file with the password cannot be read.
 pub fn engine(section: &Section, me: NodeId) -> Result<EngineSettings, Failure> {
     let servers = section.etcd.iter().map(|server| {
-        let rest = server.split_once("://").map_or(server.as_str(), |(_, rest)| rest);
+        let rest = server
+            .split_once("://")
+            .map_or(server.as_str(), |(_, rest)| rest);
         rest.trim_end_matches('/').to_owned()
     });
     let names = section.node.iter().map(|node| node.name.clone());

@@ -50,7 +50,9 @@ pub fn status(seen: Seen<'_>) -> ClusterStatus {
     let refused = Refusal::ALL.map(|why| (why.name(), mesh.refused(why)));
     let refused = refused.into_iter().filter(|(_, times)| *times > 0);
     let mut status = of_node(section, node, now, notes);
-    status.refused = refused.map(|(why, times)| (why.to_owned(), times)).collect();
+    status.refused = refused
+        .map(|(why, times)| (why.to_owned(), times))
+        .collect();
     status.engine = of_engine(node, engine, now, notes);
     status.findings = findings(&status, notes, now);
     status

@@ -150,10 +150,12 @@ impl Worker {
 
     fn note(&mut self, event: MeshEvent, outside: &mut Outside) {
         if let MeshEvent::Refused(refused) = &event {
-            self.notes.refuse(refused);
+            self.notes.refused(refused);
         }
         let (controller, orders) = (&self.controller, &mut self.orders);
-        outside.mesh.note(event, |event| controller.hear(event, orders));
+        outside
+            .mesh
+            .note(event, |event| controller.hear(event, orders));
     }
 
     fn obey(&mut self, order: Order) {

@@ -99,7 +99,9 @@ impl Cluster {
         let addresses = nodes.flat_map(|(at, node)| {
             let nets = node.pool4.iter().map(|pool| pool.net);
             // Two parts of one address, such as one for each protocol, are one network here.
-            Ipv4Net::aggregate(&nets.collect()).into_iter().map(move |net| (net, at))
+            Ipv4Net::aggregate(&nets.collect())
+                .into_iter()
+                .map(move |net| (net, at))
         });
         Some(Owners {
             me,
@@ -198,7 +200,10 @@ impl Cluster {
             );
         }
         if self.port == 0 {
-            object("cluster.port", "0 is no port at which others find this node");
+            object(
+                "cluster.port",
+                "0 is no port at which others find this node",
+            );
         }
     }
 
@@ -250,7 +255,9 @@ impl Cluster {
         // The last address of what comes before, and whose it is.
         let mut last: Option<(Ipv4Addr, usize)> = None;
         for (net, at) in nets {
-            if let Some((_, other)) = last.filter(|&(end, other)| net.network() <= end && other != at) {
+            if let Some((_, other)) =
+                last.filter(|&(end, other)| net.network() <= end && other != at)
+            {
                 let message = format!(
                     "{} belongs to {:?} as well: an address has one node",
                     net.network(),

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use diolkos_core::config::auto::number;
 use diolkos_core::config::nat64::{
-    Binding, Deterministic, Filtering, Limits, Nat64Config, Pool4, PortBlocks,
-    Timeouts, MAX_SITES,
+    Binding, Deterministic, Filtering, Limits, Nat64Config, Pool4, PortBlocks, Timeouts, MAX_SITES,
 };
 use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
@@ -141,7 +140,6 @@ impl Settings {
                 source_prefix_len: n.source_prefix_len,
             }),
             deterministic: n.deterministic.clone(),
-            slices: None,
             owners: self.cluster.as_ref().and_then(Cluster::owners),
             filtering: n.filtering,
             port_preservation: n.port_preservation,

@@ -64,9 +64,9 @@ pub enum Request {
     Trace(Imagined),
     /// How a node of a cluster stands.
     Cluster,
-    /// Hand over all slices.
+    /// Leave new subscribers to other nodes.
     Drain,
-    /// Take slices again.
+    /// Take them again.
     Join,
     /// Make a binding.
     Bind(Binding),

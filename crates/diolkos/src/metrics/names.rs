@@ -81,7 +81,7 @@ fn value_of<'a>(about: &'a [(String, String)], name: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// Everything that `diolkos show counters` shows, except what [`state`] says better.
+/// Everything that `diolkos show counters` shows, except what [`state`] and [`cluster`] say better.
 fn counted(counters: &[Counter]) -> Vec<Family> {
     let mut packets = Packets::new();
     let mut dns64 = Family::new("diolkos_dns64_events", "DNS queries, by outcome.");
@@ -95,6 +95,8 @@ fn counted(counters: &[Counter]) -> Vec<Family> {
             Some((path @ ("fast" | "slow"), name)) => packets.add(path, name, counter),
             Some(("dns64", event)) => dns64.add(&[("event", event)], value),
             Some(("state", "bindings" | "sessions" | "sources" | "held_syns")) => {}
+            // By node, and with what else there is.
+            Some(("cluster", _)) => {}
             Some((part, event)) => events.add(&[("part", part), ("event", event)], value),
             None => {}
         }

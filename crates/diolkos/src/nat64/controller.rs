@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The owner of all sessions: every packet that may begin, change or end one comes here, and so does the operator.
 
-
-
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;

@@ -196,7 +196,9 @@ impl Tables for Hands<'_> {
         let now = clock::monotonic();
         let installed = self.state.inherit(binding, now, self.mirror);
         // The gateway knows of it.
-        self.mirror.aside.retain(|changed| *changed != Changed::Opened(binding));
+        self.mirror
+            .aside
+            .retain(|changed| *changed != Changed::Opened(binding));
         installed.is_ok()
     }
 

@@ -222,7 +222,7 @@ impl Gateway {
                     }
                 }
                 if let Some(cluster) = &self.cluster {
-                    counters.extend(cluster.status().counters);
+                    counters.extend(cluster.status().counters());
                 }
                 Answer::Counters(counters)
             }

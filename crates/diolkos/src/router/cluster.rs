@@ -14,8 +14,10 @@ use super::translation::Translation;
 use super::Gateway;
 use crate::cluster::Cluster;
 use crate::config::Settings;
+use crate::control::{Finding, Reason};
 use crate::datapath;
 use crate::failure::Failure;
+use crate::forwarding::has_strict_filter;
 use crate::net::{Link, Net};
 use crate::supervise::Watch;
 
@@ -36,8 +38,13 @@ pub(super) fn forward(
             "the nodes of a cluster need eBPF programs, and the kernel takes none here",
         ));
     };
-    let owners = section.owners().unwrap_or_else(|| unreachable!("`prepare` has found this node"));
-    let others = owners.addresses.iter().filter(|(_, owner)| *owner != owners.me);
+    let owners = section
+        .owners()
+        .unwrap_or_else(|| unreachable!("`prepare` has found this node"));
+    let others = owners
+        .addresses
+        .iter()
+        .filter(|(_, owner)| *owner != owners.me);
     let addresses: Vec<_> = others
         .flat_map(|(net, owner)| {
             let ends = [net.network(), net.broadcast()].map(Ipv4Addr::to_bits);
@@ -56,7 +63,10 @@ pub(super) fn forward(
 /// Between which interfaces the kernel has to forward: those that are named, and those on which other gateways send. Without any: all.
 pub(super) fn forwarding_between(settings: &Settings) -> Vec<String> {
     let mut names = settings.translator.interfaces.clone();
-    let this = settings.cluster.as_ref().and_then(|cluster| cluster.this_node(""));
+    let this = settings
+        .cluster
+        .as_ref()
+        .and_then(|cluster| cluster.this_node(""));
     if let Some((_, node)) = this.filter(|_| !names.is_empty()) {
         names.extend(node.links.iter().cloned());
     }
@@ -76,10 +86,17 @@ impl Gateway {
             return Ok(());
         };
         let named = section.this_node("").map(|(_, node)| node.links.clone());
-        let links = indices(&net.links().await?, &named.unwrap_or_default())
-            .map_err(Failure::missing)?;
-        let cluster =
-            Cluster::start(&self.settings, section, controller, path, maps, links, watch)?;
+        let links =
+            indices(&net.links().await?, &named.unwrap_or_default()).map_err(Failure::missing)?;
+        let cluster = Cluster::start(
+            &self.settings,
+            section,
+            controller,
+            path,
+            maps,
+            links,
+            watch,
+        )?;
         self.cluster = Some(cluster);
         self.look_at_nodes(net).await;
         self.follow_cluster(net).await
@@ -113,6 +130,24 @@ impl Gateway {
         if let Some(mut cluster) = self.cluster.take() {
             cluster.leave().await;
         }
+    }
+
+    /// What is wrong with its part in the cluster.
+    pub(super) fn cluster_findings(&self) -> Vec<Finding> {
+        let Some(cluster) = &self.cluster else {
+            return Vec::new();
+        };
+        let strict = cluster
+            .links()
+            .iter()
+            .filter(|name| has_strict_filter(name));
+        let strict = strict.map(|name| {
+            let text = format!(
+                "net.ipv4.conf.{name}.rp_filter is strict and drops packets of servers that other gateways send: set it, or that of `all`, to 2"
+            );
+            Finding::trouble(Reason::ClusterWay, text)
+        });
+        cluster.findings().into_iter().chain(strict).collect()
     }
 
     async fn yield_to_others(&mut self, yields: bool, net: &Net) -> Result<(), Failure> {
@@ -182,7 +217,9 @@ fn indices(all: &[Link], names: &[String]) -> Result<Vec<u32>, String> {
 }
 
 fn index_of(all: &[Link], name: &str) -> Option<u32> {
-    all.iter().find(|link| link.name == name).map(|link| link.index)
+    all.iter()
+        .find(|link| link.name == name)
+        .map(|link| link.index)
 }
 
 #[cfg(test)]
@@ -204,7 +241,10 @@ mod tests {
             };
             let own = routes.own(7, 1024);
             let v4 = own.routes4.iter().map(|r| (r.to.to_string(), r.metric));
-            let v6 = own.routes6.iter().map(|r| (r.to.to_string(), r.metric.unwrap_or(0)));
+            let v6 = own
+                .routes6
+                .iter()
+                .map(|r| (r.to.to_string(), r.metric.unwrap_or(0)));
             v4.chain(v6).collect::<Vec<_>>()
         };
         for (yields, metric) in [(false, 1024), (true, 1026)] {

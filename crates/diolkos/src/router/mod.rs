@@ -213,7 +213,8 @@ impl Gateway {
             datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
         }
         let inherits = pins.is_some();
-        let forwarding = Forwarding::both(&cluster::forwarding_between(&settings), &t.device, inherits)?;
+        let forwarding =
+            Forwarding::both(&cluster::forwarding_between(&settings), &t.device, inherits)?;
         if forwarding.changed() {
             tracing::info!("switching forwarding on while diolkos runs");
         }
@@ -225,7 +226,13 @@ impl Gateway {
         }
         loops::report(&settings);
         let forward = cluster::forward(&settings, &translation, index)?;
-        let labels = Labels::start(t, index, tun.queues.len());
+        let forwarding_path = forward.as_ref().map(ForwardPath::forwarding);
+        let labels = Labels::start(t, index, tun.queues.len(), forwarding_path.as_deref());
+        if let (Some(why), Some(_)) = (labels.trouble(), &forward) {
+            return Err(Failure::missing(format!(
+                "the nodes of a cluster send packets to each other by the programs of labels: {why}"
+            )));
+        }
         let slots = labels.slots();
         let slow = SlowPath::start(&t.device, tun.queues, slots, engine, &host.watch);
         let slow = slow.map_err(|e| {

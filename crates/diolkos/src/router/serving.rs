@@ -35,7 +35,7 @@ pub(super) enum Due {
     Drivers,
     /// Other alarms are raised.
     Alarms,
-    /// The node of a cluster has other slices, or another part.
+    /// The node of a cluster is to get packets, or no longer.
     Cluster,
     /// To look for the next hops to the nodes of the cluster.
     Hops,
@@ -261,6 +261,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
                         "the routes cannot follow the node's part in the cluster; trying again: {failure}"
                     );
                 }
+                self.find();
                 return Ok(());
             }
             Due::Hops => {
@@ -269,6 +270,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
                 if let Err(failure) = self.gateway.follow_cluster(self.net).await {
                     tracing::debug!("{failure}");
                 }
+                self.find();
                 return Ok(());
             }
             Due::Unannounced => {

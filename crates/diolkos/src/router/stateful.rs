@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::Nat64Config;
 use diolkos_sys::fastpath::{
-    Attach, FastPath, Homes, Inherited, Inline, Lending, Media, Nat64Path, Nat64Rules, Old, Pins, Prepared, Sessions,
+    Attach, FastPath, Homes, Inherited, Inline, Lending, Media, Nat64Path, Nat64Rules, Old, Pins,
+    Prepared, Sessions,
 };
 use diolkos_sys::memory;
 use diolkos_sys::tun::Queue;

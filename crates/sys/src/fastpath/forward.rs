@@ -29,8 +29,8 @@ pub struct Gateway {
     pub mtu: u32,
 }
 
-/// What became of packets for a gateway (`struct diolkos_forward_count`). For [`Owner::OURS`], `returned` and `dropped` alone
-/// count: packets that other gateways have sent here.
+/// What became of packets for a gateway (`struct diolkos_forward_count`). For [`Owner::OURS`], `returned`, `dropped` and `forged` alone
+/// count: packets that other gateways have sent here, and packets that pretended that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ForwardCount {
     /// Forwarded to it.
@@ -43,12 +43,18 @@ pub struct ForwardCount {
     pub too_big: u64,
     /// Packets from other gateways that were left to the slow path, with a label.
     pub returned: u64,
+    /// Packets whose hops run out here, and which were left to the slow path.
+    pub hops: u64,
+    /// Packets that were left to the slow path, because the gateway is not reached.
+    pub no_way: u64,
+    /// Packets that were dropped, because they began like a label.
+    pub forged: u64,
 }
 
 /// How gateways are reached. Every method takes effect with the next packet.
 #[derive(Debug)]
 pub struct Forwarding {
-    gateways: MapHandle,
+    pub(super) gateways: MapHandle,
     forwarded: MapHandle,
 }
 
@@ -184,6 +190,9 @@ impl Forwarding {
             dropped: sum(16),
             too_big: sum(24),
             returned: sum(32),
+            hops: sum(40),
+            no_way: sum(48),
+            forged: sum(56),
         })
     }
 }

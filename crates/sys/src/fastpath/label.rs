@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs that let a packet's mark and priority survive the slow path (`bpf/label.bpf.c`), and the slots beside the
-//! queues of the TUN device.
+//! The programs that let a packet's mark and priority survive the slow path, and send its packets for other gateways of a cluster
+//! (`bpf/label.bpf.c`), and the slots beside the queues of the TUN device.
 //!
 //! load → attach → a slot for each queue, set while a packet is written
 
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::MapCore;
 
-use super::load::{failed, listen};
+use super::load::{failed, listen, no_data};
 use super::mapped::Mapped;
-use super::{handle, qdisc, Attach, FastPathError, Hook, Side};
+use super::{handle, qdisc, Attach, FastPathError, Forwarding, Hook, Owner, Side};
 use crate::skel::label::LabelSkelBuilder;
 
 /// By so many of its first bytes, and by its length, the program knows a packet (`DIOLKOS_LABEL_HEAD`).
@@ -23,7 +23,7 @@ pub const LABEL_HEAD: usize = 48;
 /// `struct diolkos_label_slot` of `bpf/label.h`.
 #[repr(C)]
 struct Slot {
-    is_set: AtomicU32,
+    state: AtomicU32,
     len: AtomicU32,
     mark: AtomicU32,
     priority: AtomicU32,
@@ -32,24 +32,58 @@ struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 64);
 
+/// `DIOLKOS_SLOT_SET`: a packet is being written.
+const SET: u32 = 1;
+
 /// `struct diolkos_label_count` of `bpf/label.h`.
 #[repr(C)]
 struct Count {
     dropped: AtomicU64,
     lost: AtomicU64,
+    forged: AtomicU64,
+    no_way: AtomicU64,
 }
 
-/// What became of labels that could not be given to packets on their way to the slow path.
+/// What became of packets on their way to the slow path and from it, and of labels that could not be given to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelCount {
-    /// Packets that were dropped, because the kernel had no memory for a label.
+    /// Packets that were dropped, because the kernel had no memory for a label, or for the frame to another gateway.
     pub dropped: u64,
-    /// Packets that went on without, because they were too long.
+    /// Packets that went on without their label, because they were too long.
     pub lost: u64,
+    /// Packets that were dropped, because they began like a label ([`super::ForwardCount::forged`] in a cluster).
+    pub forged: u64,
+    /// Packets for another gateway that were dropped, because it was not reached.
+    pub no_way: u64,
 }
 
+/// What the slow path says of a packet that it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slip {
+    /// Bytes of the packet.
+    pub len: usize,
+    /// Its first bytes, zero beyond its end.
+    pub head: [u8; LABEL_HEAD],
+    /// Its mark (SO_MARK).
+    pub mark: u32,
+    /// Its priority (SO_PRIORITY).
+    pub priority: u32,
+    /// The gateway to which it goes, and the byte that the program puts in the place of the one that is spoilt
+    /// ([`SPOILT_V6`], [`SPOILT_V4`]). None: the kernel routes the packet.
+    pub gateway: Option<(Owner, u8)>,
+}
+
+/// Where a packet of IPv6 for another gateway is spoilt: the first byte of its source. There, 0xff makes the address that of a group,
+/// and the kernel drops the packet (RFC 4291 section 2.7), unless the program has met it in its slot.
+pub const SPOILT_V6: usize = 8;
+/// Where one of IPv4 is: the last byte of the header checksum, which has to be wrong.
+pub const SPOILT_V4: usize = 11;
+
 /// The slots of all queues, in memory that the program shares.
-pub struct LabelSlots(Mapped<Slot>);
+pub struct LabelSlots {
+    slots: Mapped<Slot>,
+    leads: bool,
+}
 
 /// The loaded programs at the TUN device; dropped, they are off.
 pub struct LabelPath {
@@ -60,10 +94,12 @@ pub struct LabelPath {
 
 impl LabelPath {
     /// Loads the programs and attaches them at a TUN device with `queues` queues. Those that translate there must be attached
-    /// already: what one of them translates needs no label.
+    /// already: what one of them translates needs no label. So must be [`super::ForwardPath`]: `forwarding` has the ways of its
+    /// gateways, and the slow path sends to those, too.
     pub fn start(
         tun_ifindex: u32,
         queues: usize,
+        forwarding: Option<&Forwarding>,
         attach: Attach,
         instance: &str,
     ) -> Result<LabelPath, FastPathError> {
@@ -76,6 +112,13 @@ impl LabelPath {
             .label_slots
             .set_max_entries(queues as u32)
             .map_err(|e| failed("size the slots", &e))?;
+        match forwarding {
+            Some(forwarding) => open.maps.gateways.reuse_fd(forwarding.gateways.as_fd()),
+            None => open.maps.gateways.set_max_entries(1),
+        }
+        .map_err(|e| failed("share the ways to gateways", &e))?;
+        let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
+        data.is_behind_forward = forwarding.is_some().into();
         let loaded = open.load().map_err(|e| failed("load", &e))?;
         let map = &loaded.maps.label_slots;
         debug_assert_eq!(map.value_size() as usize, size_of::<Slot>());
@@ -91,7 +134,10 @@ impl LabelPath {
         let count = unsafe { Mapped::of(map.as_fd(), 1) };
         let mut path = LabelPath {
             hooks: Vec::new(),
-            slots: Arc::new(LabelSlots(slots.map_err(unmapped)?)),
+            slots: Arc::new(LabelSlots {
+                slots: slots.map_err(unmapped)?,
+                leads: forwarding.is_some(),
+            }),
             count: count.map_err(unmapped)?,
         };
         // What takes labels comes before what gives them.
@@ -125,6 +171,8 @@ impl LabelPath {
         LabelCount {
             dropped: count.dropped.load(Ordering::Relaxed),
             lost: count.lost.load(Ordering::Relaxed),
+            forged: count.forged.load(Ordering::Relaxed),
+            no_way: count.no_way.load(Ordering::Relaxed),
         }
     }
 
@@ -144,23 +192,30 @@ impl Drop for LabelPath {
 }
 
 impl LabelSlots {
-    /// The packet of `len` bytes that `queue` writes next, and that begins with `head` (zero beyond its end), has this mark
-    /// and this priority. Only one thread may use a queue.
-    pub fn set(&self, queue: usize, len: usize, head: &[u8; LABEL_HEAD], mark: u32, priority: u32) {
-        let slot = self.0.at(queue);
-        slot.is_set.store(0, Ordering::Relaxed);
-        slot.len.store(len as u32, Ordering::Relaxed);
-        slot.mark.store(mark, Ordering::Relaxed);
-        slot.priority.store(priority, Ordering::Relaxed);
-        for (to, bytes) in slot.head.iter().zip(head.as_chunks().0) {
+    /// What `queue` writes next. Only one thread may use a queue.
+    pub fn set(&self, queue: usize, slip: &Slip) {
+        let slot = self.slots.at(queue);
+        slot.state.store(0, Ordering::Relaxed);
+        slot.len.store(slip.len as u32, Ordering::Relaxed);
+        slot.mark.store(slip.mark, Ordering::Relaxed);
+        slot.priority.store(slip.priority, Ordering::Relaxed);
+        for (to, bytes) in slot.head.iter().zip(slip.head.as_chunks().0) {
             to.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
-        slot.is_set.store(1, Ordering::Release);
+        let way = slip.gateway.map_or(0, |(owner, right)| {
+            u32::from(owner.byte()) << 8 | u32::from(right) << 16
+        });
+        slot.state.store(SET | way, Ordering::Release);
     }
 
-    /// The packet is written.
-    pub fn clear(&self, queue: usize) {
-        self.0.at(queue).is_set.store(0, Ordering::Release);
+    /// The packet is written. False if the program has not met it: it goes on without its mark and priority, and to no gateway.
+    pub fn clear(&self, queue: usize) -> bool {
+        self.slots.at(queue).state.swap(0, Ordering::AcqRel) == 0
+    }
+
+    /// Whether packets can be sent to other gateways.
+    pub fn lead_to_gateways(&self) -> bool {
+        self.leads
     }
 }
 

@@ -54,7 +54,7 @@ pub use copies::{Owner, NODES};
 pub use forward::{ForwardCount, ForwardPath, Forwarding, Gateway};
 pub use homes::{Cluster, Homes, HostPort, BUCKETS, LINKS};
 pub use hook::{Hook, Side};
-pub use label::{LabelCount, LabelPath, LabelSlots, LABEL_HEAD};
+pub use label::{LabelCount, LabelPath, LabelSlots, Slip, LABEL_HEAD, SPOILT_V4, SPOILT_V6};
 pub use lease::queue_of;
 pub use lending::{halves, place, Lending, Opening, Report, LEASES, LEASE_PORTS};
 pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use diolkos_mesh::Refusal;
 use diolkos_node::Moment;
 
-use super::notes::{is_recent, NodeNotes, Notes};
 use super::file_part;
+use super::notes::{is_recent, NodeNotes, Notes};
 use crate::cluster_status::{ClusterStatus, NodeStatus, Part};
 use crate::control::{Finding, Reason};
 
@@ -135,8 +135,10 @@ fn advice(why: Refusal) -> &'static str {
             "make its certificate as docs/gateways-tls.md says"
         }
         Refusal::ByPeer => "that gateway refuses this one's certificate: its log says why",
-        Refusal::Stranger | Refusal::Crowded | Refusal::Slow | Refusal::Broken | Refusal::Protocol => {
-            "see which program connects from there"
-        }
+        Refusal::Stranger
+        | Refusal::Crowded
+        | Refusal::Slow
+        | Refusal::Broken
+        | Refusal::Protocol => "see which program connects from there",
     }
 }

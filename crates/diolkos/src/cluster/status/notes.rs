@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an operator should know of other nodes: what was reported, by which interfaces they are reached, and what was forwarded to
-//! them. Reports go to the log, each kind of each node at a bounded rate.
+//! them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,11 +12,10 @@ use diolkos_sys::clock::kernel_boottime;
 use diolkos_sys::fastpath::{ForwardCount, Forwarding, Gateway as Hop, Owner};
 use diolkos_sys::namespace;
 
-use super::file_part;
 use crate::cluster_status::Part;
 use crate::config::Cluster as Section;
 
-/// A report of one kind about one node is logged once in this time.
+/// That copies are void is logged once in this time for each node.
 const QUIET: Duration = Duration::from_secs(10);
 /// For so long after it, a report or a refusal is a trouble. Refusals that go on are told every ten seconds.
 pub(super) const RECENT: Duration = Duration::from_secs(30);
@@ -58,23 +57,12 @@ pub(super) struct NodeNotes {
 pub(super) struct Tally {
     pub times: u64,
     last: Option<Moment>,
-    logged: Option<Moment>,
-    /// Times up to the last line of the log.
-    told: u64,
 }
 
 impl Tally {
-    /// Once more; the number of times that the log has to tell of now.
-    fn add(&mut self, now: Moment) -> Option<u64> {
+    fn add(&mut self, now: Moment) {
         self.times += 1;
         self.last = Some(now);
-        if self.logged.is_some_and(|logged| now < logged + QUIET) {
-            return None;
-        }
-        self.logged = Some(now);
-        let untold = self.times - self.told;
-        self.told = self.times;
-        Some(untold)
     }
 
     /// It was not long ago.
@@ -116,46 +104,33 @@ impl Notes {
     }
 
     fn note_at(&mut self, report: Report, now: Moment) {
-        match report {
-            Report::Differs(peer, part) => {
-                let Some(its) = self.nodes.get_mut(peer.index()) else {
-                    return;
-                };
-                // It is refused again with each connection.
-                if its.differs.replace(part) != Some(part) {
-                    tracing::warn!(
-                        "the configuration of {} differs from this node's in {}: the nodes do not share bindings until it is the same",
-                        its.name,
-                        file_part(part)
-                    );
-                }
-            }
-            Report::Strange(peer) => self.tell(peer, now, |its| &mut its.strange, |name, times| {
-                tracing::warn!("{name} sent what it may not send, or what cannot be read ({times} times): its connection was closed");
-            }),
-            Report::Slow(peer) => self.tell(peer, now, |its| &mut its.slow, |name, times| {
-                tracing::warn!("{name} takes messages too slowly ({times} times): it gets all bindings anew");
-            }),
-            Report::Void(peer) => self.tell(peer, now, |its| &mut its.voided, |name, times| {
-                tracing::warn!("no longer waiting for {name}, which does not acknowledge ({times} times): its copies of bindings of this node are void");
-            }),
-            // The process ends, and says why.
-            Report::Superseded => {}
-        }
-    }
-
-    fn tell(
-        &mut self,
-        peer: NodeId,
-        now: Moment,
-        of: impl FnOnce(&mut NodeNotes) -> &mut Tally,
-        log: impl FnOnce(&str, u64),
-    ) {
+        let (Report::Differs(peer, _)
+        | Report::Strange(peer)
+        | Report::Slow(peer)
+        | Report::Void(peer)) = report
+        else {
+            // Another process has this node's name: this one ends, and says why.
+            return;
+        };
         let Some(its) = self.nodes.get_mut(peer.index()) else {
             return;
         };
-        if let Some(times) = of(its).add(now) {
-            log(&its.name, times);
+        match report {
+            Report::Differs(_, part) => its.differs = Some(part),
+            Report::Strange(_) => its.strange.add(now),
+            Report::Slow(_) => its.slow.add(now),
+            Report::Void(_) => {
+                let is_quiet = its.voided.last.is_some_and(|last| now < last + QUIET);
+                its.voided.add(now);
+                // Of the others there are findings, which are logged.
+                if !is_quiet {
+                    tracing::warn!(
+                        "{} does not acknowledge, and this node no longer waits: its copies of bindings of this node are void",
+                        its.name
+                    );
+                }
+            }
+            Report::Superseded => {}
         }
     }
 
@@ -240,14 +215,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_counted_each_time_and_logged_now_and_then() {
-        let mut tally = Tally::default();
+    fn a_report_is_counted_and_is_recent_for_a_while() {
+        let mut notes = Notes::of_nodes(["gw1"], Duration::ZERO);
         let at = Duration::from_secs;
-        assert_eq!(tally.add(at(100)), Some(1));
-        assert_eq!((tally.add(at(101)), tally.add(at(109))), (None, None));
-        assert_eq!(tally.add(at(110)), Some(3));
-        assert_eq!(tally.times, 4);
-        assert!(tally.is_recent(at(139)) && !tally.is_recent(at(140)));
+        for now in [at(100), at(101)] {
+            notes.note_at(Report::Void(NodeId(0)), now);
+        }
+        let its = notes.named("gw1").expect("it is there");
+        assert_eq!(its.voided.times, 2);
+        assert!(its.voided.is_recent(at(130)) && !its.voided.is_recent(at(131)));
+        assert!(!its.slow.is_recent(at(101)));
     }
 
     #[test]

@@ -93,7 +93,10 @@ fn a_node_that_starts_says_for_whom_it_waits() {
         panic!("{:?}", status.findings)
     };
     assert_eq!(only.kind, FindingKind::Obstacle);
-    assert!(only.text.contains("waits until gw2 can be asked"), "{only:?}");
+    assert!(
+        only.text.contains("waits until gw2 can be asked"),
+        "{only:?}"
+    );
 }
 
 #[test]
@@ -117,7 +120,10 @@ fn who_is_away_is_a_trouble_after_a_while_with_its_cause() {
     });
     let status = lab.look(now, 3);
     let text = &status.findings[1].text;
-    assert!(text.contains("(expired): replace the certificate"), "{text}");
+    assert!(
+        text.contains("(expired): replace the certificate"),
+        "{text}"
+    );
     assert_eq!(status.nodes[0].refused.as_deref(), Some("expired"));
     let later = lab.look(now + notes::RECENT + at(1), 4);
     assert_eq!(later.nodes[0].refused, None);
@@ -163,7 +169,10 @@ fn another_file_is_named_by_its_part_until_it_is_the_same() {
         &mut out,
     );
     let status = lab.look(at(6), 3);
-    assert_eq!((status.nodes[0].differs.as_deref(), status.waits_for.len()), (None, 0));
+    assert_eq!(
+        (status.nodes[0].differs.as_deref(), status.waits_for.len()),
+        (None, 0)
+    );
     assert_eq!(status.nodes[0].part, Some(Part::Starting));
 }
 
@@ -172,9 +181,15 @@ fn an_engine_that_is_silent_is_a_trouble_with_its_reason() {
     let mut lab = Lab::new();
     assert_eq!(lab.look(at(7), 0).engine.silent_ms, 7000);
     let status = lab.look(at(8), 0);
-    let found = status.findings.iter().find(|its| its.reason == Reason::ClusterEngine);
+    let found = status
+        .findings
+        .iter()
+        .find(|its| its.reason == Reason::ClusterEngine);
     let text = found.map(|its| &*its.text).unwrap_or_default();
-    assert!(text.starts_with("no member of etcd answers: gone;"), "{text}");
+    assert!(
+        text.starts_with("no member of etcd answers: gone;"),
+        "{text}"
+    );
     let status = lab.look(at(9), 1);
     assert_eq!(status.engine.silent_ms, 0);
     assert!(!reasons(&status).contains(&Reason::ClusterEngine));

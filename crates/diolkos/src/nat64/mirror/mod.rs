@@ -29,8 +29,8 @@ use ipnet::Ipv4Net;
 
 use super::conversion::{is_copied_alike, node_port, sent, to_maps};
 use super::fastpath::FastPath;
-use super::phase::{Lack, Phase};
 use super::peers::{changed_by, Peers};
+use super::phase::{Lack, Phase};
 use super::records::Records;
 use super::removals::Removals;
 

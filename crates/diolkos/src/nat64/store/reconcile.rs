@@ -176,7 +176,8 @@ fn is_known(tables: &Tables<'_>, session: &Session) -> bool {
         .nat64
         .state()
         .session(protocol, node(session), peer(session));
-    found.is_some_and(|view| tables.mirror.belongs(&view) && to_maps(&view, Owner::OURS) == *session)
+    found
+        .is_some_and(|view| tables.mirror.belongs(&view) && to_maps(&view, Owner::OURS) == *session)
 }
 
 /// As the tables have it. When one was used last that has no stamp, nobody knows: its life begins anew.
