@@ -74,7 +74,16 @@ impl Outlet {
             return write();
         };
         let (len, head) = known_by(pieces);
-        slots.set(*at, &diolkos_sys::fastpath::Slip { len, head, mark: label.mark, priority: label.priority, gateway: None });
+        slots.set(
+            *at,
+            &diolkos_sys::fastpath::Slip {
+                len,
+                head,
+                mark: label.mark,
+                priority: label.priority,
+                gateway: None,
+            },
+        );
         let written = write();
         slots.clear(*at);
         written
