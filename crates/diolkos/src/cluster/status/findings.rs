@@ -44,14 +44,10 @@ pub(super) fn findings(status: &ClusterStatus, notes: &Notes, now: Moment) -> Ve
 }
 
 fn starting(status: &ClusterStatus) -> Finding {
-    let text = match (&status.waits_for[..], &status.engine.name) {
-        ([], _) => "this node opens no bindings yet: its ports rest for a second".to_owned(),
-        (waits_for, None) => format!(
-            "this node opens no bindings yet: it waits until {} can be asked for its earlier bindings, or etcd answers",
-            waits_for.join(" and ")
-        ),
-        (waits_for, Some(_)) => format!(
-            "this node opens no bindings yet: it waits until {} can be asked for its earlier bindings, for ten seconds at most",
+    let text = match &status.waits_for[..] {
+        [] => "this node opens no bindings yet: its ports rest for a second".to_owned(),
+        waits_for => format!(
+            "this node opens no bindings yet: it waits until {} can be asked for its earlier ones, or etcd has noted for ten seconds that it no longer does",
             waits_for.join(" and ")
         ),
     };
@@ -111,6 +107,9 @@ fn unreachable(its: &NodeStatus, notes: &NodeNotes, now: Moment) -> String {
             why.name(),
             advice(why)
         ),
+        None if its.interface.is_none() => {
+            format!("no link leads to {address}: bring up the interface between the gateways")
+        }
         None if its.is_connected => {
             "it has a connection, but says nothing: look at its log".to_owned()
         }
