@@ -17,7 +17,7 @@ use notes::{is_recent, NodeNotes};
 
 pub use notes::Notes;
 
-use crate::cluster_status::{ClusterStatus, EngineStatus, Forwarded, NodeStatus, Part};
+use crate::cluster_status::{Arrived, ClusterStatus, EngineStatus, Forwarded, NodeStatus, Part};
 use crate::config::Cluster;
 
 /// What is looked at.
@@ -90,6 +90,11 @@ fn of_node(section: &Cluster, node: &Node, now: Moment, notes: &mut Notes) -> Cl
         bindings,
         resting,
         nodes,
+        arrived: Arrived {
+            returned: notes.arrived.returned,
+            dropped: notes.arrived.dropped,
+            forged: notes.arrived.forged,
+        },
         ..ClusterStatus::default()
     }
 }
@@ -137,6 +142,8 @@ fn of_other(
             packets: forwarded.packets,
             bytes: forwarded.bytes,
             too_big: forwarded.too_big,
+            no_way: forwarded.no_way,
+            hops: forwarded.hops,
             dropped: forwarded.dropped,
         },
         ..status
