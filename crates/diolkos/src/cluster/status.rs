@@ -117,6 +117,8 @@ fn of_other(
     let ours = node.engine().map(|(engine, _)| engine);
     let is_elsewhere = ours.is_some() && its.engine.is_some() && ours != its.engine;
     note_since(&mut notes.elsewhere, is_elsewhere, now);
+    let is_useless = its.serves && its.usable_for.is_none();
+    note_since(&mut notes.useless, is_useless, now);
     note_since(&mut notes.away, !its.is_reachable, now);
     let refused = notes.refused.filter(|(.., at)| is_recent(Some(*at), now));
     let forwarded = notes.forwarded;

@@ -18,6 +18,8 @@ const AWAY: Duration = Duration::from_secs(3);
 const SILENT_MS: u64 = 8000;
 /// After a wipe, nodes come to the new engine one after the other.
 const ELSEWHERE: Duration = Duration::from_secs(15);
+/// All bindings of a node have to come in after each connection.
+const USELESS: Duration = Duration::from_secs(20);
 /// Acknowledgements come five times a second.
 const BLOCKED_MS: u64 = 5000;
 
@@ -72,6 +74,12 @@ fn of_other(its: &NodeStatus, notes: &NodeNotes, now: Moment, found: &mut Vec<Fi
             "{name} keeps its record in another etcd than this node: name the same members in both files, and see that they are one etcd cluster"
         );
         trouble(Reason::ClusterEngine, text);
+    }
+    if is_over(notes.useless, USELESS) {
+        let text = format!(
+            "copies of the bindings of {name} may not be used, so its flows would end if it went away: look at its load and at the link"
+        );
+        trouble(Reason::ClusterPeer, text);
     }
     if its.takes_packets && its.interface.is_none() {
         let text = format!(

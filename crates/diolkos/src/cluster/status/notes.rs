@@ -50,6 +50,8 @@ pub(super) struct NodeNotes {
     pub refused: Option<(Refusal, IpAddr, Moment)>,
     /// Since when it has used another engine than this node.
     pub elsewhere: Option<Moment>,
+    /// Since when copies of its bindings may not be used, though it serves.
+    pub useless: Option<Moment>,
     /// Since when it has not answered.
     pub away: Option<Moment>,
 }
