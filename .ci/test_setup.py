@@ -17,7 +17,7 @@ def packages_of(function: str) -> set[str]:
 def test_the_demo_installs_nothing_that_manages_the_network_or_lets_others_in() -> None:
     unasked = {
         *("ufw", "firewalld", "network-manager", "dhcpcd-base", "dnsmasq-base", "systemd", "dbus-daemon"),
-        *("openssh-server", "coturn", "frr", "nats-server", "etcd-server", "rsyslog", "prometheus", "nfdump", "radvd"),
+        *("openssh-server", "coturn", "frr", "etcd-server", "rsyslog", "prometheus", "nfdump", "radvd"),
     }
     assert {"iperf3", "tayga", "iproute2"} <= packages_of("wanted_for_demo")
     assert not packages_of("wanted_for_demo") & unasked

@@ -105,7 +105,6 @@ wanted_to_run() {
 	want "nfdump" "command -v nfcapd && command -v nfdump" "nfdump"
 	want "rsyslog" "command -v rsyslogd" "rsyslog"
 	want "journald" "test -x /lib/systemd/systemd-journald" "systemd"
-	want "nats-server" "command -v nats-server" "nats-server"
 	want "etcd, which does not start" "command -v etcd && command -v etcdctl" "etcd-server etcd-client"
 	want "frr" "test -x /usr/lib/frr/bgpd" "frr"
 	want "OpenSSL" "command -v openssl" "openssl"
@@ -224,7 +223,7 @@ install_packages() {
 	forbid_starting
 	apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends "$@"
 	# Some releases enable them at boot. The lab starts its own in namespaces.
-	for service in tayga iperf3 unbound nginx coturn prometheus nfdump rsyslog firewalld nats-server frr radvd; do
+	for service in tayga iperf3 unbound nginx coturn prometheus nfdump rsyslog firewalld frr radvd; do
 		case " $* " in *" $service "* | *" $service-light "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
 	case " $* " in *" etcd-server "*) systemctl disable etcd || update-rc.d etcd disable || true ;; esac

@@ -18,7 +18,7 @@ GOOD = {
     "kept_share": 1.0,
     "gap_s": 0.2,
     "call_gap_s": 0.1,
-    "new_flows_s": 12.0,
+    "new_flows_s": 0.2,
     "wrong": 0,
     "duplicates": 0,
     "moved": 0,

@@ -22,12 +22,12 @@ def changed(folder: Path, old: str, new: str) -> Path:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('name = "cut-link"', 'name = "cut-link"\nafter_s = 20.9', "cut-link: 19.9 s of after_s count"),
-        ("lasts_s = 10\nafter_s = 32", "lasts_s = 10\nafter_s = 30.5", "freeze-engine: 19.5 s of after_s count"),
+        ('name = "cut-lan"', 'name = "cut-lan"\nafter_s = 20.9', "cut-lan: 19.9 s of after_s count"),
+        ("lasts_s = 10\nafter_s = 32", "lasts_s = 10\nafter_s = 30.5", "freeze-gateway: 19.5 s of after_s count"),
         ("interval_s = 10.0", "interval_s = 12.0", "flows that send every 12 s need 24 s to send 2 times"),
     ],
 )
 def test_each_flow_has_to_send_twice_in_what_counts(old: str, new: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(UsageFault, match=says):
         definition.load(str(changed(tmp_path, old, new)))
-    assert definition.load(str(changed(tmp_path, 'name = "cut-link"', 'name = "cut-link"\nafter_s = 21')))
+    assert definition.load(str(changed(tmp_path, 'name = "cut-lan"', 'name = "cut-lan"\nafter_s = 21')))

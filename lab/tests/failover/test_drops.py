@@ -33,7 +33,7 @@ def test_only_what_counts_drops_and_has_grown_is_told() -> None:
     assert drops.of_kernel(change) == {"Ip6OutNoRoutes": 4, "UdpRcvbufErrors": 1, "IpExtInNoRoutes": 2, "lan0 rx": 3}
 
 
-BEFORE = {"slow.drop.no_binding": 5, "cluster.forward_dropped": 0, "fast.failed": 0, "state.bindings": 900}
+BEFORE = {"slow.drop.no_binding": 5, "cluster.report.slow": 0, "fast.failed": 0, "state.bindings": 900}
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ BEFORE = {"slow.drop.no_binding": 5, "cluster.forward_dropped": 0, "fast.failed"
     [
         ([{**BEFORE, "slow.drop.no_binding": 7, "state.bindings": 950}], {"slow.drop.no_binding": 2}),
         ([{**BEFORE, "fast.failed": 1, "state.bindings": 10}], {"fast.failed": 1}),
-        ([{"slow.drop.no_binding": 6, "cluster.publish_failed": 3}, {"slow.drop.no_binding": 3, "cluster.forward_dropped": 1}],
-         {"slow.drop.no_binding": 4, "cluster.publish_failed": 3, "cluster.forward_dropped": 1}),
+        ([{"slow.drop.no_binding": 6, "cluster.report.void": 3}, {"slow.drop.no_binding": 3, "cluster.report.slow": 1}],
+         {"slow.drop.no_binding": 4, "cluster.report.void": 3, "cluster.report.slow": 1}),
         ([BEFORE, {}], {}),
         ([{}], {}),  # dead
     ],

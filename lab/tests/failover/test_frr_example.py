@@ -9,15 +9,12 @@ EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "cluster" / "frr.con
 # The lab's networks as the example has them.
 ADDRESSES = {
     str(plan.POOLS4): "192.0.2.0/28",
-    str(plan.NODES6): "2001:db8:f::/64",
-    str(plan.NODES[0].node6): "2001:db8:f::1",
     str(plan.NODES[0].lan4): "198.51.100.11",
     str(plan.OUTSIDE4): "198.51.100.2",
     str(plan.INSIDE6): "2001:db8:10::1",
-    str(plan.NODES[1].lan6): "2001:db8:10::12",
 }
-# What the example does without: a third gateway, translators without state, and what serves the lab's haste alone.
-OF_THE_LAB = (str(plan.NODES[2].lan6), str(plan.STATELESS4), "timers connect", "multipath-relax")
+# What the example does without: translators without state, and what serves the lab's haste alone.
+OF_THE_LAB = (str(plan.STATELESS4), "timers connect", "multipath-relax")
 
 
 def lines(text: str) -> list[str]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What the study relies on: cuts cut, routing spreads and withdraws, the engine survives its leader."""
 
+import http.client
 import os
 import signal
-import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ FRR_EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "cluster" / "frr
 
 root = [pytest.mark.root, pytest.mark.usefixtures("clean_machine")]
 with_frr = pytest.mark.skipif(bool(routing.missing()), reason="FRR is not installed")
-with_engine = pytest.mark.skipif(bool(engine.missing()), reason="nats-server or openssl is not installed")
+with_engine = pytest.mark.skipif(bool(engine.missing()), reason="etcd or openssl is not installed")
 
 
 @pytest.fixture
@@ -56,10 +56,18 @@ def stand_in(network: Network, node: plan.Gateway) -> None:
             "link set other up",
             f"link set {plan.TUN_DEVICE} up",
             f"route add {plan.PREF64} dev {plan.TUN_DEVICE} metric 1024 proto static",
-            f"route add {plan.POOL4} dev {plan.TUN_DEVICE} metric 1024 proto static",
-            f"route add {plan.POOL4[node.number]}/32 dev {plan.TUN_DEVICE} metric 1024 proto static",
+            f"route add {plan.POOLS4} dev {plan.TUN_DEVICE} metric 1024 proto static",
+            f"route add {node.pool4} dev {plan.TUN_DEVICE} metric 1024 proto static",
         ],
     )
+
+
+def lead_away(network: Network, node: plan.Gateway, *, back: bool = False) -> None:
+    """Make the routes worse, as diolkos does when the gateway is drained: the new ones come before the old ones go."""
+    new, old = (1024, 1026) if back else (1026, 1024)
+    for to in (plan.PREF64, plan.POOLS4, node.pool4):
+        network.ip(node.name, [f"route add {to} dev {plan.TUN_DEVICE} metric {new} proto static"])
+        network.ip(node.name, [f"route delete {to} dev {plan.TUN_DEVICE} metric {old}"])
 
 
 class TestNetwork:
@@ -73,6 +81,7 @@ class TestNetwork:
         assert not pings(network, other.name, victim.lan6)
         assert "LOWER_UP" in network.show(victim.name, "link", "show", plan.LAN_DEVICE)
         assert pings(network, victim.name, plan.engine4(1)), "the link to the engine is another"
+        assert pings(network, victim.name, other.link6), "and so is that to the other gateways"
 
     @with_frr
     def test_routing_spreads_by_source_and_leaves_who_vanishes_or_dies(self, network: Network, work: Path) -> None:
@@ -90,12 +99,17 @@ class TestNetwork:
         assert hops == {source: next_hop(network, plan.source6(1, source)) for source in hops}
         # An address of the pool leads to its owner, though all have the pool.
         first, second, third = plan.NODES
-        assert wait_until(lambda: cluster.owner_of(plan.POOL4[second.number]) == second.name, PATIENCE_S)
-        assert cluster.owner_of(plan.POOL4[15]) is None
+        assert wait_until(cluster.everything_is_announced, PATIENCE_S)
+        # The second wants no packets, so its metric is another; then it does again.
+        lead_away(network, second)
+        assert wait_until(lambda: cluster.gateways_of_prefix() == {first.name, third.name}, PATIENCE_S)
+        assert wait_until(lambda: cluster.owner_of(second.pool4[1]) is None, PATIENCE_S)
+        lead_away(network, second, back=True)
+        assert wait_until(cluster.everything_is_announced, PATIENCE_S)
         # The program ends: its device is gone, and with it all that was announced.
         network.ip(second.name, [f"link delete {plan.TUN_DEVICE}"])
         assert wait_until(lambda: cluster.gateways_of_prefix() == {first.name, third.name}, PATIENCE_S)
-        assert wait_until(lambda: cluster.owner_of(plan.POOL4[second.number]) is None, PATIENCE_S)
+        assert wait_until(lambda: cluster.owner_of(second.pool4[1]) is None, PATIENCE_S)
         # A gateway dies, and only BFD can tell: its routes stay where it was.
         for pid in namespace.processes_inside({network.namespace(third.name)}):
             os.kill(pid, signal.SIGKILL)
@@ -111,14 +125,15 @@ class TestNetwork:
     @with_engine
     def test_the_engine_goes_on_without_its_leader_and_knows_no_strangers(self, network: Network, work: Path) -> None:
         certificates = engine.make_certificates(work / "certificates")
-        servers = engine.start(network, work / "engine", certificates)
-        leader = next(iter(servers.answering().values()))
-        servers.processes[leader].kill()
-        assert wait_until(servers.ready, PATIENCE_S)
-        assert leader not in servers.answering().values()
+        members = engine.start(network, work / "engine", certificates)
+        leader = members.leader()
+        assert leader
+        members.processes[leader].kill()
+        assert wait_until(members.ready, PATIENCE_S)
+        assert members.leader() not in (leader, None)
         survivor = next(name for name in plan.ENGINES if name != leader)
-        assert greeting(network, survivor, certificates, plan.GATEWAYS[0]).startswith(b"PONG")
-        assert not greeting(network, survivor, certificates, None)
+        assert b"etcdserver" in version(network, survivor, certificates, plan.GATEWAYS[0])
+        assert not version(network, survivor, certificates, None)
 
 
 def next_hop(network: Network, source: object) -> str:
@@ -127,22 +142,21 @@ def next_hop(network: Network, source: object) -> str:
     return words[words.index("via") + 1]
 
 
-def greeting(network: Network, server: str, certificates: engine.Certificates, who: str | None) -> bytes:
-    """What a server of the engine answers to a client with the certificate of `who`, or without one; empty if nothing."""
+def version(network: Network, member: str, certificates: engine.Certificates, who: str | None) -> bytes:
+    """What a member of the engine answers to a client with the certificate of `who`, or without one; empty if nothing."""
     context = ssl.create_default_context(cafile=str(certificates.authority))
     if who:
         context.load_cert_chain(*certificates.of(who))
-    address = str(plan.engine4(plan.ENGINES.index(server) + 1))
+    address = str(engine.address_of(member))
     with namespace.entered(network.namespace(plan.GATEWAYS[0])):
-        connection = socket.create_connection((address, plan.ENGINE_PORT), timeout=PATIENCE_S)
-    with connection:
-        connection.recv(4096)  # INFO, before TLS begins
+        connection = http.client.HTTPSConnection(address, plan.ENGINE_PORT, timeout=PATIENCE_S, context=context)
         try:
-            with context.wrap_socket(connection, server_hostname=address) as secured:
-                secured.sendall(b'CONNECT {"verbose":false,"pedantic":false,"tls_required":true}\r\nPING\r\n')
-                return secured.recv(4096)
+            connection.request("GET", "/version")
+            return connection.getresponse().read()
         except OSError:
             return b""
+        finally:
+            connection.close()
 
 
 @with_frr

@@ -14,6 +14,7 @@ from typing import Any
 from diolkos_lab.failover import engine, plan, routing
 from diolkos_lab.failover.definition import FailoverStudy, Kind
 from diolkos_lab.failover.engine import Engine
+from diolkos_lab.failover.gateways import PORT as GATEWAY_PORT
 from diolkos_lab.failover.gateways import Gateways
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.routing import Routing
@@ -65,26 +66,28 @@ class Cluster:
         return {index[hop] for hop in hops if hop in index}
 
     def reaches_engine(self, gateway: str) -> bool:
-        """Does a server of the engine accept a connection from the gateway?"""
-        with namespace.entered(self.network.namespace(gateway)):
-            for number in range(1, len(plan.ENGINES) + 1):
-                try:
-                    socket.create_connection((str(plan.engine4(number)), plan.ENGINE_PORT), timeout=0.5).close()
-                    return True
-                except OSError:
-                    continue
-        return False
+        """Does a member of the engine accept a connection from the gateway?"""
+        return any(self._connects(gateway, engine.address_of(name), plan.ENGINE_PORT) for name in plan.ENGINES)
+
+    def reaches_gateway(self, gateway: str, other: plan.Gateway) -> bool:
+        """Does another gateway accept a connection by the link that they share?"""
+        return self._connects(gateway, other.link6, GATEWAY_PORT)
+
+    def _connects(self, role: str, address: object, port: int) -> bool:
+        with namespace.entered(self.network.namespace(role)):
+            try:
+                socket.create_connection((str(address), port), timeout=0.5).close()
+            except OSError:
+                return False
+        return True
 
     def everything_is_announced(self) -> bool:
-        """Does the inside use all gateways, and has the outside routes to all that they have?"""
+        """Does the inside use all gateways, and does the outside know the part of the pool that each of them has?"""
         if self.gateways_of_prefix() != set(plan.GATEWAYS):
             return False
         if self.gateways.kind == "stateless":
             return True
-        pools = [node.pool4 for node in plan.NODES]
-        wanted = list(plan.POOL4) if self.gateways.kind == "cluster" else [pool[1] for pool in pools]
-        found = [network for networks in self.announcers().values() for network in networks]
-        return all(any(address in network for network in found) for address in wanted)
+        return all(self.owner_of(node.pool4[1]) == node.name for node in plan.NODES)
 
 
 def build(network: Network, folder: Path, study: FailoverStudy, kind: Kind, binary: Path) -> Cluster:

@@ -32,7 +32,7 @@ from diolkos_lab.topology.machine import THIS_MACHINE
 Say = Callable[[str], None]
 OTHERS = {"curl": "apt-get install curl", "iperf3": "apt-get install iperf3", "openssl": "apt-get install openssl"}
 
-VERSIONS = {"frr": [str(routing.DAEMONS / "bgpd"), "--version"], "nats-server": ["nats-server", "--version"]}
+VERSIONS = {"frr": [str(routing.DAEMONS / "bgpd"), "--version"], "etcd": ["etcd", "--version"]}
 
 
 def run(study: FailoverStudy, form_name: FormName, out: Path | None, seed: int | None, program: str | None, say: Say) -> Path:
@@ -147,6 +147,7 @@ def _in_words(row: dict[str, object]) -> str:
         return f"failed: {row['error']}"
     gap = row["gap_s"]
     words = [f"{row['kept']} of {row['established']} flows go on", f"gap {f'{gap} s' if gap is not None else 'without end'}"]
+    words += [str(row["lost"])] if row.get("lost") else []
     words += [str(each) for each in _guards(row)]
     return ", ".join(words)
 

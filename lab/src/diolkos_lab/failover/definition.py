@@ -15,15 +15,18 @@ Kind = Literal["cluster", "independent", "stateless"]
 FaultName = Literal[
     "kill-gateway",
     "kill-program",
-    "cut-link",
-    "cut-gateway",
-    "kill-engine-server",
-    "cut-engine",
-    "freeze-engine",
     "freeze-gateway",
-    "rolling-upgrade",
+    "cut-lan",
+    "cut-gateway-link",
+    "cut-gateway",
+    "drain-gateway",
+    "upgrade-gateways",
+    "kill-engine-member",
+    "freeze-engine",
+    "lose-engine",
 ]
-OF_ENGINE: tuple[FaultName, ...] = ("kill-engine-server", "cut-engine", "freeze-engine")
+# What only a cluster has: an engine, and a link between its gateways.
+OF_CLUSTER: tuple[FaultName, ...] = ("kill-engine-member", "freeze-engine", "lose-engine", "cut-gateway-link")
 Quantity = Literal["kept_share", "gap_s", "call_gap_s", "wrong", "duplicates", "downloads_share", "new_flows_s"]
 MOST_SOURCES = 1000  # of a client; see `gateways.SOURCES`
 KEPT_AFTER_S = 1.0  # after the fault is over; who hears nothing that was sent later than this has not gone on
@@ -151,9 +154,9 @@ class FailoverStudy(StrictModel):
         return self
 
     def faults_of(self, form: FailoverForm, kind: Kind) -> list[FaultPlan]:
-        """What is done to gateways of a kind: those without an engine cannot lose it."""
+        """What is done to gateways of a kind: those that share nothing cannot lose what they would share it by."""
         wanted = [each for each in self.fault if not form.faults or each.name in form.faults]
-        return [each for each in wanted if kind == "cluster" or each.name not in OF_ENGINE]
+        return [each for each in wanted if kind == "cluster" or each.name not in OF_CLUSTER]
 
     def trials_of(self, form: FailoverForm) -> int:
         """How many trials a run of the form has."""

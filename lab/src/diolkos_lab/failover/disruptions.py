@@ -17,12 +17,13 @@ from typing import NamedTuple
 from diolkos_lab.failover import plan
 from diolkos_lab.failover.cluster import Cluster
 from diolkos_lab.failover.definition import FaultName, FaultPlan
+from diolkos_lab.failover.gateways import GatewayFault
 from diolkos_lab.failover.waiting import wait_until
 from diolkos_lab.faults import Fault
 from diolkos_lab.topology import namespace
 
 SETTLED_S = 60.0  # that a gateway may take until everything passes it again
-BETWEEN_S = 2.0  # from one gateway of a rolling upgrade to the next
+BETWEEN_S = 2.0  # from one gateway that is upgraded to the next
 # From a fault to the look at its effect, which takes CPU time that the traffic should have meanwhile, and for how long to look.
 QUIET_S, EFFECT_S = 2.0, 6.0
 
@@ -43,7 +44,10 @@ class Done(NamedTuple):
 
 
 def carry_out(cluster: Cluster, fault: FaultPlan, victim: str, fault_ns: int) -> list[Done]:
-    """Do the steps when they are due, after the planned moment of the fault. Raises Fault where the fault has no effect."""
+    """Do the steps when they are due, after the planned moment of the fault.
+
+    Raises GatewayFault where a gateway does not drain or come back, and another Fault where the fault has no effect.
+    """
     done: list[Done] = []
     for step in FAULTS[fault.name](cluster, fault, victim):
         if len(done) == 1 and fault.name in EFFECTS:
@@ -73,26 +77,30 @@ def _kill_program(cluster: Cluster, _fault: FaultPlan, victim: str) -> Iterator[
     yield Step(0, lambda: os.kill(cluster.gateways.processes[victim].pid, signal.SIGKILL))
 
 
-def _cut_link(cluster: Cluster, _fault: FaultPlan, victim: str) -> Iterator[Step]:
+def _cut_lan(cluster: Cluster, _fault: FaultPlan, victim: str) -> Iterator[Step]:
     yield Step(0, lambda: cluster.network.cut(plan.LAN, victim))
+
+
+def _cut_gateway_link(cluster: Cluster, _fault: FaultPlan, victim: str) -> Iterator[Step]:
+    yield Step(0, lambda: cluster.network.cut(plan.LINK, victim))
 
 
 def _cut_gateway(cluster: Cluster, _fault: FaultPlan, victim: str) -> Iterator[Step]:
     def cut() -> None:
-        cluster.network.cut(plan.LAN, victim)
-        cluster.network.cut(plan.MANAGEMENT, victim)
+        for switch in (plan.LAN, plan.LINK, plan.MANAGEMENT):
+            cluster.network.cut(switch, victim)
 
     yield Step(0, cut)
 
 
-def _kill_engine_server(cluster: Cluster, _fault: FaultPlan, _victim: str) -> Iterator[Step]:
+def _kill_engine_member(cluster: Cluster, _fault: FaultPlan, _victim: str) -> Iterator[Step]:
     """The one that leads: the others have to notice and agree on another."""
     engine = cluster.engine
-    leader = next((leader for leader in engine.answering().values() if leader), plan.ENGINES[0])
+    leader = engine.leader() or plan.ENGINES[0]
     yield Step(0, engine.processes[leader].kill)
 
 
-def _cut_engine(cluster: Cluster, _fault: FaultPlan, _victim: str) -> Iterator[Step]:
+def _lose_engine(cluster: Cluster, _fault: FaultPlan, _victim: str) -> Iterator[Step]:
     def cut() -> None:
         for engine in plan.ENGINES:
             cluster.network.cut(plan.MANAGEMENT, engine)
@@ -113,7 +121,12 @@ def _freeze(pids: list[int], fault: FaultPlan) -> Iterator[Step]:
     yield Step(fault.lasts_s, lambda: _signal_all(pids, signal.SIGCONT))
 
 
-def _rolling_upgrade(cluster: Cluster, _fault: FaultPlan, _victim: str) -> Iterator[Step]:
+def _drain_gateway(cluster: Cluster, _fault: FaultPlan, victim: str) -> Iterator[Step]:
+    """It is drained and ends. The others have its flows from then on."""
+    yield Step(0, lambda: cluster.gateways.drain(victim))
+
+
+def _upgrade_gateways(cluster: Cluster, _fault: FaultPlan, _victim: str) -> Iterator[Step]:
     for name in plan.GATEWAYS:
         yield Step(0, lambda name=name: _upgrade(cluster, name))  # type: ignore[misc]
 
@@ -122,7 +135,7 @@ def _upgrade(cluster: Cluster, name: str) -> None:
     cluster.gateways.drain(name)
     cluster.gateways.start(name)
     if not wait_until(cluster.everything_is_announced, SETTLED_S):
-        raise Fault(f"after its restart, {name} is not announced again")
+        raise GatewayFault(f"after its restart, {name} is not announced again")
     time.sleep(BETWEEN_S)
 
 
@@ -140,13 +153,15 @@ def _signal_all(pids: list[int], number: int) -> None:
 FAULTS: dict[FaultName, Callable[[Cluster, FaultPlan, str], Iterator[Step]]] = {
     "kill-gateway": _kill_gateway,
     "kill-program": _kill_program,
-    "cut-link": _cut_link,
-    "cut-gateway": _cut_gateway,
-    "kill-engine-server": _kill_engine_server,
-    "cut-engine": _cut_engine,
-    "freeze-engine": _freeze_engine,
     "freeze-gateway": _freeze_gateway,
-    "rolling-upgrade": _rolling_upgrade,
+    "cut-lan": _cut_lan,
+    "cut-gateway-link": _cut_gateway_link,
+    "cut-gateway": _cut_gateway,
+    "drain-gateway": _drain_gateway,
+    "upgrade-gateways": _upgrade_gateways,
+    "kill-engine-member": _kill_engine_member,
+    "freeze-engine": _freeze_engine,
+    "lose-engine": _lose_engine,
 }
 
 
@@ -156,6 +171,12 @@ FAULTS: dict[FaultName, Callable[[Cluster, FaultPlan, str], Iterator[Step]]] = {
 def _is_bypassed(cluster: Cluster, victim: str) -> bool:
     """Does the inside router send nothing to the gateway any more?"""
     return victim not in cluster.gateways_of_prefix()
+
+
+def _is_out_of_reach(cluster: Cluster, victim: str) -> bool:
+    """Does the victim reach no other gateway by the link that they share?"""
+    others = [node for node in plan.NODES if node.name != victim]
+    return not any(cluster.reaches_gateway(victim, other) for other in others)
 
 
 def _engine_is_out_of_reach(cluster: Cluster, _victim: str) -> bool:
@@ -169,9 +190,11 @@ def _engine_does_not_answer(cluster: Cluster, _victim: str) -> bool:
 EFFECTS: dict[FaultName, Callable[[Cluster, str], bool]] = {
     "kill-gateway": _is_bypassed,
     "kill-program": _is_bypassed,
-    "cut-link": _is_bypassed,
-    "cut-gateway": _is_bypassed,
     "freeze-gateway": _is_bypassed,
-    "cut-engine": _engine_is_out_of_reach,
+    "cut-lan": _is_bypassed,
+    "cut-gateway-link": _is_out_of_reach,
+    "cut-gateway": _is_bypassed,
+    "drain-gateway": _is_bypassed,
     "freeze-engine": _engine_does_not_answer,
+    "lose-engine": _engine_is_out_of_reach,
 }

@@ -26,8 +26,8 @@ PROTOCOLS = frozenset(family + kind for family in FAMILIES for kind in KINDS)
 # Of `diolkos show counters`, beside those whose name says it; and what can cost bindings.
 OF_PROGRAM = frozenset(
     (
-        *("fast.failed", "slow.write_failed", "cluster.not_inherited", "cluster.standby_full", "cluster.publish_failed"),
-        *("cluster.connection_lost", "cluster.engine_reset", "cluster.lease_lapsed", "cluster.messages_of_strangers"),
+        *("fast.failed", "slow.write_failed", "cluster.unforwarded.too_big", "cluster.unforwarded.no_memory"),
+        *("cluster.report.strange", "cluster.report.slow", "cluster.report.void", "cluster.refused_connections"),
     )
 )
 Drops = dict[str, dict[str, int]]  # by place: counter and packets, only what is not zero

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The engine: three servers of NATS with JetStream, which speak TLS with each other and with the gateways, and know nobody
-without a certificate of the cluster's authority.
+"""The engine: three members of etcd, which speak TLS with each other and with the gateways, and know nobody without a
+certificate of the cluster's authority.
 
-Stages: authority and certificates → configuration → start → is there a leader?
+Stages: authority and certificates → arguments → start → is there a leader?
 """
 
 import http.client
-import json
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -20,14 +19,13 @@ from diolkos_lab.faults import Fault
 from diolkos_lab.topology import namespace
 from diolkos_lab.topology.process import Process
 
-MONITOR_PORT = 8222
 PATIENCE_S = 60.0
-STORE_BYTES = 256 << 20
+TOKEN = "lab"
 
 
 @dataclass(frozen=True)
 class Certificates:
-    """A folder with ca.pem, and NAME.pem and NAME.key for each server of the engine and each gateway."""
+    """A folder with ca.pem, and NAME.pem and NAME.key for each member of the engine and each gateway."""
 
     folder: Path
 
@@ -41,7 +39,7 @@ class Certificates:
 
 
 def make_certificates(folder: Path) -> Certificates:
-    """An authority for this run alone, and a certificate for each engine server and gateway, with its address."""
+    """An authority for this run alone, and a certificate for each member and gateway, with its name and address."""
     folder.mkdir(mode=0o700, parents=True)
     made = Certificates(folder)
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
@@ -53,7 +51,7 @@ def make_certificates(folder: Path) -> Certificates:
     addresses |= {node.name: node.management4 for node in plan.NODES}
     for name, address in addresses.items():
         certificate, key = made.of(name)
-        # A server of the engine is a client of the others.
+        # Each is server and client: gateways of each other; a member of other members and, by its gateway to JSON, of itself.
         _openssl(
             "req", "-x509", *curve, "-subj", f"/CN={name}", "-days", "2", "-CA", str(made.authority),
             "-CAkey", str(folder / "ca.key"), "-keyout", str(key), "-out", str(certificate),
@@ -71,7 +69,7 @@ def _openssl(*arguments: str) -> None:
 
 @dataclass
 class Engine:
-    """The servers, by name. One that was killed can be started again on what it stored."""
+    """The members, by name. One that was killed can be started again on what it stored."""
 
     network: Network
     folder: Path
@@ -79,41 +77,52 @@ class Engine:
     processes: dict[str, Process]
 
     def start_one(self, name: str) -> None:
-        number = plan.ENGINES.index(name) + 1
         home = self.folder / name
         home.mkdir(parents=True, exist_ok=True)
-        config = home / "nats.conf"
-        config.write_text(configuration(name, plan.engine4(number), home / "store", self.certificates))
-        command = ["nats-server", "--config", str(config)]
-        log = home / "nats.log"
+        command = ["etcd", *arguments(name, home / "data", self.certificates)]
+        log = home / "etcd.log"
         self.processes[name] = Process(self.network.namespace(name), command, log, log)
 
-    def answering(self) -> dict[str, str | None]:
-        """Which servers of the engine answer, with the name of the leader of JetStream's metadata as each sees it."""
-        found = {}
-        for number, name in enumerate(plan.ENGINES, 1):
-            if self.processes[name].exit_status is None:
-                found[name] = self._leader(name, plan.engine4(number))
-        return {name: leader for name, leader in found.items() if leader is not None}
+    def answering(self) -> dict[str, bool]:
+        """Which members answer, and whether each says that it leads."""
+        running = [name for name in plan.ENGINES if self.processes[name].exit_status is None]
+        found = {name: self._leads(name) for name in running}
+        return {name: leads for name, leads in found.items() if leads is not None}
+
+    def leader(self) -> str | None:
+        """The one that leads; None where none or several say so."""
+        leaders = [name for name, leads in self.answering().items() if leads]
+        return leaders[0] if len(leaders) == 1 else None
 
     def ready(self) -> bool:
-        """Do all servers that run agree on one of them that leads?"""
+        """Do most members answer, and one of them as the leader?"""
         said = self.answering()
-        leaders = set(said.values())
-        return len(leaders) == 1 and leaders <= set(said) and len(said) > len(plan.ENGINES) // 2
+        return sum(said.values()) == 1 and len(said) > len(plan.ENGINES) // 2
 
-    def _leader(self, name: str, address: IPv4Address) -> str | None:
-        """The empty string where there is none; None where the server does not answer."""
+    def _leads(self, name: str) -> bool | None:
+        """None where the member does not answer, or knows no leader."""
         with namespace.entered(self.network.namespace(name)):
-            connection = http.client.HTTPConnection(str(address), MONITOR_PORT, timeout=1)
+            connection = http.client.HTTPConnection(str(address_of(name)), plan.ENGINE_METRICS_PORT, timeout=1)
             try:
-                connection.request("GET", "/jsz")
-                value = json.loads(connection.getresponse().read())
-            except (OSError, http.client.HTTPException, json.JSONDecodeError):
+                connection.request("GET", "/metrics")
+                text = connection.getresponse().read().decode(errors="replace")
+            except (OSError, http.client.HTTPException):
                 return None
             finally:
                 connection.close()
-        return str(value.get("meta_cluster", {}).get("leader", ""))
+        return leads(text)
+
+
+def leads(metrics: str) -> bool | None:
+    """Does a member lead that gives these metrics? None where it knows no leader."""
+    gauges = dict(line.split(" ", 1) for line in metrics.splitlines() if line.startswith("etcd_server_") and " " in line)
+    if gauges.get("etcd_server_has_leader") != "1":
+        return None
+    return gauges.get("etcd_server_is_leader") == "1"
+
+
+def address_of(name: str) -> IPv4Address:
+    return plan.engine4(plan.ENGINES.index(name) + 1)
 
 
 def start(network: Network, folder: Path, certificates: Certificates) -> Engine:
@@ -127,37 +136,42 @@ def start(network: Network, folder: Path, certificates: Certificates) -> Engine:
         raise Fault(f"the engine finds no leader: {engine.answering()}")
     for name, process in engine.processes.items():
         if process.exit_status is not None:
-            raise Fault(f"the engine's server {name} {process.how_it_ended()}: {' '.join(process.last_words())}")
+            raise Fault(f"the engine's member {name} {process.how_it_ended()}: {' '.join(process.last_words())}")
     return engine
 
 
-def configuration(name: str, own: IPv4Address, store: Path, certificates: Certificates) -> str:
-    """nats.conf of one server. Who has no certificate of the authority is not let in, by either door."""
-    certificate, key = certificates.of(name)
-    files = f'cert_file: "{certificate}", key_file: "{key}", ca_file: "{certificates.authority}"'
-    tls = f"tls {{ {files}, verify: true, timeout: 5 }}"
-    routes = ", ".join(
-        f'"nats://{plan.engine4(number)}:{plan.ENGINE_CLUSTER_PORT}"' for number in range(1, len(plan.ENGINES) + 1)
-    )
-    return f"""\
-server_name: "{name}"
-listen: "{own}:{plan.ENGINE_PORT}"
-http: "{own}:{MONITOR_PORT}"
-{tls}
-jetstream {{ store_dir: "{store}", max_memory_store: {STORE_BYTES}, max_file_store: {STORE_BYTES} }}
-cluster {{
-  name: "lab"
-  listen: "{own}:{plan.ENGINE_CLUSTER_PORT}"
-  {tls}
-  routes: [{routes}]
-}}
-"""
+def arguments(name: str, data: Path, certificates: Certificates) -> list[str]:
+    """Of one member. Who has no certificate of the authority is not let in, by either door."""
+    own, (certificate, key) = address_of(name), certificates.of(name)
+    peers = ",".join(f"{each}=https://{address_of(each)}:{plan.ENGINE_PEER_PORT}" for each in plan.ENGINES)
+    files = [
+        argument
+        for door in ("", "peer-")
+        for argument in (
+            f"--{door}cert-file={certificate}",
+            f"--{door}key-file={key}",
+            f"--{door}trusted-ca-file={certificates.authority}",
+            f"--{door}client-cert-auth",
+        )
+    ]
+    return [
+        f"--name={name}",
+        f"--data-dir={data}",
+        f"--listen-client-urls=https://{own}:{plan.ENGINE_PORT}",
+        f"--advertise-client-urls=https://{own}:{plan.ENGINE_PORT}",
+        f"--listen-peer-urls=https://{own}:{plan.ENGINE_PEER_PORT}",
+        f"--initial-advertise-peer-urls=https://{own}:{plan.ENGINE_PEER_PORT}",
+        f"--listen-metrics-urls=http://{own}:{plan.ENGINE_METRICS_PORT}",  # asked from its own namespace
+        f"--initial-cluster={peers}",
+        f"--initial-cluster-token={TOKEN}",
+        *files,
+    ]
 
 
 def missing() -> dict[str, str]:
     """Programs that are not here, with how to get them."""
     wanted = {
-        "nats-server": "apt-get install nats-server; the lab starts its own, so the service may be off",
+        "etcd": "apt-get install etcd-server; the lab starts its own, so the service may be off",
         "openssl": "apt-get install openssl",
     }
     paths = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -4,11 +4,11 @@
     client1 ──┐                lan (a switch)                  ┌── server
               ri ──────────┬──────┬──────┬──────────── ro ─────┘
     client2 ──┘            │      │      │
-                          gw1    gw2    gw3
+                          gw1    gw2    gw3 ── link (a switch, of the gateways alone)
                            │      │      │
                            └──────┴──────┴── mgmt (a switch) ── engine1, engine2, engine3
 
-Each gateway has one link to the LAN, by which it speaks with both routers and with the other gateways, and one to the
+Each gateway has one link to the LAN, by which it speaks with both routers, one to the other gateways, and one to the
 engine. The LAN carries both families; clients have IPv6 only, the server IPv4 only. `cut` takes a port out of a switch: the
 link stays up at both ends, as it does when a cable behind the switch fails, so that only BFD notices.
 
@@ -63,7 +63,7 @@ class Network:
         namespace.remove(list(self._names.values()))
 
     def cut(self, switch: str, role: str) -> None:
-        """Take the port to a role out of `lan` or `mgmt`. The link stays up, and neither end notices.
+        """Take the port to a role out of `lan`, `link` or `mgmt`. The link stays up, and neither end notices.
 
         A state of the port would not do: without spanning tree, the kernel puts it back to forwarding at once.
         """
@@ -104,6 +104,7 @@ class Network:
     def _switches(self) -> None:
         for switch, roles, device in (
             (plan.LAN, plan.ROUTERS, plan.LAN_DEVICE),
+            (plan.LINK, plan.GATEWAYS, plan.LINK_DEVICE),
             (plan.MANAGEMENT, (*plan.GATEWAYS, *plan.ENGINES), plan.MANAGEMENT_DEVICE),
         ):
             # No spanning tree and no snooping: a port forwards from its first packet on.
@@ -122,6 +123,7 @@ class Network:
     def _gateways(self) -> None:
         for node in plan.NODES:
             self._up(node.name, plan.LAN_DEVICE, f"{node.lan6}/64", f"{node.lan4}/24")
+            self._up(node.name, plan.LINK_DEVICE, f"{node.link6}/64")
             self._up(node.name, plan.MANAGEMENT_DEVICE, f"{node.management4}/24")
             # For want of what BGP brings: sessions do not come back together, and one that is early attracts packets.
             last_resort = [f"route add default via {router} metric 4096" for router in (plan.INSIDE6, plan.OUTSIDE4)]

@@ -16,24 +16,25 @@ SERVER6 = IPv6Address(int(PREF64.network_address) | int(SERVER4))  # what client
 
 LAN6 = IPv6Network("2001:2:0:10::/64")
 LAN4 = IPv4Network("198.18.10.0/24")
-NODES6 = IPv6Network("2001:2:0:f::/64")  # the gateways' own addresses, one each, whatever their links
+LINK6 = IPv6Network("2001:2:0:f::/64")  # between gateways, where nobody else sends
 MANAGEMENT4 = IPv4Network("198.18.20.0/24")  # between gateways and engine
 SERVER_LINK4 = IPv4Network("198.19.0.0/24")
-POOL4 = IPv4Network("198.18.64.0/28")  # of the cluster: 16 slices of one address each
-POOLS4 = IPv4Network("198.18.64.0/24")  # and of gateways that share nothing, one part of it each
+POOLS4 = IPv4Network("198.18.64.0/26")  # of all gateways
+# A part for each. Together they are one network, so the route of a part is more specific than that of all parts.
+PARTS4 = tuple(IPv4Network(part) for part in ("198.18.64.0/27", "198.18.64.32/28", "198.18.64.48/28"))
 STATELESS4 = IPv4Network("198.18.128.0/17")  # what a stateless translator makes of the clients' addresses
 
 INSIDE, OUTSIDE = "ri", "ro"
 GATEWAYS = ("gw1", "gw2", "gw3")
 ENGINES = ("engine1", "engine2", "engine3")
 CLIENTS = ("client1", "client2")
-SERVER, LAN, MANAGEMENT = "server", "lan", "mgmt"
-ROLES = (INSIDE, OUTSIDE, *GATEWAYS, *ENGINES, *CLIENTS, SERVER, LAN, MANAGEMENT)
+SERVER, LAN, LINK, MANAGEMENT = "server", "lan", "link", "mgmt"
+ROLES = (INSIDE, OUTSIDE, *GATEWAYS, *ENGINES, *CLIENTS, SERVER, LAN, LINK, MANAGEMENT)
 ROUTERS = (INSIDE, OUTSIDE, *GATEWAYS)
 
-LAN_DEVICE, MANAGEMENT_DEVICE = "lan0", "mgmt0"
+LAN_DEVICE, LINK_DEVICE, MANAGEMENT_DEVICE = "lan0", "gw0", "mgmt0"
 TUN_DEVICE = "diolkos0"
-ENGINE_PORT, ENGINE_CLUSTER_PORT = 4222, 6222
+ENGINE_PORT, ENGINE_PEER_PORT, ENGINE_METRICS_PORT = 2379, 2380, 2381
 AS_INSIDE, AS_OUTSIDE = 64512, 64513
 
 
@@ -45,9 +46,9 @@ class Gateway:
     number: int
 
     @property
-    def node6(self) -> IPv6Address:
-        """Its own address, which the others reach while it lives."""
-        return NODES6[self.number]
+    def link6(self) -> IPv6Address:
+        """On the link between gateways: where the others connect and forward to."""
+        return LINK6[self.number]
 
     @property
     def lan6(self) -> IPv6Address:
@@ -67,8 +68,8 @@ class Gateway:
 
     @property
     def pool4(self) -> IPv4Network:
-        """Where gateways share nothing: the pool that it has to itself."""
-        return IPv4Network((int(POOLS4.network_address) + 16 * self.number, 28))
+        """The addresses that it alone gives away."""
+        return PARTS4[self.number - 1]
 
 
 NODES = tuple(Gateway(name, number) for number, name in enumerate(GATEWAYS, 1))

@@ -26,7 +26,7 @@ from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.samples import json_text
 
 FILE = "failover.json"
-FORMAT = 1
+FORMAT = 2
 OURS = (FILE, "report.md", "report.html")
 MOST_BYTES = 64 * 1024 * 1024
 Count = Annotated[int, Field(ge=0)]
@@ -48,6 +48,7 @@ class _Row(_Shape):
     repetition: Count
     error: str | None = None
     guards: list[str] = []
+    lost: str | None = None  # why a gateway did not come back
     run: str | None = None  # of a merged folder
     flows: Count = 0
     established: Count = 0
@@ -77,7 +78,7 @@ class _Run(_Shape):
 
 
 class _Document(_Shape):
-    format: Literal[1]
+    format: Literal[2]
     study: FailoverStudy
     form: FormName
     seed: Annotated[int, Field(ge=0)]

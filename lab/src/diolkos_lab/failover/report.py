@@ -32,8 +32,9 @@ COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 WRITTEN = {key: write for _, key, write in COLUMNS}
 HEADINGS = {key: heading for heading, key, _ in COLUMNS}
 MEANING = (
-    "Median of the trials, and the least and the most of them. Trials behind a + decide nothing: they are listed below, and no "
-    "figure has them."
+    "Median of the trials, and the least and the most of them. Of six trials or more, these two enclose the median of all such "
+    "trials with a confidence of 97 % or more; of fewer, they say less. Trials behind a + decide nothing: they are listed "
+    "below, and no figure has them."
 )
 FIGURES = (
     "Flows kept: the share of the established flows that hear again, in both directions and by the same address and port, "
@@ -46,8 +47,10 @@ FIGURES = (
 DECIDES = (
     "A trial decides nothing if a generator was late, a program did not read in time what had arrived for it, BFD lost a "
     f"neighbour before the fault, fewer than {judge.ESTABLISHED_SHARE * 100:.0f} % of the flows were established, the fault "
-    "came late, the flows sent less than twice in what counts, or the trial ended in a fault of the lab."
+    "came late, the flows sent less than twice in what counts, or the trial ended in a fault of the lab. A gateway that does "
+    "not drain, or does not come back, is no fault of the lab: then no flow was kept, and no gap has an end."
 )
+CONFIDENCE = 0.95
 Table = tuple[list[str], list[list[str]]]  # headings, rows
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b; }
@@ -100,9 +103,16 @@ def rules(judged: Iterable[Judged]) -> Table:
     for each in judged:
         of = f"{_trials(each.trials)}" + (f", {each.disturbed} more decide nothing" if each.disturbed else "")
         of += f"; of {', '.join(each.silent)} none decides" if each.silent else ""
+        of += f"; {odds(each.trials)}" if each.verdict == "met" else ""
         about = ", ".join((each.rule.gateways, *each.rule.faults))
         lines.append([each.rule.rule, about, limit(each.rule), each.verdict, against(each) or of])
     return ["rule", "about", "limit of each trial", "verdict", "trials"], lines
+
+
+def odds(trials: int) -> str:
+    """What it says that each of so many trials kept a rule: an upper limit of the share that would break it (binomial)."""
+    most = 1 - (1 - CONFIDENCE) ** (1 / trials)
+    return f"at most {100 * most:.0f} % of all such trials would break it ({CONFIDENCE * 100:.0f} % confidence)"
 
 
 def limit(rule: Rule) -> str:
@@ -116,7 +126,8 @@ def against(judged: Judged) -> str:
     """The trials that do not keep a rule, with enough digits to tell them from its limit."""
     quantity = judged.rule.quantity
     return "; ".join(
-        f"{row['fault']}, trial {row['repetition'] + 1}: {_exactly(row.get(quantity), quantity)}" for row in judged.against
+        f"{row['fault']}, trial {row['repetition'] + 1}: {_exactly(row.get(quantity), quantity)}{_why_lost(row)}"
+        for row in judged.against
     )
 
 
@@ -214,7 +225,7 @@ def about(records: Records) -> list[str]:
         f"BFD with {bfd.multiplier} × {bfd.interval_ms} ms."
     )
     said.append(
-        "Every trial builds all of it anew: three gateways, three NATS servers, two routers, in namespaces of one machine."
+        "Every trial builds all of it anew: three gateways, three members of etcd, two routers, in namespaces of one machine."
     )
     if programs := _programs(host):
         said.append(f"Programs: {', '.join(programs)}.")
@@ -240,7 +251,11 @@ def _programs(host: Any) -> list[str]:
         if isinstance(entry, dict)
     ]
     named = versions if isinstance(versions, dict) else {}
-    return found + [str(named[name]) for name in ("frr", "nats-server") if named.get(name)]
+    return found + [str(named[name]) for name in ("frr", "etcd") if named.get(name)]
+
+
+def _why_lost(row: Row) -> str:
+    return f" ({row['lost']})" if row.get("lost") else ""
 
 
 def _exactly(value: float | None, quantity: str) -> str:

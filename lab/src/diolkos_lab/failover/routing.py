@@ -27,8 +27,8 @@ DAEMONS = Path("/usr/lib/frr")
 ORDER = ("zebra", "bfdd", "bgpd")
 PATIENCE_S = 60.0
 USER = "frr"  # that the package makes; its daemons refuse root
-# Metrics that diolkos gives its routes: as good as any node, and for want of better ones.
-PREFERRED, RESERVE = 1024, 1025
+# That diolkos gives the routes of a gateway that wants packets. One that does not has a higher metric.
+METRIC = 1024
 # BFD counts milliseconds: its daemon, and what carries out what it finds, run ahead of everything that measures.
 # By default zebra changes an IPv6 route by deleting it and adding another: packets between the two are lost.
 OPTIONS = {"zebra": ("--v6-rr-semantics",), "bfdd": ("--bfdctl", "{folder}/bfdd.sock"), "bgpd": ()}
@@ -128,7 +128,7 @@ def start_one(network: Network, role: str, folder: Path, bfd: Bfd) -> Routing:
 
 def wait_for_sessions(started: dict[str, Routing]) -> None:
     for role, routing in started.items():
-        wanted = len(plan.GATEWAYS) if role in (plan.INSIDE, plan.OUTSIDE) else len(plan.GATEWAYS) + 1
+        wanted = len(plan.GATEWAYS) if role in (plan.INSIDE, plan.OUTSIDE) else len((plan.INSIDE, plan.OUTSIDE))
         if not wait_until(lambda routing=routing, wanted=wanted: routing.neighbours_up() >= wanted, PATIENCE_S):  # type: ignore[misc]
             raise Fault(f"the router {role} has {routing.neighbours_up()} neighbours, not {wanted}")
 
@@ -150,7 +150,7 @@ def configuration(role: str, bfd: Bfd) -> str:
     if role == plan.OUTSIDE:
         return _frame(role, bfd, plan.AS_OUTSIDE, str(plan.OUTSIDE4), _outside(), [])
     node = next(node for node in plan.NODES if node.name == role)
-    return _frame(role, bfd, node.as_number, str(node.lan4), _gateway(node), _filters(node))
+    return _frame(role, bfd, node.as_number, str(node.lan4), _gateway(), _filters())
 
 
 def _frame(role: str, bfd: Bfd, as_number: int, router_id: str, body: Sequence[str], filters: Sequence[str]) -> str:
@@ -200,7 +200,7 @@ def _inside() -> list[str]:
 
 
 def _outside() -> list[str]:
-    """Towards the server: it learns the pool from every gateway, and each address from its owner."""
+    """Towards the server: it learns the whole pool from every gateway, and each part of it from its owner."""
     return [
         *(line for node in plan.NODES for line in _neighbour(node.lan4, node.as_number)),
         "address-family ipv4 unicast",
@@ -212,12 +212,10 @@ def _outside() -> list[str]:
     ]
 
 
-def _gateway(node: plan.Gateway) -> list[str]:
-    others = [other for other in plan.NODES if other != node]
+def _gateway() -> list[str]:
     return [
         *_neighbour(plan.INSIDE6, plan.AS_INSIDE),
         *_neighbour(plan.OUTSIDE4, plan.AS_OUTSIDE),
-        *(line for other in others for line in _neighbour(other.lan6, other.as_number)),
         "address-family ipv4 unicast",
         " redistribute kernel route-map TRANSLATED4",
         f" neighbor {plan.OUTSIDE4} activate",
@@ -226,62 +224,24 @@ def _gateway(node: plan.Gateway) -> list[str]:
         "address-family ipv6 unicast",
         " redistribute kernel route-map TRANSLATED6",
         f" neighbor {plan.INSIDE6} activate",
-        f" neighbor {plan.INSIDE6} route-map OWN-PREFIX out",
-        *(
-            line
-            for other in others
-            for line in (
-                f" neighbor {other.lan6} activate",
-                f" neighbor {other.lan6} route-map OWN-ADDRESS out",
-                f" neighbor {other.lan6} route-map NODES in",
-            )
-        ),
+        f" neighbor {plan.INSIDE6} route-map OWN out",
         "exit-address-family",
     ]
 
 
-def _permit(name: str, metric: int, *matches: str, but: str | None = None) -> list[str]:
-    """Of a route-map: what matches and has the metric is permitted, but with this changed."""
-    changes = [] if but is None else [f" set {but}"]
-    return [
-        f"route-map {name} permit {metric}",
-        *(f" match {match}" for match in matches),
-        f" match metric {metric}",
-        *changes,
-        "exit",
-    ]
+def _permit(name: str, *matches: str) -> list[str]:
+    """A route-map that permits what matches."""
+    return [f"route-map {name} permit 10", *(f" match {match}" for match in matches), "exit"]
 
 
-def _filters(node: plan.Gateway) -> list[str]:
-    # A longer path, which routers use for want of others.
-    worse = f"as-path prepend {node.as_number} {node.as_number}"
+def _filters() -> list[str]:
     return [
         f"ip prefix-list POOL4 permit {plan.POOLS4} le 32",
         f"ip prefix-list POOL4 permit {plan.STATELESS4} le 32",
         f"ipv6 prefix-list PREF64 permit {plan.PREF64}",
-        f"ipv6 prefix-list NODES permit {plan.NODES6} ge 128",
-        f"ipv6 prefix-list NODE permit {node.node6}/128",
-        # Nobody is a way to another gateway: what was learned is not passed on.
+        # No gateway is a way to another router: what was learned is not passed on.
         "bgp as-path access-list LOCAL permit ^$",
-        # A gateway that should get no packets has another metric than these.
-        *_permit("TRANSLATED4", PREFERRED, "ip address prefix-list POOL4"),
-        *_permit("TRANSLATED4", RESERVE, "ip address prefix-list POOL4"),
-        # The route is there as long as diolkos is.
-        "route-map TRANSLATED6 permit 10",
-        " match ipv6 address prefix-list NODE",
-        " match metric 1024",
-        "exit",
-        *_permit("TRANSLATED6", PREFERRED, "ipv6 address prefix-list PREF64"),
-        *_permit("TRANSLATED6", RESERVE, "ipv6 address prefix-list PREF64"),
-        *_permit("OWN", PREFERRED, "as-path LOCAL"),
-        *_permit("OWN", RESERVE, "as-path LOCAL", but=worse),
-        *_permit("OWN-PREFIX", PREFERRED, "as-path LOCAL", "ipv6 address prefix-list PREF64"),
-        *_permit("OWN-PREFIX", RESERVE, "as-path LOCAL", "ipv6 address prefix-list PREF64", but=worse),
-        "route-map OWN-ADDRESS permit 10",
-        " match as-path LOCAL",
-        " match ipv6 address prefix-list NODE",
-        "exit",
-        "route-map NODES permit 10",
-        " match ipv6 address prefix-list NODES",
-        "exit",
+        *_permit("TRANSLATED4", "ip address prefix-list POOL4", f"metric {METRIC}"),
+        *_permit("TRANSLATED6", "ipv6 address prefix-list PREF64", f"metric {METRIC}"),
+        *_permit("OWN", "as-path LOCAL"),
     ]

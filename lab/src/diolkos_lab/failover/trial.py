@@ -17,11 +17,15 @@ from diolkos_lab.failover import cluster as clusters
 from diolkos_lab.failover import disruptions, drops, evaluate, plan, traffic
 from diolkos_lab.failover.cluster import Cluster
 from diolkos_lab.failover.definition import KEPT_AFTER_S, KEPT_ROUNDS, FailoverStudy, FaultPlan, Kind, Traffic
+from diolkos_lab.failover.gateways import GatewayFault
 from diolkos_lab.failover.network import Network
+from diolkos_lab.failover.traffic import Running
 from diolkos_lab.faults import Fault
 
 AHEAD_S = 4.0  # before the fault, the last questions are asked
 FAULT_LATE_S = 1.0  # a fault that came later than this is not watched for as long as it should be
+# Of gateways that do not come back: no limit is kept. How many went wrong before is measured all the same.
+LOST: Mapping[str, Any] = {"kept": 0, "kept_share": 0.0, "gap_s": None, "call_gap_s": None, "new_flows_s": None}
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,10 @@ def _observe(flows: Traffic, planned: Planned, cluster: Cluster, folder: Path) -
     running.wait_for_fault(AHEAD_S)
     at_fault = _downs(cluster, planned)
     planned_ns = running.times.fault_ns
-    steps = disruptions.carry_out(cluster, planned.fault, planned.victim, planned_ns)
+    try:
+        steps = disruptions.carry_out(cluster, planned.fault, planned.victim, planned_ns)
+    except GatewayFault as lost:
+        return _lost_gateway(running, flows, str(lost))
     finished = running.finish()
     fault_ns = steps[0].begun_ns
     # Whether flows go on is asked when all that was to be done has been done, such as the last gateway's upgrade.
@@ -93,16 +100,25 @@ def _observe(flows: Traffic, planned: Planned, cluster: Cluster, folder: Path) -
         guards.append("bfdd did not say whether it lost a neighbour before the fault")
     elif at_fault > before:
         guards.append(f"BFD lost {at_fault - before} neighbours before the fault")
-    share = finished["downloads_whole"] / finished["downloads"] if finished["downloads"] else None
     return {
         **figures,
-        "downloads": finished["downloads"],
-        "downloads_whole": finished["downloads_whole"],
-        "downloads_share": share,
+        **_downloads(finished),
         "steps_s": [round((step.ended_ns - fault_ns) / 1e9, 3) for step in steps],
-        "bfd_lost_among_others": _lost(at_fault, _downs(cluster, planned)) if planned.fault.name != "rolling-upgrade" else 0,
+        "bfd_lost_among_others": _lost(at_fault, _downs(cluster, planned)) if planned.fault.name != "upgrade-gateways" else 0,
         "guards": guards,
     }
+
+
+def _lost_gateway(running: Running, flows: Traffic, why: str) -> dict[str, Any]:
+    """The row where a gateway did not come back: the worst result that there is, whatever else disturbed the trial."""
+    finished = running.finish()
+    figures = evaluate.row(running.folder, running.times.fault_ns, flows.connection_interval_s, KEPT_AFTER_S)
+    return {**figures, **_downloads(finished), **LOST, "lost": why, "guards": []}
+
+
+def _downloads(finished: Mapping[str, Any]) -> dict[str, Any]:
+    share = finished["downloads_whole"] / finished["downloads"] if finished["downloads"] else None
+    return {**finished, "downloads_share": share}
 
 
 def _downs(cluster: Cluster, planned: Planned) -> int | None:
