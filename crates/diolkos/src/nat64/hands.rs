@@ -89,9 +89,12 @@ impl Tables for Hands<'_> {
         self.state.free(protocol, v4, self.mirror);
     }
 
-    fn lead(&mut self, bucket: usize, home: Option<NodeId>) {
-        let owner = home.filter(|home| *home != self.me);
-        let owner = owner.map_or(Owner::OURS, of);
+    fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool) {
+        // Programs open bindings where the home is `OURS`. No way leads to this node's own number, so packets go to the slow path.
+        let owner = match opens {
+            true => Owner::OURS,
+            false => of(home.unwrap_or(self.me)),
+        };
         self.programs.homes.set_home(bucket, owner);
     }
 
