@@ -28,8 +28,8 @@ _Static_assert(sizeof(struct diolkos_label) == 12, "no padding");
 _Static_assert(sizeof(struct diolkos_label_forwarded) == 16, "no padding");
 
 /*
- * Whether the packet begins like a label. The kernel takes no such packet as one of IP. But a flow table of nftables forwards
- * packets of IPv6 whose version it does not look at: a host could choose a mark, or pretend that another gateway has sent the packet.
+ * Whether the packet begins like a label. The kernel takes no such packet as one of IP. But flow tables of nftables forward IPv6
+ * without a look at the version: a host could choose a mark, or pretend that another gateway has sent its packet.
  */
 static __always_inline int has_label(struct __sk_buff *skb)
 {

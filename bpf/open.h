@@ -38,27 +38,9 @@ struct {
 } openings SEC(".maps");
 
 /*
- * Until when sessions may be opened, nanoseconds of CLOCK_BOOTTIME: the end of a cluster node's lease (the daemon renews
- * it), or never. So a program whose daemon is frozen or dead stops before another node may open in the same slices.
+ * Of several gateways, whether it is this one that opens the host's bindings. Out of line, and before open_leased: the
+ * stack that Linux 6.1 allows has no room for both at once.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} fence SEC(".maps");
-
-/* Out of line, and before open_leased: the stack that Linux 6.1 allows has no room for both at once. */
-static __noinline int may_open(void)
-{
-	__u32 key = 0;
-	__u64 *until = bpf_map_lookup_elem(&fence, &key);
-
-	return until && bpf_ktime_get_boot_ns() < *(volatile __u64 *)until;
-}
-
-/* Of several gateways, whether it is this one that opens the host's bindings. Out of line, as may_open. */
 static __noinline int opens_here(const struct in6_addr *host, __be16 port_be, __u8 protocol)
 {
 	__u32 zero = 0;
@@ -311,10 +293,10 @@ static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 pre
 	return put ? -1 : 0;
 }
 
-/* As open_leased, until the fence, and if this gateway is the host's home. */
+/* As open_leased, if this gateway is the host's home. */
 static __always_inline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
 {
-	if (!may_open() || !opens_here(&s->src6, s->src_port_be, s->l4_proto))
+	if (!opens_here(&s->src6, s->src_port_be, s->l4_proto))
 		return -1;
 	return open_leased(s, peer_be, prefix, to);
 }

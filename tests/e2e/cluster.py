@@ -1,323 +1,304 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A cluster of NAT64 gateways on one link, with a client, a server and an engine (nats-server).
+"""A cluster of three NAT64 gateways between two routers, with subscribers, a server and etcd, each in a namespace.
 
-    client ─┐            ┌─ gw1
-            ├── switch ──┼─ gw2
-    server ─┘            ├─ gw3
-                         └─ engine
+    x ─┐         ┌─ gw1 ─┐
+       ├── r6 ───┼─ gw2 ─┼─── r4 ── server        gw1, gw2, gw3: gw0 at `link`
+    y ─┘   ECMP  └─ gw3 ─┘  ECMP                  gw1, gw2, gw3: mg0 at `engine`, where the three members of etcd are
 
-Everything is on one link: 2001:db8:6::/64 and 198.51.100.0/24. Routes of the client and the server stand for what routers do:
-a test moves them as BGP with BFD would.
+Routers learn from the gateways' own FRR which of them take packets. `cut` takes a gateway out of one of the two switches.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import secrets
 import shutil
 import signal
-import socket
 import subprocess
-import threading
-import time
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
-from network import PATIENCE, Network, Running
-from pyroute2.netns import create_socket
+from authority import Authority
+from engine import Engine
+from network import Network, Running
+from plan import (
+    CLIENTS,
+    CLUSTER,
+    GATEWAYS,
+    MEMBERS,
+    NODES,
+    POOLS4,
+    PREF64,
+    ROUTER4,
+    ROUTER6,
+    SERVER4,
+    TO_ENGINE,
+    TO_GATEWAYS,
+    TO_ROUTER4,
+    TO_ROUTER6,
+    client_link6,
+    member_address,
+    prefix,
+    subscribers,
+)
+from routing import Routing
+from witness import Witness
 
-PREF64 = "2001:db8:64::/96"
-POOL = "192.0.2.0/28"
-CLIENT, SERVER = "2001:db8:6::100", "198.51.100.200"
-ENGINE = "198.51.100.9"
-PORT = 4222
-BUCKET = "$KV.DIOLKOS_lab"
-NODES = ("gw1", "gw2", "gw3")
-
-
-def address6(node: str) -> str:
-    """Of a gateway on the link."""
-    return f"2001:db8:6::{node[2:]}"
-
-
-def address4(node: str) -> str:
-    """The same of IPv4."""
-    return f"198.51.100.{node[2:]}"
-
-
-def in_ipv6(v4: str) -> str:
-    """As which address the client knows an IPv4 address."""
-    return str(IPv6Address(int(IPv6Network(PREF64)[0]) + int(IPv4Address(v4))))
+LINK, ENGINE = "link", "engine"
+ROLES = (*CLIENTS, ROUTER6, ROUTER4, "server", *NODES, LINK, ENGINE)
+# ECMP by addresses and ports: packets of one subscriber pass all gateways.
+BY_FLOW = {"net.ipv6.fib_multipath_hash_policy": "1", "net.ipv4.fib_multipath_hash_policy": "1"}
+FORWARDING = {"net.ipv6.conf.all.forwarding": "1", "net.ipv4.ip_forward": "1"}
+ANNOUNCED = ((ROUTER6, PREF64), (ROUTER4, POOLS4))
+SETTLED = 40.0  # seconds, of a machine that does much else
 
 
 @dataclass
 class ClusterNetwork(Network):
-    """Gateways that share a pool."""
+    """Gateways, and what is around them."""
 
-    sockets: list[socket.socket] = field(default_factory=list)
-    secret: str = field(default_factory=lambda: secrets.token_hex(32))
+    nodes: dict[str, Running] = field(default_factory=dict)
     # Sections of every node's file beside those of the cluster.
     sections: str = ""
+    placement: str = "device"
+    datapath: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.router = f"{self.tag}-engine"
-        self.switch = f"{self.tag}-switch"
-        self.gateways = {node: f"{self.tag}-{node}" for node in NODES}
-        self.further += [self.switch, *self.gateways.values()]
-        self.engine: subprocess.Popen | None = None
-        self.nodes: dict[str, Running] = {}
+        self.names = {role: f"{self.tag}-{role}" for role in ROLES}
+        self.client, self.router, self.server = (self.names[role] for role in (CLIENTS[0], ROUTER6, "server"))
+        self.further = list(self.names.values())
+        self.authority = Authority(self.scratch / "tls")
+        self.engine = Engine(self, ENGINE, self.authority)
+        self.routing = Routing(self, self.names)
+
+    # --- the network
 
     def build(self) -> None:
-        """Make namespaces, the link, addresses and routes."""
-        self.host("ip", "netns", "add", self.switch)
-        self.run(self.switch, "ip", "link", "add", "br0", "type", "bridge")
-        self.run(self.switch, "ip", "link", "set", "br0", "up")
-        ends = [(self.client, CLIENT, None), (self.server, None, SERVER), (self.router, None, ENGINE)]
-        ends += [(self.gateways[node], address6(node), address4(node)) for node in NODES]
-        for number, (name, v6, v4) in enumerate(ends):
-            self.add_namespace(name)
+        """Make namespaces, links, addresses and routes, certificates and routers. Neither etcd nor gateways run."""
+        self.authority.make()
+        # Members are in one namespace, so each connects to another from that one's address.
+        self.authority.issue(ENGINE, ",".join(f"IP:{member_address(member)}" for member in MEMBERS))
+        for node in NODES:
+            self.authority.issue(node, f"DNS:{node}")
+        for role in ROLES:
+            self.add_namespace(self.names[role])
             for interface in ("all", "default"):
-                self.sysctl(name, f"net.ipv4.conf.{interface}.rp_filter", "0")
-            port = f"p{number}"
-            self.host("ip", "link", "add", "a0", "netns", name, "type", "veth", "peer", port, "netns", self.switch)
-            self.run(self.switch, "ip", "link", "set", port, "master", "br0", "up")
-            self.run(name, "ip", "link", "set", "a0", "up")
-            if v6:
-                self.ip(name, "address", "add", f"{v6}/64", "dev", "a0", "nodad")
-            if v4:
-                self.run(name, "ip", "address", "add", f"{v4}/24", "dev", "a0")
-        (self.scratch / "secret").write_text(self.secret)
-        self.lead_client(NODES[0])
-        self.lead_server(NODES[0])
-        pings = [(self.client, address6(node)) for node in NODES] + [(self.server, address4(node)) for node in NODES]
-        for name, to in pings:
-            self.until(lambda name=name, to=to: self.run(name, "ping", "-c1", "-W0.2", to, check=False).returncode == 0)
+                self.sysctl(self.names[role], f"net.ipv4.conf.{interface}.rp_filter", "0")
+        for role in (ROUTER6, ROUTER4, *NODES):
+            self._settings(role, FORWARDING)
+        for role in (ROUTER6, ROUTER4):
+            self._settings(role, BY_FLOW)
+        self._switches()
+        self._gateways()
+        self._ends()
+        self.routing.start()
 
     def remove(self) -> None:
         """End what runs and remove the namespaces."""
-        for process in self.running:
+        self.engine.stop(*self.engine.processes)
+        for role in list(self.routing.processes):
+            self.routing.kill(role)
+        for process in self.running:  # all at once: `Network.remove` waits for one after the other
             process.send_signal(signal.SIGCONT)
-        for sock in self.sockets:
-            sock.close()
+            process.terminate()
         super().remove()
+        shutil.rmtree(self.engine.data, ignore_errors=True)
 
-    # --- what routers would do
+    def _settings(self, role: str, values: dict[str, str]) -> None:
+        for key, value in values.items():
+            self.sysctl(self.names[role], key, value)
 
-    def lead_client(self, node: str) -> None:
-        """From now on packets of the client go to this gateway."""
-        self.ip(self.client, "route", "replace", PREF64, "via", address6(node))
+    def _batch(self, role: str, *lines: str) -> None:
+        """Lines of ip(8) in a role's namespace."""
+        self.run(self.names[role], "ip", "-batch", "-", input="\n".join(lines) + "\n")
 
-    def lead_server(self, node: str, to: str = POOL) -> None:
-        """The same of packets of the server to the pool, or to one address of it."""
-        self.run(self.server, "ip", "route", "replace", to, "via", address4(node))
+    def _joint(self, first: str, second: str, at_first: str, at_second: str) -> None:
+        self._batch(first, f"link add {at_first} type veth peer name {at_second} netns {self.names[second]}")
 
-    # --- what runs
+    def _up(self, role: str, device: str, *interfaces: str) -> None:
+        added = (f"address add {each} dev {device}{' nodad' if ':' in each else ''}" for each in interfaces)
+        self._batch(role, *added, f"link set {device} up")
 
-    def start_engine(self, *options: str, wiped: bool = False) -> None:
-        """Start the nats-server, with all that it had unless that is to be gone."""
-        store = self.scratch / "store"
-        if wiped:
-            shutil.rmtree(store, ignore_errors=True)
-        command = ["nats-server", "-a", ENGINE, "-p", str(PORT), "-js", "-sd", str(store), *options]
-        with (self.scratch / "log-engine").open("a") as log:
-            self.engine = self.start(self.router, *command, stdout=log, stderr=log)
-        self.until(self.engine_answers)
+    def _switches(self) -> None:
+        for switch, device in ((LINK, TO_GATEWAYS), (ENGINE, TO_ENGINE)):
+            # No spanning tree and no snooping: a port forwards from its first packet on.
+            self._batch(switch, "link add br0 type bridge stp_state 0 mcast_snooping 0 forward_delay 0", "link set br0 up")
+            for node in NODES:
+                self._joint(switch, node, node, device)
+                self._batch(switch, f"link set {node} master br0 up")
+        self._up(ENGINE, "br0", *(f"{member_address(member)}/64" for member in MEMBERS))
 
-    def engine_answers(self) -> bool:
-        """Whether its port is open."""
-        with create_socket(self.router, socket.AF_INET, socket.SOCK_STREAM) as sock:
-            return sock.connect_ex((ENGINE, PORT)) == 0
+    def _gateways(self) -> None:
+        for node, gateway in GATEWAYS.items():
+            self._joint(ROUTER6, node, node, TO_ROUTER6)
+            self._joint(ROUTER4, node, node, TO_ROUTER4)
+            self._up(ROUTER6, node, f"{gateway.link6[0]}/64")
+            self._up(ROUTER4, node, f"{gateway.link4[0]}/24")
+            self._up(node, TO_ROUTER6, f"{gateway.link6[1]}/64")
+            self._up(node, TO_ROUTER4, f"{gateway.link4[1]}/24")
+            self._up(node, TO_GATEWAYS, f"{gateway.address}/64")
+            self._up(node, TO_ENGINE, f"{gateway.management}/64")
+            self._batch(node, *(f"route add default via {link[0]}" for link in (gateway.link6, gateway.link4)))
 
-    def stop_engine(self) -> None:
-        """Kill it."""
-        assert self.engine is not None
-        self.engine.kill()
-        self.engine.wait()
+    def _ends(self) -> None:
+        for client in CLIENTS:
+            router, own = client_link6(client)
+            self._joint(ROUTER6, client, client, "a0")
+            self._up(ROUTER6, client, f"{router}/64")
+            self._up(client, "a0", f"{own}/64")
+            # All addresses of the prefixes are the client's own, and its programs may send from any of them.
+            prefixes = [f"{prefix(number)}/64" for number in subscribers(client)]
+            self._batch(client, f"route add default via {router}", *(f"route add local {p} dev lo" for p in prefixes))
+            self._settings(client, {"net.ipv6.ip_nonlocal_bind": "1", "net.ipv4.ping_group_range": "0 2147483647"})
+            self._batch(ROUTER6, *(f"route add {p} via {own}" for p in prefixes))
+        self._joint(ROUTER4, "server", "srv", "a0")
+        self._up(ROUTER4, "srv", "198.18.100.1/24")
+        self._up("server", "a0", "198.18.100.2/24")
+        self._batch("server", f"address add {SERVER4}/32 dev lo", f"route add default via 198.18.100.1 src {SERVER4}")
+        self._batch(ROUTER4, f"route add {SERVER4}/32 via 198.18.100.2")
 
-    def remove_entries(self, *keys: str) -> None:
-        """Delete entries of the bucket as `nats kv del` does, which leaves a mark of each."""
-        header = "NATS/1.0\r\nKV-Operation: DEL\r\n\r\n"
-        self._publish(*(f"HPUB {BUCKET}.{key} {len(header)} {len(header)}\r\n{header}\r\n" for key in keys))
+    # --- faults of the network
 
-    def purge_entries(self, *keys: str) -> None:
-        """Purge entries from the stream of the bucket, which leaves nothing."""
-        asked = [json.dumps({"filter": f"{BUCKET}.{key}"}) for key in keys]
-        subject = "$JS.API.STREAM.PURGE.KV_DIOLKOS_lab"
-        self._publish(*(f"PUB {subject} _INBOX.purge {len(payload)}\r\n{payload}\r\n" for payload in asked))
+    def cut(self, switch: str, *nodes: str) -> None:
+        """Take gateways out of `LINK` or `ENGINE`. Their interfaces stay up, and nobody is told."""
+        self._batch(switch, *(f"link set {node} nomaster" for node in nodes))
 
-    def _publish(self, *messages: str) -> None:
-        """Give these to the engine, and wait until it has them."""
-        options = json.dumps({"headers": True, "verbose": False})
-        with create_socket(self.router, socket.AF_INET, socket.SOCK_STREAM) as sock:
-            sock.settimeout(PATIENCE)
-            sock.connect((ENGINE, PORT))
-            sock.sendall("".join([f"CONNECT {options}\r\n", *messages, "PING\r\n"]).encode())
-            heard = b""
-            while b"PONG" not in heard:
-                part = sock.recv(4096)
-                assert part, heard
-                heard += part
-            assert b"-ERR" not in heard, heard
+    def mend(self, switch: str, *nodes: str) -> None:
+        """Put them back."""
+        self._batch(switch, *(f"link set {node} master br0" for node in nodes))
 
-    def configuration(self, **changes: str) -> str:
-        """The file of all nodes; a change is another text of a line of `[cluster]`."""
-        keys = {
-            "name": '"lab"',
-            "servers": f'["nats://{ENGINE}:{PORT}"]',
-            "plaintext": "true",
-            "secret_file": f'"{self.scratch}/secret"',
-            "replicas": "1",
-            "lease": "3",
-        } | changes
-        lines = [f"{key} = {value}" for key, value in keys.items() if value]
-        nodes = [f'[[cluster.node]]\nname = "{n}"\nid = {n[2:]}\naddress = "{address6(n)}"' for n in NODES]
-        head = ["[translator]", 'mode = "nat64"', f'pref64 = ["{PREF64}"]', "[[nat64.pool4]]", f'address = "{POOL}"']
-        return "\n".join([*head, "[cluster]", *lines, *nodes, self.sections]) + "\n"
+    def silence(self, node: str) -> None:
+        """Drop whatever netfilter sees at a gateway: its routers see links that are up, and hear nothing."""
+        hooks = ("input", "forward", "output")
+        chains = "\n".join(f"chain {h} {{ type filter hook {h} priority -400; policy drop; }}" for h in hooks)
+        self.run(self.names[node], "nft", "-f", "-", input=f"table inet dark {{\n{chains}\n}}")
 
-    def gateway(self, node: str, *options: str, ready: bool = True, **changes: str) -> Running:
-        """Start a node and wait until it is ready."""
+    def unsilence(self, node: str) -> None:
+        """Drop nothing any more."""
+        self.run(self.names[node], "nft", "delete table inet dark")
+
+    # --- the gateways
+
+    def configuration(self, node: str, changes: dict[str, str] | None = None) -> str:
+        """A node's file; `changes` replaces texts of it by others."""
+        certificate, key = self.authority.of(node)
+        members = ", ".join(f'"{self.engine.url(member)}"' for member in MEMBERS)
+        text = f"""[translator]
+mode = "nat64"
+pref64 = ["{PREF64}"]
+datapath = "{self.datapath}"
+placement = "{self.placement}"
+[cluster]
+name = "{CLUSTER}"
+etcd = [{members}]
+ca = "{self.authority.certificate}"
+certificate = "{certificate}"
+key = "{key}"
+"""
+        for gateway in GATEWAYS.values():
+            text += f"""[[cluster.node]]
+name = "{gateway.name}"
+address = "{gateway.address}"
+links = ["{TO_GATEWAYS}"]
+[[cluster.node.pool4]]
+address = "{gateway.pool4}"
+"""
+        text += self.sections
+        for old, new in (changes or {}).items():
+            assert old in text, old
+            text = text.replace(old, new)
+        return text
+
+    def launch(self, node: str, changes: dict[str, str] | None = None) -> Running:
+        """Start a gateway, and do not wait."""
         config = self.scratch / f"{node}.toml"
-        config.write_text(self.configuration(**changes))
+        text = self.configuration(node, changes)
+        config.write_text(text)
         log = self.scratch / f"log-{node}-{len(self.running)}"
         with log.open("w") as sink:
-            command = (str(self.program), "nat64", "--config", str(config), "--node", node, *options)
-            process = self.start(self.gateways[node], *command, stderr=sink, stdout=sink)
-        running = Running(process, log)
-        if ready:
-            self.until(lambda: " ready: " in running.log() or process.poll() is not None)
-            assert process.poll() is None, running.log()
-        return running
+            command = [str(self.program), "nat64", "--config", str(config)]
+            command += ["--node", node] if "[cluster]" in text else []
+            process = self.start(self.names[node], *command, stderr=sink, stdout=sink)
+        self.nodes[node] = Running(process, log)
+        return self.nodes[node]
 
-    def status(self, node: str) -> dict:
+    def gateways(self, *nodes: str, changes: dict[str, str] | None = None) -> None:
+        """Start gateways, all by default, and wait until routers use them."""
+        nodes = nodes or NODES
+        for node in nodes:
+            self.launch(node, changes)
+        for node in nodes:
+            self.attracts(node)
+
+    def attracts(self, node: str, patience: float = SETTLED) -> None:
+        """Wait until both routers use a gateway."""
+        running = self.nodes[node]
+        self.until(lambda: running.process.poll() is not None or self.is_used(node), patience)
+        assert running.process.poll() is None, running.log()
+
+    def is_used(self, node: str) -> bool:
+        """Whether both routers use a gateway."""
+        return all(node in self.routing.ways(role, to) for role, to in ANNOUNCED)
+
+    def repels(self, node: str, patience: float = SETTLED) -> None:
+        """Wait until no router uses a gateway."""
+        self.until(lambda: not any(node in self.routing.ways(role, to) for role, to in ANNOUNCED), patience)
+
+    def settled(self, *nodes: str, patience: float = SETTLED) -> None:
+        """Wait until these gateways, all by default, serve, and each has usable copies of the bindings of the others."""
+        nodes = nodes or NODES
+
+        def is_settled(node: str) -> bool:
+            status = self.cluster_status(node)
+            others = [other for other in status["nodes"] if other["name"] in nodes]
+            linked = all(other["serves"] and other["copies_usable_ms"] and not other["unacknowledged"] for other in others)
+            return status["part"] == "serving" and status["attracts"] and linked
+
+        self.until(lambda: all(map(is_settled, nodes)), patience)
+
+    def kill(self, node: str) -> None:
+        """End a gateway's program, at once."""
+        process = self.nodes.pop(node).process
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+
+    def freeze(self, node: str) -> None:
+        """Let a gateway's program stand still; its BPF programs go on."""
+        self.nodes[node].process.send_signal(signal.SIGSTOP)
+
+    def thaw(self, node: str) -> None:
+        """Let it go on."""
+        self.nodes[node].process.send_signal(signal.SIGCONT)
+
+    def tell(self, node: str, *words: str, **options) -> subprocess.CompletedProcess:
+        """Run `diolkos cluster` in a gateway; options are those of `run`."""
+        return self.run(self.names[node], str(self.program), "cluster", *words, **options)
+
+    def cluster_status(self, node: str) -> dict:
         """What a node says of itself and its cluster."""
-        return json.loads(self.tell(node, "status", "--json"))
+        return json.loads(self.tell(node, "status", "--json", check=False).stdout)
 
-    def tell(self, node: str, *words: str) -> str:
-        """Run `diolkos cluster` in a gateway."""
-        return self.run(self.gateways[node], str(self.program), "cluster", *words).stdout
+    def forwarded(self, node: str) -> int:
+        """Packets that a gateway has sent to others on the link between them."""
+        found = self.ip_json(self.names[node], "-s", "link", "show", TO_GATEWAYS)
+        return found[0]["stats64"]["tx"]["packets"]
 
-    def counter(self, node: str, name: str) -> int:
-        """One of a node's counters of its cluster."""
-        found = [counter["packets"] for counter in self.status(node)["counters"] if counter["name"] == f"cluster.{name}"]
-        assert len(found) == 1, name
-        return found[0]
+    # --- subscribers and the server
 
-    def settled(self, *nodes: str, patience: float = 40) -> None:
-        """Wait until these nodes have all slices, about as many each, and nothing moves."""
+    def witness(self, **options: float) -> Witness:
+        """Start the server and all subscribers' flows, and wait until each flow has had an answer."""
+        made = Witness(self, self.server, {self.names[client]: subscribers(client) for client in CLIENTS}, **options)
+        self.until(lambda: made.report().begun, SETTLED)
+        return made
 
-        def is_so() -> bool:
-            found = [self.status(node) for node in nodes]
-            opened = [status["open"] for status in found]
-            return sum(opened) == found[0]["slices"] and not any(s["moving"] for s in found) and min(opened) > 0
-
-        self.until(is_so, patience)
-
-    def owner(self, address: str) -> str:
-        """Which gateway leads an address of the pool to itself by a route of its own."""
-        for node, name in self.gateways.items():
-            routes = self.run(name, "ip", "route", "show", f"{address}/32").stdout
-            if "diolkos0" in routes:
-                return node
-        raise AssertionError(f"nobody owns {address}")
-
-    def socket(self, address: str, port: int = 0, kind: int = socket.SOCK_DGRAM) -> socket.socket:
-        """A socket of the client or the server."""
-        name, family = (self.client, socket.AF_INET6) if ":" in address else (self.server, socket.AF_INET)
-        sock = create_socket(name, family, kind)
-        self.sockets.append(sock)
-        sock.settimeout(PATIENCE)
-        sock.bind((address, port))
-        return sock
-
-    def connection(self, port: int) -> tuple[socket.socket, socket.socket]:
-        """A TCP connection to a port of the server: the client's end, the server's."""
-        at = self.socket(SERVER, port, socket.SOCK_STREAM)
-        at.listen()
-        near = self.socket(CLIENT, kind=socket.SOCK_STREAM)
-        near.connect((in_ipv6(SERVER), port))
-        far, _ = at.accept()
-        far.settimeout(PATIENCE)
-        self.sockets.append(far)
-        return near, far
-
-
-class Call:
-    """A call over UDP: a packet every 20 ms each way, with a number. It knows the longest silence of either side, seconds."""
-
-    def __init__(self, network: ClusterNetwork, port: int = 5000) -> None:
-        self.far = network.socket(SERVER, port)
-        self.near = network.socket(CLIENT)
-        self.near.connect((in_ipv6(SERVER), port))
-        self.silence = {"near": 0.0, "far": 0.0}
-        self.heard = {"near": 0, "far": 0}
-        self.seen_as: set[tuple[str, int]] = set()
-        self.said = 0
-        self.stopping = False
-        self.failure: Exception | None = None
-        self.lock = threading.Lock()
-        self.threads = [threading.Thread(target=part, daemon=True) for part in (self._near, self._far)]
-        for thread in self.threads:
-            thread.start()
-
-    def _near(self) -> None:
-        self.near.settimeout(0.02)
-        last = time.monotonic()
-        while not self.stopping:
-            self.said += 1
-            with contextlib.suppress(OSError):  # an ICMP error of a gateway that has gone
-                self.near.send(self.said.to_bytes(4, "big"))
-            until = time.monotonic() + 0.02
-            while time.monotonic() < until:
-                try:
-                    self.near.recv(100)
-                except OSError:
-                    continue
-                last = self._note("near", last)
-
-    def _far(self) -> None:
-        self.far.settimeout(0.5)
-        last = time.monotonic()
-        while not self.stopping:
-            try:
-                packet, peer = self.far.recvfrom(100)
-            except OSError:
-                continue
-            self.seen_as.add(peer[:2])
-            last = self._note("far", last)
-            self.far.sendto(packet, peer)
-
-    def _note(self, side: str, last: float) -> float:
-        now = time.monotonic()
-        with self.lock:
-            self.silence[side] = max(self.silence[side], now - last)
-            self.heard[side] += 1
-        return now
-
-    def fresh(self) -> None:
-        """Forget the silences so far."""
-        with self.lock:
-            self.silence = dict.fromkeys(self.silence, 0.0)
-
-    def goes_on(self, packets: int = 25, patience: float = PATIENCE) -> None:
-        """Wait until so many packets more have come, each way."""
-        wanted = {side: heard + packets for side, heard in self.heard.items()}
-        Network.until(lambda: all(self.heard[side] >= n for side, n in wanted.items()), patience)
-
-    def hang_up(self) -> None:
-        """End it."""
-        self.stopping = True
-        for thread in self.threads:
-            thread.join()
-
-
-def freeze(process: subprocess.Popen) -> None:
-    """Stop a process without its knowledge; `thaw` lets it go on."""
-    os.kill(process.pid, signal.SIGSTOP)
-
-
-def thaw(process: subprocess.Popen) -> None:
-    """Let it go on."""
-    os.kill(process.pid, signal.SIGCONT)
+    def story(self, lines: int = 30) -> str:
+        """What gateways say now, and the last lines of all logs."""
+        found = []
+        for node, running in self.nodes.items():
+            if running.process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    found += [f"--- {node} now", self.tell(node, "status", check=False, timeout=3).stdout]
+        for log in sorted(self.scratch.glob("log-*")):
+            found += [f"--- {log.name}", *log.read_text().splitlines()[-lines:]]
+        return "\n".join(found)

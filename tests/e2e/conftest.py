@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -127,10 +127,21 @@ def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
 
 
 @pytest.fixture
-def cluster() -> Iterator[ClusterNetwork]:
-    """Gateways with one pool, and the namespace of their engine; see `cluster`."""
-    with standing(lambda: ClusterNetwork(program())) as network:
+def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterNetwork]:
+    """Routers, subscribers and a server, without gateways and engine; see `cluster`. Its parameter is the placement."""
+    placement = getattr(request, "param", "device")
+    with standing(lambda: ClusterNetwork(program(), placement=placement)) as network:
         yield network
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test of a cluster shows what its gateways say, while they are there."""
+    report = yield
+    network = getattr(item, "funcargs", {}).get("cluster")
+    if report.when == "call" and report.failed and network is not None:
+        report.sections.append(("cluster", network.story()))
+    return report
 
 
 @pytest.fixture

@@ -1,37 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Figures of a cluster's node: what a real Prometheus has of them, and which alerts they raise."""
+"""What operators see of a cluster: its status, alerts and panels of a real Prometheus, and the orders that they have."""
 
 from __future__ import annotations
 
+import json
 import re
 
-from cluster import NODES, ClusterNetwork, freeze, thaw
+from cluster import ClusterNetwork
+from conftest import ROOT
 from prometheus import METRICS, Prometheus, scraped
 
 OF_CLUSTERS = re.compile(r"\bdiolkos_cluster_\w+")
+DASHBOARD = ROOT / "packaging" / "grafana" / "diolkos.json"
 
 
-def test_alerts_of_clusters_have_series_and_come_when_the_engine_goes(cluster: ClusterNetwork) -> None:
-    """Every alert asks for series that are there, and a node without a lease raises one."""
-    cluster.start_engine()
+def reasons(cluster: ClusterNetwork, node: str) -> set[str]:
+    """What is wrong, as a node says."""
+    return {finding["reason"] for finding in cluster.cluster_status(node)["findings"]}
+
+
+def test_who_is_away_and_an_engine_that_is_silent_are_seen_and_raise_alerts(cluster: ClusterNetwork) -> None:
+    """Every alert and panel asks for series that are there. The exit code of the status says whether all is well."""
+    cluster.engine.start()
     cluster.sections = METRICS
-    cluster.nodes = {node: cluster.gateway(node) for node in NODES[:2]}
-    cluster.settled(*NODES[:2])
-    name = cluster.gateways[NODES[0]]
+    cluster.gateways()
+    cluster.settled()
+    name = cluster.names["gw1"]
+    cluster.until(lambda: cluster.tell("gw1", "status", check=False).returncode == 0)
     page = scraped(cluster, name)
-    assert page["diolkos_cluster_slices"] == cluster.status(NODES[0])["slices"]
-    assert (page["diolkos_cluster_nodes"], page["diolkos_cluster_live_nodes"]) == (3, 2)
+    assert page['diolkos_cluster_part{part="serving"}'] == page["diolkos_cluster_attracts"] == 1
+    assert page['diolkos_cluster_node_reachable{node="gw3"}'] == 1
 
     prometheus = Prometheus(cluster, name)
-    cluster.until(lambda: prometheus.query("diolkos_cluster_member == 1"), patience=60)
+    cluster.until(lambda: prometheus.query("rate(diolkos_cluster_forwarded_packets_total[1m])"), patience=60)
     [group] = prometheus.get("rules")["data"]["groups"]
     rules = {rule["name"]: rule["query"] for rule in group["rules"] if OF_CLUSTERS.search(rule["query"])}
-    assert len(rules) >= 3
+    assert len(rules) >= 6
     for alert, query in rules.items():
         assert all(prometheus.query(series) for series in OF_CLUSTERS.findall(query)), alert
         assert not prometheus.query(query), f"{alert} without a reason"
+    panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["title"].startswith("Cluster: ")]
+    assert len(panels) >= 4
+    for expression in (target["expr"] for panel in panels for target in panel["targets"]):
+        assert prometheus.query(expression.replace("$instance", ".*").replace("$__rate_interval", "1m")), expression
 
-    freeze(cluster.engine)
-    cluster.until(lambda: prometheus.query(rules["DiolkosClusterNodeOut"]), patience=60)
-    thaw(cluster.engine)
-    cluster.until(lambda: not prometheus.query(rules["DiolkosClusterNodeOut"]), patience=60)
+    cluster.kill("gw3")
+    cluster.until(lambda: prometheus.query(rules["DiolkosClusterNodeUnreachable"]), patience=60)
+    cluster.until(lambda: reasons(cluster, "gw1") == {"cluster_unreachable"})
+    status = cluster.tell("gw1", "status", check=False)
+    assert status.returncode == 4 and "trouble   gw3 does not answer" in status.stdout, status
+
+    cluster.engine.freeze()
+    cluster.until(lambda: prometheus.query(rules["DiolkosClusterEngineSilent"]), patience=60)
+    assert "cluster_engine" in reasons(cluster, "gw1")
+    # Known flows and new ones go on.
+    assert scraped(cluster, name)["diolkos_ready"] == 1
+    cluster.engine.thaw()
+    cluster.until(lambda: not prometheus.query(rules["DiolkosClusterEngineSilent"]), patience=60)
+
+
+def test_a_node_is_drained_and_joins_and_its_engine_is_reset(cluster: ClusterNetwork) -> None:
+    """Orders return when what they order is so. What would be removed from etcd is listed before."""
+    cluster.engine.start()
+    cluster.gateways()
+    cluster.settled()
+    said = cluster.tell("gw2", "drain").stdout
+    assert "bindings are left here" in said and "no other node" not in said
+    status = cluster.cluster_status("gw2")
+    assert (status["part"], status["attracts"], status["findings"]) == ("draining", False, [])
+    [seen] = [node for node in cluster.cluster_status("gw1")["nodes"] if node["name"] == "gw2"]
+    assert (seen["part"], seen["serves"]) == ("draining", False)
+    cluster.tell("gw2", "join")
+    cluster.settled()
+
+    file = str(cluster.scratch / "gw1.toml")
+    listed = cluster.tell("gw1", "reset", "--config", file, "--node", "gw1", check=False)
+    keys = [key for key in cluster.engine.written() if "/record" in key]
+    assert len(keys) == 3 and all(f"{key}, revision " in listed.stdout for key in keys), listed
+    assert listed.returncode == 2 and "nothing was removed; say --yes" in listed.stderr, listed
+    before = cluster.cluster_status("gw1")["engine"]["name"]
+    done = cluster.tell("gw1", "reset", "--config", file, "--node", "gw1", "--yes")
+    assert re.search(r"^removed [4-9]\d* keys$", done.stdout, re.MULTILINE), done
+    # Nodes that run write their records anew, and no flow needs them meanwhile.
+    cluster.until(lambda: cluster.cluster_status("gw1")["engine"]["name"] not in (None, before), patience=40)
+    cluster.settled()

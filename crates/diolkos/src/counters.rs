@@ -33,6 +33,8 @@ pub struct Tally {
     emitted: AtomicU64,
     held: AtomicU64,
     unwritten: AtomicU64,
+    led: (AtomicU64, AtomicU64),
+    strayed: AtomicU64,
     dropped: Vec<AtomicU64>,
     expired: Mutex<Option<Expired>>,
 }
@@ -83,6 +85,8 @@ impl Default for Tally {
             emitted: AtomicU64::default(),
             held: AtomicU64::default(),
             unwritten: AtomicU64::default(),
+            led: Default::default(),
+            strayed: AtomicU64::default(),
             dropped: Reason::ALL.iter().map(|_| AtomicU64::default()).collect(),
             expired: Mutex::new(None),
         }
@@ -120,6 +124,18 @@ impl Tally {
     /// The kernel did not take a packet.
     pub fn unwritten(&self) {
         self.unwritten.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A packet, or a fragment of one, was sent to another gateway.
+    pub fn led(&self, bytes: usize) {
+        let (packets, total) = &self.led;
+        packets.fetch_add(1, Ordering::Relaxed);
+        total.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// A packet for another gateway did not meet the program that sends it, and the kernel has dropped it.
+    pub fn strayed(&self) {
+        self.strayed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A packet ran out of hops.
@@ -202,6 +218,8 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
     slow("originated", sum(&|t| &t.emitted), None);
     slow("held", sum(&|t| &t.held), None);
     slow("write_failed", sum(&|t| &t.unwritten), None);
+    slow("forwarded", sum(&|t| &t.led.0), Some(sum(&|t| &t.led.1)));
+    slow("drop.strayed", sum(&|t| &t.strayed), None);
     for reason in Reason::ALL {
         // Declines are the fast path's; the slow path has no one to decline to.
         if !reason.name().starts_with("decline_") {

@@ -30,20 +30,50 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
             "nat64.state_interval",
             old.nat64.state_interval == new.nat64.state_interval,
         ),
-        ("cluster", old.cluster == new.cluster),
-        // The slices of a cluster are those of the pool, and all nodes have to have the same ones.
-        (
-            "nat64.pool4",
-            old.cluster.is_none() || old.nat64.pool4 == new.nat64.pool4,
-        ),
         ("control.group", old.control == new.control),
         ("log.level", old.log.level == new.log.level),
     ];
+    if let Some(refusal) = of_cluster(old, new) {
+        return Some(refusal);
+    }
     let of_dns64 = of_dns64(old.dns64.as_ref(), new.dns64.as_ref());
     let (key, _) = fixed.iter().chain(&of_dns64).find(|(_, same)| !same)?;
     Some(format!(
         "{key} cannot change while diolkos runs: stop it and start it again; the old configuration stays in force"
     ))
+}
+
+/// What all nodes of a cluster compare: with another value, a node would be alone.
+fn of_cluster(old: &Settings, new: &Settings) -> Option<String> {
+    let (Some(o), Some(n)) = (&old.cluster, &new.cluster) else {
+        let is_same = old.cluster.is_none() && new.cluster.is_none();
+        return (!is_same).then(|| {
+            "cluster cannot come or go while diolkos runs: stop it and start it again; the old configuration stays in force".to_owned()
+        });
+    };
+    let key = [
+        ("cluster", o == n),
+        (
+            "nat64.source_prefix_len",
+            old.nat64.source_prefix_len == new.nat64.source_prefix_len,
+        ),
+        (
+            "translator.pref64",
+            old.translator.pref64 == new.translator.pref64,
+        ),
+        ("nat64.timeouts", shared(old) == shared(new)),
+    ];
+    let (key, _) = key.into_iter().find(|(_, same)| !same)?;
+    Some(format!(
+        "{key} cannot change at one node of a cluster while it runs, since all nodes have to have the same: docs/cluster.md says how to \
+         bring a new file to all of them; the old configuration stays in force"
+    ))
+}
+
+/// How long bindings live: copies of them live as long.
+fn shared(settings: &Settings) -> [std::time::Duration; 4] {
+    let t = &settings.nat64.timeouts;
+    [t.udp, t.tcp_established, t.tcp_transitory, t.icmp]
 }
 
 /// What of a DNS64 needs another start: its sockets, its rights, and how much memory and how many files it may have.
@@ -71,7 +101,7 @@ fn of_dns64(old: Option<&Dns64>, new: Option<&Dns64>) -> Vec<(&'static str, bool
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Networks;
+    use crate::config::{Cluster, Networks};
 
     #[test]
     fn what_is_about_packets_may_change() {
@@ -97,6 +127,41 @@ mod tests {
             let begin = format!("{key} cannot change while diolkos runs");
             assert!(sentence.starts_with(&begin), "{sentence}");
         }
+    }
+
+    #[test]
+    fn what_the_nodes_of_a_cluster_compare_may_not() {
+        let old = Settings {
+            cluster: Some(Cluster::default()),
+            ..Settings::default()
+        };
+        let with = |change: fn(&mut Settings)| {
+            let mut new = old.clone();
+            change(&mut new);
+            refusal(&old, &new).unwrap_or_default()
+        };
+        assert_eq!(with(|new| new.nat64.alarm_percent = 7), "");
+        assert_eq!(with(|new| new.nat64.timeouts.fragments *= 2), "");
+        let hour = |new: &mut Settings| new.nat64.timeouts.udp *= 2;
+        for (key, said) in [
+            ("nat64.timeouts", with(hour)),
+            (
+                "nat64.source_prefix_len",
+                with(|new| new.nat64.source_prefix_len -= 1),
+            ),
+            (
+                "translator.pref64",
+                with(|new| new.translator.pref64 = Networks::These(Vec::new())),
+            ),
+            (
+                "cluster",
+                with(|new| new.cluster.get_or_insert_default().port += 1),
+            ),
+        ] {
+            let begin = format!("{key} cannot change at one node of a cluster");
+            assert!(said.starts_with(&begin), "{said}");
+        }
+        assert!(with(|new| new.cluster = None).starts_with("cluster cannot come or go"));
     }
 
     #[test]

@@ -14,8 +14,7 @@ use crate::datapath;
 pub struct Labels(Result<LabelPath, String>);
 
 impl Labels {
-    /// Puts the programs at the device, behind those that translate there. `forwarding`: how other gateways are reached, to which
-    /// the slow path sends.
+    /// Puts the programs at the device, behind those that translate there. `forwarding`: to other gateways of a cluster.
     pub fn start(
         t: &Translator,
         tun_ifindex: u32,
@@ -48,6 +47,8 @@ impl Labels {
             [
                 ("slow.drop.no_memory", count.dropped),
                 ("slow.mark_lost", count.lost),
+                ("slow.drop.forged", count.forged),
+                ("slow.drop.no_way", count.no_way),
             ]
         };
         let counter = |(name, packets): (&str, u64)| Counter {

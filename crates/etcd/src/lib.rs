@@ -27,4 +27,4 @@ mod wire;
 
 pub use client::{Answers, Client, StartError, Status, Unsent};
 pub use operate::{inspect, reset, Found};
-pub use settings::{Login, Settings, SettingsError, Tls};
+pub use settings::{is_server, Login, Settings, SettingsError, Tls};

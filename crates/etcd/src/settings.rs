@@ -162,6 +162,11 @@ impl Settings {
     }
 }
 
+/// Is it the address of a server, as [`Settings::servers`] has them?
+pub fn is_server(text: &str) -> bool {
+    server(text).is_ok()
+}
+
 fn server(text: &str) -> Result<Server, SettingsError> {
     let wrong = || SettingsError::Server(text.into());
     let authority: Authority = text.parse().map_err(|_| wrong())?;

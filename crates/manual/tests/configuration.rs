@@ -8,14 +8,13 @@ use diolkos_manual::page;
 use serde_json::Value;
 
 /// The program does not start with their defaults, so the page shows other values.
-const NEED_A_VALUE: [&str; 7] = [
+const NEED_A_VALUE: [&str; 6] = [
     "dns64.upstream",
     "cluster.ca",
     "cluster.certificate",
+    "cluster.etcd",
     "cluster.key",
     "cluster.name",
-    "cluster.secret_file",
-    "cluster.servers",
 ];
 
 fn all() -> Vec<Section> {

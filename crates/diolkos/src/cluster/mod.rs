@@ -33,6 +33,7 @@ use crate::failure::Failure;
 use crate::nat64::{Controller, Peers, Programs};
 use crate::privilege::CLUSTER;
 use crate::random::random;
+use crate::slowpath::Ways;
 use crate::supervise::Watch;
 
 pub use settings::prepare;
@@ -42,6 +43,9 @@ use worker::{Order, Told, Worker};
 const TURN: Duration = Duration::from_millis(500);
 /// How long the others are told that it stops.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Of the programs that translate: sessions, and the homes of hosts.
+type Maps = (Arc<Sessions>, Arc<Homes>);
 
 /// What the worker tells.
 #[derive(Debug, Default)]
@@ -73,14 +77,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Joins. `path`: the program that forwards to other gateways; then the maps of those that translate; `links`: the interfaces on which
-    /// other gateways send.
+    /// Joins. Before `links`: the program that forwards to other gateways, the maps of those that translate, and how the slow path
+    /// reaches other gateways. `links`: the interfaces on which others send.
     pub fn start(
         settings: &Settings,
         section: &Section,
         controller: Arc<Controller>,
-        path: ForwardPath,
-        (sessions, homes): (Arc<Sessions>, Arc<Homes>),
+        (path, (sessions, homes), ways): (ForwardPath, Maps, Arc<Ways>),
         links: Vec<u32>,
         watch: &Watch,
     ) -> Result<Cluster, Failure> {
@@ -93,6 +96,7 @@ impl Cluster {
             sessions,
             homes: homes.clone(),
             forwarding: path.forwarding(),
+            ways,
         };
         // Before anything is opened or forwarded.
         homes.set_cluster(Some(&rules.with(links))).map_err(|e| {

@@ -5,16 +5,17 @@ use std::collections::HashSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
-use diolkos_core::config::nat64::{Owners, Pool4};
+use diolkos_core::config::nat64::{Nat64Config, Owners, Pool4};
+use diolkos_core::config::ConfigError;
 use diolkos_sys::fastpath::LINKS;
 use ipnet::Ipv4Net;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::objections::Objection;
-use super::{Datapath, Mode, Settings};
+use super::{Datapath, Found, Mode, Settings};
 
-/// Each node tells its bindings to all others.
+/// Each node tells its bindings to all others. (`diolkos_node::config::MOST_NODES` is what messages can name.)
 const MOST_NODES: usize = 32;
 /// The longest name of a cluster or a node: those of nodes are labels of DNS, in certificates.
 const LONGEST_NAME: usize = 32;
@@ -115,10 +116,11 @@ pub fn given(path: &Path) -> Option<&Path> {
     Some(path).filter(|path| !path.as_os_str().is_empty())
 }
 
-/// Is it a label of lower-case letters, digits and hyphens?
+/// Is it a label of lower-case letters, digits and, between them, hyphens?
 fn is_label(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(fits)
+    let is_inside = !name.starts_with('-') && !name.ends_with('-');
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(fits) && is_inside
 }
 
 impl Settings {
@@ -161,6 +163,77 @@ impl Settings {
         cluster.object_to_etcd(&mut object);
         cluster.object_to_nodes(&mut object);
         cluster.object_to_pools(&mut object);
+        for (at, binding) in self.nat64.bindings.iter().enumerate() {
+            let addr = binding.v4.addr;
+            let mut parts = cluster.node.iter().flat_map(|node| &node.pool4);
+            if !parts.any(|part| part.net.contains(&addr)) {
+                let message = format!(
+                    "{addr} is no node's: a static binding needs an address of cluster.node.pool4"
+                );
+                object(&format!("nat64.static[{at}].v4"), &message);
+            }
+        }
+    }
+
+    /// What the translation objects to, whichever node this is: all have one file.
+    pub(super) fn contradictions_of_nodes(&self, cluster: &Cluster) -> Vec<Objection> {
+        // Of a pool's part or a binding, whose number the file has, before those of one node are taken.
+        let parts = (0..).zip(&cluster.node).flat_map(|(node, its)| {
+            let parts = its.pool4.iter().enumerate();
+            parts.map(move |(at, part)| (format!("cluster.node[{node}].pool4[{at}]"), part.clone()))
+        });
+        let (keys, pool4): (Vec<String>, Vec<Pool4>) = parts.unzip();
+        let anybody = Nat64Config {
+            pool4,
+            bindings: self.nat64.bindings.clone(),
+            owners: None,
+            deterministic: None,
+            ..self.stateful(Found::ANYTHING)
+        };
+        if let Err(error) = anybody.check() {
+            let place = |at: usize| keys.get(at).cloned();
+            return self.of_nodes(error, &place);
+        }
+        for (node, its) in cluster.node.iter().enumerate() {
+            let this = Settings {
+                cluster: Some(Cluster {
+                    me: its.name.clone(),
+                    ..cluster.clone()
+                }),
+                ..self.clone()
+            };
+            if let Err(error) = this.stateful(Found::ANYTHING).check() {
+                let place = |at| Some(format!("cluster.node[{node}].pool4[{at}]"));
+                return self.of_nodes(error, &place);
+            }
+        }
+        Vec::new()
+    }
+
+    /// With the keys of the file. `place`: that of a part of the pool.
+    fn of_nodes(
+        &self,
+        error: ConfigError,
+        place: &dyn Fn(usize) -> Option<String>,
+    ) -> Vec<Objection> {
+        let in_file = |text: &str| {
+            let mut text = text.to_owned();
+            // Messages name other parts, too.
+            while let Some((before, rest)) = text.split_once("nat64.pool4[") {
+                let Some((at, after)) = rest.split_once(']') else {
+                    break;
+                };
+                let key = at.parse().ok().and_then(place);
+                text = format!("{before}{}{after}", key.unwrap_or_default());
+            }
+            text.replace("nat64.pool4", "cluster.node")
+        };
+        let problems = error.problems.into_iter();
+        let objections = problems.map(|problem| Objection {
+            key: in_file(&self.key(&problem.key)),
+            message: in_file(&problem.message),
+        });
+        objections.collect()
     }
 }
 
@@ -171,18 +244,21 @@ impl Cluster {
         }
         for (at, server) in self.etcd.iter().enumerate() {
             let key = format!("cluster.etcd[{at}]");
-            let is_plain = server.starts_with("http://");
-            if is_plain && !self.plaintext {
-                let message = format!(
+            let (scheme, address) = server.split_once("://").unwrap_or(("", server));
+            let wanted = if self.plaintext { "http" } else { "https" };
+            let message = match scheme {
+                "http" if !self.plaintext => format!(
                     "{server:?} is not encrypted: write \"https://…\", or set cluster.plaintext = true"
-                );
-                object(&key, &message);
-            } else if !is_plain && !server.starts_with("https://") {
-                object(
-                    &key,
-                    &format!("{server:?} is no server: write \"https://address:2379\""),
-                );
-            }
+                ),
+                "https" if self.plaintext => format!(
+                    "{server:?} is encrypted, and cluster.plaintext = true asks for \"http://…\": remove that key"
+                ),
+                "http" | "https" if diolkos_etcd::is_server(address.trim_end_matches('/')) => {
+                    continue;
+                }
+                _ => format!("{server:?} is no server: write \"{wanted}://address:2379\""),
+            };
+            object(&key, &message);
         }
         for (path, key, what) in [
             (&self.ca, "cluster.ca", "whose certificates are believed is not said: name the certificate of your authority"),

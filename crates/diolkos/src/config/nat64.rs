@@ -127,13 +127,24 @@ impl Settings {
         }
     }
 
+    /// The operator's bindings. Those of addresses of other nodes of a cluster are theirs.
+    fn static_bindings(&self) -> Vec<Binding> {
+        let owners = self.cluster.as_ref().and_then(Cluster::owners);
+        let is_mine = |binding: &&Binding| match &owners {
+            Some(owners) => owners.of(binding.v4.addr) == Some(owners.me),
+            None => true,
+        };
+        let bindings = self.nat64.bindings.iter().filter(is_mine);
+        bindings.copied().collect()
+    }
+
     /// The configuration as the stateful translator takes it.
     pub fn stateful(&self, found: Found) -> Nat64Config {
         let n = &self.nat64;
         Nat64Config {
             translator: self.translation(found),
             pool4: self.pool4().to_vec(),
-            bindings: n.bindings.clone(),
+            bindings: self.static_bindings(),
             blocks: (n.ports_per_block > 0).then_some(PortBlocks {
                 ports: n.ports_per_block,
                 per_source: n.max_blocks_per_source,

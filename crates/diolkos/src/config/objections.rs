@@ -314,6 +314,9 @@ impl Settings {
 
     /// What the translation itself objects to, with the keys as this file has them.
     fn contradictions(&self) -> Vec<Objection> {
+        if let (Mode::Nat64, Some(cluster)) = (self.translator.mode, &self.cluster) {
+            return self.contradictions_of_nodes(cluster);
+        }
         let checked = match self.translator.mode {
             Mode::Nat64 => self.stateful(Found::ANYTHING).check(),
             Mode::Clat | Mode::Siit => self.translation(Found::ANYTHING).check(),

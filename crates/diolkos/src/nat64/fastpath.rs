@@ -72,11 +72,6 @@ impl Kernel {
         self.lending.ready()
     }
 
-    /// As [`Lending::open_until`].
-    pub fn open_until(&self, moment: Duration) {
-        self.lending.open_until(moment);
-    }
-
     /// As [`Lending::unheard`].
     pub fn unheard(&self) -> u64 {
         self.lending.unheard()

@@ -18,6 +18,7 @@ use diolkos_sys::fastpath::{Forwarding, Gateway as Hop, Homes, HostPort, Owner, 
 use super::conversion::number;
 use super::leases::Leases;
 use super::mirror::Mirror;
+use crate::slowpath::Ways;
 
 /// Entries that are looked at for sessions of copies that have to end, between two packets.
 const PORTION: usize = 512;
@@ -31,6 +32,8 @@ pub struct Programs {
     pub homes: Arc<Homes>,
     /// How the others are reached.
     pub forwarding: Arc<Forwarding>,
+    /// The same for the slow path.
+    pub ways: Arc<Ways>,
 }
 
 /// The others.
@@ -135,6 +138,9 @@ impl Peers {
     /// How another gateway is reached from now on.
     pub fn reach(&mut self, node: NodeId, hop: Option<Hop>) {
         if let Some((known, _)) = self.reached.get_mut(node.index()) {
+            if *known == hop {
+                return;
+            }
             *known = hop;
             lead(&self.programs, node, self.reached[node.index()]);
         }
@@ -237,8 +243,14 @@ impl Tables for Hands<'_> {
 
 /// Packets go to a gateway that takes them, if the way to it is known.
 fn lead(programs: &Programs, node: NodeId, (hop, takes): (Option<Hop>, bool)) {
-    if let Err(error) = programs.forwarding.lead(of(node), hop.filter(|_| takes)) {
-        tracing::warn!("the program that forwards to other gateways cannot be told: {error}");
+    let hop = hop.filter(|_| takes);
+    // The slow path relies on the programs.
+    programs.ways.set(node.0, None);
+    match programs.forwarding.lead(of(node), hop) {
+        Ok(()) => programs.ways.set(node.0, hop.map(|hop| hop.mtu)),
+        Err(error) => {
+            tracing::warn!("the program that forwards to other gateways cannot be told: {error}");
+        }
     }
 }
 

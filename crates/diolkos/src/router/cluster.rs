@@ -88,15 +88,8 @@ impl Gateway {
         let named = section.this_node("").map(|(_, node)| node.links.clone());
         let links =
             indices(&net.links().await?, &named.unwrap_or_default()).map_err(Failure::missing)?;
-        let cluster = Cluster::start(
-            &self.settings,
-            section,
-            controller,
-            path,
-            maps,
-            links,
-            watch,
-        )?;
+        let programs = (path, maps, self.slow.ways.clone());
+        let cluster = Cluster::start(&self.settings, section, controller, programs, links, watch)?;
         self.cluster = Some(cluster);
         self.look_at_nodes(net).await;
         self.follow_cluster(net).await

@@ -226,8 +226,8 @@ impl Gateway {
         }
         loops::report(&settings);
         let forward = cluster::forward(&settings, &translation, index)?;
-        let forwarding_path = forward.as_ref().map(ForwardPath::forwarding);
-        let labels = Labels::start(t, index, tun.queues.len(), forwarding_path.as_deref());
+        let to_gateways = forward.as_ref().map(ForwardPath::forwarding);
+        let labels = Labels::start(t, index, tun.queues.len(), to_gateways.as_deref());
         if let (Some(why), Some(_)) = (labels.trouble(), &forward) {
             return Err(Failure::missing(format!(
                 "the nodes of a cluster send packets to each other by the programs of labels: {why}"

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A packet's mark and priority on its way through the TUN device, which carries bytes alone (`bpf/label.bpf.c`): in front of
-//! a packet that is read, and in a slot beside the queue while a packet is written.
+//! a packet that is read, and in a slot beside the queue while a packet is written. In front is also the link by which another gateway
+//! has sent the packet, and in the slot, to which gateway it is to go.
+//!
+//! No host can make up a label. The kernel receives nothing as IP that begins with another version than 4 or 6, and the programs drop
+//! what else begins like a label. Who may send any bytes by any interface of this network namespace (CAP_NET_RAW) can.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use diolkos_core::Label;
-use diolkos_sys::fastpath::{LabelSlots, LABEL_HEAD};
+use diolkos_sys::fastpath::{LabelSlots, Owner, Slip, LABEL_HEAD, SPOILT_V4, SPOILT_V6};
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::LEN as VNET;
 
@@ -47,6 +51,18 @@ impl Outlet {
         Outlet { queue, slot }
     }
 
+    /// Whether packets can be sent to other gateways.
+    pub fn leads(&self) -> bool {
+        let slots = self.slot.as_ref();
+        slots.is_some_and(|(slots, _)| slots.lead_to_gateways())
+    }
+
+    /// The label in front of a packet that was read, and its length. Where no program gives labels, what looks like one is none.
+    pub fn label(&self, bytes: &[u8]) -> (Label, usize) {
+        let label = self.slot.as_ref().and_then(|_| read(bytes));
+        label.unwrap_or_default()
+    }
+
     /// To read from.
     pub fn queue(&self) -> &Queue {
         &self.queue
@@ -62,6 +78,29 @@ impl Outlet {
         self.beside(pieces, label, || self.queue.write_vectored(pieces))
     }
 
+    /// Writes one packet that goes to another gateway, with the offload header `front`. False: it did not meet its slot, and the
+    /// kernel has dropped it.
+    ///
+    /// The kernel would route it back to this device. So it is written with one byte that makes the kernel drop it, unless the
+    /// program at the device has put the right one in its place.
+    pub fn lead(
+        &self,
+        to: Owner,
+        front: &[u8; VNET],
+        packet: &[u8],
+        label: Label,
+    ) -> io::Result<bool> {
+        let (Some((slots, at)), Some((head, right))) = (&self.slot, spoilt(packet)) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let pieces = [front, &head[..], &packet[head.len()..]].map(IoSlice::new);
+        let slip = slip(&pieces, label, Some((to, right)));
+        slots.set(*at, &slip);
+        let written = self.queue.write_vectored(&pieces);
+        let is_met = slots.clear(*at);
+        written.map(|()| is_met)
+    }
+
     /// The label is in the slot while the packet is written.
     fn beside(
         &self,
@@ -73,11 +112,34 @@ impl Outlet {
         let Some((slots, at)) = self.slot.as_ref().filter(|_| !is_plain) else {
             return write();
         };
-        let (len, head) = known_by(pieces);
-        slots.set(*at, len, &head, label.mark, label.priority);
+        slots.set(*at, &slip(pieces, label, None));
         let written = write();
         slots.clear(*at);
         written
+    }
+}
+
+/// The first bytes of a packet that the kernel drops, and what has to stand in the place of the byte that is wrong. None: it is too
+/// short for an IP header.
+fn spoilt(packet: &[u8]) -> Option<([u8; 20], u8)> {
+    let mut head = *packet.first_chunk()?;
+    let (at, wrong) = match head[0] >> 4 {
+        4 => (SPOILT_V4, !head[SPOILT_V4]),
+        _ => (SPOILT_V6, 0xff),
+    };
+    let right = std::mem::replace(&mut head[at], wrong);
+    Some((head, right))
+}
+
+/// What the slot says of a packet behind its offload header.
+fn slip(pieces: &[IoSlice<'_>], label: Label, gateway: Option<(Owner, u8)>) -> Slip {
+    let (len, head) = known_by(pieces);
+    Slip {
+        len,
+        head,
+        mark: label.mark,
+        priority: label.priority,
+        gateway,
     }
 }
 

@@ -10,7 +10,9 @@ mod coalesce;
 pub mod join;
 pub mod label;
 pub mod offload;
+mod onward;
 mod slots;
+mod ways;
 mod writer;
 
 use std::io;
@@ -20,7 +22,7 @@ use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 
 use diolkos_core::session::Holding;
-use diolkos_core::{Packet, Reason, Trace, Translator, Verdict, HEADROOM};
+use diolkos_core::{Offload, Packet, Reason, Trace, Translator, Verdict, HEADROOM};
 use diolkos_sys::event::{Bell, Wake};
 use diolkos_sys::fastpath::LabelSlots;
 use diolkos_sys::tun::Queue;
@@ -36,13 +38,27 @@ use crate::watchdog::Heartbeat;
 pub use clock::Clock;
 use coalesce::{Coalescer, Endpoint};
 pub use label::Outlet;
+use onward::Onward;
 use slots::{Place, Slots};
+pub use ways::Ways;
 pub use writer::Writer;
 
 /// What the readers obey. All of them use it at once.
 pub trait Engine: Send + Sync {
     /// Translates one packet; see [`Translator::translate`].
     fn translate(&self, packet: &mut Packet<'_>, env: &mut Clock, out: &mut Writer<'_>) -> Verdict;
+
+    /// Makes a packet for another gateway ready for the way there, which takes `mtu` bytes; see [`diolkos_core::Nat64::onward`].
+    fn onward(
+        &self,
+        _packet: &mut Packet<'_>,
+        _mtu: usize,
+        _env: &mut Clock,
+        _out: &mut Writer<'_>,
+        _send: &mut dyn FnMut(&[u8], Offload),
+    ) -> Verdict {
+        Verdict::Drop(Reason::Elsewhere)
+    }
 
     /// What would become of a packet; see [`Translator::trace`]. None if that cannot be said.
     fn trace(&self, _packet: &[u8], _env: &mut Clock) -> Option<Trace> {
@@ -93,6 +109,8 @@ pub struct SlowPath {
     pub tallies: Vec<Arc<Tally>>,
     /// What all of them obey; replaced as a whole.
     engine: Arc<RwLock<Arc<dyn Engine>>>,
+    /// To other gateways of a cluster: none, until somebody sets them.
+    pub ways: Arc<Ways>,
 }
 
 impl SlowPath {
@@ -112,6 +130,7 @@ impl SlowPath {
             threads: Vec::new(),
             tallies: Vec::new(),
             engine,
+            ways: Arc::default(),
         };
 
         for (i, queue) in queues.into_iter().enumerate() {
@@ -126,6 +145,7 @@ impl SlowPath {
                 env: Clock::new(),
                 slots: Slots::new(),
                 coalescer: Coalescer::default(),
+                ways: slow.ways.clone(),
                 beat: watch.beat(format!("tun-{i}")),
             };
             slow.tallies.push(tally);
@@ -179,6 +199,7 @@ struct Reader {
     env: Clock,
     slots: Slots,
     coalescer: Coalescer,
+    ways: Arc<Ways>,
     beat: Heartbeat,
 }
 
@@ -223,8 +244,7 @@ impl Reader {
         let buffer = self.slots.buffer(place);
         let mut front = [0; VNET];
         front.copy_from_slice(&buffer[FRONT - VNET..FRONT]);
-        let label = label::read(&buffer[FRONT..FRONT + len]);
-        let (label, skipped) = label.unwrap_or_default();
+        let (label, skipped) = self.outlet.label(&buffer[FRONT..FRONT + len]);
         let (start, end) = (FRONT + skipped, FRONT + len);
         let front = vnet::without_front(&front, skipped as u16);
         let received = front.and_then(|front| offload::read(&front, &mut buffer[start..end]));
@@ -261,7 +281,8 @@ impl Reader {
                 }
             }
             Verdict::Held => self.tally.held(),
-            Verdict::Elsewhere(_) => self.tally.dropped(Reason::Elsewhere),
+            // It is counted below.
+            Verdict::Elsewhere(_) => {}
             Verdict::Drop(reason) => {
                 self.tally.dropped(reason);
                 if reason == Reason::HopLimit {
@@ -270,6 +291,20 @@ impl Reader {
                 }
                 tracing::trace!(reason = reason.name(), len, "dropped");
             }
+        }
+        let onward = Onward {
+            outlet: &self.outlet,
+            ways: &self.ways,
+            tally: &self.tally,
+            engine: &*engine,
+        };
+        for (to, mut bytes, offload) in out.take_forwarded() {
+            let end = bytes.len();
+            let mut packet = Packet::new(&mut bytes, 0, end, offload);
+            onward.send(to, &mut packet, false, &mut self.env, &mut out);
+        }
+        if let Verdict::Elsewhere(to) = verdict {
+            onward.send(to, &mut packet, received.ecn, &mut self.env, &mut out);
         }
         let (range, mut offload) = (packet.range(), packet.offload);
         // What leaves is no other gateway's any more, and may leave together with what never was.

@@ -36,15 +36,22 @@ fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, Uni
     let reader = Reader {
         beat: crate::supervise::pair().0.beat("a reader"),
         engine: Arc::new(RwLock::new(engine(&outside))),
-        outlet: Outlet::new(Queue::from(OwnedFd::from(inside)), None),
+        outlet: outlet(inside.into()),
         bell: Arc::new(Bell::new().expect("a descriptor")),
         tally: Arc::new(Tally::default()),
         events: Events::default(),
         env: Clock::new(),
         slots: Slots::new(),
         coalescer: Coalescer::default(),
+        ways: Arc::default(),
     };
     (reader, outside)
+}
+
+/// With a slot, although no program looks at it.
+fn outlet(socket: OwnedFd) -> Outlet {
+    let slots = LabelSlots::alone(1).expect("memory");
+    Outlet::new(Queue::from(socket), Some((Arc::new(slots), 0)))
 }
 
 /// What leaves, and in what order, when a packet gets this verdict.
@@ -102,7 +109,7 @@ fn reader_over_udp() -> (Reader, UnixDatagram) {
         socket.connect(peer).expect("it is there");
         socket.set_nonblocking(true).expect("a socket of our own");
     }
-    reader.outlet = Outlet::new(Queue::from(OwnedFd::from(inside)), None);
+    reader.outlet = outlet(inside.into());
     (reader, UnixDatagram::from(OwnedFd::from(outside)))
 }
 
@@ -152,6 +159,22 @@ fn left(all: &[(u8, &str)]) -> Vec<(u8, String)> {
     all.iter()
         .map(|(port, data)| (*port, (*data).to_owned()))
         .collect()
+}
+
+/// Without programs, nobody has given a packet a label but its sender.
+#[test]
+fn what_looks_like_a_label_is_none_without_programs() {
+    let links = Arc::new(Links::default());
+    let engine = links.clone();
+    let (mut reader, outside) = reader(|_| engine);
+    let inside = reader.outlet.queue().try_clone().expect("a descriptor");
+    reader.outlet = Outlet::new(inside, None);
+    outside
+        .send(&with_label(&datagram(1, b"aa"), 7, 3))
+        .expect("a queue with room");
+    let (place, len) = reader.slots.read(reader.outlet.queue()).expect("it came");
+    reader.packet(place, len - VNET);
+    assert_eq!(*links.0.lock().expect("nothing panics"), [0]);
 }
 
 /// Flows do not wait for each other, and no packet passes another one of its flow.

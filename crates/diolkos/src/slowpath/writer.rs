@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use diolkos_core::config::nat64::Gateway;
 use diolkos_core::{Label, Offload, Outbox, Reason};
 use diolkos_sys::vnet::LEN as VNET;
 
@@ -19,7 +20,12 @@ pub struct Writer<'a> {
     events: &'a mut Events,
     /// With their offload headers, in the order in which they leave.
     waiting: Vec<(Vec<u8>, Label)>,
+    /// For other gateways, as they came.
+    elsewhere: Vec<Forwarded>,
 }
+
+/// A packet that was given to [`Outbox::forward`].
+pub type Forwarded = (Gateway, Vec<u8>, Offload);
 
 impl<'a> Writer<'a> {
     /// Counts in `tally` what it sends; `events` is what was said lately about drops.
@@ -29,12 +35,18 @@ impl<'a> Writer<'a> {
             tally,
             events,
             waiting: Vec::new(),
+            elsewhere: Vec::new(),
         }
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// What belongs to other gateways, in the order in which it came. Whoever has a way there sends it.
+    pub fn take_forwarded(&mut self) -> Vec<Forwarded> {
+        std::mem::take(&mut self.elsewhere)
     }
 
     /// Sends what waits. All of it counts as originated, and what the kernel does not take as not written, too.
@@ -54,6 +66,10 @@ impl Outbox for Writer<'_> {
         bytes.extend(offload::write(offload, false, packet));
         bytes.extend(packet);
         self.waiting.push((bytes, offload.label));
+    }
+
+    fn forward(&mut self, to: Gateway, packet: &[u8], offload: Offload) {
+        self.elsewhere.push((to, packet.to_vec(), offload));
     }
 
     fn refused(&mut self, reason: Reason, packet: &[u8]) {

@@ -6,6 +6,8 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+#[cfg(feature = "testrun")]
+use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -192,6 +194,22 @@ impl Drop for LabelPath {
 }
 
 impl LabelSlots {
+    /// Slots at which no program looks, for tests.
+    #[cfg(feature = "testrun")]
+    pub fn alone(queues: usize) -> std::io::Result<LabelSlots> {
+        // SAFETY: the name ends with a zero, and no other memory is passed.
+        let memory = unsafe { libc::memfd_create(c"slots".as_ptr(), libc::MFD_CLOEXEC) };
+        if memory < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: it was opened just now, and nobody else has it.
+        let memory = unsafe { std::os::fd::OwnedFd::from_raw_fd(memory) };
+        std::fs::File::from(memory.try_clone()?).set_len((queues * size_of::<Slot>()) as u64)?;
+        // SAFETY: the memory has room for so many slots, whose fields are atomic and take any bytes; nobody else has it.
+        let slots = unsafe { Mapped::of(memory.as_fd(), queues) }?;
+        Ok(LabelSlots { slots, leads: true })
+    }
+
     /// What `queue` writes next. Only one thread may use a queue.
     pub fn set(&self, queue: usize, slip: &Slip) {
         let slot = self.slots.at(queue);

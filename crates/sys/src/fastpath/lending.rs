@@ -9,11 +9,9 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use libbpf_rs::{MapHandle, RingBufferBuilder};
 
-use super::fence::Fence;
 use super::leases::{Lease, Leases};
 use super::openings::Openings;
 
@@ -64,7 +62,6 @@ pub struct Opening {
 /// Leases and openings.
 pub struct Lending {
     leases: Leases,
-    fence: Fence,
     /// Which node has which place.
     key: u64,
     ring_map: MapHandle,
@@ -75,7 +72,6 @@ pub struct Lending {
 impl Lending {
     pub(super) fn new(
         lease_map: &MapHandle,
-        fence_map: &MapHandle,
         ring_map: MapHandle,
         key: u64,
     ) -> io::Result<Lending> {
@@ -92,21 +88,13 @@ impl Lending {
             builder.build()
         };
         let ring = listen().map_err(io::Error::other)?;
-        let fence = Fence::of(fence_map.as_fd())?;
-        fence.set(Duration::MAX);
         Ok(Lending {
             leases,
-            fence,
             key,
             ring: Mutex::new(Openings::new(ring)),
             ring_map,
             heard,
         })
-    }
-
-    /// Lets programs open sessions until a moment of CLOCK_BOOTTIME; for ever, as long as nobody says otherwise.
-    pub fn open_until(&self, moment: Duration) {
-        self.fence.set(moment);
     }
 
     /// Can be read when a program has opened something that was not drained yet.

@@ -9,7 +9,6 @@
 mod answer;
 mod clat;
 mod copies;
-mod fence;
 mod forward;
 pub(crate) mod gso;
 mod homes;

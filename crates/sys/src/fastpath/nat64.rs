@@ -61,7 +61,7 @@ pub struct Nat64Path {
     sessions: Arc<Sessions>,
     homes: Arc<Homes>,
     lease_key: u64,
-    lease_maps: [MapHandle; 3],
+    lease_maps: [MapHandle; 2],
 }
 
 /// What the programs translate by that an earlier run has left.
@@ -200,7 +200,7 @@ impl Nat64Path {
         let mut storage = MaybeUninit::uninit();
         let mut open = open(&mut storage, rules, self.lease_key)?;
         let maps = &mut open.maps;
-        let [leases, openings, fence] = &self.lease_maps;
+        let [leases, openings] = &self.lease_maps;
         self.attached.share(&mut maps.fates, &mut maps.ipv4_ids)?;
         maps.outward
             .reuse_fd(self.sessions.outward.as_fd())
@@ -213,7 +213,6 @@ impl Nat64Path {
             })
             .and_then(|()| maps.leases.reuse_fd(leases.as_fd()))
             .and_then(|()| maps.openings.reuse_fd(openings.as_fd()))
-            .and_then(|()| maps.fence.reuse_fd(fence.as_fd()))
             .map_err(|e| failed("share the sessions", &e))?;
         let loaded = open.load().map_err(|e| failed("load", &e))?;
         prepared(&loaded, rules)
@@ -247,7 +246,7 @@ impl DerefMut for Nat64Path {
 /// Maps that programs take over from those before them, one line each.
 fn inherited<'a, 'o>(
     maps: &'a mut OpenNat64Maps<'o>,
-) -> [(&'static str, &'a mut OpenMapMut<'o>); 12] {
+) -> [(&'static str, &'a mut OpenMapMut<'o>); 11] {
     [
         ("fates", &mut maps.fates),
         ("ipv4_ids", &mut maps.ipv4_ids),
@@ -260,7 +259,6 @@ fn inherited<'a, 'o>(
         ("away", &mut maps.away),
         ("leases", &mut maps.leases),
         ("openings", &mut maps.openings),
-        ("fence", &mut maps.fence),
     ]
 }
 
@@ -307,13 +305,13 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
     else {
         return Ok(Old::Unknown);
     };
-    let names = ["leases", "openings", "fence"];
-    let [Some(leases), Some(openings), Some(fence)] = names.map(|name| pinned.map(name)) else {
+    let names = ["leases", "openings"];
+    let [Some(leases), Some(openings)] = names.map(|name| pinned.map(name)) else {
         return Ok(Old::Unknown);
     };
     let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", &e));
     // What it opened from now on, nobody would see.
-    Lending::new(leases, fence, handle(openings)?, 0)
+    Lending::new(leases, handle(openings)?, 0)
         .map_err(|e| unknown("the leases of the old programs", &e))?
         .reset();
     let sessions = Sessions::of(
@@ -414,15 +412,14 @@ pub(super) fn homes(maps: &Nat64Maps<'_>) -> Result<Homes, FastPathError> {
     homes.map_err(|e| unknown("share the homes", &e))
 }
 
-fn lease_maps(maps: &Nat64Maps<'_>) -> Result<[MapHandle; 3], FastPathError> {
-    let [leases, openings] = [maps.leases.handle()?, maps.openings.handle()?];
-    Ok([leases, openings, maps.fence.handle()?])
+fn lease_maps(maps: &Nat64Maps<'_>) -> Result<[MapHandle; 2], FastPathError> {
+    Ok([maps.leases.handle()?, maps.openings.handle()?])
 }
 
 /// What its programs may open, and tell.
 pub(super) fn lending(maps: &Nat64Maps<'_>, lease_key: u64) -> Result<Lending, FastPathError> {
-    let [leases, openings, fence] = lease_maps(maps)?;
-    Lending::new(&leases, &fence, openings, lease_key).map_err(|e| FastPathError::Load {
+    let [leases, openings] = lease_maps(maps)?;
+    Lending::new(&leases, openings, lease_key).map_err(|e| FastPathError::Load {
         what: format!("share the leases: {e}"),
         log: String::new(),
     })

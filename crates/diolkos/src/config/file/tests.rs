@@ -271,11 +271,10 @@ fn the_example_of_a_cluster_shows_the_defaults() {
     let mut default = crate::config::Cluster::default();
     // These have no default.
     default.name.clone_from(&shown.name);
-    default.servers.clone_from(&shown.servers);
+    default.etcd.clone_from(&shown.etcd);
     default.ca.clone_from(&shown.ca);
     default.certificate.clone_from(&shown.certificate);
     default.key.clone_from(&shown.key);
-    default.secret_file.clone_from(&shown.secret_file);
     default.node.clone_from(&shown.node);
     assert_eq!(shown, default);
 }

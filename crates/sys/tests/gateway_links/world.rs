@@ -1,51 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for another gateway leave by the link to it, and what comes by such a link does not leave again: in a network namespace
-//! of its own, with frames on real interfaces, a TUN device and the kernel's routing in between.
+//! A gateway in a network namespace of its own, with frames on real interfaces, a TUN device and the kernel's routing in between.
 
 use std::fs;
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::size_of;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diolkos_sys::fastpath::testrun::TestRun;
 use diolkos_sys::fastpath::{
-    Attach, Cluster, ForwardPath, Gateway, Media, Nat64Rules, Owner, Rules,
+    Attach, Cluster, ForwardPath, Forwarding, Gateway, LabelPath, Media, Nat64Rules, Owner, Rules,
 };
 use diolkos_sys::namespace::interface_index;
 use diolkos_sys::tun::Tun;
 use diolkos_sys::vnet;
 
-const HOSTS: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const CABLE: [u8; 6] = [2, 0, 0, 0, 0, 2];
-const MACVLAN: [u8; 6] = [2, 0, 0, 0, 0, 3];
-const OTHER_GATEWAY: [u8; 6] = [2, 0, 0, 0, 0, 0x10];
+pub const HOSTS: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub const CABLE: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub const MACVLAN: [u8; 6] = [2, 0, 0, 0, 0, 3];
+pub const OTHER_GATEWAY: [u8; 6] = [2, 0, 0, 0, 0, 0x10];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Interfaces and programs of a gateway. The ends of `hosts` and `cable` that are not the gateway's are for frames.
-struct World {
-    tun: Tun,
-    hosts: Wire,
-    cable: Wire,
-    has_macvlan: bool,
-    path: ForwardPath,
+pub struct World {
+    pub tun: Tun,
+    pub hosts: Wire,
+    pub cable: Wire,
+    pub has_macvlan: bool,
+    pub path: Option<ForwardPath>,
+    labels: Option<LabelPath>,
 }
 
 /// A packet socket at one interface.
-struct Wire(OwnedFd, u32);
+pub struct Wire(OwnedFd, u32);
 
-fn ip(arguments: &str) -> bool {
+pub fn ip(arguments: &str) -> bool {
     let done = Command::new("ip").args(arguments.split(' ')).output();
     done.expect("`ip` is there").status.success()
 }
 
-fn must(arguments: &str) {
+pub fn must(arguments: &str) {
     assert!(ip(arguments), "ip {arguments}: run the test as root");
 }
 
-fn index(name: &str) -> u32 {
+pub fn index(name: &str) -> u32 {
     interface_index(name).unwrap_or_else(|| panic!("no {name}"))
 }
 
@@ -54,7 +55,7 @@ fn text(mac: [u8; 6]) -> String {
 }
 
 /// Runs this in a thread with a network namespace of its own, which ends with it.
-fn in_own_namespace(body: fn()) {
+pub fn in_own_namespace(body: fn()) {
     let thread = std::thread::spawn(move || {
         // SAFETY: only the namespace of this thread changes, which owns nothing yet.
         let done = unsafe { libc::unshare(libc::CLONE_NEWNET) };
@@ -66,7 +67,7 @@ fn in_own_namespace(body: fn()) {
     }
 }
 
-fn world(attach: Attach) -> World {
+pub fn world(attach: Attach) -> World {
     let tun = Tun::create("nat64", 1).expect("a TUN device");
     must(&format!(
         "link add hosts address {} type veth peer name hosts1",
@@ -124,17 +125,14 @@ fn world(attach: Attach) -> World {
         max_away: 100,
     })
     .expect("the programs load: run the test as root");
-    let other = Owner::node(0).expect("there is one");
+    let other = other();
     let owners = [(Ipv4Addr::new(192, 0, 2, 7), other)];
     let path = ForwardPath::start(&owners, &homes, index("nat64"), attach, "test");
     let path = path.expect("it can be attached");
-    let way = Gateway {
-        ifindex: index("cable"),
-        next_hop: "fe80::10".parse().expect("an address"),
-        mtu: 1500,
-    };
-    path.forwarding()
-        .lead(other, Some(way))
+    let labels = LabelPath::start(index("nat64"), 1, Some(&path.forwarding()), attach, "test");
+    let forwarding = path.forwarding();
+    forwarding
+        .lead(other, Some(way()))
         .expect("the map takes it");
     (0..diolkos_sys::fastpath::BUCKETS).for_each(|bucket| homes.set_home(bucket, other));
     let mut links = vec![index("cable")];
@@ -153,11 +151,26 @@ fn world(attach: Attach) -> World {
         hosts: Wire::at("hosts1"),
         cable: Wire::at("cable1"),
         has_macvlan,
-        path,
+        path: Some(path),
+        labels: Some(labels.expect("it can be attached")),
     }
 }
 
-fn ipv6(hops: u8) -> Vec<u8> {
+/// The other gateway.
+pub fn other() -> Owner {
+    Owner::node(0).expect("there is one")
+}
+
+/// The way to it.
+pub fn way() -> Gateway {
+    Gateway {
+        ifindex: index("cable"),
+        next_hop: "fe80::10".parse().expect("an address"),
+        mtu: 1500,
+    }
+}
+
+pub fn ipv6(hops: u8) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 12, 17, hops];
     packet.extend(
         "2001:db8:0:1::64"
@@ -176,7 +189,7 @@ fn ipv6(hops: u8) -> Vec<u8> {
     packet
 }
 
-fn ipv4(hops: u8) -> Vec<u8> {
+pub fn ipv4(hops: u8) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 32, 0, 0, 0x40, 0, hops, 17, 0, 0];
     packet.extend([198, 51, 100, 2, 192, 0, 2, 7]);
     let words = packet
@@ -190,7 +203,7 @@ fn ipv4(hops: u8) -> Vec<u8> {
     packet
 }
 
-fn frame(to: [u8; 6], packet: &[u8]) -> Vec<u8> {
+pub fn frame(to: [u8; 6], packet: &[u8]) -> Vec<u8> {
     let kind: [u8; 2] = if packet[0] >> 4 == 6 {
         [0x86, 0xdd]
     } else {
@@ -200,7 +213,7 @@ fn frame(to: [u8; 6], packet: &[u8]) -> Vec<u8> {
 }
 
 impl Wire {
-    fn at(name: &str) -> Wire {
+    pub fn at(name: &str) -> Wire {
         let all = (libc::ETH_P_ALL as u16).to_be();
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: no memory is passed.
@@ -225,33 +238,117 @@ impl Wire {
         Wire(socket, index(name))
     }
 
-    fn send(&self, frame: &[u8]) {
+    pub fn send(&self, frame: &[u8]) {
         // SAFETY: the memory is valid for the call.
         let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
         assert_eq!(sent, frame.len() as isize, "interface {}", self.1);
     }
 
+    /// Sends bytes as a packet of this version, by an interface without a link layer.
+    pub fn send_as(&self, bytes: &[u8], version: u8) {
+        let protocol = if version == 6 {
+            libc::ETH_P_IPV6
+        } else {
+            libc::ETH_P_IP
+        };
+        // SAFETY: all bytes of the structure may be zero.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (protocol as u16).to_be();
+        address.sll_ifindex = self.1 as i32;
+        // SAFETY: memory and address are valid for the call, and have these lengths.
+        let sent = unsafe {
+            libc::sendto(
+                self.0.as_raw_fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                0,
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        };
+        // The kernel says so when a program drops it.
+        let error = io::Error::last_os_error();
+        let is_dropped = error.raw_os_error() == Some(libc::ENOBUFS);
+        assert!(sent == bytes.len() as isize || is_dropped, "{error}");
+    }
+
+    /// From now on it receives only packets with this mark.
+    pub fn only_marked(&self, mark: u32) {
+        // The mark, SKF_AD_OFF + SKF_AD_MARK, is compared; all of the packet, or nothing.
+        let code = |code: u32, k| libc::sock_filter {
+            code: code as u16,
+            jt: 0,
+            jf: u8::from(code == libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K),
+            k,
+        };
+        let mut filter = [
+            code(
+                libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+                (-0x1000i32 + 20) as u32,
+            ),
+            code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, mark),
+            code(libc::BPF_RET | libc::BPF_K, u32::MAX),
+            code(libc::BPF_RET | libc::BPF_K, 0),
+        ];
+        let program = libc::sock_fprog {
+            len: filter.len() as u16,
+            filter: filter.as_mut_ptr(),
+        };
+        // SAFETY: the program and its instructions are valid for the call.
+        let set = unsafe {
+            libc::setsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_FILTER,
+                (&raw const program).cast(),
+                size_of::<libc::sock_fprog>() as u32,
+            )
+        };
+        assert_eq!(set, 0, "{}", io::Error::last_os_error());
+    }
+
+    /// How many frames to this address have come.
+    pub fn unseen(&self, mac: [u8; 6]) -> usize {
+        let mut count = 0;
+        while let Some(frame) = self.receive() {
+            count += usize::from(frame.starts_with(&mac));
+        }
+        count
+    }
+
+    fn receive(&self) -> Option<Vec<u8>> {
+        let mut frame = vec![0; 70_000];
+        // SAFETY: the memory is valid for the call.
+        let len = unsafe {
+            libc::recv(
+                self.0.as_raw_fd(),
+                frame.as_mut_ptr().cast(),
+                frame.len(),
+                0,
+            )
+        };
+        frame.truncate(usize::try_from(len).ok()?);
+        Some(frame)
+    }
+
     /// The next frame to this address.
-    fn next_to(&self, mac: [u8; 6]) -> Vec<u8> {
+    pub fn next_to(&self, mac: [u8; 6]) -> Vec<u8> {
         waiting("a frame", || {
-            let mut frame = vec![0; 2000];
-            // SAFETY: the memory is valid for the call.
-            let len = unsafe {
-                libc::recv(
-                    self.0.as_raw_fd(),
-                    frame.as_mut_ptr().cast(),
-                    frame.len(),
-                    0,
-                )
-            };
-            frame.truncate(usize::try_from(len).ok()?);
+            let frame = self.receive()?;
             frame.starts_with(&mac).then_some(frame)
         })
     }
 }
 
+/// Runs a shell with these lines in this namespace; false if one of them fails.
+pub fn shell(lines: &str) -> bool {
+    let done = Command::new("sh").args(["-ec", lines]).output();
+    done.expect("a shell is there").status.success()
+}
+
 /// Until there is one. What is of no interest is skipped.
-fn waiting<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn waiting<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -264,7 +361,7 @@ fn waiting<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 impl World {
     /// What the slow path reads next that ends with this payload.
-    fn read(&self) -> Vec<u8> {
+    pub fn read(&self) -> Vec<u8> {
         waiting("a packet", || {
             let mut bytes = vec![0; 2000];
             let len = self.tun.queues[0].read(&mut bytes).ok()?;
@@ -273,51 +370,51 @@ impl World {
         })
     }
 
-    fn counts(&self) -> [u64; 2] {
-        let count = |owner| self.path.forwarding().count(owner).expect("it is read");
-        let other = Owner::node(0).expect("there is one");
-        [count(other).packets, count(Owner::OURS).returned]
+    pub fn forwarding(&self) -> Arc<Forwarding> {
+        let path = self.path.as_ref();
+        path.expect("it is attached").forwarding()
     }
-}
 
-fn packets_go_once(attach: Attach) {
-    let world = world(attach);
-    let label = [&0xd101_c05f_u32.to_be_bytes()[..], &[0; 8]].concat();
-    for packet in [ipv6, ipv4] {
-        let [forwarded, returned] = world.counts();
-        // One hop is the kernel's, one the program's.
-        world.hosts.send(&frame(HOSTS, &packet(64)));
-        let seen = world.cable.next_to(OTHER_GATEWAY);
-        assert_eq!(seen[14..], packet(62));
-        assert_eq!(world.counts(), [forwarded + 1, returned]);
-
-        let mut links = vec![(&world.cable, CABLE, "cable")];
-        if world.has_macvlan {
-            links.push((&world.hosts, MACVLAN, "gw"));
-        }
-        for (number, (wire, to, name)) in links.into_iter().enumerate() {
-            wire.send(&frame(to, &packet(62)));
-            let read = world.read();
-            assert_eq!(read[16..], packet(61));
-            assert_eq!(read[12..16], index(name).to_ne_bytes());
-            assert_eq!(read[..8], label[..8]);
-            assert_eq!(
-                world.counts(),
-                [forwarded + 1, returned + 1 + number as u64]
-            );
-        }
-        // It is not ready to be read: it has left.
-        world.hosts.send(&frame(HOSTS, &packet(64)));
-        world.cable.next_to(OTHER_GATEWAY);
+    pub fn labels(&self) -> &LabelPath {
+        self.labels.as_ref().expect("it is attached")
     }
-}
 
-#[test]
-fn packets_are_forwarded_once() {
-    in_own_namespace(|| packets_go_once(Attach::Auto));
-}
+    /// From now on there is no cluster.
+    pub fn alone(&mut self) {
+        (self.path, self.labels) = (None, None);
+        let device = index("nat64");
+        let labels = LabelPath::start(device, 1, None, Attach::Auto, "test");
+        self.labels = Some(labels.expect("it can be attached"));
+    }
 
-#[test]
-fn packets_are_forwarded_once_by_a_queueing_discipline() {
-    in_own_namespace(|| packets_go_once(Attach::Clsact));
+    /// How many packets are there for the slow path to read. What the host says on its links is of no interest.
+    pub fn unread(&self) -> usize {
+        let mut bytes = vec![0; 70_000];
+        let mut count = 0;
+        while let Ok(len) = self.tun.queues[0].read(&mut bytes) {
+            let packet = &bytes[vnet::LEN..len];
+            // With a label, since such packets have a priority.
+            let is_labelled = packet[..4] == 0xd101_c05e_u32.to_be_bytes();
+            let ip = if is_labelled { &packet[12..] } else { packet };
+            let is_of_a_link = match ip[0] >> 4 {
+                6 => ip[8..10] == [0xfe, 0x80] || ip[24] == 0xff,
+                _ => ip[16] == 224,
+            };
+            count += usize::from(!is_of_a_link);
+        }
+        count
+    }
+
+    /// Writes a packet to the device.
+    pub fn write(&self, front: [u8; vnet::LEN], packet: &[u8]) {
+        let pieces = [&front[..], packet].map(IoSlice::new);
+        self.tun.queues[0]
+            .write_vectored(&pieces)
+            .expect("the device takes it");
+    }
+
+    pub fn counts(&self) -> [u64; 2] {
+        let count = |owner| self.forwarding().count(owner).expect("it is read");
+        [count(other()).packets, count(Owner::OURS).returned]
+    }
 }

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The ways to the other gateways of a cluster, as far as the slow path has to know them: programs send the packets.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use diolkos_core::config::nat64::{Gateway, MOST_GATEWAYS};
+
+/// Of each gateway, by its number, how long packets may be that are sent there; 0: there is no way. All readers look at it for every
+/// such packet.
+#[derive(Debug)]
+pub struct Ways([AtomicU32; MOST_GATEWAYS as usize]);
+
+impl Default for Ways {
+    /// No ways.
+    fn default() -> Ways {
+        Ways([(); MOST_GATEWAYS as usize].map(|()| AtomicU32::new(0)))
+    }
+}
+
+impl Ways {
+    /// From now on, the way to a gateway takes packets of at most `mtu` bytes from the IP header on; None: there is no way. The
+    /// programs have to know the way and the cluster before ([`diolkos_sys::fastpath::Forwarding::lead`],
+    /// [`diolkos_sys::fastpath::Homes::set_cluster`]), and until after it is taken back.
+    pub fn set(&self, to: Gateway, mtu: Option<u32>) {
+        if let Some(way) = self.0.get(usize::from(to)) {
+            way.store(mtu.unwrap_or(0), Ordering::Release);
+        }
+    }
+
+    /// How long packets for a gateway may be, bytes; None: there is no way.
+    pub fn mtu(&self, to: Gateway) -> Option<usize> {
+        let way = self.0.get(usize::from(to))?.load(Ordering::Acquire);
+        (way > 0).then_some(way as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_no_way_but_those_that_were_set() {
+        let ways = Ways::default();
+        for to in 0..=u8::MAX {
+            assert_eq!(ways.mtu(to), None);
+            ways.set(to, Some(1280 + u32::from(to)));
+            let there_is_one = to < MOST_GATEWAYS;
+            let mtu = there_is_one.then_some(1280 + usize::from(to));
+            assert_eq!(ways.mtu(to), mtu);
+            assert_eq!(ways.mtu(to.wrapping_add(1)), None);
+            ways.set(to, None);
+        }
+    }
+}
