@@ -70,11 +70,7 @@ pub struct Lending {
 }
 
 impl Lending {
-    pub(super) fn new(
-        lease_map: &MapHandle,
-        ring_map: MapHandle,
-        key: u64,
-    ) -> io::Result<Lending> {
+    pub(super) fn new(lease_map: &MapHandle, ring_map: MapHandle, key: u64) -> io::Result<Lending> {
         let leases = Leases::of(lease_map.as_fd())?;
         let heard: Arc<Mutex<Vec<Opening>>> = Arc::default();
         let hears = heard.clone();
