@@ -94,7 +94,8 @@ fn written(reader: &mut Reader, outside: &UnixDatagram, packets: &[Vec<u8>]) -> 
 }
 
 fn counted(reader: &Reader, name: &str) -> u64 {
-    let counters = counters::read(None, std::slice::from_ref(&reader.tally)).expect("no kernel is asked");
+    let counters =
+        counters::read(None, std::slice::from_ref(&reader.tally)).expect("no kernel is asked");
     let counter = counters.iter().find(|counter| counter.name == name);
     counter.expect(name).packets
 }
@@ -136,7 +137,7 @@ fn a_super_packet_keeps_its_offload_header() {
     packet[1] = 5;
     packet[2..4].copy_from_slice(&48u16.to_ne_bytes());
     packet[4..6].copy_from_slice(&1000u16.to_ne_bytes());
-    let left = written(&mut reader, &outside, std::slice::from_ref(&packet));
+    let left = written(&mut reader, &outside, &[packet.clone()]);
     assert_eq!(left, [spoilt(&packet)]);
     // One segment is too long.
     packet[4..6].copy_from_slice(&1353u16.to_ne_bytes());
