@@ -188,6 +188,7 @@ mode = "nat64"
 pref64 = ["{PREF64}"]
 datapath = "{self.datapath}"
 placement = "{self.placement}"
+interfaces = ["{TO_ROUTER6}", "{TO_ROUTER4}"]
 [cluster]
 name = "{CLUSTER}"
 etcd = [{members}]
@@ -222,6 +223,13 @@ address = "{gateway.pool4}"
         self.nodes[node] = Running(process, log)
         return self.nodes[node]
 
+    def hears(self, node: str) -> None:
+        """Wait until a gateway's program says how it stands, or has ended."""
+        running = self.nodes[node]
+        answers = lambda: self.tell(node, "status", "--json", check=False).stdout.startswith("{")  # noqa: E731
+        self.until(lambda: running.process.poll() is not None or answers(), SETTLED)
+        assert running.process.poll() is None, running.log()
+
     def gateways(self, *nodes: str, changes: dict[str, str] | None = None) -> None:
         """Start gateways, all by default, and wait until routers use them."""
         nodes = nodes or NODES
@@ -251,7 +259,7 @@ address = "{gateway.pool4}"
         def is_settled(node: str) -> bool:
             status = self.cluster_status(node)
             others = [other for other in status["nodes"] if other["name"] in nodes]
-            linked = all(other["serves"] and other["copies_usable_ms"] and not other["unacknowledged"] for other in others)
+            linked = all(other["serves"] and other["copies_usable_ms"] and other["unacknowledged"] is not None for other in others)
             return status["part"] == "serving" and status["attracts"] and linked
 
         self.until(lambda: all(map(is_settled, nodes)), patience)

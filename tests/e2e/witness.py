@@ -111,6 +111,12 @@ class Report:
         """Flows that are not what they were."""
         return [flow for flow in self.flows if not flow.stays]
 
+    def nothing_moved(self) -> None:
+        """No flow is broken, and each is at the external address and port where it was."""
+        moved = self.moved()
+        ways = Counter((flow.kind, flow.broken, *(owner(address) for address, _ in flow.seen)) for flow in moved)
+        assert not moved, f"{len(moved)} of {len(self.flows)} flows: {ways}, such as {moved[:2]}"
+
     def gap(self) -> float:
         """The longest silence of any flow, seconds."""
         return max(flow.gap for flow in self.flows)

@@ -37,8 +37,9 @@ pub trait Tables {
     fn hold(&mut self, protocol: Protocol, v4: Endpoint4);
     /// The port is free.
     fn free(&mut self, protocol: Protocol, v4: Endpoint4);
-    /// Where packets go of hosts whose bucket it is and that have no session here; this node itself: to the slow path.
-    fn lead(&mut self, bucket: usize, home: Option<NodeId>);
+    /// Where packets go of hosts whose bucket it is and that have no session here; this node itself: to the slow path. `opens`: programs
+    /// may open bindings for these hosts, as [`Node::opens_alone`] says.
+    fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool);
     /// Packets to the addresses of this node go there, if they have no session here; otherwise to the slow path.
     fn reach(&mut self, owner: NodeId, takes: bool);
     /// Bindings may be opened here, or no longer.
@@ -109,7 +110,8 @@ struct Copies {
 pub struct Gateway {
     node: Node,
     copies: Vec<Copies>,
-    homes: Vec<Option<NodeId>>,
+    /// By bucket: the home, and whether programs open bindings.
+    homes: Vec<(Option<NodeId>, bool)>,
     /// They may have changed.
     has_moved: bool,
     serves: bool,
@@ -121,7 +123,7 @@ impl Gateway {
     pub fn new(node: Node) -> Gateway {
         Gateway {
             copies: vec![Copies::default(); node.members()],
-            homes: vec![None; BUCKETS],
+            homes: vec![(None, false); BUCKETS],
             has_moved: true,
             serves: false,
             actions: Vec::new(),
@@ -275,8 +277,9 @@ impl Gateway {
         let moved = 0..BUCKETS * usize::from(std::mem::take(&mut self.has_moved));
         for bucket in moved {
             let home = self.node.home(now, bucket);
-            if std::mem::replace(&mut self.homes[bucket], home) != home {
-                tables.lead(bucket, home);
+            let opens = self.node.opens_alone(now, bucket);
+            if std::mem::replace(&mut self.homes[bucket], (home, opens)) != (home, opens) {
+                tables.lead(bucket, home, opens);
             }
         }
     }

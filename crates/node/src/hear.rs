@@ -7,6 +7,7 @@ use crate::config::NodeId;
 use crate::interface::Action;
 use crate::message::{Beat, Change, Mark, Message, Status, Tag};
 use crate::node::Node;
+use crate::order::BUCKETS;
 use crate::peer::{Hearing, Telling};
 use crate::store::{State, Store};
 use crate::Moment;
@@ -142,12 +143,24 @@ impl Node {
         for at in [at_v4, at_v6].into_iter().flatten() {
             self.remove_copy(owner, at, out);
         }
+        let bucket = self.bucket(binding.v6.addr);
         let peer = &mut self.peers[owner.index()];
         peer.copies.insert(&binding, peer.generation);
+        peer.copies_of.resize(BUCKETS, 0);
+        peer.copies_of[bucket] += 1;
+        if peer.copies_of[bucket] == 1 {
+            out.push(Action::Homes);
+        }
     }
 
     fn remove_copy(&mut self, owner: NodeId, at: u32, out: &mut Vec<Action>) {
         let entry = self.peers[owner.index()].copies.remove(at);
+        let bucket = self.bucket(entry.binding().v6.addr);
+        let of_bucket = &mut self.peers[owner.index()].copies_of[bucket];
+        *of_bucket -= 1;
+        if *of_bucket == 0 {
+            out.push(Action::Homes);
+        }
         if entry.state == State::Used {
             let Binding { protocol, v4, .. } = entry.binding();
             out.push(Action::Forget(protocol, v4));
@@ -157,6 +170,8 @@ impl Node {
     fn forget_all(&mut self, owner: NodeId, out: &mut Vec<Action>) {
         let peer = &mut self.peers[owner.index()];
         peer.copies = Store::new(peer.copies.keys());
+        peer.copies_of.clear();
+        out.push(Action::Homes);
         (peer.tag, peer.generation, peer.deadline) = (None, 0, Moment::ZERO);
         out.push(Action::SetDeadline {
             owner,

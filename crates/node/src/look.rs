@@ -14,6 +14,7 @@ use crate::config::NodeId;
 use crate::interface::{Reason, Way};
 use crate::message::Status;
 use crate::node::Node;
+use crate::peer::Peer;
 use crate::store::State;
 use crate::Moment;
 
@@ -126,6 +127,13 @@ impl Node {
     /// The bucket of a host.
     pub fn bucket(&self, host: std::net::Ipv6Addr) -> usize {
         self.order.bucket(self.config.subscriber(host))
+    }
+
+    /// Whether programs may open bindings for hosts of a bucket: this node is their home, and no other one has a binding of theirs. Programs
+    /// do not know of copies without a session, so a flow that goes on by a copy would get another address.
+    pub fn opens_alone(&self, now: Moment, bucket: usize) -> bool {
+        let is_shared = |peer: &Peer| peer.copies_of.get(bucket).is_some_and(|count| *count > 0);
+        self.home(now, bucket) == Some(self.config.me) && !self.peers.iter().any(is_shared)
     }
 
     /// Should packets of this owner's bindings be sent to it?

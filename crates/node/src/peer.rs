@@ -24,6 +24,8 @@ pub struct Peer {
     pub waited: Option<Moment>,
     /// Copies of its bindings.
     pub copies: Store,
+    /// By bucket of the host, how many there are; empty while there are none.
+    pub copies_of: Vec<u32>,
     /// Which they are, once a snapshot is complete.
     pub tag: Option<Tag>,
     /// The owner has declared them void.
@@ -110,6 +112,7 @@ impl Peer {
             before: None,
             waited: None,
             copies: Store::new(keys),
+            copies_of: Vec::new(),
             tag: None,
             is_void: false,
             generation: 0,

@@ -199,7 +199,7 @@ impl Tables for Hands<'_> {
         self.quietly(|state, eyes| state.free(protocol, v4, eyes));
     }
 
-    fn lead(&mut self, bucket: usize, home: Option<NodeId>) {
+    fn lead(&mut self, bucket: usize, home: Option<NodeId>, _opens: bool) {
         self.program.homes[bucket] = home;
     }
 

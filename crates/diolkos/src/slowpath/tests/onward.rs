@@ -94,7 +94,7 @@ fn written(reader: &mut Reader, outside: &UnixDatagram, packets: &[Vec<u8>]) -> 
 }
 
 fn counted(reader: &Reader, name: &str) -> u64 {
-    let counters = counters::read(None, &[reader.tally.clone()]).expect("no kernel is asked");
+    let counters = counters::read(None, std::slice::from_ref(&reader.tally)).expect("no kernel is asked");
     let counter = counters.iter().find(|counter| counter.name == name);
     counter.expect(name).packets
 }
@@ -136,7 +136,7 @@ fn a_super_packet_keeps_its_offload_header() {
     packet[1] = 5;
     packet[2..4].copy_from_slice(&48u16.to_ne_bytes());
     packet[4..6].copy_from_slice(&1000u16.to_ne_bytes());
-    let left = written(&mut reader, &outside, &[packet.clone()]);
+    let left = written(&mut reader, &outside, &[packet]);
     assert_eq!(left, [spoilt(&packet)]);
     // One segment is too long.
     packet[4..6].copy_from_slice(&1353u16.to_ne_bytes());
@@ -164,12 +164,12 @@ fn what_cannot_get_there_is_answered_and_counted() {
         (&long, 2, "slow.drop.too_big"),
         (&last_hop, 3, "slow.drop.hop_limit"),
     ] {
-        let left = written(&mut reader, &outside, &[packet.clone()]);
+        let left = written(&mut reader, &outside, std::slice::from_ref(packet));
         assert_eq!((left.len(), left[0][VNET + 40]), (1, kind), "{counter}");
         assert_eq!(counted(&reader, counter), 1);
     }
     assert_eq!(counted(&reader, "slow.originated"), 2);
-    let (expired, ends) = counters::expired(&[reader.tally.clone()]);
+    let (expired, ends) = counters::expired(std::slice::from_ref(&reader.tally));
     assert_eq!(expired, 1);
     assert!(ends.is_some_and(|ends| ends.src.to_string() == "2001:db8:1::10"));
 }
