@@ -129,14 +129,14 @@ fn who_is_away_is_a_trouble_after_a_while_with_its_cause() {
         peer: Some(GW2),
         times: 1,
     });
-    let status = lab.look(now, 3);
+    let status = lab.look(now, 4);
     let text = &status.findings[1].text;
     assert!(
         text.contains("(expired): replace the certificate"),
         "{text}"
     );
     assert_eq!(status.nodes[0].refused.as_deref(), Some("expired"));
-    let later = lab.look(now + notes::RECENT + at(1), 4);
+    let later = lab.look(now + notes::RECENT + at(1), 5);
     assert_eq!(later.nodes[0].refused, None);
 }
 
