@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 
+from authority import Authority
 from cluster import ClusterNetwork
 from conftest import ROOT
 from prometheus import METRICS, Prometheus, scraped
@@ -57,6 +58,29 @@ def test_who_is_away_and_an_engine_that_is_silent_are_seen_and_raise_alerts(clus
     assert scraped(cluster, name)["diolkos_ready"] == 1
     cluster.engine.thaw()
     cluster.until(lambda: not prometheus.query(rules["DiolkosClusterEngineSilent"]), patience=60)
+
+
+def test_another_file_and_another_authority_are_named(cluster: ClusterNetwork) -> None:
+    """At the gateway that meets them, with what to do."""
+    cluster.engine.start()
+    cluster.gateways("gw1")
+    cluster.launch("gw2", {"[cluster]": "[nat64.timeouts]\nudp = 400\n[cluster]"})
+    other = Authority(cluster.scratch / "other")
+    other.make()
+    other.issue("gw3", "DNS:gw3")
+    files = zip(cluster.authority.of("gw3"), other.of("gw3"), strict=True)
+    cluster.launch("gw3", {str(old): str(new) for old, new in files})
+    cluster.until(lambda: {"cluster_differs", "cluster_unreachable"} <= reasons(cluster, "gw1"))
+    status = cluster.cluster_status("gw1")
+    nodes = {node["name"]: node for node in status["nodes"]}
+    assert (nodes["gw2"]["differs"], nodes["gw3"]["differs"]) == ("lifetimes", None)
+    cluster.until(lambda: "(untrusted): compare cluster.ca" in cluster.tell("gw1", "status", check=False).stdout)
+    assert (
+        "the configuration of gw2 differs from this node's in nat64.timeouts"
+        in cluster.tell("gw1", "status", check=False).stdout
+    )
+    assert cluster.cluster_status("gw1")["refused"]["untrusted"] > 0
+    assert "cluster_differs" in reasons(cluster, "gw2")
 
 
 def test_a_node_is_drained_and_joins_and_its_engine_is_reset(cluster: ClusterNetwork) -> None:

@@ -64,6 +64,9 @@ pub struct ClusterStatus {
     pub resting: u32,
     /// All other nodes of the cluster's file.
     pub nodes: Vec<NodeStatus>,
+    /// Packets from other gateways.
+    #[serde(default)]
+    pub arrived: Arrived,
     /// Connections from or to other nodes that were refused, by reason.
     pub refused: BTreeMap<String, u64>,
     /// What is wrong.
@@ -143,10 +146,27 @@ pub struct Forwarded {
     pub packets: u64,
     /// Bytes of these, from the IP header on.
     pub bytes: u64,
-    /// Longer than the way to it allows.
+    /// Left to the slow path, because they are longer than the way to it allows.
     pub too_big: u64,
+    /// Left to the slow path, because no link led to it.
+    #[serde(default)]
+    pub no_way: u64,
+    /// Left to the slow path, because their hops ran out.
+    #[serde(default)]
+    pub hops: u64,
     /// Dropped for want of memory.
     pub dropped: u64,
+}
+
+/// What became of packets that came from other gateways, or seemed to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrived {
+    /// Left to the slow path: no program had a session for them.
+    pub returned: u64,
+    /// Dropped for want of memory.
+    pub dropped: u64,
+    /// Dropped, because they began like a label of the programs.
+    pub forged: u64,
 }
 
 impl ClusterStatus {
@@ -171,6 +191,9 @@ impl ClusterStatus {
                 sum(|its| its.forwarded.dropped),
                 None,
             ),
+            counter("arrived.returned", self.arrived.returned, None),
+            counter("arrived.no_memory", self.arrived.dropped, None),
+            counter("arrived.forged", self.arrived.forged, None),
             counter("report.strange", sum(|its| its.strange), None),
             counter("report.slow", sum(|its| its.slow), None),
             counter("report.void", sum(|its| its.voided), None),

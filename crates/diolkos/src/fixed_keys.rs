@@ -2,7 +2,9 @@
 //! Which parts of a configuration may change while it is in force: everything
 //! that means something to one packet at a time.
 
-use crate::config::{Dns64, Settings};
+use ipnet::Ipv4Net;
+
+use crate::config::{Cluster, Dns64, Settings};
 
 /// The first key that differs and must not, as a sentence.
 pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
@@ -38,21 +40,18 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
     }
     let of_dns64 = of_dns64(old.dns64.as_ref(), new.dns64.as_ref());
     let (key, _) = fixed.iter().chain(&of_dns64).find(|(_, same)| !same)?;
-    Some(format!(
-        "{key} cannot change while diolkos runs: stop it and start it again; the old configuration stays in force"
-    ))
+    Some(while_it_runs(key))
 }
 
 /// What all nodes of a cluster compare: with another value, a node would be alone.
 fn of_cluster(old: &Settings, new: &Settings) -> Option<String> {
     let (Some(o), Some(n)) = (&old.cluster, &new.cluster) else {
         let is_same = old.cluster.is_none() && new.cluster.is_none();
-        return (!is_same).then(|| {
-            "cluster cannot come or go while diolkos runs: stop it and start it again; the old configuration stays in force".to_owned()
-        });
+        return (!is_same).then(|| while_it_runs("cluster"));
     };
     let key = [
-        ("cluster", o == n),
+        ("cluster.name", o.name == n.name),
+        ("cluster.node", nodes(o) == nodes(n)),
         (
             "nat64.source_prefix_len",
             old.nat64.source_prefix_len == new.nat64.source_prefix_len,
@@ -63,11 +62,28 @@ fn of_cluster(old: &Settings, new: &Settings) -> Option<String> {
         ),
         ("nat64.timeouts", shared(old) == shared(new)),
     ];
-    let (key, _) = key.into_iter().find(|(_, same)| !same)?;
+    let Some((key, _)) = key.into_iter().find(|(_, same)| !same) else {
+        return (o != n).then(|| while_it_runs("cluster"));
+    };
     Some(format!(
         "{key} cannot change at one node of a cluster while it runs, since all nodes have to have the same: docs/cluster.md says how to \
          bring a new file to all of them; the old configuration stays in force"
     ))
+}
+
+fn while_it_runs(key: &str) -> String {
+    format!(
+        "{key} cannot change while diolkos runs: stop it and start it again; the old configuration stays in force"
+    )
+}
+
+/// The nodes, and whose the addresses are.
+fn nodes(cluster: &Cluster) -> Vec<(&str, Vec<Ipv4Net>)> {
+    let nodes = cluster.node.iter().map(|node| {
+        let nets = node.pool4.iter().map(|part| part.net).collect();
+        (node.name.as_str(), Ipv4Net::aggregate(&nets))
+    });
+    nodes.collect()
 }
 
 /// How long bindings live: copies of them live as long.
@@ -101,7 +117,7 @@ fn of_dns64(old: Option<&Dns64>, new: Option<&Dns64>) -> Vec<(&'static str, bool
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Cluster, Networks};
+    use crate::config::{Networks, Node};
 
     #[test]
     fn what_is_about_packets_may_change() {
@@ -154,14 +170,31 @@ mod tests {
                 with(|new| new.translator.pref64 = Networks::These(Vec::new())),
             ),
             (
-                "cluster",
-                with(|new| new.cluster.get_or_insert_default().port += 1),
+                "cluster.node",
+                with(|new| {
+                    let node = Node {
+                        name: "gw1".to_owned(),
+                        address: std::net::Ipv6Addr::LOCALHOST,
+                        links: Vec::new(),
+                        pool4: Vec::new(),
+                    };
+                    new.cluster.get_or_insert_default().node.push(node);
+                }),
             ),
         ] {
             let begin = format!("{key} cannot change at one node of a cluster");
             assert!(said.starts_with(&begin), "{said}");
         }
-        assert!(with(|new| new.cluster = None).starts_with("cluster cannot come or go"));
+        for said in [
+            with(|new| new.cluster = None),
+            // Another start of this node alone is enough.
+            with(|new| new.cluster.get_or_insert_default().port += 1),
+        ] {
+            assert!(
+                said.starts_with("cluster cannot change while diolkos runs"),
+                "{said}"
+            );
+        }
     }
 
     #[test]

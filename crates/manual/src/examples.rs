@@ -90,9 +90,16 @@ pub const ALL: &[(&str, &[Example])] = &[
             ),
         ],
     ),
-    ("diolkos-cluster-status", &[("Of this node:", "diolkos cluster status")]),
+    ("diolkos-cluster-status", &[("Is anything wrong?", "diolkos cluster status")]),
     ("diolkos-cluster-drain", &[("Before this node is restarted:", "diolkos cluster drain --timeout 120")]),
-    ("diolkos-cluster-join", &[("After it:", "diolkos cluster join")]),
+    ("diolkos-cluster-join", &[("Not restarted after all:", "diolkos cluster join")]),
+    (
+        "diolkos-cluster-reset",
+        &[
+            ("What etcd has of the cluster:", "diolkos cluster reset --config /etc/diolkos/nat64.toml"),
+            ("Remove it:", "diolkos cluster reset --config /etc/diolkos/nat64.toml --yes"),
+        ],
+    ),
     ("diolkos-follow", &[("A line of JSON at each change:", "diolkos follow --json")]),
     (
         "diolkos-reload",

@@ -20,6 +20,9 @@ pub struct Lookup {
     /// The configuration file of the NAT64
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// The node of a cluster whose ports are meant; by default the one that has the IPv4 address
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
     /// A log of bindings, plain or gzip; files that were rotated away (FILE.1, FILE.2.gz) are read, too; may be given several
     /// times
     #[arg(long = "log", value_name = "FILE")]

@@ -11,6 +11,9 @@ pub struct Translate {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// The node of a cluster that translates
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
     /// The capture to read: pcap or pcapng, of raw IP or Ethernet
     #[arg(long, value_name = "IN")]
     pub from_pcap: PathBuf,

@@ -17,7 +17,7 @@ use notes::{is_recent, NodeNotes};
 
 pub use notes::Notes;
 
-use crate::cluster_status::{ClusterStatus, EngineStatus, Forwarded, NodeStatus, Part};
+use crate::cluster_status::{Arrived, ClusterStatus, EngineStatus, Forwarded, NodeStatus, Part};
 use crate::config::Cluster;
 
 /// What is looked at.
@@ -90,6 +90,11 @@ fn of_node(section: &Cluster, node: &Node, now: Moment, notes: &mut Notes) -> Cl
         bindings,
         resting,
         nodes,
+        arrived: Arrived {
+            returned: notes.arrived.returned,
+            dropped: notes.arrived.dropped,
+            forged: notes.arrived.forged,
+        },
         ..ClusterStatus::default()
     }
 }
@@ -112,6 +117,8 @@ fn of_other(
     let ours = node.engine().map(|(engine, _)| engine);
     let is_elsewhere = ours.is_some() && its.engine.is_some() && ours != its.engine;
     note_since(&mut notes.elsewhere, is_elsewhere, now);
+    let is_useless = its.serves && its.usable_for.is_none();
+    note_since(&mut notes.useless, is_useless, now);
     note_since(&mut notes.away, !its.is_reachable, now);
     let refused = notes.refused.filter(|(.., at)| is_recent(Some(*at), now));
     let forwarded = notes.forwarded;
@@ -137,6 +144,8 @@ fn of_other(
             packets: forwarded.packets,
             bytes: forwarded.bytes,
             too_big: forwarded.too_big,
+            no_way: forwarded.no_way,
+            hops: forwarded.hops,
             dropped: forwarded.dropped,
         },
         ..status

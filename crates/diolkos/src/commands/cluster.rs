@@ -96,8 +96,7 @@ fn reset(options: &cli::Reset) -> Result<(), Failure> {
     print(listed(&found, &engine.cluster, &engine.nodes))?;
     if !options.yes {
         return Err(Failure::usage(
-            "nothing was removed; say --yes to remove all of it. Nodes that run write it anew, and copies of their bindings count for \
-             nothing until they do",
+            "nothing was removed; say --yes to remove all of it. Nodes that run write it anew. Flows of nodes that are away stop",
         ));
     }
     let removed = diolkos_etcd::reset(&engine).map_err(failed)?;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::objections::Objection;
 use super::{Datapath, Found, Mode, Settings};
+use crate::failure::Failure;
 
 /// Each node tells its bindings to all others. (`diolkos_node::config::MOST_NODES` is what messages can name.)
 const MOST_NODES: usize = 32;
@@ -93,6 +94,12 @@ impl Cluster {
         named(name).or_else(|| named(short))
     }
 
+    /// The node whose an address is.
+    pub fn node_of(&self, addr: Ipv4Addr) -> Option<&Node> {
+        let has = |node: &&Node| node.pool4.iter().any(|part| part.net.contains(&addr));
+        self.node.iter().find(has)
+    }
+
     /// Whose the addresses are, once it is known which node this is.
     pub fn owners(&self) -> Option<Owners> {
         let (me, _) = self.this_node("")?;
@@ -165,14 +172,45 @@ impl Settings {
         cluster.object_to_pools(&mut object);
         for (at, binding) in self.nat64.bindings.iter().enumerate() {
             let addr = binding.v4.addr;
-            let mut parts = cluster.node.iter().flat_map(|node| &node.pool4);
-            if !parts.any(|part| part.net.contains(&addr)) {
+            if cluster.node_of(addr).is_none() {
                 let message = format!(
                     "{addr} is no node's: a static binding needs an address of cluster.node.pool4"
                 );
                 object(&format!("nat64.static[{at}].v4"), &message);
             }
         }
+    }
+
+    /// A node of a cluster by itself, for what needs no others: its addresses and static bindings. Of a translator that is alone: the
+    /// same settings.
+    ///
+    /// # Errors
+    ///
+    /// There is no such node, or none is named.
+    pub fn as_node(&self, name: Option<&str>) -> Result<Settings, Failure> {
+        let mut alone = self.clone();
+        let Some(mut cluster) = alone.cluster.take() else {
+            return match name {
+                None => Ok(alone),
+                Some(_) => Err(Failure::usage("--node: the file has no section [cluster]")),
+            };
+        };
+        let named = cluster.node.iter().find(|node| Some(&*node.name) == name);
+        let Some(node) = named else {
+            let names: Vec<&str> = cluster.node.iter().map(|node| &*node.name).collect();
+            return Err(Failure::usage(format!(
+                "cluster.node: say by --node which gateway is meant: {}",
+                names.join(", ")
+            )));
+        };
+        alone.nat64.pool4.clone_from(&node.pool4);
+        cluster.me.clone_from(&node.name);
+        let this = Settings {
+            cluster: Some(cluster),
+            ..self.clone()
+        };
+        alone.nat64.bindings = this.static_bindings();
+        Ok(alone)
     }
 
     /// What the translation objects to, whichever node this is: all have one file.

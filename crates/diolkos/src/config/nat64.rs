@@ -128,7 +128,7 @@ impl Settings {
     }
 
     /// The operator's bindings. Those of addresses of other nodes of a cluster are theirs.
-    fn static_bindings(&self) -> Vec<Binding> {
+    pub(super) fn static_bindings(&self) -> Vec<Binding> {
         let owners = self.cluster.as_ref().and_then(Cluster::owners);
         let is_mine = |binding: &&Binding| match &owners {
             Some(owners) => owners.of(binding.v4.addr) == Some(owners.me),

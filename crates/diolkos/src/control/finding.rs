@@ -53,7 +53,7 @@ pub enum Reason {
     ClusterWay,
     /// Another node does not acknowledge, so ports are not free again.
     ClusterPorts,
-    /// Another node says what it may not say, or takes messages too slowly.
+    /// Another node says what it may not say, takes messages too slowly, or its bindings do not come in.
     ClusterPeer,
     /// A newer version of the program has sent it.
     #[serde(other)]

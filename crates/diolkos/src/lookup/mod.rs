@@ -73,6 +73,12 @@ struct Answer {
 pub fn look_up(options: &cli::Lookup) -> Result<String, Failure> {
     let question = Question::of(options.address, options.port)?;
     let settings = config::load(&options.config, |_| ())?;
+    let node = match (&options.node, &settings.cluster, question) {
+        (None, Some(cluster), Question::Owner(addr, _)) => cluster.node_of(addr),
+        _ => None,
+    };
+    let node = node.map(|node| node.name.as_str());
+    let settings = settings.as_node(options.node.as_deref().or(node))?;
     let name = options.config.display().to_string();
     if settings.translator.mode != Mode::Nat64 || settings.dns64_alone().is_some() {
         return Err(Failure::usage(format!(

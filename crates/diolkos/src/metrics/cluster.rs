@@ -138,8 +138,21 @@ fn counted(status: &ClusterStatus) -> Vec<Family> {
     .unit(Unit::Bytes);
     let mut unsent = Family::new(
         "diolkos_cluster_unforwarded_packets",
-        "Packets of another node that programs did not send to it, by reason.",
+        "Packets of another node that programs did not send to it, by reason. But for no_memory, the slow path gets them.",
     );
+    let arrived = Family::new(
+        "diolkos_cluster_arrived_packets",
+        "Packets from other nodes for which programs had no session, by what became of them. The slow path gets those that were returned.",
+    );
+    let arrived = [
+        ("returned", status.arrived.returned),
+        ("no_memory", status.arrived.dropped),
+        ("forged", status.arrived.forged),
+    ]
+    .into_iter()
+    .fold(arrived, |family, (fate, times)| {
+        family.with(&[("fate", fate)], Value::Counter(times))
+    });
     let mut reports = Family::new(
         "diolkos_cluster_reports",
         "What was reported of other nodes, by kind.",
@@ -154,6 +167,8 @@ fn counted(status: &ClusterStatus) -> Vec<Family> {
         bytes.add(&[node], Value::Counter(forwarded.bytes));
         for (reason, times) in [
             ("too_big", forwarded.too_big),
+            ("no_way", forwarded.no_way),
+            ("hop_limit", forwarded.hops),
             ("no_memory", forwarded.dropped),
         ] {
             unsent.add(&[node, ("reason", reason)], Value::Counter(times));
@@ -169,7 +184,7 @@ fn counted(status: &ClusterStatus) -> Vec<Family> {
     for (reason, times) in &status.refused {
         refused.add(&[("reason", reason)], Value::Counter(*times));
     }
-    vec![packets, bytes, unsent, reports, refused]
+    vec![packets, bytes, unsent, arrived, reports, refused]
 }
 
 fn seconds(name: &'static str, help: &'static str) -> Family {

@@ -18,9 +18,10 @@ use diolkos_sys::fastpath::{Gateway as Hop, Lending, Sessions};
 use ipnet::Ipv6Net;
 
 use super::fastpath::{FastPath, Kernel};
+use super::hands;
 use super::leases::Leases;
 use super::mirror::{Mirror, Restoring};
-use super::peers::{self, Peers};
+use super::peers::Peers;
 use super::records::Records;
 use super::terms::at_of;
 use crate::counters::Tally;
@@ -101,7 +102,7 @@ impl Controller {
     pub fn hear(&self, event: NodeEvent<'_>, orders: &mut Vec<Order>) {
         let inner = &mut *self.lock();
         let state = inner.nat64.state_mut();
-        peers::hear(event, state, &mut inner.mirror, &mut inner.leases, orders);
+        hands::hear(event, state, &mut inner.mirror, &mut inner.leases, orders);
     }
 
     /// How another gateway is reached from now on; None: it is not.

@@ -7,7 +7,7 @@
 //!
 //! controller ─► mirror ─► records ─► log, which a thread writes
 //!
-//! other gateways ─► peers ─► tables, mirror; packets without a binding here ─► mirror ─► peers
+//! other gateways ─► hands ─► tables, mirror, programs; packets without a binding here ─► mirror ─► peers
 //!
 //! controller, queues of logs ─► alarms ─► log, status, metrics
 //!
@@ -17,6 +17,7 @@ pub mod alarms;
 mod controller;
 mod conversion;
 mod fastpath;
+mod hands;
 mod leases;
 mod listener;
 mod log;

@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other gateways that serve the same hosts, as the tables know them: who is asked about a packet without a binding here, who
-//! hears of bindings, and how what the others say comes into the tables and the programs.
+//! Other gateways that serve the same hosts, as the tables know them: who is asked about a packet without a binding here, and who
+//! hears of bindings.
 //!
 //! All of it happens under the lock of the tables, and waits for nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
-use diolkos_core::session::{Event, Missing, State, Way};
+use diolkos_core::session::{Event, Missing, Way};
 use diolkos_core::Reason;
-use diolkos_node::gateway::{Changed, Gateway, Order, Tables};
-use diolkos_node::{Asked, Event as NodeEvent, Node, NodeId, Reason as Why, Via, Way as NodeWay};
+use diolkos_node::gateway::{Changed, Gateway};
+use diolkos_node::{Asked, Node, NodeId, Reason as Why, Via, Way as NodeWay};
 use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Forwarding, Gateway as Hop, Homes, HostPort, Owner, Sessions};
 
 use super::conversion::number;
-use super::leases::Leases;
-use super::mirror::Mirror;
 use crate::slowpath::Ways;
-
-/// Entries that are looked at for sessions of copies that have to end, between two packets.
-const PORTION: usize = 512;
 
 /// What programs know of the others.
 #[derive(Debug)]
@@ -39,10 +33,10 @@ pub struct Programs {
 /// The others.
 #[derive(Debug)]
 pub struct Peers {
-    gateway: Gateway,
-    programs: Programs,
+    pub(super) gateway: Gateway,
+    pub(super) programs: Programs,
     /// By node: how it is reached, and whether it takes packets.
-    reached: Vec<(Option<Hop>, bool)>,
+    pub(super) reached: Vec<(Option<Hop>, bool)>,
     /// By which way the packet came that is translated now.
     via: Via,
 }
@@ -147,105 +141,8 @@ impl Peers {
     }
 }
 
-/// Something happens among the gateways. What goes out is carried out later, in this order, without the lock.
-pub fn hear(
-    event: NodeEvent<'_>,
-    state: &mut State,
-    mirror: &mut Mirror,
-    leases: &mut Leases,
-    orders: &mut Vec<Order>,
-) {
-    let Some(mut peers) = mirror.peers.take() else {
-        return;
-    };
-    mirror.gather();
-    let mut hands = Hands {
-        me: peers.node().me(),
-        state,
-        mirror,
-        leases,
-        programs: &peers.programs,
-        reached: &mut peers.reached,
-    };
-    let now = clock::kernel_boottime();
-    peers.gateway.handle(now, event, &mut hands, orders);
-    // Before an order says so to others.
-    mirror.take_out();
-    mirror.peers = Some(peers);
-}
-
-/// The tables and programs, as the gateway changes them.
-struct Hands<'a> {
-    me: NodeId,
-    state: &'a mut State,
-    mirror: &'a mut Mirror,
-    leases: &'a mut Leases,
-    programs: &'a Programs,
-    reached: &'a mut Vec<(Option<Hop>, bool)>,
-}
-
-impl Tables for Hands<'_> {
-    fn use_copies(&mut self, owner: NodeId, until: Duration) {
-        self.state.set_deadline(owner.0, until);
-        self.programs.sessions.set_deadline(of(owner), until);
-    }
-
-    fn forget(&mut self, protocol: Protocol, v4: Endpoint4) {
-        self.state.forget(protocol, v4, usize::MAX, self.mirror);
-    }
-
-    fn forget_some(&mut self, owner: NodeId) -> bool {
-        self.state.forget_all(owner.0, PORTION, self.mirror)
-    }
-
-    fn install(&mut self, binding: Binding) -> bool {
-        let now = clock::monotonic();
-        let installed = self.state.inherit(binding, now, self.mirror);
-        // The gateway knows of it.
-        self.mirror
-            .aside
-            .retain(|changed| *changed != Changed::Opened(binding));
-        installed.is_ok()
-    }
-
-    fn hold(&mut self, protocol: Protocol, v4: Endpoint4) {
-        if !self.state.hold(protocol, v4) {
-            tracing::debug!("the port of {v4} ({protocol}) is bound, or none of the pool");
-        }
-    }
-
-    fn free(&mut self, protocol: Protocol, v4: Endpoint4) {
-        self.state.free(protocol, v4, self.mirror);
-    }
-
-    fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool) {
-        // Programs open bindings where the home is `OURS`. No way leads to this node's own number, so packets go to the slow path.
-        let owner = match opens {
-            true => Owner::OURS,
-            false => of(home.unwrap_or(self.me)),
-        };
-        self.programs.homes.set_home(bucket, owner);
-    }
-
-    fn reach(&mut self, owner: NodeId, takes: bool) {
-        self.reached[owner.index()].1 = takes;
-        lead(self.programs, owner, self.reached[owner.index()]);
-    }
-
-    fn serve(&mut self, serves: bool) {
-        if !serves {
-            self.leases.end_all(self.state);
-        }
-        self.state.serve(serves);
-    }
-
-    fn changed(&mut self) -> Option<Changed> {
-        self.mirror.aside.pop_front()
-    }
-}
-
 /// Packets go to a gateway that takes them, if the way to it is known.
-fn lead(programs: &Programs, node: NodeId, (hop, takes): (Option<Hop>, bool)) {
+pub(super) fn lead(programs: &Programs, node: NodeId, (hop, takes): (Option<Hop>, bool)) {
     let hop = hop.filter(|_| takes);
     // The slow path relies on the programs.
     programs.ways.set(node.0, None);
@@ -267,6 +164,6 @@ pub fn changed_by(event: &Event) -> Option<Changed> {
 }
 
 /// As programs know a node.
-pub fn of(node: NodeId) -> Owner {
+pub(super) fn of(node: NodeId) -> Owner {
     Owner::node(node.0).expect("a cluster has no more nodes than programs know")
 }

@@ -39,7 +39,7 @@ const SHORTEST_LIFE: Duration = Duration::from_secs(1);
 
 /// Translates the capture and says on standard error what became of its packets.
 pub fn run(options: &cli::Translate) -> Result<(), Failure> {
-    let settings = config::load(&options.config, |_| ())?;
+    let settings = config::load(&options.config, |_| ())?.as_node(options.node.as_deref())?;
     refuse_unknown(&settings, options)?;
     let mut world = Environment::new(options.seed, options.ipv4_id);
     let mut engine = engine(&settings, &mut world)?;

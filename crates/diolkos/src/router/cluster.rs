@@ -219,8 +219,6 @@ fn index_of(all: &[Link], name: &str) -> Option<u32> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
-
     use crate::router::routes::Routes;
 
     #[test]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A reader on a pair of sockets in place of a device.
 
+mod onward;
+
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;

@@ -40,6 +40,9 @@ mod leases;
 #[path = "../../src/nat64/mirror/mod.rs"]
 mod mirror;
 mod paths;
+#[expect(dead_code, reason = "only the program is one of several gateways")]
+#[path = "../../src/nat64/peers.rs"]
+mod peers;
 #[path = "../../src/nat64/phase.rs"]
 mod phase;
 mod readdress;
@@ -48,6 +51,13 @@ mod records;
 #[path = "../../src/nat64/removals.rs"]
 mod removals;
 mod setup;
+/// What the slow path knows of other gateways.
+#[path = "../../src/slowpath"]
+mod slowpath {
+    mod ways;
+
+    pub use ways::Ways;
+}
 #[path = "../../src/nat64/terms.rs"]
 mod terms;
 #[expect(

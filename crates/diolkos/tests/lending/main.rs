@@ -24,6 +24,9 @@ mod map;
 #[path = "../../src/nat64/mirror/mod.rs"]
 mod mirror;
 mod orders;
+#[expect(dead_code, reason = "only the program is one of several gateways")]
+#[path = "../../src/nat64/peers.rs"]
+mod peers;
 #[path = "../../src/nat64/phase.rs"]
 mod phase;
 mod program;
@@ -31,6 +34,13 @@ mod program;
 mod records;
 #[path = "../../src/nat64/removals.rs"]
 mod removals;
+/// What the slow path knows of other gateways.
+#[path = "../../src/slowpath"]
+mod slowpath {
+    mod ways;
+
+    pub use ways::Ways;
+}
 #[path = "../../src/nat64/terms.rs"]
 mod terms;
 mod twin;

@@ -79,14 +79,11 @@ fn no_label_comes_by_a_flow_table() {
             return;
         }
         // A flow is established, and offloaded by a packet of each direction.
-        let back = reply(&ipv6(64));
-        must("-6 route add 2001:db8:0:1::/64 dev hosts");
-        must("-6 neigh add 2001:db8:0:1::64 lladdr 02:00:00:00:00:99 dev hosts nud permanent");
+        lead_to_host();
         for _ in 0..3 {
             world.hosts.send(&frame(HOSTS, &ipv6(64)));
             assert_eq!(world.read(), ipv6(63));
-            world.write([0; diolkos_sys::vnet::LEN], &back);
-            world.hosts.next_to([2, 0, 0, 0, 0, 0x99]);
+            world.answer();
         }
         let before = world.labels().count().forged;
         for magic in MAGIC {
@@ -101,11 +98,4 @@ fn no_label_comes_by_a_flow_table() {
         println!("{forged} of 2 came by the flow table");
         assert_eq!(world.unread(), 0);
     });
-}
-
-/// From where the packet goes to where it comes from.
-fn reply(packet: &[u8]) -> Vec<u8> {
-    let [src, dst] = [&packet[8..24], &packet[24..40]];
-    let ports = [&packet[42..44], &packet[40..42]].concat();
-    [&packet[..8], dst, src, &ports, &packet[44..]].concat()
 }

@@ -18,6 +18,7 @@ use diolkos_sys::namespace::interface_index;
 use diolkos_sys::tun::Tun;
 use diolkos_sys::vnet;
 
+const HOST: [u8; 6] = [2, 0, 0, 0, 0, 0x99];
 pub const HOSTS: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub const CABLE: [u8; 6] = [2, 0, 0, 0, 0, 2];
 pub const MACVLAN: [u8; 6] = [2, 0, 0, 0, 0, 3];
@@ -168,6 +169,20 @@ pub fn way() -> Gateway {
         next_hop: "fe80::10".parse().expect("an address"),
         mtu: 1500,
     }
+}
+
+/// The kernel knows the way to the host of [`ipv6`].
+pub fn lead_to_host() {
+    must("-6 route add 2001:db8:0:1::/64 dev hosts");
+    let neighbour = format!("2001:db8:0:1::64 lladdr {}", text(HOST));
+    must(&format!("-6 neigh add {neighbour} dev hosts nud permanent"));
+}
+
+/// From where the packet goes to where it comes from.
+fn reply(packet: &[u8]) -> Vec<u8> {
+    let [src, dst] = [&packet[8..24], &packet[24..40]];
+    let ports = [&packet[42..44], &packet[40..42]].concat();
+    [&packet[..8], dst, src, &ports, &packet[44..]].concat()
 }
 
 pub fn ipv6(hops: u8) -> Vec<u8> {
@@ -411,6 +426,12 @@ impl World {
         self.tun.queues[0]
             .write_vectored(&pieces)
             .expect("the device takes it");
+    }
+
+    /// Writes an answer to [`ipv6`], which the host gets; see [`lead_to_host`].
+    pub fn answer(&self) {
+        self.write([0; vnet::LEN], &reply(&ipv6(64)));
+        self.hosts.next_to(HOST);
     }
 
     pub fn counts(&self) -> [u64; 2] {

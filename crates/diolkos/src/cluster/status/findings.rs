@@ -18,6 +18,8 @@ const AWAY: Duration = Duration::from_secs(3);
 const SILENT_MS: u64 = 8000;
 /// After a wipe, nodes come to the new engine one after the other.
 const ELSEWHERE: Duration = Duration::from_secs(15);
+/// All bindings of a node have to come in after each connection.
+const USELESS: Duration = Duration::from_secs(20);
 /// Acknowledgements come five times a second.
 const BLOCKED_MS: u64 = 5000;
 
@@ -44,14 +46,10 @@ pub(super) fn findings(status: &ClusterStatus, notes: &Notes, now: Moment) -> Ve
 }
 
 fn starting(status: &ClusterStatus) -> Finding {
-    let text = match (&status.waits_for[..], &status.engine.name) {
-        ([], _) => "this node opens no bindings yet: its ports rest for a second".to_owned(),
-        (waits_for, None) => format!(
-            "this node opens no bindings yet: it waits until {} can be asked for its earlier bindings, or etcd answers",
-            waits_for.join(" and ")
-        ),
-        (waits_for, Some(_)) => format!(
-            "this node opens no bindings yet: it waits until {} can be asked for its earlier bindings, for ten seconds at most",
+    let text = match &status.waits_for[..] {
+        [] => "this node opens no bindings yet: its ports rest for a second".to_owned(),
+        waits_for => format!(
+            "this node opens no bindings yet: it waits until {} can be asked for its earlier ones, or etcd has noted for ten seconds that it no longer does",
             waits_for.join(" and ")
         ),
     };
@@ -76,6 +74,12 @@ fn of_other(its: &NodeStatus, notes: &NodeNotes, now: Moment, found: &mut Vec<Fi
             "{name} keeps its record in another etcd than this node: name the same members in both files, and see that they are one etcd cluster"
         );
         trouble(Reason::ClusterEngine, text);
+    }
+    if is_over(notes.useless, USELESS) {
+        let text = format!(
+            "copies of the bindings of {name} may not be used, so its flows would end if it went away: look at its load and at the link"
+        );
+        trouble(Reason::ClusterPeer, text);
     }
     if its.takes_packets && its.interface.is_none() {
         let text = format!(
@@ -111,6 +115,9 @@ fn unreachable(its: &NodeStatus, notes: &NodeNotes, now: Moment) -> String {
             why.name(),
             advice(why)
         ),
+        None if its.interface.is_none() => {
+            format!("no link leads to {address}: bring up the interface between the gateways")
+        }
         None if its.is_connected => {
             "it has a connection, but says nothing: look at its log".to_owned()
         }

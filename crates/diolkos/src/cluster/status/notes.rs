@@ -24,6 +24,8 @@ pub(super) const RECENT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Notes {
     nodes: Vec<NodeNotes>,
+    /// Packets that came from other gateways.
+    pub(super) arrived: ForwardCount,
     /// The program that forwards, and this node.
     programs: Option<(Arc<Forwarding>, NodeId)>,
     /// What this node does, and since when.
@@ -48,6 +50,8 @@ pub(super) struct NodeNotes {
     pub refused: Option<(Refusal, IpAddr, Moment)>,
     /// Since when it has used another engine than this node.
     pub elsewhere: Option<Moment>,
+    /// Since when copies of its bindings may not be used, though it serves.
+    pub useless: Option<Moment>,
     /// Since when it has not answered.
     pub away: Option<Moment>,
 }
@@ -92,6 +96,7 @@ impl Notes {
         };
         Notes {
             nodes: names.into_iter().map(named).collect(),
+            arrived: ForwardCount::default(),
             programs: None,
             part: (Part::Starting, now),
             engine: (0, now),
@@ -176,11 +181,16 @@ impl Notes {
             return;
         };
         for (id, its) in (0..).map(NodeId).zip(&mut self.nodes) {
-            let owner = Owner::node(id.0).filter(|_| id != *me);
-            let Some(owner) = owner else { continue };
-            match forwarding.count(owner) {
-                Ok(count) => its.forwarded = count,
-                Err(error) => tracing::debug!("packets for {} are not counted: {error}", its.name),
+            let (owner, count) = match id == *me {
+                true => (Some(Owner::OURS), &mut self.arrived),
+                false => (Owner::node(id.0), &mut its.forwarded),
+            };
+            match owner.map(|owner| forwarding.count(owner)) {
+                Some(Ok(now)) => *count = now,
+                Some(Err(error)) => {
+                    tracing::debug!("packets for {} are not counted: {error}", its.name)
+                }
+                None => {}
             }
         }
     }

@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 use diolkos_mesh::Refused;
 use diolkos_node::config::{Bounds, Config, Member, Timing};
 use diolkos_node::{Event, Report};
+use diolkos_sys::fastpath::Gateway as Hop;
 
 use super::*;
 use crate::cluster_status::Part;
@@ -108,6 +109,16 @@ fn who_is_away_is_a_trouble_after_a_while_with_its_cause() {
         reasons(&status),
         [Reason::ClusterStarting, Reason::ClusterUnreachable]
     );
+    let text = &status.findings[1].text;
+    assert!(text.contains("no link leads to ::1: bring up"), "{text}");
+    let hop = Hop {
+        ifindex: 1,
+        next_hop: Ipv6Addr::LOCALHOST,
+        mtu: 1500,
+    };
+    lab.notes.reach(GW2, Some(hop));
+    let status = lab.look(at(4), 3);
+    assert_eq!(status.nodes[0].interface.as_deref(), Some("lo"));
     let text = &status.findings[1].text;
     assert!(text.contains("see whether it runs"), "{text}");
 

@@ -81,6 +81,30 @@ fn each_node_has_its_own_addresses_and_knows_whose_the_others_are() {
 }
 
 #[test]
+fn one_node_alone_has_its_part_of_the_file() {
+    let whole = settings(FILE, "");
+    let alone = |name| whole.as_node(name).map(|alone| alone.nat64.pool4.len());
+    assert_eq!(
+        (alone(Some("gw1")).ok(), alone(Some("gw2")).ok()),
+        (Some(1), Some(2))
+    );
+    for name in [None, Some("gw3")] {
+        let why = alone(name).expect_err("it is not known").to_string();
+        assert!(why.starts_with("cluster.node: say by --node"), "{why}");
+    }
+    let alone = whole.as_node(Some("gw2")).expect("it is there");
+    assert_eq!((alone.objections().len(), alone.cluster), (0, None));
+    let lone = alone_settings();
+    assert_eq!(lone.as_node(None).expect("it is alone"), lone);
+    assert!(lone.as_node(Some("gw1")).is_err());
+}
+
+fn alone_settings() -> Settings {
+    let text = "[translator]\nmode = \"nat64\"\n[[nat64.pool4]]\naddress = \"192.0.2.1\"\n";
+    parse(text, "file", |_| ()).expect("it is right")
+}
+
+#[test]
 fn a_static_binding_is_that_of_the_node_whose_address_it_has() {
     let bound = |v4: &str| {
         format!("[[nat64.static]]\nprotocol = \"tcp\"\nv4 = \"{v4}:443\"\nv6 = \"[2001:db8::5]:443\"\n{PLACE}")
@@ -233,7 +257,7 @@ fn a_cluster_that_cannot_be_is_refused_with_the_key() {
         (
             "links = [\"gw0\"]\n",
             "",
-            "missing field `links`",
+            "file:11:1: [[cluster.node]] needs the key `links`: a list",
         ),
         (
             "name = \"city\"",

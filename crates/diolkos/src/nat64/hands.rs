@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How what other gateways say comes into the tables and the programs: under the lock of the tables, and before an order follows
+//! from it.
+
+use std::time::Duration;
+
+use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
+use diolkos_core::session::State;
+use diolkos_node::gateway::{Changed, Order, Tables};
+use diolkos_node::{Event, NodeId};
+use diolkos_sys::clock;
+use diolkos_sys::fastpath::{Gateway as Hop, Owner};
+
+use super::leases::Leases;
+use super::mirror::Mirror;
+use super::peers::{lead, of, Programs};
+
+/// Entries that are looked at for sessions of copies that have to end, between two packets.
+const PORTION: usize = 512;
+
+/// Something happens among the gateways. What goes out is carried out later, in this order, without the lock.
+pub fn hear(
+    event: Event<'_>,
+    state: &mut State,
+    mirror: &mut Mirror,
+    leases: &mut Leases,
+    orders: &mut Vec<Order>,
+) {
+    let Some(mut peers) = mirror.peers.take() else {
+        return;
+    };
+    mirror.gather();
+    let mut hands = Hands {
+        me: peers.node().me(),
+        state,
+        mirror,
+        leases,
+        programs: &peers.programs,
+        reached: &mut peers.reached,
+    };
+    let now = clock::kernel_boottime();
+    peers.gateway.handle(now, event, &mut hands, orders);
+    // Before an order says so to others.
+    mirror.take_out();
+    mirror.peers = Some(peers);
+}
+
+/// The tables and programs, as the gateway changes them.
+struct Hands<'a> {
+    me: NodeId,
+    state: &'a mut State,
+    mirror: &'a mut Mirror,
+    leases: &'a mut Leases,
+    programs: &'a Programs,
+    reached: &'a mut Vec<(Option<Hop>, bool)>,
+}
+
+impl Tables for Hands<'_> {
+    fn use_copies(&mut self, owner: NodeId, until: Duration) {
+        self.state.set_deadline(owner.0, until);
+        self.programs.sessions.set_deadline(of(owner), until);
+    }
+
+    fn forget(&mut self, protocol: Protocol, v4: Endpoint4) {
+        self.state.forget(protocol, v4, usize::MAX, self.mirror);
+    }
+
+    fn forget_some(&mut self, owner: NodeId) -> bool {
+        self.state.forget_all(owner.0, PORTION, self.mirror)
+    }
+
+    fn install(&mut self, binding: Binding) -> bool {
+        let now = clock::monotonic();
+        let installed = self.state.inherit(binding, now, self.mirror);
+        // The gateway knows of it.
+        self.mirror
+            .aside
+            .retain(|changed| *changed != Changed::Opened(binding));
+        installed.is_ok()
+    }
+
+    fn hold(&mut self, protocol: Protocol, v4: Endpoint4) {
+        if !self.state.hold(protocol, v4) {
+            tracing::debug!("the port of {v4} ({protocol}) is bound, or none of the pool");
+        }
+    }
+
+    fn free(&mut self, protocol: Protocol, v4: Endpoint4) {
+        self.state.free(protocol, v4, self.mirror);
+    }
+
+    fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool) {
+        // Programs open bindings where the home is `OURS`. No way leads to this node's own number, so packets go to the slow path.
+        let owner = match opens {
+            true => Owner::OURS,
+            false => of(home.unwrap_or(self.me)),
+        };
+        self.programs.homes.set_home(bucket, owner);
+    }
+
+    fn reach(&mut self, owner: NodeId, takes: bool) {
+        self.reached[owner.index()].1 = takes;
+        lead(self.programs, owner, self.reached[owner.index()]);
+    }
+
+    fn serve(&mut self, serves: bool) {
+        if !serves {
+            self.leases.end_all(self.state);
+        }
+        self.state.serve(serves);
+    }
+
+    fn changed(&mut self) -> Option<Changed> {
+        self.mirror.aside.pop_front()
+    }
+}

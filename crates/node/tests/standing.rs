@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an operator sees of another node while that lags.
+
+use std::time::Duration;
+
+use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_node::config::{Bounds, Member, Timing};
+use diolkos_node::message::{Beat, Message, Status};
+use diolkos_node::{Action, Config, Event, Node, NodeId, Standing};
+
+const PEER: NodeId = NodeId(1);
+
+fn at(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn node() -> Node {
+    let member = |(name, net): (&str, &str)| Member {
+        name: name.to_owned(),
+        pool4: vec![net.parse().expect("a network")],
+    };
+    let config = Config {
+        me: NodeId(0),
+        members: [("a", "192.0.2.0/30"), ("b", "192.0.2.4/30")]
+            .map(member)
+            .into(),
+        source_prefix_len: 64,
+        key: [1, 2],
+        pref64: Vec::new(),
+        lifetimes_s: Vec::new(),
+        timing: Timing::default(),
+        bounds: Bounds {
+            changes: 100,
+            resting: 100,
+        },
+    };
+    Node::new(config, 7, [3, 4], at(0)).expect("it is right")
+}
+
+fn hear(node: &mut Node, now: Duration, bytes: &[u8]) -> Vec<Action> {
+    let mut out = Vec::new();
+    let event = Event::Message {
+        peer: PEER,
+        connection: 1,
+        bytes,
+    };
+    node.handle(now, event, &mut out);
+    out
+}
+
+#[test]
+fn a_node_that_does_not_acknowledge_blocks_ports_and_lags() {
+    let (mut node, mut out) = (node(), Vec::new());
+    assert_eq!(node.standing(PEER, at(0)), Standing::default());
+    assert_eq!(node.waits_for().collect::<Vec<_>>(), [PEER]);
+    let connected = Event::Connected {
+        peer: PEER,
+        connection: 1,
+        room: 1 << 20,
+    };
+    node.handle(at(0), connected, &mut out);
+    let hello = out.iter().find_map(|action| match action {
+        Action::Send { bytes, .. } => Some(bytes.clone()),
+        _ => None,
+    });
+    let its = node.standing(PEER, at(0));
+    assert!(its.is_connected && its.status.is_none());
+    // Its file is the same, so it says the same.
+    hear(&mut node, at(0), &hello.expect("it says hello"));
+    let its = node.standing(PEER, at(0));
+    assert_eq!((its.status, its.behind), (Some(Status::Starting), Some(0)));
+    assert!(its.is_settled && node.waits_for().next().is_none());
+
+    let v4 = Endpoint4 {
+        addr: "192.0.2.1".parse().expect("an address"),
+        port: 1024,
+    };
+    let v6 = Endpoint6 {
+        addr: "2001:db8::1".parse().expect("an address"),
+        port: 1,
+    };
+    let protocol = Protocol::Udp;
+    let binding = Binding { protocol, v4, v6 };
+    node.handle(at(2000), Event::Opened(binding), &mut out);
+    node.handle(at(2000), Event::Closed(protocol, v4), &mut out);
+    node.handle(at(2000), Event::Tick, &mut out);
+    let its = node.standing(PEER, at(5000));
+    assert_eq!((its.behind, its.blocks_for), (Some(2), Some(at(3000))));
+
+    let beat = Beat {
+        status: Status::Serving,
+        confirms: true,
+        engine: 9,
+        epoch: 1,
+        echo: at(5000),
+        clock: at(1),
+        applied: 2,
+    };
+    hear(&mut node, at(5000), &Message::Beat(beat).encode());
+    let its = node.standing(PEER, at(5000));
+    assert_eq!((its.behind, its.blocks_for), (Some(0), None));
+    assert!(its.is_reachable && its.serves && its.takes);
+    assert_eq!(its.engine, Some(9));
+    // It has told no bindings.
+    assert_eq!((its.copies, its.usable_for), (0, None));
+    assert_eq!(node.standing(NodeId(9), at(5000)), Standing::default());
+}
