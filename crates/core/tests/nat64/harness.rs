@@ -337,6 +337,9 @@ impl Outbox for Sink<'_> {
     }
 }
 
+/// What goes to another gateway.
+pub type Led = (Vec<u8>, Offload);
+
 impl Router {
     pub fn new(change: impl FnOnce(&mut Nat64Config)) -> Router {
         let mut config = config();
@@ -395,7 +398,7 @@ impl Router {
         bytes: &[u8],
         offload: Offload,
         mtu: usize,
-    ) -> (Verdict, Vec<(Vec<u8>, Offload)>, Vec<Vec<u8>>) {
+    ) -> (Verdict, Vec<Led>, Vec<Vec<u8>>) {
         let mut buffer = bytes.to_vec();
         let mut packet = Packet::new(&mut buffer, 0, bytes.len(), offload);
         let (mut there, mut errors) = (Vec::new(), Vec::new());

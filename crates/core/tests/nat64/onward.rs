@@ -137,7 +137,7 @@ fn answers_are_limited() {
 }
 
 /// The pieces of one packet, put together: identification, TTL, offset of the first, whether more follow, and the bytes.
-fn together(pieces: &[(Vec<u8>, Offload)], mtu: usize) -> (u16, u16, bool, Vec<u8>) {
+fn together(pieces: &[Led], mtu: usize) -> (u16, u16, bool, Vec<u8>) {
     let mut bytes = Vec::new();
     let field = |piece: &[u8], at: usize| u16::from_be_bytes([piece[at], piece[at + 1]]);
     let first = &pieces[0].0;
