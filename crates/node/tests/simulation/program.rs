@@ -20,6 +20,8 @@ pub struct Program {
     pub takes: Vec<bool>,
     /// Where packets of unknown hosts go.
     pub homes: Vec<Option<NodeId>>,
+    /// By bucket, whether it may open bindings. The real one does if a host opens many; this one never does.
+    pub opens: Vec<bool>,
     /// When a host last used a binding of this node by the program.
     pub seen: BTreeMap<Key, Duration>,
     /// How often it was asked to end sessions; it does so every now and then.
@@ -39,6 +41,7 @@ impl Program {
             until: vec![Duration::ZERO; nodes],
             takes: vec![false; nodes],
             homes: vec![None; BUCKETS],
+            opens: vec![false; BUCKETS],
             away: VecDeque::new(),
             asked: 0,
             seen: BTreeMap::new(),

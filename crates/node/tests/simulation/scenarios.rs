@@ -41,6 +41,15 @@ fn assert_go_on(world: &World, before: &[Option<Key>], seed: u64) {
     );
     assert_eq!(ports(world), before, "seed {seed}");
     for flow in world.flows.iter().filter(|flow| flow.is_active) {
+        for machine in world
+            .machines
+            .iter()
+            .filter(|machine| machine.process.is_some())
+        {
+            let is_its = machine.program.own.values().any(|own| own.v6 == flow.host);
+            let opens = machine.program.opens[world.bucket(flow)];
+            assert!(is_its || !opens, "seed {seed}: a program may open {flow:?}");
+        }
         assert_eq!(flow.changed, 0, "seed {seed}: {flow:?}");
         assert!(
             world.now - flow.passed < 2 * SECOND,

@@ -199,8 +199,9 @@ impl Tables for Hands<'_> {
         self.quietly(|state, eyes| state.free(protocol, v4, eyes));
     }
 
-    fn lead(&mut self, bucket: usize, home: Option<NodeId>, _opens: bool) {
+    fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool) {
         self.program.homes[bucket] = home;
+        self.program.opens[bucket] = opens;
     }
 
     fn reach(&mut self, owner: NodeId, takes: bool) {

@@ -215,6 +215,12 @@ impl World {
         (self.random.unit() * (most * MS) as f64) as u64 + MS / 10
     }
 
+    /// The bucket of a flow's host.
+    pub fn bucket(&self, flow: &Flow) -> usize {
+        let subscriber = self.config.subscriber(flow.host.addr);
+        self.buckets.bucket(subscriber)
+    }
+
     /// Lets time pass.
     pub fn pass(&mut self, seconds: f64) -> Result<(), String> {
         let end = self.now + (seconds * SECOND as f64) as u64;
