@@ -37,7 +37,8 @@ pub trait Tables {
     fn hold(&mut self, protocol: Protocol, v4: Endpoint4);
     /// The port is free.
     fn free(&mut self, protocol: Protocol, v4: Endpoint4);
-    /// Where packets go of hosts whose bucket it is and that have no session here; this node itself: to the slow path.
+    /// Where packets go of hosts whose bucket it is and that have no session here. This node itself: to the slow path, and programs
+    /// open no binding by themselves. None: the same, but they may.
     fn lead(&mut self, bucket: usize, home: Option<NodeId>);
     /// Packets to the addresses of this node go there, if they have no session here; otherwise to the slow path.
     fn reach(&mut self, owner: NodeId, takes: bool);
@@ -272,9 +273,15 @@ impl Gateway {
                 tables.use_copies(owner, until);
             }
         }
-        let moved = 0..BUCKETS * usize::from(std::mem::take(&mut self.has_moved));
+        let turned = std::mem::take(&mut self.node.turned);
+        let moved = match std::mem::take(&mut self.has_moved) {
+            true => (0..BUCKETS).collect(),
+            false => turned,
+        };
         for bucket in moved {
             let home = self.node.home(now, bucket);
+            // Programs do not know of bindings elsewhere that no packet has asked for yet.
+            let home = home.filter(|&home| home != me || self.node.is_elsewhere(bucket));
             if std::mem::replace(&mut self.homes[bucket], home) != home {
                 tables.lead(bucket, home);
             }

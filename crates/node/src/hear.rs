@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What another node says: of its bindings, of which this node keeps copies, and of this node's, of which it has copies.
 
+use std::net::Ipv6Addr;
+
 use diolkos_core::config::nat64::Binding;
 
 use crate::config::NodeId;
@@ -73,6 +75,17 @@ pub(crate) fn message(
 }
 
 impl Node {
+    /// A copy of a binding of this host has come or gone.
+    fn count_elsewhere(&mut self, host: Ipv6Addr, change: i32) {
+        let bucket = self.bucket(host);
+        let count = &mut self.elsewhere[bucket];
+        let had_some = *count > 0;
+        *count = count.saturating_add_signed(change);
+        if (*count > 0) != had_some {
+            self.turned.push(bucket);
+        }
+    }
+
     /// Removes copies that the snapshot that has come in does not have. Until none is left, nothing is acknowledged.
     pub(crate) fn sweep(&mut self, owner: NodeId, out: &mut Vec<Action>) {
         let peer = &mut self.peers[owner.index()];
@@ -144,19 +157,26 @@ impl Node {
         }
         let peer = &mut self.peers[owner.index()];
         peer.copies.insert(&binding, peer.generation);
+        self.count_elsewhere(binding.v6.addr, 1);
     }
 
     fn remove_copy(&mut self, owner: NodeId, at: u32, out: &mut Vec<Action>) {
         let entry = self.peers[owner.index()].copies.remove(at);
+        let Binding { protocol, v4, v6 } = entry.binding();
+        self.count_elsewhere(v6.addr, -1);
         if entry.state == State::Used {
-            let Binding { protocol, v4, .. } = entry.binding();
             out.push(Action::Forget(protocol, v4));
         }
     }
 
     fn forget_all(&mut self, owner: NodeId, out: &mut Vec<Action>) {
         let peer = &mut self.peers[owner.index()];
-        peer.copies = Store::new(peer.copies.keys());
+        let keys = peer.copies.keys();
+        let old = std::mem::replace(&mut peer.copies, Store::new(keys));
+        for entry in old.places(0, usize::MAX).filter_map(|(_, entry)| entry) {
+            self.count_elsewhere(entry.binding().v6.addr, -1);
+        }
+        let peer = &mut self.peers[owner.index()];
         (peer.tag, peer.generation, peer.deadline) = (None, 0, Moment::ZERO);
         out.push(Action::SetDeadline {
             owner,

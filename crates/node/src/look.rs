@@ -123,6 +123,11 @@ impl Node {
         self.order.row(bucket).iter().find(takes).copied()
     }
 
+    /// Has another node bindings of hosts of this bucket, as far as this node knows?
+    pub fn is_elsewhere(&self, bucket: usize) -> bool {
+        self.elsewhere.get(bucket).is_some_and(|count| *count > 0)
+    }
+
     /// The bucket of a host.
     pub fn bucket(&self, host: std::net::Ipv6Addr) -> usize {
         self.order.bucket(self.config.subscriber(host))

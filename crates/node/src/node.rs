@@ -5,7 +5,7 @@ use crate::config::{Config, Fault, NodeId, Owners, PARTS};
 use crate::hear;
 use crate::interface::{Action, Event, Report};
 use crate::message::{Change, Message, Status};
-use crate::order::Order;
+use crate::order::{Order, BUCKETS};
 use crate::peer::{Link, Peer};
 use crate::record::{Answer, Own};
 use crate::rests::{Log, Rest, Rests};
@@ -39,6 +39,10 @@ pub struct Node {
     pub(crate) attracts: bool,
     /// What others said that they may not say.
     pub(crate) strange: u64,
+    /// By bucket: copies that this node has of bindings of its hosts.
+    pub(crate) elsewhere: Vec<u32>,
+    /// Buckets in which that has become none, or is none no longer.
+    pub(crate) turned: Vec<usize>,
 }
 
 impl Node {
@@ -71,6 +75,8 @@ impl Node {
             has_left: false,
             attracts: false,
             strange: 0,
+            elsewhere: vec![0; BUCKETS],
+            turned: Vec::new(),
             config,
         };
         let me = node.config.me.index();

@@ -160,7 +160,6 @@ pub fn hear(
     };
     mirror.gather();
     let mut hands = Hands {
-        me: peers.node().me(),
         state,
         mirror,
         leases,
@@ -176,7 +175,6 @@ pub fn hear(
 
 /// The tables and programs, as the gateway changes them.
 struct Hands<'a> {
-    me: NodeId,
     state: &'a mut State,
     mirror: &'a mut Mirror,
     leases: &'a mut Leases,
@@ -219,8 +217,8 @@ impl Tables for Hands<'_> {
     }
 
     fn lead(&mut self, bucket: usize, home: Option<NodeId>) {
-        let owner = home.filter(|home| *home != self.me);
-        let owner = owner.map_or(Owner::OURS, of);
+        // No way leads to this node itself, so programs leave such packets to the slow path.
+        let owner = home.map_or(Owner::OURS, of);
         self.programs.homes.set_home(bucket, owner);
     }
 
