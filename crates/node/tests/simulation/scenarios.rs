@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Faults whose outcome is known: flows that go on, flows that open, and sequences that seeds rarely make.
 
-use diolkos_node::Event;
+use diolkos_node::{Event, NodeId};
 
 use crate::truth::Key;
 use crate::world::{World, SECOND};
@@ -49,6 +49,27 @@ fn assert_go_on(world: &World, before: &[Option<Key>], seed: u64) {
     }
 }
 
+/// Programs that open bindings by themselves know no copies: they may do so only for hosts of which nobody else has bindings.
+fn assert_programs_ask(world: &World, seed: u64) {
+    for machine in &world.machines {
+        let Some(process) = &machine.process else {
+            continue;
+        };
+        let (node, now) = (process.gateway.node(), machine.clock(world.now));
+        let others = (0..world.machines.len() as u8)
+            .map(NodeId)
+            .filter(|&other| other != node.me());
+        for copy in others.flat_map(|owner| node.bindings_of(owner)) {
+            let bucket = node.bucket(copy.v6.addr);
+            let asks = machine.program.homes[bucket].is_some();
+            assert!(
+                asks || node.home(now, bucket).is_none(),
+                "seed {seed}: {copy:?}"
+            );
+        }
+    }
+}
+
 fn each_seed(test: impl Fn(u64, &mut World, &[Option<Key>])) {
     each_seed_with(4, test);
 }
@@ -70,6 +91,7 @@ fn flows_of_a_node_that_dies_go_on_and_come_back() {
             world.kill(dies, true);
             wander(world, 15.0, &living);
             assert_go_on(world, before, seed);
+            assert_programs_ask(world, seed);
             world.machines[dies].starts = Some((world.now, false));
             wander(world, 10.0, &[0, 1, 2]);
             assert_go_on(world, before, seed);
@@ -125,6 +147,7 @@ fn flows_of_a_node_that_leaves_go_on() {
     each_seed(|seed, world, before| {
         world.event(1, Event::Drain);
         wander(world, 3.0, &[0, 1, 2]);
+        assert_programs_ask(world, seed);
         world.event(1, Event::Leave);
         wander(world, 20.0, &[0, 2]);
         assert!(world.machines[1].process.is_none(), "seed {seed}: it ends");
