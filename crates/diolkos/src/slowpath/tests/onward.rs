@@ -94,7 +94,8 @@ fn written(reader: &mut Reader, outside: &UnixDatagram, packets: &[Vec<u8>]) -> 
 }
 
 fn counted(reader: &Reader, name: &str) -> u64 {
-    let counters = counters::read(None, std::slice::from_ref(&reader.tally)).expect("no kernel is asked");
+    let counters =
+        counters::read(None, std::slice::from_ref(&reader.tally)).expect("no kernel is asked");
     let counter = counters.iter().find(|counter| counter.name == name);
     counter.expect(name).packets
 }
