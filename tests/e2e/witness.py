@@ -135,6 +135,7 @@ class Witness:
 
     def __init__(self, network: Network, server: str, clients: dict[str, list[int]], **options: float) -> None:
         self.answering = Answering(network, server)
+        self.answering.ask("report")  # from now on it listens
         self.subscribers = [Subscribers(network, name, numbers, **options) for name, numbers in clients.items()]
 
     def report(self, word: str = "report") -> Report:

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
 use diolkos_core::config::ConfigError;
 use diolkos_core::session::{BindError, BindingView, Counts, Holding, SessionView};
-use diolkos_core::{Nat64, Packet, Trace, Verdict};
+use diolkos_core::{Nat64, Offload, Packet, Trace, Verdict};
 use diolkos_node::gateway::Order;
 use diolkos_node::{Event as NodeEvent, Node, NodeId};
 use diolkos_sys::clock;
@@ -362,6 +362,17 @@ impl Engine for Controller {
         inner.times[0].note(locked - asked);
         inner.times[1].note(locked.elapsed());
         verdict
+    }
+
+    fn onward(
+        &self,
+        packet: &mut Packet<'_>,
+        mtu: usize,
+        env: &mut Clock,
+        out: &mut Writer<'_>,
+        send: &mut dyn FnMut(&[u8], Offload),
+    ) -> Verdict {
+        self.lock().nat64.onward(packet, mtu, env, out, send)
     }
 
     fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Trace> {
