@@ -259,7 +259,9 @@ address = "{gateway.pool4}"
         def is_settled(node: str) -> bool:
             status = self.cluster_status(node)
             others = [other for other in status["nodes"] if other["name"] in nodes]
-            linked = all(other["serves"] and other["copies_usable_ms"] and other["unacknowledged"] is not None for other in others)
+            linked = all(
+                other["serves"] and other["copies_usable_ms"] and other["unacknowledged"] is not None for other in others
+            )
             return status["part"] == "serving" and status["attracts"] and linked
 
         self.until(lambda: all(map(is_settled, nodes)), patience)
