@@ -54,9 +54,8 @@ def all_go_on(network: ClusterNetwork, witness: Witness, patience: float = SOON)
         network.until(lambda: not witness.report().silent(1.5), patience)
     report = witness.report()
     silent = report.silent(1.5)
-    assert not silent, (
-        f"{len(silent)} flows: {Counter((flow.subscriber, flow.kind, flow.broken) for flow in silent)}, such as {silent[:2]}"
-    )
+    kinds = Counter((flow.subscriber, flow.kind, flow.broken) for flow in silent)
+    assert not silent, f"{len(silent)} flows: {kinds}, such as {silent[:2]}"
     report.nothing_moved()
     return report
 
