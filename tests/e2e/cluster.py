@@ -259,8 +259,8 @@ address = "{gateway.pool4}"
         def is_settled(node: str) -> bool:
             status = self.cluster_status(node)
             others = [other for other in status["nodes"] if other["name"] in nodes]
-            linked = all(other["serves"] and other["copies_usable_ms"] and other["unacknowledged"] is not None for other in others)
-            return status["part"] == "serving" and status["attracts"] and linked
+            usable = [each["serves"] and each["copies_usable_ms"] and each["unacknowledged"] is not None for each in others]
+            return status["part"] == "serving" and status["attracts"] and all(usable)
 
         self.until(lambda: all(map(is_settled, nodes)), patience)
 

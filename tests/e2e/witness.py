@@ -117,6 +117,12 @@ class Report:
         ways = Counter((flow.kind, flow.broken, *(owner(address) for address, _ in flow.seen)) for flow in moved)
         assert not moved, f"{len(moved)} of {len(self.flows)} flows: {ways}, such as {moved[:2]}"
 
+    def nothing_lost(self) -> None:
+        """Each datagram has had its answer."""
+        lost = [flow for flow in self.flows if flow.lost and flow.kind == "udp"]
+        kinds = Counter((flow.subscriber, *(owner(address) for address, _ in flow.seen[-1:])) for flow in lost)
+        assert not lost, f"{sum(flow.lost for flow in lost)} datagrams of {len(lost)} flows: {kinds}, such as {lost[:3]}"
+
     def gap(self) -> float:
         """The longest silence of any flow, seconds."""
         return max(flow.gap for flow in self.flows)
