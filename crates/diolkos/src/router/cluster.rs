@@ -136,7 +136,7 @@ impl Gateway {
             .filter(|name| has_strict_filter(name));
         let strict = strict.map(|name| {
             let text = format!(
-                "net.ipv4.conf.{name}.rp_filter is strict and drops packets of servers that other gateways send: set it, or that of `all`, to 2"
+                "net.ipv4.conf.{name}.rp_filter is strict and drops packets of servers that other gateways send: set it and that of `all` to 0, or to 2 if {name} has an IPv4 address"
             );
             Finding::trouble(Reason::ClusterWay, text)
         });
