@@ -125,6 +125,9 @@ pub const FORMAT: u8 = 1;
 /// The parts of a configuration that all nodes have to share, in the order of [`Config::digests`].
 pub const PARTS: [&str; 5] = ["format", "nodes", "sources", "lifetimes", "times"];
 
+/// The one of [`PARTS`] that says whose address is whose.
+pub const NODES: usize = 1;
+
 /// A digest of each of [`PARTS`].
 pub type Digests = [u64; PARTS.len()];
 

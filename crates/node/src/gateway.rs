@@ -37,7 +37,7 @@ pub trait Tables {
     fn hold(&mut self, protocol: Protocol, v4: Endpoint4);
     /// The port is free.
     fn free(&mut self, protocol: Protocol, v4: Endpoint4);
-    /// Where packets go of hosts whose bucket it is and that have no session here; this node itself: to the slow path. `opens`: programs
+    /// Where packets go of hosts whose bucket it is and that have no session here ([`Node::leads_to`]); none or this node itself: to the slow path. `opens`: programs
     /// may open bindings for these hosts, as [`Node::opens_alone`] says.
     fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool);
     /// Packets to the addresses of this node go there, if they have no session here; otherwise to the slow path.
@@ -110,7 +110,7 @@ struct Copies {
 pub struct Gateway {
     node: Node,
     copies: Vec<Copies>,
-    /// By bucket: the home, and whether programs open bindings.
+    /// By bucket: where packets are led, and whether programs open bindings.
     homes: Vec<(Option<NodeId>, bool)>,
     /// They may have changed.
     has_moved: bool,
@@ -276,7 +276,7 @@ impl Gateway {
         }
         let moved = 0..BUCKETS * usize::from(std::mem::take(&mut self.has_moved));
         for bucket in moved {
-            let home = self.node.home(now, bucket);
+            let home = self.node.leads_to(now, bucket);
             let opens = self.node.opens_alone(now, bucket);
             if std::mem::replace(&mut self.homes[bucket], (home, opens)) != (home, opens) {
                 tables.lead(bucket, home, opens);

@@ -136,6 +136,17 @@ impl Node {
         self.home(now, bucket) == Some(self.config.me) && !self.peers.iter().any(is_shared)
     }
 
+    /// Where programs lead packets of a bucket that have no session and no binding of this node; None: to the slow path, which asks. That is
+    /// so where another node than the home has bindings: the home may not be one that forwards again, so its packets have to go to the
+    /// owner at once.
+    pub fn leads_to(&self, now: Moment, bucket: usize) -> Option<NodeId> {
+        let home = self.home(now, bucket)?;
+        let has_some = |peer: &Peer| peer.copies_of.get(bucket).is_some_and(|count| *count > 0);
+        let mut elsewhere = self.others().filter(|owner| *owner != home);
+        let is_mixed = elsewhere.any(|owner| has_some(&self.peers[owner.index()]));
+        (!is_mixed).then_some(home)
+    }
+
     /// Should packets of this owner's bindings be sent to it?
     pub fn takes(&self, owner: NodeId, now: Moment) -> bool {
         let peer = self.peers.get(owner.index());

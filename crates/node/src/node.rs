@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One node: events in, actions out.
 
-use crate::config::{Config, Fault, NodeId, Owners, PARTS};
+use crate::config::{Config, Fault, NodeId, Owners, NODES, PARTS};
 use crate::hear;
 use crate::interface::{Action, Event, Report};
 use crate::message::{Change, Message, Status};
@@ -323,6 +323,10 @@ impl Node {
             let ours = self.config.digests();
             let pairs = ours.iter().zip(digests);
             let differs = pairs.zip(PARTS).find(|((ours, its), _)| ours != its);
+            let its = &mut self.peers[peer.index()];
+            its.differed = differs
+                .filter(|(_, part)| *part == PARTS[NODES])
+                .map(|_| now);
             if let Some((_, part)) = differs {
                 out.push(Action::Report(Report::Differs(peer, part)));
                 return self.drop_link(peer, out);

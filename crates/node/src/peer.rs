@@ -40,6 +40,8 @@ pub struct Peer {
     pub is_up: bool,
     /// It takes new subscribers, as far as this node knows.
     pub serves: bool,
+    /// When it last said that its file deals addresses out otherwise.
+    pub differed: Option<Moment>,
 }
 
 /// A connection.
@@ -120,6 +122,7 @@ impl Peer {
             proofs: VecDeque::new(),
             is_up: false,
             serves: false,
+            differed: None,
         }
     }
 

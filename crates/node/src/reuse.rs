@@ -29,16 +29,22 @@
 //! copies that its record does not call void. For these, as the rule held for each incarnation, the port has had no other
 //! subscriber since; so what two nodes give back cannot contradict.
 //!
+//! **Files that differ.** The proof is about one file. A node that starts and hears that another one has a file in which addresses are
+//! dealt out otherwise opens nothing as long as that one says so. Two nodes that do not reach each other do not notice.
+//!
 //! After all that a port rests for `rest`, in which no packet may be translated by it, for those that are under way.
 
 use crate::config::NodeId;
 use crate::interface::{Action, Report};
 use crate::message::{Mark, Message};
 use crate::node::Node;
-use crate::peer::Telling;
+use crate::peer::{Peer, Telling};
 use crate::rests::Rest;
 use crate::store::State;
 use crate::Moment;
+
+/// For so long counts that a node's file deals addresses out otherwise; nodes connect again at least every two seconds.
+const DIFFERS: Moment = Moment::from_secs(5);
 
 /// Ports that are looked at in one go.
 const MOST: usize = 65_536;
@@ -54,7 +60,10 @@ impl Node {
                 self.settle_with(now, peer, out);
             }
         }
-        if self.peers.iter().all(|peer| peer.settled) {
+        // By another file, an address of this node may be somebody else's, who serves. The one that starts gives way.
+        let differs = |peer: &Peer| peer.differed.is_some_and(|at| now < at + DIFFERS);
+        let all = &self.peers;
+        if all.iter().all(|peer| peer.settled) && !all.iter().any(differs) {
             self.settled = Some(now);
         }
     }

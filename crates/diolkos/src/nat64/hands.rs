@@ -30,6 +30,10 @@ pub fn hear(
         return;
     };
     mirror.gather();
+    let now = clock::kernel_boottime();
+    if matches!(event, Event::Tick) {
+        peers.forget_away(now);
+    }
     let mut hands = Hands {
         me: peers.node().me(),
         state,
@@ -38,7 +42,6 @@ pub fn hear(
         programs: &peers.programs,
         reached: &mut peers.reached,
     };
-    let now = clock::kernel_boottime();
     peers.gateway.handle(now, event, &mut hands, orders);
     // Before an order says so to others.
     mirror.take_out();

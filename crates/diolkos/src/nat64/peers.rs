@@ -4,6 +4,8 @@
 //!
 //! All of it happens under the lock of the tables, and waits for nothing.
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +18,13 @@ use diolkos_sys::fastpath::{Forwarding, Gateway as Hop, Homes, HostPort, Owner, 
 
 use super::conversion::number;
 use crate::slowpath::Ways;
+
+/// For so long, programs send packets of a host's port by what was known of it once: the binding may have ended meanwhile.
+const AWAY: Duration = Duration::from_secs(20);
+/// Ports that programs know so at most, some 20 MB of memory here. Packets of more go the long way.
+const MOST_AWAY: usize = 1 << 18;
+/// Of these, so many are forgotten between two packets.
+const PORTION: usize = 4096;
 
 /// What programs know of the others.
 #[derive(Debug)]
@@ -39,6 +48,8 @@ pub struct Peers {
     pub(super) reached: Vec<(Option<Hop>, bool)>,
     /// By which way the packet came that is translated now.
     via: Via,
+    /// Ports of which programs know which other gateway has them; and until when, the oldest first.
+    away: (HashMap<HostPort, NodeId>, VecDeque<(Duration, HostPort)>),
 }
 
 impl Peers {
@@ -49,6 +60,7 @@ impl Peers {
             gateway,
             programs,
             via: Via::Outside,
+            away: Default::default(),
         }
     }
 
@@ -110,13 +122,13 @@ impl Peers {
         }
     }
 
-    /// Programs send the next packets of a host's port to the gateway that has its binding, if that is not the home.
-    fn note_away(&self, missing: Missing, owner: NodeId, now: Duration) {
+    /// Programs send the next packets of a host's port to the gateway that has its binding, if they do not lead there anyway.
+    fn note_away(&mut self, missing: Missing, owner: NodeId, now: Duration) {
         let Missing::V6(protocol, host) = missing else {
             return;
         };
         let node = self.node();
-        if self.via != Via::Outside || node.home(now, node.bucket(host.addr)) == Some(owner) {
+        if self.via != Via::Outside || node.leads_to(now, node.bucket(host.addr)) == Some(owner) {
             return;
         }
         let port = HostPort {
@@ -124,8 +136,34 @@ impl Peers {
             addr: host.addr,
             port: host.port,
         };
+        let (known, order) = &mut self.away;
+        let is_full = known.len() >= MOST_AWAY;
+        match known.entry(port) {
+            Entry::Occupied(its) if *its.get() == owner => return,
+            Entry::Occupied(mut its) => *its.get_mut() = owner,
+            Entry::Vacant(_) if is_full => return,
+            Entry::Vacant(its) => {
+                its.insert(owner);
+                order.push_back((now + AWAY, port));
+            }
+        }
         if let Err(error) = self.programs.homes.set_away(port, of(owner)) {
-            tracing::debug!("packets of {host} go on by its home: {error}");
+            tracing::debug!("packets of {host} go on the long way: {error}");
+        }
+    }
+
+    /// Has programs ask again for ports that they have known for a while.
+    pub(super) fn forget_away(&mut self, now: Duration) {
+        let (known, order) = &mut self.away;
+        for _ in 0..PORTION {
+            let Some(&(_, port)) = order.front().filter(|(until, _)| now >= *until) else {
+                return;
+            };
+            order.pop_front();
+            known.remove(&port);
+            if let Err(error) = self.programs.homes.clear_away(port) {
+                tracing::debug!("packets of a port go on to a gateway that had it: {error}");
+            }
         }
     }
 

@@ -130,6 +130,20 @@ fn fragments_pass_of_flows_that_are_not_at_home() {
 }
 
 #[test]
+fn flows_of_a_node_that_drains_pass_by_whatever_node_their_packets_come_to() {
+    each_seed(|seed, world, before| {
+        // Where packets come from a node that is not known, only the first of a host's order forwards them once more.
+        world.links_are_shared = true;
+        world.event(1, Event::Drain);
+        for at in [0, 2, 1] {
+            world.flows.iter_mut().for_each(|flow| flow.at = at);
+            world.pass(4.0).expect("no violation");
+            assert_go_on(world, before, seed);
+        }
+    });
+}
+
+#[test]
 fn flows_of_a_node_that_leaves_go_on() {
     each_seed(|seed, world, before| {
         world.event(1, Event::Drain);

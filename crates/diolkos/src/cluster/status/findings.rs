@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use diolkos_mesh::Refusal;
+use diolkos_node::config::{NODES, PARTS};
 use diolkos_node::Moment;
 
 use super::file_part;
@@ -27,7 +28,7 @@ const BLOCKED_MS: u64 = 5000;
 pub(super) fn findings(status: &ClusterStatus, notes: &Notes, now: Moment) -> Vec<Finding> {
     let mut found = Vec::new();
     if status.part == Part::Starting {
-        found.push(starting(status));
+        found.push(starting(status, notes));
     }
     if status.engine.silent_ms >= SILENT_MS {
         let reason = status.engine.reason.as_deref();
@@ -45,8 +46,18 @@ pub(super) fn findings(status: &ClusterStatus, notes: &Notes, now: Moment) -> Ve
     found
 }
 
-fn starting(status: &ClusterStatus) -> Finding {
+fn starting(status: &ClusterStatus, notes: &Notes) -> Finding {
+    let mut all = status.nodes.iter().map(|its| &its.name);
+    let differs = all.find(|name| {
+        notes
+            .named(name)
+            .is_some_and(|its| its.differs == Some(PARTS[NODES]))
+    });
     let text = match &status.waits_for[..] {
+        _ if differs.is_some() => format!(
+            "this node opens no bindings: by the file of {} an address may be another node's; give all nodes the same file",
+            differs.map_or("another node", String::as_str)
+        ),
         [] => "this node opens no bindings yet: its ports rest for a second".to_owned(),
         waits_for => format!(
             "this node opens no bindings yet: it waits until {} can be asked for its earlier ones, or etcd has noted for ten seconds that it no longer does",
