@@ -173,7 +173,6 @@ def test_the_engine_may_be_away(started: ClusterNetwork) -> None:
     new_flows_begin(started, witness, set(NODES) - {first[0]})
 
 
-@pytest.mark.xfail(reason="at a third gateway, programs send flows of the draining one to the next home, which drops them")
 def test_a_drain_loses_no_packet(started: ClusterNetwork) -> None:
     """Its flows meet the other gateways from now on, and these send them to it."""
     witness = started.witness()
