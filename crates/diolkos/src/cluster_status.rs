@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::{Finding, FindingKind};
 use crate::counters::Counter;
+use crate::finding::{Finding, Kind as FindingKind};
 
 /// What a node does in its cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -336,7 +336,7 @@ fn time(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::Reason;
+    use crate::finding::Reason;
 
     #[test]
     fn the_table_says_what_is_wrong() {

@@ -34,6 +34,7 @@ mod expiry;
 mod failure;
 mod figures;
 mod files;
+mod finding;
 mod fixed_keys;
 mod forwarding;
 mod handover;

@@ -319,14 +319,17 @@ impl Node {
         message: Option<Message>,
         out: &mut Vec<Action>,
     ) {
-        if let Some(Message::Hello { digests, .. }) = &message {
+        if let Some(Message::Hello {
+            digests, status, ..
+        }) = &message
+        {
             let ours = self.config.digests();
             let pairs = ours.iter().zip(digests);
             let differs = pairs.zip(PARTS).find(|((ours, its), _)| ours != its);
+            let serves = matches!(status, Status::Serving | Status::Draining);
             let its = &mut self.peers[peer.index()];
-            its.differed = differs
-                .filter(|(_, part)| *part == PARTS[NODES])
-                .map(|_| now);
+            let deals = differs.filter(|(_, part)| *part == PARTS[NODES]);
+            its.differed = deals.map(|_| (now, serves));
             if let Some((_, part)) = differs {
                 out.push(Action::Report(Report::Differs(peer, part)));
                 return self.drop_link(peer, out);

@@ -40,8 +40,8 @@ pub struct Peer {
     pub is_up: bool,
     /// It takes new subscribers, as far as this node knows.
     pub serves: bool,
-    /// When it last said that its file deals addresses out otherwise.
-    pub differed: Option<Moment>,
+    /// When it last said that its file deals addresses out otherwise, and whether it opened bindings then.
+    pub differed: Option<(Moment, bool)>,
 }
 
 /// A connection.

@@ -29,8 +29,9 @@
 //! copies that its record does not call void. For these, as the rule held for each incarnation, the port has had no other
 //! subscriber since; so what two nodes give back cannot contradict.
 //!
-//! **Files that differ.** The proof is about one file. A node that starts and hears that another one has a file in which addresses are
-//! dealt out otherwise opens nothing as long as that one says so. Two nodes that do not reach each other do not notice.
+//! **Files that differ.** The proof is about one file. A node that starts and hears of another file in which addresses are dealt out
+//! otherwise opens nothing as long as a node with that file serves, or as many have that file as this node's. Nodes that do not
+//! reach each other do not notice.
 //!
 //! After all that a port rests for `rest`, in which no packet may be translated by it, for those that are under way.
 
@@ -60,12 +61,24 @@ impl Node {
                 self.settle_with(now, peer, out);
             }
         }
-        // By another file, an address of this node may be somebody else's, who serves. The one that starts gives way.
-        let differs = |peer: &Peer| peer.differed.is_some_and(|at| now < at + DIFFERS);
-        let all = &self.peers;
-        if all.iter().all(|peer| peer.settled) && !all.iter().any(differs) {
+        let are_settled = self.peers.iter().all(|peer| peer.settled);
+        if are_settled && !self.gives_way(now) {
             self.settled = Some(now);
         }
+    }
+
+    /// By another file, an address of this node may be another one's. This node gives way to one that serves by such a file, and otherwise
+    /// to nodes that are as many as those that have this one's file.
+    fn gives_way(&self, now: Moment) -> bool {
+        let differs = |peer: &&Peer| peer.differed.is_some_and(|(at, _)| now < at + DIFFERS);
+        let (mut others, mut serves) = (0, false);
+        for peer in self.peers.iter().filter(differs) {
+            others += 1;
+            serves |= peer.differed.is_some_and(|(_, serves)| serves);
+        }
+        let agrees = |peer: &&Peer| peer.link.as_ref().is_some_and(|link| link.hello.is_some());
+        let alike = 1 + self.peers.iter().filter(agrees).count();
+        serves || others >= alike
     }
 
     fn settle_with(&mut self, now: Moment, peer: NodeId, out: &mut Vec<Action>) {

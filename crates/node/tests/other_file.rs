@@ -37,6 +37,15 @@ fn config() -> Config {
 
 /// The other node connects, has no bindings of this one, and has a file of which this part is another one.
 fn greets(node: &mut Node, ms: u64, peer: NodeId, part: Option<&str>) -> Vec<Action> {
+    greets_as(node, ms, peer, (part, Status::Serving))
+}
+
+fn greets_as(
+    node: &mut Node,
+    ms: u64,
+    peer: NodeId,
+    (part, its): (Option<&str>, Status),
+) -> Vec<Action> {
     let (now, mut out) = (Duration::from_millis(ms), Vec::new());
     let connected = Event::Connected {
         peer,
@@ -50,7 +59,7 @@ fn greets(node: &mut Node, ms: u64, peer: NodeId, part: Option<&str>) -> Vec<Act
     }
     let hello = Message::Hello {
         digests,
-        status: Status::Serving,
+        status: its,
         holds: None,
     };
     let message = Event::Message {
@@ -104,4 +113,14 @@ fn one_that_serves_goes_on_and_so_does_one_to_which_nobody_with_another_file_spe
     assert_eq!(status(&mut node, 4000), Status::Starting);
     status(&mut node, 6000);
     assert_eq!(status(&mut node, 8000), Status::Serving);
+}
+
+#[test]
+fn of_nodes_that_start_together_those_with_one_file_go_on_if_they_are_more() {
+    let mut node = Node::new(config(), 7, [3, 4], Duration::ZERO).expect("it is right");
+    greets_as(&mut node, 10, B, (None, Status::Starting));
+    greets_as(&mut node, 20, B, (Some("nodes"), Status::Starting));
+    greets_as(&mut node, 30, C, (None, Status::Starting));
+    status(&mut node, 100);
+    assert_eq!(status(&mut node, 1500), Status::Serving);
 }

@@ -8,7 +8,6 @@
 //! change (see [`crate::instance`]), so that nobody else can take its place. Besides, each side asks the kernel who the other is.
 
 mod ask;
-mod finding;
 mod interface;
 mod serve;
 mod status;
@@ -25,8 +24,8 @@ use crate::nat64::{BindingRow, Entries, Order, Selection, SessionRow, TopRow};
 use crate::prefixes::PrefixRows;
 use crate::trace::{Imagined, Report};
 
+pub use crate::finding::{Finding, Kind as FindingKind, Reason};
 pub use ask::{ask, ask_this, call_at, follow, socket, status, unexpected};
-pub use finding::{Finding, Kind as FindingKind, Reason};
 pub use serve::{listen, Asker, Control, Question};
 pub use status::{Address6, Condition, State, Status};
 

@@ -5,9 +5,9 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Serialize};
 
-use super::finding::{Finding, Kind, Reason};
 use crate::confinement::{self, Confinement};
 use crate::figures::Alarm;
+use crate::finding::{Finding, Kind, Reason};
 
 /// Whether packets can pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
