@@ -134,12 +134,13 @@ def test_packed_kernels_are_unpacked() -> None:
     [
         (["BOOTED 1\nok a\n[9] Oops: int3: 0000 [#1] PREEMPT SMP", "BOOTED 1\nok a\nENDED 0"], None),
         (["BOOTED 1\nok a\n[9] #PF: supervisor instruction fetch in kernel mode", "BOOTED 1\nok a\nENDED 0"], None),
-        (["BOOTED 1\n[9] Oops: int3: 0000 [#1]", "BOOTED 1\n[9] Oops: int3: 0000 [#1]"], "ended early"),
+        (["BOOTED 1\n[9] Oops: int3: 0000 [#1]"] * 2 + ["BOOTED 1\nENDED 0"], None),
+        (["BOOTED 1\n[9] Oops: int3: 0000 [#1]"] * 3, "ended early"),
         (["BOOTED 1\n[9] BUG: unable to handle page fault", "BOOTED 1\nENDED 0"], "ended early"),
         (["BOOTED 1\nENDED 3"], "ended with 3"),
     ],
 )
-def test_what_the_emulator_breaks_is_run_again_once_and_nothing_else(
+def test_what_the_emulator_breaks_is_run_again_twice_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boots: list[str], outcome: str | None
 ) -> None:
     left = iter(boots)

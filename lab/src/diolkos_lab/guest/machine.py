@@ -31,8 +31,9 @@ PATIENCE_BOOT = 30.0
 # The emulator's own fault, seen twice (6.12). A kernel changes its own code while it runs (static keys, static calls) and for
 # a moment puts a breakpoint there; an emulated processor that still has the old translation runs into it when the kernel
 # has forgotten it, or calls nothing (in security_sb_mount, of a static call that was there for minutes). BPF has no breakpoint
-# and no pointer to call. What happens twice in a row is a failure, as is anything else that ends a kernel.
+# and no pointer to call. What happens three times in a row is a failure, as is anything else that ends a kernel.
 STALE_CODE = re.compile("Oops: int3:|supervisor instruction fetch in kernel mode")
+STUMBLES = 2
 # A line of what boots it, when that has happened: whoever reads it may change what the command finds in its results, and so
 # what it does the second time.
 ONCE_MORE = "== The emulator ran code that the kernel had changed: what was not done is done once more"
@@ -116,7 +117,7 @@ class Guest:
 
 def boot(qemu: list[str], log: Path, limit: float, boots: int = BOOTS, patience: float = PATIENCE_BOOT) -> Iterator[str]:
     """Boot a guest until it has booted, `boots` times at most; the lines of its command. Raises Failed."""
-    stumbled = False
+    stumbles = 0
     for _ in range(boots):
         with Console(qemu, log) as console:
             if console.until("BOOTED ", patience) is None:
@@ -132,8 +133,8 @@ def boot(qemu: list[str], log: Path, limit: float, boots: int = BOOTS, patience:
                 yield line
             if time.monotonic() >= end:
                 raise Failed(f"the guest was ended: it took longer than {limit:.0f} s")
-            if stale and not stumbled:
-                stumbled = True
+            if stale and stumbles < STUMBLES:
+                stumbles += 1
                 yield ONCE_MORE
                 continue
             raise Failed(f"the guest ended early; its last words are in {log}")
