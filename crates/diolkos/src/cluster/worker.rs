@@ -27,7 +27,7 @@ const VIEW: Duration = Duration::from_millis(100);
 /// Between two looks at the files of certificates.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What the worker is told.
+/// What the worker hears.
 #[derive(Debug)]
 pub enum Told {
     /// By the connections.

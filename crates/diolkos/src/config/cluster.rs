@@ -58,7 +58,7 @@ pub struct Node {
     pub name: String,
     /// Where it hears other gateways, and where they send packets that belong to it: an address on a link between gateways.
     pub address: Ipv6Addr,
-    /// Its interfaces on which other gateways, and nobody else, send. What comes by them is forwarded by no program.
+    /// Its interfaces on which other gateways, and nobody else, send. Programs forward nothing that comes by them.
     pub links: Vec<String>,
     /// The IPv4 addresses and ports that it gives away. No other node ever does.
     pub pool4: Vec<Pool4>,

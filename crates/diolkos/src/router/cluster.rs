@@ -176,6 +176,8 @@ impl Gateway {
                 names.filter_map(|name| index_of(&all, name)).collect()
             }
         };
+        // Before packets can come by an interface that is new: others' packets would count as those of hosts.
+        cluster.hear_on(links.clone());
         for (node, address) in cluster.others() {
             let found = match net.next_hop6(address).await {
                 Ok(found) => found,
@@ -195,7 +197,6 @@ impl Gateway {
             });
             cluster.reach(node, hop);
         }
-        cluster.hear_on(links);
     }
 }
 
