@@ -31,6 +31,8 @@ pub struct Node {
     pub(crate) seen: (u64, u64),
     /// Since when all of its ports are settled.
     pub(crate) settled: Option<Moment>,
+    /// They have rested, and copies of others' bindings have come in.
+    pub(crate) has_read: bool,
     pub(crate) short_until: Moment,
     pub(crate) drains: bool,
     /// When it was told to leave, and whether it has.
@@ -65,6 +67,7 @@ impl Node {
             tokens: 0,
             seen: (0, 0),
             settled: None,
+            has_read: false,
             short_until: Moment::ZERO,
             drains: false,
             leaves: None,
@@ -143,8 +146,7 @@ impl Node {
 
     /// What it says of itself.
     pub fn status(&self, now: Moment) -> Status {
-        let rested = |settled| now >= settled + self.config.timing.rest;
-        match self.settled.is_some_and(rested) {
+        match self.has_read {
             _ if self.leaves.is_some() => Status::Left,
             false => Status::Starting,
             true if self.drains => Status::Draining,

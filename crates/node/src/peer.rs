@@ -131,6 +131,13 @@ impl Peer {
         self.tag.is_some() && now < self.deadline
     }
 
+    /// Are its bindings being read, so that some are not known yet?
+    pub fn is_read(&self) -> bool {
+        let lacks =
+            |link: &Link| link.hello.is_some() && !matches!(link.hearing, Hearing::Whole(_));
+        self.is_up && self.link.as_ref().is_some_and(lacks)
+    }
+
     /// Should packets of its bindings be sent to it? While it starts, only if this node may not translate them itself.
     pub fn takes(&self, now: Moment) -> bool {
         let status = self.link.as_ref().map(|link| link.status);

@@ -47,13 +47,20 @@ use crate::Moment;
 /// For so long counts that a node's file deals addresses out otherwise; nodes connect again at least every two seconds.
 const DIFFERS: Moment = Moment::from_secs(5);
 
+/// Other nodes' copies are waited for as long as this many times the patience.
+const READ: u32 = 15;
+
 /// Ports that are looked at in one go.
 const MOST: usize = 65_536;
 
 impl Node {
-    /// Ports of earlier incarnations, until every other node is settled.
+    /// Ports of earlier incarnations, until every other node is settled; and then copies of bindings that others have told by now, since
+    /// without them hosts would get other bindings than they have. Nobody is waited for longer than a bounded time.
     pub(crate) fn settle(&mut self, now: Moment, out: &mut Vec<Action>) {
-        if self.settled.is_some() {
+        if let Some(since) = self.settled {
+            let has_rested = now >= since + self.config.timing.rest;
+            let is_late = now >= since + self.config.timing.patience * READ;
+            self.has_read |= has_rested && (is_late || !self.peers.iter().any(Peer::is_read));
             return;
         }
         for peer in self.others() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::config::NodeId;
 use crate::message::Status;
 use crate::node::Node;
+use crate::peer::Peer;
 use crate::Moment;
 
 /// How another node stands, as this one sees it.
@@ -69,7 +70,8 @@ impl Node {
 
     /// Nodes that this one waits for before it opens bindings.
     pub fn waits_for(&self) -> impl Iterator<Item = NodeId> + '_ {
-        let is_open = |node: &NodeId| !self.peers[node.index()].settled;
+        let lacks = |peer: &Peer| !peer.settled || (!self.has_read && peer.is_read());
+        let is_open = move |node: &NodeId| lacks(&self.peers[node.index()]);
         self.others().filter(is_open)
     }
 

@@ -105,3 +105,63 @@ fn a_node_that_does_not_acknowledge_blocks_ports_and_lags() {
     assert_eq!((its.copies, its.usable_for), (0, None));
     assert_eq!(node.standing(NodeId(9), at(5000)), Standing::default());
 }
+
+#[test]
+fn a_node_serves_when_it_has_read_what_others_have() {
+    let serves = |until_ms: u64, ends_ms: u64| {
+        let (mut node, mut out) = (node(), Vec::new());
+        let connected = Event::Connected {
+            peer: PEER,
+            connection: 1,
+            room: 1 << 20,
+        };
+        node.handle(at(0), connected, &mut out);
+        let hello = out.iter().find_map(|action| match action {
+            Action::Send { bytes, .. } => Some(bytes.clone()),
+            _ => None,
+        });
+        hear(&mut node, at(0), &hello.expect("it says hello"));
+        for ms in (100..until_ms).step_by(100) {
+            let beat = Beat {
+                status: Status::Serving,
+                confirms: true,
+                engine: 9,
+                epoch: 1,
+                echo: at(ms - 50),
+                clock: at(ms),
+                applied: 0,
+            };
+            hear(&mut node, at(ms), &Message::Beat(beat).encode());
+            if ms == ends_ms {
+                let (serial, through) = (1, 0);
+                hear(
+                    &mut node,
+                    at(ms),
+                    &Message::Told {
+                        through,
+                        changes: Vec::new(),
+                    }
+                    .encode(),
+                );
+                hear(
+                    &mut node,
+                    at(ms),
+                    &Message::End { serial, through }.encode(),
+                );
+            }
+            node.handle(at(ms), Event::Tick, &mut out);
+        }
+        let waits = node.waits_for().collect::<Vec<_>>();
+        assert_eq!(node.attracts(), waits.is_empty());
+        node.attracts()
+    };
+    assert!(
+        !serves(10_000, 20_000),
+        "hosts would get other bindings than the other node has"
+    );
+    assert!(serves(10_300, 10_000));
+    assert!(
+        serves(40_000, 50_000),
+        "no node makes another one wait for ever"
+    );
+}

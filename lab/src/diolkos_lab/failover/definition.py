@@ -46,7 +46,7 @@ class Flows(StrictModel):
 
     flows: int = Field(ge=1, le=1_000_000, description="Flows, from all sources in turn.")
     sources: int = Field(ge=1, le=MOST_SOURCES, description="Addresses of the client, each in a /64 of its own.")
-    interval_s: float = Field(gt=0, le=60, description="Between two datagrams of a flow in one direction, seconds.")
+    interval_s: float = Field(gt=0, le=100, description="Between two datagrams of a flow in one direction, seconds.")
     smallest: int = Field(32, ge=20, le=1400, description="Least bytes of a datagram's payload.")
     largest: int = Field(32, ge=20, le=1400, description="Most bytes of a datagram's payload.")
 
