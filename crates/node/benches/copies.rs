@@ -29,8 +29,7 @@ fn main() {
     let number = std::env::args().find_map(|word| word.parse().ok());
     let bindings: u32 = number.unwrap_or(1_000_000);
     let mut cluster = Cluster::new(bindings);
-    cluster.connect(0, 1);
-    cluster.settle(|nodes| nodes[..JOINER].iter().all(Node::attracts));
+    cluster.settle(|nodes| nodes.iter().all(Node::attracts));
     for n in 0..bindings {
         let (owner, binding) = binding(n);
         cluster.hear(owner, Event::Opened(binding));
@@ -45,6 +44,7 @@ fn main() {
     let memory = resident();
     cluster.spent = [Duration::ZERO; NODES];
     let (sent, begun) = (cluster.bytes, Instant::now());
+    cluster.start();
     cluster.connect(0, JOINER);
     cluster.connect(1, JOINER);
     cluster.settle(|nodes| nodes[JOINER].attracts());
@@ -97,7 +97,7 @@ fn binding(n: u32) -> (usize, Binding) {
             port: (FIRST_PORT + of_owner % PORTS) as u16,
         },
         v6: Endpoint6 {
-            addr: (prefix + (host / 4 << 64) + 0x1000 + host % 4).into(),
+            addr: (prefix + ((host / 4) << 64) + 0x1000 + host % 4).into(),
             port: 40_000 + (of_owner % 8) as u16,
         },
     };
@@ -111,6 +111,7 @@ fn first_address(node: usize) -> u32 {
 /// Nodes whose messages arrive at once, in their order, and whose engine answers at once.
 struct Cluster {
     nodes: Vec<Node>,
+    bindings: u32,
     now: Duration,
     waiting: VecDeque<(usize, Action)>,
     /// Bytes that wait, from one node to another.
@@ -124,11 +125,32 @@ struct Cluster {
 
 impl Cluster {
     fn new(bindings: u32) -> Cluster {
+        let mut cluster = Cluster {
+            nodes: Vec::new(),
+            bindings,
+            now: Duration::ZERO,
+            waiting: VecDeque::new(),
+            queued: Default::default(),
+            records: Default::default(),
+            revision: 0,
+            connections: 0,
+            bytes: 0,
+            spent: [Duration::ZERO; NODES],
+        };
+        cluster.start();
+        cluster.start();
+        cluster.connect(0, 1);
+        cluster
+    }
+
+    /// Starts the next node.
+    fn start(&mut self) {
+        let me = self.nodes.len();
         let member = |node: usize| Member {
             name: format!("gw{node}"),
             pool4: vec![format!("198.18.{node}.0/24").parse().expect("a network")],
         };
-        let config = |me: usize| Config {
+        let config = Config {
             me: NodeId(me as u8),
             members: (0..NODES).map(member).collect(),
             source_prefix_len: 64,
@@ -138,23 +160,11 @@ impl Cluster {
             timing: Timing::default(),
             bounds: Bounds {
                 changes: 1 << 20,
-                resting: bindings as usize,
+                resting: self.bindings as usize,
             },
         };
-        let node = |me| Node::new(config(me), me as u64 + 7, [3, 4], Duration::ZERO);
-        Cluster {
-            nodes: (0..NODES)
-                .map(|me| node(me).expect("it is right"))
-                .collect(),
-            now: Duration::ZERO,
-            waiting: VecDeque::new(),
-            queued: Default::default(),
-            records: Default::default(),
-            revision: 0,
-            connections: 0,
-            bytes: 0,
-            spent: [Duration::ZERO; NODES],
-        }
+        let node = Node::new(config, me as u64 + 7, [3, 4], self.now);
+        self.nodes.push(node.expect("it is right"));
     }
 
     fn connect(&mut self, one: usize, other: usize) {
@@ -184,7 +194,7 @@ impl Cluster {
     /// Time passes, and everything arrives.
     fn step(&mut self) {
         self.now += STEP;
-        (0..NODES).for_each(|node| self.hear(node, Event::Tick));
+        (0..self.nodes.len()).for_each(|node| self.hear(node, Event::Tick));
         while let Some((node, action)) = self.waiting.pop_front() {
             match action {
                 Action::Send {

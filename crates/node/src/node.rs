@@ -31,7 +31,7 @@ pub struct Node {
     pub(crate) seen: (u64, u64),
     /// Since when all of its ports are settled.
     pub(crate) settled: Option<Moment>,
-    /// They have rested, and copies of others' bindings have come in.
+    /// Copies of others' bindings have come in since.
     pub(crate) has_read: bool,
     pub(crate) short_until: Moment,
     pub(crate) drains: bool,
@@ -146,12 +146,18 @@ impl Node {
 
     /// What it says of itself.
     pub fn status(&self, now: Moment) -> Status {
-        match self.has_read {
+        match self.has_rested(now) && self.has_read {
             _ if self.leaves.is_some() => Status::Left,
             false => Status::Starting,
             true if self.drains => Status::Draining,
             true => Status::Serving,
         }
+    }
+
+    /// No packet is under way that a port's subscriber before this process could get.
+    pub(crate) fn has_rested(&self, now: Moment) -> bool {
+        let rested = |settled| now >= settled + self.config.timing.rest;
+        self.settled.is_some_and(rested)
     }
 
     /// May this node make this binding? The port is free and rests for no other subscriber.

@@ -58,9 +58,9 @@ impl Node {
     /// without them hosts would get other bindings than they have. Nobody is waited for longer than a bounded time.
     pub(crate) fn settle(&mut self, now: Moment, out: &mut Vec<Action>) {
         if let Some(since) = self.settled {
-            let has_rested = now >= since + self.config.timing.rest;
             let is_late = now >= since + self.config.timing.patience * READ;
-            self.has_read |= has_rested && (is_late || !self.peers.iter().any(Peer::is_read));
+            self.has_read |=
+                self.has_rested(now) && (is_late || !self.peers.iter().any(Peer::is_read));
             return;
         }
         for peer in self.others() {
