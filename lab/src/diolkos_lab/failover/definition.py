@@ -27,7 +27,7 @@ FaultName = Literal[
 ]
 # What only a cluster has: an engine, and a link between its gateways.
 OF_CLUSTER: tuple[FaultName, ...] = ("kill-engine-member", "freeze-engine", "lose-engine", "cut-gateway-link")
-Quantity = Literal["kept_share", "gap_s", "call_gap_s", "wrong", "duplicates", "downloads_share", "new_flows_s"]
+Quantity = Literal["kept_share", "gap_s", "call_gap_s", "wrong", "duplicates", "downloads_share", "new_flows_s", "step_s"]
 MOST_SOURCES = 1000  # of a client; see `gateways.SOURCES`
 KEPT_AFTER_S = 1.0  # after the fault is over; who hears nothing that was sent later than this has not gone on
 KEPT_ROUNDS = 2  # that each flow sends then: by one datagram, a single loss would be a lost flow

@@ -113,6 +113,13 @@ def is_whole(status: Mapping[str, Any]) -> bool:
 
 # ---- configuration, by kind
 
+# All flows have one peer. By default the IPv4 side may open a quarter of the sessions, and one peer an eighth of these: of a million flows
+# that another gateway takes over, some would wait for the next packet of their host.
+ONE_PEER = """
+[nat64]
+outside_share = 100
+"""
+
 TRANSLATOR = f"""\
 [translator]
 mode = "nat64"
@@ -145,12 +152,13 @@ ca = "{certificates.authority}"
 certificate = "{certificate}"
 key = "{key}"
 port = {PORT}
-{nodes}"""
+{nodes}{ONE_PEER}"""
 
 
 def _independent(node: plan.Gateway, _home: Path, _certificates: Certificates) -> str:
     return f"""\
 {TRANSLATOR}
+{ONE_PEER}
 [[nat64.pool4]]
 address = "{node.pool4}"
 """

@@ -57,6 +57,7 @@ class _Row(_Shape):
     gap_s: Figure | None = None
     call_gap_s: Figure | None = None
     new_flows_s: Figure | None = None
+    step_s: Figure | None = None
     downloads: Count = 0
     downloads_share: Annotated[float, Field(ge=0, le=1)] | None = None
     moved: Count = 0

@@ -24,6 +24,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("longest gap", "gap_s", lambda value: f"{value:.2f} s"),
     ("of calls", "call_gap_s", lambda value: f"{value:.2f} s"),
     ("new flows after", "new_flows_s", lambda value: f"{value:.1f} s"),
+    ("longest step", "step_s", lambda value: f"{value:.1f} s"),
     ("downloads whole", "downloads_share", lambda value: f"{value * 100:.0f} %"),
     ("moved", "moved", lambda value: f"{value:.0f}"),
     ("wrong", "wrong", lambda value: f"{value:.0f}"),
@@ -40,7 +41,8 @@ FIGURES = (
     "Flows kept: the share of the established flows that hear again, in both directions and by the same address and port, "
     "what was sent more than a second after the last step of the fault. Longest gap: of the flows that send most often, the "
     "longest silence in one direction after the fault, beyond the flow's own interval; never: it did not end. Of calls: the "
-    "same of the calls. New flows after: from the fault to the last new connection that failed. Moved: flows that the server "
+    "same of the calls. New flows after: from the fault to the last new connection that failed. Longest step: of what "
+    "was done to the gateways, such as one drain with the end of its process. Moved: flows that the server "
     "hears from another address or port. Wrong: datagrams that reached a flow that they are not of. Duplicates: datagrams that "
     "arrived again."
 )

@@ -25,7 +25,7 @@ from diolkos_lab.faults import Fault
 AHEAD_S = 4.0  # before the fault, the last questions are asked
 FAULT_LATE_S = 1.0  # a fault that came later than this is not watched for as long as it should be
 # Of gateways that do not come back: no limit is kept. How many went wrong before is measured all the same.
-LOST: Mapping[str, Any] = {"kept": 0, "kept_share": 0.0, "gap_s": None, "call_gap_s": None, "new_flows_s": None}
+LOST: Mapping[str, Any] = {"kept": 0, "kept_share": 0.0, "gap_s": None, "call_gap_s": None, "new_flows_s": None, "step_s": None}
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,7 @@ def _observe(flows: Traffic, planned: Planned, cluster: Cluster, folder: Path) -
     return {
         **figures,
         **_downloads(finished),
+        "step_s": round(max(step.ended_ns - step.begun_ns for step in steps) / 1e9, 3),
         "steps_s": [round((step.ended_ns - fault_ns) / 1e9, 3) for step in steps],
         "bfd_lost_among_others": _lost(at_fault, _downs(cluster, planned)) if planned.fault.name != "upgrade-gateways" else 0,
         "guards": guards,

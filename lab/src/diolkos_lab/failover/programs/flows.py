@@ -36,7 +36,8 @@ LONGEST = 2048
 SOCKET_BYTES = 8 << 20
 # asm-generic/socket.h; Python does not name them. They pass net.core.rmem_max, with CAP_NET_ADMIN.
 FORCED = {socket.SO_RCVBUF: 33, socket.SO_SNDBUF: 32}
-ANSWER_S = 1.0  # at most, that the server's rounds begin later than the client's
+ANSWER_S = 1.0  # that the server's rounds begin later than the client's; or
+ANSWER_SHARE = 0.1  # of a round, if that is longer: a client of a million flows is late by seconds
 LINGER_S = 1.0  # that the server hears on after the last client was to be silent
 PKTINFO = struct.Struct("=16sI")
 
@@ -181,7 +182,8 @@ def client(spec: Spec) -> End:
 
 def server(spec: Spec) -> End:
     # A flow is answered soon after it was heard first, and not only in its next round.
-    end = End(replace(spec, start_ns=spec.start_ns + int(min(spec.interval_s / 2, ANSWER_S) * 1e9)))
+    later_s = max(min(spec.interval_s / 2, ANSWER_S), spec.interval_s * ANSWER_SHARE)
+    end = End(replace(spec, start_ns=spec.start_ns + int(later_s * 1e9)))
     one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     buffer(one, SOCKET_BYTES)
     one.bind((spec.server4, spec.port))
