@@ -128,14 +128,15 @@ impl Node {
             return self.is_strange(owner, out);
         }
         let peer = &mut self.peers[owner.index()];
-        let at_v4 = peer.copies.find_v4(protocol, v4);
         let Change::Opened(binding) = change else {
-            at_v4
-                .into_iter()
+            let at = peer.copies.find_v4(protocol, v4);
+            at.into_iter()
                 .for_each(|at| self.remove_copy(owner, at, out));
             return;
         };
-        let at_v6 = peer.copies.find_v6(protocol, binding.v6);
+        // Hashed once: millions come with a snapshot.
+        let sides = peer.copies.sides(&binding);
+        let [at_v4, at_v6] = peer.copies.find(&binding, sides);
         if let (Some(at), true) = (at_v4, at_v4 == at_v6) {
             peer.copies.get_mut(at).generation = peer.generation;
             return;
@@ -145,7 +146,7 @@ impl Node {
         }
         let bucket = self.bucket(binding.v6.addr);
         let peer = &mut self.peers[owner.index()];
-        peer.copies.insert(&binding, peer.generation);
+        peer.copies.insert(&binding, peer.generation, sides);
         peer.copies_of.resize(BUCKETS, 0);
         peer.copies_of[bucket] += 1;
         if peer.copies_of[bucket] == 1 {

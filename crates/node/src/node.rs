@@ -243,7 +243,8 @@ impl Node {
     }
 
     pub(crate) fn insert(&mut self, binding: &Binding) {
-        self.bindings.insert(binding, 0);
+        self.bindings
+            .insert(binding, 0, self.bindings.sides(binding));
         let most = self.config.bounds.changes;
         self.log.push(Change::Opened(*binding), most);
     }

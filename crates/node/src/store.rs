@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The bindings of one owner, found by either side: those of this node, or the copies of another one's.
 
-use std::hash::{BuildHasher, Hasher};
 use std::net::Ipv4Addr;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
@@ -62,6 +61,13 @@ impl Entry {
     }
 }
 
+/// The hashes of both sides of a binding.
+#[derive(Clone, Copy, Debug)]
+pub struct Sides {
+    v4: u64,
+    v6: u64,
+}
+
 /// Bindings of one owner. Both sides of a binding are unique; resting ports are found by their port only.
 #[derive(Debug)]
 pub struct Store {
@@ -92,13 +98,31 @@ impl Store {
     /// The entry of a port.
     pub fn find_v4(&self, protocol: Protocol, v4: Endpoint4) -> Option<u32> {
         let is_it = |at: u32| self.entries[at].is_v4(protocol, v4);
-        self.by_v4.find(self.hash_v4(protocol, v4), is_it)
+        self.by_v4.find(self.keys.v4(protocol, v4), is_it)
     }
 
     /// The binding of a host's address and port.
     pub fn find_v6(&self, protocol: Protocol, v6: Endpoint6) -> Option<u32> {
         let is_it = |at: u32| self.entries[at].is_v6(protocol, v6);
-        self.by_v6.find(self.hash_v6(protocol, v6), is_it)
+        self.by_v6.find(self.keys.v6(protocol, v6), is_it)
+    }
+
+    /// Both sides of a binding, to look for and to insert.
+    pub fn sides(&self, binding: &Binding) -> Sides {
+        Sides {
+            v4: self.keys.v4(binding.protocol, binding.v4),
+            v6: self.keys.v6(binding.protocol, binding.v6),
+        }
+    }
+
+    /// The entry of a binding's port, and that of its host's address and port.
+    pub fn find(&self, binding: &Binding, sides: Sides) -> [Option<u32>; 2] {
+        let is_v4 = |at: u32| self.entries[at].is_v4(binding.protocol, binding.v4);
+        let is_v6 = |at: u32| self.entries[at].is_v6(binding.protocol, binding.v6);
+        [
+            self.by_v4.find(sides.v4, is_v4),
+            self.by_v6.find(sides.v6, is_v6),
+        ]
     }
 
     /// An entry that is there.
@@ -112,7 +136,7 @@ impl Store {
     }
 
     /// Adds a binding, of whose sides none is there.
-    pub fn insert(&mut self, binding: &Binding, generation: u8) {
+    pub fn insert(&mut self, binding: &Binding, generation: u8, sides: Sides) {
         let at = self.entries.insert(Entry {
             v6: binding.v6.addr.octets(),
             v4: binding.v4.addr.to_bits(),
@@ -123,16 +147,14 @@ impl Store {
             state: State::Live,
             generation,
         });
-        let hash = self.hash_v4(binding.protocol, binding.v4);
-        self.by_v4.insert(hash, at);
-        let hash = self.hash_v6(binding.protocol, binding.v6);
-        self.by_v6.insert(hash, at);
+        self.by_v4.insert(sides.v4, at);
+        self.by_v6.insert(sides.v6, at);
     }
 
     /// The binding has ended, and its port rests.
     pub fn rest(&mut self, at: u32, rest: u32) {
         let binding = self.entries[at].binding();
-        let hash = self.hash_v6(binding.protocol, binding.v6);
+        let hash = self.keys.v6(binding.protocol, binding.v6);
         self.by_v6.remove(hash, at);
         self.entries[at].state = State::Resting;
         self.entries[at].rest = rest;
@@ -143,12 +165,12 @@ impl Store {
     pub fn remove(&mut self, at: u32) -> Entry {
         let entry = self.entries.remove(at);
         let binding = entry.binding();
-        let hash = self.hash_v4(binding.protocol, binding.v4);
+        let hash = self.keys.v4(binding.protocol, binding.v4);
         self.by_v4.remove(hash, at);
         match entry.state {
             State::Resting => self.resting -= 1,
             _ => {
-                let hash = self.hash_v6(binding.protocol, binding.v6);
+                let hash = self.keys.v6(binding.protocol, binding.v6);
                 self.by_v6.remove(hash, at);
             }
         }
@@ -178,19 +200,5 @@ impl Store {
     /// Bytes on the heap.
     pub fn memory(&self) -> usize {
         self.entries.memory() + self.by_v4.memory() + self.by_v6.memory()
-    }
-
-    fn hash_v4(&self, protocol: Protocol, v4: Endpoint4) -> u64 {
-        let mut hasher = self.keys.build_hasher();
-        hasher.write_u32(v4.addr.to_bits());
-        hasher.write_u32(u32::from(v4.port) << 2 | protocol as u32);
-        hasher.finish()
-    }
-
-    fn hash_v6(&self, protocol: Protocol, v6: Endpoint6) -> u64 {
-        let mut hasher = self.keys.build_hasher();
-        hasher.write(&v6.addr.octets());
-        hasher.write_u32(u32::from(v6.port) << 2 | protocol as u32);
-        hasher.finish()
     }
 }

@@ -57,7 +57,8 @@ fn a_copy_takes_at_most_80_bytes() {
     let fixed = store.memory();
     let (mut sum, mut steps, mut worst) = (0.0, 0, 0.0f64);
     for n in 0..most {
-        store.insert(&binding(n % 15_000_000), 0);
+        let binding = binding(n % 15_000_000);
+        store.insert(&binding, 0, store.sides(&binding));
         if n % 1000 == 999 && n > 50_000 {
             let each = (store.memory() - fixed) as f64 / f64::from(store.len());
             (sum, steps, worst) = (sum + each, steps + 1, worst.max(each));
