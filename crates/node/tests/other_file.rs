@@ -185,12 +185,12 @@ fn one_that_starts_opens_nothing_while_another_deals_addresses_out_otherwise() {
     assert_eq!(after(&mut node, 4600..9000, &mut engine), Status::Starting);
     // It has this node's file again.
     greets(&mut node, 9100, B, None);
-    assert_eq!(after(&mut node, 9200..11_000, &mut engine), Status::Serving);
+    assert_eq!(after(&mut node, 9200..14_000, &mut engine), Status::Serving);
     assert_eq!(engine.own(), Some(Part::Serving));
     // One that serves goes on.
-    greets(&mut node, 11_600, B, Some("nodes"));
+    greets(&mut node, 14_600, B, Some("nodes"));
     assert_eq!(
-        after(&mut node, 11_700..20_000, &mut engine),
+        after(&mut node, 14_700..20_000, &mut engine),
         Status::Serving
     );
     assert_eq!(engine.own(), Some(Part::Serving));
