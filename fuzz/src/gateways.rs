@@ -8,7 +8,7 @@ use std::time::Duration;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::{Bounds, Digests, Member, Timing};
 use diolkos_node::message::{Beat, Change, Mark, Message, Status, Tag, MAX_BYTES};
-use diolkos_node::record::{Answer, Outcome, Record};
+use diolkos_node::record::{Answer, Found, Outcome, Part, Record};
 use diolkos_node::{Action, Asked, Config, Event, Node, NodeId, Via, Way};
 
 use crate::input::Input;
@@ -136,8 +136,16 @@ impl Fuzzed {
                     assert_eq!(again, Some(record));
                 }
                 let revision = u64::from(number / 4);
-                let value = Outcome::Value(Some((revision, bytes.to_vec())));
-                self.answer(number, value);
+                let found = Found {
+                    node: (number & 2 == 0).then_some(peer),
+                    name: "gw".to_owned(),
+                    bytes: bytes.to_vec(),
+                };
+                let outcome = match number & 1 {
+                    0 => Outcome::Value(Some((revision, bytes.to_vec()))),
+                    _ => Outcome::All(vec![found]),
+                };
+                self.answer(number, outcome);
             }
             ANSWER => {
                 let revision = u64::from(number / 4);
@@ -321,6 +329,8 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
     let own = Record {
         incarnation: 7,
         epoch: 1,
+        file: Some(1),
+        part: Part::Serving,
         void: vec![Mark::default(), mark],
     };
     // Asked for copies, of an engine without a record of this gateway.

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster import ENGINE, LINK, ClusterNetwork
-from plan import NODES, owner
+from plan import GATEWAYS, NODES, owner
 from witness import Report, Witness
 
 # Seconds within which flows go on after a fault, on a machine that does much else.
@@ -257,3 +257,32 @@ def test_files_that_differ_are_no_cluster(cluster: ClusterNetwork) -> None:
     assert not said(NODES[0], NODES[1])
     stranger = next(each for each in cluster.cluster_status(NODES[0])["nodes"] if each["name"] == NODES[2])
     assert not stranger["serves"] and not stranger["is_reachable"] and stranger["copies"] == 0
+
+
+def test_a_node_waits_for_the_record_of_one_that_it_does_not_reach(cluster: ClusterNetwork) -> None:
+    """Two addresses change their owners in the file. The node with the new file opens nothing, though it never hears of the other one."""
+    pools = [f'"{GATEWAYS[node].pool4}"' for node in NODES[:2]]
+    exchanged = {pools[0]: '"moves"', pools[1]: pools[0], '"moves"': pools[1]}
+    cluster.engine.start()
+    cluster.gateways(NODES[0])
+    cluster.cut(LINK, *NODES[:2])
+    cluster.launch(NODES[1], exchanged)
+    cluster.hears(NODES[1])
+
+    def waits() -> bool:
+        status = cluster.cluster_status(NODES[1])
+        assert status["part"] in ("", "starting")
+        text = f"the record of {NODES[0]} in etcd says that it serves by another file"
+        return any(text in each["text"] for each in status["findings"])
+
+    cluster.until(waits)
+    # One that merely does not answer is waited for no longer than this; a record is, even if its node is dead.
+    time.sleep(15)
+    assert waits()
+    cluster.kill(NODES[0])
+    time.sleep(5)
+    assert waits()
+    cluster.mend(LINK, *NODES[:2])
+    cluster.gateways(NODES[0], changes=exchanged)
+    cluster.attracts(NODES[1])
+    cluster.settled(*NODES[:2])

@@ -169,7 +169,7 @@ impl Worker {
             if waiting.since.elapsed() >= LIFETIME {
                 break;
             }
-            let mut is_repeatable = matches!(waiting.request, Request::Read(_));
+            let mut is_repeatable = !matches!(waiting.request, Request::Write(..));
             let failure = match self.connect().await {
                 Ok(mut connection) => {
                     let answer = self.store.answer(&mut connection, &waiting.request);

@@ -152,13 +152,25 @@ impl Settings {
     /// The key of a node's record, if there is such a node.
     pub(crate) fn record_key(&self, node: NodeId) -> Option<String> {
         let name = self.nodes.get(node.index())?;
-        Some(format!("{}node/{name}/record", self.prefix()))
+        Some(format!("{}{name}/record", self.nodes_prefix()))
+    }
+
+    /// Keys of all nodes begin so.
+    pub(crate) fn nodes_prefix(&self) -> String {
+        format!("{}node/", self.prefix())
+    }
+
+    /// The name of the node whose record has this key, whether the file names it or not.
+    pub(crate) fn named(&self, key: &str) -> Option<String> {
+        let name = key.strip_prefix(&self.nodes_prefix())?;
+        let name = name.strip_suffix("/record")?;
+        Some(name.to_owned())
     }
 
     /// A key that never exists, which only this node may write.
     pub(crate) fn nothing_key(&self) -> String {
         let name = &self.nodes[self.me.index()];
-        format!("{}node/{name}/nothing", self.prefix())
+        format!("{}{name}/nothing", self.nodes_prefix())
     }
 }
 

@@ -16,12 +16,12 @@
 //! 20418). Reads here are transactions that also delete a key that never exists. etcd orders these in its log, like writes,
 //! and they change nothing.
 
-use diolkos_node::record::{Answer, Outcome, Request};
+use diolkos_node::record::{Answer, Found, Outcome, Request};
 use diolkos_node::NodeId;
 use serde_json::Value;
 
 use crate::connection::Connection;
-use crate::wire::{delete, has_revision, has_value, put, range, transaction, Reply};
+use crate::wire::{delete, has_revision, has_value, put, range, range_below, transaction, Reply};
 
 /// The version of what stands below the prefix.
 const FORMAT: &str = "1";
@@ -45,25 +45,16 @@ impl Store {
     ) -> Result<Answer, String> {
         match request {
             Request::Read(node) => self.read(connection, *node).await,
+            Request::ReadAll => self.read_all(connection).await,
             Request::Write(revision, bytes) => self.write(connection, *revision, bytes).await,
         }
     }
 
     async fn read(&mut self, connection: &mut Connection, node: NodeId) -> Result<Answer, String> {
         let settings = connection.settings.clone();
-        let (engine, nothing) = (settings.engine_key(), settings.nothing_key());
         let record = settings.record_key(node).ok_or("there is no such node")?;
-        let operations = [range(&engine), range(&record), delete(&nothing)];
-        let mut reply = ask(connection, &transaction(&[], &operations, &[])).await?;
-        let found = reply.found(0, &engine).ok_or(STRANGE)?;
+        let (mut reply, answer, name) = self.look(connection, range(&record)).await?;
         let value = reply.found(1, &record).ok_or(STRANGE)?;
-        let Some(found) = found else {
-            let is_missing = has_revision(&engine, 0);
-            name_anew(connection, &engine, is_missing).await?;
-            return Err("the engine had no name, and got one".into());
-        };
-        let name = data_name(&found.value)?;
-        let answer = self.accept(connection, &reply, &name).await?;
         if node == settings.me {
             self.meant = Some(name);
         }
@@ -72,6 +63,48 @@ impl Store {
             outcome: Outcome::Value(value),
             ..answer
         })
+    }
+
+    async fn read_all(&mut self, connection: &mut Connection) -> Result<Answer, String> {
+        let settings = connection.settings.clone();
+        let below = range_below(&settings.nodes_prefix());
+        let (mut reply, answer, _) = self.look(connection, below).await?;
+        let mut others = Vec::new();
+        for pair in reply.all(1).ok_or(STRANGE)? {
+            let Some(name) = settings.named(&String::from_utf8_lossy(&pair.key)) else {
+                continue;
+            };
+            let at = settings.nodes.iter().position(|node| *node == name);
+            let node = at.and_then(|at| u8::try_from(at).ok()).map(NodeId);
+            if node != Some(settings.me) {
+                let bytes = pair.value;
+                others.push(Found { node, name, bytes });
+            }
+        }
+        Ok(Answer {
+            outcome: Outcome::All(others),
+            ..answer
+        })
+    }
+
+    /// Reads the engine's name and something else, which stands second in the reply.
+    async fn look(
+        &mut self,
+        connection: &mut Connection,
+        what: Value,
+    ) -> Result<(Reply, Answer, String), String> {
+        let settings = connection.settings.clone();
+        let (engine, nothing) = (settings.engine_key(), settings.nothing_key());
+        let operations = [range(&engine), what, delete(&nothing)];
+        let mut reply = ask(connection, &transaction(&[], &operations, &[])).await?;
+        let Some(found) = reply.found(0, &engine).ok_or(STRANGE)? else {
+            let is_missing = has_revision(&engine, 0);
+            name_anew(connection, &engine, is_missing).await?;
+            return Err("the engine had no name, and got one".into());
+        };
+        let name = data_name(&found.value)?;
+        let answer = self.accept(connection, &reply, &name).await?;
+        Ok((reply, answer, name))
     }
 
     async fn write(

@@ -128,6 +128,9 @@ pub const PARTS: [&str; 5] = ["format", "nodes", "sources", "lifetimes", "times"
 /// The one of [`PARTS`] that says whose address is whose.
 pub const NODES: usize = 1;
 
+/// The one of [`PARTS`] that says for how long copies are used.
+pub const TIMES: usize = 4;
+
 /// A digest of each of [`PARTS`].
 pub type Digests = [u64; PARTS.len()];
 
@@ -214,6 +217,15 @@ impl Config {
                 hasher.write_u32(self.timing.margin_ppm);
             }),
         ]
+    }
+
+    /// The digest of what no two nodes may have otherwise if both serve: whose address is whose, and for how long copies are used.
+    pub fn deal(&self) -> u64 {
+        let digests = self.digests();
+        let mut hasher = SipHasher13::new_with_keys(0, 0);
+        hasher.write_u64(digests[NODES]);
+        hasher.write_u64(digests[TIMES]);
+        hasher.finish()
     }
 
     /// The prefix that is one subscriber.

@@ -60,7 +60,10 @@ impl Node {
         let Some(record) = Record::decode(bytes) else {
             return;
         };
-        if answer.engine != tag.engine || record.epoch < tag.mark.epoch {
+        if self.admission.since.is_none()
+            || answer.engine != tag.engine
+            || record.epoch < tag.mark.epoch
+        {
             return;
         }
         if record.void_of(me) >= tag.mark {
@@ -91,15 +94,24 @@ impl Node {
         }
     }
 
-    /// Waits for what the others still have to hear, but not long.
+    /// It leaves, and the others know what they have to, or did not answer for long.
+    pub(crate) fn is_told(&self, now: Moment) -> bool {
+        let Some(since) = self.leaves else {
+            return false;
+        };
+        let (head, timing) = (self.log.head(), &self.config.timing);
+        let mut up = self.peers.iter().filter(|peer| peer.is_up);
+        (now > since + timing.beat && up.all(|peer| peer.acked >= head))
+            || now >= since + timing.patience / 2
+    }
+
+    /// Waits for what the others and the engine still have to hear, but not long.
     pub(crate) fn leave(&mut self, now: Moment, out: &mut Vec<Action>) {
         let Some(since) = self.leaves.filter(|_| !self.has_left) else {
             return;
         };
-        let head = self.log.head();
-        let mut up = self.peers.iter().filter(|peer| peer.is_up);
-        let is_told = now > since + self.config.timing.beat && up.all(|peer| peer.acked >= head);
-        if is_told || now >= since + self.config.timing.patience {
+        let has_said = self.is_told(now) && (self.own.has_left() || self.own.superseded);
+        if has_said || now >= since + self.config.timing.patience {
             self.has_left = true;
             for peer in self.others() {
                 self.drop_link(peer, out);

@@ -223,6 +223,7 @@ impl Node {
 
     fn beat(&mut self, now: Moment, from: NodeId, beat: Beat, out: &mut Vec<Action>) -> Option<()> {
         let term = self.config.timing.term;
+        let is_admitted = self.admission.since.is_some();
         let peer = &mut self.peers[from.index()];
         let link = peer.link.as_mut()?;
         link.status = beat.status;
@@ -239,7 +240,7 @@ impl Node {
             let mark = Mark { epoch, serial };
             peer.tag = Some(Tag { engine, mark });
             let until = echo + term;
-            if beat.confirms && !echo.is_zero() && until > peer.deadline {
+            if is_admitted && beat.confirms && !echo.is_zero() && until > peer.deadline {
                 peer.deadline = until;
                 out.push(Action::SetDeadline { owner: from, until });
             }

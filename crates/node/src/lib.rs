@@ -11,7 +11,8 @@
 //!
 //! # How
 //!
-//! * Each address has one owner for good, and only the owner opens bindings on it ([`config`]).
+//! * Each address has one owner for good, and only the owner opens bindings on it ([`config`]). A node that starts takes part when no
+//!   other one serves by another file, as records in the engine say (`admission`, with the proof).
 //! * A subscriber has an order of nodes; the first that is reachable and serves opens its bindings ([`order`]).
 //! * Each node tells the others its bindings, and they keep copies ([`message`]). Packets go to the owner of their binding. If it
 //!   is not reachable, copies serve ([`Node::who`], [`Node::who4`]).
@@ -30,6 +31,7 @@
 //! Both ends are known by their certificates.
 #![forbid(unsafe_code)]
 
+mod admission;
 pub mod config;
 mod engine;
 pub mod gateway;
@@ -47,6 +49,7 @@ mod standing;
 pub mod store;
 mod tell;
 
+pub use admission::Filed;
 pub use config::{Config, NodeId};
 pub use interface::{Action, Event, Reason, Report, Way};
 pub use look::{Asked, Via};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One node: events in, actions out.
 
-use crate::config::{Config, Fault, NodeId, Owners, NODES, PARTS};
+use crate::admission::Admission;
+use crate::config::{Config, Fault, NodeId, Owners, NODES, PARTS, TIMES};
 use crate::hear;
 use crate::interface::{Action, Event, Report};
 use crate::message::{Change, Message, Status};
@@ -22,6 +23,7 @@ pub struct Node {
     pub(crate) order: Order,
     pub(crate) started: Moment,
     pub(crate) own: Own,
+    pub(crate) admission: Admission,
     pub(crate) bindings: Store,
     pub(crate) log: Log,
     pub(crate) rests: Rests,
@@ -54,12 +56,13 @@ impl Node {
         let owners = config.check()?;
         let order = Order::new(&config);
         let peers = config.members.iter().map(|_| Peer::new(keys)).collect();
-        let own = Own::new(config.me, incarnation);
+        let own = Own::new(config.me, incarnation, config.deal());
         let mut node = Node {
             owners,
             order,
             started: now,
             own,
+            admission: Admission::default(),
             bindings: Store::new(keys),
             log: Log::default(),
             rests: Rests::default(),
@@ -82,7 +85,7 @@ impl Node {
     }
 
     /// A binding that the process before this one had. To be told before the first event, and only if *all* changes of that
-    /// process are known, such as from tables that its programs shared: an old copy would bring back a port that has another
+    /// process are known and it had the same file, such as from tables that its programs shared: an old copy would bring back a port that has another
     /// subscriber now. False if it is none of this node's.
     pub fn know(&mut self, binding: Binding) -> bool {
         let is_new = self
@@ -333,14 +336,15 @@ impl Node {
         }) = &message
         {
             let ours = self.config.digests();
-            let pairs = ours.iter().zip(digests);
-            let differs = pairs.zip(PARTS).find(|((ours, its), _)| ours != its);
+            let differs = (0..PARTS.len()).find(|&part| ours[part] != digests[part]);
+            let deals = [NODES, TIMES]
+                .iter()
+                .any(|&part| ours[part] != digests[part]);
             let serves = matches!(status, Status::Serving | Status::Draining);
             let its = &mut self.peers[peer.index()];
-            let deals = differs.filter(|(_, part)| *part == PARTS[NODES]);
-            its.differed = deals.map(|_| (now, serves));
-            if let Some((_, part)) = differs {
-                out.push(Action::Report(Report::Differs(peer, part)));
+            its.differed = deals.then_some((now, serves));
+            if let Some(part) = differs {
+                out.push(Action::Report(Report::Differs(peer, PARTS[part])));
                 return self.drop_link(peer, out);
             }
         }
@@ -358,7 +362,7 @@ impl Node {
             return;
         }
         self.seen = (answer.engine, answer.revision);
-        if self.own.answered(now, token, answer) {
+        if self.own.answered(now, token, answer) || self.listed(now, token, answer) {
             return;
         }
         for owner in self.others() {
@@ -371,6 +375,7 @@ impl Node {
     }
 
     fn proceed(&mut self, now: Moment, out: &mut Vec<Action>) {
+        self.seek_admission(now, out);
         self.settle(now, out);
         self.look_at_engine(now, out);
         self.look_around(now, out);

@@ -5,8 +5,11 @@
 //! answer: one that was wiped, or restored from a backup, has another name. Only a node writes its own record.
 //!
 //! ```text
-//! format 1 | incarnation 8 | epoch 8 | void: node 1, epoch 8, serial 4 …
+//! format 1 (2) | incarnation 8 | epoch 8 | file 8 | part 1 | void: node 1, epoch 8, serial 4 …
 //! ```
+//!
+//! `file` is the digest of what deals addresses out (`Config::deal`), and `part` whether the node starts, serves by that file or has
+//! left (`admission.rs`). Records of format 1 have neither.
 //!
 //! Copies that a node has of this node's bindings are *void* from the snapshot named in the record backwards: this node no
 //! longer waits for that node's acknowledgements.
@@ -17,11 +20,26 @@ use crate::config::{NodeId, MOST_NODES};
 use crate::message::{Mark, Reader};
 use crate::Moment;
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// Without file and part.
+const FORMER: u8 = 1;
 /// A request without an answer is made again after so long.
 pub const RETRY: Duration = Duration::from_secs(3);
 /// How often a node looks at its own record: it notices another engine, or a second node of its name.
-const LOOK: Duration = Duration::from_secs(2);
+pub(crate) const LOOK: Duration = Duration::from_secs(2);
+
+/// What a node does by its file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// It opens nothing yet.
+    Starting,
+    /// It serves, or claims to.
+    Serving,
+    /// It has ended, and translates nothing.
+    Left,
+}
+
+const ALL_PARTS: [Part; 3] = [Part::Starting, Part::Serving, Part::Left];
 
 /// The value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,6 +48,10 @@ pub struct Record {
     pub incarnation: u64,
     /// Counts incarnations.
     pub epoch: u64,
+    /// The digest of what deals addresses out in the node's file; none in a record of format 1.
+    pub file: Option<u64>,
+    /// What the node does by that file.
+    pub part: Part,
     /// For each node, which of the copies that it has are void. Nodes without void copies lack at the end.
     pub void: Vec<Mark>,
 }
@@ -37,9 +59,13 @@ pub struct Record {
 impl Record {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![FORMAT];
+        let mut out = vec![self.file.map_or(FORMER, |_| FORMAT)];
         out.extend(self.incarnation.to_be_bytes());
         out.extend(self.epoch.to_be_bytes());
+        if let Some(file) = self.file {
+            out.extend(file.to_be_bytes());
+            out.push(self.part as u8);
+        }
         for (node, mark) in self.void.iter().enumerate() {
             if *mark != Mark::default() {
                 out.push(node as u8);
@@ -50,11 +76,19 @@ impl Record {
         out
     }
 
-    /// None if it is no record of this format.
+    /// None if it is of a later format, or no record.
     pub fn decode(bytes: &[u8]) -> Option<Record> {
         let mut rest = Reader(bytes);
-        let [FORMAT] = rest.take()? else { return None };
+        let [format] = rest.take()?;
         let (incarnation, epoch) = (rest.number()?, rest.number()?);
+        let (file, part) = match format {
+            FORMER => (None, Part::Serving),
+            FORMAT => {
+                let (file, [part]) = (rest.number()?, rest.take()?);
+                (Some(file), *ALL_PARTS.get(usize::from(part))?)
+            }
+            _ => return None,
+        };
         let mut void = vec![Mark::default(); MOST_NODES];
         while !rest.0.is_empty() {
             let [node] = rest.take()?;
@@ -66,6 +100,8 @@ impl Record {
         Some(Record {
             incarnation,
             epoch,
+            file,
+            part,
             void,
         })
     }
@@ -81,6 +117,8 @@ impl Record {
 pub enum Request {
     /// A linearizable read of a node's record.
     Read(NodeId),
+    /// A linearizable read of the records of all other nodes, and of those that this node's file does not name.
+    ReadAll,
     /// This node's record, if it has this revision; 0: if there is none.
     Write(u64, Vec<u8>),
 }
@@ -101,10 +139,23 @@ pub struct Answer {
 pub enum Outcome {
     /// The record with its revision, if there is one.
     Value(Option<(u64, Vec<u8>)>),
+    /// All records but this node's own.
+    All(Vec<Found>),
     /// The record has been written with this revision.
     Written(u64),
     /// The record has another revision.
     Refused,
+}
+
+/// The record of another node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Which node of this node's file; none: the file does not name it.
+    pub node: Option<NodeId>,
+    /// Its name.
+    pub name: String,
+    /// The record.
+    pub bytes: Vec<u8>,
 }
 
 /// What a node knows of its own record.
@@ -112,6 +163,14 @@ pub enum Outcome {
 pub struct Own {
     me: NodeId,
     incarnation: u64,
+    /// The digest of what deals addresses out.
+    pub file: u64,
+    /// What the record should say that this node does.
+    part: Part,
+    /// What it says, as far as that is known.
+    written: Option<Part>,
+    /// Since when it is known that the engine has the claim to serve.
+    claimed: Option<Moment>,
     /// Which engine has a record of this incarnation; 0: none.
     pub engine: u64,
     /// This incarnation, once an engine has counted it.
@@ -133,10 +192,14 @@ pub struct Own {
 
 impl Own {
     /// Nothing is known yet.
-    pub fn new(me: NodeId, incarnation: u64) -> Own {
+    pub fn new(me: NodeId, incarnation: u64, file: u64) -> Own {
         Own {
             me,
             incarnation,
+            file,
+            part: Part::Starting,
+            written: None,
+            claimed: None,
             engine: 0,
             epoch: 0,
             revision: None,
@@ -147,6 +210,32 @@ impl Own {
             looked: None,
             superseded: false,
         }
+    }
+
+    /// The record is to say this. Having left is final.
+    pub fn say(&mut self, part: Part) {
+        if self.part != Part::Left {
+            self.part = part;
+        }
+        if self.part != Part::Serving {
+            // Known again only by a write: one that withdraws may be on its way.
+            self.claimed = None;
+        }
+    }
+
+    /// Since when it is known that the engine has the claim to serve by this node's file.
+    pub fn claimed(&self) -> Option<Moment> {
+        self.claimed
+    }
+
+    /// Does the engine have a record that says that this node has left?
+    pub fn has_left(&self) -> bool {
+        self.written == Some(Part::Left) && self.engine == self.seen
+    }
+
+    /// The engine that has answered last; 0: none has.
+    pub fn seen(&self) -> u64 {
+        self.seen
     }
 
     /// Up to where copies of a node are void, or are soon to be.
@@ -184,13 +273,19 @@ impl Own {
             return Some(Request::Read(self.me));
         };
         let lacks = |node: usize| self.wanted[node] > self.durable[node].0;
-        if self.engine == self.seen && !(0..MOST_NODES).any(lacks) {
+        let has_said = match self.part {
+            Part::Serving => self.claimed.is_some(),
+            part => self.written == Some(part),
+        };
+        if self.engine == self.seen && has_said && !(0..MOST_NODES).any(lacks) {
             return None;
         }
         let void = (0..MOST_NODES).map(|node| self.void_of(NodeId(node as u8)));
         let record = Record {
             incarnation: self.incarnation,
             epoch: self.epoch,
+            file: Some(self.file),
+            part: self.part,
             void: void.collect(),
         };
         let bytes = record.encode();
@@ -208,6 +303,7 @@ impl Own {
             // What another engine had counts no more: nobody reads it there.
             self.seen = answer.engine;
             (self.engine, self.revision) = (0, None);
+            (self.written, self.claimed) = (None, None);
             for (node, (durable, _)) in self.durable.iter_mut().enumerate() {
                 self.wanted[node] = self.wanted[node].max(*durable);
                 *durable = Mark::default();
@@ -220,10 +316,14 @@ impl Own {
             (Outcome::Written(revision), Some(record)) => {
                 self.revision = Some(*revision);
                 self.known(now, &record);
+                if (record.part, self.part) == (Part::Serving, Part::Serving) {
+                    self.claimed = self.claimed.or(Some(now));
+                }
             }
             (Outcome::Value(None), _) => {
                 self.looked = Some(now);
                 (self.engine, self.revision) = (0, Some(0));
+                (self.written, self.claimed) = (None, None);
                 self.epoch = self.epoch.max(1);
             }
             (Outcome::Value(Some((revision, bytes))), _) => {
@@ -255,12 +355,14 @@ impl Own {
                 self.wanted[node] = self.wanted[node].max(*mark);
             }
             self.engine = 0;
+            (self.written, self.claimed) = (None, None);
             self.epoch = self.epoch.max(record.epoch.saturating_add(1));
         }
     }
 
     fn known(&mut self, now: Moment, record: &Record) {
         self.engine = self.seen;
+        self.written = Some(record.part);
         for (node, mark) in record.void.iter().enumerate() {
             let (durable, since) = &mut self.durable[node];
             if *mark > *durable {

@@ -29,9 +29,8 @@
 //! copies that its record does not call void. For these, as the rule held for each incarnation, the port has had no other
 //! subscriber since; so what two nodes give back cannot contradict.
 //!
-//! **Files that differ.** The proof is about one file. A node that starts and hears of another file in which addresses are dealt out
-//! otherwise opens nothing as long as a node with that file serves, or as many have that file as this node's. Nodes that do not
-//! reach each other do not notice.
+//! **Files that differ.** The proof is about one file. `admission` has it that no node opens bindings or uses copies while another
+//! one does by a file in which addresses are dealt out otherwise.
 //!
 //! After all that a port rests for `rest`, in which no packet may be translated by it, for those that are under way.
 
@@ -43,9 +42,6 @@ use crate::peer::{Peer, Telling};
 use crate::rests::Rest;
 use crate::store::State;
 use crate::Moment;
-
-/// For so long counts that a node's file deals addresses out otherwise; nodes connect again at least every two seconds.
-const DIFFERS: Moment = Moment::from_secs(5);
 
 /// Other nodes' copies are waited for as long as this many times the patience.
 const READ: u32 = 15;
@@ -69,27 +65,13 @@ impl Node {
             }
         }
         let are_settled = self.peers.iter().all(|peer| peer.settled);
-        if are_settled && !self.gives_way(now) {
+        if are_settled && self.admission.since.is_some() {
             self.settled = Some(now);
         }
     }
 
-    /// By another file, an address of this node may be another one's. This node gives way to one that serves by such a file, and otherwise
-    /// to nodes that are as many as those that have this one's file.
-    fn gives_way(&self, now: Moment) -> bool {
-        let differs = |peer: &&Peer| peer.differed.is_some_and(|(at, _)| now < at + DIFFERS);
-        let (mut others, mut serves) = (0, false);
-        for peer in self.peers.iter().filter(differs) {
-            others += 1;
-            serves |= peer.differed.is_some_and(|(_, serves)| serves);
-        }
-        let agrees = |peer: &&Peer| peer.link.as_ref().is_some_and(|link| link.hello.is_some());
-        let alike = 1 + self.peers.iter().filter(agrees).count();
-        serves || others >= alike
-    }
-
     fn settle_with(&mut self, now: Moment, peer: NodeId, out: &mut Vec<Action>) {
-        let timing = self.config.timing;
+        let (timing, admitted) = (self.config.timing, self.admission.since);
         let own = &mut self.own;
         let earlier = Mark {
             epoch: own.epoch,
@@ -102,7 +84,7 @@ impl Node {
                 return;
             }
             // What the record does not call void is worth to be asked for.
-            Some((Some(Some(tag)), link)) if link.asked.is_none() => {
+            Some((Some(Some(tag)), link)) if link.asked.is_none() && admitted.is_some() => {
                 let is_valid = tag.engine == own.engine && tag.mark > own.void_of(peer);
                 if own.engine != 0 {
                     link.asked = Some(is_valid);
@@ -117,7 +99,14 @@ impl Node {
         // One that gives back gets more time; but not as much as it likes.
         let gives = its.is_up && its.link.as_ref().is_some_and(|link| link.asked.is_some());
         let patience = timing.patience * if gives { 10 } else { 1 };
-        if now >= self.started + patience && own.void_of(peer) < earlier {
+        // One that has greeted is asked once this node is admitted. A node that gives way to another file leaves copies as they are.
+        let has_greeted = its.link.as_ref().is_some_and(|link| link.hello.is_some());
+        let begun = match has_greeted {
+            true => admitted,
+            false => own.claimed().map(|_| self.started),
+        };
+        let is_late = begun.is_some_and(|begun| now >= begun + patience);
+        if is_late && own.void_of(peer) < earlier {
             own.declare_void(peer, earlier);
             out.push(Action::Report(Report::Void(peer)));
         }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::admission::Filed;
 use crate::config::NodeId;
 use crate::message::Status;
 use crate::node::Node;
@@ -34,6 +35,8 @@ pub struct Standing {
     pub behind: Option<u64>,
     /// For how long ports that rest have waited for its acknowledgement; none if none waits.
     pub blocks_for: Option<Duration>,
+    /// What its record says of its file; of a node that is connected it may be old.
+    pub filed: Filed,
     /// Which engine it says that it uses.
     pub engine: Option<u64>,
 }
@@ -62,6 +65,7 @@ impl Node {
             is_void: its.is_void,
             behind: holds.then(|| self.log.head().saturating_sub(its.acked)),
             blocks_for: waited.map(|since| now.saturating_sub(since)),
+            filed: self.admission.of(peer),
             engine: greeted
                 .map(|link| link.engine.0)
                 .filter(|engine| *engine != 0),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::message::{Beat, Change, Mark, Message, Status, Tag, MAX_BYTES, MAX_CHANGES};
-use diolkos_node::record::Record;
+use diolkos_node::record::{Part, Record};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -117,11 +117,20 @@ proptest! {
     }
 
     #[test]
-    fn a_record_is_read_again(incarnation: u64, epoch: u64, void in vec(any::<(u64, u32)>(), 0..64)) {
+    fn a_record_is_read_again(
+        incarnation: u64,
+        epoch: u64,
+        file: u64,
+        part in 0..4usize,
+        void in vec(any::<(u64, u32)>(), 0..64),
+    ) {
+        // Those of format 1 say nothing of a file.
+        let parts = [Part::Serving, Part::Starting, Part::Serving, Part::Left];
+        let (file, part) = ((part > 0).then_some(file), parts[part]);
         let mut void: Vec<Mark> =
             void.into_iter().map(|(epoch, serial)| Mark { epoch, serial }).collect();
         void.resize(64, Mark::default());
-        let record = Record { incarnation, epoch, void };
+        let record = Record { incarnation, epoch, file, part, void };
         prop_assert_eq!(Record::decode(&record.encode()), Some(record));
     }
 }

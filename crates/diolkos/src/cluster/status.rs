@@ -9,8 +9,9 @@ mod notes;
 use std::time::Duration;
 
 use diolkos_mesh::{Mesh, Refusal};
+use diolkos_node::config::{NODES, PARTS};
 use diolkos_node::message::Status;
-use diolkos_node::{Moment, Node, NodeId};
+use diolkos_node::{Filed, Moment, Node, NodeId};
 
 use findings::findings;
 use notes::{is_recent, NodeNotes};
@@ -66,6 +67,7 @@ fn of_node(section: &Cluster, node: &Node, now: Moment, notes: &mut Notes) -> Cl
     };
     let (bindings, resting, _) = node.counts();
     let part = part(node.status(now));
+    notes.strangers = node.strangers().to_vec();
     let waits_for = match part {
         Part::Starting => node.waits_for().map(name).collect(),
         _ => Vec::new(),
@@ -111,6 +113,13 @@ fn of_other(
         // It has said hello with the same file.
         notes.differs = None;
     }
+    notes.filed = match its.status {
+        Some(_) => Filed::Same,
+        None => its.filed,
+    };
+    let differs = notes
+        .differs
+        .or((notes.filed > Filed::Same).then_some(PARTS[NODES]));
     if its.is_connected {
         notes.refused = None;
     }
@@ -134,7 +143,7 @@ fn of_other(
         copies_void: its.is_void,
         unacknowledged: its.behind,
         blocks_ms: its.blocks_for.map(ms),
-        differs: notes.differs.map(str::to_owned),
+        differs: differs.map(str::to_owned),
         engine: its.engine.map(engine_name),
         refused: refused.map(|(why, ..)| why.name().to_owned()),
         strange: notes.strange.times,

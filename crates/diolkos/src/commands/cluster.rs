@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use diolkos_etcd::Found;
-use diolkos_node::record::Record;
+use diolkos_node::record::{Part as Does, Record};
 use diolkos_node::NodeId;
 
 use super::output::{json, print};
@@ -129,6 +129,16 @@ fn listed(found: &Found, cluster: &str, nodes: &[String]) -> String {
 
 fn told(record: &Record, nodes: &[String]) -> String {
     let mut text = format!("incarnation {}", record.epoch);
+    text += match (record.file, record.part) {
+        (None, _) => ", without its file",
+        (_, Does::Starting) => ", starting",
+        (_, Does::Serving) => ", serving",
+        (_, Does::Left) => ", left",
+    };
+    if let Some(file) = record.file {
+        // Writing to a string cannot fail.
+        let _ = write!(text, ", file {file:016x}");
+    }
     for (at, name) in (0..).zip(nodes) {
         let mark = record.void_of(NodeId(at));
         if mark.epoch > 0 {
@@ -193,6 +203,8 @@ mod tests {
         let record = Record {
             incarnation: 7,
             epoch: 3,
+            file: Some(0xfe),
+            part: Does::Serving,
             void: vec![
                 Mark::default(),
                 Mark {
@@ -211,7 +223,7 @@ mod tests {
         assert_eq!(
             listed(&found, "city", &nodes),
             "etcd 3.5.21 has of cluster city (data 7b):\n  \
-             /diolkos/city/node/gw1/record, revision 9: incarnation 3, copies at gw2 void up to snapshot 5 of incarnation 2\n  \
+             /diolkos/city/node/gw1/record, revision 9: incarnation 3, serving, file 00000000000000fe, copies at gw2 void up to snapshot 5 of incarnation 2\n  \
              /diolkos/city/node/gw2/record, revision 10: 1 bytes of another format\n"
         );
         let nothing = Found {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use diolkos_node::record::{Answer, Outcome, Request};
+use diolkos_node::record::{Answer, Found, Outcome, Request};
 use diolkos_node::NodeId;
 
 type Records = BTreeMap<NodeId, (u64, Vec<u8>)>;
@@ -31,6 +31,15 @@ impl Engine {
     pub fn execute(&mut self, node: NodeId, request: &Request) -> Answer {
         let outcome = match request {
             Request::Read(of) => Outcome::Value(self.records.get(of).cloned()),
+            Request::ReadAll => {
+                let others = self.records.iter().filter(|(of, _)| **of != node);
+                let found = others.map(|(of, (_, bytes))| Found {
+                    node: Some(*of),
+                    name: String::new(),
+                    bytes: bytes.clone(),
+                });
+                Outcome::All(found.collect())
+            }
             Request::Write(expected, bytes) => {
                 let known = self.records.get(&node).map_or(0, |(revision, _)| *revision);
                 if known == *expected {

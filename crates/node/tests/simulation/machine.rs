@@ -61,6 +61,8 @@ pub struct Machine {
     offset: u64,
     rate: f64,
     pub lies: bool,
+    /// By which of the two files its next process starts.
+    pub has_other_file: bool,
     /// When a process is to be started, and whether it knows the bindings of the one before.
     pub starts: Option<(u64, bool)>,
 }
@@ -77,6 +79,7 @@ impl Machine {
             offset,
             rate,
             lies,
+            has_other_file: false,
             starts: Some((0, false)),
         }
     }

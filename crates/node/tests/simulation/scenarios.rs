@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Faults whose outcome is known: flows that go on, flows that open, and sequences that seeds rarely make.
 
-use diolkos_node::Event;
+use diolkos_node::{Event, Filed};
 
 use crate::truth::Key;
 use crate::world::{World, SECOND};
@@ -303,4 +303,87 @@ fn old_copies_are_not_taken_back() {
         3,
         &[cut, wait, |world| world.engine.wipe(), restart, heal],
     );
+}
+
+/// Nodes with two files that never reach each other, and an engine that is slow or away. At last all have the same file.
+fn by_two_files(seed: u64) -> Result<[usize; 2], String> {
+    let nodes = 2 + seed as usize % 2;
+    let mut world = World::new(seed, nodes, false);
+    world.load = 12;
+    let cut = |world: &mut World| {
+        for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))) {
+            world.net.cut.insert((from, to), u64::MAX);
+        }
+    };
+    if world.random.chance(0.5) {
+        // They start by the same file, and reach each other.
+        world.pass(6.0)?;
+    } else {
+        for at in 0..nodes {
+            world.machines[at].has_other_file = world.random.chance(0.5);
+        }
+    }
+    cut(&mut world);
+    let mut opposed = [0; 2];
+    for _ in 0..10 {
+        let at = world.random.below(nodes);
+        let soon = |world: &mut World, most: f64| {
+            let factor = world.random.unit();
+            world.now + (factor * factor * most * SECOND as f64) as u64
+        };
+        match world.random.below(8) {
+            0 => world.engine.away_until = soon(&mut world, 12.0),
+            1 => world.machines[at].slow_until = soon(&mut world, 20.0),
+            2 => world.machines[at].cut_from_engine_until = soon(&mut world, 12.0),
+            3 => world.machines[at].frozen_until = soon(&mut world, 15.0),
+            4 => world.requests_are_late ^= true,
+            kind => {
+                match kind {
+                    5 => world.event(at, Event::Leave),
+                    6 => world.kill(at, true),
+                    _ => world.kill(at, false),
+                }
+                world.machines[at].has_other_file ^= world.random.chance(0.6);
+                world.machines[at].starts = Some((soon(&mut world, 10.0), false));
+            }
+        }
+        let pause = world.random.unit() * 12.0;
+        world.pass(pause)?;
+        opposed[0] += 1;
+        opposed[1] += usize::from(world.machines.iter().any(|machine| {
+            let process = machine.process.as_ref();
+            let filed = |process: &crate::machine::Process, node| {
+                let node = diolkos_node::NodeId(node as u8);
+                process
+                    .gateway
+                    .node()
+                    .standing(node, machine.clock(world.now))
+                    .filed
+            };
+            process
+                .is_some_and(|process| (0..nodes).any(|node| filed(process, node) == Filed::Serves))
+        }));
+    }
+    crate::faults::heal(&mut world);
+    for at in 0..nodes {
+        world.kill(at, true);
+        world.machines[at].has_other_file = false;
+    }
+    // What they wrote before says that they serve by another file, until all have started.
+    world.pass(30.0)?;
+    crate::settled(&world).map(|()| opposed)
+}
+
+#[test]
+fn an_address_that_moved_in_the_files_has_one_owner_even_if_nodes_do_not_reach_each_other() {
+    let (mut failures, mut seen) = (Vec::new(), [0; 2]);
+    for seed in 0..crate::number("DIOLKOS_NODE_SEEDS").unwrap_or(300) {
+        match by_two_files(seed) {
+            Ok(opposed) => (0..2).for_each(|n| seen[n] += opposed[n]),
+            Err(error) => failures.push(format!("seed {seed}: {error}")),
+        }
+    }
+    assert!(failures.is_empty(), "{}: {:#?}", failures.len(), failures);
+    // Often one file stands against another one.
+    assert!(seen[1] * 5 > seen[0], "{seen:?}");
 }

@@ -306,10 +306,15 @@ impl World {
     fn start(&mut self, at: usize, knows: bool) {
         self.processes += 1;
         let clock = self.machines[at].clock(self.now);
-        let config = Config {
+        let mut config = Config {
             me: NodeId(at as u8),
             ..self.config.clone()
         };
+        if self.machines[at].has_other_file {
+            // The first two nodes have each other's addresses.
+            let first = std::mem::take(&mut config.members[0].pool4);
+            config.members[0].pool4 = std::mem::replace(&mut config.members[1].pool4, first);
+        }
         let incarnation = self.random.next();
         let secret = std::array::from_fn(|_| self.random.next());
         let node = Node::new(config.clone(), incarnation, [3, 4], clock).expect("a configuration");

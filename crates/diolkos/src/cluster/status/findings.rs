@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use diolkos_mesh::Refusal;
 use diolkos_node::config::{NODES, PARTS};
-use diolkos_node::Moment;
+use diolkos_node::{Filed, Moment};
 
 use super::file_part;
 use super::notes::{is_recent, NodeNotes, Notes};
@@ -43,7 +43,31 @@ pub(super) fn findings(status: &ClusterStatus, notes: &Notes, now: Moment) -> Ve
             of_other(its, notes, now, &mut found);
         }
     }
+    let strangers = notes.strangers.iter();
+    let strangers = strangers.filter_map(|(name, filed)| recorded(name, *filed, true));
+    found.extend(strangers.map(|text| Finding::trouble(Reason::ClusterDiffers, text)));
     found
+}
+
+/// What a record stands for that does not say that its node has this node's file, and what to do.
+fn recorded(name: &str, filed: Filed, is_stranger: bool) -> Option<String> {
+    let says = match filed {
+        Filed::Nothing | Filed::Same => return None,
+        Filed::Starts => {
+            "says that it starts by another file (names, pool4 or order of [[cluster.node]])"
+        }
+        Filed::Serves => {
+            "says that it serves by another file (names, pool4 or order of [[cluster.node]])"
+        }
+        Filed::Unknown => "was written by another version, and names no file",
+    };
+    let then = match is_stranger {
+        true => "this node's file does not name it: give all nodes the same file",
+        false => "give it this node's file and start it",
+    };
+    Some(format!(
+        "the record of {name} in etcd {says}, so a node that starts opens no bindings; {then}. If it has stopped for good, `diolkos cluster reset --yes` removes all records"
+    ))
 }
 
 fn starting(status: &ClusterStatus, notes: &Notes) -> Finding {
@@ -51,8 +75,10 @@ fn starting(status: &ClusterStatus, notes: &Notes) -> Finding {
     let differs = all.find(|name| {
         notes
             .named(name)
-            .is_some_and(|its| its.differs == Some(PARTS[NODES]))
+            .is_some_and(|its| its.differs == Some(PARTS[NODES]) || its.filed > Filed::Same)
     });
+    let strangers = notes.strangers.iter().map(|(name, _)| name);
+    let differs = differs.or(strangers.into_iter().next());
     let text = match &status.waits_for[..] {
         _ if differs.is_some() => format!(
             "this node opens no bindings: by the file of {} an address may be another node's; give all nodes the same file",
@@ -76,6 +102,8 @@ fn of_other(its: &NodeStatus, notes: &NodeNotes, now: Moment, found: &mut Vec<Fi
             "the configuration of {name} differs from this node's in {}: give both the same file (and the same version)",
             file_part(part)
         );
+        trouble(Reason::ClusterDiffers, text);
+    } else if let Some(text) = recorded(name, notes.filed, false) {
         trouble(Reason::ClusterDiffers, text);
     } else if is_over(notes.away, AWAY) {
         trouble(Reason::ClusterUnreachable, unreachable(its, notes, now));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_mesh::{Refusal, Refused};
-use diolkos_node::{Moment, NodeId, Report};
+use diolkos_node::{Filed, Moment, NodeId, Report};
 use diolkos_sys::clock::kernel_boottime;
 use diolkos_sys::fastpath::{ForwardCount, Forwarding, Gateway as Hop, Owner};
 use diolkos_sys::namespace;
@@ -24,6 +24,8 @@ pub(super) const RECENT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Notes {
     nodes: Vec<NodeNotes>,
+    /// Nodes that only another file names, and what their records say of it.
+    pub(super) strangers: Vec<(String, Filed)>,
     /// Packets that came from other gateways.
     pub(super) arrived: ForwardCount,
     /// The program that forwards, and this node.
@@ -43,6 +45,8 @@ pub(super) struct NodeNotes {
     pub interface: Option<String>,
     pub forwarded: ForwardCount,
     pub differs: Option<&'static str>,
+    /// What its record in the engine says of its file, unless it says so itself.
+    pub filed: Filed,
     pub strange: Tally,
     pub slow: Tally,
     pub voided: Tally,
@@ -96,6 +100,7 @@ impl Notes {
         };
         Notes {
             nodes: names.into_iter().map(named).collect(),
+            strangers: Vec::new(),
             arrived: ForwardCount::default(),
             programs: None,
             part: (Part::Starting, now),

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether this node may take part: no other one serves by a file that deals addresses out otherwise.
+//!
+//! # The rule, and why it holds
+//!
+//! Until node A is *admitted*, it opens nothing, takes nothing back and uses no copies. With an engine, A is admitted only if
+//!
+//! 1. the engine has A's record that *claims* that A serves by its file, as A knows since `m`; and
+//! 2. for each other node C: A began to read C's record after `m`, and it does not say that C serves by another file; or C has A's file, as
+//!    it said on a connection, and has returned on it a reading of A's clock that is not older than `m`.
+//!
+//! Two nodes with different files are not both admitted. Both claims were durable before either node began to read, so the node whose claim was
+//! durable last read the other one's. If C said instead that it has A's file, a process of C with another file starts after `m`, and
+//! reads A's claim. A claim is known only by the answer to the write that made it: the engine refuses all writes that were sent before.
+//! Who reads a claim by another file withdraws its own one. It claims again when no other node claims, and more nodes have its file than
+//! another one. An admitted node withdraws nothing until it leaves.
+//!
+//! A record is read only [`HESITATION`] after the claim if its node does not say that it has the same file. By then nodes that run
+//! have written their records to an engine that was wiped, and programs of a node that left have ended. This rests on time.
+//!
+//! **While the engine does not answer,** a node is admitted if all others are reachable and have its file. Without a record, a node with
+//! another file that starts before the engine has the record does not see it.
+
+use crate::config::NodeId;
+use crate::interface::Action;
+use crate::node::Node;
+use crate::peer::Peer;
+use crate::record::{Answer, Found, Outcome, Part, Record, Request, LOOK, RETRY};
+use crate::Moment;
+use std::time::Duration;
+
+/// So long after its claim a node reads the records of those that do not say that they have the same file.
+pub const HESITATION: Duration = LOOK
+    .saturating_add(RETRY)
+    .saturating_add(Duration::from_millis(500));
+/// For so long counts that a node's file deals addresses out otherwise; nodes connect again at least every two seconds.
+const DIFFERS: Moment = Moment::from_secs(5);
+/// Between two reads of all records, before and after this node is admitted.
+const AGAIN: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
+/// Most nodes that are remembered of those that this node's file does not name.
+const STRANGERS: usize = 64;
+
+/// What the record of another node says of its file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Filed {
+    /// There is no record, or the node has left.
+    #[default]
+    Nothing,
+    /// It has this node's file.
+    Same,
+    /// It starts by a file that deals addresses out otherwise.
+    Starts,
+    /// It serves by such a file, or did when it was killed.
+    Serves,
+    /// It says nothing of a file: another version has written it.
+    Unknown,
+}
+
+impl Filed {
+    /// A node with another file may use any address.
+    fn opposes(self) -> bool {
+        matches!(self, Filed::Serves | Filed::Unknown)
+    }
+}
+
+/// What is known for it.
+#[derive(Debug, Default)]
+pub(crate) struct Admission {
+    /// Since when this node takes part.
+    pub since: Option<Moment>,
+    /// The read of all records that waits, and when it was begun.
+    asked: Option<(u64, Moment)>,
+    /// Of the last one that was answered: the engine, and when it was begun.
+    listed: Option<(u64, Moment)>,
+    /// When the engine has answered last.
+    heard: Moment,
+    /// By node.
+    records: Vec<Filed>,
+    /// Records of nodes that this node's file does not name.
+    strangers: Vec<(String, Filed)>,
+}
+
+impl Admission {
+    /// What a node's record says.
+    pub fn of(&self, node: NodeId) -> Filed {
+        self.records.get(node.index()).copied().unwrap_or_default()
+    }
+
+    fn read(&mut self, found: &[Found], file: u64) {
+        (self.records, self.strangers) = (Vec::new(), Vec::new());
+        for its in found {
+            let filed = match Record::decode(&its.bytes).map(|record| (record.file, record.part)) {
+                None | Some((None, _)) => Filed::Unknown,
+                Some((_, Part::Left)) => Filed::Nothing,
+                Some((Some(its), _)) if its == file => Filed::Same,
+                Some((_, Part::Starting)) => Filed::Starts,
+                Some((_, Part::Serving)) => Filed::Serves,
+            };
+            match its.node {
+                Some(node) => {
+                    let count = self.records.len().max(node.index() + 1);
+                    self.records.resize(count, Filed::Nothing);
+                    self.records[node.index()] = filed;
+                }
+                None if filed > Filed::Same => {
+                    self.strangers.truncate(STRANGERS - 1);
+                    self.strangers.insert(0, (its.name.clone(), filed));
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Reads all records, claims to serve if nothing stands against it, and takes part if the claim holds.
+    pub(crate) fn seek_admission(&mut self, now: Moment, out: &mut Vec<Action>) {
+        self.list(now, out);
+        if self.admission.since.is_none() && self.is_admissible(now) {
+            self.admission.since = Some(now);
+        }
+        let claims = self.admission.since.is_some() || self.may_claim(now);
+        self.own.say(match claims {
+            _ if self.is_told(now) => Part::Left,
+            true => Part::Serving,
+            false => Part::Starting,
+        });
+    }
+
+    fn list(&mut self, now: Moment, out: &mut Vec<Action>) {
+        let its = &self.admission;
+        let waits = its.asked.is_some_and(|(_, begun)| now < begun + RETRY);
+        let again = AGAIN[usize::from(its.since.is_some())];
+        let is_new = its.listed.is_some_and(|(_, begun)| {
+            now < begun + again && self.own.claimed().is_none_or(|claimed| begun >= claimed)
+        });
+        if waits || is_new || self.leaves.is_some() {
+            return;
+        }
+        let token = self.token();
+        self.admission.asked = Some((token, now));
+        let request = Request::ReadAll;
+        out.push(Action::Ask { token, request });
+    }
+
+    /// An answer comes, if it is one to the read of all records that waits.
+    pub(crate) fn listed(&mut self, now: Moment, token: u64, answer: &Answer) -> bool {
+        let asked = self.admission.asked;
+        let Some((_, begun)) = asked.filter(|(waiting, _)| *waiting == token) else {
+            return false;
+        };
+        (self.admission.asked, self.admission.heard) = (None, now);
+        if let Outcome::All(found) = &answer.outcome {
+            self.admission.listed = Some((answer.engine, begun));
+            self.admission.read(found, self.own.file);
+        }
+        true
+    }
+
+    /// What another node says of its file on a connection, or its record does.
+    fn filed(&self, now: Moment, node: NodeId) -> Filed {
+        let its = &self.peers[node.index()];
+        if has_greeted(its) {
+            return Filed::Same;
+        }
+        let recent = its.differed.filter(|(at, _)| now < *at + DIFFERS);
+        let said = match recent {
+            Some((_, true)) => Filed::Serves,
+            Some((_, false)) => Filed::Starts,
+            None => Filed::Nothing,
+        };
+        said.max(self.admission.of(node))
+    }
+
+    fn may_claim(&self, now: Moment) -> bool {
+        let listed = self.admission.listed;
+        let is_known = listed.is_some_and(|(engine, _)| engine == self.own.seen());
+        let others = self.others().map(|node| self.filed(now, node));
+        let strangers = self.admission.strangers.iter().map(|(_, filed)| *filed);
+        let all: Vec<Filed> = others.chain(strangers).collect();
+        let count = |filed| all.iter().filter(|its| **its == filed).count();
+        is_known
+            && !all.iter().any(|its| its.opposes())
+            && count(Filed::Starts) < 1 + count(Filed::Same)
+    }
+
+    fn is_admissible(&self, now: Moment) -> bool {
+        let its = &self.admission;
+        if its.strangers.iter().any(|(_, filed)| filed.opposes()) {
+            return false;
+        }
+        let Some(claimed) = self.own.claimed() else {
+            // The engine does not answer.
+            let since = self.started.max(its.heard);
+            let mut others = self.others().map(|node| &self.peers[node.index()]);
+            return now >= since + self.config.timing.patience
+                && others.all(|its| its.is_up && has_greeted(its));
+        };
+        let listed = its.listed.filter(|(engine, _)| *engine == self.own.engine);
+        let Some((_, begun)) = listed.filter(|(_, begun)| *begun >= claimed) else {
+            return false;
+        };
+        self.others().all(|node| {
+            let peer = &self.peers[node.index()];
+            let echo = peer.link.as_ref().and_then(|link| link.echo);
+            let is_alike = has_greeted(peer) && echo.is_some_and(|echo| echo >= claimed);
+            is_alike || (begun >= claimed + HESITATION && !self.filed(now, node).opposes())
+        })
+    }
+
+    /// Nodes that this node's file does not name and that start or serve, or whose records say nothing of that.
+    pub fn strangers(&self) -> &[(String, Filed)] {
+        &self.admission.strangers
+    }
+}
+
+/// On the connection that is up, it has said that it has this node's file.
+fn has_greeted(peer: &Peer) -> bool {
+    peer.link.as_ref().is_some_and(|link| link.hello.is_some())
+}
