@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One node: events in, actions out.
 
-use crate::config::{Config, Fault, NodeId, Owners, NODES, PARTS};
+use crate::config::{file, Config, Fault, NodeId, Owners, NODES, PARTS};
 use crate::hear;
 use crate::interface::{Action, Event, Report};
 use crate::message::{Change, Message, Status};
@@ -9,6 +9,7 @@ use crate::order::Order;
 use crate::peer::{Link, Peer};
 use crate::record::{Answer, Own};
 use crate::rests::{Log, Rest, Rests};
+use crate::roll::Armed;
 use crate::store::{State, Store};
 use crate::Moment;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
@@ -33,6 +34,7 @@ pub struct Node {
     pub(crate) settled: Option<Moment>,
     pub(crate) short_until: Moment,
     pub(crate) drains: bool,
+    pub(crate) armed: Option<Armed>,
     /// When it was told to leave, and whether it has.
     pub(crate) leaves: Option<Moment>,
     pub(crate) has_left: bool,
@@ -67,6 +69,7 @@ impl Node {
             settled: None,
             short_until: Moment::ZERO,
             drains: false,
+            armed: None,
             leaves: None,
             has_left: false,
             attracts: false,
@@ -136,7 +139,13 @@ impl Node {
             Event::Tick => {}
             Event::Drain => self.drains = true,
             Event::Stay => self.drains = false,
-            Event::Leave => self.leaves = self.leaves.or(Some(now)),
+            Event::Arm(armed) => self.arm(armed),
+            Event::Disarm => self.disarm(),
+            Event::Leave => {
+                // Whoever stops by another reason says nothing of its next file.
+                self.disarm();
+                self.leaves = self.leaves.or(Some(now));
+            }
         }
         self.proceed(now, out);
     }
@@ -331,6 +340,7 @@ impl Node {
             let deals = differs.filter(|(_, part)| *part == PARTS[NODES]);
             its.differed = deals.map(|_| (now, serves));
             if let Some((_, part)) = differs {
+                its.over = Some(file(digests));
                 out.push(Action::Report(Report::Differs(peer, part)));
                 return self.drop_link(peer, out);
             }
@@ -362,7 +372,9 @@ impl Node {
     }
 
     fn proceed(&mut self, now: Moment, out: &mut Vec<Action>) {
-        self.settle(now, out);
+        if self.expects().next().is_none() {
+            self.settle(now, out);
+        }
         self.look_at_engine(now, out);
         self.look_around(now, out);
         self.free(now, out);
@@ -370,6 +382,7 @@ impl Node {
             self.sweep(peer, out);
             self.tell(now, peer, out);
         }
+        self.go_over(now, out);
         self.leave(now, out);
         let attracts = matches!(self.status(now), Status::Serving);
         if attracts != self.attracts {

@@ -42,6 +42,10 @@ pub struct Peer {
     pub serves: bool,
     /// When it last said that its file deals addresses out otherwise, and whether it opened bindings then.
     pub differed: Option<(Moment, bool)>,
+    /// The file that it had when it last said hello, if that is another one, or to which it went over when it left.
+    pub over: Option<u64>,
+    /// This node opens nothing before it has said hello.
+    pub expected: bool,
 }
 
 /// A connection.
@@ -69,6 +73,8 @@ pub struct Link {
     pub giving: Option<u32>,
     /// Its last beat.
     pub status: Status,
+    /// The file for which it says that it is armed; 0: none.
+    pub armed: u64,
     /// The engine that has its record, and its incarnation there.
     pub engine: (u64, u64),
     /// Its clock, as last heard.
@@ -123,6 +129,8 @@ impl Peer {
             is_up: false,
             serves: false,
             differed: None,
+            over: None,
+            expected: false,
         }
     }
 
@@ -158,6 +166,7 @@ impl Link {
             through: 0,
             giving: None,
             status: Status::Starting,
+            armed: 0,
             engine: (0, 0),
             clock: Moment::ZERO,
             echo: None,

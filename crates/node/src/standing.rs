@@ -35,6 +35,8 @@ pub struct Standing {
     pub blocks_for: Option<Duration>,
     /// Which engine it says that it uses.
     pub engine: Option<u64>,
+    /// The file for which it says that it is armed.
+    pub armed: Option<u64>,
 }
 
 impl Node {
@@ -64,13 +66,27 @@ impl Node {
             engine: greeted
                 .map(|link| link.engine.0)
                 .filter(|engine| *engine != 0),
+            armed: greeted.map(|link| link.armed).filter(|file| *file != 0),
         }
     }
 
-    /// Nodes that this one waits for before it opens bindings.
+    /// Nodes that this one waits for before it opens bindings: those that have to have its file, and then those that have not said what they have of
+    /// its bindings.
     pub fn waits_for(&self) -> impl Iterator<Item = NodeId> + '_ {
-        let is_open = |node: &NodeId| !self.peers[node.index()].settled;
+        let expects = self.expects().next().is_some();
+        let is_open = move |node: &NodeId| {
+            let its = &self.peers[node.index()];
+            match expects {
+                true => its.expected,
+                false => !its.settled,
+            }
+        };
         self.others().filter(is_open)
+    }
+
+    /// Names its file ([`crate::Config::file`]).
+    pub fn file(&self) -> u64 {
+        self.config.file()
     }
 
     /// Does it attract packets?
