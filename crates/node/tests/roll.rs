@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use diolkos_node::config::{Bounds, Member, Timing};
 use diolkos_node::message::{Beat, Message, Status};
+use diolkos_node::record::{Answer, Outcome, Request};
 use diolkos_node::{Action, Armed, Config, Event, Moment, Node, NodeId, Unready};
 
 const NODES: usize = 3;
@@ -81,6 +82,9 @@ struct World {
     machines: Vec<Machine>,
     ways: Vec<Way>,
     connections: u64,
+    /// What the engine has, with revisions, and the latest of these.
+    records: [Option<(u64, Vec<u8>)>; NODES],
+    revision: u64,
     /// Pairs that cannot connect now.
     cut: [[bool; NODES]; NODES],
     /// Rolls expect others; without, the test has to fail.
@@ -101,6 +105,8 @@ impl World {
             machines: (0..NODES).map(machine).collect(),
             ways: Vec::new(),
             connections: 0,
+            records: Default::default(),
+            revision: 0,
             cut: Default::default(),
             expects: true,
         }
@@ -118,6 +124,10 @@ impl World {
         node.handle(now, event, &mut out);
         for action in out {
             match action {
+                Action::Ask { token, request } => {
+                    let answer = self.answer(me, request);
+                    self.hear(me, Event::Answer { token, answer });
+                }
                 Action::Send {
                     connection, bytes, ..
                 } => {
@@ -145,6 +155,29 @@ impl World {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// An engine that all reach at all times.
+    fn answer(&mut self, me: usize, request: Request) -> Answer {
+        let outcome = match request {
+            Request::Read(of) => Outcome::Value(self.records[of.index()].clone()),
+            Request::Write(expected, record) => {
+                let is = self.records[me].as_ref().map_or(0, |(revision, _)| *revision);
+                match is == expected {
+                    true => {
+                        self.revision += 1;
+                        self.records[me] = Some((self.revision, record));
+                        Outcome::Written(self.revision)
+                    }
+                    false => Outcome::Refused,
+                }
+            }
+        };
+        Answer {
+            engine: 9,
+            revision: self.revision,
+            outcome,
         }
     }
 

@@ -48,8 +48,8 @@ impl Service for Clat {
         Some(self.device.as_ref()?.own())
     }
 
-    fn ends(&self) -> bool {
-        self.ends
+    fn ends(&self) -> Option<End> {
+        self.ends.then_some(End::ForGood)
     }
 
     fn account(&self) -> Account {
