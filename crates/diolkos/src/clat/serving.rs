@@ -15,7 +15,7 @@ use crate::control::{Condition, Request};
 use crate::expiry;
 use crate::failure::Failure;
 use crate::net::{DeviceConfig, Event, PolicyNews, RouteNews, Standing};
-use crate::service::{until, Account, Heed, Reply, Service};
+use crate::service::{until, Account, End, Heed, Reply, Service};
 
 /// What a CLAT waits for.
 pub(super) enum Step {
