@@ -163,7 +163,9 @@ impl World {
         let outcome = match request {
             Request::Read(of) => Outcome::Value(self.records[of.index()].clone()),
             Request::Write(expected, record) => {
-                let is = self.records[me].as_ref().map_or(0, |(revision, _)| *revision);
+                let is = self.records[me]
+                    .as_ref()
+                    .map_or(0, |(revision, _)| *revision);
                 match is == expected {
                     true => {
                         self.revision += 1;
@@ -408,10 +410,7 @@ fn a_node_goes_over_if_its_operator_says_so_and_all_others_do() {
     let lacks: Vec<_> = node.unready().collect();
     assert_eq!(lacks, [(NodeId(2), Unready::Unarmed)]);
     assert!(!goes(&mut node, 8000, [file + 1, file]));
-    assert_eq!(
-        node.unready().next(),
-        Some((NodeId(1), Unready::Otherwise))
-    );
+    assert_eq!(node.unready().next(), Some((NodeId(1), Unready::Otherwise)));
     // One that is silent is not ready.
     node.handle(ms(14_000), Event::Tick, &mut Vec::new());
     assert_eq!(node.unready().count(), 2);
