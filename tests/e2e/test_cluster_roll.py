@@ -24,9 +24,7 @@ def started(cluster: ClusterNetwork) -> ClusterNetwork:
     return cluster
 
 
-def new_file(
-    cluster: ClusterNetwork, node: str, changes: dict[str, str] | None = None
-) -> None:
+def new_file(cluster: ClusterNetwork, node: str, changes: dict[str, str] | None = None) -> None:
     """Put another file in the place of a gateway's own."""
     (cluster.scratch / f"{node}.toml").write_text(cluster.configuration(node, changes))
 
@@ -65,9 +63,7 @@ def test_all_gateways_go_over_to_a_new_file_together(started: ClusterNetwork) ->
         new_file(cluster, node)
     # One that is armed alone goes on with the old file when its time is over.
     alone = cluster.tell(NODES[0], "roll", "--timeout", "2", check=False)
-    assert alone.returncode == 1 and f"{NODES[1]} is not armed" in alone.stderr, (
-        alone.stderr
-    )
+    assert alone.returncode == 1 and f"{NODES[1]} is not armed" in alone.stderr, alone.stderr
     assert cluster.cluster_status(NODES[0])["file"] in before
 
     rolls = [roll(cluster, node) for node in NODES[:2]]
@@ -85,9 +81,7 @@ def test_all_gateways_go_over_to_a_new_file_together(started: ClusterNetwork) ->
     after = {cluster.cluster_status(node)["file"] for node in NODES}
     assert len(after) == 1 and after != before
     assert [cluster.nodes[node].process.pid for node in NODES] == processes
-    shown = cluster.run(
-        cluster.names[NODES[2]], str(cluster.program), "show", "config"
-    ).stdout
+    shown = cluster.run(cluster.names[NODES[2]], str(cluster.program), "show", "config").stdout
     assert "192.0.2.16/28" in shown
     for node in NODES:
         cluster.attracts(node)
@@ -105,8 +99,6 @@ def test_a_roll_is_cancelled(started: ClusterNetwork) -> None:
     cluster.tell(NODES[0], "roll", "--cancel")
     assert first.process.wait(SETTLED) == 1
     assert "armed no longer" in first.log()
-    others = [
-        cluster.tell(node, "roll", "--timeout", "2", check=False) for node in NODES[1:]
-    ]
+    others = [cluster.tell(node, "roll", "--timeout", "2", check=False) for node in NODES[1:]]
     assert all(f"{NODES[0]} is not armed" in each.stderr for each in others), others
     assert {cluster.cluster_status(node)["file"] for node in NODES} == before
