@@ -308,6 +308,7 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
         echo: Duration::from_secs(5),
         clock: Duration::from_secs(9),
         applied: 1,
+        armed: 0,
     });
     let told = |node| Message::Told {
         through: 1,

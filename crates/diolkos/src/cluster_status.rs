@@ -48,6 +48,12 @@ pub struct ClusterStatus {
     pub name: String,
     /// Of this node.
     pub node: String,
+    /// Names its file, by what nodes compare.
+    #[serde(default)]
+    pub file: String,
+    /// What it is armed for.
+    #[serde(default)]
+    pub roll: Option<Roll>,
     /// What it does.
     pub part: Part,
     /// For how long it has done so.
@@ -71,6 +77,44 @@ pub struct ClusterStatus {
     pub refused: BTreeMap<String, u64>,
     /// What is wrong.
     pub findings: Vec<Finding>,
+}
+
+/// A new file of all nodes, for which a node is armed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roll {
+    /// Names the file.
+    pub file: String,
+    /// It is armed no longer after that.
+    pub left_ms: u64,
+    /// It goes over: nothing keeps it from that.
+    pub goes: bool,
+    /// Nodes that are not ready, and why: a name of [`Roll::why`].
+    pub lacks: BTreeMap<String, String>,
+}
+
+impl Roll {
+    /// For people.
+    fn why(name: &str) -> &str {
+        match name {
+            "away" => "does not answer",
+            "unarmed" => "is not armed",
+            "otherwise" => "is armed for another file, or has one",
+            "remains" => "is not in the new file, and runs: stop it",
+            other => other,
+        }
+    }
+
+    /// Which nodes are not ready, and why.
+    pub fn waits(&self) -> String {
+        let lacks = self.lacks.iter();
+        let lacks: Vec<String> = lacks
+            .map(|(node, why)| format!("{node} {}", Roll::why(why)))
+            .collect();
+        match lacks.is_empty() {
+            true => "all nodes are armed".to_owned(),
+            false => lacks.join("; "),
+        }
+    }
 }
 
 /// The engine that keeps the records of nodes, etcd.
@@ -127,6 +171,9 @@ pub struct NodeStatus {
     pub differs: Option<String>,
     /// Name of the engine that it uses; none if it does not say.
     pub engine: Option<String>,
+    /// The file for which it is armed.
+    #[serde(default)]
+    pub armed: Option<String>,
     /// Why the last connection with it was refused, if that is not long ago and none is up.
     pub refused: Option<String>,
     /// How often it said what it may not say, or nothing that can be read.
@@ -222,6 +269,24 @@ impl ClusterStatus {
         if !self.waits_for.is_empty() {
             line("waits for", self.waits_for.join(", "));
         }
+        line("file", self.file.clone());
+        if let Some(roll) = &self.roll {
+            let time = time(roll.left_ms);
+            let text = match roll.goes {
+                true => format!("goes over to the file {}", roll.file),
+                false => format!(
+                    "armed for the file {} for {time}: {}",
+                    roll.file,
+                    roll.waits()
+                ),
+            };
+            line("roll", text);
+        }
+        let armed = self.nodes.iter();
+        let armed = armed.filter_map(|its| Some((&its.name, its.armed.as_ref()?)));
+        for (name, file) in armed {
+            line("armed", format!("{name} for the file {file}"));
+        }
         line("engine", self.engine.line());
         let copies: u64 = self.nodes.iter().map(|node| u64::from(node.copies)).sum();
         line(
@@ -307,6 +372,7 @@ impl NodeStatus {
             blocks_ms: None,
             differs: None,
             engine: None,
+            armed: None,
             refused: None,
             strange: 0,
             slow: 0,
@@ -345,6 +411,13 @@ mod tests {
             node: "gw1".to_owned(),
             part_ms: 2400,
             waits_for: vec!["gw2".to_owned()],
+            file: "00ff".to_owned(),
+            roll: Some(Roll {
+                file: "00aa".to_owned(),
+                left_ms: 9000,
+                goes: false,
+                lacks: BTreeMap::from([("gw2".to_owned(), "unarmed".to_owned())]),
+            }),
             bindings: 5,
             nodes: vec![NodeStatus {
                 copies: 7,
@@ -360,18 +433,20 @@ mod tests {
         let table = status.table();
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
-            lines[..5],
+            lines[..7],
             [
                 "node gw1 of cluster lab: starting for 2s, does not attract packets",
                 "waits for gw2",
+                "file      00ff",
+                "roll      armed for the file 00aa for 9s: gw2 is not armed",
                 "engine    no answer for 0 ms, has no record of this process yet",
                 "bindings  5 here, 0 ports rest, 7 copies of other nodes",
                 "refused   connections: 2 untrusted",
             ]
         );
-        let row: Vec<&str> = lines[7].split_whitespace().collect();
+        let row: Vec<&str> = lines[9].split_whitespace().collect();
         assert_eq!(row, ["gw2", "-", "no", "gw0", "7", "5s", "3", "0"]);
-        assert_eq!(lines[9], "obstacle  it waits");
+        assert_eq!(lines[11], "obstacle  it waits");
     }
 
     #[test]

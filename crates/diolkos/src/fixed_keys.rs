@@ -8,6 +8,11 @@ use crate::config::{Cluster, Dns64, Settings};
 
 /// The first key that differs and must not, as a sentence.
 pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
+    of_cluster(old, new).or_else(|| of_this_process(old, new))
+}
+
+/// The same of what cannot even change when all nodes of a cluster go over to a new file together.
+pub fn of_this_process(old: &Settings, new: &Settings) -> Option<String> {
     let (o, n) = (&old.translator, &new.translator);
     let fixed = [
         ("translator.mode", o.mode == n.mode),
@@ -34,10 +39,8 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
         ),
         ("control.group", old.control == new.control),
         ("log.level", old.log.level == new.log.level),
+        ("cluster", old.cluster.is_some() == new.cluster.is_some()),
     ];
-    if let Some(refusal) = of_cluster(old, new) {
-        return Some(refusal);
-    }
     let of_dns64 = of_dns64(old.dns64.as_ref(), new.dns64.as_ref());
     let (key, _) = fixed.iter().chain(&of_dns64).find(|(_, same)| !same)?;
     Some(while_it_runs(key))
@@ -66,8 +69,8 @@ fn of_cluster(old: &Settings, new: &Settings) -> Option<String> {
         return (o != n).then(|| while_it_runs("cluster"));
     };
     Some(format!(
-        "{key} cannot change at one node of a cluster while it runs, since all nodes have to have the same: docs/cluster.md says how to \
-         bring a new file to all of them; the old configuration stays in force"
+        "{key} cannot change at one node of a cluster while it runs, since all nodes have to have the same: `diolkos cluster roll` at each of them \
+         brings it to all; the old configuration stays in force"
     ))
 }
 

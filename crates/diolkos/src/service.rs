@@ -20,6 +20,7 @@ use ipnet::IpNet;
 use tokio::time::MissedTickBehavior;
 
 use crate::companion::Companion;
+use crate::config::Settings;
 use crate::confinement;
 use crate::control::{Answer, Condition, Control, Request};
 use crate::failure::Failure;
@@ -79,6 +80,12 @@ impl Host {
             news,
         })
     }
+
+    /// Has what runs beside take these settings, too.
+    pub async fn bring(&self, settings: &Settings) {
+        self.companion.offer(settings);
+        self.companion.take().await;
+    }
 }
 
 /// Why it ends.
@@ -88,6 +95,8 @@ pub enum End {
     Signal,
     /// The operator said so: nothing stays.
     ForGood,
+    /// All nodes of a cluster go over to a new file: nothing stays, and another service follows in this process.
+    Again,
 }
 
 /// An answer, or what makes it beside the loop.
@@ -144,8 +153,8 @@ pub trait Service {
             .is_some_and(|own| own.destinations().any(|own| own == *to))
     }
 
-    /// The operator has said that it is to end.
-    fn ends(&self) -> bool;
+    /// It is to end, for another reason than a signal.
+    fn ends(&self) -> Option<End>;
 
     /// How it stands now, for the service manager.
     fn account(&self) -> Account;
@@ -192,7 +201,9 @@ pub async fn serve(
 ) -> Result<End, Failure> {
     let manager = host.manager.clone();
     let served = work(service, host, control).await;
-    manager.stopping();
+    if !matches!(served, Ok(End::Again)) {
+        manager.stopping();
+    }
     served
 }
 
@@ -289,6 +300,9 @@ pub async fn work(
             own = service.wait() => {
                 let done = beat.through(LONGEST_WORK, service.obey(own)).await;
                 done.or_else(|failure| looks.again_after(failure))?;
+                if let Some(end) = service.ends() {
+                    return Ok(end);
+                }
             }
             () = looks.addresses.settled() => {
                 looks.addresses.clear();
@@ -323,7 +337,7 @@ pub async fn work(
                         host.watch.short_task("an answer", tell);
                     }
                 }
-                if service.ends() {
+                if service.ends() == Some(End::ForGood) {
                     // The answer goes first.
                     control.finish().await;
                     tracing::info!("stopped for good");

@@ -94,6 +94,13 @@ pub const ALL: &[(&str, &[Example])] = &[
     ("diolkos-cluster-drain", &[("Before this node is restarted:", "diolkos cluster drain --timeout 120")]),
     ("diolkos-cluster-join", &[("Not restarted after all:", "diolkos cluster join")]),
     (
+        "diolkos-cluster-roll",
+        &[
+            ("On each node, when the new file is there:", "diolkos cluster roll"),
+            ("Not after all:", "diolkos cluster roll --cancel"),
+        ],
+    ),
+    (
         "diolkos-cluster-reset",
         &[
             ("What etcd has of the cluster:", "diolkos cluster reset --config /etc/diolkos/nat64.toml"),

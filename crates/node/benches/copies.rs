@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::{Bounds, Member, Timing};
-use diolkos_node::record::{Answer, Outcome, Request};
+use diolkos_node::record::{Answer, Found, Outcome, Request};
 use diolkos_node::{Action, Config, Event, Node, NodeId};
 
 const NODES: usize = 3;
@@ -232,6 +232,18 @@ impl Cluster {
 
     fn answer(&mut self, node: usize, request: Request) -> Answer {
         let outcome = match request {
+            Request::ReadAll => {
+                let records = self.records.iter().enumerate();
+                let found = |(node, record): (usize, &Option<(u64, Vec<u8>)>)| {
+                    let (_, bytes) = record.clone()?;
+                    Some(Found {
+                        node: Some(NodeId(node as u8)),
+                        name: format!("gw{node}"),
+                        bytes,
+                    })
+                };
+                Outcome::All(records.filter_map(found).collect())
+            }
             Request::Read(of) => Outcome::Value(self.records[of.index()].clone()),
             Request::Write(revision, bytes) => {
                 let has = self.records[node]

@@ -134,6 +134,13 @@ pub const TIMES: usize = 4;
 /// A digest of each of [`PARTS`].
 pub type Digests = [u64; PARTS.len()];
 
+/// Names a file by all that nodes compare; never 0.
+pub fn file(digests: &Digests) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(0, 0);
+    digests.iter().for_each(|digest| hasher.write_u64(*digest));
+    hasher.finish().max(1)
+}
+
 /// Whose address is whose.
 #[derive(Clone, Debug)]
 pub struct Owners(Vec<(u32, u32, NodeId)>);
@@ -226,6 +233,11 @@ impl Config {
         hasher.write_u64(digests[NODES]);
         hasher.write_u64(digests[TIMES]);
         hasher.finish()
+    }
+
+    /// Names this file, by all that nodes compare.
+    pub fn file(&self) -> u64 {
+        file(&self.digests())
     }
 
     /// The prefix that is one subscriber.

@@ -28,13 +28,13 @@ impl Node {
             let peer = &self.peers[owner.index()];
             let is_provable = peer.tag.is_some_and(|tag| tag.engine != 0) && !peer.is_void;
             let is_needed = !peer.is_up && peer.deadline < now + proof * 2 / 3;
-            let is_asked = peer
-                .proofs
-                .back()
-                .is_some_and(|(_, since)| now < *since + AGAIN);
+            // An answer that proves nothing comes at once, and is no reason to ask at once.
+            let is_asked = peer.looked.is_some_and(|looked| now < looked + AGAIN);
             if is_provable && is_needed && !is_asked {
                 let token = self.token();
-                let proofs = &mut self.peers[owner.index()].proofs;
+                let peer = &mut self.peers[owner.index()];
+                peer.looked = Some(now);
+                let proofs = &mut peer.proofs;
                 proofs.retain(|(_, begun)| now < *begun + proof);
                 proofs.push_back((token, now));
                 let request = Request::Read(owner);

@@ -32,6 +32,8 @@ pub(crate) fn message(
         Message::Hello { status, holds, .. } => {
             link.hello = Some(holds);
             link.status = status;
+            let its = &mut node.peers[peer.index()];
+            (its.over, its.expected) = (None, false);
         }
         Message::Ask(true) => link.giving = Some(0),
         Message::Ask(false) => {
@@ -227,6 +229,7 @@ impl Node {
         let peer = &mut self.peers[from.index()];
         let link = peer.link.as_mut()?;
         link.status = beat.status;
+        link.armed = beat.armed;
         link.clock = beat.clock;
         link.engine = (beat.engine, beat.epoch);
         // Before it has heard a reading, it returns none.
@@ -251,6 +254,7 @@ impl Node {
         }
         if beat.status == Status::Left {
             link.echo = None;
+            peer.over = Some(beat.armed).filter(|file| *file != 0);
         }
         Some(())
     }

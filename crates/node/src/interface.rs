@@ -3,6 +3,7 @@
 
 use crate::config::NodeId;
 use crate::record::{Answer, Request};
+use crate::roll::Armed;
 use crate::Moment;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
 
@@ -62,6 +63,10 @@ pub enum Event<'a> {
     Drain,
     /// Not any more.
     Stay,
+    /// The operator wants this node to go over to another file with all others.
+    Arm(Armed),
+    /// Not any more; too late if it goes over already.
+    Disarm,
     /// The node stops. Its programs should not translate any more.
     Leave,
 }
@@ -113,6 +118,8 @@ pub enum Action {
     Homes,
     /// Attract packets, or do not.
     Attract(bool),
+    /// Leave, and begin anew with this file, expecting the others. The node is as it was until it is told to leave.
+    GoOver(u64),
     /// All that had to be said before the process ends is said.
     Left,
     /// Something for the operator.

@@ -18,6 +18,7 @@
 //!   is not reachable, copies serve ([`Node::who`], [`Node::who4`]).
 //! * Copies may be used for a term after the owner confirmed them, or for a time after a read of the owner's record in the engine
 //!   that does not call them void ([`record`]).
+//! * Nodes go over to another file together ([`Node::expect`], [`Event::Arm`]).
 //! * A port is free when all other nodes have acknowledged that its binding ended. For those that do not, the owner
 //!   declares their copies void, and waits until their right to use them has ended (`reuse`, with the proof).
 //!
@@ -45,6 +46,7 @@ mod peer;
 pub mod record;
 mod rests;
 mod reuse;
+mod roll;
 mod standing;
 pub mod store;
 mod tell;
@@ -54,6 +56,7 @@ pub use config::{Config, NodeId};
 pub use interface::{Action, Event, Reason, Report, Way};
 pub use look::{Asked, Via};
 pub use node::Node;
+pub use roll::{Armed, Unready};
 pub use standing::Standing;
 
 /// A moment of the caller's clock, which goes on while the machine sleeps (CLOCK_BOOTTIME).

@@ -7,7 +7,7 @@
 //! told, given: kind 1 | through 8 (0 if given) | changes
 //! end: kind 1 | serial 4 | through 8
 //! given back: kind 1
-//! beat: kind 1 | status 1 | confirms 1 | engine 8 | epoch 8 | echo 8 | clock 8 | applied 8
+//! beat: kind 1 | status 1 | confirms 1 | engine 8 | epoch 8 | echo 8 | clock 8 | applied 8 | armed 8
 //! change, opened: tag 1 | IPv4 address 4 | port 2 | the host's prefix 8 | its interface identifier 8 | its port 2
 //! change, closed: tag 1 | IPv4 address 4 | port 2
 //! ```
@@ -145,6 +145,8 @@ pub struct Beat {
     pub clock: Moment,
     /// The last change of the hearer's bindings that the speaker has applied, after a complete snapshot; 0: none.
     pub applied: u64,
+    /// The file for which the speaker is armed (`roll`); 0: none.
+    pub armed: u64,
 }
 
 const HELLO: u8 = 0;
@@ -202,7 +204,9 @@ impl Message {
             Message::Beat(beat) => {
                 out.extend([BEAT, beat.status as u8, beat.confirms.into()]);
                 let clocks = [beat.echo, beat.clock].map(|clock| clock.as_nanos() as u64);
-                let numbers = [beat.engine, beat.epoch, clocks[0], clocks[1], beat.applied];
+                let [echo, clock] = clocks;
+                let (applied, armed) = (beat.applied, beat.armed);
+                let numbers = [beat.engine, beat.epoch, echo, clock, applied, armed];
                 numbers.iter().for_each(|n| out.extend(n.to_be_bytes()));
             }
         }
@@ -262,6 +266,7 @@ impl Message {
                 echo: Duration::from_nanos(rest.number()?),
                 clock: Duration::from_nanos(rest.number()?),
                 applied: rest.number()?,
+                armed: rest.number()?,
             }),
             _ => return None,
         };

@@ -2,7 +2,7 @@
 //! One node: events in, actions out.
 
 use crate::admission::Admission;
-use crate::config::{Config, Fault, NodeId, Owners, NODES, PARTS, TIMES};
+use crate::config::{file, Config, Fault, NodeId, Owners, NODES, PARTS, TIMES};
 use crate::hear;
 use crate::interface::{Action, Event, Report};
 use crate::message::{Change, Message, Status};
@@ -10,6 +10,7 @@ use crate::order::Order;
 use crate::peer::{Link, Peer};
 use crate::record::{Answer, Own};
 use crate::rests::{Log, Rest, Rests};
+use crate::roll::Armed;
 use crate::store::{State, Store};
 use crate::Moment;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
@@ -37,6 +38,7 @@ pub struct Node {
     pub(crate) has_read: bool,
     pub(crate) short_until: Moment,
     pub(crate) drains: bool,
+    pub(crate) armed: Option<Armed>,
     /// When it was told to leave, and whether it has.
     pub(crate) leaves: Option<Moment>,
     pub(crate) has_left: bool,
@@ -73,6 +75,7 @@ impl Node {
             has_read: false,
             short_until: Moment::ZERO,
             drains: false,
+            armed: None,
             leaves: None,
             has_left: false,
             attracts: false,
@@ -142,7 +145,13 @@ impl Node {
             Event::Tick => {}
             Event::Drain => self.drains = true,
             Event::Stay => self.drains = false,
-            Event::Leave => self.leaves = self.leaves.or(Some(now)),
+            Event::Arm(armed) => self.arm(armed),
+            Event::Disarm => self.disarm(),
+            Event::Leave => {
+                // Whoever stops by another reason says nothing of its next file.
+                self.disarm();
+                self.leaves = self.leaves.or(Some(now));
+            }
         }
         self.proceed(now, out);
     }
@@ -344,6 +353,7 @@ impl Node {
             let its = &mut self.peers[peer.index()];
             its.differed = deals.then_some((now, serves));
             if let Some(part) = differs {
+                its.over = Some(file(digests));
                 out.push(Action::Report(Report::Differs(peer, PARTS[part])));
                 return self.drop_link(peer, out);
             }
@@ -375,8 +385,10 @@ impl Node {
     }
 
     fn proceed(&mut self, now: Moment, out: &mut Vec<Action>) {
-        self.seek_admission(now, out);
-        self.settle(now, out);
+        if self.expects().next().is_none() {
+            self.seek_admission(now, out);
+            self.settle(now, out);
+        }
         self.look_at_engine(now, out);
         self.look_around(now, out);
         self.free(now, out);
@@ -384,6 +396,7 @@ impl Node {
             self.sweep(peer, out);
             self.tell(now, peer, out);
         }
+        self.go_over(now, out);
         self.leave(now, out);
         let attracts = matches!(self.status(now), Status::Serving);
         if attracts != self.attracts {

@@ -36,12 +36,18 @@ pub struct Peer {
     pub deadline: Moment,
     /// The reads of its record that wait, and when they were begun.
     pub proofs: VecDeque<(u64, Moment)>,
+    /// When its record was last asked for.
+    pub looked: Option<Moment>,
     /// It was reachable when this node last looked.
     pub is_up: bool,
     /// It takes new subscribers, as far as this node knows.
     pub serves: bool,
     /// When it last said that its file deals addresses out otherwise, and whether it opened bindings then.
     pub differed: Option<(Moment, bool)>,
+    /// The file that it had when it last said hello, if that is another one, or to which it went over when it left.
+    pub over: Option<u64>,
+    /// This node opens nothing before it has said hello.
+    pub expected: bool,
 }
 
 /// A connection.
@@ -69,6 +75,8 @@ pub struct Link {
     pub giving: Option<u32>,
     /// Its last beat.
     pub status: Status,
+    /// The file for which it says that it is armed; 0: none.
+    pub armed: u64,
     /// The engine that has its record, and its incarnation there.
     pub engine: (u64, u64),
     /// Its clock, as last heard.
@@ -120,9 +128,12 @@ impl Peer {
             generation: 0,
             deadline: Moment::ZERO,
             proofs: VecDeque::new(),
+            looked: None,
             is_up: false,
             serves: false,
             differed: None,
+            over: None,
+            expected: false,
         }
     }
 
@@ -165,6 +176,7 @@ impl Link {
             through: 0,
             giving: None,
             status: Status::Starting,
+            armed: 0,
             engine: (0, 0),
             clock: Moment::ZERO,
             echo: None,

@@ -7,7 +7,6 @@ use crate::admission::Filed;
 use crate::config::NodeId;
 use crate::message::Status;
 use crate::node::Node;
-use crate::peer::Peer;
 use crate::Moment;
 
 /// How another node stands, as this one sees it.
@@ -39,6 +38,8 @@ pub struct Standing {
     pub filed: Filed,
     /// Which engine it says that it uses.
     pub engine: Option<u64>,
+    /// The file for which it says that it is armed.
+    pub armed: Option<u64>,
 }
 
 impl Node {
@@ -69,14 +70,27 @@ impl Node {
             engine: greeted
                 .map(|link| link.engine.0)
                 .filter(|engine| *engine != 0),
+            armed: greeted.map(|link| link.armed).filter(|file| *file != 0),
         }
     }
 
-    /// Nodes that this one waits for before it opens bindings.
+    /// Nodes that this one waits for before it opens bindings: those that have to have its file, and then those that have not said what they have of
+    /// its bindings.
     pub fn waits_for(&self) -> impl Iterator<Item = NodeId> + '_ {
-        let lacks = |peer: &Peer| !peer.settled || (!self.has_read && peer.is_read());
-        let is_open = move |node: &NodeId| lacks(&self.peers[node.index()]);
+        let expects = self.expects().next().is_some();
+        let is_open = move |node: &NodeId| {
+            let its = &self.peers[node.index()];
+            match expects {
+                true => its.expected,
+                false => !its.settled || (!self.has_read && its.is_read()),
+            }
+        };
         self.others().filter(is_open)
+    }
+
+    /// Names its file ([`crate::Config::file`]).
+    pub fn file(&self) -> u64 {
+        self.config.file()
     }
 
     /// Does it attract packets?

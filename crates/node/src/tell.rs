@@ -123,6 +123,7 @@ impl Node {
             echo: link.clock,
             clock: now,
             applied,
+            armed: self.armed().map_or(0, |armed| armed.file),
         };
         if out.say(link, Message::Beat(beat).encode()) {
             link.beat = now + self.config.timing.beat;

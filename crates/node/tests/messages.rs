@@ -52,7 +52,7 @@ fn tag() -> impl Strategy<Value = Tag> {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let beat = (status(), any::<bool>(), any::<[u64; 5]>()).prop_map(|(status, confirms, n)| {
+    let beat = (status(), any::<bool>(), any::<[u64; 6]>()).prop_map(|(status, confirms, n)| {
         Message::Beat(Beat {
             status,
             confirms,
@@ -61,6 +61,7 @@ fn message() -> impl Strategy<Value = Message> {
             echo: Duration::from_nanos(n[2]),
             clock: Duration::from_nanos(n[3]),
             applied: n[4],
+            armed: n[5],
         })
     });
     let hello = (any::<[u64; 5]>(), status(), proptest::option::of(tag()));

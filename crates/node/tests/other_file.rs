@@ -63,12 +63,16 @@ fn greets_as(
         status: its,
         holds: None,
     };
-    let message = Event::Message {
-        peer,
-        connection: peer.0.into(),
-        bytes: &hello.encode(),
-    };
-    node.handle(now, message, &mut out);
+    // It has no bindings.
+    let (serial, through) = (1, 0);
+    for message in [hello, Message::End { serial, through }] {
+        let message = Event::Message {
+            peer,
+            connection: peer.0.into(),
+            bytes: &message.encode(),
+        };
+        node.handle(now, message, &mut out);
+    }
     out
 }
 
@@ -129,6 +133,7 @@ fn status(node: &mut Node, ms: u64, engine: Option<&mut Engine>) -> Status {
                 echo: now,
                 clock: now,
                 applied: 0,
+                armed: 0,
             });
             let (bytes, connection) = (&beat.encode()[..], u64::from(peer.0));
             let message = Event::Message {

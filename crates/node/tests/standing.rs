@@ -95,6 +95,7 @@ fn a_node_that_does_not_acknowledge_blocks_ports_and_lags() {
         echo: at(5000),
         clock: at(1),
         applied: 2,
+        armed: 0,
     };
     hear(&mut node, at(5000), &Message::Beat(beat).encode());
     let its = node.standing(PEER, at(5000));
@@ -130,6 +131,7 @@ fn a_node_serves_when_it_has_read_what_others_have() {
                 echo: at(ms - 50),
                 clock: at(ms),
                 applied: 0,
+                armed: 0,
             };
             hear(&mut node, at(ms), &Message::Beat(beat).encode());
             if ms == ends_ms {

@@ -27,7 +27,11 @@ impl Clat {
             | Request::EndSession { .. } => {
                 Answer::NotSupported("a CLAT has no bindings and sessions".to_owned())
             }
-            Request::Cluster | Request::Drain | Request::Join => {
+            Request::Cluster
+            | Request::Drain
+            | Request::Join
+            | Request::Roll { .. }
+            | Request::CancelRoll => {
                 Answer::NotSupported("a CLAT is not a node of a cluster".to_owned())
             }
             Request::Stop => {

@@ -15,7 +15,7 @@ use crate::control::{Condition, Request};
 use crate::expiry;
 use crate::failure::Failure;
 use crate::net::{DeviceConfig, Event, PolicyNews, RouteNews, Standing};
-use crate::service::{until, Account, Heed, Reply, Service};
+use crate::service::{until, Account, End, Heed, Reply, Service};
 
 /// What a CLAT waits for.
 pub(super) enum Step {
@@ -48,8 +48,8 @@ impl Service for Clat {
         Some(self.device.as_ref()?.own())
     }
 
-    fn ends(&self) -> bool {
-        self.ends
+    fn ends(&self) -> Option<End> {
+        self.ends.then_some(End::ForGood)
     }
 
     fn account(&self) -> Account {

@@ -33,6 +33,19 @@ pub enum Cluster {
         #[arg(long, value_name = "NAME", default_value = "diolkos0")]
         device: String,
     },
+    /// Go over to the new file together with all other nodes: run it on each node when the new file is in place there. This node checks the file,
+    /// and is armed for it; when all nodes are armed for the same file, each one ends, and begins anew with it. Returns when that is done here
+    Roll {
+        /// Be armed for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+        timeout: u32,
+        /// Be armed no longer
+        #[arg(long, conflicts_with = "timeout")]
+        cancel: bool,
+        /// TUN device of the diolkos to tell
+        #[arg(long, value_name = "NAME", default_value = "diolkos0")]
+        device: String,
+    },
     /// Remove all that etcd has of the cluster, without a running diolkos; without --yes, print what that is
     Reset(Reset),
 }

@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use diolkos_node::gateway::Gateway;
-use diolkos_node::{Node, NodeId};
+use diolkos_node::{Armed, Node, NodeId};
 use diolkos_sys::clock::kernel_boottime;
 use diolkos_sys::fastpath::{ForwardPath, Gateway as Hop, Homes, Sessions};
 use tokio::sync::Notify;
@@ -53,6 +53,8 @@ struct View {
     status: ClusterStatus,
     /// This node is to get packets.
     attracts: bool,
+    /// It goes over to this file.
+    goes_over: Option<u64>,
 }
 
 /// What the worker and the rest of the program share.
@@ -73,25 +75,36 @@ pub struct Cluster {
     links: Vec<String>,
     rules: settings::Rules,
     homes: Arc<Homes>,
+    me: NodeId,
+    /// All nodes, in the order of the file, and what names that.
+    names: Vec<String>,
+    file: u64,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Cluster {
     /// Joins. Before `links`: the program that forwards to other gateways, the maps of those that translate, and how the slow path
-    /// reaches other gateways. `links`: the interfaces on which others send.
+    /// reaches other gateways. `links`: the interfaces on which others send. `expected`: names of nodes that have to have the same file before
+    /// this one opens bindings.
     pub fn start(
         settings: &Settings,
         section: &Section,
         controller: Arc<Controller>,
         (path, (sessions, homes), ways): (ForwardPath, Maps, Arc<Ways>),
         links: Vec<u32>,
+        expected: &[String],
         watch: &Watch,
     ) -> Result<Cluster, Failure> {
         let (me, own) = settings::this(section)?;
         let config = settings::node(settings, section, me);
         let rules = settings::Rules::of(&config);
+        let file = config.file();
         let node = Node::new(config, random(), [random(), random()], kernel_boottime());
-        let node = node.map_err(|fault| settings::contradiction(&fault))?;
+        let mut node = node.map_err(|fault| settings::contradiction(&fault))?;
+        let names: Vec<String> = section.node.iter().map(|its| its.name.clone()).collect();
+        let found = (0..).map(NodeId).zip(&names);
+        let found = found.filter(|(_, name)| expected.contains(name));
+        node.expect(&found.map(|(id, _)| id).collect::<Vec<_>>());
         let programs = Programs {
             sessions,
             homes: homes.clone(),
@@ -131,6 +144,9 @@ impl Cluster {
             links: own.links.clone(),
             rules,
             homes,
+            me,
+            names,
+            file,
             thread: Some(thread),
         })
     }
@@ -173,6 +189,51 @@ impl Cluster {
     /// Takes new subscribers, or leaves them to the others.
     pub fn take_part(&self, takes: bool) {
         self.tell(Order::TakePart(takes));
+    }
+
+    /// All nodes of its file.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Arms this node for the file with these settings: with all others that are armed for it, it goes over to it. What names the file.
+    ///
+    /// # Errors
+    ///
+    /// Nodes compare nothing of it that differs, or this node is not in it.
+    pub fn arm(&self, new: &Settings, time: Duration) -> Result<u64, Failure> {
+        let section = new.cluster.as_ref();
+        let section = section.ok_or_else(|| Failure::usage("cluster: there is no such section"))?;
+        let (me, its) = settings::this(section)?;
+        let own = &self.names[self.me.index()];
+        if its.name != *own {
+            return Err(Failure::usage(format!(
+                "cluster.node: this is {own:?}, and the new file makes it {:?}: stop it, and start it with that file",
+                its.name
+            )));
+        }
+        let file = settings::node(new, section, me).file();
+        if file == self.file {
+            return Err(Failure::usage(
+                "the file has nothing new that all nodes need: `diolkos reload`, or a restart of one node after the other, is enough",
+            ));
+        }
+        let has = |name: &String| section.node.iter().any(|its| its.name == *name);
+        let all = (0..).map(NodeId).zip(&self.names);
+        let without = all.filter(|(_, name)| !has(name)).map(|(id, _)| id);
+        let until = kernel_boottime() + time;
+        self.tell(Order::Arm(Armed::new(file, until, without.collect())));
+        Ok(file)
+    }
+
+    /// Not any more, unless it goes over already.
+    pub fn disarm(&self) {
+        self.tell(Order::Disarm);
+    }
+
+    /// The file to which it goes over now.
+    pub fn goes_over(&self) -> Option<u64> {
+        self.shared.look(|view| view.goes_over)
     }
 
     /// How it stands.
@@ -231,6 +292,12 @@ impl Shared {
     /// Wakes the task that makes the routes.
     fn attract(&self, attracts: bool) {
         self.change(|view| view.attracts = attracts);
+        self.moved.notify_one();
+    }
+
+    /// Wakes the task that ends the router.
+    fn go_over(&self, file: u64) {
+        self.change(|view| view.goes_over = Some(file));
         self.moved.notify_one();
     }
 

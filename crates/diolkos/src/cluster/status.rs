@@ -11,14 +11,16 @@ use std::time::Duration;
 use diolkos_mesh::{Mesh, Refusal};
 use diolkos_node::config::{NODES, PARTS};
 use diolkos_node::message::Status;
-use diolkos_node::{Filed, Moment, Node, NodeId};
+use diolkos_node::{Armed, Filed, Moment, Node, NodeId, Unready};
 
 use findings::findings;
 use notes::{is_recent, NodeNotes};
 
 pub use notes::Notes;
 
-use crate::cluster_status::{Arrived, ClusterStatus, EngineStatus, Forwarded, NodeStatus, Part};
+use crate::cluster_status::{
+    Arrived, ClusterStatus, EngineStatus, Forwarded, NodeStatus, Part, Roll,
+};
 use crate::config::Cluster;
 
 /// What is looked at.
@@ -82,9 +84,18 @@ fn of_node(section: &Cluster, node: &Node, now: Moment, notes: &mut Notes) -> Cl
         }
     });
     let nodes = nodes.collect();
+    let lacks = node.unready().map(|(id, why)| (name(id), unready(why)));
+    let roll = |armed: &Armed| Roll {
+        file: file_name(armed.file),
+        left_ms: ms(armed.until.saturating_sub(now)),
+        goes: armed.goes(),
+        lacks: lacks.collect(),
+    };
     ClusterStatus {
         name: section.name.clone(),
         node: name(me),
+        file: file_name(node.file()),
+        roll: node.armed().map(roll),
         part,
         part_ms: ms(notes.part(part, now)),
         waits_for,
@@ -145,6 +156,7 @@ fn of_other(
         blocks_ms: its.blocks_for.map(ms),
         differs: differs.map(str::to_owned),
         engine: its.engine.map(engine_name),
+        armed: its.armed.map(file_name),
         refused: refused.map(|(why, ..)| why.name().to_owned()),
         strange: notes.strange.times,
         slow: notes.slow.times,
@@ -202,6 +214,21 @@ fn ms(time: Duration) -> u64 {
 
 fn engine_name(name: u64) -> String {
     format!("{name:016x}")
+}
+
+/// Names what nodes compare of a file.
+pub fn file_name(file: u64) -> String {
+    format!("{file:016x}")
+}
+
+fn unready(why: Unready) -> String {
+    let name = match why {
+        Unready::Away => "away",
+        Unready::Unarmed => "unarmed",
+        Unready::Otherwise => "otherwise",
+        Unready::Remains => "remains",
+    };
+    name.to_owned()
 }
 
 /// What an operator calls a part of the file that nodes compare (`diolkos_node::config::PARTS`).

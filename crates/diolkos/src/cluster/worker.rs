@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use diolkos_etcd::{Answers, Client, Settings as EngineSettings};
 use diolkos_mesh::{Credentials, Event as MeshEvent, Files, Mesh, Settings as MeshSettings};
 use diolkos_node::gateway::Order as NodeOrder;
-use diolkos_node::{Event, NodeId, Report};
+use diolkos_node::{Armed, Event, NodeId, Report};
 use diolkos_sys::clock::kernel_boottime;
 use diolkos_sys::fastpath::{Forwarding, Gateway as Hop};
 
@@ -41,6 +41,10 @@ pub enum Told {
 pub enum Order {
     /// New subscribers are served, or left to others.
     TakePart(bool),
+    /// Go over to another file with all others.
+    Arm(Armed),
+    /// Not any more.
+    Disarm,
     /// How a node is reached: for the status.
     Reach(NodeId, Option<Hop>),
     /// Tell the others that this node stops, and end.
@@ -162,6 +166,8 @@ impl Worker {
         match order {
             Order::TakePart(true) => self.hear(Event::Stay),
             Order::TakePart(false) => self.hear(Event::Drain),
+            Order::Arm(armed) => self.hear(Event::Arm(armed)),
+            Order::Disarm => self.hear(Event::Disarm),
             Order::Leave => self.hear(Event::Leave),
             Order::Reach(node, hop) => self.notes.reach(node, hop),
             Order::End => {}
@@ -201,6 +207,7 @@ impl Worker {
                     }
                 }
                 NodeOrder::Attract(attracts) => self.shared.attract(attracts),
+                NodeOrder::GoOver(file) => self.shared.go_over(file),
                 NodeOrder::Left => self.has_left = true,
                 NodeOrder::Report(report) => {
                     self.is_superseded |= report == Report::Superseded;

@@ -16,6 +16,10 @@ use crate::control::{self, Answer, Request};
 use crate::failure::Failure;
 use crate::{cli, config};
 
+mod roll;
+
+use roll::roll;
+
 /// Between two looks at a node that drains.
 const BREATH: Duration = Duration::from_millis(100);
 /// The others hear of it within a fifth of a second.
@@ -40,6 +44,14 @@ pub fn run(options: cli::Cluster) -> Result<(), Failure> {
         }
         cli::Cluster::Drain { timeout, device } => drain(&device, Duration::from_secs(timeout)),
         cli::Cluster::Join { device } => order(&device, Request::Join),
+        cli::Cluster::Roll {
+            cancel: true,
+            device,
+            ..
+        } => order(&device, Request::CancelRoll),
+        cli::Cluster::Roll {
+            timeout, device, ..
+        } => roll(&device, timeout),
         cli::Cluster::Reset(options) => reset(&options),
     }
 }

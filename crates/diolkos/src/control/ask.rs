@@ -47,7 +47,9 @@ fn find(device: &str) -> Result<Running, Failure> {
 /// Asks this program and no other one.
 pub fn ask_this(running: &Running, device: &str, request: Request) -> Result<Answer, Failure> {
     let patience = match request {
-        Request::Reload | Request::Sessions(_) | Request::Bindings(_) => LONG_PATIENCE,
+        Request::Reload | Request::Roll { .. } | Request::Sessions(_) | Request::Bindings(_) => {
+            LONG_PATIENCE
+        }
         // It is answered once it is written.
         Request::Bind(_) | Request::Unbind { .. } | Request::EndSession { .. } => LONG_PATIENCE,
         _ => PATIENCE,

@@ -67,6 +67,10 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
         "Cluster" => Request::Cluster,
         "Drain" => Request::Drain,
         "Join" => Request::Join,
+        "Roll" => Request::Roll {
+            seconds: call.take("seconds")?,
+        },
+        "CancelRoll" => Request::CancelRoll,
         "Reload" => Request::Reload,
         "Stop" => Request::Stop,
         _ => return Err(Refusal::method_not_found(&call.method)),
@@ -151,6 +155,8 @@ pub fn call(request: Request) -> Call {
         Request::Cluster => ("Cluster", none),
         Request::Drain => ("Drain", none),
         Request::Join => ("Join", none),
+        Request::Roll { seconds } => ("Roll", json!({ "seconds": seconds })),
+        Request::CancelRoll => ("CancelRoll", none),
         Request::Reload => ("Reload", none),
         Request::Stop => ("Stop", none),
     };
@@ -244,6 +250,8 @@ pub fn answer(request: Request, first: Vec<Value>, last: Value) -> serde_json::R
         Request::Stop
         | Request::Drain
         | Request::Join
+        | Request::Roll { .. }
+        | Request::CancelRoll
         | Request::Bind(_)
         | Request::Unbind { .. }
         | Request::EndSession { .. } => Answer::Done,

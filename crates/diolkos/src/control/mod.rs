@@ -67,6 +67,13 @@ pub enum Request {
     Drain,
     /// Take them again.
     Join,
+    /// Be armed for the new file of all nodes.
+    Roll {
+        /// For so long.
+        seconds: u32,
+    },
+    /// Be armed no longer.
+    CancelRoll,
     /// Make a binding.
     Bind(Binding),
     /// End one.
@@ -97,6 +104,8 @@ impl Request {
             | Request::Stop
             | Request::Drain
             | Request::Join
+            | Request::Roll { .. }
+            | Request::CancelRoll
             | Request::Bind(_)
             | Request::Unbind { .. }
             | Request::EndSession { .. } => true,

@@ -305,7 +305,11 @@ fn reply(settings: &Settings, rules: &InForce, counters: Vec<Counter>, request: 
         | Request::EndSession { .. } => {
             Answer::NotSupported("a DNS64 has no bindings and sessions".to_owned())
         }
-        Request::Cluster | Request::Drain | Request::Join => {
+        Request::Cluster
+        | Request::Drain
+        | Request::Join
+        | Request::Roll { .. }
+        | Request::CancelRoll => {
             Answer::NotSupported("a DNS64 is not a node of a cluster".to_owned())
         }
         Request::Stop if settings.no_translator => Answer::Done,

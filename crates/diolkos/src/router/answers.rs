@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a running router answers to whoever asks by its control socket.
 
+use std::time::Duration;
+
 use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
 
 use super::serving::Router;
@@ -95,6 +97,17 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                 }
                 None => alone(),
             },
+            Request::Roll { seconds } => match &gateway.cluster {
+                Some(_) => self.roll(Duration::from_secs(seconds.into())).await,
+                None => alone(),
+            },
+            Request::CancelRoll => match &gateway.cluster {
+                Some(cluster) => {
+                    cluster.disarm();
+                    Answer::Done
+                }
+                None => alone(),
+            },
             Request::Config => match gateway.in_force().canonical() {
                 Ok(text) => Answer::Config(text),
                 Err(failure) => Answer::Failed(failure.to_string()),
@@ -110,6 +123,17 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
             Request::Reload => self.reload().await,
         };
         Reply::Now(answer)
+    }
+
+    async fn roll(&mut self, time: Duration) -> Answer {
+        let armed = match (self.read)() {
+            Ok(new) => self.gateway.arm(self.net, new, time).await,
+            Err(failure) => Err(failure),
+        };
+        match armed {
+            Ok(()) => Answer::Done,
+            Err(failure) => refused(&failure),
+        }
     }
 
     async fn reload(&mut self) -> Answer {

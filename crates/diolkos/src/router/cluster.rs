@@ -11,12 +11,14 @@ use std::time::Duration;
 use diolkos_sys::fastpath::{ForwardPath, Gateway as Hop, Owner};
 
 use super::translation::Translation;
-use super::Gateway;
+use super::{addresses, rivals, Gateway};
+use crate::announce;
 use crate::cluster::Cluster;
 use crate::config::Settings;
 use crate::control::{Finding, Reason};
 use crate::datapath;
 use crate::failure::Failure;
+use crate::fixed_keys;
 use crate::forwarding::has_strict_filter;
 use crate::net::{Link, Net};
 use crate::supervise::Watch;
@@ -74,8 +76,13 @@ pub(super) fn forwarding_between(settings: &Settings) -> Vec<String> {
 }
 
 impl Gateway {
-    /// Becomes a node of its cluster, if it has one.
-    pub(super) async fn join_cluster(&mut self, net: &Net, watch: &Watch) -> Result<(), Failure> {
+    /// Becomes a node of its cluster, if it has one. `expected`: nodes that have to have the same file first.
+    pub(super) async fn join_cluster(
+        &mut self,
+        net: &Net,
+        expected: &[String],
+        watch: &Watch,
+    ) -> Result<(), Failure> {
         let (Some(section), Some(path)) = (&self.settings.cluster, self.forward.take()) else {
             return Ok(());
         };
@@ -89,10 +96,52 @@ impl Gateway {
         let links =
             indices(&net.links().await?, &named.unwrap_or_default()).map_err(Failure::missing)?;
         let programs = (path, maps, self.slow.ways.clone());
-        let cluster = Cluster::start(&self.settings, section, controller, programs, links, watch)?;
+        let cluster = Cluster::start(
+            &self.settings,
+            section,
+            controller,
+            programs,
+            links,
+            expected,
+            watch,
+        )?;
         self.cluster = Some(cluster);
         self.look_at_nodes(net).await;
         self.follow_cluster(net).await
+    }
+
+    /// Arms this node for a new file of all nodes, if that is right. Nothing changes by that.
+    ///
+    /// # Errors
+    ///
+    /// There is no cluster, the file contradicts itself or what is there, or it changes what needs another process.
+    pub(super) async fn arm(
+        &mut self,
+        net: &Net,
+        new: Settings,
+        time: Duration,
+    ) -> Result<(), Failure> {
+        let cluster = self.cluster.as_ref();
+        let cluster = cluster.ok_or_else(|| Failure::usage("cluster: there is no such section"))?;
+        if cluster.goes_over().is_some() {
+            return Err(Failure::run_time("this node goes over to a file already"));
+        }
+        if let Some(refusal) = fixed_keys::of_this_process(&self.settings, &new) {
+            return Err(Failure::usage(refusal));
+        }
+        addresses::check(net, &new).await?;
+        rivals::check(net, &new).await?;
+        announce::plan(net, &new).await?;
+        let file = cluster.arm(&new, time)?;
+        self.next = Some((file, new));
+        Ok(())
+    }
+
+    /// The settings of the file to which all nodes go over, and the nodes that have to have it: those of the old file that are in it.
+    pub(super) fn successor(&mut self) -> Option<(Settings, Vec<String>)> {
+        let cluster = self.cluster.as_ref()?;
+        let (file, new) = self.next.take()?;
+        (cluster.goes_over() == Some(file)).then(|| (new, cluster.names().to_vec()))
     }
 
     /// Waits until the routes have to be others.

@@ -33,7 +33,7 @@ use crate::accept_local;
 use crate::announce::{self, Announcer};
 use crate::cluster::Cluster;
 use crate::config::{network, Found, Mode, Placement, Settings};
-use crate::control;
+use crate::control::{self, Condition, Control, State};
 use crate::counted::counted;
 use crate::datapath;
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ use crate::forwarding::Forwarding;
 use crate::labels::Labels;
 use crate::net::{shown, DeviceConfig, Net};
 use crate::privilege::{self, NET_ADMIN};
-use crate::service::{self, Host};
+use crate::service::{self, End, Host};
 use crate::signals::Came;
 use crate::slowpath::{self, SlowPath};
 use crate::supervise::{Supervision, Watch};
@@ -68,6 +68,41 @@ pub async fn run(
     namespace::cookie()
         .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
     let mut host = Host::new(supervision).await?;
+    let mut control = control::listen(
+        mode(&settings),
+        &settings.translator.device,
+        &settings.control.group,
+        &host.watch,
+    )?;
+    let mut expected = Vec::new();
+    loop {
+        let ended = serve_by(settings, &expected, &read, &mut host, &mut control).await;
+        let Ok(Some(next)) = ended else {
+            let done = ended.map(|_| ());
+            control.publish_end(&done);
+            return done;
+        };
+        (settings, expected) = next;
+        tracing::info!("all nodes of the cluster go over to a new file, and this one as well");
+        control.publish(Condition {
+            state: State::Starting,
+            ..Condition::default()
+        });
+        host.bring(&settings).await;
+    }
+}
+
+/// The settings of the file that follows, and the nodes of the cluster that have to have it first.
+type Next = (Settings, Vec<String>);
+
+/// Serves by one file, from a clean machine to a clean machine. `expected`: nodes that have to have the same file first.
+async fn serve_by(
+    mut settings: Settings,
+    expected: &[String],
+    read: &impl Fn() -> Result<Settings, Failure>,
+    host: &mut Host,
+    control: &mut Control,
+) -> Result<Option<Next>, Failure> {
     let net = host.net.clone();
     let bypassed = Bypassed::begin(&settings, &host.watch).await;
     let configured = settings.translator.placement;
@@ -81,24 +116,18 @@ pub async fn run(
         }
         Ok(settings)
     };
-    let mut control = control::listen(
-        mode(&settings),
-        &settings.translator.device,
-        &settings.control.group,
-        &host.watch,
-    )?;
-    let mut gateway = match lifecycle::begin(&host, settings).await {
+    let mut gateway = match lifecycle::begin(host, settings).await {
         // Half of a state is none: what there was is left for the next start.
         Err(failure) if host.signals.came().already() => {
             tracing::info!("stopped by a signal before it was ready ({failure})");
-            return Ok(());
+            return Ok(None);
         }
         begun => begun?,
     };
     let served = async {
         let metric = Routes::metric(&gateway.settings);
         gateway.routes.lead(&net, gateway.index, metric).await?;
-        gateway.join_cluster(&net, &host.watch).await?;
+        gateway.join_cluster(&net, expected, &host.watch).await?;
         gateway.announcer = Announcer::start(&net, &gateway.settings, &host.watch).await?;
         gateway.stay(&net).await;
         // Some can do more now that they have a program.
@@ -112,12 +141,22 @@ pub async fn run(
         );
         router.look_for_obstacles().await;
         router.announce();
-        service::serve(&mut router, &mut host, &mut control).await
+        service::serve(&mut router, host, control).await
     }
     .await;
-    let done = gateway.leave(&net, served).await;
-    control.publish_end(&done);
-    done
+    let goes_over = matches!(served, Ok(End::Again));
+    let next = gateway.successor().filter(|_| goes_over);
+    gateway.leave(&net, served).await?;
+    match (goes_over, next) {
+        (true, None) => Err(Failure::run_time(
+            "cluster: all nodes go over to a file for which this one was armed before: start it again",
+        )),
+        (_, next) => Ok(next.map(|(mut settings, expected)| {
+            // An armed file has the same placement.
+            settings.translator.placement = configured;
+            (settings, expected)
+        })),
+    }
 }
 
 /// The TUN device and what translates on it. Dropped, it is gone with all its routes, unless it stays.
@@ -147,6 +186,8 @@ struct Gateway {
     stays: bool,
     /// The operator has said that this is to end.
     ends: bool,
+    /// The file for which this node of a cluster was armed last, and what names it.
+    next: Option<(u64, Settings)>,
 }
 
 /// Whatever ends it.
@@ -255,6 +296,7 @@ impl Gateway {
             device,
             stays: pins.is_some(),
             ends: false,
+            next: None,
         })
     }
 

@@ -17,7 +17,7 @@ use crate::expiry::{self, Expiry};
 use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::net::{shown, DeviceConfig, Event, Link, Net, RouteNews, Sample};
-use crate::service::{until, Account, Heed, Reply, Service};
+use crate::service::{until, Account, End, Heed, Reply, Service};
 use crate::signals::Came;
 use crate::supervise::Watch;
 
@@ -203,8 +203,12 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         }
     }
 
-    fn ends(&self) -> bool {
-        self.gateway.ends
+    fn ends(&self) -> Option<End> {
+        let goes_over = || self.gateway.cluster.as_ref()?.goes_over();
+        match self.gateway.ends {
+            true => Some(End::ForGood),
+            false => goes_over().map(|_| End::Again),
+        }
     }
 
     fn account(&self) -> Account {

@@ -452,7 +452,7 @@ impl World {
                     self.error = Some(format!("node {at} calls {peer:?} strange"));
                 }
             }
-            Order::Attract(_) | Order::Report(_) => {}
+            Order::Attract(_) | Order::GoOver(_) | Order::Report(_) => {}
         }
     }
 }

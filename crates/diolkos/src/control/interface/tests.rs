@@ -11,7 +11,7 @@ const EVERYTHING: Selection = Selection {
     peer: None,
     limit: None,
 };
-const ALL: [Request; 12] = [
+const ALL: [Request; 14] = [
     Request::Counters,
     Request::Figures,
     Request::Config,
@@ -21,6 +21,8 @@ const ALL: [Request; 12] = [
     Request::Cluster,
     Request::Drain,
     Request::Join,
+    Request::Roll { seconds: 60 },
+    Request::CancelRoll,
     Request::Sessions(EVERYTHING),
     Request::Bindings(EVERYTHING),
     Request::Top {
