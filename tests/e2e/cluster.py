@@ -18,7 +18,7 @@ import subprocess
 from dataclasses import dataclass, field
 
 from authority import Authority
-from engine import Engine
+from engine import Engine, password
 from network import Network, Running
 from plan import (
     CLIENTS,
@@ -49,6 +49,8 @@ LINK, ENGINE = "link", "engine"
 ROLES = (*CLIENTS, ROUTER6, ROUTER4, "server", LINK, ENGINE)
 # ECMP by addresses and ports: packets of one subscriber pass all gateways.
 BY_FLOW = {"net.ipv6.fib_multipath_hash_policy": "1", "net.ipv4.fib_multipath_hash_policy": "1"}
+# Addresses of a router's link stay when it is down, as they do where only the carrier is lost.
+KEPT = {f"net.ipv6.conf.{interface}.keep_addr_on_down": "1" for interface in ("all", "default")}
 FORWARDING = {"net.ipv6.conf.all.forwarding": "1", "net.ipv4.ip_forward": "1"}
 SETTLED = 40.0  # seconds, of a machine that does much else
 
@@ -94,7 +96,7 @@ class ClusterNetwork(Network):
         for role in (ROUTER6, ROUTER4, *self.all):
             self._settings(role, FORWARDING)
         for role in (ROUTER6, ROUTER4):
-            self._settings(role, BY_FLOW)
+            self._settings(role, {**BY_FLOW, **KEPT})
         self._switches()
         self._gateways()
         self._ends()
@@ -175,6 +177,14 @@ class ClusterNetwork(Network):
         """Put them back."""
         self._batch(switch, *(f"link set {node} master br0" for node in nodes))
 
+    def lose(self, router: str, node: str) -> None:
+        """A router's link to a gateway has no carrier."""
+        self._batch(router, f"link set {node} down")
+
+    def regain(self, router: str, node: str) -> None:
+        """It has one again."""
+        self._batch(router, f"link set {node} up")
+
     def silence(self, node: str) -> None:
         """Drop whatever netfilter sees at a gateway: its routers see links that are up, and hear nothing."""
         hooks = ("input", "forward", "output")
@@ -204,6 +214,11 @@ ca = "{self.authority.certificate}"
 certificate = "{certificate}"
 key = "{key}"
 """
+        if self.engine.user:
+            file = self.scratch / f"{node}.password"
+            file.write_text(password(node))
+            file.chmod(0o600)
+            text += f'user = "{node}"\npassword_file = "{file}"\n'
         for gateway in (GATEWAYS[name] for name in self.all):
             text += f"""[[cluster.node]]
 name = "{gateway.name}"
