@@ -128,7 +128,10 @@ def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterNetwork]:
-    """Routers, subscribers and a server, without gateways and engine; see `cluster`. Its parameter is the placement, or the number of gateways."""
+    """Routers, subscribers and a server, without gateways and engine; see `cluster`.
+
+    Its parameter is the placement, or the number of gateways.
+    """
     given = getattr(request, "param", "device")
     options = {"size": given} if isinstance(given, int) else {"placement": given}
     with standing(lambda: ClusterNetwork(program(), **options)) as network:

@@ -89,9 +89,8 @@ class Engine:
         of_each = [words for words in lines if any("gw-b" in word for word in words)]
         enable = common.pop()
         for words in (*common, *([w.replace("gw-b", node) for w in words] for node in nodes for words in of_each), enable):
-            if words[:2] == ["user", "add"]:
-                words = [*words[:2], f"{words[2]}:{password(words[2])}"]
-            self.ctl(*words)
+            is_user = words[:2] == ["user", "add"]
+            self.ctl(*words[:-1], f"{words[-1]}:{password(words[-1])}" if is_user else words[-1])
         self.user = "root"
 
     def freeze(self) -> None:

@@ -23,7 +23,7 @@ DAEMONS = Path("/usr/lib/frr")
 USER = "frr"  # that the package makes; its daemons refuse root
 # By default zebra changes an IPv6 route by deleting it and adding another: packets between the two are lost.
 OPTIONS = {"zebra": ("--v6-rr-semantics",), "bfdd": ("--bfdctl", "{folder}/bfdd.sock"), "bgpd": ()}
-# With nexthop objects, zebra of FRR 8.4 does not always put a gateway back into a route of several ways after its link went and came.
+# With nexthop objects, zebra of FRR 8.4 can leave a gateway out of a route of several ways after its link went and came.
 ZEBRA = "no zebra nexthop kernel enable\n"
 # A gateway with another metric at its routes should get no packets.
 PREFERRED = 1024
