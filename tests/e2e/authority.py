@@ -31,7 +31,7 @@ class Authority:
             "extendedKeyUsage=serverAuth,clientAuth",
         ]
         (self.folder / f"{name}.ext").write_text("\n".join(lines) + "\n")
-        self._openssl("req", *CURVE, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        self._openssl("req", *CURVE, "-subj", f"/O={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
         by = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", f"{name}.ext")
         self._openssl("x509", "-req", "-days", "2", "-in", f"{name}.csr", *by, "-out", f"{name}.pem")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A cluster of three NAT64 gateways between two routers, with subscribers, a server and etcd, each in a namespace.
+"""A cluster of three or five NAT64 gateways between two routers, with subscribers, a server and etcd, each in a namespace.
 
     x ─┐         ┌─ gw1 ─┐
        ├── r6 ───┼─ gw2 ─┼─── r4 ── server        gw1, gw2, gw3: gw0 at `link`
@@ -18,13 +18,15 @@ import subprocess
 from dataclasses import dataclass, field
 
 from authority import Authority
-from engine import Engine
+from engine import Engine, password
 from network import Network, Running
 from plan import (
     CLIENTS,
     CLUSTER,
     GATEWAYS,
     MEMBERS,
+    MORE_NODES,
+    MORE_POOLS4,
     NODES,
     POOLS4,
     PREF64,
@@ -44,11 +46,12 @@ from routing import Routing
 from witness import Witness
 
 LINK, ENGINE = "link", "engine"
-ROLES = (*CLIENTS, ROUTER6, ROUTER4, "server", *NODES, LINK, ENGINE)
+ROLES = (*CLIENTS, ROUTER6, ROUTER4, "server", LINK, ENGINE)
 # ECMP by addresses and ports: packets of one subscriber pass all gateways.
 BY_FLOW = {"net.ipv6.fib_multipath_hash_policy": "1", "net.ipv4.fib_multipath_hash_policy": "1"}
+# Addresses of a router's link stay when it is down, as they do where only the carrier is lost.
+KEPT = {f"net.ipv6.conf.{interface}.keep_addr_on_down": "1" for interface in ("all", "default")}
 FORWARDING = {"net.ipv6.conf.all.forwarding": "1", "net.ipv4.ip_forward": "1"}
-ANNOUNCED = ((ROUTER6, PREF64), (ROUTER4, POOLS4))
 SETTLED = 40.0  # seconds, of a machine that does much else
 
 
@@ -59,17 +62,23 @@ class ClusterNetwork(Network):
     nodes: dict[str, Running] = field(default_factory=dict)
     # Sections of every node's file beside those of the cluster.
     sections: str = ""
+    # Further keys of every pool.
+    pool_keys: str = ""
+    size: int = 3
     placement: str = "device"
     datapath: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.names = {role: f"{self.tag}-{role}" for role in ROLES}
+        self.all = (*NODES, *MORE_NODES)[: self.size]
+        self.announced = ((ROUTER6, PREF64), (ROUTER4, POOLS4 if self.size == len(NODES) else MORE_POOLS4))
+        self.roles = (*ROLES, *self.all)
+        self.names = {role: f"{self.tag}-{role}" for role in self.roles}
         self.client, self.router, self.server = (self.names[role] for role in (CLIENTS[0], ROUTER6, "server"))
         self.further = list(self.names.values())
         self.authority = Authority(self.scratch / "tls")
         self.engine = Engine(self, ENGINE, self.authority)
-        self.routing = Routing(self, self.names)
+        self.routing = Routing(self, self.names, self.all)
 
     # --- the network
 
@@ -78,16 +87,16 @@ class ClusterNetwork(Network):
         self.authority.make()
         # Members are in one namespace, so each connects to another from that one's address.
         self.authority.issue(ENGINE, ",".join(f"IP:{member_address(member)}" for member in MEMBERS))
-        for node in NODES:
+        for node in self.all:
             self.authority.issue(node, f"DNS:{node}")
-        for role in ROLES:
+        for role in self.roles:
             self.add_namespace(self.names[role])
             for interface in ("all", "default"):
                 self.sysctl(self.names[role], f"net.ipv4.conf.{interface}.rp_filter", "0")
-        for role in (ROUTER6, ROUTER4, *NODES):
+        for role in (ROUTER6, ROUTER4, *self.all):
             self._settings(role, FORWARDING)
         for role in (ROUTER6, ROUTER4):
-            self._settings(role, BY_FLOW)
+            self._settings(role, {**BY_FLOW, **KEPT})
         self._switches()
         self._gateways()
         self._ends()
@@ -123,13 +132,14 @@ class ClusterNetwork(Network):
         for switch, device in ((LINK, TO_GATEWAYS), (ENGINE, TO_ENGINE)):
             # No spanning tree and no snooping: a port forwards from its first packet on.
             self._batch(switch, "link add br0 type bridge stp_state 0 mcast_snooping 0 forward_delay 0", "link set br0 up")
-            for node in NODES:
+            for node in self.all:
                 self._joint(switch, node, node, device)
                 self._batch(switch, f"link set {node} master br0 up")
         self._up(ENGINE, "br0", *(f"{member_address(member)}/64" for member in MEMBERS))
 
     def _gateways(self) -> None:
-        for node, gateway in GATEWAYS.items():
+        for node in self.all:
+            gateway = GATEWAYS[node]
             self._joint(ROUTER6, node, node, TO_ROUTER6)
             self._joint(ROUTER4, node, node, TO_ROUTER4)
             self._up(ROUTER6, node, f"{gateway.link6[0]}/64")
@@ -167,6 +177,14 @@ class ClusterNetwork(Network):
         """Put them back."""
         self._batch(switch, *(f"link set {node} master br0" for node in nodes))
 
+    def lose(self, router: str, node: str) -> None:
+        """A router's link to a gateway has no carrier."""
+        self._batch(router, f"link set {node} down")
+
+    def regain(self, router: str, node: str) -> None:
+        """It has one again."""
+        self._batch(router, f"link set {node} up")
+
     def silence(self, node: str) -> None:
         """Drop whatever netfilter sees at a gateway: its routers see links that are up, and hear nothing."""
         hooks = ("input", "forward", "output")
@@ -196,14 +214,19 @@ ca = "{self.authority.certificate}"
 certificate = "{certificate}"
 key = "{key}"
 """
-        for gateway in GATEWAYS.values():
+        if self.engine.user:
+            file = self.scratch / f"{node}.password"
+            file.write_text(password(node))
+            file.chmod(0o600)
+            text += f'user = "{node}"\npassword_file = "{file}"\n'
+        for gateway in (GATEWAYS[name] for name in self.all):
             text += f"""[[cluster.node]]
 name = "{gateway.name}"
 address = "{gateway.address}"
 links = ["{TO_GATEWAYS}"]
 [[cluster.node.pool4]]
 address = "{gateway.pool4}"
-"""
+{self.pool_keys}"""
         text += self.sections
         for old, new in (changes or {}).items():
             assert old in text, old
@@ -232,7 +255,7 @@ address = "{gateway.pool4}"
 
     def gateways(self, *nodes: str, changes: dict[str, str] | None = None) -> None:
         """Start gateways, all by default, and wait until routers use them."""
-        nodes = nodes or NODES
+        nodes = nodes or self.all
         for node in nodes:
             self.launch(node, changes)
         for node in nodes:
@@ -246,15 +269,15 @@ address = "{gateway.pool4}"
 
     def is_used(self, node: str) -> bool:
         """Whether both routers use a gateway."""
-        return all(node in self.routing.ways(role, to) for role, to in ANNOUNCED)
+        return all(node in self.routing.ways(role, to) for role, to in self.announced)
 
     def repels(self, node: str, patience: float = SETTLED) -> None:
         """Wait until no router uses a gateway."""
-        self.until(lambda: not any(node in self.routing.ways(role, to) for role, to in ANNOUNCED), patience)
+        self.until(lambda: not any(node in self.routing.ways(role, to) for role, to in self.announced), patience)
 
     def settled(self, *nodes: str, patience: float = SETTLED) -> None:
         """Wait until these gateways, all by default, serve, and each has usable copies of the bindings of the others."""
-        nodes = nodes or NODES
+        nodes = nodes or self.all
 
         def is_settled(node: str) -> bool:
             status = self.cluster_status(node)

@@ -128,9 +128,13 @@ def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterNetwork]:
-    """Routers, subscribers and a server, without gateways and engine; see `cluster`. Its parameter is the placement."""
-    placement = getattr(request, "param", "device")
-    with standing(lambda: ClusterNetwork(program(), placement=placement)) as network:
+    """Routers, subscribers and a server, without gateways and engine; see `cluster`.
+
+    Its parameter is the placement, or the number of gateways.
+    """
+    given = getattr(request, "param", "device")
+    options = {"size": given} if isinstance(given, int) else {"placement": given}
+    with standing(lambda: ClusterNetwork(program(), **options)) as network:
         yield network
 
 

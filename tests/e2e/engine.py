@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,8 +17,17 @@ from network import Network
 from plan import MEMBERS, member_address
 
 CLIENTS, PEERS = 2379, 2380
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "engine.md"
 # Files of members need no disk that survives: each write waits for it, and tests run side by side.
 IN_MEMORY = Path("/dev/shm")
+
+
+ENVIRONMENT = {**os.environ, "ETCDCTL_API": "3"}
+
+
+def password(user: str) -> str:
+    """Of a user of etcd."""
+    return f"password of {user}"
 
 
 @dataclass
@@ -28,6 +38,8 @@ class Engine:
     role: str
     authority: Authority
     processes: dict[str, subprocess.Popen] = field(default_factory=dict)
+    # Of etcdctl, once there are users.
+    user: str = ""
 
     def __post_init__(self) -> None:
         self.where = f"{self.network.tag}-{self.role}"
@@ -52,6 +64,34 @@ class Engine:
         """Kill all members and remove what they had."""
         self.stop(*self.processes)
         shutil.rmtree(self.data, ignore_errors=True)
+
+    def back_up(self) -> Path:
+        """Write what it has to a file."""
+        file = self.network.scratch / "backup"
+        self.ctl("snapshot", "save", str(file), of=MEMBERS[:1])
+        return file
+
+    def restore(self, backup: Path) -> None:
+        """Start all members anew from a file, with the token that they had."""
+        self.wipe()
+        self.data.mkdir(mode=0o700)
+        for member in MEMBERS:
+            to = ("--data-dir", str(self.data / member), *self._initial(member))
+            self.network.run(self.where, "etcdctl", "snapshot", "restore", str(backup), *to, env=ENVIRONMENT)
+        self.start()
+
+    def add_users(self, cluster: str, *nodes: str) -> None:
+        """A user for each gateway, and root, as docs/engine.md says; `password` makes their passwords."""
+        block = PAGE.read_text().split("<!-- users -->")[1].split("```")[1]
+        lines = [line.split()[1:] for line in block.replace("/c1/", f"/{cluster}/").strip().splitlines()]
+        # The page has two gateways. Lines of the second one serve for all.
+        common = [words for words in lines if not any("gw-" in word for word in words)]
+        of_each = [words for words in lines if any("gw-b" in word for word in words)]
+        enable = common.pop()
+        for words in (*common, *([w.replace("gw-b", node) for w in words] for node in nodes for words in of_each), enable):
+            is_user = words[:2] == ["user", "add"]
+            self.ctl(*words[:-1], f"{words[-1]}:{password(words[-1])}" if is_user else words[-1])
+        self.user = "root"
 
     def freeze(self) -> None:
         """Let all members stand still."""
@@ -78,14 +118,16 @@ class Engine:
         endpoint = found[leads]["Endpoint"]
         return next(member for member in MEMBERS if f"[{member_address(member)}]" in endpoint)
 
-    def ctl(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess:
+    def ctl(
+        self, *arguments: str, check: bool = True, user: str = "", of: Sequence[str] = MEMBERS
+    ) -> subprocess.CompletedProcess:
         """Run etcdctl with the members' certificate."""
+        user = user or self.user
         certificate, key = self.authority.of(self.role)
         files = ["--cacert", str(self.authority.certificate), "--cert", str(certificate), "--key", str(key)]
-        to = ["--endpoints", ",".join(map(self.url, MEMBERS)), "--command-timeout=2s"]
-        return self.network.run(
-            self.where, "etcdctl", *to, *files, *arguments, check=check, env={**os.environ, "ETCDCTL_API": "3"}
-        )
+        to = ["--endpoints", ",".join(map(self.url, of)), "--command-timeout=2s"]
+        to += ["--user", f"{user}:{password(user)}"] if user else []
+        return self.network.run(self.where, "etcdctl", *to, *files, *arguments, check=check, env=ENVIRONMENT)
 
     @staticmethod
     def url(member: str) -> str:
@@ -96,8 +138,19 @@ class Engine:
         for process in self.processes.values():
             process.send_signal(number)
 
+    @staticmethod
+    def _peer(member: str) -> str:
+        return f"https://[{member_address(member)}]:{PEERS}"
+
+    def _initial(self, member: str) -> list[str]:
+        return [
+            f"--name={member}",
+            f"--initial-advertise-peer-urls={self._peer(member)}",
+            "--initial-cluster=" + ",".join(f"{name}={self._peer(name)}" for name in MEMBERS),
+            "--initial-cluster-token=e2e",
+        ]
+
     def _started(self, member: str) -> subprocess.Popen:
-        peers = {name: f"https://[{member_address(name)}]:{PEERS}" for name in MEMBERS}
         certificate, key = self.authority.of(self.role)
         tls = [
             f"--{kind}{option}"
@@ -111,14 +164,13 @@ class Engine:
         ]
         command = [
             "etcd",
-            f"--name={member}",
             f"--data-dir={self.data / member}",
             f"--listen-client-urls={self.url(member)}",
             f"--advertise-client-urls={self.url(member)}",
-            f"--listen-peer-urls={peers[member]}",
-            f"--initial-advertise-peer-urls={peers[member]}",
-            "--initial-cluster=" + ",".join(f"{name}={url}" for name, url in peers.items()),
-            "--initial-cluster-token=e2e",
+            f"--listen-peer-urls={self._peer(member)}",
+            *self._initial(member),
+            # A password costs a member milliseconds, not a second.
+            "--bcrypt-cost=4",
             *tls,
         ]
         self.data.mkdir(mode=0o700, exist_ok=True)

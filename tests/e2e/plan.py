@@ -14,7 +14,8 @@ SERVER_PORT = 5000
 CLUSTER = "lab"
 ROUTER6, ROUTER4 = "r6", "r4"
 CLIENTS = ("x", "y")
-NODES = ("gw1", "gw2", "gw3")
+NODES = ("gw1", "gw2", "gw3")  # unless a test has more
+MORE_NODES = ("gw4", "gw5")
 MEMBERS = ("m0", "m1", "m2")
 AS_ROUTER6, AS_ROUTER4 = 64512, 64513
 # Devices of a gateway: towards the clients, the server, the other gateways, the engine.
@@ -30,7 +31,7 @@ class Gateway:
     @property
     def name(self) -> str:
         """As the configuration and its certificate call it."""
-        return NODES[self.number - 1]
+        return f"gw{self.number}"
 
     @property
     def link6(self) -> tuple[str, str]:
@@ -55,7 +56,7 @@ class Gateway:
     @property
     def pool4(self) -> str:
         """The addresses that it gives away."""
-        return ("192.0.2.0/29", "192.0.2.8/29", "192.0.2.16/28")[self.number - 1]
+        return ("192.0.2.0/29", "192.0.2.8/29", "192.0.2.16/28", "192.0.2.32/28", "192.0.2.48/28")[self.number - 1]
 
     @property
     def as_number(self) -> int:
@@ -63,8 +64,10 @@ class Gateway:
         return AS_ROUTER4 + self.number
 
 
-GATEWAYS = {NODES[number - 1]: Gateway(number) for number in (1, 2, 3)}
-POOLS4 = "192.0.2.0/27"  # all addresses of gateways: each has a route for all of them, and one for its own
+GATEWAYS = {gateway.name: gateway for gateway in map(Gateway, range(1, 6))}
+# All addresses of three gateways, and of five: each has a route for all of them, and one for its own.
+POOLS4 = "192.0.2.0/27"
+MORE_POOLS4 = "192.0.2.0/26"
 
 
 def member_address(member: str) -> str:

@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from network import Network
-from plan import AS_ROUTER4, AS_ROUTER6, GATEWAYS, NODES, POOLS4, PREF64, ROUTER4, ROUTER6
+from plan import AS_ROUTER4, AS_ROUTER6, GATEWAYS, MORE_POOLS4, POOLS4, PREF64, ROUTER4, ROUTER6
 
 DAEMONS = Path("/usr/lib/frr")
 USER = "frr"  # that the package makes; its daemons refuse root
 # By default zebra changes an IPv6 route by deleting it and adding another: packets between the two are lost.
 OPTIONS = {"zebra": ("--v6-rr-semantics",), "bfdd": ("--bfdctl", "{folder}/bfdd.sock"), "bgpd": ()}
+# With nexthop objects, zebra of FRR 8.4 can leave a gateway out of a route of several ways after its link went and came.
+ZEBRA = "no zebra nexthop kernel enable\n"
 # A gateway with another metric at its routes should get no packets.
 PREFERRED = 1024
 # A second of silence: on a machine with many tests, less would be lost by neighbours' load.
@@ -38,21 +40,22 @@ exit
 
 @dataclass
 class Routing:
-    """FRR of all routers; `names` are their namespaces by role."""
+    """FRR of all routers; `names` are their namespaces by role, `nodes` the gateways."""
 
     network: Network
     names: dict[str, str]
+    nodes: tuple[str, ...]
     processes: dict[str, list[subprocess.Popen]] = field(default_factory=dict)
 
     def start(self, *roles: str) -> None:
         """Start the daemons of roles, all by default."""
-        roles = roles or (ROUTER6, ROUTER4, *NODES)
+        roles = roles or (ROUTER6, ROUTER4, *self.nodes)
         self.network.scratch.chmod(0o711)  # the daemons' user reaches its own folders and lists nothing
         for role in roles:
             folder = self._folder(role)
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-            for daemon, text in (("zebra", ""), ("bfdd", BFD), ("bgpd", bgp(role))):
+            for daemon, text in (("zebra", ZEBRA), ("bfdd", BFD), ("bgpd", bgp(role, self.nodes))):
                 (folder / f"{daemon}.conf").write_text(f"hostname {role}\n{text}")
             shutil.chown(folder, USER, USER)
             self.processes[role] = [self._started(role, "zebra")]
@@ -88,16 +91,18 @@ class Routing:
             return self.network.start(self.names[role], *command, stdout=out, stderr=out)
 
 
-def bgp(role: str) -> str:
+def bgp(role: str, nodes: tuple[str, ...]) -> str:
     """What bgpd of a role is told."""
+    gateways = [GATEWAYS[node] for node in nodes]
     if role == ROUTER6:
-        neighbours = {gateway.link6[1]: gateway.as_number for gateway in GATEWAYS.values()}
+        neighbours = {gateway.link6[1]: gateway.as_number for gateway in gateways}
         return _frame(AS_ROUTER6, "198.18.0.6", neighbours, {"ipv6": ["maximum-paths 16"]})
     if role == ROUTER4:
-        neighbours = {gateway.link4[1]: gateway.as_number for gateway in GATEWAYS.values()}
+        neighbours = {gateway.link4[1]: gateway.as_number for gateway in gateways}
         return _frame(AS_ROUTER4, "198.18.0.4", neighbours, {"ipv4": ["maximum-paths 16"]})
     gateway = GATEWAYS[role]
-    filters = f"""ip prefix-list POOLS permit {POOLS4}
+    filters = f"""ip prefix-list POOLS seq 1 permit {POOLS4}
+ip prefix-list POOLS seq 2 permit {MORE_POOLS4}
 ipv6 prefix-list PREF64 permit {PREF64}
 route-map TRANSLATED4 permit 10
  match ip address prefix-list POOLS

@@ -14,11 +14,13 @@ import errno
 import heapq
 import itertools
 import json
+import resource
 import selectors
 import socket
 import struct
 import sys
 import time
+from collections import deque
 from dataclasses import dataclass, field
 
 from flow_payload import LONG, SEEN, SHORT, read, request
@@ -46,6 +48,7 @@ class Options:
     interval: float = 0.5  # seconds between two requests of a flow
     fast_interval: float = 0.05
     opening: float = 0.2  # seconds between two new flows of an opener
+    kept: float = 0.0  # seconds for which an opener's UDP sockets hear what may still come
 
 
 @dataclass
@@ -192,6 +195,7 @@ class Opener:
     def __init__(self, witness: Witness, subscriber: int, kind: str) -> None:
         self.witness, self.subscriber, self.kind = witness, subscriber, kind
         self.open: list[tuple[Flow, float]] = []
+        self.over: deque[tuple[Flow, float]] = deque()
         self.fresh()
 
     def fresh(self) -> None:
@@ -214,12 +218,14 @@ class Opener:
                     self.seen[address] = self.seen.get(address, 0) + 1
                 else:
                     self.failed += 1
-                flow.close()
+                self.over.append((flow, now))
             else:
                 if flow.kind == "tcp" and not flow.waiting:
                     flow.send(now)
                 left.append((flow, since))
         self.open = left
+        while self.over and (self.kind == "tcp" or now - self.over[0][1] >= self.witness.options.kept):
+            self.over.popleft()[0].close()
         flow = Flow(self.witness, self.subscriber, next(self.witness.numbers), self.kind, 0.0)
         flow.open()
         flow.send(now)
@@ -311,4 +317,6 @@ class Witness:
 
 
 if __name__ == "__main__":
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     Witness(Options(**json.loads(sys.argv[1]))).run()

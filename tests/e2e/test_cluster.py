@@ -14,13 +14,18 @@ from collections.abc import Iterator
 
 import pytest
 from cluster import ENGINE, LINK, ClusterNetwork
-from plan import GATEWAYS, NODES, owner
+from plan import GATEWAYS, NODES, ROUTER4, ROUTER6, owner
 from witness import Report, Witness
 
 # Seconds within which flows go on after a fault, on a machine that does much else.
 SOON = 20.0
 # A flow that has had no answer for so many seconds may have stopped.
 LATELY = 3.0
+# For how long a link that comes and goes is away, and for how long it is there between; seconds.
+PAUSES, BETWEEN = (0.3, 2.0, 0.7), 0.5
+
+
+ROUTERS = (ROUTER6, ROUTER4)
 
 
 @pytest.fixture
@@ -122,6 +127,50 @@ def test_flows_survive_gateways_that_die(started: ClusterNetwork) -> None:
     started.repels(silent)
     all_go_on(started, witness)
     new_flows_begin(started, witness, set(NODES) - {silent})
+
+
+@pytest.mark.parametrize("cluster", [5], indirect=True)
+def test_flows_survive_two_of_five_gateways_that_die(started: ClusterNetwork) -> None:
+    """One after the other: what the second one had copied of the first one goes on as well."""
+    witness = started.witness(udp=80, tcp=20)
+    first = homes(witness.fresh())
+    dead = first[0]
+    started.kill(dead)
+    all_go_on(started, witness)
+    new_flows_begin(started, witness, set(started.all) - {dead})
+    # The gateway that now opens bindings of the dead one's subscriber.
+    heir = next(owner(address) for each in witness.report().new if each.subscriber == 0 for address in each.seen)
+    left = set(started.all) - {dead, heir}
+    started.kill(heir)
+    all_go_on(started, witness)
+    new_flows_begin(started, witness, left)
+    assert {address for each in witness.report().new for address in map(owner, each.seen)} <= left
+
+
+def test_flows_survive_links_that_come_and_go(started: ClusterNetwork) -> None:
+    """A gateway's to the others, then to both routers; another one's to one router, while the other router uses it."""
+    witness = started.witness()
+    first = homes(witness.fresh())
+    node, other = first[0], next(each for each in NODES if each != first[0])
+    faults = {
+        "gateways": (lambda: started.cut(LINK, node), lambda: started.mend(LINK, node)),
+        "routers": (
+            lambda: [started.lose(router, node) for router in ROUTERS],
+            lambda: [started.regain(router, node) for router in ROUTERS],
+        ),
+        "one router": (lambda: started.lose(ROUTER4, other), lambda: started.regain(ROUTER4, other)),
+    }
+    for begin, end in faults.values():
+        for pause in PAUSES:
+            begin()
+            run_for(witness, pause)
+            end()
+            run_for(witness, BETWEEN)
+    started.attracts(node)
+    started.attracts(other)
+    started.settled()
+    new_flows_begin(started, witness, set(NODES))
+    assert homes(all_go_on(started, witness)) == first
 
 
 def test_a_program_that_stands_still_confuses_nobody(started: ClusterNetwork) -> None:

@@ -3,7 +3,8 @@
 
     DIOLKOS_CLUSTER_SOAK=600 DIOLKOS_CLUSTER_SEED=7 .venv/bin/python -m pytest tests/e2e/test_cluster_soak.py
 
-Without the variables, some seconds with a random seed, which is shown if it fails.
+Without the variables, some seconds with a random seed, which is shown if it fails. Ports are few. In a run that is longer than
+their lifetimes they change their subscribers again and again, whose sockets still hear.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ from plan import NODES
 from witness import Report, Witness
 
 SECONDS = float(os.environ.get("DIOLKOS_CLUSTER_SOAK", "15"))
+# The least that RFC 4787 allows, and so few ports that many are used again.
+LIFETIMES = "[nat64.timeouts]\nudp = 120\n"
+PORTS = 'ports = "1024-1535"\n'
+KEPT = 200.0
+# Seconds after which ports have changed their subscribers, if they do.
+LONG = 240.0
 SEED = int(os.environ.get("DIOLKOS_CLUSTER_SEED", str(random.randrange(1 << 32))))
 
 
@@ -80,10 +87,11 @@ class Soak:
 def test_no_byte_is_at_the_wrong_subscriber(cluster: ClusterNetwork) -> None:
     """Whatever fails. Flows may break; all begins anew when all is mended."""
     print(f"DIOLKOS_CLUSTER_SEED={SEED}")
+    cluster.sections, cluster.pool_keys = LIFETIMES, PORTS
     cluster.engine.start()
     cluster.gateways()
     cluster.settled()
-    witness = cluster.witness(openers=2, opening=0.1)
+    witness = cluster.witness(openers=2, opening=0.2, kept=KEPT)
     soak = Soak(cluster)
     end = time.monotonic() + SECONDS
     try:
@@ -93,6 +101,9 @@ def test_no_byte_is_at_the_wrong_subscriber(cluster: ClusterNetwork) -> None:
             while time.monotonic() < min(pause, end):
                 witness.report()
                 time.sleep(0.5)
+        changed = witness.report().changed
+        print(f"{changed} times a port had another subscriber; {', '.join(soak.told)}")
+        assert changed > 100 or SECONDS < LONG
         while soak.standing:
             soak.mend(sorted(soak.standing)[0])
         cluster.until(cluster.engine.answers, SETTLED)

@@ -106,6 +106,7 @@ class Report:
     wrong: list[str]
     begun: bool
     external: dict[str, int]
+    changed: int  # times that an external port has had another subscriber than before
 
     def moved(self) -> list[Flow]:
         """Flows that are not what they were."""
@@ -156,6 +157,7 @@ class Witness:
             wrong,
             all(each["begun"] for each in said),
             served["external"],
+            served["changed"],
         )
 
     def fresh(self) -> Report:

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
+from cluster import ClusterNetwork  # noqa: E402
 from dns64 import Dns64Network  # noqa: E402
 from machine import Machine  # noqa: E402
 from nat64 import Nat64Network  # noqa: E402
@@ -80,6 +81,17 @@ def dns64_network() -> Iterator[Dns64Network]:
     try:
         network.build()
         network.unbound()
+        yield network
+    finally:
+        network.remove()
+
+
+@pytest.fixture
+def cluster() -> Iterator[ClusterNetwork]:
+    """Routers, subscribers and a server of a cluster, without gateways and engine."""
+    network = ClusterNetwork(program())
+    try:
+        network.build()
         yield network
     finally:
         network.remove()

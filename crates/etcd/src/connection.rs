@@ -151,25 +151,28 @@ impl Connection {
             .to_bytes();
         match status {
             StatusCode::OK => Ok(body),
-            _ => Err(refused(status, &body)),
+            _ => Err(refused(status, &body, self.settings.login.as_ref())),
         }
     }
 }
 
-/// What a member says, on one line.
-fn refused(status: StatusCode, body: &[u8]) -> String {
+/// What a member says, and to which user, on one line.
+fn refused(status: StatusCode, body: &[u8], login: Option<&Login>) -> String {
     if status == StatusCode::NOT_FOUND {
         return "has no gateway to JSON; set enable-grpc-gateway: true".into();
     }
     let said = serde_json::from_slice::<Refusal>(body).ok();
     let said = said.and_then(|said| said.message.or(said.error));
-    let said = said.unwrap_or_default();
+    // What etcd refuses before its gateway to JSON is plain text.
+    let said = said.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
     let said: String = said
         .chars()
         .filter(|c| !c.is_control())
         .take(SHOWN)
         .collect();
-    format!("refuses ({}): {said}", status.as_u16())
+    let whom = login.map(|login| format!(" the user {:?}", login.user));
+    let whom = whom.unwrap_or_default();
+    format!("refuses{whom} ({}): {said}", status.as_u16())
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}

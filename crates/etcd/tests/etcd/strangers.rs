@@ -97,6 +97,7 @@ fn strangers_are_named() {
         "HTTP/1.1 503 No\r\nContent-Length: {}\r\n\r\n{unsaid}",
         unsaid.len()
     );
+    let plain = "HTTP/1.1 400 No\r\nContent-Length: 11\r\n\r\nCommonName\n";
     for (server, expected) in [
         (says(|_| http("<html>")), "is no etcd"),
         (
@@ -123,6 +124,10 @@ fn strangers_are_named() {
         (
             etcd_that_says(move || status.clone().into()),
             "refuses (503): ab[2J",
+        ),
+        (
+            etcd_that_says(move || plain.into()),
+            "refuses (400): CommonName",
         ),
         ("127.0.0.1:1".into(), "cannot be reached"),
     ] {
