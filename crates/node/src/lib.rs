@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod deferred;
 mod engine;
 pub mod gateway;
 mod hear;
@@ -48,6 +49,7 @@ pub mod store;
 mod tell;
 
 pub use config::{Config, NodeId};
+pub use deferred::Deferred;
 pub use interface::{Action, Event, Reason, Report, Way};
 pub use look::{Asked, Via};
 pub use node::Node;

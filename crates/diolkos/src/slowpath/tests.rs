@@ -51,9 +51,9 @@ fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, Uni
 }
 
 /// With a slot, although no program looks at it.
-fn outlet(socket: OwnedFd) -> Outlet {
+fn outlet(socket: OwnedFd) -> Arc<Outlet> {
     let slots = LabelSlots::alone(1).expect("memory");
-    Outlet::new(Queue::from(socket), Some((Arc::new(slots), 0)))
+    Arc::new(Outlet::new(Queue::from(socket), Some((Arc::new(slots), 0))))
 }
 
 /// What leaves, and in what order, when a packet gets this verdict.
@@ -170,7 +170,7 @@ fn what_looks_like_a_label_is_none_without_programs() {
     let engine = links.clone();
     let (mut reader, outside) = reader(|_| engine);
     let inside = reader.outlet.queue().try_clone().expect("a descriptor");
-    reader.outlet = Outlet::new(inside, None);
+    reader.outlet = Arc::new(Outlet::new(inside, None));
     outside
         .send(&with_label(&datagram(1, b"aa"), 7, 3))
         .expect("a queue with room");
