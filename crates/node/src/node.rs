@@ -223,9 +223,7 @@ impl Node {
     pub fn acknowledged(&self) -> Option<u64> {
         let may_go_on = |peer: &&Peer| {
             let link = peer.link.as_ref();
-            let has_all = link
-                .is_some_and(|link| link.telling == Telling::Ended && link.status != Status::Left);
-            peer.is_up && has_all
+            peer.is_up && link.is_some_and(|link| link.telling == Telling::Ended)
         };
         let peers = self.peers.iter().filter(may_go_on);
         peers.map(|peer| peer.acked).max()
