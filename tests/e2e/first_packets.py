@@ -4,9 +4,9 @@
     first_packets.py send SERVER PORT PREFIX COUNT INTERVAL
     first_packets.py see ADDRESS PORT NUMBER PIDS
 
-`send` opens COUNT flows from a host of a subscriber, one each INTERVAL seconds, and has each send again twice a second. `see` ends
-the gateway that owns the external address of the flow with this NUMBER, counted from 1, before it looks at anything else. PIDS are
-those of the gateways, a JSON object. Both end with their standard input; `see` reports for each line of it.
+`send` opens COUNT flows from a host of a subscriber, one each INTERVAL seconds, with two packets, and has each send again twice a
+second. `see` ends the gateway that owns the external address of the flow with this NUMBER, counted from 1, before it looks at
+anything else. PIDS are those of the gateways, a JSON object. Both end with their standard input; `see` reports for each line of it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def send(server: str, port: int, prefix: str, count: int, interval: float) -> No
             sock.bind((f"{prefix}1", 0))
             sock.connect((server, port))
             flows.append(sock)
-            sock.send(FLOW.pack(len(flows)))
+            # The second one comes while the first one may wait.
+            for _ in range(2):
+                sock.send(FLOW.pack(len(flows)))
         if now >= again:
             again = now + AGAIN
             if has_ended():
@@ -76,9 +78,7 @@ def see(address: str, port: int, number: int, pids: dict[str, int]) -> None:
                     if not sys.stdin.readline():
                         return
                     print(
-                        json.dumps(
-                            {"killed": killed, "seen": seen, "lately": sorted(lately)}
-                        ),
+                        json.dumps({"killed": killed, "seen": seen, "lately": sorted(lately)}),
                         flush=True,
                     )
                     continue

@@ -93,6 +93,39 @@ fn what_is_originated_leaves_before_the_packet() {
     assert_eq!(lens, [b"an ICMP error".len(), 40]);
 }
 
+/// What is set aside leaves when it is sent, the parts before the packet, and is counted then.
+#[test]
+fn what_is_set_aside_leaves_later() {
+    let (reader, outside) = reader(|_| Arc::new(Passes));
+    let (first, second) = (Tally::default(), Tally::default());
+    let mut events = Events::default();
+    let mut out = Writer::new(&reader.outlet, &first, &mut events);
+    out.emit(b"a part", Offload::default());
+    assert_eq!(out.bytes(), b"a part".len());
+    let packet = [0x45; 40];
+    let aside = out.set_aside(Some((&packet, Offload::default())), 60);
+    assert!(out.is_empty());
+    out.send();
+    let mut buffer = [0; 100];
+    let error = outside.recv(&mut buffer).expect_err("nothing has left");
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+
+    aside.send(&second);
+    let lens = [(); 2].map(|()| outside.recv(&mut buffer).expect("it has left") - VNET);
+    assert_eq!(lens, [b"a part".len(), packet.len()]);
+    let counters = counters::read(None, &[Arc::new(first), Arc::new(second)]);
+    let counters = counters.expect("no kernel is asked");
+    let count = |name| {
+        counters
+            .iter()
+            .find(|c| c.name == name)
+            .expect("it is there")
+    };
+    let translated = count("slow.translated_6to4");
+    assert_eq!((translated.packets, translated.bytes), (1, Some(60)));
+    assert_eq!(count("slow.originated").packets, 1);
+}
+
 /// Has every packet leave as it came.
 struct Passes;
 
