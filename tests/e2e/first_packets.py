@@ -4,13 +4,14 @@
     first_packets.py send SERVER PORT PREFIX COUNT INTERVAL
     first_packets.py see ADDRESS PORT NUMBER PIDS
 
-`send` opens COUNT flows from a host of a subscriber, one each INTERVAL seconds, with two packets, and has each send again twice a
-second. `see` ends the gateway that owns the external address of the flow with this NUMBER, counted from 1, before it looks at
-anything else. PIDS are those of the gateways, a JSON object. Both end with their standard input; `see` reports for each line of it.
+`send` opens COUNT flows from a host of a subscriber, one each INTERVAL seconds, with two packets, and has each send again twice
+a second. `see` ends the gateway that owns the external address of the flow with this NUMBER, counted from 1, before it looks at
+anything else. PIDS are those of the gateways, a JSON object. Both end with their standard input; `see` reports for each line.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -34,6 +35,12 @@ def has_ended() -> bool:
         return bool(selector.select(0)) and not sys.stdin.readline()
 
 
+def put(sock: socket.socket, number: int) -> None:
+    """Send a packet of a flow. An ICMP error can come while gateways change."""
+    with contextlib.suppress(OSError):
+        sock.send(FLOW.pack(number))
+
+
 def send(server: str, port: int, prefix: str, count: int, interval: float) -> None:
     """Of each flow, the first packet when its turn comes, and others later."""
     flows: list[socket.socket] = []
@@ -48,16 +55,13 @@ def send(server: str, port: int, prefix: str, count: int, interval: float) -> No
             flows.append(sock)
             # The second one comes while the first one may wait.
             for _ in range(2):
-                sock.send(FLOW.pack(len(flows)))
+                put(sock, len(flows))
         if now >= again:
             again = now + AGAIN
             if has_ended():
                 return
             for number, sock in enumerate(flows, 1):
-                try:
-                    sock.send(FLOW.pack(number))
-                except OSError:  # an ICMP error while gateways change
-                    continue
+                put(sock, number)
         time.sleep(interval / 4)
 
 
