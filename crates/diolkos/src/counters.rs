@@ -144,14 +144,12 @@ impl Tally {
         self.strayed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A packet of a new binding has left after it waited for another gateway.
-    pub fn deferred(&self) {
-        self.deferred.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// So many of these have left although no other gateway has acknowledged the binding.
-    pub fn unacknowledged(&self, packets: u64) {
-        self.unacknowledged.fetch_add(packets, Ordering::Relaxed);
+    /// So many packets of new bindings have left after they had waited for another gateway, so many of them although none has
+    /// acknowledged the binding.
+    pub fn deferred(&self, [all, unacknowledged]: [u64; 2]) {
+        self.deferred.fetch_add(all, Ordering::Relaxed);
+        let count = &self.unacknowledged;
+        count.fetch_add(unacknowledged, Ordering::Relaxed);
     }
 
     /// So many packets did not wait, for want of room.

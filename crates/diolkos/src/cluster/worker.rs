@@ -208,7 +208,7 @@ impl Worker {
     }
 
     fn carry_out(&mut self, outside: &mut Outside) {
-        self.departing.send(&self.controller.tally);
+        self.controller.send(&mut self.departing);
         for order in std::mem::take(&mut self.orders) {
             match order {
                 NodeOrder::Send {

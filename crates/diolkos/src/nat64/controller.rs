@@ -107,6 +107,11 @@ impl Controller {
         hands::hear(event, state, mirror, &mut inner.leases, orders, departing);
     }
 
+    /// Sends packets that have waited.
+    pub fn send(&self, departing: &mut Departing) {
+        self.tally.deferred(departing.send());
+    }
+
     /// No packet waits for other gateways any more.
     pub fn stop_deferring(&self) {
         let inner = &mut *self.lock();
@@ -123,7 +128,7 @@ impl Controller {
                 &mut departing,
             );
         }
-        departing.send(&self.tally);
+        self.send(&mut departing);
     }
 
     /// How another gateway is reached from now on; None: it is not.
@@ -369,6 +374,34 @@ impl Inner {
         }
     }
 
+    /// A packet that has come with `received` bytes leaves now, or has to wait for another gateway with all that is originated for it.
+    fn defer(
+        &mut self,
+        verdict: Verdict,
+        (packet, received): (&Packet<'_>, usize),
+        out: &mut Writer<'_>,
+        tally: &Arc<Tally>,
+    ) -> Verdict {
+        let whole = match verdict {
+            Verdict::Forward => Some((packet.bytes(), packet.offload)),
+            Verdict::Emitted => None,
+            _ => return verdict,
+        };
+        let Some(deferral) = self.mirror.deferral() else {
+            return verdict;
+        };
+        let bytes = out.bytes() + whole.map_or(0, |(bytes, _)| bytes.len());
+        let is_held = deferral.hold(bytes, || {
+            let (aside, tally) = (out.set_aside(whole, received), tally.clone());
+            Box::new(move || aside.send(&tally))
+        });
+        tally.undeferred(deferral.take_passed());
+        match is_held {
+            true => Verdict::Held,
+            false => verdict,
+        }
+    }
+
     fn count_dropped(&mut self, tally: &Tally) {
         self.mirror
             .take_dropped()
@@ -384,10 +417,7 @@ impl Engine for Controller {
         inner.mirror.packet_comes(packet.offload.label.link);
         let received = packet.bytes().len();
         let verdict = inner.nat64.translate(packet, env, out, &mut inner.mirror);
-        let verdict = match inner.mirror.deferral() {
-            Some(deferral) => deferral.hold(verdict, (packet, received), out, &self.tally),
-            None => verdict,
-        };
+        let verdict = inner.defer(verdict, (packet, received), out, &self.tally);
         inner.consider_leases();
         inner.count_dropped(&self.tally);
         inner.times[0].note(locked - asked);

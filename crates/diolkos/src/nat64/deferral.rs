@@ -12,19 +12,17 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint6, Protocol};
 use diolkos_core::session::SessionView;
-use diolkos_core::{Packet, Verdict};
 use diolkos_node::deferred::Released;
 use diolkos_node::{Deferred, Node};
 
-use crate::counters::Tally;
-use crate::slowpath::{Aside, Writer};
-
 /// Has the worker come.
 pub type Wake = Box<dyn Fn() + Send>;
+/// Sends a packet that has waited.
+pub type Leave = Box<dyn FnOnce() + Send>;
 
 /// What waits.
 pub struct Deferral {
-    waiting: Deferred<Aside>,
+    waiting: Deferred<Leave>,
     /// The change for which the packet that is translated now has to wait.
     awaited: Option<u64>,
     wake: Wake,
@@ -33,9 +31,9 @@ pub struct Deferral {
 }
 
 /// Packets that wait no longer.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Departing {
-    packets: Vec<Aside>,
+    packets: Vec<Leave>,
     /// How many of them nobody has acknowledged.
     unknown: u64,
 }
@@ -82,29 +80,15 @@ impl Deferral {
         self.waiting.keeps((protocol, v6), view.peer, is_new)
     }
 
-    /// The packet that has come with `received` bytes is translated. It leaves, or waits here with all that is originated for it.
-    pub fn hold(
-        &mut self,
-        verdict: Verdict,
-        (packet, received): (&Packet<'_>, usize),
-        out: &mut Writer<'_>,
-        tally: &Tally,
-    ) -> Verdict {
-        let whole = match verdict {
-            Verdict::Forward => Some((packet.bytes(), packet.offload)),
-            Verdict::Emitted => None,
-            _ => return verdict,
-        };
-        let bytes = out.bytes() + whole.map_or(0, |(bytes, _)| bytes.len());
-        let is_held = self.awaited.is_some_and(|change| {
-            let aside = || out.set_aside(whole, received);
-            self.waiting.hold(change, bytes, aside)
-        });
-        tally.undeferred(self.waiting.take_passed());
-        match is_held {
-            true => Verdict::Held,
-            false => verdict,
-        }
+    /// The packet that is translated now has so many bytes. True: it waits, and leaves later as `leave` says. False: it leaves now.
+    pub fn hold(&mut self, bytes: usize, leave: impl FnOnce() -> Leave) -> bool {
+        let change = self.awaited;
+        change.is_some_and(|change| self.waiting.hold(change, bytes, leave))
+    }
+
+    /// Packets that did not wait for want of room, since this was last asked.
+    pub fn take_passed(&mut self) -> u64 {
+        self.waiting.take_passed()
     }
 
     /// The worker is there, and tells others what has changed.
@@ -118,7 +102,7 @@ impl Deferral {
         known: Option<u64>,
         now: Duration,
         departing: &mut Departing,
-    ) -> Option<Released<Aside>> {
+    ) -> Option<Released<Leave>> {
         let mut released = self.waiting.release(known, now)?;
         departing.unknown += u64::from(released.is_unknown) * released.packets.len() as u64;
         departing.packets.append(&mut released.packets);
@@ -127,13 +111,11 @@ impl Deferral {
 }
 
 impl Departing {
-    /// Sends them.
-    pub fn send(&mut self, tally: &Tally) {
-        tally.unacknowledged(std::mem::take(&mut self.unknown));
-        self.packets.drain(..).for_each(|aside| {
-            tally.deferred();
-            aside.send(tally);
-        });
+    /// Sends them. Returns how many they are, and how many of them nobody has acknowledged.
+    pub fn send(&mut self) -> [u64; 2] {
+        let all = self.packets.len() as u64;
+        self.packets.drain(..).for_each(|leave| leave());
+        [all, std::mem::take(&mut self.unknown)]
     }
 }
 

@@ -41,7 +41,7 @@ pub use label::Outlet;
 use onward::Onward;
 use slots::{Place, Slots};
 pub use ways::Ways;
-pub use writer::{Aside, Writer};
+pub use writer::Writer;
 
 /// What the readers obey. All of them use it at once.
 pub trait Engine: Send + Sync {
