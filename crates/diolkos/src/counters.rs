@@ -35,6 +35,9 @@ pub struct Tally {
     unwritten: AtomicU64,
     led: (AtomicU64, AtomicU64),
     strayed: AtomicU64,
+    deferred: AtomicU64,
+    unacknowledged: AtomicU64,
+    undeferred: AtomicU64,
     dropped: Vec<AtomicU64>,
     expired: Mutex<Option<Expired>>,
 }
@@ -87,6 +90,9 @@ impl Default for Tally {
             unwritten: AtomicU64::default(),
             led: Default::default(),
             strayed: AtomicU64::default(),
+            deferred: AtomicU64::default(),
+            unacknowledged: AtomicU64::default(),
+            undeferred: AtomicU64::default(),
             dropped: Reason::ALL.iter().map(|_| AtomicU64::default()).collect(),
             expired: Mutex::new(None),
         }
@@ -136,6 +142,19 @@ impl Tally {
     /// A packet for another gateway did not meet the program that sends it, and the kernel has dropped it.
     pub fn strayed(&self) {
         self.strayed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many packets of new bindings have left after they had waited for another gateway, so many of them although none has
+    /// acknowledged the binding.
+    pub fn deferred(&self, [all, unacknowledged]: [u64; 2]) {
+        self.deferred.fetch_add(all, Ordering::Relaxed);
+        let count = &self.unacknowledged;
+        count.fetch_add(unacknowledged, Ordering::Relaxed);
+    }
+
+    /// So many packets did not wait, for want of room.
+    pub fn undeferred(&self, packets: u64) {
+        self.undeferred.fetch_add(packets, Ordering::Relaxed);
     }
 
     /// A packet ran out of hops.
@@ -219,6 +238,9 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
     slow("held", sum(&|t| &t.held), None);
     slow("write_failed", sum(&|t| &t.unwritten), None);
     slow("forwarded", sum(&|t| &t.led.0), Some(sum(&|t| &t.led.1)));
+    slow("deferred", sum(&|t| &t.deferred), None);
+    slow("deferred_unacknowledged", sum(&|t| &t.unacknowledged), None);
+    slow("deferred_no_room", sum(&|t| &t.undeferred), None);
     slow("drop.strayed", sum(&|t| &t.strayed), None);
     for reason in Reason::ALL {
         // Declines are the fast path's; the slow path has no one to decline to.

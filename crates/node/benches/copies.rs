@@ -157,6 +157,7 @@ impl Cluster {
             key: [1, 2],
             pref64: Vec::new(),
             lifetimes_s: Vec::new(),
+            defer: false,
             timing: Timing::default(),
             bounds: Bounds {
                 changes: 1 << 20,

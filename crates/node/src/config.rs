@@ -100,6 +100,9 @@ pub struct Config {
     pub lifetimes_s: Vec<u32>,
     /// Times.
     pub timing: Timing,
+    /// The first packet of a binding waits until another node knows the binding. A node that acknowledges changes of others does so
+    /// at once then. Nodes may differ in it.
+    pub defer: bool,
     /// What it may keep.
     pub bounds: Bounds,
 }

@@ -49,7 +49,13 @@ pub(crate) fn message(
             for change in changes {
                 node.heard(peer, change, out);
             }
-            node.peers[peer.index()].link.as_mut()?.through = through;
+            let is_awaited = node.config.defer;
+            let link = node.peers[peer.index()].link.as_mut()?;
+            link.through = through;
+            if is_awaited && matches!(link.hearing, Hearing::Whole(_)) {
+                // Packets wait for this acknowledgement; the beat that brings it is due now.
+                link.beat = Moment::ZERO;
+            }
         }
         Message::End { serial, through } => {
             node.begin_to_hear(peer, out);

@@ -34,6 +34,7 @@
 
 mod admission;
 pub mod config;
+pub mod deferred;
 mod engine;
 pub mod gateway;
 mod hear;
@@ -53,6 +54,7 @@ mod tell;
 
 pub use admission::Filed;
 pub use config::{Config, NodeId};
+pub use deferred::Deferred;
 pub use interface::{Action, Event, Reason, Report, Way};
 pub use look::{Asked, Via};
 pub use node::Node;

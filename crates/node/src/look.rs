@@ -130,8 +130,12 @@ impl Node {
     }
 
     /// Whether programs may open bindings for hosts of a bucket: this node is their home, and no other one has a binding of theirs. Programs
-    /// do not know of copies without a session, so a flow that goes on by a copy would get another address.
+    /// do not know of copies without a session, so a flow that goes on by a copy would get another address. Nor do they wait for
+    /// another node ([`crate::Config::defer`]).
     pub fn opens_alone(&self, now: Moment, bucket: usize) -> bool {
+        if self.config.defer {
+            return false;
+        }
         let is_shared = |peer: &Peer| peer.copies_of.get(bucket).is_some_and(|count| *count > 0);
         self.home(now, bucket) == Some(self.config.me) && !self.peers.iter().any(is_shared)
     }

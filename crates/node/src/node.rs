@@ -7,7 +7,7 @@ use crate::hear;
 use crate::interface::{Action, Event, Report};
 use crate::message::{Change, Message, Status};
 use crate::order::Order;
-use crate::peer::{Link, Peer};
+use crate::peer::{Link, Peer, Telling};
 use crate::record::{Answer, Own};
 use crate::rests::{Log, Rest, Rests};
 use crate::roll::Armed;
@@ -226,6 +226,27 @@ impl Node {
     /// How many nodes the file has.
     pub fn members(&self) -> usize {
         self.config.members.len()
+    }
+
+    /// The subscriber that a host is of.
+    pub fn subscriber(&self, host: std::net::Ipv6Addr) -> u128 {
+        self.config.subscriber(host)
+    }
+
+    /// The number of the last change of this node's bindings; 0: there was none.
+    pub fn last_change(&self) -> u64 {
+        self.log.head()
+    }
+
+    /// The last change of this node's bindings that another node has acknowledged which would go on with their flows if this one
+    /// died now: it is reachable, and it has a complete snapshot. None: there is no such node, so nobody is worth waiting for.
+    pub fn acknowledged(&self) -> Option<u64> {
+        let may_go_on = |peer: &&Peer| {
+            let link = peer.link.as_ref();
+            peer.is_up && link.is_some_and(|link| link.telling == Telling::Ended)
+        };
+        let peers = self.peers.iter().filter(may_go_on);
+        peers.map(|peer| peer.acked).max()
     }
 
     /// Whose an address is.

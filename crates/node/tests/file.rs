@@ -21,6 +21,7 @@ fn config(nodes: &[(&str, &[&str])]) -> Config {
         pref64: vec!["64:ff9b::/96".parse().expect("a network")],
         lifetimes_s: vec![300, 7440],
         timing: Timing::default(),
+        defer: false,
         bounds: Bounds {
             changes: 1,
             resting: 1,

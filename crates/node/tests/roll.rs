@@ -29,6 +29,7 @@ fn config(me: usize, is_new: bool) -> Config {
         key: [1, 2],
         pref64: Vec::new(),
         lifetimes_s: Vec::new(),
+        defer: false,
         timing: Timing::default(),
         bounds: Bounds {
             changes: 100,

@@ -23,6 +23,7 @@ fn config(me: u8) -> Config {
         pref64: Vec::new(),
         lifetimes_s: Vec::new(),
         timing: Timing::default(),
+        defer: false,
         bounds: Bounds {
             changes: 1000,
             resting: 1000,

@@ -29,6 +29,7 @@ fn node() -> Node {
         pref64: Vec::new(),
         lifetimes_s: Vec::new(),
         timing: Timing::default(),
+        defer: false,
         bounds: Bounds {
             changes: 100,
             resting: 100,

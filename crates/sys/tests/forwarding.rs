@@ -148,6 +148,7 @@ fn order(source_prefix_len: u8, key: [u64; 2]) -> (Order, Config) {
         pref64: vec![],
         lifetimes_s: vec![],
         timing: Timing::default(),
+        defer: false,
         bounds: Bounds {
             changes: 1,
             resting: 1,

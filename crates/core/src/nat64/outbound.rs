@@ -119,6 +119,7 @@ impl Nat64 {
             .state
             .outbound(now, &passing, || env.random(), watcher)
             .map_err(refusal)?;
+        watcher.sends(protocol, passing.v6);
         if turns {
             watcher.step(|| Step::Turns);
             return self.turn(&received, (from, to), packet, now, out, watcher);

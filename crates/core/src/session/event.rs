@@ -140,6 +140,12 @@ pub trait Watcher {
         Duration::MAX
     }
 
+    /// A packet of a node's port is about to leave, by a binding of this gateway or by a copy. It is told before the packet is
+    /// written, also of one that opens the binding.
+    fn sends(&mut self, protocol: Protocol, v6: Endpoint6) {
+        let _ = (protocol, v6);
+    }
+
     /// A packet that was held ([`crate::Verdict::Held`]) has been dropped.
     fn dropped(&mut self, reason: Reason);
 

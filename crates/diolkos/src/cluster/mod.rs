@@ -30,7 +30,7 @@ use crate::cluster_status::ClusterStatus;
 use crate::config::{Cluster as Section, Settings};
 use crate::control::{Finding, Reason};
 use crate::failure::Failure;
-use crate::nat64::{Controller, Peers, Programs};
+use crate::nat64::{Controller, Deferral, Peers, Programs};
 use crate::privilege::CLUSTER;
 use crate::random::random;
 use crate::slowpath::Ways;
@@ -115,10 +115,15 @@ impl Cluster {
         homes.set_cluster(Some(&rules.with(links))).map_err(|e| {
             Failure::run_time(format!("the programs cannot be told of the cluster: {e}"))
         })?;
-        controller.join(Peers::new(Gateway::new(node), programs));
+        let (told, hears) = mpsc::channel();
+        let deferral = section.defer.then(|| {
+            let told = told.clone();
+            // A worker that has ended waits for nobody.
+            Deferral::new(Box::new(move || drop(told.send(Told::Order(Order::Tell)))))
+        });
+        controller.join(Peers::new(Gateway::new(node), programs, deferral));
 
         let shared = Arc::new(Shared::default());
-        let (told, hears) = mpsc::channel();
         let worker = Worker::new(
             section.clone(),
             me,

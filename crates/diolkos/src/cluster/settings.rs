@@ -81,6 +81,7 @@ pub fn node(settings: &Settings, section: &Section, me: NodeId) -> Config {
         pref64: settings.translator.pref64.given().to_vec(),
         lifetimes_s: lifetimes(&settings.nat64.timeouts),
         timing: Timing::default(),
+        defer: section.defer,
         bounds: Bounds {
             changes: CHANGES,
             resting: (ports / RESTING_PART).max(1),

@@ -17,7 +17,7 @@ use super::status::{self, Notes, Seen};
 use super::Shared;
 use crate::config::Cluster as Section;
 use crate::failure::Failure;
-use crate::nat64::Controller;
+use crate::nat64::{Controller, Departing};
 use crate::watchdog::Heartbeat;
 
 /// Between two times that the node hears of time.
@@ -45,6 +45,8 @@ pub enum Order {
     Arm(Armed),
     /// Not any more.
     Disarm,
+    /// Tell the others what has changed, at once: packets wait for it.
+    Tell,
     /// How a node is reached: for the status.
     Reach(NodeId, Option<Hop>),
     /// Tell the others that this node stops, and end.
@@ -66,6 +68,8 @@ pub struct Worker {
     notes: Notes,
     /// What is to be done outside.
     orders: Vec<NodeOrder>,
+    /// Packets that have waited for another gateway.
+    departing: Departing,
     has_left: bool,
     /// Another process has this node's name.
     is_superseded: bool,
@@ -92,13 +96,28 @@ impl Worker {
             shared,
             notes,
             orders: Vec::new(),
+            departing: Departing::default(),
             has_left: false,
             is_superseded: false,
         }
     }
 
-    /// Works until it is told to end.
+    /// Works until it is told to end. Then no packet waits for other gateways any more.
     pub fn run(
+        self,
+        mesh: (MeshSettings, Files),
+        engine: EngineSettings,
+        sender: Sender<Told>,
+        hears: &Receiver<Told>,
+        beat: &Heartbeat,
+    ) -> Result<(), Failure> {
+        let controller = self.controller.clone();
+        let done = self.work(mesh, engine, sender, hears, beat);
+        controller.stop_deferring();
+        done
+    }
+
+    fn work(
         mut self,
         (settings, files): (MeshSettings, Files),
         engine: EngineSettings,
@@ -157,9 +176,10 @@ impl Worker {
             self.notes.refused(refused);
         }
         let (controller, orders) = (&self.controller, &mut self.orders);
+        let departing = &mut self.departing;
         outside
             .mesh
-            .note(event, |event| controller.hear(event, orders));
+            .note(event, |event| controller.hear(event, orders, departing));
     }
 
     fn obey(&mut self, order: Order) {
@@ -169,6 +189,7 @@ impl Worker {
             Order::Arm(armed) => self.hear(Event::Arm(armed)),
             Order::Disarm => self.hear(Event::Disarm),
             Order::Leave => self.hear(Event::Leave),
+            Order::Tell => self.hear(Event::Tick),
             Order::Reach(node, hop) => self.notes.reach(node, hop),
             Order::End => {}
         }
@@ -188,10 +209,12 @@ impl Worker {
     }
 
     fn hear(&mut self, event: Event<'_>) {
-        self.controller.hear(event, &mut self.orders);
+        let (orders, departing) = (&mut self.orders, &mut self.departing);
+        self.controller.hear(event, orders, departing);
     }
 
     fn carry_out(&mut self, outside: &mut Outside) {
+        self.controller.send(&mut self.departing);
         for order in std::mem::take(&mut self.orders) {
             match order {
                 NodeOrder::Send {

@@ -41,6 +41,8 @@ pub struct Cluster {
     pub password_file: PathBuf,
     /// Speak to etcd without encryption. Gateways among each other always encrypt.
     pub plaintext: bool,
+    /// The first packet of a binding waits until another gateway knows the binding.
+    pub defer: bool,
     /// TCP port at which gateways hear each other.
     pub port: u16,
     /// The nodes.
@@ -75,6 +77,7 @@ impl Default for Cluster {
             user: String::new(),
             password_file: PathBuf::new(),
             plaintext: false,
+            defer: false,
             port: 4664,
             node: Vec::new(),
             me: String::new(),

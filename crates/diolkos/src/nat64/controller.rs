@@ -17,6 +17,7 @@ use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Gateway as Hop, Lending, Sessions};
 use ipnet::Ipv6Net;
 
+use super::deferral::Departing;
 use super::fastpath::{FastPath, Kernel};
 use super::hands;
 use super::leases::Leases;
@@ -98,11 +99,36 @@ impl Controller {
         inner.mirror.join(peers, bindings.map(|view| view.binding));
     }
 
-    /// Something happens among the gateways. What goes out to them comes behind `orders`, and is to be carried out in that order.
-    pub fn hear(&self, event: NodeEvent<'_>, orders: &mut Vec<Order>) {
+    /// Something happens among the gateways. What goes out to them comes behind `orders`, and is to be carried out in that order. Packets
+    /// that have waited for another gateway, and now leave, come behind `departing`.
+    pub fn hear(&self, event: NodeEvent<'_>, orders: &mut Vec<Order>, departing: &mut Departing) {
         let inner = &mut *self.lock();
-        let state = inner.nat64.state_mut();
-        hands::hear(event, state, &mut inner.mirror, &mut inner.leases, orders);
+        let (state, mirror) = (inner.nat64.state_mut(), &mut inner.mirror);
+        hands::hear(event, state, mirror, &mut inner.leases, orders, departing);
+    }
+
+    /// Sends packets that have waited.
+    pub fn send(&self, departing: &mut Departing) {
+        self.tally.deferred(departing.send());
+    }
+
+    /// No packet waits for other gateways any more.
+    pub fn stop_deferring(&self) {
+        let inner = &mut *self.lock();
+        let mirror = &mut inner.mirror;
+        let deferral = mirror.peers.as_mut();
+        let mut departing = Departing::default();
+        if let Some(mut deferral) = deferral.and_then(|peers| peers.deferral.take()) {
+            let all = (None, Duration::ZERO);
+            hands::release(
+                &mut deferral,
+                all,
+                inner.nat64.state(),
+                mirror,
+                &mut departing,
+            );
+        }
+        self.send(&mut departing);
     }
 
     /// How another gateway is reached from now on; None: it is not.
@@ -336,10 +362,43 @@ impl Controller {
 impl Inner {
     /// Sessions have been opened by packets: leases begin, and may have to end.
     fn consider_leases(&mut self) {
+        // Programs open nothing while packets wait for other gateways.
+        let is_vain = self.mirror.deferral().is_some();
         while let Some((protocol, node)) = self.mirror.take_opened() {
+            if is_vain {
+                continue;
+            }
             let (mirror, state) = (&mut self.mirror, self.nat64.state_mut());
             let random = || self.stock.take();
             self.leases.consider(node, protocol, state, mirror, random);
+        }
+    }
+
+    /// A packet that has come with `received` bytes leaves now, or has to wait for another gateway with all that is originated for it.
+    fn defer(
+        &mut self,
+        verdict: Verdict,
+        (packet, received): (&Packet<'_>, usize),
+        out: &mut Writer<'_>,
+        tally: &Arc<Tally>,
+    ) -> Verdict {
+        let whole = match verdict {
+            Verdict::Forward => Some((packet.bytes(), packet.offload)),
+            Verdict::Emitted => None,
+            _ => return verdict,
+        };
+        let Some(deferral) = self.mirror.deferral() else {
+            return verdict;
+        };
+        let bytes = out.bytes() + whole.map_or(0, |(bytes, _)| bytes.len());
+        let is_held = deferral.hold(bytes, || {
+            let (aside, tally) = (out.set_aside(whole, received), tally.clone());
+            Box::new(move || aside.send(&tally))
+        });
+        tally.undeferred(deferral.take_passed());
+        match is_held {
+            true => Verdict::Held,
+            false => verdict,
         }
     }
 
@@ -356,7 +415,9 @@ impl Engine for Controller {
         let inner = &mut *self.lock();
         let locked = Instant::now();
         inner.mirror.packet_comes(packet.offload.label.link);
+        let received = packet.bytes().len();
         let verdict = inner.nat64.translate(packet, env, out, &mut inner.mirror);
+        let verdict = inner.defer(verdict, (packet, received), out, &self.tally);
         inner.consider_leases();
         inner.count_dropped(&self.tally);
         inner.times[0].note(locked - asked);

@@ -11,6 +11,7 @@ use diolkos_node::{Event, NodeId};
 use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Gateway as Hop, Owner};
 
+use super::deferral::{Deferral, Departing};
 use super::leases::Leases;
 use super::mirror::Mirror;
 use super::peers::{lead, of, Programs};
@@ -18,13 +19,15 @@ use super::peers::{lead, of, Programs};
 /// Entries that are looked at for sessions of copies that have to end, between two packets.
 const PORTION: usize = 512;
 
-/// Something happens among the gateways. What goes out is carried out later, in this order, without the lock.
+/// Something happens among the gateways. What goes out is carried out later, in this order, without the lock; and so leave packets
+/// that have waited for another gateway.
 pub fn hear(
     event: Event<'_>,
     state: &mut State,
     mirror: &mut Mirror,
     leases: &mut Leases,
     orders: &mut Vec<Order>,
+    departing: &mut Departing,
 ) {
     let Some(mut peers) = mirror.peers.take() else {
         return;
@@ -45,7 +48,29 @@ pub fn hear(
     peers.gateway.handle(now, event, &mut hands, orders);
     // Before an order says so to others.
     mirror.take_out();
+    let known = peers.node().acknowledged();
+    if let Some(deferral) = &mut peers.deferral {
+        deferral.is_attended();
+        release(deferral, (known, now), state, mirror, departing);
+    }
     mirror.peers = Some(peers);
+}
+
+/// Bindings that another gateway knows now, and those whose time is over, are like any others from now on.
+pub fn release(
+    deferral: &mut Deferral,
+    (known, now): (Option<u64>, Duration),
+    state: &State,
+    mirror: &mut Mirror,
+    departing: &mut Departing,
+) {
+    while let Some(released) = deferral.release(known, now, departing) {
+        let (protocol, v6) = released.port;
+        for peer in released.peers {
+            let session = state.session(protocol, v6, peer);
+            session.iter().for_each(|session| mirror.copy(session));
+        }
+    }
 }
 
 /// The tables and programs, as the gateway changes them.

@@ -9,6 +9,8 @@
 //!
 //! other gateways ─► hands ─► tables, mirror, programs; packets without a binding here ─► mirror ─► peers
 //!
+//! packets of new bindings ─► deferral ─► worker of the cluster, if it is on
+//!
 //! controller, queues of logs ─► alarms ─► log, status, metrics
 //!
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
@@ -16,6 +18,7 @@
 pub mod alarms;
 mod controller;
 mod conversion;
+mod deferral;
 mod fastpath;
 mod hands;
 mod leases;
@@ -34,6 +37,7 @@ mod terms;
 mod top;
 
 pub use controller::Controller;
+pub use deferral::{Deferral, Departing};
 pub use listener::Listener;
 pub use log::{lister, Log};
 pub use mirror::own_networks;

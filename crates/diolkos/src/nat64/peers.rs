@@ -17,6 +17,7 @@ use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Forwarding, Gateway as Hop, Homes, HostPort, Owner, Sessions};
 
 use super::conversion::number;
+use super::deferral::Deferral;
 use crate::slowpath::Ways;
 
 /// For so long, programs send packets of a host's port by what was known of it once: the binding may have ended meanwhile.
@@ -50,17 +51,20 @@ pub struct Peers {
     via: Via,
     /// Ports of which programs know which other gateway has them; and until when, the oldest first.
     away: (HashMap<HostPort, NodeId>, VecDeque<(Duration, HostPort)>),
+    /// Packets of new bindings that wait, if any do.
+    pub(super) deferral: Option<Deferral>,
 }
 
 impl Peers {
-    /// Without copies.
-    pub fn new(gateway: Gateway, programs: Programs) -> Peers {
+    /// Without copies. `deferral`: packets of new bindings wait for the others there.
+    pub fn new(gateway: Gateway, programs: Programs, deferral: Option<Deferral>) -> Peers {
         Peers {
             reached: vec![(None, false); gateway.node().members()],
             gateway,
             programs,
             via: Via::Outside,
             away: Default::default(),
+            deferral,
         }
     }
 
@@ -77,13 +81,20 @@ impl Peers {
             (_, 2) => Via::Node(NodeId(1 - me.0)),
             _ => Via::SomeNode,
         };
+        self.deferral.iter_mut().for_each(Deferral::begin);
     }
 
     /// The tables have changed.
     pub fn event(&mut self, event: &Event) {
         let now = clock::kernel_boottime;
         match changed_by(event) {
-            Some(Changed::Opened(binding)) => self.gateway.opened(now(), binding),
+            Some(Changed::Opened(binding)) => {
+                let now = now();
+                self.gateway.opened(now, binding);
+                if let Some(deferral) = &mut self.deferral {
+                    deferral.opened(self.gateway.node(), &binding, now);
+                }
+            }
             Some(Changed::Closed(protocol, v4)) => self.gateway.closed(now(), protocol, v4),
             None => {}
         }

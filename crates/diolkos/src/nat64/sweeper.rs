@@ -30,7 +30,7 @@ impl Sweeper {
         let (stop, stopped) = channel();
         let beat = watch.beat("sweeper");
         // What begins here has no mark.
-        let outlet = Outlet::new(queue, None);
+        let outlet = Arc::new(Outlet::new(queue, None));
         let sweep = move || {
             let (mut clock, mut events) = (Clock::new(), Events::default());
             while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {

@@ -7,7 +7,7 @@
 //! what else begins like a label. Who may send any bytes by any interface of this network namespace (CAP_NET_RAW) can.
 
 use std::io::{self, IoSlice};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use diolkos_core::Label;
 use diolkos_sys::fastpath::{LabelSlots, Owner, Slip, LABEL_HEAD, SPOILT_V4, SPOILT_V6};
@@ -36,10 +36,13 @@ pub fn read(bytes: &[u8]) -> Option<(Label, usize)> {
     Some((label, len))
 }
 
-/// A queue of the device, by which one thread sends, and the slot beside it.
+/// A queue of the device by which packets leave, and the slot beside it.
+#[derive(Debug)]
 pub struct Outlet {
     queue: Queue,
     slot: Option<Slot>,
+    /// Whose packet is in the slot: the queue's reader and a thread that sends what has waited take turns.
+    turn: Mutex<()>,
 }
 
 /// The slots of the device's queues, and the place of this one.
@@ -48,7 +51,11 @@ pub type Slot = (Arc<LabelSlots>, usize);
 impl Outlet {
     /// Without a slot, labels end here.
     pub fn new(queue: Queue, slot: Option<Slot>) -> Outlet {
-        Outlet { queue, slot }
+        Outlet {
+            queue,
+            slot,
+            turn: Mutex::new(()),
+        }
     }
 
     /// Whether packets can be sent to other gateways.
@@ -95,6 +102,7 @@ impl Outlet {
         };
         let pieces = [front, &head[..], &packet[head.len()..]].map(IoSlice::new);
         let slip = slip(&pieces, label, Some((to, right)));
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         slots.set(*at, &slip);
         let written = self.queue.write_vectored(&pieces);
         let is_met = slots.clear(*at);
@@ -112,6 +120,7 @@ impl Outlet {
         let Some((slots, at)) = self.slot.as_ref().filter(|_| !is_plain) else {
             return write();
         };
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         slots.set(*at, &slip(pieces, label, None));
         let written = write();
         slots.clear(*at);

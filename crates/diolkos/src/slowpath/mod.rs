@@ -137,7 +137,7 @@ impl SlowPath {
             let tally = Arc::new(Tally::default());
             let slot = labels.clone().map(|slots| (slots, i));
             let mut reader = Reader {
-                outlet: Outlet::new(queue, slot),
+                outlet: Arc::new(Outlet::new(queue, slot)),
                 bell: slow.bell.clone(),
                 engine: slow.engine.clone(),
                 tally: tally.clone(),
@@ -191,7 +191,7 @@ impl Drop for SlowPath {
 }
 
 struct Reader {
-    outlet: Outlet,
+    outlet: Arc<Outlet>,
     bell: Arc<Bell>,
     engine: Arc<RwLock<Arc<dyn Engine>>>,
     tally: Arc<Tally>,

@@ -51,9 +51,9 @@ fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, Uni
 }
 
 /// With a slot, although no program looks at it.
-fn outlet(socket: OwnedFd) -> Outlet {
+fn outlet(socket: OwnedFd) -> Arc<Outlet> {
     let slots = LabelSlots::alone(1).expect("memory");
-    Outlet::new(Queue::from(socket), Some((Arc::new(slots), 0)))
+    Arc::new(Outlet::new(Queue::from(socket), Some((Arc::new(slots), 0))))
 }
 
 /// What leaves, and in what order, when a packet gets this verdict.
@@ -91,6 +91,39 @@ fn what_is_originated_leaves_once_its_cause_is_counted() {
 fn what_is_originated_leaves_before_the_packet() {
     let lens = sent(Verdict::Forward, "slow.translated_6to4");
     assert_eq!(lens, [b"an ICMP error".len(), 40]);
+}
+
+/// What is set aside leaves when it is sent, the parts before the packet, and is counted then.
+#[test]
+fn what_is_set_aside_leaves_later() {
+    let (reader, outside) = reader(|_| Arc::new(Passes));
+    let (first, second) = (Tally::default(), Tally::default());
+    let mut events = Events::default();
+    let mut out = Writer::new(&reader.outlet, &first, &mut events);
+    out.emit(b"a part", Offload::default());
+    assert_eq!(out.bytes(), b"a part".len());
+    let packet = [0x45; 40];
+    let aside = out.set_aside(Some((&packet, Offload::default())), 60);
+    assert!(out.is_empty());
+    out.send();
+    let mut buffer = [0; 100];
+    let error = outside.recv(&mut buffer).expect_err("nothing has left");
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+
+    aside.send(&second);
+    let lens = [(); 2].map(|()| outside.recv(&mut buffer).expect("it has left") - VNET);
+    assert_eq!(lens, [b"a part".len(), packet.len()]);
+    let counters = counters::read(None, &[Arc::new(first), Arc::new(second)]);
+    let counters = counters.expect("no kernel is asked");
+    let count = |name| {
+        counters
+            .iter()
+            .find(|c| c.name == name)
+            .expect("it is there")
+    };
+    let translated = count("slow.translated_6to4");
+    assert_eq!((translated.packets, translated.bytes), (1, Some(60)));
+    assert_eq!(count("slow.originated").packets, 1);
 }
 
 /// Has every packet leave as it came.
@@ -170,7 +203,7 @@ fn what_looks_like_a_label_is_none_without_programs() {
     let engine = links.clone();
     let (mut reader, outside) = reader(|_| engine);
     let inside = reader.outlet.queue().try_clone().expect("a descriptor");
-    reader.outlet = Outlet::new(inside, None);
+    reader.outlet = Arc::new(Outlet::new(inside, None));
     outside
         .send(&with_label(&datagram(1, b"aa"), 7, 3))
         .expect("a queue with room");

@@ -11,6 +11,9 @@ mod chance;
 mod controller;
 #[path = "../../src/nat64/conversion.rs"]
 mod conversion;
+#[expect(dead_code, reason = "only the program is one of several gateways")]
+#[path = "../../src/nat64/deferral.rs"]
+mod deferral;
 #[expect(dead_code, reason = "only the program uses all of it")]
 #[path = "../../src/nat64/fastpath.rs"]
 mod fastpath;

@@ -97,6 +97,7 @@ impl Worker {
             pref64: vec!["64:ff9b::/96".parse().expect("a network")],
             lifetimes_s: vec![300],
             timing: Timing::default(),
+            defer: false,
             bounds: Bounds {
                 changes: 100_000,
                 resting: 1000,

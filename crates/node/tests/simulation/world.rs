@@ -140,6 +140,7 @@ pub fn config(nodes: usize) -> Config {
         // A binding without packets ends after so long.
         lifetimes_s: vec![4],
         timing: Timing::default(),
+        defer: false,
         bounds: Bounds {
             changes: 40,
             resting: 3,
@@ -191,7 +192,11 @@ impl World {
             is_tight: false,
             slowness: 20,
             buckets: diolkos_node::order::Order::new(&config(nodes)),
-            config: config(nodes),
+            config: Config {
+                // Acknowledgements at once, and programs that open nothing.
+                defer: seed.is_multiple_of(3),
+                ..config(nodes)
+            },
             error: None,
             liar,
             given_back: 0,

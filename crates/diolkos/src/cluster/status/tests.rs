@@ -42,6 +42,7 @@ impl Lab {
             pref64: Vec::new(),
             lifetimes_s: Vec::new(),
             timing: Timing::default(),
+            defer: false,
             bounds: Bounds {
                 changes: 10,
                 resting: 10,

@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Nat64Config, Owners, Protocol};
+use diolkos_core::config::nat64::{Binding, Endpoint6, Nat64Config, Owners, Protocol};
 use diolkos_core::session::{
     Event, Missing, Origin, SessionState, SessionView, State, Watcher, Way,
 };
@@ -28,6 +28,7 @@ use diolkos_sys::fastpath::{Owner, Report, Session};
 use ipnet::Ipv4Net;
 
 use super::conversion::{is_copied_alike, node_port, sent, to_maps};
+use super::deferral::Deferral;
 use super::fastpath::FastPath;
 use super::peers::{changed_by, Peers};
 use super::phase::{Lack, Phase};
@@ -260,7 +261,22 @@ impl Mirror {
         view.is_for_fast_path() && !self.is_own(view.peer.addr)
     }
 
-    fn copy(&mut self, view: &SessionView) {
+    /// Is nobody to translate by this session but the slow path, until another gateway knows its binding?
+    fn is_deferred(&mut self, view: &SessionView, is_new: bool) -> bool {
+        let deferral = self.deferral();
+        deferral.is_some_and(|deferral| deferral.keeps(view, is_new))
+    }
+
+    /// What waits for other gateways, if anything does.
+    pub fn deferral(&mut self) -> Option<&mut Deferral> {
+        self.peers.as_mut()?.deferral.as_mut()
+    }
+
+    /// The maps get a session, or another state of it.
+    pub fn copy(&mut self, view: &SessionView) {
+        if self.is_deferred(view, false) {
+            return;
+        }
         if !self.belongs(view) {
             return self.remove(view);
         }
@@ -336,7 +352,9 @@ impl Watcher for Mirror {
             Event::SessionOpened(view) => {
                 let Binding { protocol, v6, .. } = view.binding;
                 self.opened.push((protocol, v6.addr));
-                self.copy(&view);
+                if !self.is_deferred(&view, true) {
+                    self.copy(&view);
+                }
             }
             Event::SessionChanged(view, before)
                 if self.adopting.is_none() && is_copied_alike(&view, before) => {}
@@ -363,6 +381,12 @@ impl Watcher for Mirror {
             Some(peers) => peers.missing(missing, opens),
             None if self.owners.is_some() => Way::Drop(Reason::NotServing),
             None => Way::Open,
+        }
+    }
+
+    fn sends(&mut self, protocol: Protocol, v6: Endpoint6) {
+        if let Some(deferral) = self.deferral() {
+            deferral.sends(protocol, v6);
         }
     }
 

@@ -192,6 +192,6 @@ fn without_a_way_nothing_leaves() {
     // Nor without the programs.
     reader.ways.set(REACHED, Some(MTU));
     let queue = reader.outlet.queue().try_clone().expect("a descriptor");
-    reader.outlet = Outlet::new(queue, None);
+    reader.outlet = Arc::new(Outlet::new(queue, None));
     assert_eq!(drops(&mut reader, TO_REACHED), 1);
 }
