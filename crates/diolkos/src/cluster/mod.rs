@@ -3,7 +3,7 @@
 //! ([`crate::nat64::Peers`]); `diolkos-mesh` carries messages to the other gateways, and `diolkos-etcd` asks the engine.
 //!
 //! ```text
-//! mesh, etcd, time ─► worker ─► controller: node, tables, programs ─► orders ─► worker ─► mesh, etcd; view ─► routes, status
+//! mesh, etcd, time ─► worker ─► steps ─► controller: node, tables, programs ─► orders ─► worker ─► mesh, etcd; view ─► routes, status
 //! next hops ─► controller: programs
 //! ```
 //!
@@ -11,6 +11,7 @@
 
 mod settings;
 mod status;
+mod steps;
 mod worker;
 
 use std::fs;
@@ -30,7 +31,7 @@ use crate::cluster_status::ClusterStatus;
 use crate::config::{Cluster as Section, Settings};
 use crate::control::{Finding, Reason};
 use crate::failure::Failure;
-use crate::nat64::{Controller, Peers, Programs};
+use crate::nat64::{Controller, Loaded, Peers};
 use crate::privilege::CLUSTER;
 use crate::random::random;
 use crate::slowpath::Ways;
@@ -92,17 +93,16 @@ impl Cluster {
         let rules = settings::Rules::of(&config);
         let node = Node::new(config, random(), [random(), random()], kernel_boottime());
         let node = node.map_err(|fault| settings::contradiction(&fault))?;
-        let programs = Programs {
+        let programs = Loaded {
             sessions,
             homes: homes.clone(),
             forwarding: path.forwarding(),
-            ways,
         };
         // Before anything is opened or forwarded.
         homes.set_cluster(Some(&rules.with(links))).map_err(|e| {
             Failure::run_time(format!("the programs cannot be told of the cluster: {e}"))
         })?;
-        controller.join(Peers::new(Gateway::new(node), programs));
+        controller.join(Peers::new(Gateway::new(node), Box::new(programs), ways));
 
         let shared = Arc::new(Shared::default());
         let (told, hears) = mpsc::channel();

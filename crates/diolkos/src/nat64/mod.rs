@@ -14,6 +14,8 @@
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
 
 pub mod alarms;
+mod away;
+mod clocks;
 mod controller;
 mod conversion;
 mod fastpath;
@@ -24,6 +26,7 @@ mod log;
 mod mirror;
 mod peers;
 mod phase;
+mod programs;
 mod records;
 mod removals;
 mod selection;
@@ -37,7 +40,8 @@ pub use controller::Controller;
 pub use listener::Listener;
 pub use log::{lister, Log};
 pub use mirror::own_networks;
-pub use peers::{Peers, Programs};
+pub use peers::Peers;
+pub use programs::Loaded;
 pub use selection::{Selection, Side};
 pub use show::{bindings, sessions, BindingRow, Entries, SessionRow};
 pub use sweeper::Sweeper;
