@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs know of other gateways. The kernel has some; tests have a model of them.
+//! What programs know of other gateways. The kernel has some (`loaded`); tests have a model of them.
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_node::NodeId;
-use diolkos_sys::fastpath::{Forwarding, Gateway as Hop, Homes, HostPort, Owner, Sessions};
+use diolkos_sys::fastpath::{Gateway as Hop, HostPort, Owner};
 
 /// The programs of a node. What is said to them takes effect with the next packet.
 pub trait Programs: fmt::Debug + Send {
@@ -21,39 +20,6 @@ pub trait Programs: fmt::Debug + Send {
     fn clear_away(&self, port: HostPort) -> io::Result<()>;
     /// The way to another gateway; without one, its packets go to the slow path.
     fn lead(&self, node: NodeId, hop: Option<Hop>) -> io::Result<()>;
-}
-
-/// Those of the kernel.
-#[derive(Debug)]
-pub struct Loaded {
-    /// Of the programs that translate.
-    pub sessions: Arc<Sessions>,
-    /// Of these, and of the one that forwards.
-    pub homes: Arc<Homes>,
-    /// Of the one that forwards.
-    pub forwarding: Arc<Forwarding>,
-}
-
-impl Programs for Loaded {
-    fn use_copies(&self, owner: NodeId, until: Duration) {
-        self.sessions.set_deadline(of(owner), until);
-    }
-
-    fn set_home(&self, bucket: usize, home: Owner) {
-        self.homes.set_home(bucket, home);
-    }
-
-    fn set_away(&self, port: HostPort, owner: NodeId) -> io::Result<()> {
-        self.homes.set_away(port, of(owner))
-    }
-
-    fn clear_away(&self, port: HostPort) -> io::Result<()> {
-        self.homes.clear_away(port)
-    }
-
-    fn lead(&self, node: NodeId, hop: Option<Hop>) -> io::Result<()> {
-        self.forwarding.lead(of(node), hop)
-    }
 }
 
 /// As programs know a node.
