@@ -130,6 +130,10 @@ impl Node {
             let until = now + self.config.timing.rest;
             self.rests.quiet.push_back((first, until));
         }
+        if self.rests.used.is_empty() {
+            // What was waited for may have come back to its subscriber.
+            self.peers.iter_mut().for_each(|peer| peer.waited = None);
+        }
         for _ in 0..MOST {
             let first = self.rests.quiet.front().copied();
             let Some((rest, _)) = first.filter(|(_, until)| now >= *until) else {

@@ -52,8 +52,6 @@ impl Node {
         let link = its.link.as_ref();
         let greeted = link.filter(|link| link.hello.is_some());
         let holds = its.serial.is_some() || its.before.is_some();
-        // What was waited for may have come back to its subscriber.
-        let waited = its.waited.filter(|_| !self.rests.used.is_empty());
         Standing {
             is_connected: link.is_some(),
             status: greeted.map(|link| link.status),
@@ -65,7 +63,7 @@ impl Node {
             usable_for: its.may_use(now).then(|| its.deadline.saturating_sub(now)),
             is_void: its.is_void,
             behind: holds.then(|| self.log.head().saturating_sub(its.acked)),
-            blocks_for: waited.map(|since| now.saturating_sub(since)),
+            blocks_for: its.waited.map(|since| now.saturating_sub(since)),
             filed: self.admission.of(peer),
             engine: greeted
                 .map(|link| link.engine.0)

@@ -49,11 +49,9 @@ fn hear(node: &mut Node, now: Duration, bytes: &[u8]) -> Vec<Action> {
     out
 }
 
-#[test]
-fn a_node_that_does_not_acknowledge_blocks_ports_and_lags() {
-    let (mut node, mut out) = (node(), Vec::new());
-    assert_eq!(node.standing(PEER, at(0)), Standing::default());
-    assert_eq!(node.waits_for().collect::<Vec<_>>(), [PEER]);
+/// The peer connects and has no copies.
+fn greet(node: &mut Node) {
+    let mut out = Vec::new();
     let connected = Event::Connected {
         peer: PEER,
         connection: 1,
@@ -67,11 +65,13 @@ fn a_node_that_does_not_acknowledge_blocks_ports_and_lags() {
     let its = node.standing(PEER, at(0));
     assert!(its.is_connected && its.status.is_none());
     // Its file is the same, so it says the same.
-    hear(&mut node, at(0), &hello.expect("it says hello"));
+    hear(node, at(0), &hello.expect("it says hello"));
     let its = node.standing(PEER, at(0));
     assert_eq!((its.status, its.behind), (Some(Status::Starting), Some(0)));
     assert!(its.is_settled && node.waits_for().next().is_none());
+}
 
+fn binding() -> Binding {
     let v4 = Endpoint4 {
         addr: "192.0.2.1".parse().expect("an address"),
         port: 1024,
@@ -80,8 +80,38 @@ fn a_node_that_does_not_acknowledge_blocks_ports_and_lags() {
         addr: "2001:db8::1".parse().expect("an address"),
         port: 1,
     };
-    let protocol = Protocol::Udp;
-    let binding = Binding { protocol, v4, v6 };
+    Binding {
+        protocol: Protocol::Udp,
+        v4,
+        v6,
+    }
+}
+
+#[test]
+fn a_port_that_came_back_to_its_subscriber_is_waited_for_no_longer() {
+    let (mut node, mut out) = (node(), Vec::new());
+    greet(&mut node);
+    let Binding { protocol, v4, .. } = binding();
+    node.handle(at(2000), Event::Opened(binding()), &mut out);
+    node.handle(at(2000), Event::Closed(protocol, v4), &mut out);
+    node.handle(at(2000), Event::Tick, &mut out);
+    node.handle(at(2100), Event::Opened(binding()), &mut out);
+    node.handle(at(2200), Event::Tick, &mut out);
+    assert_eq!(node.standing(PEER, at(5000)).blocks_for, None);
+    // The next wait has its own time.
+    node.handle(at(5000), Event::Closed(protocol, v4), &mut out);
+    node.handle(at(5000), Event::Tick, &mut out);
+    assert_eq!(node.standing(PEER, at(5100)).blocks_for, Some(at(100)));
+}
+
+#[test]
+fn a_node_that_does_not_acknowledge_blocks_ports_and_lags() {
+    let (mut node, mut out) = (node(), Vec::new());
+    assert_eq!(node.standing(PEER, at(0)), Standing::default());
+    assert_eq!(node.waits_for().collect::<Vec<_>>(), [PEER]);
+    greet(&mut node);
+    let binding = binding();
+    let Binding { protocol, v4, .. } = binding;
     node.handle(at(2000), Event::Opened(binding), &mut out);
     node.handle(at(2000), Event::Closed(protocol, v4), &mut out);
     node.handle(at(2000), Event::Tick, &mut out);

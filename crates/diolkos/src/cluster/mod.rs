@@ -3,7 +3,7 @@
 //! ([`crate::nat64::Peers`]); `diolkos-mesh` carries messages to the other gateways, and `diolkos-etcd` asks the engine.
 //!
 //! ```text
-//! mesh, etcd, time ─► worker ─► controller: node, tables, programs ─► orders ─► worker ─► mesh, etcd; view ─► routes, status
+//! mesh, etcd, time ─► worker ─► steps ─► controller: node, tables, programs ─► orders ─► worker ─► mesh, etcd; view ─► routes, status
 //! next hops ─► controller: programs
 //! ```
 //!
@@ -11,6 +11,7 @@
 
 mod settings;
 mod status;
+mod steps;
 mod worker;
 
 use std::fs;
@@ -30,7 +31,7 @@ use crate::cluster_status::ClusterStatus;
 use crate::config::{Cluster as Section, Settings};
 use crate::control::{Finding, Reason};
 use crate::failure::Failure;
-use crate::nat64::{Controller, Deferral, Peers, Programs};
+use crate::nat64::{Controller, Deferral, Loaded, Peers};
 use crate::privilege::CLUSTER;
 use crate::random::random;
 use crate::slowpath::Ways;
@@ -105,11 +106,10 @@ impl Cluster {
         let found = (0..).map(NodeId).zip(&names);
         let found = found.filter(|(_, name)| expected.contains(name));
         node.expect(&found.map(|(id, _)| id).collect::<Vec<_>>());
-        let programs = Programs {
+        let programs = Loaded {
             sessions,
             homes: homes.clone(),
             forwarding: path.forwarding(),
-            ways,
         };
         // Before anything is opened or forwarded.
         homes.set_cluster(Some(&rules.with(links))).map_err(|e| {
@@ -121,7 +121,12 @@ impl Cluster {
             // A worker that has ended waits for nobody.
             Deferral::new(Box::new(move || drop(told.send(Told::Order(Order::Tell)))))
         });
-        controller.join(Peers::new(Gateway::new(node), programs, deferral));
+        controller.join(Peers::new(
+            Gateway::new(node),
+            Box::new(programs),
+            ways,
+            deferral,
+        ));
 
         let shared = Arc::new(Shared::default());
         let worker = Worker::new(

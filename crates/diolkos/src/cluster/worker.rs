@@ -9,19 +9,18 @@ use std::time::{Duration, Instant, SystemTime};
 use diolkos_etcd::{Answers, Client, Settings as EngineSettings};
 use diolkos_mesh::{Credentials, Event as MeshEvent, Files, Mesh, Settings as MeshSettings};
 use diolkos_node::gateway::Order as NodeOrder;
-use diolkos_node::{Armed, Event, NodeId, Report};
+use diolkos_node::{Armed, Event, NodeId};
 use diolkos_sys::clock::kernel_boottime;
 use diolkos_sys::fastpath::{Forwarding, Gateway as Hop};
 
 use super::status::{self, Notes, Seen};
+use super::steps::{End, Steps, Tables};
 use super::Shared;
 use crate::config::Cluster as Section;
 use crate::failure::Failure;
 use crate::nat64::{Controller, Departing};
 use crate::watchdog::Heartbeat;
 
-/// Between two times that the node hears of time.
-const TICK: Duration = Duration::from_millis(20);
 /// Between two views for the control socket and the metrics, whose requests therefore cost the worker nothing.
 const VIEW: Duration = Duration::from_millis(100);
 /// Between two looks at the files of certificates.
@@ -66,13 +65,12 @@ pub struct Worker {
     controller: Arc<Controller>,
     shared: Arc<Shared>,
     notes: Notes,
+    steps: Steps,
     /// What is to be done outside.
     orders: Vec<NodeOrder>,
     /// Packets that have waited for another gateway.
     departing: Departing,
-    has_left: bool,
-    /// Another process has this node's name.
-    is_superseded: bool,
+    start: Instant,
 }
 
 /// What the worker speaks through.
@@ -95,10 +93,10 @@ impl Worker {
             controller,
             shared,
             notes,
+            steps: Steps::default(),
             orders: Vec::new(),
             departing: Departing::default(),
-            has_left: false,
-            is_superseded: false,
+            start: Instant::now(),
         }
     }
 
@@ -132,11 +130,10 @@ impl Worker {
         let (engine, mut answers) = Client::start(engine).map_err(|e| usage(&e))?;
         let mut outside = Outside { mesh, engine };
 
-        let start = Instant::now();
-        let (mut tick, mut view, mut look) = (start, start, start + LOOK);
+        let (mut view, mut look) = (self.start, self.start + LOOK);
         loop {
             beat.beat();
-            let wait = tick.saturating_duration_since(Instant::now());
+            let wait = self.steps.due().saturating_sub(self.start.elapsed());
             match hears.recv_timeout(wait) {
                 Ok(Told::Mesh(event)) => self.note(event, &mut outside),
                 Ok(Told::Order(Order::End)) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -144,19 +141,14 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             self.take_answers(&mut answers);
-            let now = Instant::now();
-            if now >= tick {
-                // Not the last time and TICK: after a standstill, one tick is enough.
-                tick = now + TICK;
-                self.tick();
-            }
+            self.step(None);
             self.carry_out(&mut outside);
-            if self.is_superseded {
-                return Err(superseded(&self.section.me));
+            match self.steps.end() {
+                Some(End::Superseded) => return Err(superseded(&self.section.me)),
+                Some(End::Left) => return Ok(()),
+                None => {}
             }
-            if self.has_left {
-                return Ok(());
-            }
+            let now = Instant::now();
             if now >= view {
                 view = now + VIEW;
                 self.show(&outside);
@@ -175,21 +167,17 @@ impl Worker {
         if let MeshEvent::Refused(refused) = &event {
             self.notes.refused(refused);
         }
-        let (controller, orders) = (&self.controller, &mut self.orders);
-        let departing = &mut self.departing;
-        outside
-            .mesh
-            .note(event, |event| controller.hear(event, orders, departing));
+        outside.mesh.note(event, |event| self.step(Some(event)));
     }
 
     fn obey(&mut self, order: Order) {
         match order {
-            Order::TakePart(true) => self.hear(Event::Stay),
-            Order::TakePart(false) => self.hear(Event::Drain),
-            Order::Arm(armed) => self.hear(Event::Arm(armed)),
-            Order::Disarm => self.hear(Event::Disarm),
-            Order::Leave => self.hear(Event::Leave),
-            Order::Tell => self.hear(Event::Tick),
+            Order::TakePart(true) => self.step(Some(Event::Stay)),
+            Order::TakePart(false) => self.step(Some(Event::Drain)),
+            Order::Arm(armed) => self.step(Some(Event::Arm(armed))),
+            Order::Disarm => self.step(Some(Event::Disarm)),
+            Order::Leave => self.step(Some(Event::Leave)),
+            Order::Tell => self.step(Some(Event::Tick)),
             Order::Reach(node, hop) => self.notes.reach(node, hop),
             Order::End => {}
         }
@@ -197,20 +185,17 @@ impl Worker {
 
     fn take_answers(&mut self, answers: &mut Answers) {
         while let Ok((token, answer)) = answers.try_recv() {
-            self.hear(Event::Answer { token, answer });
+            self.step(Some(Event::Answer { token, answer }));
         }
     }
 
-    fn tick(&mut self) {
-        if self.controller.look_at_node(|_, is_short| is_short) == Some(true) {
-            self.hear(Event::Short);
-        }
-        self.hear(Event::Tick);
-    }
-
-    fn hear(&mut self, event: Event<'_>) {
-        let (orders, departing) = (&mut self.orders, &mut self.departing);
-        self.controller.hear(event, orders, departing);
+    fn step(&mut self, event: Option<Event<'_>>) {
+        let mut tables = Locked {
+            controller: &self.controller,
+            departing: &mut self.departing,
+        };
+        let now = self.start.elapsed();
+        self.steps.step(now, event, &mut tables, &mut self.orders);
     }
 
     fn carry_out(&mut self, outside: &mut Outside) {
@@ -231,11 +216,9 @@ impl Worker {
                 }
                 NodeOrder::Attract(attracts) => self.shared.attract(attracts),
                 NodeOrder::GoOver(file) => self.shared.go_over(file),
-                NodeOrder::Left => self.has_left = true,
-                NodeOrder::Report(report) => {
-                    self.is_superseded |= report == Report::Superseded;
-                    self.notes.note(report);
-                }
+                NodeOrder::Report(report) => self.notes.note(report),
+                // The steps have seen it.
+                NodeOrder::Left => {}
             }
         }
     }
@@ -244,7 +227,7 @@ impl Worker {
         let (section, notes) = (&self.section, &mut self.notes);
         notes.count();
         let engine = outside.engine.status();
-        let status = self.controller.look_at_node(|node, _| {
+        let status = self.controller.look_at_node(|node| {
             status::status(Seen {
                 section,
                 node,
@@ -269,6 +252,22 @@ impl Worker {
                 tracing::warn!("connections go on with the certificates from before: {fault}");
             }
         }
+    }
+}
+
+/// The tables, and packets that need not wait any longer.
+struct Locked<'a> {
+    controller: &'a Controller,
+    departing: &'a mut Departing,
+}
+
+impl Tables for Locked<'_> {
+    fn hear(&mut self, event: Event<'_>, orders: &mut Vec<NodeOrder>) {
+        self.controller.hear(event, orders, self.departing);
+    }
+
+    fn lacks_ports(&self) -> bool {
+        self.controller.look(|nat64| nat64.state().lacks_ports())
     }
 }
 

@@ -138,12 +138,10 @@ impl Controller {
         }
     }
 
-    /// Lets somebody look at this node of several gateways, if it is one, and at whether free ports are short.
-    pub fn look_at_node<T>(&self, see: impl FnOnce(&Node, bool) -> T) -> Option<T> {
+    /// Lets somebody look at this node of several gateways, if it is one.
+    pub fn look_at_node<T>(&self, see: impl FnOnce(&Node) -> T) -> Option<T> {
         let inner = &*self.lock();
-        let lacks = inner.nat64.state().lacks_ports();
-        let peers = inner.mirror.peers.as_ref();
-        peers.map(|peers| see(peers.node(), lacks))
+        inner.mirror.peers.as_ref().map(|peers| see(peers.node()))
     }
 
     /// Lets somebody look at the tables, which nobody changes meanwhile.

@@ -8,13 +8,14 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
 use diolkos_core::session::State;
 use diolkos_node::gateway::{Changed, Order, Tables};
 use diolkos_node::{Event, NodeId};
-use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Gateway as Hop, Owner};
 
 use super::deferral::{Deferral, Departing};
 use super::leases::Leases;
 use super::mirror::Mirror;
-use super::peers::{lead, of, Programs};
+use super::peers::lead;
+use super::programs::{of, Programs};
+use crate::slowpath::Ways;
 
 /// Entries that are looked at for sessions of copies that have to end, between two packets.
 const PORTION: usize = 512;
@@ -33,16 +34,17 @@ pub fn hear(
         return;
     };
     mirror.gather();
-    let now = clock::kernel_boottime();
+    let now = (mirror.clocks.boottime)();
     if matches!(event, Event::Tick) {
-        peers.forget_away(now);
+        peers.away.forget(now, &*peers.programs);
     }
     let mut hands = Hands {
         me: peers.node().me(),
         state,
         mirror,
         leases,
-        programs: &peers.programs,
+        programs: &*peers.programs,
+        ways: &peers.ways,
         reached: &mut peers.reached,
     };
     peers.gateway.handle(now, event, &mut hands, orders);
@@ -79,14 +81,15 @@ struct Hands<'a> {
     state: &'a mut State,
     mirror: &'a mut Mirror,
     leases: &'a mut Leases,
-    programs: &'a Programs,
+    programs: &'a dyn Programs,
+    ways: &'a Ways,
     reached: &'a mut Vec<(Option<Hop>, bool)>,
 }
 
 impl Tables for Hands<'_> {
     fn use_copies(&mut self, owner: NodeId, until: Duration) {
         self.state.set_deadline(owner.0, until);
-        self.programs.sessions.set_deadline(of(owner), until);
+        self.programs.use_copies(owner, until);
     }
 
     fn forget(&mut self, protocol: Protocol, v4: Endpoint4) {
@@ -98,7 +101,7 @@ impl Tables for Hands<'_> {
     }
 
     fn install(&mut self, binding: Binding) -> bool {
-        let now = clock::monotonic();
+        let now = (self.mirror.clocks.monotonic)();
         let installed = self.state.inherit(binding, now, self.mirror);
         // The gateway knows of it.
         self.mirror
@@ -123,12 +126,12 @@ impl Tables for Hands<'_> {
             true => Owner::OURS,
             false => of(home.unwrap_or(self.me)),
         };
-        self.programs.homes.set_home(bucket, owner);
+        self.programs.set_home(bucket, owner);
     }
 
     fn reach(&mut self, owner: NodeId, takes: bool) {
         self.reached[owner.index()].1 = takes;
-        lead(self.programs, owner, self.reached[owner.index()]);
+        lead(self.programs, self.ways, owner, self.reached[owner.index()]);
     }
 
     fn serve(&mut self, serves: bool) {

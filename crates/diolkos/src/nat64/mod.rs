@@ -16,6 +16,8 @@
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
 
 pub mod alarms;
+mod away;
+mod clocks;
 mod controller;
 mod conversion;
 mod deferral;
@@ -23,10 +25,12 @@ mod fastpath;
 mod hands;
 mod leases;
 mod listener;
+mod loaded;
 mod log;
 mod mirror;
 mod peers;
 mod phase;
+mod programs;
 mod records;
 mod removals;
 mod selection;
@@ -39,9 +43,10 @@ mod top;
 pub use controller::Controller;
 pub use deferral::{Deferral, Departing};
 pub use listener::Listener;
+pub use loaded::Loaded;
 pub use log::{lister, Log};
 pub use mirror::own_networks;
-pub use peers::{Peers, Programs};
+pub use peers::Peers;
 pub use selection::{Selection, Side};
 pub use show::{bindings, sessions, BindingRow, Entries, SessionRow};
 pub use sweeper::Sweeper;

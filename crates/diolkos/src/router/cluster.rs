@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use diolkos_sys::fastpath::{ForwardPath, Gateway as Hop, Owner};
 
+use super::routes::Routes;
 use super::translation::Translation;
-use super::{addresses, rivals, Gateway};
+use super::turn::turn;
+use super::{addresses, own, rivals, Gateway};
 use crate::announce;
 use crate::cluster::Cluster;
 use crate::config::Settings;
@@ -193,17 +195,20 @@ impl Gateway {
     }
 
     async fn yield_to_others(&mut self, yields: bool, net: &Net) -> Result<(), Failure> {
-        if self.routes.yields == yields {
-            return Ok(());
-        }
-        let old = self.own();
-        self.routes.yields = yields;
-        let done = net.change(&old, &self.own(), ready(Ok(()))).await;
-        if done.is_err() {
-            // All is as it was; the next look tries again.
-            self.routes.yields = !yields;
-        }
-        done
+        let (index, settings, found) = (self.index, &self.settings, self.found);
+        let routes = self.routes.clone();
+        let own = |yields| {
+            let routes = Routes {
+                yields,
+                ..routes.clone()
+            };
+            own(index, settings, found, &routes)
+        };
+        turn(&mut self.routes.yields, yields, || async {
+            let (old, new) = (own(!yields), own(yields));
+            net.change(&old, &new, ready(Ok(()))).await
+        })
+        .await
     }
 
     /// Finds the interfaces on which the others send, and the next hop to each. One to which no route leads by such an interface is

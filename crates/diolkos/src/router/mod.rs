@@ -20,6 +20,7 @@ mod stateful;
 mod stateless;
 mod survey;
 mod translation;
+mod turn;
 mod unannounced;
 mod vrf;
 mod ways;

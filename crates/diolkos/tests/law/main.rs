@@ -20,6 +20,12 @@
 //! What no test run can show (checksums left to the device, packets in pieces of memory, routes and what is sent by them) is tested with real
 //! devices in `tests/e2e`.
 
+#[expect(dead_code, reason = "only the program is one of several gateways")]
+#[path = "../../src/nat64/away.rs"]
+mod away;
+#[expect(dead_code, reason = "only the program is one of several gateways")]
+#[path = "../../src/nat64/clocks.rs"]
+mod clocks;
 // Checksums as the tests of `core` add them up: without code of the translator.
 #[path = "../../../core/tests/common/mod.rs"]
 mod common;
@@ -48,6 +54,9 @@ mod paths;
 mod peers;
 #[path = "../../src/nat64/phase.rs"]
 mod phase;
+#[expect(dead_code, reason = "only the program is one of several gateways")]
+#[path = "../../src/nat64/programs.rs"]
+mod programs;
 mod readdress;
 #[path = "../../src/nat64/records.rs"]
 mod records;

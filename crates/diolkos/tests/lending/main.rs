@@ -7,7 +7,13 @@
 //! tables know of what programs have sent before they look at anything else; nothing that is lent is lost. And it is
 //! shown of each thing that sees to this that without it one of these breaks.
 
+#[expect(dead_code, reason = "only the program is one of several gateways")]
+#[path = "../../src/nat64/away.rs"]
+mod away;
 mod chance;
+#[expect(dead_code, reason = "only the program is one of several gateways")]
+#[path = "../../src/nat64/clocks.rs"]
+mod clocks;
 mod controller;
 #[path = "../../src/nat64/conversion.rs"]
 mod conversion;
@@ -33,6 +39,9 @@ mod peers;
 #[path = "../../src/nat64/phase.rs"]
 mod phase;
 mod program;
+#[expect(dead_code, reason = "only the program is one of several gateways")]
+#[path = "../../src/nat64/programs.rs"]
+mod programs;
 #[path = "../../src/nat64/records.rs"]
 mod records;
 #[path = "../../src/nat64/removals.rs"]

@@ -23,10 +23,10 @@ use diolkos_core::session::{
 };
 use diolkos_core::Reason;
 use diolkos_node::gateway::Changed;
-use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Owner, Report, Session};
 use ipnet::Ipv4Net;
 
+use super::clocks::Clocks;
 use super::conversion::{is_copied_alike, node_port, sent, to_maps};
 use super::deferral::Deferral;
 use super::fastpath::FastPath;
@@ -64,6 +64,8 @@ pub struct Mirror {
     pub aside: VecDeque<Changed>,
     /// Whose the addresses of the cluster's pool are.
     owners: Option<Owners>,
+    /// What others call now.
+    pub clocks: Clocks,
 }
 
 impl Mirror {
@@ -82,6 +84,7 @@ impl Mirror {
             peers: None,
             aside: VecDeque::new(),
             owners: config.owners.clone(),
+            clocks: Clocks::default(),
             fast,
         }
     }
@@ -107,7 +110,8 @@ impl Mirror {
     /// Serves hosts together with other gateways, which hear of these bindings.
     pub fn join(&mut self, mut peers: Peers, bindings: impl Iterator<Item = Binding>) {
         self.aside.clear();
-        bindings.for_each(|binding| peers.event(&Event::BindingOpened(binding)));
+        let now = (self.clocks.boottime)();
+        bindings.for_each(|binding| peers.event(now, &Event::BindingOpened(binding)));
         self.peers = Some(peers);
     }
 
@@ -327,7 +331,7 @@ impl Mirror {
             records.event(event);
         }
         match (&mut self.peers, &self.owners) {
-            (Some(peers), _) => peers.event(event),
+            (Some(peers), _) => peers.event((self.clocks.boottime)(), event),
             (None, Some(_)) => self.aside.extend(changed_by(event)),
             (None, None) => {}
         }
@@ -378,7 +382,7 @@ impl Watcher for Mirror {
 
     fn missing(&mut self, missing: Missing, opens: bool) -> Way {
         match &mut self.peers {
-            Some(peers) => peers.missing(missing, opens),
+            Some(peers) => peers.missing((self.clocks.boottime)(), missing, opens),
             None if self.owners.is_some() => Way::Drop(Reason::NotServing),
             None => Way::Open,
         }
@@ -391,7 +395,7 @@ impl Watcher for Mirror {
     }
 
     fn boottime(&mut self) -> Duration {
-        clock::kernel_boottime()
+        (self.clocks.boottime)()
     }
 
     fn dropped(&mut self, reason: Reason) {

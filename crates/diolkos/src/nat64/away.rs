@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ports of hosts of which programs know that another gateway than the host's home has their bindings.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use diolkos_node::NodeId;
+use diolkos_sys::fastpath::HostPort;
+
+use super::programs::Programs;
+
+/// For so long, programs send packets of a host's port by what was known of it once: the binding may have ended meanwhile.
+const TIME: Duration = Duration::from_secs(20);
+/// Ports that programs know so at most, some 20 MB of memory here. Packets of more go the long way.
+const MOST: usize = 1 << 18;
+/// Of these, so many are forgotten between two packets.
+const PORTION: usize = 4096;
+
+/// The ports.
+#[derive(Debug)]
+pub struct Away {
+    known: HashMap<HostPort, NodeId>,
+    /// Until when, the oldest first.
+    order: VecDeque<(Duration, HostPort)>,
+    most: usize,
+}
+
+impl Default for Away {
+    fn default() -> Away {
+        Away::at_most(MOST)
+    }
+}
+
+impl Away {
+    /// None yet, and never more.
+    pub fn at_most(most: usize) -> Away {
+        Away {
+            known: HashMap::new(),
+            order: VecDeque::new(),
+            most,
+        }
+    }
+
+    /// Programs send the next packets of a port to the gateway that has its binding.
+    pub fn note(&mut self, now: Duration, port: HostPort, owner: NodeId, programs: &dyn Programs) {
+        let is_full = self.known.len() >= self.most;
+        match self.known.entry(port) {
+            Entry::Occupied(its) if *its.get() == owner => return,
+            Entry::Occupied(mut its) => *its.get_mut() = owner,
+            Entry::Vacant(_) if is_full => return,
+            Entry::Vacant(its) => {
+                its.insert(owner);
+                self.order.push_back((now + TIME, port));
+            }
+        }
+        if let Err(error) = programs.set_away(port, owner) {
+            tracing::debug!("packets of {} go on the long way: {error}", port.addr);
+        }
+    }
+
+    /// Has programs ask again for ports that they have known for a while.
+    pub fn forget(&mut self, now: Duration, programs: &dyn Programs) {
+        for _ in 0..PORTION {
+            let Some(&(_, port)) = self.order.front().filter(|(until, _)| now >= *until) else {
+                return;
+            };
+            self.order.pop_front();
+            self.known.remove(&port);
+            if let Err(error) = programs.clear_away(port) {
+                tracing::debug!("packets of a port go on to a gateway that had it: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kernel's programs, as far as they know other gateways.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diolkos_node::NodeId;
+use diolkos_sys::fastpath::{Forwarding, Gateway as Hop, Homes, HostPort, Owner, Sessions};
+
+use super::programs::{of, Programs};
+
+/// Those of the kernel.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Of the programs that translate.
+    pub sessions: Arc<Sessions>,
+    /// Of these, and of the one that forwards.
+    pub homes: Arc<Homes>,
+    /// Of the one that forwards.
+    pub forwarding: Arc<Forwarding>,
+}
+
+impl Programs for Loaded {
+    fn use_copies(&self, owner: NodeId, until: Duration) {
+        self.sessions.set_deadline(of(owner), until);
+    }
+
+    fn set_home(&self, bucket: usize, home: Owner) {
+        self.homes.set_home(bucket, home);
+    }
+
+    fn set_away(&self, port: HostPort, owner: NodeId) -> io::Result<()> {
+        self.homes.set_away(port, of(owner))
+    }
+
+    fn clear_away(&self, port: HostPort) -> io::Result<()> {
+        self.homes.clear_away(port)
+    }
+
+    fn lead(&self, node: NodeId, hop: Option<Hop>) -> io::Result<()> {
+        self.forwarding.lead(of(node), hop)
+    }
+}
