@@ -41,6 +41,7 @@ fn config() -> Config {
         pool4: vec![format!("192.0.{at}.0/30").parse().expect("a network")],
     };
     Config {
+        defer: false,
         me: ME,
         members: (0..3).map(member).collect(),
         source_prefix_len: 64,

@@ -10,7 +10,7 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_mesh::Settings;
 use diolkos_node::config::{Bounds, Member, Timing};
 use diolkos_node::message::Status;
-use diolkos_node::record::{Answer, Outcome, Request};
+use diolkos_node::record::{Answer, Found, Outcome, Request};
 use diolkos_node::{Action, Config, Event, Moment, Node, NodeId};
 
 use crate::certificates::Authority;
@@ -28,6 +28,14 @@ impl Engine {
         let (revision, records) = &mut *state;
         let outcome = match request {
             Request::Read(of) => Outcome::Value(records.get(of).cloned()),
+            Request::ReadAll => {
+                let found = |(node, (_, bytes)): (&NodeId, &(u64, Vec<u8>))| Found {
+                    node: Some(*node),
+                    name: name(node.index()),
+                    bytes: bytes.clone(),
+                };
+                Outcome::All(records.iter().map(found).collect())
+            }
             Request::Write(expected, bytes) => {
                 let known = records.get(&node).map_or(0, |(revision, _)| *revision);
                 if known == *expected {
