@@ -309,7 +309,7 @@ def test_files_that_differ_are_no_cluster(cluster: ClusterNetwork) -> None:
 
 
 def test_a_node_waits_for_the_record_of_one_that_it_does_not_reach(cluster: ClusterNetwork) -> None:
-    """Two addresses change their owners in the file. The node with the new file opens nothing, though it never hears of the other one."""
+    """Pools change their owners in the file. The node with the new file opens nothing, though it reaches no other one."""
     pools = [f'"{GATEWAYS[node].pool4}"' for node in NODES[:2]]
     exchanged = {pools[0]: '"moves"', pools[1]: pools[0], '"moves"': pools[1]}
     cluster.engine.start()

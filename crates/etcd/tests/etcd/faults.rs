@@ -84,7 +84,9 @@ impl History {
                     self.end(number, End::Written);
                 }
                 Some(Outcome::Refused) => self.end(number, End::Refused),
-                Some(Outcome::Value(_)) => panic!("a write is answered like a read"),
+                Some(Outcome::Value(_) | Outcome::All(_)) => {
+                    panic!("a write is answered like a read")
+                }
                 None => {}
             }
         }
