@@ -50,12 +50,15 @@ fn binding(port: u16) -> Binding {
     }
 }
 
+/// A message, and when it arrives.
+type Late = (u64, Vec<u8>);
+
 /// Nodes and what is under way between them.
 struct World {
     now: Moment,
     nodes: Vec<Node>,
     /// By pair, in its order.
-    ways: BTreeMap<(usize, usize), VecDeque<(u64, Vec<u8>)>>,
+    ways: BTreeMap<(usize, usize), VecDeque<Late>>,
     connections: u64,
     /// Bindings of the owner, with the changes that told of them.
     open: BTreeMap<u16, u64>,

@@ -71,6 +71,23 @@ fn greet(node: &mut Node) {
     assert!(its.is_settled && node.waits_for().next().is_none());
 }
 
+/// It answers. Without an engine the node starts if the other one, which has the same file, is reachable.
+fn answer(node: &mut Node) -> Beat {
+    let beat = Beat {
+        status: Status::Starting,
+        confirms: true,
+        engine: 9,
+        epoch: 1,
+        echo: at(2000),
+        clock: at(1),
+        applied: 0,
+        armed: 0,
+    };
+    hear(node, at(2000), &Message::Beat(beat).encode());
+    node.handle(at(2000), Event::Tick, &mut Vec::new());
+    beat
+}
+
 fn binding() -> Binding {
     let v4 = Endpoint4 {
         addr: "192.0.2.1".parse().expect("an address"),
@@ -91,6 +108,7 @@ fn binding() -> Binding {
 fn a_port_that_came_back_to_its_subscriber_is_waited_for_no_longer() {
     let (mut node, mut out) = (node(), Vec::new());
     greet(&mut node);
+    answer(&mut node);
     let Binding { protocol, v4, .. } = binding();
     node.handle(at(2000), Event::Opened(binding()), &mut out);
     node.handle(at(2000), Event::Closed(protocol, v4), &mut out);
@@ -112,19 +130,7 @@ fn a_node_that_does_not_acknowledge_blocks_ports_and_lags() {
     greet(&mut node);
     let binding = binding();
     let Binding { protocol, v4, .. } = binding;
-    // Without an engine it starts if the other one, which has the same file, is reachable.
-    let mut beat = Beat {
-        status: Status::Starting,
-        confirms: true,
-        engine: 9,
-        epoch: 1,
-        echo: at(2000),
-        clock: at(1),
-        applied: 0,
-        armed: 0,
-    };
-    hear(&mut node, at(2000), &Message::Beat(beat).encode());
-    node.handle(at(2000), Event::Tick, &mut out);
+    let mut beat = answer(&mut node);
     node.handle(at(2000), Event::Opened(binding), &mut out);
     node.handle(at(2000), Event::Closed(protocol, v4), &mut out);
     node.handle(at(2000), Event::Tick, &mut out);
