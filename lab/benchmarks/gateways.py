@@ -3,9 +3,9 @@
 
     sudo .venv/bin/python lab/benchmarks/gateways.py [--flows 3000] [--seconds 3] [--blocks 12]
 
-The routers divide hosts among the gateways by their addresses, and know nothing of homes: two of three packets of the IPv6 side meet
-a gateway that is not the host's home, and cross the link between gateways once more. Packets of the IPv4 side follow
-the routes of the pools. Three gateways that share nothing open a binding wherever a packet comes.
+The routers divide hosts among the gateways by their addresses, and know nothing of homes: two of three packets of the IPv6
+side meet a gateway that is not the host's home, and cross the link between gateways once more. Packets of the IPv4 side
+follow the routes of the pools. Three gateways that share nothing open a binding wherever a packet comes.
 
 Stages: both networks → new flows of this block → their packets in both directions, as many as go → ratio. Both kinds take
 turns within each block, and change who begins. All CPUs are shared by generator, routers and gateways, so a ratio is one of the
@@ -21,12 +21,11 @@ import tempfile
 from pathlib import Path
 
 from diolkos_lab.failover import cluster as clusters
-from diolkos_lab.failover import plan
+from diolkos_lab.failover import definition, plan
 from diolkos_lab.failover.cluster import Cluster
-from diolkos_lab.failover.definition import FailoverStudy, Kind
+from diolkos_lab.failover.definition import Kind
 from diolkos_lab.failover.network import Network
 from diolkos_lab.load import pktgen
-from diolkos_lab.studies import load
 
 KINDS: tuple[Kind, Kind] = ("cluster", "independent")
 
@@ -57,8 +56,8 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=12)
     parser.add_argument("--diolkos", type=Path, default=Path("bin/diolkos"))
     options = parser.parse_args()
-    study = load("failover")
-    assert isinstance(study, FailoverStudy)
+    study = definition.load("failover")
+    assert study
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         built = {}

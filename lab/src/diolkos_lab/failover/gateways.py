@@ -113,8 +113,8 @@ def is_whole(status: Mapping[str, Any]) -> bool:
 
 # ---- configuration, by kind
 
-# All flows have one peer. By default the IPv4 side may open a quarter of the sessions, and one peer an eighth of these: of a million flows
-# that another gateway takes over, some would wait for the next packet of their host.
+# All flows have one peer. By default the IPv4 side may open a quarter of the sessions, and one peer an eighth of these: of a
+# million flows that another gateway takes over, some would wait for the next packet of their host.
 ONE_PEER = """
 [nat64]
 outside_share = 100
