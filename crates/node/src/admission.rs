@@ -23,10 +23,12 @@
 
 use crate::config::NodeId;
 use crate::interface::Action;
+use crate::message::Status;
 use crate::node::Node;
-use crate::peer::Peer;
+use crate::peer::{Link, Peer};
 use crate::record::{Answer, Found, Outcome, Part, Record, Request, LOOK, RETRY};
 use crate::Moment;
+use std::cmp::Reverse;
 use std::time::Duration;
 
 /// So long after its claim a node reads the records of those that do not say that they have the same file.
@@ -78,6 +80,10 @@ pub(crate) struct Admission {
     records: Vec<Filed>,
     /// Records of nodes that this node's file does not name.
     strangers: Vec<(String, Filed)>,
+    /// There has been one.
+    has_met_strangers: bool,
+    /// When this node first looked for admission.
+    sought: Option<Moment>,
 }
 
 impl Admission {
@@ -102,26 +108,27 @@ impl Admission {
                     self.records.resize(count, Filed::Nothing);
                     self.records[node.index()] = filed;
                 }
-                None if filed > Filed::Same => {
-                    self.strangers.truncate(STRANGERS - 1);
-                    self.strangers.insert(0, (its.name.clone(), filed));
-                }
+                None if filed > Filed::Same => self.strangers.push((its.name.clone(), filed)),
                 None => {}
             }
         }
+        // Those that serve count first.
+        self.strangers.sort_by_key(|(_, filed)| Reverse(*filed));
+        self.strangers.truncate(STRANGERS);
+        self.has_met_strangers |= !self.strangers.is_empty();
     }
 }
 
 impl Node {
     /// Reads all records, claims to serve if nothing stands against it, and takes part if the claim holds.
     pub(crate) fn seek_admission(&mut self, now: Moment, out: &mut Vec<Action>) {
+        self.admission.sought.get_or_insert(now);
         self.list(now, out);
         if self.admission.since.is_none() && self.is_admissible(now) {
             self.admission.since = Some(now);
         }
         let claims = self.admission.since.is_some() || self.may_claim(now);
         self.own.say(match claims {
-            _ if self.is_told(now) => Part::Left,
             true => Part::Serving,
             false => Part::Starting,
         });
@@ -191,7 +198,7 @@ impl Node {
         }
         let Some(claimed) = self.own.claimed() else {
             // The engine does not answer.
-            let since = self.started.max(its.heard);
+            let since = its.sought.unwrap_or(now).max(its.heard);
             let mut others = self.others().map(|node| &self.peers[node.index()]);
             return now >= since + self.config.timing.patience
                 && others.all(|its| its.is_up && has_greeted(its));
@@ -200,11 +207,24 @@ impl Node {
         let Some((_, begun)) = listed.filter(|(_, begun)| *begun >= claimed) else {
             return false;
         };
-        self.others().all(|node| {
+        let is_alike = |node: NodeId| {
             let peer = &self.peers[node.index()];
             let echo = peer.link.as_ref().and_then(|link| link.echo);
-            let is_alike = has_greeted(peer) && echo.is_some_and(|echo| echo >= claimed);
-            is_alike || (begun >= claimed + HESITATION && !self.filed(now, node).opposes())
+            has_greeted(peer) && echo.is_some_and(|echo| echo >= claimed)
+        };
+        let serves = |node: NodeId| {
+            let link = self.peers[node.index()].link.as_ref();
+            let says = |link: &Link| matches!(link.status, Status::Serving | Status::Draining);
+            is_alike(node) && link.is_some_and(says)
+        };
+        // Programs of a stranger that has left may still run, or an engine that was wiped does not have its record again.
+        let hesitates = begun < claimed + HESITATION;
+        if hesitates && its.has_met_strangers && !self.others().any(serves) {
+            return false;
+        }
+        self.others().all(|node| {
+            let opposes = self.filed(now, node).opposes() || its.of(node).opposes();
+            is_alike(node) || (!hesitates && !opposes)
         })
     }
 

@@ -8,7 +8,7 @@ use crate::interface::{Action, Event, Report};
 use crate::message::{Change, Message, Status};
 use crate::order::Order;
 use crate::peer::{Link, Peer, Telling};
-use crate::record::{Answer, Own};
+use crate::record::{Answer, Own, Part};
 use crate::rests::{Log, Rest, Rests};
 use crate::roll::Armed;
 use crate::store::{State, Store};
@@ -243,7 +243,11 @@ impl Node {
     pub fn acknowledged(&self) -> Option<u64> {
         let may_go_on = |peer: &&Peer| {
             let link = peer.link.as_ref();
-            peer.is_up && link.is_some_and(|link| link.telling == Telling::Ended)
+            let says = |link: &Link| {
+                let takes_part = matches!(link.status, Status::Serving | Status::Draining);
+                takes_part && link.telling == Telling::Ended
+            };
+            peer.is_up && link.is_some_and(says)
         };
         let peers = self.peers.iter().filter(may_go_on);
         peers.map(|peer| peer.acked).max()
@@ -409,6 +413,9 @@ impl Node {
         if self.expects().next().is_none() {
             self.seek_admission(now, out);
             self.settle(now, out);
+        }
+        if self.is_told(now) {
+            self.own.say(Part::Left);
         }
         self.look_at_engine(now, out);
         self.look_around(now, out);

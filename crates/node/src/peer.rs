@@ -38,6 +38,8 @@ pub struct Peer {
     pub proofs: VecDeque<(u64, Moment)>,
     /// When its record was last asked for.
     pub looked: Option<Moment>,
+    /// When its bindings were last being read, before this node serves.
+    pub reading: Option<Moment>,
     /// It was reachable when this node last looked.
     pub is_up: bool,
     /// It takes new subscribers, as far as this node knows.
@@ -129,6 +131,7 @@ impl Peer {
             deadline: Moment::ZERO,
             proofs: VecDeque::new(),
             looked: None,
+            reading: None,
             is_up: false,
             serves: false,
             differed: None,
@@ -142,11 +145,14 @@ impl Peer {
         self.tag.is_some() && now < self.deadline
     }
 
-    /// Are its bindings being read, so that some are not known yet?
-    pub fn is_read(&self) -> bool {
-        let lacks =
-            |link: &Link| link.hello.is_some() && !matches!(link.hearing, Hearing::Whole(_));
-        self.is_up && self.link.as_ref().is_some_and(lacks)
+    /// Notes whether its bindings are being read, so that some are not known yet. A connection that is lost meanwhile may come back.
+    pub fn note_reading(&mut self, now: Moment) {
+        let greeted = self.link.as_ref().filter(|link| link.hello.is_some());
+        self.reading = match greeted.map(|link| link.hearing) {
+            Some(Hearing::Whole(_)) => None,
+            Some(_) => Some(now),
+            None => self.reading,
+        };
     }
 
     /// Should packets of its bindings be sent to it? While it starts, only if this node may not translate them itself.

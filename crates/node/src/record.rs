@@ -186,6 +186,8 @@ pub struct Own {
     /// The request that waits, when it was made, and the record that it writes.
     asked: Option<(u64, Moment, Option<Record>)>,
     looked: Option<Moment>,
+    /// The record cannot be read: a later version has written it, or it is damaged.
+    is_foreign: bool,
     /// Another incarnation has taken this node's name.
     pub superseded: bool,
 }
@@ -208,6 +210,7 @@ impl Own {
             wanted: vec![Mark::default(); MOST_NODES],
             asked: None,
             looked: None,
+            is_foreign: false,
             superseded: false,
         }
     }
@@ -268,6 +271,9 @@ impl Own {
             return None;
         }
         let is_old = self.looked.is_none_or(|looked| now >= looked + LOOK);
+        if self.is_foreign && !is_old {
+            return None;
+        }
         let Some(revision) = self.revision.filter(|_| !is_old) else {
             self.asked = Some((token, now, None));
             return Some(Request::Read(self.me));
@@ -322,6 +328,7 @@ impl Own {
             }
             (Outcome::Value(None), _) => {
                 self.looked = Some(now);
+                self.is_foreign = false;
                 (self.engine, self.revision) = (0, Some(0));
                 (self.written, self.claimed) = (None, None);
                 self.epoch = self.epoch.max(1);
@@ -336,10 +343,9 @@ impl Own {
     }
 
     fn read(&mut self, now: Moment, revision: u64, record: Option<Record>) {
-        self.revision = Some(revision);
+        self.is_foreign = record.is_none();
+        self.revision = record.as_ref().map(|_| revision);
         let Some(record) = record else {
-            // Another format: a later version of this node has been here.
-            self.revision = None;
             return;
         };
         if record.incarnation == self.incarnation && record.epoch == self.epoch {

@@ -54,9 +54,16 @@ impl Node {
     /// without them hosts would get other bindings than they have. Nobody is waited for longer than a bounded time.
     pub(crate) fn settle(&mut self, now: Moment, out: &mut Vec<Action>) {
         if let Some(since) = self.settled {
-            let is_late = now >= since + self.config.timing.patience * READ;
-            self.has_read |=
-                self.has_rested(now) && (is_late || !self.peers.iter().any(Peer::is_read));
+            if !self.has_read {
+                let patience = self.config.timing.patience;
+                self.peers
+                    .iter_mut()
+                    .for_each(|peer| peer.note_reading(now));
+                let lacks = |peer: &Peer| peer.reading.is_some_and(|at| now < at + patience);
+                let is_late = now >= since + patience * READ;
+                let lacks_none = !self.peers.iter().any(lacks);
+                self.has_read = self.has_rested(now) && (is_late || lacks_none);
+            }
             return;
         }
         for peer in self.others() {
@@ -103,7 +110,7 @@ impl Node {
         let has_greeted = its.link.as_ref().is_some_and(|link| link.hello.is_some());
         let begun = match has_greeted {
             true => admitted,
-            false => own.claimed().map(|_| self.started),
+            false => own.claimed(),
         };
         let is_late = begun.is_some_and(|begun| now >= begun + patience);
         if is_late && own.void_of(peer) < earlier {

@@ -16,6 +16,7 @@
 //! A node that the new file does not have cannot say hello to one that has it. So nobody goes over while it is connected: the operator stops it
 //! first.
 
+use crate::admission::Filed;
 use crate::config::NodeId;
 use crate::interface::Action;
 use crate::node::Node;
@@ -133,7 +134,9 @@ impl Node {
         let its = &self.peers[node.index()];
         let greeted = its.link.as_ref().filter(|link| link.hello.is_some());
         if armed.without.contains(&node) {
-            return greeted.map(|_| Unready::Remains);
+            // A record that says that it serves would hold up all others.
+            let is_gone = greeted.is_none() && self.admission.of(node) == Filed::Nothing;
+            return (!is_gone).then_some(Unready::Remains);
         }
         let (file, is_here) = match (its.over, greeted) {
             (Some(file), _) => (file, true),

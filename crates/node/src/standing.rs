@@ -80,7 +80,7 @@ impl Node {
             let its = &self.peers[node.index()];
             match expects {
                 true => its.expected,
-                false => !its.settled || (!self.has_read && its.is_read()),
+                false => !its.settled || (!self.has_read && its.reading.is_some()),
             }
         };
         self.others().filter(is_open)

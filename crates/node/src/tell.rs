@@ -14,6 +14,8 @@ use crate::Moment;
 /// Bytes of a change at most, and of what stands before changes.
 const CHANGE: usize = 25;
 const HEAD: usize = 16;
+/// Bytes that are left for a beat, which a snapshot must not delay: who hears none for a second does without this node.
+const BEAT: usize = 64;
 /// Places of the table that are looked at in one go.
 const WALK: usize = 65_536;
 
@@ -167,7 +169,7 @@ fn say_places(
 
 /// How many changes a message may have, if there is so much room.
 fn fitting(room: usize) -> usize {
-    (room.saturating_sub(HEAD) / CHANGE).min(MAX_CHANGES)
+    (room.saturating_sub(HEAD + BEAT) / CHANGE).min(MAX_CHANGES)
 }
 
 /// To one node.

@@ -84,9 +84,9 @@ fn starting(status: &ClusterStatus, notes: &Notes) -> Finding {
             "this node opens no bindings: by the file of {} an address may be another node's; give all nodes the same file",
             differs.map_or("another node", String::as_str)
         ),
-        [] => "this node opens no bindings yet: its ports rest for a second".to_owned(),
+        [] => "this node opens no bindings yet: its ports rest for a second, or etcd has not yet noted that it serves".to_owned(),
         waits_for => format!(
-            "this node opens no bindings yet: it waits until {} can be asked for its earlier ones, or etcd has noted for ten seconds that it no longer does",
+            "this node opens no bindings yet: it waits until {} has said which bindings it knows, or has not done so for long; after `cluster roll`, until all have the new file",
             waits_for.join(" and ")
         ),
     };
