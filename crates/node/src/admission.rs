@@ -200,7 +200,8 @@ impl Node {
             // The engine does not answer.
             let since = its.sought.unwrap_or(now).max(its.heard);
             let mut others = self.others().map(|node| &self.peers[node.index()]);
-            return now >= since + self.config.timing.patience
+            // One request may have been lost.
+            return now >= since + RETRY + self.config.timing.patience
                 && others.all(|its| its.is_up && has_greeted(its));
         };
         let listed = its.listed.filter(|(engine, _)| *engine == self.own.engine);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this node says to another one, as far as the connection has room: answers first, then changes, the snapshot, copies
-//! that are given back, and a beat.
+//! What this node says to another one, as far as the connection has room: answers first, then changes, a beat, the snapshot, and
+//! copies that are given back.
 
 use crate::config::NodeId;
 
@@ -14,8 +14,6 @@ use crate::Moment;
 /// Bytes of a change at most, and of what stands before changes.
 const CHANGE: usize = 25;
 const HEAD: usize = 16;
-/// Bytes that are left for a beat, which a snapshot must not delay: who hears none for a second does without this node.
-const BEAT: usize = 64;
 /// Places of the table that are looked at in one go.
 const WALK: usize = 65_536;
 
@@ -59,6 +57,10 @@ impl Node {
             return false;
         }
         if let Telling::Walking(from) = link.telling {
+            // A snapshot takes all the room that there is, and who hears no beat for a second does without this node.
+            if now >= link.beat {
+                self.say_beat(now, link, out);
+            }
             self.say_snapshot(peer, from, link, out);
         }
         if let Some(from) = link.giving {
@@ -169,7 +171,7 @@ fn say_places(
 
 /// How many changes a message may have, if there is so much room.
 fn fitting(room: usize) -> usize {
-    (room.saturating_sub(HEAD + BEAT) / CHANGE).min(MAX_CHANGES)
+    (room.saturating_sub(HEAD) / CHANGE).min(MAX_CHANGES)
 }
 
 /// To one node.

@@ -77,7 +77,7 @@ impl World {
         for pair in [(0, 1), (0, 2), (1, 2)] {
             world.connect(pair);
         }
-        world.pass(4000);
+        world.pass(7000);
         world
     }
 

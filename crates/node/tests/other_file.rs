@@ -82,12 +82,17 @@ fn greets_as(
 struct Engine {
     others: Vec<Found>,
     own: Option<(u64, Vec<u8>)>,
+    reads: u32,
 }
 
 impl Engine {
     fn answer(&mut self, request: Request) -> Outcome {
         match request {
-            Request::Read(NodeId(0)) => Outcome::Value(self.own.clone()),
+            Request::Read(NodeId(0)) => {
+                self.reads += 1;
+                assert!(self.reads < 1000, "it asks without a pause");
+                Outcome::Value(self.own.clone())
+            }
             Request::Read(_) => Outcome::Value(None),
             Request::ReadAll => Outcome::All(self.others.clone()),
             Request::Write(revision, bytes) => {
@@ -282,4 +287,28 @@ fn a_claim_is_withdrawn_if_another_node_has_claimed_by_another_file() {
     answer(&mut node, now, out, &mut engine);
     after(&mut node, 21_000..21_400, &mut engine);
     assert_eq!(engine.own(), Some(Part::Left));
+}
+
+#[test]
+fn a_node_that_only_another_file_names_has_time_to_end_after_it_has_left() {
+    let (mut node, mut engine) = (node(), Engine::default());
+    let other = Some(config().deal() ^ 1);
+    greets_as(&mut node, 10, B, (None, Status::Starting));
+    greets_as(&mut node, 20, C, (None, Status::Starting));
+    engine.others = vec![found(None, other, Part::Serving)];
+    assert_eq!(after(&mut node, 30..10_000, &mut engine), Status::Starting);
+    engine.others = vec![found(None, other, Part::Left)];
+    let early = after(&mut node, 10_000..15_000, &mut engine);
+    assert_eq!(early, Status::Starting, "its programs may still run");
+    assert_eq!(engine.own(), Some(Part::Serving));
+    let late = after(&mut node, 15_000..20_000, &mut engine);
+    assert_eq!(late, Status::Serving);
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_not_asked_for_without_a_pause() {
+    let (mut node, mut engine) = (node(), Engine::default());
+    engine.own = Some((3, vec![99]));
+    assert_eq!(after(&mut node, 0..20_000, &mut engine), Status::Starting);
+    assert!(engine.reads < 20, "{}", engine.reads);
 }

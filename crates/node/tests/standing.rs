@@ -78,13 +78,13 @@ fn answer(node: &mut Node) -> Beat {
         confirms: true,
         engine: 9,
         epoch: 1,
-        echo: at(2000),
+        echo: at(5000),
         clock: at(1),
         applied: 0,
         armed: 0,
     };
-    hear(node, at(2000), &Message::Beat(beat).encode());
-    node.handle(at(2000), Event::Tick, &mut Vec::new());
+    hear(node, at(5000), &Message::Beat(beat).encode());
+    node.handle(at(5000), Event::Tick, &mut Vec::new());
     beat
 }
 
@@ -110,16 +110,16 @@ fn a_port_that_came_back_to_its_subscriber_is_waited_for_no_longer() {
     greet(&mut node);
     answer(&mut node);
     let Binding { protocol, v4, .. } = binding();
-    node.handle(at(2000), Event::Opened(binding()), &mut out);
-    node.handle(at(2000), Event::Closed(protocol, v4), &mut out);
-    node.handle(at(2000), Event::Tick, &mut out);
-    node.handle(at(2100), Event::Opened(binding()), &mut out);
-    node.handle(at(2200), Event::Tick, &mut out);
-    assert_eq!(node.standing(PEER, at(5000)).blocks_for, None);
-    // The next wait has its own time.
+    node.handle(at(5000), Event::Opened(binding()), &mut out);
     node.handle(at(5000), Event::Closed(protocol, v4), &mut out);
     node.handle(at(5000), Event::Tick, &mut out);
-    assert_eq!(node.standing(PEER, at(5100)).blocks_for, Some(at(100)));
+    node.handle(at(5100), Event::Opened(binding()), &mut out);
+    node.handle(at(5200), Event::Tick, &mut out);
+    assert_eq!(node.standing(PEER, at(8000)).blocks_for, None);
+    // The next wait has its own time.
+    node.handle(at(8000), Event::Closed(protocol, v4), &mut out);
+    node.handle(at(8000), Event::Tick, &mut out);
+    assert_eq!(node.standing(PEER, at(8100)).blocks_for, Some(at(100)));
 }
 
 #[test]
@@ -131,21 +131,21 @@ fn a_node_that_does_not_acknowledge_blocks_ports_and_lags() {
     let binding = binding();
     let Binding { protocol, v4, .. } = binding;
     let mut beat = answer(&mut node);
-    node.handle(at(2000), Event::Opened(binding), &mut out);
-    node.handle(at(2000), Event::Closed(protocol, v4), &mut out);
-    node.handle(at(2000), Event::Tick, &mut out);
-    let its = node.standing(PEER, at(5000));
+    node.handle(at(5000), Event::Opened(binding), &mut out);
+    node.handle(at(5000), Event::Closed(protocol, v4), &mut out);
+    node.handle(at(5000), Event::Tick, &mut out);
+    let its = node.standing(PEER, at(8000));
     assert_eq!((its.behind, its.blocks_for), (Some(2), Some(at(3000))));
 
-    (beat.status, beat.echo, beat.applied) = (Status::Serving, at(5000), 2);
-    hear(&mut node, at(5000), &Message::Beat(beat).encode());
-    let its = node.standing(PEER, at(5000));
+    (beat.status, beat.echo, beat.applied) = (Status::Serving, at(8000), 2);
+    hear(&mut node, at(8000), &Message::Beat(beat).encode());
+    let its = node.standing(PEER, at(8000));
     assert_eq!((its.behind, its.blocks_for), (Some(0), None));
     assert!(its.is_reachable && its.serves && its.takes);
     assert_eq!(its.engine, Some(9));
     // It has told no bindings.
     assert_eq!((its.copies, its.usable_for), (0, None));
-    assert_eq!(node.standing(NodeId(9), at(5000)), Standing::default());
+    assert_eq!(node.standing(NodeId(9), at(8000)), Standing::default());
 }
 
 #[test]
