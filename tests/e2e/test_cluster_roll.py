@@ -99,6 +99,8 @@ def test_a_roll_is_cancelled(started: ClusterNetwork) -> None:
     cluster.tell(NODES[0], "roll", "--cancel")
     assert first.process.wait(SETTLED) == 1
     assert "armed no longer" in first.log()
+    # Others hear of it with the next beat.
+    cluster.until(lambda: not any(each["armed"] for node in NODES[1:] for each in cluster.cluster_status(node)["nodes"]))
     others = [cluster.tell(node, "roll", "--timeout", "2", check=False) for node in NODES[1:]]
     assert all(f"{NODES[0]} is not armed" in each.stderr for each in others), others
     assert {cluster.cluster_status(node)["file"] for node in NODES} == before

@@ -95,10 +95,7 @@ fn a_node_that_starts_says_for_whom_it_waits() {
         panic!("{:?}", status.findings)
     };
     assert_eq!(only.kind, FindingKind::Obstacle);
-    assert!(
-        only.text.contains("waits until gw2 can be asked"),
-        "{only:?}"
-    );
+    assert!(only.text.contains("waits until gw2 has said"), "{only:?}");
 }
 
 #[test]
