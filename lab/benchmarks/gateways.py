@@ -62,6 +62,10 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         built = {}
         for kind in KINDS:
+            # FRR's daemons have a user of their own.
+            for each in (folder, folder / kind):
+                each.mkdir(exist_ok=True)
+                each.chmod(0o711)
             network = stack.enter_context(Network(kind))
             built[kind] = clusters.build(network, folder / kind, study, kind, options.diolkos.resolve())
         ratios = []
