@@ -18,15 +18,18 @@ import json
 import statistics
 import subprocess
 import tempfile
+from ipaddress import IPv6Network
 from pathlib import Path
 
 from diolkos_lab.failover import cluster as clusters
-from diolkos_lab.failover import definition, plan
+from diolkos_lab.failover import definition, gateways, plan
 from diolkos_lab.failover.cluster import Cluster
 from diolkos_lab.failover.definition import Kind
 from diolkos_lab.failover.network import Network
 from diolkos_lab.load import pktgen
 
+# As many as the generator takes. Each address is a subscriber, with a home of its own.
+SOURCES = IPv6Network((int(plan.source6(1, 0)) & ~0xFFFFFF, 104))
 KINDS: tuple[Kind, Kind] = ("cluster", "independent")
 
 
@@ -34,7 +37,7 @@ def measure(cluster: Cluster, flows: int, seconds: float, seed: int) -> float:
     """Packets a second of both directions together, over flows that were opened just before."""
     network = cluster.network
     ends = ["--from", f"{network.namespace('client1')}:up0", "--to", f"{network.namespace('server')}:up0"]
-    asks = ["--src", str(plan.sources6(1)), "--dst", str(plan.SERVER6)]
+    asks = ["--src", str(SOURCES), "--dst", str(plan.SERVER6)]
     back = ["--back-src", str(plan.SERVER4), "--back-dst", str(plan.POOLS4[1])]
     amount = ["--sessions", str(flows), "--rate", "20k", "--answer-rate", "20k", "--seconds", f"{seconds:g}"]
     more = ["--seed", str(seed * flows)]
@@ -56,6 +59,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=12)
     parser.add_argument("--diolkos", type=Path, default=Path("bin/diolkos"))
     options = parser.parse_args()
+    gateways.ONE_PEER += "source_prefix_len = 128\n"
     study = definition.load("failover")
     assert study
     with contextlib.ExitStack() as stack:
@@ -68,6 +72,10 @@ def main() -> None:
                 each.chmod(0o711)
             network = stack.enter_context(Network(kind))
             built[kind] = clusters.build(network, folder / kind, study, kind, options.diolkos.resolve())
+            # The generator sends by XDP, which the other end of a virtual Ethernet takes with GRO only.
+            for role, device in ((plan.INSIDE, "client1"), (plan.OUTSIDE, "srv0")):
+                where = f"--net=/run/netns/{network.namespace(role)}"
+                subprocess.run(["nsenter", where, "ethtool", "-K", device, "gro", "on"], check=True)
         ratios = []
         for block in range(options.blocks):
             order = KINDS if block % 2 else KINDS[::-1]
