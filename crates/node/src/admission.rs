@@ -16,7 +16,9 @@
 //! another one. An admitted node withdraws nothing until it leaves.
 //!
 //! A record is read only [`HESITATION`] after the claim if its node does not say that it has the same file. By then nodes that run
-//! have written their records to an engine that was wiped, and programs of a node that left have ended. This rests on time.
+//! have written their records to an engine that was wiped, and programs of a node that left have ended. This rests on time. Nodes that only
+//! another file names are waited for likewise if a record of one was ever seen, and no node with this file serves. One whose record an engine that
+//! was wiped does not have yet, and that was never seen, is missed.
 //!
 //! **While the engine does not answer,** a node is admitted if all others are reachable and have its file. Without a record, a node with
 //! another file that starts before the engine has the record does not see it.
@@ -80,7 +82,7 @@ pub(crate) struct Admission {
     records: Vec<Filed>,
     /// Records of nodes that this node's file does not name.
     strangers: Vec<(String, Filed)>,
-    /// There has been one.
+    /// There has been a record of one, also of one that has left.
     has_met_strangers: bool,
     /// When this node first looked for admission.
     sought: Option<Moment>,
@@ -102,6 +104,8 @@ impl Admission {
                 Some((_, Part::Starting)) => Filed::Starts,
                 Some((_, Part::Serving)) => Filed::Serves,
             };
+            // One that has left may have left just now.
+            self.has_met_strangers |= its.node.is_none() && filed != Filed::Same;
             match its.node {
                 Some(node) => {
                     let count = self.records.len().max(node.index() + 1);
@@ -115,7 +119,6 @@ impl Admission {
         // Those that serve count first.
         self.strangers.sort_by_key(|(_, filed)| Reverse(*filed));
         self.strangers.truncate(STRANGERS);
-        self.has_met_strangers |= !self.strangers.is_empty();
     }
 }
 

@@ -303,6 +303,14 @@ fn a_node_that_only_another_file_names_has_time_to_end_after_it_has_left() {
     assert_eq!(engine.own(), Some(Part::Serving));
     let late = after(&mut node, 15_000..20_000, &mut engine);
     assert_eq!(late, Status::Serving);
+
+    // It may have left just before this node starts.
+    let (mut node, mut engine) = (self::node(), Engine::default());
+    engine.others = vec![found(None, other, Part::Left)];
+    greets_as(&mut node, 10, B, (None, Status::Starting));
+    greets_as(&mut node, 20, C, (None, Status::Starting));
+    assert_eq!(after(&mut node, 30..8000, &mut engine), Status::Starting);
+    assert_eq!(after(&mut node, 8000..12_000, &mut engine), Status::Serving);
 }
 
 #[test]
