@@ -14,10 +14,10 @@ from diolkos_lab.experiment.frames import CpuPlacement, ForwardingRateLoad
 from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial
-from diolkos_lab.faults import MissingFault
+from diolkos_lab.faults import InstrumentFault, MissingFault
 from diolkos_lab.load import tools
 from diolkos_lab.load.interface import CpuUsage, Load, Stream
-from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
+from diolkos_lab.load.reading import ClientContext, Reading
 from diolkos_lab.metric import MetricName
 from diolkos_lab.sut.lookup import tool
 
@@ -65,14 +65,14 @@ def parse(text: str, load: Generated) -> Reading:
     Metrics: `sent` and `received` packets, `rate` received packets/s, `loss` 1 − received/sent, `latency` median one-way
     delay in s, `latency_worst` its 99.9th percentile (RFC 8219 §7.2), `pdv` in s (§7.3.1), `ipdv_min`, `ipdv_median` and
     `ipdv_max` in s (§7.3.2), `refused` at the first ring, and `duplicate`, `reordered` and `corrupted` packets. Raises
-    LoadFault when the generator gave no such report.
+    InstrumentFault when the generator gave no such report.
     """
     measured = report(text, "measured")
     found = _direction(measured, text)
     sent, received = found["sent"], found["received"]
     written = int(sent["written"])
     if not written:
-        raise LoadFault(f"{PROGRAM} sent nothing")
+        raise InstrumentFault(f"{PROGRAM} sent nothing")
     wanted, got = load.offered, sent.get("rate_pps")
     metrics: dict[MetricName, float] = {
         "sent": float(written),
@@ -106,19 +106,19 @@ def _direction(measured: dict[str, Any], text: str) -> dict[str, Any]:
         found: dict[str, Any] = measured["directions"][0]
         return found
     except (IndexError, KeyError) as error:
-        raise LoadFault(f"{PROGRAM}: {text.strip()[:200]}") from error
+        raise InstrumentFault(f"{PROGRAM}: {text.strip()[:200]}") from error
 
 
 def report(text: str, event: str) -> dict[str, Any]:
-    """The last line, which has to be this event. Raises LoadFault."""
+    """The last line, which has to be this event. Raises InstrumentFault."""
     lines = text.strip().splitlines()
     try:
         found: dict[str, Any] = json.loads(lines[-1])
         if (found["format"], found["event"]) != (FORMAT, event):
-            raise LoadFault(f"{PROGRAM}: this lab reads its format {FORMAT}, not {found['format']} with {found['event']}")
+            raise InstrumentFault(f"{PROGRAM}: this lab reads its format {FORMAT}, not {found['format']} with {found['event']}")
         return found
     except (IndexError, ValueError, KeyError, TypeError) as error:
-        raise LoadFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
+        raise InstrumentFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
 
 
 def _looks(load: Generated, context: ClientContext) -> list[str]:
