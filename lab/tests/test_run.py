@@ -119,7 +119,7 @@ def test_a_server_of_the_lab_that_dies_is_started_again_and_its_trial_made_up(
         return original(self, client, patience_s)
 
     monkeypatch.setattr(testbed.Testbed, "_wait", kill_server)
-    result, summary = _run(tmp_path, "working")
+    _, summary = _run(tmp_path, "working")
     assert killed and summary["failures"] == []
     (failure,) = summary["instrument_failures"]
     assert failure["system"] == side and failure["reason"].startswith("the server iperf3 was killed by SIGKILL")

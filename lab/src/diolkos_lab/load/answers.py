@@ -10,8 +10,8 @@ import json
 from ipaddress import IPv6Address
 from pathlib import Path
 
-from diolkos_lab.load import names
 from diolkos_lab.faults import InstrumentFault
+from diolkos_lab.load import names
 from diolkos_lab.load.reading import LoadFault
 from diolkos_lab.topology.process import run_to_end
 

@@ -75,8 +75,10 @@ def parse(text: str, load: TcpLoad) -> Reading:
 
 
 def report_of(text: str) -> dict[str, Any]:
-    """What the client printed. Raises LoadFault when that is no report, or one of an error, and InstrumentFault where the server
-    is still busy with another trial: the path has brought its answer."""
+    """What the client printed. Raises LoadFault when that is no report, or one of an error.
+
+    InstrumentFault where the server is still busy with another trial: the path has brought its answer.
+    """
     try:
         report = json.loads(text)
     except ValueError as error:

@@ -12,8 +12,10 @@ from diolkos_lab.metric import MetricName
 
 
 class LoadFault(Fault):
-    """The load tool ran, but brought no result: the server refused, or nothing answered. The path has to answer for it; where the
-    tool itself is broken, that is an InstrumentFault."""
+    """The load tool ran, but brought no result: the server refused, or nothing answered.
+
+    The path has to answer for it; where the tool itself is broken, that is an InstrumentFault.
+    """
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What a block says of a figure: a number, or the range that hides it.
 
-A trial in which the system failed and a search that met its limit say something too. To leave them out would select by outcome: a system
-that fails every third time would look like one that never does. So a failure counts as the worst that the figure can be
-(a rate of 0, a time without end), and a search that met a limit as all that lies beyond it. Both survive a median and a
-ratio: what is computed of ranges is the range of all that the numbers in them could have given.
+A trial in which the system failed and a search that met its limit say something too. To leave them out would select by
+outcome: a system that fails every third time would look like one that never does. So a failure counts as the worst that the
+figure can be (a rate of 0, a time without end), and a search that met a limit as all that lies beyond it. Both survive a
+median and a ratio: what is computed of ranges is the range of all that the numbers in them could have given.
 """
 
 import math
