@@ -50,6 +50,8 @@ TAKEN = frozenset(
         "interval",
         "size",
         "flows",
+        "directions",
+        "next_hops",
         "placement",
         "offered",
         "share",

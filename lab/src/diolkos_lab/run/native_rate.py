@@ -53,7 +53,7 @@ class Search:
         assert isinstance(native.load, LatencyLoad)
         self.lane = native.lane
         self._native, self._load, self._rates = native, native.load, rates
-        like = {name: getattr(self._load, name) for name in ("size", "flows", "placement", "lowest", "highest")}
+        like = self._load.as_fields | {name: getattr(self._load, name) for name in ("size", "lowest", "highest")}
         self._sweep = Sweep(PpsLoad(name="pps", seconds=PROBE_S, **like), blocks=1)
 
     def probes(self) -> Iterator[TrialCell]:

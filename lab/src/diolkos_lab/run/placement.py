@@ -65,17 +65,17 @@ class CpuPinning:
         self._log = folder / "placement"
         self._placement: tuple[CpuPlacement, bool] | None = None
         self.threads: list[int] = []  # kernel threads of the system under test's devices
+        self.back_threads: list[int] = []  # of the one where packets enter it on their way back
         self.sink_threads: list[int] = []
 
     def apply(self, placement: CpuPlacement, processes: Iterable[Process], *, answers: bool = False) -> CpuRoles:
-        """Pin all; `processes` are those of the system under test. With `answers` the sink sends, too.
+        """Pin all; `processes` are those of the system under test. With `answers` the far end sends, too.
 
         Raises LoadFault."""
         chosen = assign_cpus(placement, self._cpus)
         if (placement, answers) != self._placement:
             self._placement = None
-            self._devices(placement, chosen)
-            self._lane.set_gro(*LAST, on=answers)
+            self._devices(placement, chosen, answers=answers)
             self._placement = placement, answers
         where = self._cpus if chosen.system is None else [chosen.system]
         for process in processes:
@@ -95,7 +95,7 @@ class CpuPinning:
             for end in (*self._ends, LAST):
                 self._lane.set_gro(*end, on=False)
 
-    def _devices(self, placement: CpuPlacement, chosen: CpuRoles) -> None:
+    def _devices(self, placement: CpuPlacement, chosen: CpuRoles, *, answers: bool) -> None:
         apart = placement == "apart" and chosen.system != chosen.generator
         own_sink = apart and chosen.sink != chosen.system
         self._stop_threads()
@@ -103,9 +103,12 @@ class CpuPinning:
         # Frames of XDP enter a veth only where its peer polls, which it does with GRO.
         self._lane.set_gro(*first, on=True)
         self._lane.set_gro(*sink, on=own_sink)
+        self._lane.set_gro(*LAST, on=answers)
         self.threads = self._thread(*first, on=True) if apart else []
+        self.back_threads = self._thread(*LAST, on=True) if apart and answers else []
         self.sink_threads = self._thread(*sink, on=True) if own_sink else []
-        for threads, cpu in ((self.threads, chosen.system), (self.sink_threads, chosen.sink)):
+        pinned = (self.threads, chosen.system), (self.back_threads, chosen.system), (self.sink_threads, chosen.sink)
+        for threads, cpu in pinned:
             for thread in threads:
                 assert cpu is not None
                 os.sched_setaffinity(thread, [cpu])
@@ -118,10 +121,11 @@ class CpuPinning:
         return (first, plan.DOWNLINK), ("server", plan.SERVER_LINK)
 
     def _stop_threads(self) -> None:
-        for end, threads in zip(self._ends, (self.threads, self.sink_threads), strict=True):
+        first, sink = self._ends
+        for end, threads in ((first, self.threads), (LAST, self.back_threads), (sink, self.sink_threads)):
             if threads:  # a device that does not poll cannot be told
                 self._thread(*end, on=False)
-        self.threads, self.sink_threads = [], []
+        self.threads, self.back_threads, self.sink_threads = [], [], []
 
     def _thread(self, role: str, device: str, *, on: bool) -> list[int]:
         """Switch threaded NAPI; returns the threads that this brought. /sys shows a namespace only to those who mount it."""

@@ -130,20 +130,19 @@ class Session(contextlib.ExitStack):
         factors, IP version and packets/s, between the first two devices of a path."""
         bare = next((testbed for testbed in self.testbeds_by_lane.values() if testbed.has_both_families), None)
         loads = [*self._sweeps, *((lane, _alone(part)) for lane, _, part in self._procedures)]
-        kinds = {(lane.setting, lane.subject.family, load.placement, load.size): load for lane, load in loads}
+        kinds = {(lane.setting, *_kind(lane, load).values()): (lane, load) for lane, load in loads}
         found = []
-        for (setting, family, placement, size), load in kinds.items() if bare else ():
+        for lane, load in kinds.values() if bare else ():
             assert bare
-            self._apply(setting)
-            rate = bare.generator_rate(load, family)
-            found.append({"family": family, "placement": placement, "size": size, **dict(setting), "rate": rate})
+            self._apply(lane.setting)
+            found.append({**_kind(lane, load), **dict(lane.setting), "rate": bare.generator_rate(load, lane.subject.family)})
         return found
 
     def limit(self, generators: Sequence[Mapping[str, Any]]) -> list[Skipped]:
         """Leave out the rates of the study that the generator does not reach by itself; says which."""
         found: list[Skipped] = []
         for (lane, load), sweep in self._sweeps.items():
-            kind = {"family": lane.subject.family, "placement": load.placement, "size": load.size, **dict(lane.setting)}
+            kind = {**_kind(lane, load), **dict(lane.setting)}
             alone = next((each["rate"] for each in generators if kind.items() <= each.items()), None)
             if out := sweep.limit(alone):
                 value = f"{out[0]:,.0f} to {out[-1]:,.0f} packets/s" if len(out) > 1 else f"{out[0]:,.0f} packets/s"
@@ -391,6 +390,12 @@ Unit = Callable[[int, Iterator[int]], Iterator[Trial]]
 
 def _leave_alone() -> None:
     """No repair."""
+
+
+def _kind(lane: LaneCell, load: PpsLoad) -> dict[str, Any]:
+    """What the speed of a generator depends on."""
+    named = {name: getattr(load, name) for name in ("placement", "size", "directions")}
+    return {"family": lane.subject.family, **named}
 
 
 def _alone(part: Procedure) -> PpsLoad:

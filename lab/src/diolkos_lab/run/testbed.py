@@ -13,6 +13,7 @@ from ipaddress import IPv6Address
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.definition import Family
+from diolkos_lab.experiment.frames import Traffic
 from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 from diolkos_lab.faults import Fault
@@ -63,6 +64,7 @@ class Testbed:
             mtu=environment.topology.mtu,
             inbound=datapath.is_inbound,
             plat=any(part.is_plat for part in found.system.path(cell.subject.datapath)),
+            neighbours=any(isinstance(load, Traffic) and load.next_hops > 1 for load in loads),
             addresses=plan.PLANS[environment.topology.shape],
         )
         self.cell = cell
@@ -123,14 +125,15 @@ class Testbed:
             return None
         target = self.lane.shape.addresses.server(endpoints.version(family))
         context = ClientContext(target, self._system.resolver, self._folder, 0, endpoints.generator_to_sink(self.lane, family))
-        most = load.model_copy(update={"offered": None})
+        most = load.model_copy(update={"offered": None, "directions": "one"})
         try:
             chosen = self._pinning.apply(load.placement, ())
             generator = registry.load_of(most)
             command = generator.command(most, context)
             pinned = [] if chosen.generator is None else ["taskset", "--cpu-list", str(chosen.generator)]
             _, text = run_to_end(self.lane.namespace("client"), [*pinned, *command], self._folder / "alone")
-            return generator.read(text, most).metrics["rate"]
+            # Those of two directions have one CPU between them.
+            return generator.read(text, most).metrics["rate"] / (2 if load.directions == "both" else 1)
         except (Fault, OSError):
             return None
 
@@ -263,7 +266,8 @@ class Testbed:
         """Pin processes as the load asks; returns the CPU of the client and all CPUs that can delay packets."""
         kind = registry.load_of(load)
         if placement := kind.placement(load):
-            chosen = self._pinning.apply(placement, self._system.processes, answers=kind.answered)
+            answers = kind.answered or (isinstance(load, Traffic) and load.directions == "both")
+            chosen = self._pinning.apply(placement, self._system.processes, answers=answers)
             return chosen.generator, chosen.used or self._environment.cpus
         self._pinning.release()
         return self._environment.load_cpu, ()
@@ -306,12 +310,13 @@ class Testbed:
         return sum(cpu_time_s(process.pid) for process in self._servers.processes)
 
     def _threads_cpu_s(self) -> float:
-        return sum(cpu_time_s(pid) for pid in self._pinning.threads)
+        return sum(cpu_time_s(pid) for pid in (*self._pinning.threads, *self._pinning.back_threads))
 
     def _own_cpu_s(self) -> float:
         """CPU time of all that belongs to the measurement, save the client, which reports its own when it ends."""
         assert self._servers
-        threads = [*self._environment.softirq_threads, *self._pinning.threads, *self._pinning.sink_threads]
+        threads = [*self._environment.softirq_threads, *self._pinning.threads, *self._pinning.back_threads]
+        threads += self._pinning.sink_threads
         pids = [*(process.pid for process in self._servers.processes), *threads]
         system_s = 0.0 if self._remote and self._remote.has_own_cpus else self._system_cpu_s()
         return time.process_time() + system_s + sum(cpu_time_s(pid) for pid in pids)

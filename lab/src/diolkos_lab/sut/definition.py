@@ -12,6 +12,7 @@ from typing import Literal, get_args
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment import document
+from diolkos_lab.experiment.frames import Traffic
 from diolkos_lab.experiment.levels import TAKEN, FactorName, Level
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.sut import rules
@@ -40,6 +41,8 @@ PLACEHOLDERS = {
     "pool4": "IPv4 address that a PLAT lends to its clients; routed to the router",
     "pool4_network": "the network around pool4, all of it routed to the router",
     "pool4_spare": "another network, to lend from instead",
+    "pool4_neighbours": "network that stands for as many neighbours of the router on the link to the server",
+    "neighbours6": "the IPv6 addresses of these",
     "plat6": "IPv6 address for a PLAT's own use, routed to the router",
     "tunnel_socket": "the router's address on the access network with port 51820, as a URL has it",
     "server6": "IPv6 address of the server",
@@ -185,6 +188,23 @@ class System(document.StrictModel):
         chosen = self.datapath[name]
         before = (*((chosen.plat,) if chosen.plat else ()), *chosen.beside)
         return tuple(self.datapath[each].at(levels or {}) for each in (*before, name))
+
+    def keeps_state(self, name: str, levels: Mapping[str, Level] | None = None) -> bool:
+        """Is there a translator or NAT on the router? Those lend addresses, so they remember who has them."""
+        parts = self.path(name, levels)
+        return any(part.place == "router" and part.keeps_state and not part.is_native for part in parts)
+
+    def obstacle(self, name: str, load: object) -> str | None:
+        """Why a datapath cannot get the packets of a load; None where it can."""
+        if not isinstance(load, Traffic):
+            return None
+        chosen = self.datapath[name]
+        one = chosen.target == "alias" or (chosen.is_inbound and "{pool4_neighbours}" not in (chosen.config or ""))
+        if load.next_hops > 1 and one:
+            return f"its clients know one destination, and the load asks for {load.next_hops} next hops"
+        if load.directions == "both" and load.flows == "unique" and self.keeps_state(name):
+            return "packets are sent back over sessions that are there, and with unique flows each packet opens one"
+        return None
 
     @model_validator(mode="after")
     def _plats_are_plats(self) -> "System":

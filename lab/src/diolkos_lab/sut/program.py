@@ -70,6 +70,8 @@ class RunningProgram:
             "pool4": str(plan.POOL4),
             "pool4_network": str(plan.POOL4_NETWORK),
             "pool4_spare": str(plan.POOL4_SPARE),
+            "pool4_neighbours": str(plan.POOL4_NEIGHBOURS),
+            "neighbours6": str(lane.shape.addresses.neighbours(6)),
             "plat6": str(plan.PLAT6),
             "server6": str(lane.shape.addresses.server(6)),
             "bound": str(plan.BOUND),

@@ -42,6 +42,7 @@ class RunningSystem:
         self.found = found
         self.subject = subject
         self.lane = lane
+        self._levels = levels
         self.datapath: Datapath = found.system.datapath[subject.datapath].at(levels)
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)  # its programs' own folders may be on another machine
@@ -82,11 +83,8 @@ class RunningSystem:
 
     @property
     def keeps_state(self) -> bool:
-        """Is there a translator or NAT on the router? Those lend addresses, so they remember who has them."""
-        return any(
-            path.place == "router" and path.keeps_state and not path.is_native
-            for path in (program.datapath for program in self.programs)
-        )
+        """Is there a translator or NAT on the router?"""
+        return self.found.system.keeps_state(self.subject.datapath, self._levels)
 
     @property
     def resolver(self) -> IPv4Address | IPv6Address:

@@ -35,6 +35,7 @@ class Shape:
     mtu: int
     inbound: bool = False  # the client has IPv4, and a translator on the router leads to a server that has IPv6
     plat: bool = False  # the system on the router translates to IPv4; without it the server itself answers behind the prefix
+    neighbours: bool = False  # the router has many on the link to the server, each of them a next hop
     addresses: plan.Plan = plan.BENCHMARK
 
 
@@ -107,6 +108,8 @@ class Lane:
         self._link("router", "server", plan.SERVER_LINK, plan.SERVER_LINK)
         self._addresses(near)
         self._routes(near)
+        if self.shape.neighbours:
+            self._neighbours()
         if not self.shape.offloads:
             for role, device in self.devices():
                 self._switch_offloads_off(role, device)
@@ -249,6 +252,19 @@ class Lane:
             with self._netlink(role) as route:
                 for entry in wanted:
                     route.route("add", **entry)
+
+    def _neighbours(self) -> None:
+        """Nobody answers for them: their entries are permanent, and what is sent to them arrives at the server's device."""
+        at = self.shape.addresses
+        with self._netlink("router") as route:
+            index = route.link_lookup(ifname=plan.SERVER_LINK)[0]
+            for number, (v4, v6) in enumerate(zip(at.neighbours(4), at.neighbours(6), strict=True)):
+                for address in (v4, v6):
+                    mac = f"02:00:5e:00:53:{number:02x}"
+                    route.neigh("add", dst=str(address), lladdr=mac, ifindex=index, state="permanent")
+                if not (self.shape.inbound or self.shape.plat):
+                    assert isinstance(v4, IPv4Address)
+                    route.route("add", dst=f"{plan.synthesized(self.shape.pref64, v4)}/128", gateway=str(v6))
 
     @property
     def _behind_prefix(self) -> dict[str, object]:
