@@ -18,6 +18,14 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class MisplacedError(ValueError):
+    """A fault that a check of the whole document found, with the keys that lead to the table it is in."""
+
+    def __init__(self, message: str, *path: str | int) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 Model = TypeVar("Model", bound=StrictModel)
 LARGEST = 1 << 20  # bytes of a definition
 
@@ -55,8 +63,10 @@ def parse(text: str, file: Path, model: type[Model]) -> Model:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        line, column = locate.nearest(locate.positions(text), _keys_only(first["loc"], values))
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        cause = first.get("ctx", {}).get("error")
+        path = first["loc"] + (cause.path if isinstance(cause, MisplacedError) else ())
+        line, column = locate.nearest(locate.positions(text), _keys_only(path, values))
+        where = ".".join(str(part) for part in path) or "the document"
         message = first["msg"].removeprefix("Value error, ")
         if first["loc"] == ("format",) and "input" in first and first["type"] != "missing":
             message = f"this lab reads format 1, not {str(first['input'])[:80]}"

@@ -10,7 +10,7 @@ from typing import Any
 
 ROW_KEYS = frozenset(("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials"))
 ROW_KEYS |= frozenset(("median", "mean", "sd", "min", "max", "p95", "p99", "ci95", "baseline", "ratio", "ratio_ci95", "levels"))
-ROW_KEYS |= frozenset(("hosts",))
+ROW_KEYS |= frozenset(("hosts", "other_baseline", "other_ratio", "other_ratio_bounds", "other_ratio_ci95"))
 # They say what is asked for, which is a matter of the load even where every load of a run has them.
 OF_LOADS = frozenset(("object", "by", "cache", "offered", "streams", "rate", "datagram", "direction"))
 # A trial of a procedure has a `test`. These tell such trials apart, and are no matter of the cell or of the load.

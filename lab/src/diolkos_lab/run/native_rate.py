@@ -70,7 +70,7 @@ class Search:
 
 def _native(lane: LaneCell, lanes: Sequence[LaneCell]) -> LaneCell:
     """The lane with which it is compared. The lane itself, where that is native or has none."""
-    key = lane.subject.baseline_key
+    key = lane.subject.reference_key
     wanted = (key, 1, lane.offloads)
     found = (each for each in lanes if (each.subject.key, each.replica, each.offloads) == wanted)
     native = next(found, None) or next((each for each in lanes if each == replace(lane.bare, replica=1)), lane.bare)

@@ -65,8 +65,8 @@ class CpuPinning:
         self._log = folder / "placement"
         self._placement: tuple[CpuPlacement, bool] | None = None
         self.threads: list[int] = []  # kernel threads of the system under test's devices
-        self.back_threads: list[int] = []  # of the one where packets enter it on their way back
         self.sink_threads: list[int] = []
+        self._threaded: list[tuple[str, str]] = []  # devices that have one
 
     def apply(self, placement: CpuPlacement, processes: Iterable[Process], *, answers: bool = False) -> CpuRoles:
         """Pin all; `processes` are those of the system under test. With `answers` the far end sends, too.
@@ -104,11 +104,10 @@ class CpuPinning:
         self._lane.set_gro(*first, on=True)
         self._lane.set_gro(*sink, on=own_sink)
         self._lane.set_gro(*LAST, on=answers)
-        self.threads = self._thread(*first, on=True) if apart else []
-        self.back_threads = self._thread(*LAST, on=True) if apart and answers else []
-        self.sink_threads = self._thread(*sink, on=True) if own_sink else []
-        pinned = (self.threads, chosen.system), (self.back_threads, chosen.system), (self.sink_threads, chosen.sink)
-        for threads, cpu in pinned:
+        self.threads = self._switch_on(first) if apart else []
+        self.threads += self._switch_on(LAST) if apart and answers else []
+        self.sink_threads = self._switch_on(sink) if own_sink else []
+        for threads, cpu in ((self.threads, chosen.system), (self.sink_threads, chosen.sink)):
             for thread in threads:
                 assert cpu is not None
                 os.sched_setaffinity(thread, [cpu])
@@ -120,12 +119,14 @@ class CpuPinning:
         first = "translator" if self._lane.shape.hops > 1 else "router"
         return (first, plan.DOWNLINK), ("server", plan.SERVER_LINK)
 
+    def _switch_on(self, end: tuple[str, str]) -> list[int]:
+        self._threaded.append(end)
+        return self._thread(*end, on=True)
+
     def _stop_threads(self) -> None:
-        first, sink = self._ends
-        for end, threads in ((first, self.threads), (LAST, self.back_threads), (sink, self.sink_threads)):
-            if threads:  # a device that does not poll cannot be told
-                self._thread(*end, on=False)
-        self.threads, self.back_threads, self.sink_threads = [], [], []
+        while self._threaded:  # a device that does not poll cannot be told
+            self._thread(*self._threaded.pop(), on=False)
+        self.threads, self.sink_threads = [], []
 
     def _thread(self, role: str, device: str, *, on: bool) -> list[int]:
         """Switch threaded NAPI; returns the threads that this brought. /sys shows a namespace only to those who mount it."""

@@ -120,7 +120,7 @@ def without_obstacles(study: Study, form: Form, systems: Mapping[str, Found]) ->
         and "off" not in (claim.where.get("offloads"), claim.against_where.get("offloads"))
         and varied.keys().isdisjoint({*claim.where, *claim.against_where})
     ]
-    subjects = [subject for subject in subjects if not subject.baseline_key or subject.baseline_key in keys]
+    subjects = [subject for subject in subjects if not subject.candidates or keys.intersection(subject.candidates)]
     limited = study.model_copy(update={"system": tuple(subjects), "claim": tuple(claims)})
     return limited, form.model_copy(update={"load": tuple(loads), "vary": Varied()}), left_out
 

@@ -38,6 +38,7 @@ from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, first_
 from diolkos_lab.topology.scheduling import prioritize
 
 PATIENCE_S = 5.0 * SLOWNESS  # beyond the time a load should take
+PREPARING_S = 60.0 * SLOWNESS  # a million sessions are opened within it
 SETTLE_S = 0.01  # what the trial before left in queues drains away
 STARTS_BEFORE_GIVING_UP = 3
 SOCKET_DROPS = "UdpRcvbufErrors", "Udp6RcvbufErrors"
@@ -280,7 +281,7 @@ class Testbed:
 
     def _prepare(self, load: AnyLoad, context: ClientContext) -> None:
         for command in registry.load_of(load).prepare(load, context):
-            status, text = run_to_end(self.lane.namespace("client"), command, self._folder / "prepare")
+            status, text = run_to_end(self.lane.namespace("client"), command, self._folder / "prepare", PREPARING_S)
             if status:
                 raise LoadFault(f"{command[0]} ended with exit code {status}: {' '.join(text.split()[-30:])}")
 
@@ -310,13 +311,12 @@ class Testbed:
         return sum(cpu_time_s(process.pid) for process in self._servers.processes)
 
     def _threads_cpu_s(self) -> float:
-        return sum(cpu_time_s(pid) for pid in (*self._pinning.threads, *self._pinning.back_threads))
+        return sum(cpu_time_s(pid) for pid in self._pinning.threads)
 
     def _own_cpu_s(self) -> float:
         """CPU time of all that belongs to the measurement, save the client, which reports its own when it ends."""
         assert self._servers
-        threads = [*self._environment.softirq_threads, *self._pinning.threads, *self._pinning.back_threads]
-        threads += self._pinning.sink_threads
+        threads = [*self._environment.softirq_threads, *self._pinning.threads, *self._pinning.sink_threads]
         pids = [*(process.pid for process in self._servers.processes), *threads]
         system_s = 0.0 if self._remote and self._remote.has_own_cpus else self._system_cpu_s()
         return time.process_time() + system_s + sum(cpu_time_s(pid) for pid in pids)

@@ -21,7 +21,7 @@ def entries(study: Study, samples: Samples) -> list[dict[str, Any]]:
 
     `median` and `ratio` (within blocks) are over all measured trials, trusted or not; `trials` is their number.
     """
-    baselines = {subject.key: subject.baseline_key for subject in study.system}
+    baselines = {key: first for key, (first, _) in study.baseline_pairs().items()}
     return [
         entry
         for key in samples.cells()
