@@ -237,10 +237,12 @@ class Study(StrictModel):
         there = {each.key for each in self.system if load is None or load in each.loads}
         return tuple(key for key in subject.candidates if key in there)
 
-    def baseline_pairs(self) -> dict[str, tuple[str | None, str | None]]:
-        """By subject the first of them and the other one."""
-        padded = {each.key: (*self.baselines(each), None, None) for each in self.system}
-        return {key: (first, other) for key, (first, other, *_) in padded.items()}
+    def baseline_pair(self, key: str, load: LoadName) -> tuple[str | None, str | None]:
+        """Of a subject's key, the first of them and the other one."""
+        subject = next((each for each in self.system if each.key == key), None)
+        found = (self.baselines(subject, load) or self.baselines(subject)) if subject else ()
+        first, other, *_ = (*found, None, None)
+        return first, other
 
     def _claims_have_baselines(self) -> None:
         """A rule that leaves a family out because nobody measures it would be easier than it reads."""

@@ -24,12 +24,11 @@ from diolkos_lab.stats.pairing import CellKey, MedianOfBlocks, Samples
 
 def rows(study: Study, samples: Samples) -> list[dict[str, Any]]:
     """Rows in the order of the study's systems, each with the keys of the result format and the cell's factors."""
-    baselines = study.baseline_pairs()
     order = {subject.key: number for number, subject in enumerate(study.system)}
     factors = {subject.key: subject.factors for subject in study.system}
     cells = sorted((key for key in samples.cells() if key.replica == 1), key=lambda key: order.get(key.subject, len(order)))
     return [
-        _row(study.name, samples, key, metric, baselines.get(key.subject, (None, None)), factors.get(key.subject, {}))
+        _row(study.name, samples, key, metric, study.baseline_pair(key.subject, key.load), factors.get(key.subject, {}))
         for key in cells
         for metric in _metrics(samples, key)
     ]
