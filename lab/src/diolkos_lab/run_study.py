@@ -153,7 +153,7 @@ def run_planned(planned: Planned, writer: folder.Writer, facts: dict[str, Any], 
             for testbed in session.set_up():
                 observer.testbed_ready(testbed)
             facts |= _facts_of_lanes(session) | {"generator": session.generators(), "seats": session.cpu_roles}
-            skipped = [*conditions.skipped, *session.limit(facts["generator"])]
+            skipped = [*conditions.skipped, *session.left_out, *session.limit(facts["generator"])]
             facts |= {"skipped": [each.as_json for each in skipped], "varied": conditions.varied}
             writer.host(facts)
             observer.skipped(skipped)

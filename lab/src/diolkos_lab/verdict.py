@@ -136,8 +136,9 @@ def _is_about(claim: Claim, key: CellKey) -> bool:
 
 def _varying(cells: list[CellKey]) -> set[str]:
     """Names of the factors that need to be said: those in which the cells differ, and what a packet rate depends on most."""
-    differ = {name for name, value in cells[0].factors if any(dict(key.factors).get(name) != value for key in cells)}
-    return differ | ({"flows"} & dict(cells[0].factors).keys())
+    every = [dict(key.factors) for key in cells]
+    names = {name for factors in every for name in factors}
+    return {name for name in names if name == "flows" or len({factors.get(name) for factors in every}) > 1}
 
 
 def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: MedianOfBlocks | None) -> str | None:

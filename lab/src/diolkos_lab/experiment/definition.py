@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import MisplacedError, StrictModel
+from diolkos_lab.experiment.frames import Traffic
 from diolkos_lab.experiment.levels import TAKEN, FactorName, Levels, combinations
 from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
@@ -23,6 +24,7 @@ ShapeName = Literal["benchmark", "nursery"]  # `topology.addresses` has the addr
 Placement = Literal["load-on-one-cpu", "free"]
 NATIVE = "native"  # the system without a translator
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # is part of names of namespaces and files
+WELL_KNOWN_PREFIX = IPv6Network("64:ff9b::/96")
 ETHERNET = 18  # bytes of header and FCS
 Load = Annotated[AnyLoad | Procedure, Field(discriminator="name")]
 PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
@@ -35,7 +37,7 @@ class Topology(StrictModel):
     shape: ShapeName = Field(
         "benchmark", description="Addresses of the lanes. nursery: fd00::/64 at the server, fc00::/64 at the client, fe00::1."
     )
-    pref64: IPv6Network = Field(IPv6Network("64:ff9b::/96"), description="Translation prefix, of length 96.")
+    pref64: IPv6Network = Field(WELL_KNOWN_PREFIX, description="Translation prefix, of length 96.")
     mtu: int = Field(1500, ge=1280, le=65535, description="MTU of every link, bytes.")
     placement: Placement = Field(
         "load-on-one-cpu", description="CPUs of the two ends of the load; free: the scheduler chooses."
@@ -296,6 +298,14 @@ class Study(StrictModel):
                     f"datagram_bytes: {load.datagram_bytes} does not fit the MTU of {self.topology.mtu} as IPv6; "
                     f"write {most} or less"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _destinations_may_be_translated(self) -> "Study":
+        every = (load for form in self.form.values() for load in form.load if isinstance(load, Traffic))
+        if self.topology.pref64 == WELL_KNOWN_PREFIX and any(load.next_hops > 1 for load in every):
+            text = f"{WELL_KNOWN_PREFIX} must not carry the addresses behind next_hops (RFC 6052 §3.1); write 2001:2:0:64::/96"
+            raise MisplacedError(text, "topology", "pref64")
         return self
 
     @model_validator(mode="after")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What all loads of the packet generator have in common, and the one that only asks how many frames a path forwards."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -37,6 +38,19 @@ IPV6_LONGER = 20  # bytes that a header of IPv6 is longer
 def frame(size: int, version: int) -> int:
     """Bytes of a frame of that IP version."""
     return size if version == 6 else size - IPV6_LONGER
+
+
+def flows_words(flows: int | str) -> str:
+    """ "4096 flows"; "a flow for each packet"."""
+    return "a flow for each packet" if flows == "unique" else f"{flows} flow{'s' * (str(flows) != '1')}"
+
+
+def traffic_words(factors: Mapping[str, Any]) -> str:
+    """Of the factors of a load or a row: "4096 flows, both directions, 64 next hops"."""
+    said = [flows_words(factors["flows"])]
+    said += ["both directions"] if factors.get("directions") == "both" else []
+    said += [f"{factors['next_hops']} next hops"] if factors.get("next_hops", 1) > 1 else []
+    return ", ".join(said)
 
 
 class Traffic(StrictModel):

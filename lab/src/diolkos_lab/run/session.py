@@ -71,7 +71,11 @@ class Session(contextlib.ExitStack):
         self._study = study
         self._conditions = conditions
         self._settings: list[Setting] = conditions.settings if conditions else [()]
-        self._every = trial_cells(form, under(self._settings, self.lanes))
+        every = trial_cells(form, under(self._settings, self.lanes))
+        why_not = [systems[cell.lane.subject.system].system.obstacle(cell.lane.subject.datapath, cell.load) for cell in every]
+        self._every = [cell for cell, reason in zip(every, why_not, strict=True) if reason is None]
+        refused = ((cell, reason) for cell, reason in zip(every, why_not, strict=True) if reason)
+        self.left_out = list(dict.fromkeys(Skipped(cell.load.name, cell.lane.subject.key, reason) for cell, reason in refused))
         self._cells = [
             TrialCell(cell.lane, cell.load) for cell in self._every if not isinstance(cell.load, PpsLoad | Procedure)
         ]
