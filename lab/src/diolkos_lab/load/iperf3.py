@@ -120,7 +120,7 @@ def no_congestion_control(name: str, known: list[str]) -> str | None:
 
 
 class Tcp(Load[TcpLoad]):
-    metrics: tuple[MetricName, ...] = ("throughput", "retransmits", "cpu", *cpu_shares.METRICS)
+    metrics: tuple[MetricName, ...] = ("throughput", "retransmits", "cpu_s_per_gb", *cpu_shares.METRICS)
     needs = tools.REQUIRED
 
     def __init__(self, name: TcpName, words: str) -> None:

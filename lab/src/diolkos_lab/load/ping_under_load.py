@@ -76,7 +76,7 @@ def _ping(load: PingUnderLoad) -> PingLoad:
 class PingBesideTcp(Load[PingUnderLoad]):
     name = "ping-under-load"
     words = "ping under TCP load"
-    metrics: tuple[MetricName, ...] = ("rtt", "loss", "throughput", "cpu", *cpu_shares.METRICS)
+    metrics: tuple[MetricName, ...] = ("rtt", "loss", "throughput", "cpu_s_per_gb", *cpu_shares.METRICS)
     needs = tools.REQUIRED | {"timeout": "apt-get install coreutils"}
 
     def servers(self, section: PingUnderLoad) -> frozenset[ServerName]:

@@ -56,7 +56,7 @@ def parse(text: str, load: UdpGsoLoad) -> Reading:
 class UdpGso(Load[UdpGsoLoad]):
     name = "udp-gso"
     words = "UDP with GSO"
-    metrics: tuple[MetricName, ...] = ("throughput", "sent_rate", "loss", "socket_loss", "cpu", *cpu_shares.METRICS)
+    metrics: tuple[MetricName, ...] = ("throughput", "sent_rate", "loss", "socket_loss", "cpu_s_per_gb", *cpu_shares.METRICS)
     needs = tools.REQUIRED
     apart = True
 

@@ -247,6 +247,7 @@ class Testbed:
             system=system_s,
             threads=threads_s,
             all=known.busy_s + router.busy_s,
+            path=known.busy_s + router.busy_s,
             elapsed=known.elapsed_s,
             socket_drops=sum(changes["server"].protocols[name] for name in SOCKET_DROPS),
             server=servers_s,
