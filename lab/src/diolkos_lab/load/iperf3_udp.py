@@ -85,7 +85,15 @@ def parse(text: str, load: UdpLoad) -> Reading:
 class Udp(Load[UdpLoad]):
     name = "udp"
     words = "UDP"
-    metrics: tuple[MetricName, ...] = ("throughput", "sent_rate", "loss", "socket_loss", "cpu_s_per_gb", "attempts", *cpu_shares.METRICS)
+    metrics: tuple[MetricName, ...] = (
+        "throughput",
+        "sent_rate",
+        "loss",
+        "socket_loss",
+        "cpu_s_per_gb",
+        "attempts",
+        *cpu_shares.METRICS,
+    )
     needs = tools.REQUIRED
     apart = True
 

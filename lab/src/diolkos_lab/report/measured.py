@@ -107,12 +107,14 @@ def cpu_chapter(results: Results) -> Chapter:
     picture = Picture(
         "cpu",
         "CPU time per gigabyte",
-        "CPU time of the path (generator, translator, server, kernel) per gigabyte that arrived, other programs left out. Point: median; "
-        "bar: 95 % interval.",
+        "CPU time of the path (generator, translator, server, kernel) per gigabyte that arrived, without that of other "
+        "programs. Point: median; bar: 95 % interval.",
         levels.alt(results, CPU),
         partial(levels.draw, results, CPU),
     )
-    table = ratios(results, "cpu_s_per_gb", "CPU time per gigabyte: median of the trials, and its ratio to native of the same hops")
+    table = ratios(
+        results, "cpu_s_per_gb", "CPU time per gigabyte: median of the trials, and its ratio to native of the same hops"
+    )
     pictures = [picture, *by_block.pictures(results, "cpu_s_per_gb")]
     return Chapter("cpu", "CPU cost", pictures=pictures, tables=[table] if table else [])
 
