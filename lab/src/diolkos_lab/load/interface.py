@@ -30,7 +30,7 @@ class CpuUsage:
     threads: float  # kernel threads of its queues
     all: float  # all CPUs
     path: float = 0.0  # all CPUs, without what other programs and the lab itself used
-    elapsed: float = 0.0  # of the whole trial, programs' starts and ends included
+    elapsed: float = 1.0  # in which all this was counted: the whole trial, programs' starts and ends included
     socket_drops: int = 0  # datagrams for which the receiver's socket had no room
     server: float = 0.0  # processes of the far end
     ends_share_cpu: bool = False  # client and server have one CPU between them

@@ -48,6 +48,7 @@ def parse(text: str, load: UdpGsoLoad) -> Reading:
             "sent_rate": 8 * load.datagram_bytes * sent / seconds,
         },
         series={"throughput": {"t": ends, "y": course}},
+        seconds=seconds,
         received_bytes=total,
         packets=sent,
     )
@@ -74,5 +75,5 @@ class UdpGso(Load[UdpGsoLoad]):
         return {
             "socket_loss": min(1.0, usage.socket_drops / max(1, reading.packets)),
             **per_gigabyte(reading, usage),
-            **cpu_shares.shares(usage, section.seconds, "client"),
+            **cpu_shares.shares(usage, reading, "client"),
         }

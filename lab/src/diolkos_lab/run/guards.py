@@ -293,7 +293,7 @@ def limited_by_authority(e: Evidence, limits: Guards) -> bool:
     if seconds is None or e.authority_rate is None:
         return False
     rate = e.reading.metrics.get("rate", 0.0)
-    return e.authority_rate < limits.authority_ratio * rate and e.system_s / seconds < BUSY
+    return e.authority_rate < limits.authority_ratio * rate and e.system_s / (e.reading.seconds or seconds) < BUSY
 
 
 Guard = Callable[[Evidence, Guards, Topology], str | None]
