@@ -59,7 +59,7 @@ class Watch:
     def __init__(self, groups: Mapping[Role, Group] | None = None) -> None:
         self._groups = groups or {}
         self._me = Owner.me()
-        self._processes = processes.read()
+        self._processes, self._seen_at_s = processes.read(), time.monotonic()
         self._roles, self._here_s = self._used()
         self._lab_s = time.process_time()
         self.before = HostCounters.read()
@@ -71,7 +71,9 @@ class Watch:
         self.roles: dict[Role, float] = {role: used_s - self._roles[role] for role, used_s in roles.items()}
         members = {pid for group in self._groups.values() for pid in group.members()}
         now = processes.read()
-        used = processes.used_s(self._processes, now)
+        # To read them takes milliseconds, in which they go on.
+        part = min(1.0, self.elapsed_s / (time.monotonic() - self._seen_at_s))
+        used = {key: used_s * part for key, used_s in processes.used_s(self._processes, now).items()}
         threads = {key: used_s for key, used_s in used.items() if now[key].is_kernel and now[key].name.startswith(OF_PACKETS)}
         mine = (self._me.pid, self._me.started)
         others = {key: used_s for key, used_s in used.items() if key != mine and key[0] not in members}
