@@ -325,7 +325,8 @@ def clean(
     removed = other.clean(router) if router else leftovers.clean()
     if removed:
         what = (
-            f"{len(removed.namespaces)} namespaces, {len(removed.processes)} processes in them, {len(removed.folders)} folders"
+            f"{len(removed.namespaces)} namespaces, {len(removed.groups)} control groups, "
+            f"{len(removed.processes)} processes in them, {len(removed.folders)} folders"
         )
         console.print(f"Removed {what}.")
         for setting in removed.restored:

@@ -36,7 +36,7 @@ def list_document(
 def doctor_document(findings: Sequence[Finding]) -> dict[str, Any]:
     """Of `doctor`."""
     return {
-        "fit": not any(each.state == "missing" for each in findings),
+        "fit": not any(each.state in ("missing", "unfit") for each in findings),
         "findings": [{"state": each.state, "subject": each.subject, "detail": each.detail} for each in findings],
     }
 

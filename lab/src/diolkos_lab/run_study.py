@@ -146,8 +146,10 @@ def run_planned(planned: Planned, writer: folder.Writer, facts: dict[str, Any], 
         session = stack.enter_context(planned.session(conditions))
         try:
             observer.planned(planned.study, session, planned.missing, out)
-            busy = disturbance.measure()
-            facts |= {"before": {"foreign": busy.foreign, "steal": busy.steal, "busiest": busy.whose}}
+            busy = disturbance.measure(limits=planned.study.guards)
+            facts |= {
+                "before": {"foreign": busy.foreign, "steal": busy.steal, "busiest": busy.whose, "untrusted": busy.untrusted}
+            }
             if busy.matters:
                 observer.disturbed(busy)
             for testbed in session.set_up():

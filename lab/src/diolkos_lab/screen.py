@@ -170,7 +170,7 @@ def systems(console: Console, looked: Sequence[Found | Missing]) -> None:
 
 
 def finding(console: Console, found: Finding) -> None:
-    mark = {"good": "[green]✓[/]", "doubtful": "[yellow]![/]", "missing": "[red]✗[/]"}[found.state]
+    mark = {"good": "[green]✓[/]", "doubtful": "[yellow]![/]", "unfit": "[red]✗[/]", "missing": "[red]✗[/]"}[found.state]
     console.print(f"{mark} {found.subject}: {escape(printable(found.detail))}")
 
 

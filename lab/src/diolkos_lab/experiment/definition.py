@@ -140,6 +140,10 @@ class Form(StrictModel):
         return self
 
 
+# A share of the trials: so many untrusted ones make a host unfit, and a run doubtful.
+TOO_MANY_UNTRUSTED = 0.2
+
+
 class Guards(StrictModel):
     """When a trial is untrusted. A share is of all CPUs over the length of the trial."""
 
@@ -149,8 +153,6 @@ class Guards(StrictModel):
     drop_ratio: float = Field(
         1e-4, ge=0, description="Packets dropped outside the system under test, per packet on the server's link."
     )
-    retransmit_ratio: float | None = Field(None, description="Not used; older studies have it.")
-    late_ratio: float | None = Field(None, description="Not used; older studies have it.")
     bypass_ratio: float = Field(0.05, ge=0, le=1, description="Share of the bytes that may take another path.")
     authority_ratio: float = Field(
         2.2,

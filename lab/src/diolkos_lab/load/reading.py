@@ -61,6 +61,7 @@ class Reading:
 
     metrics: dict[MetricName, float]
     series: dict[MetricName, dict[str, list[float]]] = field(default_factory=dict)  # metric to {t: [s], y: [its unit]}
+    seconds: float = 0.0  # for which the generator sent, as it measured that; 0 where it does not tell
     received_bytes: int = 0  # payload the receiver got, start included
     segments: int = 0  # TCP segments that payload makes on the wire
     connections: int = 0  # TCP connections opened for it, where they are many

@@ -19,7 +19,6 @@ class RunEnvironment:
     folder: Path  # scratch
     objects: Path  # what HTTP servers serve
     cpus: tuple[int, ...]
-    softirq_threads: tuple[int, ...]
     idle_wait: IdleWait = field(default_factory=IdleWait)
     nic_links: NicLinks | None = None  # to the router's machine
     fastest: dict[TrialCell, float] = field(default_factory=dict)  # the greatest main figure of its trials

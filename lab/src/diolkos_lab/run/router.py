@@ -55,7 +55,7 @@ def clean(host: str) -> Removed:
     """Remove what labs that were killed have left on that machine."""
     with contextlib.closing(_reach(host)) as there:
         found = there.clean()
-        return Removed(found["namespaces"], [Path(folder) for folder in found["folders"]], [], found["processes"], [])
+        return Removed(found["namespaces"], [Path(folder) for folder in found["folders"]], [], [], found["processes"], [])
 
 
 def _reach(host: str) -> RemoteMachine:
