@@ -23,6 +23,7 @@ NATIVE = CellKey("native/kernel/ipv4/1", "tcp-upload", FACTORS)
 TC = CellKey("diolkos/tc/ipv4/1", "tcp-upload", FACTORS)
 KEYS = [
     *("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials", "failed_trials"),
+    "instrument_failed_trials",
     *("blocks", "median", "median_bounds", "ci95", "mean", "sd", "min", "max", "p95", "p99"),
     *("baseline", "ratio", "ratio_bounds", "ratio_ci95"),
 ]

@@ -20,6 +20,7 @@ from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.varied import Varied
+from diolkos_lab.outcome import outcome
 from diolkos_lab.stats import bounds
 from diolkos_lab.stats.bounds import Bounds
 from diolkos_lab.stats.median import Interval
@@ -203,7 +204,7 @@ def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapp
 
 
 def _trusted(record: Record) -> bool:
-    return record["valid"] or record.get("error") is not None
+    return outcome(record).counts
 
 
 def _curve(used: Mapping[int, list[Record]]) -> loss.Curve:

@@ -15,6 +15,7 @@ import numpy as np
 
 from diolkos_lab import curves
 from diolkos_lab.metric import METRICS
+from diolkos_lab.outcome import INSTRUMENT
 from diolkos_lab.stats import bounds, hierarchy
 from diolkos_lab.stats.bounds import Bounds, ends_as_json
 from diolkos_lab.stats.median import Interval, median
@@ -187,6 +188,8 @@ def _records(trial: Record, outcome: Mapping[str, Any], wanted: Iterable[float])
         failed = {**trial, "valid": False, "distrust": [], "error": outcome["error"], "metrics": {}}
         if outcome.get("gave_up"):
             failed |= {"valid": True, "error": None, "bounds": {"rate": bounds.UNKNOWN.as_json}}
+        elif outcome.get("instrument_failed"):
+            failed |= {"error": None, "distrust": [{"guard": INSTRUMENT, "detail": outcome["error"]}]}
         for each in [{**factors, "loss_ratio": ratio} for ratio in wanted] or [factors]:
             yield {**failed, "factors": each}
         return
@@ -271,7 +274,7 @@ def _found(
     broken = {
         block: bounds.UNKNOWN if outcome.get("gave_up") else bounds.failed("higher")
         for block, outcome in by_block.items()
-        if outcome["error"]
+        if outcome["error"] and not outcome.get("instrument_failed")
     }
     rates = [_rate(name, by_block, broken, builds) for name, by_block in looked_for.items()]
     return Found(setting, rates, by_block, len(set(unfinished)), alone.get("rate"))

@@ -96,9 +96,11 @@ class Screen:
     def trial_done(self, trial: Trial, session: Session) -> None:
         left = f"{_minutes(session.remaining_s())} left"
         name = f"{trial.cell.lane.subject.system} {trial.cell.lane.subject.datapath} {trial.cell.load.name}"
-        if trial.error and trial.error not in self._failed:
-            self._failed.add(trial.error)
-            self._console.print(f"  [red]✗[/] {name}: {escape(printable(trial.error))}", highlight=False)
+        broken = trial.instrument_failure
+        if (why := trial.error or broken) and why not in self._failed:
+            self._failed.add(why)
+            mark, whose = ("[yellow]![/]", "the lab itself failed, not the system: ") if broken else ("[red]✗[/]", "")
+            self._console.print(f"  {mark} {name}: {whose}{escape(printable(why))}", highlight=False)
         if self._console.is_terminal:
             if self._task is None:
                 self._bar.start()

@@ -9,6 +9,7 @@ either: the verdict is the worse of both.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,8 @@ from diolkos_lab.experiment.definition import Claim, Study, Subject
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.load.registry import LOADS
 from diolkos_lab.metric import METRICS
-from diolkos_lab.stats.bounds import Bounds, ends_as_json
+from diolkos_lab.outcome import Outcome, outcome
+from diolkos_lab.stats.bounds import UNKNOWN, Bounds, ends_as_json
 from diolkos_lab.stats.hierarchy import FEWEST_BUILDS
 from diolkos_lab.stats.median import FEWEST, Interval
 from diolkos_lab.stats.pairing import CellKey, MedianOfBlocks, Samples
@@ -150,9 +152,12 @@ def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: MedianOfBl
         return f"a run has fewer than {FEWEST} blocks with trusted trials of both, or fewer than {FEWEST_BUILDS} builds"
     if blocks >= FEWEST:
         return f"the {blocks} blocks that have trusted trials of both are of fewer than {FEWEST_BUILDS} builds of the lanes"
-    untrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])
+    found = Counter(outcome(record) for cell in (key, against) for record in samples.trials(cell))
     have = "1 block has" if blocks == 1 else f"{blocks} blocks have"
-    return f"only {have} trusted trials of both ({untrusted} trials are untrusted), {FEWEST} are needed"
+    lacking = f"{found[Outcome.UNTRUSTED]} trials are untrusted"
+    if broken := found[Outcome.INSTRUMENT_FAILED]:
+        lacking += f", and in {broken} an instrument of the lab failed"
+    return f"only {have} trusted trials of both ({lacking}), {FEWEST} are needed"
 
 
 def _verdict(
@@ -166,7 +171,7 @@ def _verdict(
     failures: str = "",
 ) -> dict[str, Any]:
     ci95 = (ratio.ci95[0] * (1 - bias), ratio.ci95[1] * (1 + bias)) if ratio and ratio.ci95 else None
-    outcome = decide(claim, ci95)
+    decided = decide(claim, ci95)
     bound = f"at least {claim.at_least:g}" if claim.at_least is not None else f"at most {claim.at_most:g}"
     what = f"{claim.system} {claim.datapath}, {LOADS[load].words}"
     if level:
@@ -178,14 +183,14 @@ def _verdict(
         words = METRICS[claim.metric].words
         measured = f"{words} is {_times_of(ratio.median)} times that of {of} ({interval}{widened}"
         sentence = f"{what}: {measured}, {len(ratio.by_block)} blocks{failures}); the rule asks for {bound}"
-        sentence += ", and the interval spans it." if outcome == UNDECIDED else "."
+        sentence += ", and the interval spans it." if decided == UNDECIDED else "."
     else:
         sentence = f"{what}: not decided, because {obstacle}; the rule asks for {bound} of {of}."
     return {
         "claim": claim.claim,
         "rule": f"{METRICS[claim.metric].words} of {claim.system} {claim.datapath} / {of}, {LOADS[load].words}: {bound}",
-        "outcome": outcome,
-        "sentence": f"{outcome.capitalize()}. {sentence}",
+        "outcome": decided,
+        "sentence": f"{decided.capitalize()}. {sentence}",
         "value": ratio.median.number if ratio else None,
         "value_bounds": ratio.median.as_json if ratio else None,
         "ci95": ci95 and ends_as_json(ci95),
@@ -196,6 +201,8 @@ def _verdict(
 def _times_of(ratio: Bounds) -> str:
     if ratio.exact:
         return _times(ratio.low)
+    if ratio == UNKNOWN:
+        return "any number of"
     if math.isinf(ratio.high):
         return f"at least {_times(ratio.low)}"
     return f"{_times(ratio.low)} to {_times(ratio.high)}" if ratio.low else f"at most {_times(ratio.high)}"
@@ -204,7 +211,7 @@ def _times_of(ratio: Bounds) -> str:
 def _times(ratio: float) -> str:
     """Three digits that mean something, also when the last of them are zeros."""
     if math.isinf(ratio):
-        return "infinitely many"
+        return "∞"
     return f"{ratio:.3g}" if ratio >= 10 else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
 
 

@@ -14,7 +14,7 @@ from diolkos_lab.experiment.frames import CpuPlacement, ForwardingRateLoad
 from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial
-from diolkos_lab.faults import MissingFault
+from diolkos_lab.faults import InstrumentFault, MissingFault
 from diolkos_lab.load import tools
 from diolkos_lab.load.interface import CpuUsage, Load, Stream
 from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
@@ -85,8 +85,8 @@ def parse(text: str, load: Generated) -> Reading:
     Metrics: `sent` and `received` packets, `rate` received packets/s, `loss` 1 − received/sent, `latency` median one-way
     delay in s, `latency_worst` its 99.9th percentile (RFC 8219 §7.2), `pdv` in s (§7.3.1), `ipdv_min`, `ipdv_median` and
     `ipdv_max` in s (§7.3.2), `refused` at the first ring, and `duplicate`, `reordered` and `corrupted` packets. Of two
-    directions counts and rates are added, and of times the worse one counts. Raises LoadFault when the generator gave no such
-    report, or sessions that both directions need were not opened.
+    directions counts and rates are added, and of times the worse one counts. Raises InstrumentFault when the generator gave no
+    such report, and LoadFault when sessions that both directions need were not opened.
     """
     measured = report(text, MEASURED, CONNECTED)
     found = _directions(measured, text)
@@ -94,7 +94,7 @@ def parse(text: str, load: Generated) -> Reading:
     counts = [_counts(each, times_out=times_out) for each in found]
     metrics: dict[MetricName, float] = {name: sum(count[name] for count in counts) for name in COUNTS if name != "rate"}
     if not all(count["sent"] for count in counts):
-        raise LoadFault(f"{PROGRAM} sent nothing")
+        raise InstrumentFault(f"{PROGRAM} sent nothing")
     arrived = [(each["received"], count["received"]) for each, count in zip(found, counts, strict=True)]
     metrics["rate"] = sum(float(received.get("rate_pps") or count / load.seconds) for received, count in arrived)
     metrics["loss"] = 1 - metrics["received"] / metrics["sent"]
@@ -148,20 +148,20 @@ def _directions(measured: dict[str, Any], text: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = measured["directions" if measured["event"] == MEASURED else "carried"]
         found[0]["sent"]
     except (IndexError, KeyError, TypeError) as error:
-        raise LoadFault(f"{PROGRAM}: {text.strip()[:200]}") from error
+        raise InstrumentFault(f"{PROGRAM}: {text.strip()[:200]}") from error
     return found
 
 
 def report(text: str, *events: str) -> dict[str, Any]:
-    """The last line, which has to be one of these events. Raises LoadFault."""
+    """The last line, which has to be one of these events. Raises InstrumentFault."""
     lines = text.strip().splitlines()
     try:
         found: dict[str, Any] = json.loads(lines[-1])
         if found["format"] != FORMAT or found["event"] not in events:
-            raise LoadFault(f"{PROGRAM}: this lab reads its format {FORMAT}, not {found['format']} with {found['event']}")
+            raise InstrumentFault(f"{PROGRAM}: this lab reads its format {FORMAT}, not {found['format']} with {found['event']}")
         return found
     except (IndexError, ValueError, KeyError, TypeError) as error:
-        raise LoadFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
+        raise InstrumentFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
 
 
 def _opens_sessions(load: Generated, context: ClientContext) -> bool:

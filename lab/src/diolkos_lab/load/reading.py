@@ -15,7 +15,10 @@ Network = IPv4Network | IPv6Network
 
 
 class LoadFault(Fault):
-    """The load tool ran, but brought no result: the server refused, nothing answered, its output makes no sense."""
+    """The load tool ran, but brought no result: the server refused, or nothing answered.
+
+    The path has to answer for it; where the tool itself is broken, that is an InstrumentFault.
+    """
 
 
 @dataclass(frozen=True)

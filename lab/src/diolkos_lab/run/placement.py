@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diolkos_lab.experiment.frames import CpuPlacement
-from diolkos_lab.load.reading import LoadFault
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import mounts
 from diolkos_lab.topology.lane import Lane
@@ -71,7 +71,7 @@ class CpuPinning:
     def apply(self, placement: CpuPlacement, processes: Iterable[Process], *, answers: bool = False) -> CpuRoles:
         """Pin all; `processes` are those of the system under test. With `answers` the far end sends, too.
 
-        Raises LoadFault."""
+        Raises InstrumentFault."""
         chosen = assign_cpus(placement, self._cpus)
         if (placement, answers) != self._placement:
             self._placement = None
@@ -135,7 +135,7 @@ class CpuPinning:
         command = mounts.own(["sh", "-c", script, "sh", str(int(on)), device])
         status, text = run_to_end(self._lane.namespace(role), command, self._log)
         if status:
-            raise LoadFault(f"{device} cannot be given a thread of its own (threaded NAPI): {text.strip()}")
+            raise InstrumentFault(f"{device} cannot be given a thread of its own (threaded NAPI): {text.strip()}")
         return sorted(set(_threads(device)) - before)
 
 

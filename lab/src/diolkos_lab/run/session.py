@@ -16,7 +16,7 @@ import itertools
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -282,22 +282,26 @@ class Session(contextlib.ExitStack):
             self._apply(lane.setting)
             sweep = self._sweeps[lane, load]
             for probe in sweep.probes():
-                cell = TrialCell(lane, probe)
-                trial = self._measure(cell, 0, self.trials_done)
+                trial = yield from self._probe(TrialCell(lane, probe))
                 sweep.record(probe, 0, trial.metrics.get("loss"), believed=trial.valid)
-                yield trial
-                self.trials_done += 1
         for search in self._rates.searches:
             self._apply(search.lane.setting)
             for cell in search.probes():
-                trial = self._measure(cell, 0, self.trials_done)
-                search.record(trial)
-                yield trial
-                self.trials_done += 1
+                search.record((yield from self._probe(cell)))
+
+    def _probe(self, cell: TrialCell) -> Generator[Trial, None, Trial]:
+        """A trial of a search, made again while it is the instrument that fails: without an answer a search ends."""
+        for _ in range(TRIES):
+            trial = self._measure(cell, 0, self.trials_done)
+            yield trial
+            self.trials_done += 1
+            if not trial.instrument_failure:
+                break
+        return trial
 
     def _make(self, cell: TrialCell, sweep: Sweep | None, block: int, order: Iterator[int]) -> Iterator[Trial]:
         trial = self._measure(cell, block, next(order))
-        tries = (sweep.tries if sweep else TRIES) - 1
+        tries = (sweep.tries if sweep and not trial.instrument_failure else TRIES) - 1
         if trial.objections and not trial.error and tries and block:
             self._pending.append(PendingRetry(trial, sweep, tries))
         else:
@@ -307,7 +311,8 @@ class Session(contextlib.ExitStack):
 
     def _measure(self, cell: TrialCell, block: int, order: int) -> Trial:
         offered = self._rates.trial(cell, block)
-        trial = self.testbeds.measure(offered, block, order) if offered else Trial.failed(cell, block, order, UNKNOWN)
+        unknown = Trial.without_instrument(cell, block, order, UNKNOWN)
+        trial = self.testbeds.measure(offered, block, order) if offered else unknown
         return replace(trial, cell=cell, build=self.testbeds.build if self.form.build_blocks else None)
 
     def _accept(self, trial: Trial, sweep: Sweep | None) -> None:
@@ -329,12 +334,8 @@ class Session(contextlib.ExitStack):
             again = retry_budget.random.sample(doubtful, len(doubtful))
             for pending in sorted(again, key=lambda pending: not self._pairs.decides(pending.trial.cell)):
                 before, left = pending.trial, pending.tries
-                if (
-                    not left
-                    or not retry_budget.left
-                    or self.testbeds_by_lane[before.cell.lane.bare].failure
-                    or not self._has_time_to_spare()
-                ):
+                hopeless = not left or not retry_budget.left or not self.testbeds.works(before.cell.lane)
+                if hopeless or not self._has_time_to_spare():
                     self._accept(before, pending.sweep)
                     continue
                 trial = self._measure(before.cell, block, next(order))

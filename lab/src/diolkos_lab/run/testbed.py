@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import IPv6Address
+from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.definition import Family
 from diolkos_lab.experiment.frames import Traffic
 from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
-from diolkos_lab.faults import Fault
+from diolkos_lab.faults import Fault, InstrumentFault
 from diolkos_lab.load import registry
 from diolkos_lab.load.answers import RightAnswers, require_all_right
-from diolkos_lab.load.interface import CpuUsage
+from diolkos_lab.load.interface import CpuUsage, Load
 from diolkos_lab.load.reading import ClientContext, LoadFault, PacketEndpoints, Reading
 from diolkos_lab.metric import MetricName
 from diolkos_lab.run import endpoints, evidence, guards, searches, session_rate
@@ -46,6 +47,7 @@ PATIENCE_S = 5.0 * SLOWNESS  # beyond the time a load should take
 PREPARING_S = 60.0 * SLOWNESS  # a million sessions are opened within it
 SETTLE_S = 0.01  # what the trial before left in queues drains away
 STARTS_BEFORE_GIVING_UP = 3
+SIGNALLED = 128  # a shell adds the number of the signal that killed what it ran
 SOCKET_DROPS = "UdpRcvbufErrors", "Udp6RcvbufErrors"
 
 
@@ -166,7 +168,8 @@ class Testbed:
             self.given_up = self._failed_starts >= STARTS_BEFORE_GIVING_UP
 
     def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
-        """One trial. Every failure becomes part of the record; only a signal gets out of here."""
+        """One trial. Every failure becomes part of the record, as the system's or as an instrument's; only a signal gets out
+        of here."""
         time.sleep(SETTLE_S)
         self._environment.idle_wait.wait()
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -185,10 +188,13 @@ class Testbed:
         except session_rate.SessionsLost as lost:
             return Trial(block, order, cell, started, time.monotonic() - begin, error=str(lost))
         except (Fault, OSError) as fault:  # a command that takes too long is a TimeoutError
-            self.failure = str(fault)
+            ours = self._instrument_failure(fault)
             assert self._servers
             with entered(self._groups["server"]):
                 self._servers.restart()
+            if ours:
+                return Trial.without_instrument(cell, block, order, ours, started, time.monotonic() - begin)
+            self.failure = str(fault)
             return Trial(block, order, cell, started, time.monotonic() - begin, error=str(fault))
         return Trial(
             block,
@@ -201,6 +207,22 @@ class Testbed:
             series=reading.series,
             bounds=reading.bounds,
         )
+
+    def _instrument_failure(self, fault: Fault | OSError) -> str | None:
+        """How an instrument failed, where there is evidence that one did; None where the path has to answer for the fault.
+
+        Evidence: it says so itself, the kernel refused the lab something, or a server of the lane has ended or stands still.
+        A system that has ended has failed, whatever became of the instruments then.
+        """
+        try:
+            self._system.check_alive()
+            assert self._servers
+            self._servers.check_alive()
+        except InstrumentFault as found:
+            return str(found)
+        except Fault:
+            return None
+        return str(fault) if isinstance(fault, InstrumentFault | OSError) else None
 
     def _load(self, cell: TrialCell) -> tuple[Reading, list[guards.Objection], dict[MetricName, float]]:
         assert self._servers
@@ -235,6 +257,8 @@ class Testbed:
             still_s = self._wait(client, load.allowed_s(cell.load) + PATIENCE_S)
         finally:
             client.kill()
+        # Some clients bring a figure although their server ended meanwhile.
+        self._servers.check_alive()
         watch.end()
         router.end()
         changes = {role: difference(now, net_before[role]) for role, now in self._read_windows().items()}
@@ -249,7 +273,7 @@ class Testbed:
             server=watch.roles["server"],
             ends_share_cpu=load_cpu is not None and load_cpu == server_cpu,
         )
-        reading = load.read(_printed(client, ended_by_time=load.ended_by_time), cell.load)
+        reading = load.read(_printed(client, load), cell.load)
         self._environment.fastest[cell] = max(context.fastest or 0.0, reading.metrics.get(load.metrics[0], 0.0))
         if load.counted_by == "authority":
             assert self._answers
@@ -326,9 +350,16 @@ class Testbed:
         return self._servers.authority_rate()
 
 
-def _printed(client: Process, *, ended_by_time: bool) -> str:
-    """What the load says. Raises LoadFault where it failed and says nothing."""
-    text = client.output.read_text(errors="replace")
-    if client.exit_status and not text.strip() and not ended_by_time:
+def _printed(client: Process, load: Load[Any]) -> str:
+    """What the load says. Raises InstrumentFault where it did not come to its end by itself, LoadFault where it failed and says
+    nothing.
+
+    A generator whose packets a sink counts asks nothing of the path: if it fails, the path has no part in it.
+    """
+    text, status = client.output.read_text(errors="replace"), client.exit_status or 0
+    failed = bool(status) and not text.strip() and not load.ended_by_time
+    if status < 0 or status > SIGNALLED or (failed and load.counted_by == "sink"):
+        raise InstrumentFault(f"{client.command[0]} {client.how_it_ended()}: {' '.join(client.last_words())}")
+    if failed:
         raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {' '.join(client.last_words())}")
     return text

@@ -102,10 +102,14 @@ class Testbeds(contextlib.ExitStack):
             self.rebuild(self.lanes)
 
     def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
-        """One trial; it fails where the router's machine is away."""
+        """One trial; where the router's machine is away, it says nothing of the system."""
         if testbed := self.by_lane.get(cell.lane.bare):
             return testbed.measure(cell, block, order)
-        return Trial.failed(cell, block, order, self.unreachable)
+        return Trial.without_instrument(cell, block, order, self.unreachable)
+
+    def works(self, lane: LaneCell) -> bool:
+        """Does the lane stand, and the system on it run?"""
+        return (testbed := self.by_lane.get(lane.bare)) is not None and not testbed.failure
 
     @property
     def counters(self) -> dict[str, dict[str, int]]:

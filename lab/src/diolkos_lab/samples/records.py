@@ -190,6 +190,7 @@ class Outcome(_Shape):
     deviations: list[str]
     tally: Tally
     error: str | None
+    instrument_failed: bool = False  # so the error is not the path's
     library: str | None = None
     goals: Annotated[list[GoalFound], Field(min_length=1)] | None = None
     throughput: Throughput | None = None
