@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from diolkos_lab import studies, summary
+from diolkos_lab import asked, studies, summary
+from diolkos_lab.asked import Length
 from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
@@ -34,7 +35,6 @@ from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.machine import THIS_MACHINE, Machine
 from diolkos_lab.topology.nic_links import NicLinks
 
-NATIVE = "native"
 QUICK: FormName = "quick"
 CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -54,6 +54,7 @@ class RunRequest:
     router: Wanted | None = None  # another machine, which has what is between the ends
     facts: Mapping[str, Any] = field(default_factory=dict)  # more of them, for host.json
     reasons: Mapping[str, str] = field(default_factory=dict)  # system to why it cannot run, where that is known before
+    length: Length = Length()
 
     @property
     def form_name(self) -> FormName:
@@ -86,11 +87,11 @@ def measure(request: RunRequest, observer: Observer) -> Path:
 
 
 def _measure(request: RunRequest, observer: Observer, nic_links: NicLinks | None) -> Path:
-    study = studies.load(request.study)
-    form = chosen_form(study, request)
-    study = study.of_form(request.form_name)
+    study = asked_study(request)
     found, missing = choose(study, request, nic_links)
-    study = offer.with_factor_levels(limited(study, found, request.only), definition.load_all())
+    study = offer.with_factor_levels(study, definition.load_all())
+    study = asked.fitting(study, request.form_name, found, request.length.hours)
+    form = study.form[request.form_name]
     left_out: list[dict[str, str]] = []
     if nic_links:
         study, form, left_out = router.without_obstacles(study, form, found)
@@ -195,6 +196,16 @@ def conditions_of(study: Study, form: Form) -> Iterator[Conditions]:
         yield conditions
 
 
+def asked_study(request: RunRequest) -> Study:
+    """The study as the command line asks for it. Raises UsageFault, also for a name that nobody knows."""
+    study, known = studies.load(request.study), definition.catalogue()
+    chosen_form(study, request)
+    for name in request.paths:
+        if known.require(name) is None:
+            raise UsageFault(f"--path {name}=…: no system is called {name}; there are {', '.join(known.systems)}")
+    return asked.study(study, request.form_name, request.only, known, request.length)
+
+
 def chosen_form(study: Study, request: RunRequest) -> Form:
     name = request.form_name
     if name not in study.form:
@@ -206,49 +217,22 @@ def chosen_form(study: Study, request: RunRequest) -> Form:
 def choose(
     study: Study, request: RunRequest, nic_links: NicLinks | None = None
 ) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
-    """The study's systems that can run here, and those that cannot. One asked for by --only has to be there."""
+    """The study's systems that can run here, and those that cannot. One that --only names has to be there."""
     systems = definition.load_all()
-    require_names(study, request, systems)
     found: dict[str, lookup.Found] = {}
     missing: list[lookup.Missing] = []
     for name in dict.fromkeys(subject.system for subject in study.system):
-        if request.only and name not in (*request.only, NATIVE):
-            continue
         datapaths = [subject.datapath for subject in study.system if subject.system == name]
         looked = router.find(systems[name], request.paths, nic_links, datapaths)
         if isinstance(looked, lookup.Missing) and name in request.reasons:
             looked = lookup.Missing(looked.system, request.reasons[name], looked.how)
         if isinstance(looked, lookup.Found):
             found[name] = looked
-        elif name in request.only:
+        elif asked.names_system(request.only, name):
             raise MissingFault(f"{looked.system.title} cannot run here: {looked.reason}; {looked.how}")
         else:
             missing.append(looked)
     return found, missing
-
-
-def require_names(study: Study, request: RunRequest, systems: Mapping[str, definition.System]) -> None:
-    """Raises UsageFault for a name that is not in the study, or has no definition."""
-    named = list(dict.fromkeys(subject.system for subject in study.system))
-    for name in request.only:
-        if name not in named:
-            raise UsageFault(f"--only {name}: not a system of the study {study.name}; there are {', '.join(named)}")
-    for name in request.paths:
-        if name not in systems:
-            raise UsageFault(f"--path {name}=…: no system is called {name}; there are {', '.join(systems)}")
-    for subject in study.system:
-        if subject.system not in systems or subject.datapath not in systems[subject.system].datapath:
-            raise UsageFault(f"{request.study}: no definition of the system {subject.system} with datapath {subject.datapath}")
-
-
-def limited(study: Study, found: Mapping[str, lookup.Found], only: Sequence[str]) -> Study:
-    """With --only: the systems asked for, and the native paths that have as many hops as one of them."""
-    if not only or NATIVE in only:
-        return study
-    chosen = [subject for subject in study.system if subject.system in only]
-    hops = {subject.hops for subject in chosen}
-    natives = [subject for subject in study.system if subject.system == NATIVE and subject.hops in hops]
-    return study.with_systems((*natives, *chosen))
 
 
 def find_resolvers(
@@ -263,7 +247,7 @@ def find_resolvers(
     for subject in asking:
         if subject.system in found:
             datapath = found[subject.system].system.datapath[subject.datapath]
-            name = datapath.resolver.partition("/")[0]
+            name, _, path = datapath.resolver.partition("/")
             if datapath.serves == "packets" and name not in found:
                 looked = lookup.find(systems[name], paths)
                 if isinstance(looked, lookup.Missing):

@@ -60,6 +60,8 @@ def find(system: System, given: Mapping[str, str]) -> Found | Missing:
         binary = program(system.binary, *(_within(system, each) for each in named))
         if binary is None:
             return Missing(system, f"the program {system.binary} is not on this host", system.how)
+    if any(path.container for path in system.datapath.values()) and program("podman", None, None) is None:
+        return Missing(system, "podman is not on this host, and it runs in a container", "install podman")
     if system.programs and not (PROGRAMS / system.programs).is_dir():
         return Missing(system, f"the folder {PROGRAMS / system.programs} is missing", "install the lab again")
     if system.module and not Path(f"/sys/module/{system.module}").exists():

@@ -24,6 +24,8 @@ def find(system: System, given: Mapping[str, str], machine: Machine) -> Found | 
             option = f"--{system.system} PATH" if system.system == "diolkos" else f"--path {system.system}=PATH"
             how = f"install it there, or name it by its path there with {option}"
             return Missing(system, f"the program {system.binary} is not on {machine.host}", how)
+    if any(path.container for path in system.datapath.values()) and machine.program("podman") is None:
+        return Missing(system, f"podman is not on {machine.host}, and it runs in a container", "install podman")
     if system.programs:
         return Missing(system, "its BPF programs are not brought to another machine", "measure it on one machine")
     if system.module and not machine.exists(Path(f"/sys/module/{system.module}")):

@@ -107,7 +107,7 @@ class RunningSystem:
 
     @property
     def processes(self) -> list[Process]:
-        return [program.process for program in self._all if program.process]
+        return [process for program in self._all for process in program.processes]
 
     @property
     def _all(self) -> tuple[RunningProgram, ...]:
@@ -199,7 +199,8 @@ class RunningSystem:
             if status == 0:
                 return
             if time.monotonic() > deadline:
-                message = f"{self.subject.system} runs, but {target} did not answer through it within {REACHABLE_S:g} s"
+                where = self.datapath.where("")
+                message = f"{where}{self.subject.system} runs, but {target} did not answer through it within {REACHABLE_S:g} s"
                 raise SutFault(message, self._last_words())
             time.sleep(0.05)
 
