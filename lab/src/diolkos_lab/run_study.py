@@ -97,7 +97,7 @@ def _measure(request: RunRequest, observer: Observer, nic_links: NicLinks | None
         study, form, left_out = router.without_obstacles(study, form, found)
     machine = nic_links.remote if nic_links else THIS_MACHINE
     require_fit(study, form)
-    resolvers = find_resolvers(study, form, found, request.paths)
+    resolvers = find_resolvers(study, form, found, request.paths, nic_links)
     leftovers.clean()
     study, levels = offer.available_levels(study, found, machine)
     missing += levels
@@ -236,7 +236,11 @@ def choose(
 
 
 def find_resolvers(
-    study: Study, form: Form, found: Mapping[str, lookup.Found], paths: Mapping[str, str]
+    study: Study,
+    form: Form,
+    found: Mapping[str, lookup.Found],
+    paths: Mapping[str, str],
+    nic_links: NicLinks | None = None,
 ) -> dict[str, lookup.Found]:
     """The systems that serve names on the paths of those found, where a load asks for some. Raises MissingFault."""
     systems = definition.load_all()
@@ -249,7 +253,7 @@ def find_resolvers(
             datapath = found[subject.system].system.datapath[subject.datapath]
             name, _, path = datapath.resolver.partition("/")
             if datapath.serves == "packets" and name not in found:
-                looked = lookup.find(systems[name], paths)
+                looked = router.find(systems[name], paths, nic_links, [path])
                 if isinstance(looked, lookup.Missing):
                     raise MissingFault(f"{subject.key} needs a resolver: {looked.reason}; {looked.how}")
                 resolvers[name] = looked
@@ -294,7 +298,7 @@ def resolved(found: Mapping[str, lookup.Found], at: Machine = THIS_MACHINE) -> d
         name: {
             "binary": str(system.binary) if system.binary else None,
             "version": system.version,
-            "sha256": at.digest(system.binary) if system.binary else None,
+            "sha256": (at if system.on_router else THIS_MACHINE).digest(system.binary) if system.binary else None,
             "definition": system.system.model_dump(mode="json", exclude_defaults=True),
         }
         for name, system in found.items()

@@ -34,6 +34,7 @@ from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, first_to_end_and_stopped_s, run_to_end
+from diolkos_lab.topology.remote.process import RemoteProcess
 from diolkos_lab.topology.scheduling import prioritize
 
 PATIENCE_S = 5.0 * SLOWNESS  # beyond the time a load should take
@@ -200,7 +201,7 @@ class Testbed:
         servers_before = self._servers_cpu_s()
         net_before = self._read_windows()
         own_before = self._own_cpu_s()
-        router = RemoteWatch(self._remote, self._system_cpu_s)
+        router = RemoteWatch(self._remote, self._router_cpu_s)
         before = HostCounters.read()
         client = Process(
             self.lane.namespace("client"),
@@ -301,6 +302,10 @@ class Testbed:
     def _system_cpu_s(self) -> float:
         return sum(process.cpu_s() for process in self._system.processes)
 
+    def _router_cpu_s(self) -> float:
+        """Of what runs on the router's machine."""
+        return sum(process.cpu_s() for process in self._system.processes if isinstance(process, RemoteProcess))
+
     def _servers_cpu_s(self) -> float:
         assert self._servers
         return sum(cpu_time_s(process.pid) for process in self._servers.processes)
@@ -313,7 +318,8 @@ class Testbed:
         assert self._servers
         threads = [*self._environment.softirq_threads, *self._pinning.threads, *self._pinning.sink_threads]
         pids = [*(process.pid for process in self._servers.processes), *threads]
-        system_s = 0.0 if self._remote and self._remote.has_own_cpus else self._system_cpu_s()
+        elsewhere_s = self._router_cpu_s() if self._remote and self._remote.has_own_cpus else 0.0
+        system_s = self._system_cpu_s() - elsewhere_s
         return time.process_time() + system_s + sum(cpu_time_s(pid) for pid in pids)
 
     def _authority_rate(self, load: AnyLoad) -> float | None:

@@ -32,6 +32,9 @@ class Found:
     system: System
     binary: Path | None
     version: str | None
+    # Over two machines: was it found on the router's, and the same system on this one, where it runs on both?
+    on_router: bool = False
+    here: "Found | None" = None
 
     @property
     def installation(self) -> Path:

@@ -22,6 +22,7 @@ from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import mounts
 from diolkos_lab.topology.lane import IPV6_HEADER_MINUS_IPV4, Lane
+from diolkos_lab.topology.machine import THIS_MACHINE
 from diolkos_lab.topology.process import Process, first_to_end, wait_for_text
 
 READY_S = 10.0
@@ -49,11 +50,11 @@ class RunningProgram:
         rules: str | None = None,
     ) -> None:
         """`names` holds the placeholders that differ from path to path, `rules` the list that the lab made for it."""
-        self.found = found
         self.datapath = datapath
         self.lane = lane
         self.place = lane.namespace(datapath.place)
         self._at = lane.at(datapath.place)
+        self.found = found = (found.here or found) if self._at is THIS_MACHINE else found
         self.processes: list[Process] = []  # helpers first
         self._name = found.system.system
         self._folder = folder = self._at.folder(folder)
@@ -141,6 +142,15 @@ class RunningProgram:
             if status == 0:
                 return {str(name): int(count) for name, count in json.loads(text)["counters"].items()}
         return {}
+
+    def empty_conntrack(self) -> None:
+        """Forget the connections that the kernel tracks where the program runs. Raises OSError."""
+        self._at.empty_conntrack(self.place)
+
+    @property
+    def is_here(self) -> bool:
+        """Does it run on this machine?"""
+        return self._at is THIS_MACHINE
 
     def answer(self, command: Command, patience_s: float = 10.0) -> str:
         """What a short command prints where the program runs. Raises SutFault when it fails or takes longer than that."""
