@@ -20,6 +20,7 @@ from diolkos_lab.faults import Fault, Interrupted, UsageFault, printable, stop_o
 from diolkos_lab.options import (
     LARGEST_SEED,
     Blocks,
+    Box,
     CountInstructions,
     Diolkos,
     FormOption,
@@ -78,12 +79,14 @@ def run(
     count_instructions: CountInstructions = False,
     router: Router = None,
     nics: NicsFile = None,
+    box: Box = None,
 ) -> None:
     """Measure a study and write its result folder and report."""
     from diolkos_lab import resuming, run_study, screen
     from diolkos_lab.failover import definition as failovers
     from diolkos_lab.failover import records as failover_records
     from diolkos_lab.guest import terminal
+    from diolkos_lab.run import box as boxes
     from diolkos_lab.run.router import wanted
 
     if not (study or resume):
@@ -92,7 +95,7 @@ def run(
         )
     if study and (of_failover := failovers.load(study)):
         length = (blocks, seconds, hours) != (None, None, None)
-        if only or path or resume or kernel or count_instructions or router or nics or systems or length:
+        if only or path or resume or kernel or count_instructions or router or nics or box or systems or length:
             raise UsageFault(f"run {study}: only --quick, --form, --out, --seed and --diolkos mean anything to this study")
         from diolkos_lab.failover import command as failover
 
@@ -108,7 +111,9 @@ def run(
     if resume and out:
         raise UsageFault(f"run: --resume {resume} writes into that folder; leave --out out")
     request = options.request(study or "", quick, form, only, seed, diolkos, path, blocks, seconds, hours)
-    request = replace(request, out=out, resume=resume, router=wanted(router, nics))
+    if box and (router or nics):
+        raise UsageFault("run: --box is between two interfaces of this host, and --router another machine: give one of them")
+    request = replace(request, out=out, resume=resume, router=boxes.wanted(box) or wanted(router, nics))
     if kernel or count_instructions:
         from diolkos_lab.guest import command as guests
 

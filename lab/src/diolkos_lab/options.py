@@ -84,6 +84,11 @@ Router = Annotated[
 ]
 NicsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="With --router: the NICs of both machines.")]
 
+Box = Annotated[
+    str | None,
+    typer.Option(metavar="CLIENT,SERVER", help="Measure the black box between these two interfaces of this host."),
+]
+
 
 def request(
     study: str,

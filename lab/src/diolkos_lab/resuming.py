@@ -98,8 +98,8 @@ def _planned(result: folder.Result, request: RunRequest) -> run_study.Planned:
 def _require_same_request(result: folder.Result, request: RunRequest) -> None:
     """What the command line asks for beside the folder has to be what the folder has."""
     where = result.folder
-    if request.router or result.host.get("router"):
-        raise UsageFault(f"{where}: a run with the router on another machine cannot be resumed; {ADVICE}")
+    if request.router or result.host.get("router") or result.host.get("box"):
+        raise UsageFault(f"{where}: a run with the router on another machine, or through a box, cannot be resumed; {ADVICE}")
     form = folder.form_of(result.header)
     if request.length:
         raise UsageFault(f"{where}: a resumed run is as long as it began; leave --blocks, --seconds and --hours out")

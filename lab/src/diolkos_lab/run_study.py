@@ -21,19 +21,20 @@ from diolkos_lab.asked import Length
 from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
-from diolkos_lab.run import disturbance, router
+from diolkos_lab.run import box, disturbance, router
 from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.conditions import Conditions, Skipped
-from diolkos_lab.run.router import Wanted
+from diolkos_lab.run.box import WantedBox
+from diolkos_lab.run.router import Links, Wanted
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import folder, host, host_remote
 from diolkos_lab.sut import definition, lookup, offer
 from diolkos_lab.topology import leftovers
+from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.machine import THIS_MACHINE, Machine
-from diolkos_lab.topology.nic_links import NicLinks
 
 QUICK: FormName = "quick"
 CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -51,7 +52,7 @@ class RunRequest:
     paths: Mapping[str, str] = field(default_factory=dict)  # system to the path of its program
     form: FormName | None = None  # by name; without it `quick` says which
     resume: Path | None = None  # an interrupted run to go on with; what else is asked for has to be the same
-    router: Wanted | None = None  # another machine, which has what is between the ends
+    router: Wanted | WantedBox | None = None  # what is between the ends: another machine, or a black box
     facts: Mapping[str, Any] = field(default_factory=dict)  # more of them, for host.json
     reasons: Mapping[str, str] = field(default_factory=dict)  # system to why it cannot run, where that is known before
     length: Length = Length()
@@ -86,16 +87,18 @@ def measure(request: RunRequest, observer: Observer) -> Path:
     return _measure(request, observer, None)
 
 
-def _measure(request: RunRequest, observer: Observer, nic_links: NicLinks | None) -> Path:
+def _measure(request: RunRequest, observer: Observer, nic_links: Links | None) -> Path:
     study = asked_study(request)
     found, missing = choose(study, request, nic_links)
     study = offer.with_factor_levels(study, definition.load_all())
     study = asked.fitting(study, request.form_name, found, request.length.hours)
     form = study.form[request.form_name]
     left_out: list[dict[str, str]] = []
-    if nic_links:
+    if isinstance(nic_links, BoxLinks):
+        study, form, left_out = box.without_obstacles(study, form)
+    elif nic_links:
         study, form, left_out = router.without_obstacles(study, form, found)
-    machine = nic_links.remote if nic_links else THIS_MACHINE
+    machine = (nic_links and nic_links.remote) or THIS_MACHINE
     require_fit(study, form)
     resolvers = find_resolvers(study, form, found, request.paths, nic_links)
     leftovers.clean()
@@ -112,7 +115,9 @@ def _measure(request: RunRequest, observer: Observer, nic_links: NicLinks | None
     }
     writer = folder.Writer(out, study, resolved(found | resolvers, machine), header)
     facts = host.facts() | _facts_of_run(found | resolvers, seed, request) | dict(request.facts)
-    if nic_links:
+    if isinstance(nic_links, BoxLinks):
+        facts |= {"box": nic_links.pair.model_dump(), "left_out": left_out}
+    elif nic_links:
         facts |= {"router": host_remote.facts(nic_links.remote), "nics": nic_links.nics.model_dump(), "left_out": left_out}
     return run_planned(Planned(study, form, found, missing, seed, resolvers, nic_links=nic_links), writer, facts, observer)
 
@@ -128,7 +133,7 @@ class Planned:
     seed: int
     resolvers: Mapping[str, lookup.Found]
     completed: CompletedTrials = field(default_factory=CompletedTrials)
-    nic_links: NicLinks | None = None  # to the router's machine
+    nic_links: Links | None = None  # to the router's machine
 
     def session(self, conditions: Conditions) -> Session:
         named = self.study, self.form, self.found, self.seed, self.resolvers
@@ -215,7 +220,7 @@ def chosen_form(study: Study, request: RunRequest) -> Form:
 
 
 def choose(
-    study: Study, request: RunRequest, nic_links: NicLinks | None = None
+    study: Study, request: RunRequest, nic_links: Links | None = None
 ) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
     """The study's systems that can run here, and those that cannot. One that --only names has to be there."""
     systems = definition.load_all()
@@ -240,7 +245,7 @@ def find_resolvers(
     form: Form,
     found: Mapping[str, lookup.Found],
     paths: Mapping[str, str],
-    nic_links: NicLinks | None = None,
+    nic_links: Links | None = None,
 ) -> dict[str, lookup.Found]:
     """The systems that serve names on the paths of those found, where a load asks for some. Raises MissingFault."""
     systems = definition.load_all()

@@ -18,10 +18,12 @@ from diolkos_lab.sut import lookup, lookup_remote
 from diolkos_lab.sut.definition import System
 from diolkos_lab.sut.factors import PLACE
 from diolkos_lab.sut.lookup import Found, Missing, tool
+from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.leftovers import Removed
 from diolkos_lab.topology.nic_links import NicLinks
 from diolkos_lab.topology.remote.machine import RemoteMachine
 
+Links = NicLinks | BoxLinks
 ENDS = {"client", "server"}  # which are on this machine
 
 
@@ -63,11 +65,15 @@ def wanted(host: str | None, nics: Path | None) -> Wanted | None:
     return Wanted(host, nics)
 
 
-def find(system: System, given: Mapping[str, str], nic_links: NicLinks | None, datapaths: Sequence[str]) -> Found | Missing:
+def find(system: System, given: Mapping[str, str], nic_links: Links | None, datapaths: Sequence[str]) -> Found | Missing:
     """Look where it runs: here without NICs; else here, over there, or on both machines. `datapaths` are those of the study;
     where none can be measured, the system is missing."""
     if nic_links is None:
         return lookup.find(system, given)
+    if isinstance(nic_links, BoxLinks):
+        if system.box or all(datapath.is_native for datapath in system.datapath.values()):
+            return Found(system, None, None)
+        return Missing(system, "a black box stands between client and server", "measure it without --box")
     obstacles = [lookup_remote.obstacle(system, name) for name in datapaths]
     if obstacles and all(obstacles):
         return Missing(system, str(obstacles[0]), "measure it on one machine, without --router")

@@ -108,6 +108,7 @@ class Datapath(document.StrictModel):
     own_mounts: bool = False  # the command runs in a mount namespace of its own
     ready: str | None = None  # text it prints when traffic can flow
     xdp: bool = False  # it sends frames of XDP, which enter a virtual Ethernet only where that polls (GRO)
+    external: bool = False  # it runs outside of this host, between the interfaces of --box
     keeps_state: bool = True  # on the router: it remembers flows, each of which is opened before packets are counted
     tun: str | None = None  # its TUN device
     set_up: bool = False  # the lab gives the TUN device its state, address and routes
@@ -124,7 +125,7 @@ class Datapath(document.StrictModel):
     def is_native(self) -> bool:
         levels = [part for factor in self.factor.values() for part in factor.level.values()]
         parts: list[Datapath | Part] = [self, *levels]
-        return not (self.rules or any(part.command or part.prepare or part.nftables for part in parts))
+        return not (self.rules or self.external or any(part.command or part.prepare or part.nftables for part in parts))
 
     def at(self, levels: Mapping[str, Level]) -> "Datapath":
         """The same with what these levels of its factors bring."""
@@ -198,6 +199,7 @@ class System(document.StrictModel):
     programs: str | None = None  # folder in sut/bpf/ with the BPF programs that it compiles
     package: str | None = None  # distribution package that can tell the version
     how: str = ""  # how to get it
+    box: bool = False  # a black box between two interfaces, of which the lab runs nothing
     known_answer: bool = False  # a router of known rate, loss or delay, which tests the lab
     version: Command | None = None
     counters: Command | None = None  # prints {"counters": {name: count}}; run where the system runs

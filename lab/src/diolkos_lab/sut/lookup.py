@@ -58,6 +58,8 @@ class Missing:
 def find(system: System, given: Mapping[str, str]) -> Found | Missing:
     """Look for one system. `given` holds the paths of the command line; a path that does not exist is a UsageFault."""
     binary = None
+    if system.box:
+        return Missing(system, "no box is named", system.how)
     if system.binary:
         named = (given.get(system.system), os.environ.get(system.system.upper()))
         binary = program(system.binary, *(_within(system, each) for each in named))

@@ -118,7 +118,7 @@ class RunningSystem:
         try:
             for program in self._all:
                 program.start()
-            self._wait_until_reachable()
+            self.wait_until_reachable()
             self._ready = True
         except OSError as error:
             self.stop()
@@ -182,7 +182,7 @@ class RunningSystem:
             "authority": str(at.server(4 if self.server_family == "ipv4" else 6)),
         }
 
-    def _wait_until_reachable(self) -> None:
+    def wait_until_reachable(self) -> None:
         """Ping the server until it answers; the first packets wait for links, addresses and neighbours.
 
         Through a resolver no packet goes, so it is pinged itself.
