@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from diolkos_lab import run_study, studies
+from diolkos_lab import asked, run_study
 from diolkos_lab.experiment import compared
 from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lane_cells, trial_cells, under
 from diolkos_lab.experiment.definition import Form, FormName, Load, Study
@@ -89,12 +89,12 @@ class Plan:
 
 def plan(request: RunRequest) -> Plan:
     """Raises UsageFault for a study or an option that is wrong; what the host lacks is part of the plan."""
-    study = studies.load(request.study)
-    form = run_study.chosen_form(study, request)
-    study = study.of_form(request.form_name)
+    study = run_study.asked_study(request)
     found, missing = run_study.choose(study, request)
     systems = definition.load_all()
-    study = offer.with_factor_levels(run_study.limited(study, found, request.only), systems)
+    study = offer.with_factor_levels(study, systems)
+    study = asked.fitting(study, request.form_name, found, request.length.hours)
+    form = study.form[request.form_name]
     lacked = {entry.system.system: Obstacle(entry.reason, entry.how) for entry in missing}
     settings, skipped = conditions.preview(form.vary)
     named = [*settings, *(setting for setting in form.vary.settings if setting not in settings)]

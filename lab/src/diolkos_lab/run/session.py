@@ -40,6 +40,7 @@ from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.testbeds import Testbeds
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
+from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.nic_links import NicLinks
 
 TRIES = 3  # of a trial in its block, until guards do not object
@@ -58,7 +59,7 @@ class Session(contextlib.ExitStack):
         resolvers: Mapping[str, Found] | None = None,
         conditions: Conditions | None = None,
         completed: CompletedTrials | None = None,
-        nic_links: NicLinks | None = None,
+        nic_links: NicLinks | BoxLinks | None = None,
     ) -> None:
         """`resolvers` holds the systems that serve names on the paths of others, `conditions` what of the host is varied;
         `completed` is what there is already. `nic_links` lead to the router's machine."""

@@ -88,9 +88,11 @@ class Testbed:
         self._answers: RightAnswers | None = None
         self._windows: dict[str, Window] = {}
         self._groups: dict[Role, Group] = {}
-        self._remote = RemoteHost(environment.nic_links.remote) if environment.nic_links else None
+        self._remote = RemoteHost(remote) if (remote := environment.nic_links and environment.nic_links.remote) else None
         self._pinning = (
-            RemoteCpuPinning(environment.cpus) if self._remote else CpuPinning(self.lane, environment.cpus, self._folder)
+            RemoteCpuPinning(environment.cpus)
+            if environment.nic_links
+            else CpuPinning(self.lane, environment.cpus, self._folder)
         )
         self._failed_starts = 0
         self._serial = 0
@@ -137,7 +139,7 @@ class Testbed:
 
     def generator_rate(self, load: PpsLoad, family: Family) -> float | None:
         """Packets/s that the sink counts right behind the generator's device; None where that cannot be found out."""
-        if self._remote:  # the sink cannot stand on another machine
+        if self._environment.nic_links:  # the sink cannot stand behind them
             return None
         target = self.lane.shape.addresses.server(endpoints.version(family))
         context = ClientContext(target, self._system.resolver, self._folder, 0, endpoints.generator_to_sink(self.lane, family))
@@ -158,6 +160,7 @@ class Testbed:
         self._system.stop()
         self._groups["system"].kill()  # what outlived it, such as a daemon that left its parent
         try:
+            self.lane.wake()
             with entered(self._groups["system"]):
                 self._system.start()
             self.failure = None
@@ -181,6 +184,8 @@ class Testbed:
             return self._load(TrialCell(cell.lane, load))
 
         try:
+            if self.lane.wake():
+                self._system.wait_until_reachable()
             if self._environment.topology.empty_conntrack:
                 empty_conntrack(self.lane)
             search = searches.search_for(cell.load)

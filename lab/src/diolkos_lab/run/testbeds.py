@@ -21,6 +21,7 @@ from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import control_group, namespace, scratch
+from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.nic_links import NicLinks
 from diolkos_lab.topology.remote.connection import ConnectionLost
 
@@ -36,7 +37,7 @@ class Testbeds(contextlib.ExitStack):
         systems: Mapping[str, Found],
         resolvers: Mapping[str, Found],
         build: int = 0,
-        nic_links: NicLinks | None = None,
+        nic_links: NicLinks | BoxLinks | None = None,
     ) -> None:
         """`build` is the number of the first one."""
         super().__init__()
