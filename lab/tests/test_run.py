@@ -43,7 +43,10 @@ def test_a_run_measures_translates_and_leaves_a_readable_result(tmp_path: Path) 
     rows = {(row["system"], row["load"], row["metric"]): row for row in summary["rows"]}
     assert 0 < rows["diolkos", "tcp-upload", "throughput"]["ratio"] < 1
     assert rows["diolkos", "ping", "rtt"]["ratio"] > 1
-    assert rows["native", "tcp-upload", "cpu"]["median"] > 0
+    assert rows["native", "tcp-upload", "cpu_s_per_gb"]["median"] > 0
+    shares = [t["metrics"]["system_share"] for t in result.trials if t["system"] == "diolkos" and t["load"] != "ping"]
+    assert all(share > 0.01 for share in shares), "the double is a script: the translator is its child"
+    assert all(t["metrics"]["cpu_s_per_gb"] > 0 for t in result.trials if t["load"] != "ping")
     assert summary["failures"] == summary["missing"] == []
     assert summary["verdicts"][0]["outcome"] == "undecided", "one block decides nothing"
     host = json.loads((tmp_path / "r" / "host.json").read_text())

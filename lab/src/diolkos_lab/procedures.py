@@ -228,37 +228,33 @@ def loss_steps(found: Found) -> list[dict[str, Any]]:
 
 def _where(trial: Record) -> tuple[Any, ...]:
     factors = trial["factors"]
-    named = (factors["placement"], factors["size"], factors["flows"], factors["offloads"], trial.get("run", ""))
+    named = (factors["placement"], factors["size"], factors["flows"], factors["offloads"], _host(factors), trial.get("run", ""))
     return (*(trial[name] for name in PATH), trial.get("replica", 1), trial["load"], *named)
 
 
 def _where_of(setting: Setting) -> tuple[Any, ...]:
     path = (*(getattr(setting, name) for name in PATH), setting.replica, setting.procedure)
-    return (*path, setting.placement, setting.size, setting.flows, setting.offloads, setting.run)
+    return (*path, setting.placement, setting.size, setting.flows, setting.offloads, setting.host, setting.run)
+
+
+def _host(factors: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, factors[name]) for name in curves.VARIED if factors.get(name) is not None)
 
 
 def _setting(trial: Record) -> Setting:
     path = {name: trial[name] for name in PATH}
     whole = {"offloads": trial["factors"]["offloads"], "run": trial.get("run", "")}
-    return Setting(**path, replica=trial.get("replica", 1), procedure=trial["load"], **trial["outcome"]["plan"], **whole)
+    plan = {name: value for name, value in trial["outcome"]["plan"].items() if name not in curves.VARIED}
+    host = _host(trial["outcome"]["plan"])
+    return Setting(**path, replica=trial.get("replica", 1), procedure=trial["load"], **plan, host=host, **whole)
 
 
 def _never_ended(
     where: tuple[Any, ...], blocks: set[int], generators: Sequence[Mapping[str, Any]], builds: Mapping[int, int]
 ) -> Found:
-    *path, replica, procedure, placement, size, flows, offloads, run = where
-    named = dict(zip(PATH, path, strict=True))
-    setting = Setting(
-        **named,
-        replica=replica,
-        procedure=procedure,
-        placement=placement,
-        size=size,
-        seconds=0.0,
-        flows=flows,
-        offloads=offloads,
-        run=run,
-    )
+    path = dict(zip(PATH, where, strict=False))
+    names = ("replica", "procedure", "placement", "size", "flows", "offloads", "host", "run")
+    setting = Setting(**path, **dict(zip(names, where[len(PATH) :], strict=True)), seconds=0.0)
     return _found(setting, {}, blocks, generators, builds)
 
 

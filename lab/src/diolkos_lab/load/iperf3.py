@@ -69,9 +69,15 @@ def parse(text: str, load: TcpLoad) -> Reading:
             "retransmits": float(report["end"]["sum_sent"].get("retransmits", 0)),
         },
         series={"throughput": course(intervals, load.seconds)},
+        seconds=sent_s(report),
         received_bytes=received,
         segments=received // segment,
     )
+
+
+def sent_s(report: dict[str, Any]) -> float:
+    """For how long the sender sent. Less or more than what was asked for where a trial ends by its bytes."""
+    return float(report["end"].get("sum_sent", report["end"].get("sum", {})).get("seconds", 0.0))
 
 
 def report_of(text: str) -> dict[str, Any]:
@@ -127,7 +133,7 @@ def no_congestion_control(name: str, known: list[str]) -> str | None:
 
 
 class Tcp(Load[TcpLoad]):
-    metrics: tuple[MetricName, ...] = ("throughput", "retransmits", "cpu", *cpu_shares.METRICS)
+    metrics: tuple[MetricName, ...] = ("throughput", "retransmits", "cpu_s_per_gb", *cpu_shares.METRICS)
     needs = tools.REQUIRED
 
     def __init__(self, name: TcpName, words: str) -> None:
@@ -147,4 +153,4 @@ class Tcp(Load[TcpLoad]):
 
     def costs(self, section: TcpLoad, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
         sender: cpu_shares.End = "client" if section.name == "tcp-upload" else "server"
-        return {**per_gigabyte(reading, usage), **cpu_shares.shares(usage, section.seconds, sender)}
+        return {**per_gigabyte(reading, usage), **cpu_shares.shares(usage, reading, sender)}

@@ -27,8 +27,7 @@ def client_command(load: NewFlowsLoad, context: ClientContext) -> list[str]:
     few = load.bindings == "few"
     asks = ["--src", str(context.ends.source if few else answers.clients), "--dst", str(context.target)]
     asks += ["--sport", FEW_PORTS] if few else []
-    target = answers.target or (context.ends.source if few else answers.clients[0])
-    back = ["--back-src", str(answers.source), "--back-dst", str(target)]
+    back = ["--back-src", str(answers.source), "--back-dst", str(answers.target if few else answers.targets[0])]
     sizes = ["--size", str(load.frame(context.target.version)), "--back-size", str(load.frame(answers.source.version))]
     amount = ["--sessions", str(load.sessions), "--rate", str(load.fill_rate or load.rate or "max")]
     amount += ["--seconds", f"{load.seconds:g}"] if load.seconds else []

@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from diolkos_lab.experiment.definition import TOO_MANY_UNTRUSTED
 from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.grades import FAIR, grade, half_width
 from diolkos_lab.report.quantities import count, join_words, percent, times
@@ -20,7 +21,7 @@ from diolkos_lab.report.read import Cell, Floor, Results, Row
 from diolkos_lab.report.systems import FAMILIES, HEADLINE, label, load_label, missing_label, order, short_label, variant
 
 # A run with more untrusted trials than this share is a run on a disturbed host.
-UNTRUSTED_NOTED, UNTRUSTED_TOO_MUCH = 0.05, 0.25
+UNTRUSTED_NOTED, UNTRUSTED_TOO_MUCH = 0.05, TOO_MANY_UNTRUSTED
 # A system that strays this far from itself was measured on a host that was busy with something else.
 NOISE_TOO_MUCH = 0.25
 # Fewer blocks than this make an interval that leans on very few differences.

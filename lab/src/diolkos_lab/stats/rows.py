@@ -27,12 +27,11 @@ from diolkos_lab.stats.pairing import CellKey, MedianOfBlocks, Samples
 
 def rows(study: Study, samples: Samples) -> list[dict[str, Any]]:
     """Rows in the order of the study's systems, each with the keys of the result format and the cell's factors."""
-    baselines = {subject.key: subject.baseline_key for subject in study.system}
     order = {subject.key: number for number, subject in enumerate(study.system)}
     factors = {subject.key: subject.factors for subject in study.system}
     cells = sorted((key for key in samples.cells() if key.replica == 1), key=lambda key: order.get(key.subject, len(order)))
     return [
-        _row(study.name, samples, key, metric, baselines.get(key.subject), factors.get(key.subject, {}))
+        _row(study.name, samples, key, metric, study.baseline_pair(key.subject, key.load), factors.get(key.subject, {}))
         for key in cells
         for metric in _metrics(samples, key)
     ]
@@ -71,12 +70,20 @@ def _metrics(samples: Samples, key: CellKey) -> list[RowMetric]:
 
 
 def _row(
-    study: str, samples: Samples, key: CellKey, metric: RowMetric, baseline: str | None, factors: Collection[str]
+    study: str,
+    samples: Samples,
+    key: CellKey,
+    metric: RowMetric,
+    baselines: tuple[str | None, str | None],
+    factors: Collection[str],
 ) -> dict[str, Any]:
+    """`baselines`: the native path of the application's family, and that of the other one."""
+    baseline, other = baselines
     levels = {name: level for name, level in key.factors if name in factors}  # those of the system, which are below too
     system, datapath, family, hops = key.subject.split("/")
     middle = samples.median(key, metric)
     ratio = samples.ratio(key, samples.counterpart(key, baseline), metric) if baseline else None
+    beside = samples.ratio(key, samples.counterpart(key, other), metric) if other else None
     values = [each.low for each in middle.by_block.values() if each.exact] if middle else []
     trials = samples.trials(key)
     outcomes = Counter(outcome(record) for record in trials)
@@ -98,6 +105,7 @@ def _row(
         **_spread(_single(samples, key, metric) if METRICS[metric].singles else values),
         "baseline": baseline,
         **_middle("ratio", ratio, "ratio_ci95"),
+        **({"other_baseline": other, **_middle("other_ratio", beside, "other_ratio_ci95")} if other else {}),
         **({"levels": levels} if levels else {}),
         **(_by_host(samples, middle, ratio) if samples.runs > 1 else {}),
         **dict(key.factors),
