@@ -7,14 +7,13 @@ give back.
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from diolkos_lab.experiment.varied import Setting, Varied
 from diolkos_lab.faults import Fault, printable
-from diolkos_lab.topology import clocksource, ring, saved_settings
-from diolkos_lab.topology.lane import Lane
+from diolkos_lab.topology import clocksource, saved_settings
 
 
 @dataclass(frozen=True)
@@ -34,14 +33,11 @@ class Skipped:
         return asdict(self)
 
 
-NO_RINGS = "the devices of the path are virtual (veth) and have no rings that can be set"
-
-
 def preview(varied: Varied) -> tuple[list[Setting], list[Skipped]]:
     """The settings of a run here, and what it will skip, without a change to the host: a kernel may still refuse a clocksource
-    that it lists. All lanes of one machine are veth pairs."""
+    that it lists."""
     there, skipped = _listed(varied.clocksource)
-    return _settings({"clocksource": there}), skipped + [Skipped("ring", str(size), NO_RINGS) for size in varied.ring]
+    return _settings({"clocksource": there}), skipped
 
 
 def _listed(named: Sequence[str]) -> tuple[tuple[str, ...], list[Skipped]]:
@@ -58,22 +54,18 @@ def _settings(levels: Mapping[str, Sequence[str | int]]) -> list[Setting]:
 
 
 class Conditions(contextlib.ExitStack):
-    """Use as a context manager, with a lane as those of the run are; then `apply` a setting before trials are made under it."""
+    """Use as a context manager; then `apply` a setting before trials are made under it."""
 
-    def __init__(self, varied: Varied, lane: Lane | None = None) -> None:
+    def __init__(self, varied: Varied) -> None:
         super().__init__()
         self.skipped: list[Skipped] = []
         self._varied = varied
-        self._lane = lane
         self._levels: dict[str, tuple[str | int, ...]] = {}
-        self._rings: dict[ring.Device, contextlib.ExitStack] = {}
 
     def __enter__(self) -> "Conditions":
         try:
             if self._varied.clocksource:
                 self._levels["clocksource"] = self._clocksources(self._varied.clocksource)
-            if self._varied.ring:
-                self._levels["ring"] = self._sizes(self._varied.ring)
         except BaseException:
             self.close()
             raise
@@ -89,20 +81,11 @@ class Conditions(contextlib.ExitStack):
         """The factors with the levels that there are here."""
         return {name: list(levels) for name, levels in self._levels.items() if levels}
 
-    def apply(self, setting: Setting, lanes: Iterable[Lane]) -> None:
+    def apply(self, setting: Setting) -> None:
         """From now on the host is like this. Raises Fault."""
         wanted: dict[str, Any] = dict(setting)
         if "clocksource" in wanted:
             clocksource.use(wanted["clocksource"])
-        if "ring" in wanted:
-            for device in itertools.chain.from_iterable(map(_with_rings, lanes)):
-                self._resize(device, wanted["ring"])
-
-    def release(self) -> None:
-        """The lanes may be taken down: their devices get their rings back."""
-        while self._rings:
-            _, stack = self._rings.popitem()
-            stack.close()
 
     def _clocksources(self, named: Sequence[str]) -> tuple[str, ...]:
         """Those that the kernel takes: each is tried once, since it may refuse one that it lists."""
@@ -122,41 +105,11 @@ class Conditions(contextlib.ExitStack):
         clocksource.use(before)
         return tuple(taken)
 
-    def _sizes(self, named: Sequence[int]) -> tuple[int, ...]:
-        devices = list(_with_rings(self._lane)) if self._lane else []
-        if not devices:
-            self._skip("ring", named, NO_RINGS)
-            return ()
-        limits = [limit for device in devices if (found := device.largest()) for limit in (found.rx, found.tx) if limit]
-        most = min(limits, default=0)
-        self._skip("ring", [size for size in named if size > most], f"the rings of this path hold {most} packets at most")
-        return tuple(size for size in named if size <= most)
-
-    def _resize(self, device: ring.Device, size: int) -> None:
-        if device not in self._rings:
-            with contextlib.ExitStack() as stack:
-                self._save(saved_settings.saved_rings(device, self._varied.ring), stack)
-                self._rings[device] = stack.pop_all()
-        now = device.rings()
-        wanted = ring.Rings(size if now and now.rx else None, size if now and now.tx else None)
-        if now != wanted:
-            device.use(wanted)
-
-    def _save(self, saved: saved_settings.SavedSetting, until: contextlib.ExitStack | None = None) -> None:
+    def _save(self, saved: saved_settings.SavedSetting) -> None:
         """Noted now, given back at the end, and only then struck out."""
         path = saved_settings.save(saved)
-        stack = until or self
-        stack.callback(path.unlink, missing_ok=True)
-        stack.callback(saved.restore)
+        self.callback(path.unlink, missing_ok=True)
+        self.callback(saved.restore)
 
     def _skip(self, factor: str, values: Sequence[str | int], reason: str) -> None:
         self.skipped += [Skipped(factor, str(value), reason) for value in values]
-
-    def __exit__(self, *ended: Any) -> bool | None:
-        self.release()
-        return super().__exit__(*ended)
-
-
-def _with_rings(lane: Lane) -> Iterable[ring.Device]:
-    every = (ring.Device(lane.namespace(role), name) for role, name in lane.devices())
-    return [device for device in every if device.rings()]

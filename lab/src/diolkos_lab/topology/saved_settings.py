@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from diolkos_lab.faults import Fault
-from diolkos_lab.topology import clocksource, ring
+from diolkos_lab.topology import clocksource
 from diolkos_lab.topology.namespace import PREFIX, Owner
 
 FOLDER = Path("/run/diolkos-lab")
@@ -25,41 +25,27 @@ FORMAT = 1
 class SavedSetting:
     """One setting: what it was, and what this lab may set it to."""
 
-    setting: str  # clocksource, or ring
+    setting: str  # clocksource
     before: dict[str, Any]
     levels: tuple[str | int, ...]
 
     @property
     def name(self) -> str:
         """Of what is shared: two labs cannot both change it."""
-        return "-".join([self.setting, *(str(self.before[key]) for key in ("namespace", "device") if key in self.before)])
+        return self.setting
 
     def restore(self) -> None:
         """Restore the value, unless another program has set it meanwhile. Raises Fault on failure."""
-        if self.setting == "clocksource":
-            if clocksource.current() in self.levels:
-                clocksource.use(self.before["name"])
-        else:
-            device = ring.Device(self.before["namespace"], self.before["device"])
-            if device.rings() is not None:  # the device went away with its lane
-                device.use(ring.Rings(self.before["rx"], self.before["tx"]))
+        if clocksource.current() in self.levels:
+            clocksource.use(self.before["name"])
 
     @property
     def words(self) -> str:
-        if self.setting == "clocksource":
-            return f"clocksource {self.before['name']}"
-        return f"rings of {self.before['device']}"
+        return f"clocksource {self.before['name']}"
 
 
 def saved_clocksource(levels: tuple[str | int, ...]) -> SavedSetting:
     return SavedSetting("clocksource", {"name": clocksource.current()}, levels)
-
-
-def saved_rings(device: ring.Device, levels: tuple[str | int, ...]) -> SavedSetting:
-    found = device.rings()
-    assert found
-    before = {"namespace": device.namespace, "device": device.name, "rx": found.rx, "tx": found.tx}
-    return SavedSetting("ring", before, levels)
 
 
 def save(saved: SavedSetting) -> Path:
