@@ -24,7 +24,7 @@ from diolkos_lab.load.reading import LoadFault
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import mounts
 from diolkos_lab.topology.lane import Lane
-from diolkos_lab.topology.process import Process, run_to_end
+from diolkos_lab.topology.process import run_to_end
 from diolkos_lab.topology.scheduling import FIRST, prioritize
 
 THREAD = "napi/{}-"  # name of the kernel thread of a device's queue
@@ -67,8 +67,8 @@ class CpuPinning:
         self.threads: list[int] = []  # kernel threads of the system under test's devices
         self.sink_threads: list[int] = []
 
-    def apply(self, placement: CpuPlacement, processes: Iterable[Process], *, answers: bool = False) -> CpuRoles:
-        """Pin all; `processes` are those of the system under test. With `answers` the sink sends, too.
+    def apply(self, placement: CpuPlacement, processes: Iterable[int], *, answers: bool = False) -> CpuRoles:
+        """Pin all; `processes` are the numbers of those of the system under test. With `answers` the sink sends, too.
 
         Raises LoadFault."""
         chosen = assign_cpus(placement, self._cpus)
@@ -78,11 +78,11 @@ class CpuPinning:
             self._lane.set_gro(*LAST, on=answers)
             self._placement = placement, answers
         where = self._cpus if chosen.system is None else [chosen.system]
-        for process in processes:
+        for pid in processes:
             with contextlib.suppress(OSError):  # a kernel without autogroups (sched(7))
-                Path(f"/proc/{process.pid}/autogroup").write_text(str(FIRST))
+                Path(f"/proc/{pid}/autogroup").write_text(str(FIRST))
             with contextlib.suppress(OSError):  # a thread that ended meanwhile
-                for thread in os.listdir(f"/proc/{process.pid}/task"):
+                for thread in os.listdir(f"/proc/{pid}/task"):
                     os.sched_setaffinity(int(thread), where)
                     prioritize(int(thread))
         return chosen

@@ -275,7 +275,7 @@ class Testbed:
         """Pin processes as the load asks; returns the CPU of the client and all CPUs that can delay packets."""
         kind = registry.load_of(load)
         if placement := kind.placement(load):
-            chosen = self._pinning.apply(placement, self._system.processes, answers=kind.answered)
+            chosen = self._pinning.apply(placement, self._groups["system"].members(), answers=kind.answered)
             return chosen.generator, chosen.used or self._environment.cpus
         self._pinning.release()
         return self._environment.load_cpu, ()
