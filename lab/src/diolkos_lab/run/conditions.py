@@ -6,10 +6,8 @@ give back.
 """
 
 import contextlib
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from diolkos_lab.experiment.varied import Setting, Varied
 from diolkos_lab.faults import Fault, printable
@@ -37,20 +35,20 @@ def preview(varied: Varied) -> tuple[list[Setting], list[Skipped]]:
     """The settings of a run here, and what it will skip, without a change to the host: a kernel may still refuse a clocksource
     that it lists."""
     there, skipped = _listed(varied.clocksource)
-    return _settings({"clocksource": there}), skipped
+    return _settings(there), skipped
 
 
-def _listed(named: Sequence[str]) -> tuple[tuple[str, ...], list[Skipped]]:
+def _listed(named: Sequence[str]) -> tuple[list[str], list[Skipped]]:
     """The clocksources that the kernel lists, and the others with the reason."""
     offered = clocksource.offered()
     here = f"this host offers {', '.join(offered)}" if offered else "this host does not tell what it offers"
     lacking = [Skipped("clocksource", name, here) for name in named if name not in offered]
-    return tuple(name for name in named if name in offered), lacking
+    return [name for name in named if name in offered], lacking
 
 
-def _settings(levels: Mapping[str, Sequence[str | int]]) -> list[Setting]:
-    named = [[(name, level) for level in each] for name, each in levels.items() if each]
-    return list(itertools.product(*named))
+def _settings(clocksources: Sequence[str]) -> list[Setting]:
+    """One for each level; one that is empty where nothing is varied."""
+    return [(("clocksource", name),) for name in clocksources] or [()]
 
 
 class Conditions(contextlib.ExitStack):
@@ -59,13 +57,13 @@ class Conditions(contextlib.ExitStack):
     def __init__(self, varied: Varied) -> None:
         super().__init__()
         self.skipped: list[Skipped] = []
-        self._varied = varied
-        self._levels: dict[str, tuple[str | int, ...]] = {}
+        self._named = varied.clocksource
+        self._taken: list[str] = []
 
     def __enter__(self) -> "Conditions":
         try:
-            if self._varied.clocksource:
-                self._levels["clocksource"] = self._clocksources(self._varied.clocksource)
+            if self._named:
+                self._try_all()
         except BaseException:
             self.close()
             raise
@@ -73,43 +71,32 @@ class Conditions(contextlib.ExitStack):
 
     @property
     def settings(self) -> list[Setting]:
-        """Every combination of levels; one that is empty where nothing is varied."""
-        return _settings(self._levels)
+        return _settings(self._taken)
 
     @property
-    def varied(self) -> dict[str, list[str | int]]:
+    def varied(self) -> dict[str, list[str]]:
         """The factors with the levels that there are here."""
-        return {name: list(levels) for name, levels in self._levels.items() if levels}
+        return {"clocksource": self._taken} if self._taken else {}
 
     def apply(self, setting: Setting) -> None:
         """From now on the host is like this. Raises Fault."""
-        wanted: dict[str, Any] = dict(setting)
-        if "clocksource" in wanted:
-            clocksource.use(wanted["clocksource"])
+        for _, name in setting:
+            clocksource.use(str(name))
 
-    def _clocksources(self, named: Sequence[str]) -> tuple[str, ...]:
-        """Those that the kernel takes: each is tried once, since it may refuse one that it lists."""
-        there, lacking = _listed(named)
-        self.skipped += lacking
+    def _try_all(self) -> None:
+        """Take those that the kernel takes: it may refuse one that it lists."""
+        there, self.skipped = _listed(self._named)
         if not there:
-            return ()
+            return
         before = clocksource.current()
-        self._save(saved_settings.saved_clocksource((*there, before)))
-        taken = []
+        saved = saved_settings.SavedSetting(before, (*there, before))
+        path = saved_settings.save(saved)  # noted now, given back at the end, and only then struck out
+        self.callback(path.unlink, missing_ok=True)
+        self.callback(saved.restore)
         for name in there:
             try:
                 clocksource.use(name)
-                taken.append(name)
+                self._taken.append(name)
             except Fault as fault:
-                self._skip("clocksource", [name], str(fault))
+                self.skipped.append(Skipped("clocksource", name, str(fault)))
         clocksource.use(before)
-        return tuple(taken)
-
-    def _save(self, saved: saved_settings.SavedSetting) -> None:
-        """Noted now, given back at the end, and only then struck out."""
-        path = saved_settings.save(saved)
-        self.callback(path.unlink, missing_ok=True)
-        self.callback(saved.restore)
-
-    def _skip(self, factor: str, values: Sequence[str | int], reason: str) -> None:
-        self.skipped += [Skipped(factor, str(value), reason) for value in values]
