@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from diolkos_lab.experiment.loads import TcpLoad, TcpName
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import cpu_shares, tools
 from diolkos_lab.load.interface import CpuUsage, Load, ServerName, per_gigabyte
 from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
@@ -22,6 +23,7 @@ LONG_INTERVAL_S = 1.0
 SERVER_COMMAND = ("iperf3", "--server", "--json", "--interval", str(INTERVAL_S))
 CONNECT_MS = 2000
 LEAST_BYTES = 1 << 20
+BUSY = "the server is busy running a test"
 COMPLETE = 0.5  # of an interval's length; iperf3 ends with a sliver of a few milliseconds
 
 
@@ -79,7 +81,10 @@ def sent_s(report: dict[str, Any]) -> float:
 
 
 def report_of(text: str) -> dict[str, Any]:
-    """What the client printed. Raises LoadFault when that is no report, or one of an error."""
+    """What the client printed. Raises LoadFault when that is no report, or one of an error.
+
+    InstrumentFault where the server is still busy with another trial: the path has brought its answer.
+    """
     try:
         report = json.loads(text)
     except ValueError as error:
@@ -87,6 +92,8 @@ def report_of(text: str) -> dict[str, Any]:
     if not isinstance(report, dict):
         raise LoadFault(f"iperf3 gave no report: {text.strip()[:200]}")
     if message := report.get("error"):
+        if BUSY in message:
+            raise InstrumentFault(f"iperf3: {message}")
         raise LoadFault(f"iperf3: {message}")
     return report
 

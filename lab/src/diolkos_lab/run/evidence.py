@@ -48,13 +48,25 @@ def gather(
         outside_drops=lost + after.softnet_drops - before.softnet_drops,
         server=changes["server"],
         server_link=server_link,
-        sink_drops=server_link.rx_drops + changes["router"].devices.get(plan.SERVER_LINK, nothing).tx_drops,
+        sink_drops=_sink_drops(lane, changes),
         reading=reading,
         load=load,
         system_s=used.system,
         authority_rate=authority_rate,
         still_s=still_s,
     )
+
+
+def _sink_drops(lane: Lane, changes: Mapping[str, NetCounters]) -> int:
+    """In front of the sinks, of which the client has one for what comes back."""
+    first = "translator" if lane.shape.hops > 1 else "router"
+    ends = (("server", "router", plan.SERVER_LINK, plan.SERVER_LINK), ("client", first, plan.UPLINK, plan.DOWNLINK))
+    found = 0
+    for sink, sender, at_sink, at_sender in ends:
+        devices, others = changes[sink].devices, changes[sender].devices
+        found += devices[at_sink].rx_drops if at_sink in devices else 0
+        found += others[at_sender].tx_drops if at_sender in others else 0
+    return found
 
 
 def _accounts(watch: Watch, used: CpuUsage, ends: int) -> tuple[guards.RoleAccount, ...]:

@@ -21,6 +21,7 @@ from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import control_group, namespace, scratch
+from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.nic_links import NicLinks
 from diolkos_lab.topology.remote.connection import ConnectionLost
 
@@ -36,7 +37,7 @@ class Testbeds(contextlib.ExitStack):
         systems: Mapping[str, Found],
         resolvers: Mapping[str, Found],
         build: int = 0,
-        nic_links: NicLinks | None = None,
+        nic_links: NicLinks | BoxLinks | None = None,
     ) -> None:
         """`build` is the number of the first one."""
         super().__init__()
@@ -102,10 +103,14 @@ class Testbeds(contextlib.ExitStack):
             self.rebuild(self.lanes)
 
     def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
-        """One trial; it fails where the router's machine is away."""
+        """One trial; where the router's machine is away, it says nothing of the system."""
         if testbed := self.by_lane.get(cell.lane.bare):
             return testbed.measure(cell, block, order)
-        return Trial.failed(cell, block, order, self.unreachable)
+        return Trial.without_instrument(cell, block, order, self.unreachable)
+
+    def works(self, lane: LaneCell) -> bool:
+        """Does the lane stand, and the system on it run?"""
+        return (testbed := self.by_lane.get(lane.bare)) is not None and not testbed.failure
 
     @property
     def counters(self) -> dict[str, dict[str, int]]:

@@ -64,6 +64,14 @@ class Process:
         self._reap(os.WNOHANG)
         return self._child.returncode
 
+    @property
+    def is_stopped(self) -> bool:
+        """Has a signal stopped it (SIGSTOP)? It may go on later."""
+        with contextlib.suppress(OSError):
+            # The name before the state may hold anything, a bracket too.
+            return Path(f"/proc/{self.pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "Tt"
+        return False
+
     def fileno(self) -> int:
         """A descriptor that becomes readable when the process ends (pidfd_open(2))."""
         return self._pidfd
