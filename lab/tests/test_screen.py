@@ -60,6 +60,16 @@ def test_failed_trials_are_rates_of_nothing(record: Make) -> None:
     assert "Not trusted" not in text and "failed" in text
 
 
+def test_what_tcp_keeps_never_stands_without_its_cpu_time(record: Make) -> None:
+    lines = [
+        line | {"metrics": {**line["metrics"], "cpu_s_per_gb": 2.17 if line["system"] == "diolkos" else 1.0}}
+        for line in _blocks(record)
+    ]
+    text = _shown(lines)
+    assert "0.500" in text and "CPU 2.17" in text and "CPU: of CPU time per gigabyte" in " ".join(text.split())
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
 def test_streams_have_lines_and_a_noise_floor(record: Make) -> None:
     """Each is named by what tells it apart; a native path that is measured twice has all of it."""
     udp = {"load": "udp", "factors": {"offloads": "on", "streams": 10, "seconds": 1, "datagram": 1400, "rate": "most"}}
