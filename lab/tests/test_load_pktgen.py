@@ -4,6 +4,7 @@
 import json
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -97,7 +98,7 @@ def test_sessions_are_opened_first_where_the_path_keeps_state() -> None:
 
 
 def _options(command: list[str]) -> dict[str, str]:
-    return {name: value for name, value in zip(command, command[1:], strict=False) if name.startswith("--")}
+    return {name: value for name, value in pairwise(command) if name.startswith("--")}
 
 
 def _ends(context: ClientContext, *, keeps_state: bool = False) -> ClientContext:
