@@ -256,7 +256,7 @@ class Study(StrictModel):
                 # Names have addresses of IPv6 alone.
                 wanted = dict.fromkeys([*subject.candidates[:1], *self.baselines(subject)] if load != "dns" else ())
                 if lacking := next((key for key in wanted if key not in self.baselines(subject, load)), None):
-                    what = f"the rule compares {load} of {subject.key} with {lacking}, which the study does not have with that load"
+                    what = f"the rule compares {load} of {subject.key} with {lacking}, which has no such load in the study"
                     raise MisplacedError(
                         f"{what}; a system's baseline_family names the only one to compare with", "claim", number
                     )

@@ -140,10 +140,9 @@ def _times(direction: dict[str, Any]) -> dict[MetricName, float]:
 def _directions(measured: dict[str, Any], text: str) -> list[dict[str, Any]]:
     """Forth, and back where that was asked for."""
     if measured["event"] == CONNECTED and not measured.get("carried"):
-        opened, answered = (measured[name]["received"] if measured.get(name) else {} for name in ("opened", "answered"))
-        raise LoadFault(
-            f"of {measured['sessions']} sessions {opened.get('received', 0)} were opened and {answered.get('received', 0)} answered"
-        )
+        phases = (measured.get(name) or {} for name in ("opened", "answered"))
+        opened, answered = (phase["received"]["received"] if phase else 0 for phase in phases)
+        raise LoadFault(f"of {measured['sessions']} sessions {opened} were opened and {answered} answered")
     try:
         found: list[dict[str, Any]] = measured["directions" if measured["event"] == MEASURED else "carried"]
         found[0]["sent"]
