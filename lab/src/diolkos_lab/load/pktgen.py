@@ -127,7 +127,8 @@ def _counts(direction: dict[str, Any], *, times_out: bool) -> dict[MetricName, f
 
 
 def _times(direction: dict[str, Any]) -> dict[MetricName, float]:
-    received, found = direction["received"], {}
+    received = direction["received"]
+    found: dict[MetricName, float] = {}
     if delay := received.get("delay_ns"):
         found |= {"latency": delay["p50"], "latency_worst": delay["p99_9"]}
     if received.get("pdv_ns") is not None:
@@ -222,8 +223,9 @@ class Generator(Load[G]):
 
     def allowed_s(self, section: G) -> float:
         """With sessions for both directions, which may have to be opened again."""
-        opens = section.directions == "both" and section.flows != "unique"
-        return section.expected_s + ((OPENING_ROUNDS + 1) * (START_S + section.flows / _opening_rate(section)) if opens else 0)
+        if section.directions == "one" or section.flows == "unique":
+            return section.expected_s
+        return section.expected_s + (OPENING_ROUNDS + 1) * (START_S + section.flows / _opening_rate(section))
 
     def opening_packets(self, section: G) -> int:
         """Both ways the sessions are opened within the trial."""
