@@ -22,9 +22,9 @@ from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
 from diolkos_lab.run import box, disturbance, router
+from diolkos_lab.run.box import WantedBox
 from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.conditions import Conditions, Skipped
-from diolkos_lab.run.box import WantedBox
 from diolkos_lab.run.router import Links, Wanted
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.testbed import Testbed
@@ -55,7 +55,7 @@ class RunRequest:
     router: Wanted | WantedBox | None = None  # what is between the ends: another machine, or a black box
     facts: Mapping[str, Any] = field(default_factory=dict)  # more of them, for host.json
     reasons: Mapping[str, str] = field(default_factory=dict)  # system to why it cannot run, where that is known before
-    length: Length = Length()
+    length: Length = field(default_factory=Length)
 
     @property
     def form_name(self) -> FormName:
