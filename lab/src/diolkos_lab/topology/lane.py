@@ -18,8 +18,8 @@ from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD
 
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import namespace
-from diolkos_lab.topology.machine import THIS_MACHINE, Machine
 from diolkos_lab.topology.box_links import BoxLinks
+from diolkos_lab.topology.machine import THIS_MACHINE, Machine
 from diolkos_lab.topology.nic_links import LinkEnd, NicLinks
 
 IPV6_HEADER_MINUS_IPV4 = 20
