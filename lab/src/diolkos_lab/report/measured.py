@@ -31,11 +31,6 @@ STRIPS = (
 LEAVES = " A spike may leave the frame; the logarithmic picture shows it whole."
 
 
-def chapters(results: Results) -> list[Chapter]:
-    """The page of a study that has no chapters of its own."""
-    return [*load_chapters(results), cannot_see(results)]
-
-
 def load_chapters(results: Results, form: str = "") -> list[Chapter]:
     """`form` says after whose pattern the tables of single readings are made. A chapter without content is left out."""
     of_packets = [throughput_chapter(results, form), rtt_chapter(results, form), cpu_chapter(results)]

@@ -62,6 +62,7 @@ _SPARE = [
     Look("spare4", "#5f6b73", "#aab7bf", "circle"),
 ]
 LOOKS = [*_LOOKS.values(), *_SPARE]
+_STRANGERS: dict[tuple[str, str], int] = {}  # systems without a look, in the order in which they were met
 
 _TITLES = {
     "tayga": "Tayga",
@@ -91,7 +92,7 @@ def look(cell: Cell) -> Look:
     mode, _, path = cell.datapath.rpartition("-")
     variants = [cell.family] if cell.native else [cell.datapath, mode, path, ""]
     found = next((_LOOKS[cell.system, v] for v in variants if (cell.system, v) in _LOOKS), None)
-    return found or _SPARE[sum(cell.system.encode()) % len(_SPARE)]
+    return found or _SPARE[_STRANGERS.setdefault((cell.system, cell.datapath), len(_STRANGERS)) % len(_SPARE)]
 
 
 def label(cell: Cell) -> str:

@@ -10,7 +10,7 @@ import math
 
 import altair as alt
 
-from diolkos_lab.report.block_ratios import by_block
+from diolkos_lab.report.baselines import by_block
 from diolkos_lab.report.charts import theme
 from diolkos_lab.report.charts.rows import CROSS
 from diolkos_lab.report.charts.theme import Record, Spec

@@ -74,7 +74,7 @@ def _span(panel: Panel) -> Interval:
 
 def _panel(panel: Panel, span: Interval, systems: Sequence[tuple[str, Look]], extent: float, width: float, number: int) -> Spec:
     low, high = span
-    names = [mark.path for mark in panel.marks]
+    names = list(dict.fromkeys(mark.path for mark in panel.marks))
     scale = theme.given(domain=list(span), type="log" if panel.log else "linear", nice=False, clamp=False)
     axis = theme.given(title=panel.axis, titleAnchor="start", tickCount=6, format="%" if panel.percent else ".5~g", grid=False)
     across = alt.X("value:Q", scale=scale, axis=axis)
