@@ -76,8 +76,8 @@ class Kept:
         if self.safe >= NARROW:
             return f"{self.what} {'loses nothing' if self.share else 'takes no longer'} that this run can see"
         if self.share:
-            return f"{self.what} keeps at least {percent(self.ci[0])}, and this run cannot say more"
-        return f"{self.what} takes at most {factor(self.ci[1])} times as long, and this run cannot say more"
+            return f"{self.what} keeps at least {percent(self.ci[0])}"
+        return f"{self.what} takes at most {factor(self.ci[1])} times as long"
 
     @property
     def ends(self) -> str:
@@ -130,11 +130,13 @@ def plainest_load(results: Results, base: str) -> str | None:
 
 
 def _contrast(results: Results, found: list[Kept]) -> str:
-    """The one that keeps most beside the one that keeps least."""
+    """The one that keeps most beside the one that keeps least; first one of which the interval tells more than a bound."""
     best = max(found, key=lambda each: (each.safe, each.best))
     worst = min(found, key=lambda each: (each.best, each.safe))
     if worst.in_words == best.in_words:  # it may be another one of which the run knows least
         worst = min(found, key=lambda each: each.safe)
+    if worst.decisive and not best.decisive:
+        best, worst = worst, best
     said = f"Through {short_label(best.cell)}, {best.in_words} ({'; '.join([best.interval, *beside(results, best)])})"
     if worst.cell == best.cell:
         return f"{said}."

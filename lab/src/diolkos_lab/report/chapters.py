@@ -7,7 +7,6 @@ what is missing, doubtful trials, the host, how to repeat it.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -102,14 +101,11 @@ def at_a_glance(results: Results) -> Chapter:
     if not compares(results):
         return Chapter("glance", "At a glance", ["No ratio to native can be drawn from this folder."])
     every = [row for panel in glance.panels(results) for row in glance.rows(results, *panel)]
-    open_ended = any(row.ratio is None and row.ratio_bounds for row in every) or any(
-        row.ratio_ci95 and math.isinf(row.ratio_ci95[1]) for row in every
-    )
-    caption = "Point: median of the ratio to native. Bar: its 95 % interval. Black line: native. Hollow: no interval, or the ratio to "
-    caption += "the native family that asks less of the system."
+    caption = "Point: median of the ratio to native. Bar: its 95 % interval. Black line: native. Hollow: no interval, or the "
+    caption += "ratio to the native family that asks less of the system."
     caption += " Grey band: how far a path strays from itself, where that was measured."
     caption += " Grey ring, in brackets: not trusted." * bool(results.untrusted)
-    caption += " Arrow: the value or its interval has no upper end." * open_ended
+    caption += " Arrow: the value or its interval goes on beyond the edge."
     caption += " Cross: trials failed; each counts as the worst that there is." * any(map(glance.failures, every))
     picture = Picture("glance", "Ratio to native, all systems", caption, glance.alt(results), partial(glance.draw, results))
     return Chapter("glance", "At a glance", pictures=[picture])

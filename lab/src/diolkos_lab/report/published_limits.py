@@ -35,6 +35,7 @@ def told(results: Results) -> dict[str, str]:
     cells = {f"{cell.system} {cell.datapath}" for cell in results.cells}
     translated = {cell.family for cell in results.cells if not cell.native and cell.system != "nat44"}
     curves = [curve for curve in results.curves if curve.trusted]
+    unbracketed = sum(curve.found.pdr.rate is None for curve in results.curves)
     return {
         "blocks": count(results.blocks, "block"),
         "untrusted": count(sum(bool(trial.objections) for trial in results.measured), "trial"),
@@ -52,7 +53,7 @@ def told(results: Results) -> dict[str, str]:
         "backend": join_words(_levels(results, "backend")),
         "undecided_curves": count(sum(c.found.firm[DEFAULT_RULE] == UNDECIDED for c in curves), "trusted curve"),
         "curves_by_rule": count(sum(c.found.depends_on_rule for c in curves), "trusted curve"),
-        "unbracketed_curves": f"{sum(c.found.pdr.rate is None for c in results.curves)} of {count(len(results.curves), 'curve')}",
+        "unbracketed_curves": f"{unbracketed} of {count(len(results.curves), 'curve')}",
         "bound_curves": count(sum(c.limited_by_generator for c in results.curves), "curve"),
     }
 

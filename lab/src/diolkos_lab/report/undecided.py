@@ -41,6 +41,7 @@ def more_blocks(blocks: int, have: float, want: float) -> int | None:
 
 def _of_rule(verdict: dict[str, Any]) -> str:
     rule, sentence = str(verdict.get("rule") or verdict.get("claim")), str(verdict.get("sentence") or "")
+    rule = rule[:1].upper() + rule[1:]
     value, ci, limit = number(verdict.get("value")), interval(verdict.get("ci95")), _threshold(rule)
     if value is None or ci is None:
         because = re.search(r"not decided, because (.*?)(; the rule asks for .*)?$", sentence)
@@ -48,7 +49,7 @@ def _of_rule(verdict: dict[str, Any]) -> str:
     blocks = int(found[1]) if (found := re.search(r", (\d+) blocks", sentence)) else 0
     further = None if limit is None else more_blocks(blocks, _reach(value, ci, limit), abs(value - limit))
     if further is None:
-        return f"{rule}: the interval spans the limit, and the ratio is so near to it that more blocks may not decide."
+        return f"{rule}: the interval spans the limit; it takes more than {MOST} times as many blocks, or fewer failures."
     return f"{rule}: the interval spans the limit. About {count(further, 'more block')} would decide if the ratio stays."
 
 
