@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from diolkos_lab import cli
+from diolkos_lab import cli, own_files
 from diolkos_lab.sut.lookup import tool
 from diolkos_lab.topology import namespace
 from lines import line
@@ -52,6 +52,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.setattr(sys, "argv", ["diolkos-lab", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             cli.main()
+        own_files.use(None)
         shown = capsys.readouterr()
         return int(ended.value.code or 0), shown.out, shown.err
 

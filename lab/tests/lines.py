@@ -19,7 +19,7 @@ LINE: dict[str, Any] = {
     "valid": True,
     "distrust": [],
     "error": None,
-    "metrics": {"throughput": 1e10, "cpu": 1.0, "retransmits": 0.0},
+    "metrics": {"throughput": 1e10, "cpu_s_per_gb": 1.0, "retransmits": 0.0},
     "series": {"throughput": {"t": [0.1], "y": [1e10]}},
 }
 

@@ -116,7 +116,7 @@ def test_folders_of_different_studies(result: Path, tmp_path: Path, lab: Lab) ->
         ('datapath = "tun"', 'datapath = "../tun"', "15:1: system.1.datapath: "),
         ("blocks = 2", f"blocks = {'9' * 5000}", "a number has too many digits"),
         ("blocks = 2", f"blocks = {'[' * 20000}", "too deeply nested"),
-        ("blocks = 2", "blocks = 2\ntime_budget_s = inf", "20:1: form.quick.time_budget_s: "),
+        ("blocks = 2", "blocks = 2\ntime_budget_s = inf", "21:1: form.quick.time_budget_s: "),
         ("at_least = 0.5", "at_least = nan", "claim.0.at_least: "),
         ("seconds = 1", r'seconds = 1\ncongestion_control = "; reboot\u001b[2J"', "congestion_control: "),
         ("blocks = 2", r'blocks = 2\n"a\u001b[2J\nb" = 2', r"form.quick.a\x1b[2J\nb: "),

@@ -98,8 +98,18 @@ def test_cells_of_clat() -> None:
     assert {cell.load.factors["seconds"] for cell in off if cell.load.name != "ping"} == {30}
 
 
-def test_every_subject_of_clat_has_a_baseline_of_its_own_hops() -> None:
-    for subject in studies.load("clat").system:
-        if subject.baseline_key:
-            assert subject.baseline_key.endswith(f"/{subject.hops}")
-            assert subject.baseline_key.startswith("native/kernel/")
+def test_every_subject_of_clat_has_baselines_of_its_own_hops() -> None:
+    study = studies.load("clat")
+    for subject in study.system:
+        found = study.baselines(subject)
+        assert all(key.startswith("native/kernel/") and key.endswith(f"/{subject.hops}") for key in found)
+        if subject.system != "native" and not subject.baseline_family:
+            assert [key.split("/")[2] for key in found] == [subject.family, "ipv4" if subject.family == "ipv6" else "ipv6"]
+    assert {study.baselines(each) for each in study.system if each.system == "nat44"} == {("native/kernel/ipv4/1",)}
+
+
+def test_a_rule_needs_the_native_path_of_its_own_family(tmp_path: Path) -> None:
+    text = SMALL.read_text().replace('baseline_family = "ipv6"\n', "")
+    line = text.splitlines().index("[[claim]]") + 1
+    fault = _fault(tmp_path, text)
+    assert fault.startswith(f"{line}:1: claim.0: the rule compares tcp-upload of diolkos/tun/ipv4/1 with native/kernel/ipv4/1")

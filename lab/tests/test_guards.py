@@ -14,8 +14,9 @@ from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import DnsLoad, HttpLoad, PingLoad, PpsLoad, TcpLoad, UdpLoad
 from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.load.reading import Reading
-from diolkos_lab.run.counters import TICK_S, Device, NetCounters, difference
-from diolkos_lab.run.guards import GUARDS, Evidence, Tun, judge, limited_by_authority, slow_share
+from diolkos_lab.run.counters import Device, NetCounters, difference
+from diolkos_lab.run.guards import GUARDS, Evidence, RoleAccount, Tun, judge, limited_by_authority, slow_share
+from diolkos_lab.topology.processes import TICK_S
 
 GIGABYTE = 10**9
 QUIET = Device(0, 0, 0, 0, 0, 0)
@@ -39,8 +40,7 @@ TCP = Evidence(
     server_family="ipv6",
     cores=2,
     elapsed_s=1.0,
-    busy_s=1.5,
-    own_s=1.45,
+    foreign_s=0.05,
     steal_s=0.0,
     clock_jump_s=0.0001,
     outside_drops=0,
@@ -102,7 +102,8 @@ def test_undisturbed_trials_are_trusted() -> None:
     ("guard", "change"),
     [
         ("steal", {"steal_s": 0.1}),
-        ("foreign-cpu", {"busy_s": 2.0}),
+        ("foreign-cpu", {"foreign_s": 0.55}),
+        ("cpu-account", {"accounts": (RoleAccount("both ends", 1.05, 1),)}),
         ("clock-jump", {"clock_jump_s": -3600.0}),
         ("stopped", {"still_s": 10.3}),
         ("pace", {**vars(PPS), "reading": replace(PPS.reading, pace_error=-0.02)}),
@@ -285,7 +286,7 @@ OUTCOMES = st.fixed_dictionaries(
 DISTURBED: list[dict[str, Any]] = [
     {},
     {"steal_s": 0.1},
-    {"busy_s": 2.0},
+    {"foreign_s": 0.55},
     {"clock_jump_s": 9.0},
     {"outside_drops": 1000},
     {"reading": {"stalls_s": (0.004,)}},
@@ -309,8 +310,8 @@ def test_no_guard_looks_at_what_a_trial_brought(
 
 def test_less_than_the_clock_resolves_is_no_theft() -> None:
     """One tick for each CPU, in a fifth of a second of two CPUs: 5 %."""
-    assert _names(replace(TCP, elapsed_s=0.2, busy_s=0.3, own_s=0.3, steal_s=2 * TICK_S)) == []
-    assert _names(replace(TCP, elapsed_s=0.2, busy_s=0.3, own_s=0.3, steal_s=3 * TICK_S)) == ["steal"]
+    assert _names(replace(TCP, elapsed_s=0.2, foreign_s=0.0, steal_s=2 * TICK_S)) == []
+    assert _names(replace(TCP, elapsed_s=0.2, foreign_s=0.0, steal_s=3 * TICK_S)) == ["steal"]
 
 
 def test_every_guard_has_a_test() -> None:

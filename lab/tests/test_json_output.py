@@ -20,7 +20,7 @@ from diolkos_lab.stats.pairing import CellKey
 
 HERE = Path(__file__).parent
 STUDY = {"name", "title", "question", "systems", "expected_s"}
-SYSTEM = {"name", "title", "datapaths", "available", "binary", "version", "reason", "how"}
+SYSTEM = {"name", "title", "datapaths", "known_answer", "file", "available", "binary", "version", "reason", "how"}
 CHANGE = {
     "subject",
     "load",
@@ -77,7 +77,7 @@ def test_list() -> None:
     done = _lab("list", "--json", PATH="/nowhere")
     found = _document(done)
     assert done.returncode == 0 and not done.stderr
-    assert set(found) == {"studies", "systems", "missing_tools"}
+    assert set(found) == {"studies", "systems", "faults", "missing_tools"}
     studies = {study["name"]: study for study in found["studies"]}
     assert all(set(study) == STUDY for study in studies.values())
     assert set(studies["siit"]["expected_s"]) == {"quick", "full"} and 60 < studies["siit"]["expected_s"]["quick"] < 600

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from diolkos_lab.experiment.loads import PpsLoad
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import pktgen, registry
-from diolkos_lab.load.reading import ClientContext, LoadFault, PacketEndpoints
+from diolkos_lab.load.reading import ClientContext, PacketEndpoints
 
 LOAD = PpsLoad(name="pps", seconds=0.3)
 PPS = registry.LOADS["pps"]
@@ -69,8 +70,8 @@ def test_what_the_first_ring_refuses_is_lost(data: Path) -> None:
         '{"format":1,"event":"measured","directions":[]}',
     ],
 )
-def test_a_report_of_another_kind_is_a_fault(text: str) -> None:
-    with pytest.raises(LoadFault, match="diolkos-pktgen"):
+def test_a_report_of_another_kind_is_a_fault_of_the_instrument(text: str) -> None:
+    with pytest.raises(InstrumentFault, match="diolkos-pktgen"):
         pktgen.parse(text, LOAD.at(1000))
 
 

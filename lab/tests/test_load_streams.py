@@ -2,7 +2,6 @@
 """UDP at a rate, ping beside TCP, and who was charged for the CPU time: on captured output."""
 
 import json
-from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import pytest
 
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import Study
-from diolkos_lab.experiment.loads import PingUnderLoad, UdpGsoLoad, UdpLoad
+from diolkos_lab.experiment.loads import PingUnderLoad, TcpLoad, UdpGsoLoad, UdpLoad
 from diolkos_lab.faults import UsageFault
-from diolkos_lab.load import cpu_shares, iperf3_udp, ping_under_load, udp_gso
+from diolkos_lab.load import cpu_shares, iperf3, iperf3_udp, ping_under_load, udp_gso
 from diolkos_lab.load.interface import CpuUsage
-from diolkos_lab.load.reading import ClientContext, LoadFault
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 
 UDP = UdpLoad(name="udp", seconds=1, rate=1e8, streams=2)
 LOADED = PingUnderLoad(name="ping-under-load", seconds=1, interval_s=0.01)
@@ -144,14 +143,12 @@ def test_any_study_may_have_them() -> None:
 
 
 def test_each_end_is_charged_for_what_it_used() -> None:
-    used = CpuUsage(client=0.6, system=0.5, threads=0.0, all=1.8, server=0.3)
-    up = cpu_shares.shares(used, 1.0, "client")
+    used = CpuUsage(client=0.6, system=0.5, threads=0.0, all=1.9, path=1.8, server=0.3)
+    up = cpu_shares.shares(used, Reading({}), "client")
     assert up == pytest.approx(
         {"generator_share": 0.6, "system_share": 0.5, "receiver_share": 0.3, "rest_share": 0.4, "saturated": 0.0}
     )
-    longer = replace(used, elapsed=2.0)
-    assert cpu_shares.shares(longer, 1.0, "client")["rest_share"] == pytest.approx(0.2), "others compute before and after, too"
-    down = cpu_shares.shares(used, 1.0, "server")
+    down = cpu_shares.shares(used, Reading({}), "server")
     assert (down["generator_share"], down["receiver_share"]) == (0.3, 0.6), "in a download the server sends"
 
 
@@ -161,4 +158,41 @@ def test_each_end_is_charged_for_what_it_used() -> None:
 )
 def test_a_generator_without_cpu_to_spare_is_marked(client: float, server: float, together: bool, saturated: float) -> None:
     used = CpuUsage(client=client, system=0.0, threads=0.0, all=2.0, server=server, ends_share_cpu=together)
-    assert cpu_shares.shares(used, 1.0, "client")["saturated"] == saturated
+    assert cpu_shares.shares(used, Reading({}), "client")["saturated"] == saturated
+
+
+# Trials of 0.4 s that the lab made on a busy host: CPU seconds of client, system and server, seconds of the whole trial, and
+# seconds for which iperf3 says that it sent.
+RECORDED = (
+    (0.074, 0.0, 0.031, 0.577, 0.483),
+    (0.035, 0.0, 0.066, 0.627, 0.547),
+    (0.032, 0.107, 0.017, 0.934, 0.797),
+    (0.019, 0.058, 0.009, 0.477, 0.363),
+)
+
+
+@pytest.mark.parametrize("trial", RECORDED)
+def test_shares_are_of_the_time_that_a_trial_took(trial: tuple[float, ...]) -> None:
+    client, system, server, elapsed_s, sent_s = trial
+    used = CpuUsage(client, system, 0.0, all=2 * elapsed_s, path=client + system + server, elapsed=elapsed_s, server=server)
+    found = cpu_shares.shares(used, Reading({}, seconds=sent_s), "client")
+    assert found["generator_share"] == pytest.approx(client / elapsed_s)
+    assert found["system_share"] == pytest.approx(system / elapsed_s)
+
+
+def test_two_ends_that_share_a_cpu_use_no_more_than_it_has() -> None:
+    """CPU times of tun uploads, medians of a run whose trials were planned for 0.4 s: over these, the ends would have used 1.6
+    of their CPU. They ended by their bytes."""
+    used = CpuUsage(
+        client=0.364, system=0.504, threads=0.0, all=1.18, path=1.15, elapsed=0.71, server=0.276, ends_share_cpu=True
+    )
+    took = cpu_shares.shares(used, Reading({}, seconds=0.68), "client")
+    assert took["generator_share"] + took["receiver_share"] == pytest.approx(0.64 / 0.71)
+    assert took["saturated"] == 0.0, "the ends waited for the system"
+    assert cpu_shares.shares(used, Reading({}, seconds=0.65), "client")["saturated"] == 1.0
+
+
+def test_what_iperf3_says_of_the_length_is_read(data: Path) -> None:
+    text = (data / "iperf3-3.12-tcp-upload.json").read_text()
+    reading = iperf3.parse(text, TcpLoad(name="tcp-upload", seconds=1))
+    assert reading.seconds == json.loads(text)["end"]["sum_sent"]["seconds"] > 0

@@ -34,9 +34,8 @@ def test_without_a_translator_answers_go_to_whoever_asked(monkeypatch: pytest.Mo
     monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
     known = context(4)
     assert known.ends and known.ends.answers
-    plain = dataclasses.replace(
-        known, ends=dataclasses.replace(known.ends, answers=dataclasses.replace(known.ends.answers, target=None))
-    )
+    unlent = dataclasses.replace(known.ends.answers, target=known.ends.source, targets=known.ends.answers.clients)
+    plain = dataclasses.replace(known, ends=dataclasses.replace(known.ends, answers=unlent))
     assert option(new_flows.client_command(LOAD, plain), "--back-dst") == "198.18.1.2"
     many = LOAD.model_copy(update={"bindings": "many"})
     assert option(new_flows.client_command(many, plain), "--back-dst") == "198.18.2.0"

@@ -8,6 +8,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "diolkos_lab"
 # A module may import from those before it and from its own package.
 PATH = [
     "faults",
+    "outcome",
     "open_folder",
     "metric",
     "experiment",

@@ -261,7 +261,20 @@ def test_without_a_rate_there_are_no_delays() -> None:
 
 def test_what_the_rfcs_ask_for_is_done_by_default_but_for_what_is_said() -> None:
     whole = Rfc8219(name="rfc8219", maximum=1_000_000)
-    assert len(whole.deviations) == 3, "one direction; which frames are tagged; where their time begins"
+    told = " | ".join(whole.deviations)
+    for each in (
+        "no native traffic",
+        "no time limit",
+        "4096 flows",
+        "one destination",
+        "not of 500 after",
+        "when it is written",
+    ):
+        assert each in told
+    assert len(whole.deviations) == 6 and whole.directions == "both"
+    more = {"flows": "unique", "next_hops": 64, "frame_timeout_s": 1.0, "directions": "one"}
+    told = " | ".join(whole.model_copy(update=more).deviations)
+    assert "flows" not in told and "time limit" not in told and "one direction only" in told and "64 destinations" in told
     short = whole.model_copy(update={"seconds": 5.0, "latency_s": 1.0, "variation_s": 1.0, "repeats": 2, "rest_s": 0.0})
-    assert len(short.deviations) == 3 + 5
+    assert len(short.deviations) == 6 + 5
     assert [part.sizes for part in whole.parts] == [(size,) for size in whole.sizes]

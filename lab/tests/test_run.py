@@ -43,7 +43,10 @@ def test_a_run_measures_translates_and_leaves_a_readable_result(tmp_path: Path) 
     rows = {(row["system"], row["load"], row["metric"]): row for row in summary["rows"]}
     assert 0 < rows["diolkos", "tcp-upload", "throughput"]["ratio"] < 1
     assert rows["diolkos", "ping", "rtt"]["ratio"] > 1
-    assert rows["native", "tcp-upload", "cpu"]["median"] > 0
+    assert rows["native", "tcp-upload", "cpu_s_per_gb"]["median"] > 0
+    shares = [t["metrics"]["system_share"] for t in result.trials if t["system"] == "diolkos" and t["load"] != "ping"]
+    assert all(share > 0.01 for share in shares), "the double is a script: the translator is its child"
+    assert all(t["metrics"]["cpu_s_per_gb"] > 0 for t in result.trials if t["load"] != "ping")
     assert summary["failures"] == summary["missing"] == []
     assert summary["verdicts"][0]["outcome"] == "undecided", "one block decides nothing"
     host = json.loads((tmp_path / "r" / "host.json").read_text())
@@ -84,7 +87,7 @@ def test_a_system_that_dies_in_the_middle_is_started_again(tmp_path: Path, monke
     assert sum(entry["trials"] for entry in summary["failures"]) == len(failed)
 
 
-def test_a_command_that_takes_too_long_fails_its_trial_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_of_the_lab_that_takes_too_long_is_nobodys_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What prepares a load does not come back, once: the run goes on, and so does the path."""
     original = testbed.Testbed._prepare
     slow: list[bool] = []
@@ -96,10 +99,35 @@ def test_a_command_that_takes_too_long_fails_its_trial_alone(tmp_path: Path, mon
         original(self, *arguments)
 
     monkeypatch.setattr(testbed.Testbed, "_prepare", once_slow)
-    result, _ = _run(tmp_path, "working")
-    errors = {trial["error"] for trial in result.trials if trial["error"]}
-    assert errors == {"nft took longer than 10 s"}
-    assert any(trial["system"] == "diolkos" and not trial["error"] for trial in result.trials)
+    result, summary = _run(tmp_path, "working")
+    assert [trial["error"] for trial in result.trials if trial["error"]] == []
+    (failure,) = summary["instrument_failures"]
+    assert (failure["reason"], failure["trials"]) == ("nft took longer than 10 s", 1)
+    assert any(trial["system"] == "diolkos" and trial["valid"] for trial in result.trials)
+
+
+@pytest.mark.parametrize("side", ["native", "diolkos"])
+def test_a_server_of_the_lab_that_dies_is_started_again_and_its_trial_made_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    """On the path of the system as on the native one: it gives neither a result, and the trial is repeated in its block."""
+    original = testbed.Testbed._wait
+    killed: list[str] = []
+
+    def kill_server(self: testbed.Testbed, client: Any, patience_s: float) -> float:
+        if self.cell.subject.system == side and client.command[0] == "iperf3" and self._serial > 3 and not killed:
+            assert self._servers
+            killed.append("iperf3")
+            self._servers._running["iperf3"].kill()
+        return original(self, client, patience_s)
+
+    monkeypatch.setattr(testbed.Testbed, "_wait", kill_server)
+    _, summary = _run(tmp_path, "working")
+    assert killed and summary["failures"] == []
+    (failure,) = summary["instrument_failures"]
+    assert failure["system"] == side and failure["reason"].startswith("the server iperf3 was killed by SIGKILL")
+    assert all(row["blocks"] == 1 for row in summary["rows"]), "it was made again"
+    assert not any(row["failed_trials"] for row in summary["rows"])
 
 
 def test_a_load_that_gets_no_answer_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

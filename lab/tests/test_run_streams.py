@@ -29,7 +29,7 @@ def test_streams_are_measured_at_the_receiver_and_on_the_page(tmp_path: Path) ->
     assert len(slow) == 2 * 2
     for trial in slow:
         metrics = trial["metrics"]
-        assert set(metrics) >= ROLES | {"throughput", "loss", "sent_rate", "socket_loss", "cpu", "saturated"}
+        assert set(metrics) >= ROLES | {"throughput", "loss", "sent_rate", "socket_loss", "cpu_s_per_gb", "saturated"}
         assert metrics["throughput"] <= 1.2 * metrics["sent_rate"] and metrics["generator_share"] > 0
         assert trial["system"] == "diolkos" or metrics["system_share"] == 0, "native has no process of its own"
     knees = [trial for trial in result.trials if trial["factors"].get("rate") == "knee" and not trial["error"]]

@@ -19,10 +19,11 @@ from diolkos_lab.verdict import verdicts
 
 Make = Callable[..., dict[str, Any]]
 FACTORS = (("offloads", "on"), ("seconds", 1), ("streams", 1))
-NATIVE = CellKey("native/kernel/ipv6/1", "tcp-upload", FACTORS)
+NATIVE = CellKey("native/kernel/ipv4/1", "tcp-upload", FACTORS)
 TC = CellKey("diolkos/tc/ipv4/1", "tcp-upload", FACTORS)
 KEYS = [
     *("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials", "failed_trials"),
+    "instrument_failed_trials",
     *("blocks", "median", "median_bounds", "ci95", "mean", "sd", "min", "max", "p95", "p99"),
     *("baseline", "ratio", "ratio_bounds", "ratio_ci95"),
 ]
@@ -68,7 +69,7 @@ def test_interval_covers_the_median_as_often_as_it_says(size: int) -> None:
 def _blocks(make: Make, native: list[float], tc: list[float]) -> list[dict[str, Any]]:
     found = []
     for block, (a, b) in enumerate(zip(native, tc, strict=True)):
-        found.append(make(block=block, metrics={"throughput": a}))
+        found.append(make(block=block, family="ipv4", metrics={"throughput": a}))
         found.append(make(block=block, system="diolkos", datapath="tc", family="ipv4", metrics={"throughput": b}))
     return found
 
@@ -105,7 +106,7 @@ def test_distrusted_trials_give_no_ratio_and_failed_ones_the_worst(record: Make)
 def test_a_system_that_fails_most_of_the_time_has_the_worst_median(record: Make, metric: str, load: str, worst: float) -> None:
     lines = []
     for block in range(1, 10):
-        lines.append(record(block=block, load=load, metrics={metric: 1.0}))
+        lines.append(record(block=block, load=load, family="ipv4", metrics={metric: 1.0}))
         broken = {"valid": False, "error": "it died", "metrics": {}} if block > 4 else {"metrics": {metric: 1.0}}
         lines.append(record(block=block, load=load, system="diolkos", datapath="tc", family="ipv4", **broken))
     row = next(row for row in rows.rows(studies.load("clat"), Samples(lines)) if row["system"] == "diolkos")
@@ -117,7 +118,7 @@ def test_a_system_that_fails_most_of_the_time_has_the_worst_median(record: Make,
 def test_a_search_that_met_its_limit_is_a_range_and_not_left_out(record: Make) -> None:
     lines = []
     for block in range(1, 8):
-        lines.append(record(block=block, load="mlrsearch", metrics={"rate": 100.0}))
+        lines.append(record(block=block, load="mlrsearch", family="ipv4", metrics={"rate": 100.0}))
         met = {"metrics": {}, "bounds": {"rate": [150.0, None]}} if block < 5 else {"metrics": {"rate": 120.0}}
         lines.append(record(block=block, load="mlrsearch", system="diolkos", datapath="tc", family="ipv4", **met))
     row = next(row for row in rows.rows(studies.load("clat"), Samples(lines)) if row["system"] == "diolkos")
@@ -130,7 +131,7 @@ def test_the_first_trial_of_a_block_that_nobody_objects_to_counts(record: Make) 
     """Who took the last would let a system be tried until it succeeds."""
     doubtful = {"valid": False, "distrust": [{"guard": "steal", "detail": "…"}], "metrics": {"throughput": 9.0}}
     failed = {"valid": False, "error": "it died", "metrics": {}}
-    lines = [record(block=1, **doubtful), record(block=1, **failed), record(block=1, metrics={"throughput": 5.0})]
+    lines = [record(block=1, family="ipv4", **each) for each in (doubtful, failed, {"metrics": {"throughput": 5.0}})]
     assert Samples(lines).figures(NATIVE, "throughput") == {1: bounds.failed("higher")}
 
 
@@ -149,8 +150,9 @@ def test_rows_have_the_keys_of_the_format_and_no_more(record: Make) -> None:
     lines = _blocks(record, [1.0] * 8, [2.0] * 8)
     (native, tc) = rows.rows(study, Samples(lines))
     assert list(native) == [*KEYS, "offloads", "seconds", "streams"]
-    assert native["baseline"] is None and native["ratio"] is None
-    assert tc["baseline"] == "native/kernel/ipv6/1"
+    assert native["baseline"] == "native/kernel/ipv6/1" and native["ratio"] is None
+    assert tc["baseline"] == NATIVE.subject, "of the family that the application speaks"
+    assert (tc["other_baseline"], tc["other_ratio"]) == ("native/kernel/ipv6/1", None)
     assert tc["ratio"] == 2.0 and tc["ratio_ci95"] == [2.0, 2.0]
     assert tc["unit"] == "bit/s"
 

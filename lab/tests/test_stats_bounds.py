@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diolkos_lab.stats import bounds
-from diolkos_lab.stats.bounds import Bounds, at_least, at_most, exactly, failed
+from diolkos_lab.stats.bounds import UNKNOWN, Bounds, at_least, at_most, exactly, failed
 
 numbers = st.floats(0, 1e9)
 
@@ -30,11 +30,12 @@ def test_a_failed_rate_is_nothing_and_a_failed_time_has_no_end() -> None:
     [
         (exactly(6), exactly(3), exactly(2)),
         (failed("higher"), exactly(3), exactly(0)),
-        (exactly(6), failed("higher"), exactly(math.inf)),
+        (exactly(6), failed("higher"), UNKNOWN),  # a baseline that failed: nobody knows by how much more
         (failed("higher"), failed("higher"), None),
         (failed("lower"), failed("lower"), None),
         (failed("lower"), exactly(3), exactly(math.inf)),
-        (exactly(6), failed("lower"), exactly(0)),
+        (exactly(6), failed("lower"), UNKNOWN),
+        (at_least(6), failed("higher"), UNKNOWN),
         (at_least(6), exactly(3), at_least(2)),
         (exactly(6), at_least(3), at_most(2)),
         (at_most(6), exactly(3), at_most(2)),

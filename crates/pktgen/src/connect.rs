@@ -15,6 +15,7 @@ use crate::cli::{Amount, Connect, Flows, Looks, Number, Rate};
 use crate::failure::Failure;
 use crate::sink::{self, Watching};
 use crate::ways::{self, Common, Direction, End, Way};
+use crate::witness::{self, Seen};
 
 /// One for each direction of each phase, so that no sink takes a frame for one that it has had.
 const STREAMS: u32 = 4;
@@ -33,6 +34,9 @@ pub struct Connected {
     opened: Direction,
     answered: Option<Direction>,
     carried: Option<Vec<Direction>>,
+    /// Of the stage in both directions.
+    #[serde(flatten)]
+    seen: Seen,
 }
 
 /// Both ends, with what they send.
@@ -98,6 +102,7 @@ pub fn connect(options: &Connect, signals: &Signals) -> Result<Connected, Failur
         all: false,
         answered: None,
         carried: None,
+        seen: Seen::default(),
         opened,
     };
     if connected.opened.received() < sessions {
@@ -113,7 +118,9 @@ pub fn connect(options: &Connect, signals: &Signals) -> Result<Connected, Failur
             network.forth(FORTH, Flows::Some(sessions), &third),
             network.back(BACK, &third)?,
         ];
-        connected.carried = Some(run(&both)?);
+        let (carried, seen) = witness::watch(&options.watch_cpu, || run(&both))?;
+        connected.carried = Some(carried);
+        connected.seen = seen;
     }
     Ok(connected)
 }

@@ -10,7 +10,7 @@ use crate::cli::{Looks, Measure};
 use crate::failure::Failure;
 use crate::sink;
 use crate::ways::{self, Common, Direction, Way};
-use crate::witness::{self, Watched};
+use crate::witness::{self, Seen};
 
 /// Forth and back.
 const STREAMS: u32 = 2;
@@ -20,11 +20,8 @@ const STREAMS: u32 = 2;
 pub struct Measured {
     kept_up: bool,
     directions: Vec<Direction>,
-    /// Of the CPUs that were to be watched. None: none was.
-    watched: Option<Vec<Watched>>,
-    /// Why none was, though some were to be.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    watched_because: Option<String>,
+    #[serde(flatten)]
+    seen: Seen,
 }
 
 /// Measures one direction, or both at once.
@@ -71,22 +68,11 @@ pub fn measure(options: &Measure, signals: &Signals) -> Result<Measured, Failure
         whole: options.common.histogram,
         patience: Duration::from_secs_f64(options.settle),
     };
-    let witness = (!options.watch_cpu.is_empty()).then(|| witness::begin(&options.watch_cpu));
-    let directions = ways::run(&ways, common, signals)?;
-    let times = directions.iter().map(Direction::sending_ns);
-    let sending = times.fold((u64::MAX, 0), |(begin, end), (first, last)| {
-        (begin.min(first), end.max(last))
-    });
-    let watched = witness.map(|witness| witness::end(&witness?, sending));
-    // Without a witness, frames are counted all the same.
-    let (watched, watched_because) = match watched.transpose() {
-        Ok(watched) => (watched, None),
-        Err(failure) => (None, Some(failure.to_string())),
-    };
+    let run = || ways::run(&ways, common, signals);
+    let (directions, seen) = witness::watch(&options.watch_cpu, run)?;
     Ok(Measured {
         kept_up: directions.iter().all(Direction::kept_up),
         directions,
-        watched,
-        watched_because,
+        seen,
     })
 }

@@ -9,6 +9,7 @@ use diolkos_sys::pktgen::{Stall, Vigil, Witness};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::ways::Direction;
 
 /// From one look at the clock to the next: short beside what a ring can hold at the rates of a CPU.
 const PERIOD_NS: u64 = 500_000;
@@ -17,7 +18,7 @@ const STALL_NS: u64 = 200_000;
 
 /// What was seen on one CPU.
 #[derive(Debug, Serialize)]
-pub struct Watched {
+struct Watched {
     cpu: usize,
     /// Looks at the clock.
     looks: u64,
@@ -37,8 +38,41 @@ struct StoodStill {
     stood_still_ns: u64,
 }
 
+/// What was seen while frames were sent.
+#[derive(Debug, Default, Serialize)]
+pub struct Seen {
+    /// Of the CPUs that were to be watched. None: none was.
+    watched: Option<Vec<Watched>>,
+    /// Why none was, though some were to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watched_because: Option<String>,
+}
+
+/// Watches these CPUs while `run` sends. Without a witness, frames are counted all the same.
+pub fn watch(
+    cpus: &[usize],
+    run: impl FnOnce() -> Result<Vec<Direction>, Failure>,
+) -> Result<(Vec<Direction>, Seen), Failure> {
+    let witness = (!cpus.is_empty()).then(|| begin(cpus));
+    let directions = run()?;
+    let times = directions.iter().map(Direction::sending_ns);
+    let sending = times.fold((u64::MAX, 0), |(begin, end), (first, last)| {
+        (begin.min(first), end.max(last))
+    });
+    let watched = witness.map(|witness| end(&witness?, sending));
+    let (watched, watched_because) = match watched.transpose() {
+        Ok(watched) => (watched, None),
+        Err(failure) => (None, Some(failure.to_string())),
+    };
+    let seen = Seen {
+        watched,
+        watched_because,
+    };
+    Ok((directions, seen))
+}
+
 /// Begins to watch.
-pub fn begin(cpus: &[usize]) -> Result<Witness, Failure> {
+fn begin(cpus: &[usize]) -> Result<Witness, Failure> {
     let vigil = Vigil {
         period_ns: PERIOD_NS,
         stall_ns: STALL_NS,
@@ -47,7 +81,7 @@ pub fn begin(cpus: &[usize]) -> Result<Witness, Failure> {
 }
 
 /// Ends. Of stalls, those count that lie between `begin` and `end` or reach into that time; CLOCK_MONOTONIC ns.
-pub fn end(witness: &Witness, (begin, end): (u64, u64)) -> Result<Vec<Watched>, Failure> {
+fn end(witness: &Witness, (begin, end): (u64, u64)) -> Result<Vec<Watched>, Failure> {
     let refused = |e| Failure::refused("read what the witness saw", &e);
     let stalls = witness.stalls().map_err(refused)?;
     let counts = |stall: &&Stall| {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The command line: list, plan, run, merge, report, analyze, compare, serve, export, doctor, clean, schema and completion.
+"""The command line: list, new, plan, run, merge, report, analyze, compare, serve, export, doctor, clean, schema, completion.
 
 Exit codes: 0 done, 1 failed at run time, 2 wrong usage or definition, 3 a privilege or tool is missing, 130 Ctrl-C,
 143 SIGTERM (0 for `serve`, which a signal ends). A fault is one sentence on standard error, never a traceback.
@@ -15,13 +15,16 @@ from typing import Annotated, cast
 import typer
 from rich.console import Console
 
-from diolkos_lab import __version__, completion, options
+from diolkos_lab import __version__, completion, options, own_files
 from diolkos_lab.faults import Fault, Interrupted, UsageFault, printable, stop_on_signals
 from diolkos_lab.options import (
     LARGEST_SEED,
+    Blocks,
+    Box,
     CountInstructions,
     Diolkos,
     FormOption,
+    Hours,
     Json,
     Kernel,
     NicsFile,
@@ -32,9 +35,11 @@ from diolkos_lab.options import (
     ResultFolder,
     Resume,
     Router,
+    Seconds,
     Seed,
     Study,
     StudyOrNone,
+    Systems,
 )
 
 app = typer.Typer(
@@ -65,17 +70,23 @@ def run(
     seed: Seed = None,
     diolkos: Diolkos = None,
     path: Paths = None,
+    systems: Systems = None,
+    blocks: Blocks = None,
+    seconds: Seconds = None,
+    hours: Hours = None,
     resume: Resume = None,
     kernel: Kernel = None,
     count_instructions: CountInstructions = False,
     router: Router = None,
     nics: NicsFile = None,
+    box: Box = None,
 ) -> None:
     """Measure a study and write its result folder and report."""
     from diolkos_lab import resuming, run_study, screen
     from diolkos_lab.failover import definition as failovers
     from diolkos_lab.failover import records as failover_records
     from diolkos_lab.guest import terminal
+    from diolkos_lab.run import box as boxes
     from diolkos_lab.run.router import wanted
 
     if not (study or resume):
@@ -83,7 +94,8 @@ def run(
             "run: which STUDY? `diolkos-lab list` shows those there are; --resume DIR continues the run of a folder"
         )
     if study and (of_failover := failovers.load(study)):
-        if only or path or resume or kernel or count_instructions or router or nics:
+        length = (blocks, seconds, hours) != (None, None, None)
+        if only or path or resume or kernel or count_instructions or router or nics or box or systems or length:
             raise UsageFault(f"run {study}: only --quick, --form, --out, --seed and --diolkos mean anything to this study")
         from diolkos_lab.failover import command as failover
 
@@ -98,8 +110,10 @@ def run(
         )
     if resume and out:
         raise UsageFault(f"run: --resume {resume} writes into that folder; leave --out out")
-    request = options.request(study or "", quick, form, only, seed, diolkos, path)
-    request = replace(request, out=out, resume=resume, router=wanted(router, nics))
+    request = options.request(study or "", quick, form, only, seed, diolkos, path, blocks, seconds, hours)
+    if box and (router or nics):
+        raise UsageFault("run: --box is between two interfaces of this host, and --router another machine: give one of them")
+    request = replace(request, out=out, resume=resume, router=boxes.wanted(box) or wanted(router, nics))
     if kernel or count_instructions:
         from diolkos_lab.guest import command as guests
 
@@ -123,6 +137,10 @@ def plan(
     seed: Seed = None,
     diolkos: Diolkos = None,
     path: Paths = None,
+    systems: Systems = None,
+    blocks: Blocks = None,
+    seconds: Seconds = None,
+    hours: Hours = None,
     json: Json = False,
 ) -> None:
     """What a run of a study would measure here, in which order and for how long."""
@@ -131,7 +149,7 @@ def plan(
 
     if failovers.load(study):
         raise UsageFault(f"plan {study}: this study has no plan to show; `diolkos-lab list` says how long each form takes")
-    found = planning.plan(options.request(study, quick, form, only, seed, diolkos, path))
+    found = planning.plan(options.request(study, quick, form, only, seed, diolkos, path, blocks, seconds, hours))
     if json:
         print(json_output.text(planning.document(found)))
     else:
@@ -174,25 +192,47 @@ def merge(
 
 
 @app.command("list")
-def list_(diolkos: Diolkos = None, path: Paths = None, json: Json = False) -> None:
+def list_(diolkos: Diolkos = None, path: Paths = None, systems: Systems = None, json: Json = False) -> None:
     """Studies and systems: which can run here and, if not, what is missing and how to get it."""
     from diolkos_lab import json_output, run_study, screen, studies
     from diolkos_lab.failover import command as failover
     from diolkos_lab.sut import definition, lookup
 
     given = options.paths(diolkos, path)
-    shipped = [studies.load(name) for name in studies.shipped()]
-    looked = [lookup.find(system, given) for system in definition.load_all().values()]
-    missing = run_study.missing_by_study(shipped)
+    found, wrong = studies.load_all()
+    known = definition.catalogue()
+    looked = [lookup.find(system, given) for system in known.systems.values()]
+    missing = run_study.missing_by_study(list(found.values()))
+    faults = [str(fault) for fault in (*wrong.values(), *known.faults.values())]
     if json:
-        print(json_output.text(json_output.list_document(shipped, looked, missing)))
+        print(json_output.text(json_output.list_document(list(found.values()), looked, missing, known.own, faults)))
         return
-    screen.studies(console, shipped)
+    screen.studies(console, found)
     failover.show(console)
-    screen.systems(console, looked)
+    screen.systems(console, looked, known.own)
     for name, (how, needed_by) in missing.items():
-        who = "every study needs" if len(needed_by) == len(shipped) else f"needed for {', '.join(needed_by)}:"
+        who = "every study needs" if len(needed_by) == len(found) else f"needed for {', '.join(needed_by)}:"
         console.print(f"[red]✗[/] {who} {name}: {how}")
+    for fault in faults:
+        console.print(f"✗ {printable(fault)}", style="red", markup=False, soft_wrap=True)
+
+
+new = typer.Typer(help="Write a file of your own to start from.", no_args_is_help=True)
+app.add_typer(new, name="new")
+
+
+@new.command("system")
+def new_system(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the system: small letters and digits.")],
+    systems: Annotated[
+        Path | None, typer.Option("--systems", metavar="DIR", help="Folder to write it into, instead of the user's.")
+    ] = None,
+) -> None:
+    """Write the commented definition of a system, which runs as it is. Change it to measure your own translator."""
+    from diolkos_lab import new_files
+
+    file, more = new_files.system(name, systems), f" --systems {systems}" if systems else ""
+    _say(f"Wrote {file}. Change it, then try it: sudo diolkos-lab run clat --quick --only {name}{more}")
 
 
 @app.command()
@@ -325,7 +365,8 @@ def clean(
     removed = other.clean(router) if router else leftovers.clean()
     if removed:
         what = (
-            f"{len(removed.namespaces)} namespaces, {len(removed.processes)} processes in them, {len(removed.folders)} folders"
+            f"{len(removed.namespaces)} namespaces, {len(removed.groups)} control groups, "
+            f"{len(removed.processes)} processes in them, {len(removed.folders)} folders"
         )
         console.print(f"Removed {what}.")
         for setting in removed.restored:
@@ -367,6 +408,7 @@ def _say(text: str) -> None:
 def main() -> None:
     """Entry point: turns every fault into one sentence and an exit code."""
     completion.prepare()
+    own_files.use(None)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # not every terminal has all characters

@@ -19,7 +19,7 @@ def compare(first: Result, second: Result) -> list[Change]:
             f"{first.folder} holds the study {first.study.name}, {second.folder} the study {second.study.name}: "
             "they cannot be compared"
         )
-    baselines = {subject.key: subject.baseline_key for subject in first.study.system}
+    baselines = {each.key: next(iter(first.study.baselines(each)), None) for each in first.study.system}
     before, after = (summary.sampled(each, summary.gathered(each)) for each in (first, second))
     return comparison.compare(before, after, baselines, _pairs(first, before, second, after))
 

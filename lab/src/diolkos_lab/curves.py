@@ -20,13 +20,14 @@ from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.varied import Varied
+from diolkos_lab.outcome import outcome
 from diolkos_lab.stats import bounds
 from diolkos_lab.stats.bounds import Bounds
 from diolkos_lab.stats.median import Interval
 from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, MedianOfBlocks, Record, build_of
 
 LOAD: LoadName = "pps"
-VARIED = tuple(Varied.model_fields)
+VARIED = (*Varied.model_fields, "directions", "next_hops")  # factors that only some curves have
 FEWEST_STEPS = 3  # rates; two make no curve
 FEWEST = 2  # trusted trials of a rate; with one there is no interval
 AMPLE = 2.0  # times the highest rate that a generator has to reach by itself
@@ -45,9 +46,9 @@ class Setting:
     placement: CpuPlacement
     size: int
     seconds: float
-    flows: int
+    flows: int | str
     offloads: str = "on"
-    host: tuple[tuple[str, Any], ...] = ()  # its settings, where the run varies them
+    host: tuple[tuple[str, Any], ...] = ()  # of `VARIED`
     run: str = ""  # of several that were merged: each has rates of its own
 
     @property
@@ -203,7 +204,7 @@ def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapp
 
 
 def _trusted(record: Record) -> bool:
-    return record["valid"] or record.get("error") is not None
+    return outcome(record).counts
 
 
 def _curve(used: Mapping[int, list[Record]]) -> loss.Curve:
@@ -222,8 +223,9 @@ def _with_finer_pdr(steps: Judgement, all_rates: Judgement) -> Judgement:
 
 def same(generator: Mapping[str, Any], setting: Setting) -> bool:
     """Whether it is the generator of that setting."""
-    wanted = {name: getattr(setting, name) for name in ("family", "placement", "size")} | dict(setting.host)
-    return wanted.items() <= generator.items() and generator.get("run", "") == setting.run
+    wanted = {name: getattr(setting, name) for name in ("family", "placement", "size")} | {"directions": "one"}
+    wanted |= {name: value for name, value in setting.host if name != "next_hops"}
+    return wanted.items() <= {"directions": "one", **generator}.items() and generator.get("run", "") == setting.run
 
 
 def _latency(found: Judgement, used: Mapping[int, list[Record]]) -> tuple[float, float] | None:

@@ -10,22 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from diolkos_lab.faults import MissingFault
+from diolkos_lab.faults import Fault, MissingFault
 from diolkos_lab.load import kernel_check, tools
 from diolkos_lab.run import disturbance
 from diolkos_lab.samples import host
 from diolkos_lab.sut import lookup
-from diolkos_lab.topology import leftovers, namespace
+from diolkos_lab.topology import control_group, leftovers, namespace
 
 FEWEST_CORES = 2
 ENOUGH_MEMORY = 1 << 30
+ENOUGH_CONNECTIONS = 1 << 18
 
-State = Literal["good", "doubtful", "missing"]
+State = Literal["good", "doubtful", "unfit", "missing"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `missing` keeps studies from running, `doubtful` makes their figures less certain."""
+    """One thing looked at. `missing` keeps studies from running, `unfit` leaves too few trusted trials, `doubtful` makes
+    figures less certain."""
 
     state: State
     subject: str
@@ -38,6 +40,8 @@ def examine() -> Iterator[Finding]:
     yield from _programs()
     yield _tun()
     yield from _machine()
+    yield from _accounting()
+    yield from _network()
     yield from _kernel_programs()
     yield _leftovers()
     yield from _disturbance()
@@ -146,6 +150,39 @@ def _kernel(facts: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("doubtful", "perf events", f"not in this kernel: {without}")
 
 
+def _accounting() -> Iterator[Finding]:
+    """How the kernel counts CPU time, and whose."""
+    if os.geteuid() == 0:
+        if control_group.writable():
+            yield Finding("good", "CPU of each role", "one control group each, with children and daemons")
+        else:
+            how = "no control groups (version 2) can be made: the process tree is walked, which loses daemons"
+            yield Finding("doubtful", "CPU of each role", how)
+    clock = host.kernel_clock()
+    words = {
+        True: "counted by themselves (CONFIG_IRQ_TIME_ACCOUNTING)",
+        False: "charged to whoever is interrupted",
+        None: "unknown: the kernel's configuration cannot be read",
+    }
+    yield Finding("good", "software interrupts", f"{words[clock['irq_time_accounting']]}; both are accounted for")
+    yield Finding("good", "ticks", f"{clock['hz']} a second" if clock["hz"] else "unknown")
+
+
+def _network() -> Iterator[Finding]:
+    most = host.conntrack_max()
+    if most is None:
+        yield Finding("good", "conntrack", "not loaded; a system that needs it loads it")
+    elif most < ENOUGH_CONNECTIONS:
+        how = f"`sysctl net.netfilter.nf_conntrack_max={ENOUGH_CONNECTIONS}` for NAT with many sessions"
+        yield Finding("doubtful", "conntrack", f"at most {most} connections: {how}")
+    else:
+        yield Finding("good", "conntrack", f"at most {most} connections")
+    for name, nic in ((name, nic) for name, nic in host.nics().items() if nic["up"]):
+        off = [feature for feature, on in nic["offloads"].items() if not on]
+        without = f", without {', '.join(off)}" if off else ""
+        yield Finding("good", f"NIC {name}", f"{nic['driver'] or 'unknown driver'}, MTU {nic['mtu']}, {nic['qdisc']}{without}")
+
+
 def _kernel_programs() -> Iterator[Finding]:
     """Programs in the kernel: whether it takes them depends on more than its version."""
     if os.geteuid() != 0:
@@ -169,10 +206,13 @@ def _disturbance() -> Iterator[Finding]:
     """How busy the host is while the lab does nothing, and with whose work."""
     seen = disturbance.measure()
     busy = f"use {seen.foreign:.0%} of the CPUs"
-    if seen.foreign <= disturbance.FOREIGN_SHARE:
+    whose = f": {seen.whose}" if seen.whose else ", in interrupts and short-lived processes"
+    if seen.is_too_much:
+        lost = f"a run that begins now would not trust {seen.untrusted:.0%} of its trials"
+        yield Finding("unfit", "other programs", f"{busy}{whose}; {lost}: end them, or measure later")
+    elif seen.foreign <= disturbance.FOREIGN_SHARE:
         yield Finding("good", "other programs", busy)
     else:
-        whose = f": {seen.whose}" if seen.whose else ", in interrupts and short-lived processes"
         yield Finding("doubtful", "other programs", f"{busy}{whose}; end them, or a run takes longer and may decide less")
     state: State = "good" if seen.steal <= disturbance.STEAL_SHARE else "doubtful"
     more = "" if state == "good" else ": neighbours on the same machine; measure at another time or on a machine of your own"
@@ -180,7 +220,9 @@ def _disturbance() -> Iterator[Finding]:
 
 
 def require(findings: list[Finding]) -> None:
-    """Raises MissingFault with everything that is missing."""
+    """Raises MissingFault with everything that is missing, or else Fault where the host is too busy."""
     missing = [f"{finding.subject} ({finding.detail})" for finding in findings if finding.state == "missing"]
     if missing:
         raise MissingFault(f"this host cannot measure; missing: {', '.join(missing)}")
+    if unfit := [f"{finding.subject} {finding.detail}" for finding in findings if finding.state == "unfit"]:
+        raise Fault(f"this host is not fit to measure now: {', '.join(unfit)}")

@@ -13,6 +13,10 @@ class Fault(Exception):
     exit_code = 1
 
 
+class InstrumentFault(Fault):
+    """What measures has failed: a program or a server of the lab, or the host. It says nothing of the system under test."""
+
+
 class UsageFault(Fault):
     """Wrong usage or a wrong definition; for a file the message starts with `file:line:column` (exit code 2)."""
 

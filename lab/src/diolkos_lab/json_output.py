@@ -24,11 +24,15 @@ def list_document(
     shipped: Sequence[Study],
     looked: Sequence[Found | Missing],
     missing: Mapping[str, tuple[str, list[str]]],
+    own: Mapping[str, Path],
+    faults: Sequence[str],
 ) -> dict[str, Any]:
-    """Of `list`. `missing` maps tools to how to get them, and the studies that need them."""
+    """Of `list`. `missing` maps tools to how to get them, and the studies that need them; `own` are files of the user's by
+    system, `faults` what is wrong with files."""
     return {
         "studies": [_study(study) for study in shipped],
-        "systems": [_system(entry) for entry in looked],
+        "systems": [{**_system(entry), "file": str(own.get(entry.system.system, "")) or None} for entry in looked],
+        "faults": list(faults),
         "missing_tools": [{"tool": name, "how": how, "studies": needed_by} for name, (how, needed_by) in missing.items()],
     }
 
@@ -36,7 +40,7 @@ def list_document(
 def doctor_document(findings: Sequence[Finding]) -> dict[str, Any]:
     """Of `doctor`."""
     return {
-        "fit": not any(each.state == "missing" for each in findings),
+        "fit": not any(each.state in ("missing", "unfit") for each in findings),
         "findings": [{"state": each.state, "subject": each.subject, "detail": each.detail} for each in findings],
     }
 
@@ -80,6 +84,7 @@ def _system(entry: Found | Missing) -> dict[str, Any]:
         "name": entry.system.system,
         "title": entry.system.title,
         "datapaths": list(entry.system.datapath),
+        "known_answer": entry.system.known_answer,
         "available": found is not None,
         "binary": str(found.binary) if found and found.binary else None,
         "version": found.version if found else None,

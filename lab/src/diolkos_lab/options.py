@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from diolkos_lab import completion
+from diolkos_lab import completion, own_files
 from diolkos_lab.faults import UsageFault
 
 if TYPE_CHECKING:
@@ -23,9 +23,20 @@ Paths = Annotated[
         autocompletion=completion.program,
     ),
 ]
-STUDY = typer.Argument(
-    metavar="STUDY", help="Name of a shipped study, or path of a study.toml.", autocompletion=completion.study
-)
+
+
+def _use(folder: Path | None) -> Path | None:
+    own_files.use(folder)
+    return folder
+
+
+Systems = Annotated[
+    Path | None,
+    typer.Option(
+        "--systems", metavar="DIR", help="Folder with systems of your own, looked into first.", callback=_use, is_eager=True
+    ),
+]
+STUDY = typer.Argument(metavar="STUDY", help="Name of a study, or path of a study.toml.", autocompletion=completion.study)
 Study = Annotated[str, STUDY]
 StudyOrNone = Annotated[str | None, STUDY]
 ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A result folder.", autocompletion=completion.result)]
@@ -38,8 +49,15 @@ FormOption = Annotated[
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option(metavar="SYSTEM", help="Only this system and its baseline. Repeatable.", autocompletion=completion.system),
+    typer.Option(
+        metavar="NAME",
+        help="Only this system, datapath, placement or load, and the baseline. Repeatable.",
+        autocompletion=completion.system,
+    ),
 ]
+Blocks = Annotated[int | None, typer.Option(help="Blocks, the warm-up among them.", min=2, max=100_000)]
+Seconds = Annotated[float | None, typer.Option(help="Length of a trial, of all loads that have one.", min=0.05, max=3600)]
+Hours = Annotated[float | None, typer.Option(help="As many blocks as this time holds.", min=0.01, max=1000)]
 Seed = Annotated[int | None, typer.Option(help="Repeat the order of an earlier run.", min=0, max=LARGEST_SEED)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 
@@ -68,6 +86,11 @@ Router = Annotated[
 ]
 NicsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="With --router: the NICs of both machines.")]
 
+Box = Annotated[
+    str | None,
+    typer.Option(metavar="CLIENT,SERVER", help="Measure the black box between these two interfaces of this host."),
+]
+
 
 def request(
     study: str,
@@ -77,11 +100,18 @@ def request(
     seed: int | None,
     diolkos: str | None,
     path: list[str] | None,
+    blocks: int | None = None,
+    seconds: float | None = None,
+    hours: float | None = None,
 ) -> "RunRequest":
     """What is measured, and with which programs: a plan has the options of the run that it foresees. Raises UsageFault."""
     from diolkos_lab import run_study  # slow to load, which `--help` and completion need not wait for
 
-    return run_study.RunRequest(study, quick, tuple(only or ()), None, seed, paths(diolkos, path), _form(quick, form))
+    if blocks is not None and hours is not None:
+        raise UsageFault("--hours chooses the number of blocks, and --blocks says it: give one of them")
+    length = run_study.Length(blocks, seconds, hours)
+    named = paths(diolkos, path)
+    return run_study.RunRequest(study, quick, tuple(only or ()), None, seed, named, _form(quick, form), length=length)
 
 
 def _form(quick: bool, form: str | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from diolkos_lab import run_study, studies
+from diolkos_lab import asked, run_study
 from diolkos_lab.experiment import compared
 from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lane_cells, trial_cells, under
 from diolkos_lab.experiment.definition import Form, FormName, Load, Study
@@ -89,16 +89,17 @@ class Plan:
 
 def plan(request: RunRequest) -> Plan:
     """Raises UsageFault for a study or an option that is wrong; what the host lacks is part of the plan."""
-    study = studies.load(request.study)
-    form = run_study.chosen_form(study, request)
-    study = study.of_form(request.form_name)
+    study = run_study.asked_study(request)
     found, missing = run_study.choose(study, request)
-    study = offer.with_factor_levels(run_study.limited(study, found, request.only), definition.load_all())
+    systems = definition.load_all()
+    study = offer.with_factor_levels(study, systems)
+    study = asked.fitting(study, request.form_name, found, request.length.hours)
+    form = study.form[request.form_name]
     lacked = {entry.system.system: Obstacle(entry.reason, entry.how) for entry in missing}
     settings, skipped = conditions.preview(form.vary)
     named = [*settings, *(setting for setting in form.vary.settings if setting not in settings)]
     cells = trial_cells(form, under(named, lane_cells(study, form, all_systems(study))))
-    obstacles = {number: why for number, cell in enumerate(cells) if (why := _obstacle(cell, lacked, skipped))}
+    obstacles = {number: why for number, cell in enumerate(cells) if (why := _obstacle(cell, systems, lacked, skipped))}
     seed = request.seed if request.seed is not None else random.SystemRandom().randrange(2**32)
     return Plan(study, form, request.form_name, seed, cells, obstacles, _unfit(study, form, found, request), settings)
 
@@ -165,7 +166,9 @@ def _varying(load: Load) -> dict[str, Any]:
     return dict(load.factors)
 
 
-def _obstacle(cell: PlannedCell, lacked: Mapping[str, Obstacle], skipped: Sequence[Skipped]) -> Obstacle | None:
+def _obstacle(
+    cell: PlannedCell, systems: Mapping[str, definition.System], lacked: Mapping[str, Obstacle], skipped: Sequence[Skipped]
+) -> Obstacle | None:
     for each in skipped:
         if (each.factor, each.value) in {(name, str(level)) for name, level in cell.lane.setting}:
             return Obstacle(each.reason, f"use a host that offers {each.factor} {each.value}, or leave it out of `vary`")
@@ -173,6 +176,9 @@ def _obstacle(cell: PlannedCell, lacked: Mapping[str, Obstacle], skipped: Sequen
         return lacked[cell.lane.subject.system]
     for name, how in run_study.missing_tools(registry.required([cell.load])).items():
         return Obstacle(f"the tool {name} is not on this host", how)
+    subject = cell.lane.subject
+    if reason := systems[subject.system].obstacle(subject.datapath, cell.load):
+        return Obstacle(reason, "leave the system or the load out")
     available = run_study.CONGESTION_CONTROLS.read_text().split()
     reason = registry.LOADS[cell.load.name].obstacle(cell.load, available)
     return Obstacle(reason, "load the module, or leave the load out") if reason else None

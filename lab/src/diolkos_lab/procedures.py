@@ -15,6 +15,7 @@ import numpy as np
 
 from diolkos_lab import curves
 from diolkos_lab.metric import METRICS
+from diolkos_lab.outcome import INSTRUMENT
 from diolkos_lab.stats import bounds, hierarchy
 from diolkos_lab.stats.bounds import Bounds, ends_as_json
 from diolkos_lab.stats.median import Interval, median
@@ -187,6 +188,8 @@ def _records(trial: Record, outcome: Mapping[str, Any], wanted: Iterable[float])
         failed = {**trial, "valid": False, "distrust": [], "error": outcome["error"], "metrics": {}}
         if outcome.get("gave_up"):
             failed |= {"valid": True, "error": None, "bounds": {"rate": bounds.UNKNOWN.as_json}}
+        elif outcome.get("instrument_failed"):
+            failed |= {"error": None, "distrust": [{"guard": INSTRUMENT, "detail": outcome["error"]}]}
         for each in [{**factors, "loss_ratio": ratio} for ratio in wanted] or [factors]:
             yield {**failed, "factors": each}
         return
@@ -225,37 +228,33 @@ def loss_steps(found: Found) -> list[dict[str, Any]]:
 
 def _where(trial: Record) -> tuple[Any, ...]:
     factors = trial["factors"]
-    named = (factors["placement"], factors["size"], factors["flows"], factors["offloads"], trial.get("run", ""))
+    named = (factors["placement"], factors["size"], factors["flows"], factors["offloads"], _host(factors), trial.get("run", ""))
     return (*(trial[name] for name in PATH), trial.get("replica", 1), trial["load"], *named)
 
 
 def _where_of(setting: Setting) -> tuple[Any, ...]:
     path = (*(getattr(setting, name) for name in PATH), setting.replica, setting.procedure)
-    return (*path, setting.placement, setting.size, setting.flows, setting.offloads, setting.run)
+    return (*path, setting.placement, setting.size, setting.flows, setting.offloads, setting.host, setting.run)
+
+
+def _host(factors: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, factors[name]) for name in curves.VARIED if factors.get(name) is not None)
 
 
 def _setting(trial: Record) -> Setting:
     path = {name: trial[name] for name in PATH}
     whole = {"offloads": trial["factors"]["offloads"], "run": trial.get("run", "")}
-    return Setting(**path, replica=trial.get("replica", 1), procedure=trial["load"], **trial["outcome"]["plan"], **whole)
+    plan = {name: value for name, value in trial["outcome"]["plan"].items() if name not in curves.VARIED}
+    host = _host(trial["outcome"]["plan"])
+    return Setting(**path, replica=trial.get("replica", 1), procedure=trial["load"], **plan, host=host, **whole)
 
 
 def _never_ended(
     where: tuple[Any, ...], blocks: set[int], generators: Sequence[Mapping[str, Any]], builds: Mapping[int, int]
 ) -> Found:
-    *path, replica, procedure, placement, size, flows, offloads, run = where
-    named = dict(zip(PATH, path, strict=True))
-    setting = Setting(
-        **named,
-        replica=replica,
-        procedure=procedure,
-        placement=placement,
-        size=size,
-        seconds=0.0,
-        flows=flows,
-        offloads=offloads,
-        run=run,
-    )
+    path = dict(zip(PATH, where, strict=False))
+    names = ("replica", "procedure", "placement", "size", "flows", "offloads", "host", "run")
+    setting = Setting(**path, **dict(zip(names, where[len(PATH) :], strict=True)), seconds=0.0)
     return _found(setting, {}, blocks, generators, builds)
 
 
@@ -275,7 +274,7 @@ def _found(
     broken = {
         block: bounds.UNKNOWN if outcome.get("gave_up") else bounds.failed("higher")
         for block, outcome in by_block.items()
-        if outcome["error"]
+        if outcome["error"] and not outcome.get("instrument_failed")
     }
     rates = [_rate(name, by_block, broken, builds) for name, by_block in looked_for.items()]
     return Found(setting, rates, by_block, len(set(unfinished)), alone.get("rate"))

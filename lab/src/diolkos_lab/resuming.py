@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from diolkos_lab import open_folder, run_study, studies, summary
+from diolkos_lab import open_folder, run_study, summary
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.run.completed import CompletedTrials
@@ -98,9 +98,11 @@ def _planned(result: folder.Result, request: RunRequest) -> run_study.Planned:
 def _require_same_request(result: folder.Result, request: RunRequest) -> None:
     """What the command line asks for beside the folder has to be what the folder has."""
     where = result.folder
-    if request.router or result.host.get("router"):
-        raise UsageFault(f"{where}: a run with the router on another machine cannot be resumed; {ADVICE}")
+    if request.router or result.host.get("router") or result.host.get("box"):
+        raise UsageFault(f"{where}: a run with the router on another machine, or through a box, cannot be resumed; {ADVICE}")
     form = folder.form_of(result.header)
+    if request.length:
+        raise UsageFault(f"{where}: a resumed run is as long as it began; leave --blocks, --seconds and --hours out")
     if (request.quick or request.form) and request.form_name != form:
         raise UsageFault(f"{where}: holds the {form} form of {result.study.name}, not {request.form_name}; leave --form out")
     if request.seed is not None and request.seed != result.header.get("seed"):
@@ -109,8 +111,8 @@ def _require_same_request(result: folder.Result, request: RunRequest) -> None:
         if request.only:
             raise UsageFault(f"{where}: a resumed run has the systems that it began with; leave --only out")
         return
-    given = studies.load(request.study)
-    asked = offer.with_factor_levels(run_study.limited(given.of_form(form), {}, request.only), definition.load_all())
+    given = run_study.asked_study(replace(request, form=form))
+    asked = offer.with_factor_levels(given, definition.load_all())
     asked, _ = offer.available_levels(asked, run_study.choose(given, request)[0])
     if (name := _first_difference(_shown(result.study), _shown(asked))) is None:
         return

@@ -16,25 +16,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from diolkos_lab import studies, summary
+from diolkos_lab import asked, studies, summary
+from diolkos_lab.asked import Length
 from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
-from diolkos_lab.run import disturbance, router
+from diolkos_lab.run import box, disturbance, router
 from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.conditions import Conditions, Skipped
-from diolkos_lab.run.router import Wanted
+from diolkos_lab.run.box import WantedBox
+from diolkos_lab.run.router import Links, Wanted
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import folder, host, host_remote
 from diolkos_lab.sut import definition, lookup, offer
 from diolkos_lab.topology import leftovers
+from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.machine import THIS_MACHINE, Machine
-from diolkos_lab.topology.nic_links import NicLinks
 
-NATIVE = "native"
 QUICK: FormName = "quick"
 CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -51,9 +52,10 @@ class RunRequest:
     paths: Mapping[str, str] = field(default_factory=dict)  # system to the path of its program
     form: FormName | None = None  # by name; without it `quick` says which
     resume: Path | None = None  # an interrupted run to go on with; what else is asked for has to be the same
-    router: Wanted | None = None  # another machine, which has what is between the ends
+    router: Wanted | WantedBox | None = None  # what is between the ends: another machine, or a black box
     facts: Mapping[str, Any] = field(default_factory=dict)  # more of them, for host.json
     reasons: Mapping[str, str] = field(default_factory=dict)  # system to why it cannot run, where that is known before
+    length: Length = Length()
 
     @property
     def form_name(self) -> FormName:
@@ -85,18 +87,20 @@ def measure(request: RunRequest, observer: Observer) -> Path:
     return _measure(request, observer, None)
 
 
-def _measure(request: RunRequest, observer: Observer, nic_links: NicLinks | None) -> Path:
-    study = studies.load(request.study)
-    form = chosen_form(study, request)
-    study = study.of_form(request.form_name)
+def _measure(request: RunRequest, observer: Observer, nic_links: Links | None) -> Path:
+    study = asked_study(request)
     found, missing = choose(study, request, nic_links)
-    study = offer.with_factor_levels(limited(study, found, request.only), definition.load_all())
+    study = offer.with_factor_levels(study, definition.load_all())
+    study = asked.fitting(study, request.form_name, found, request.length.hours)
+    form = study.form[request.form_name]
     left_out: list[dict[str, str]] = []
-    if nic_links:
+    if isinstance(nic_links, BoxLinks):
+        study, form, left_out = box.without_obstacles(study, form)
+    elif nic_links:
         study, form, left_out = router.without_obstacles(study, form, found)
-    machine = nic_links.remote if nic_links else THIS_MACHINE
+    machine = (nic_links and nic_links.remote) or THIS_MACHINE
     require_fit(study, form)
-    resolvers = find_resolvers(study, form, found, request.paths)
+    resolvers = find_resolvers(study, form, found, request.paths, nic_links)
     leftovers.clean()
     study, levels = offer.available_levels(study, found, machine)
     missing += levels
@@ -111,7 +115,9 @@ def _measure(request: RunRequest, observer: Observer, nic_links: NicLinks | None
     }
     writer = folder.Writer(out, study, resolved(found | resolvers, machine), header)
     facts = host.facts() | _facts_of_run(found | resolvers, seed, request) | dict(request.facts)
-    if nic_links:
+    if isinstance(nic_links, BoxLinks):
+        facts |= {"box": nic_links.pair.model_dump(), "left_out": left_out}
+    elif nic_links:
         facts |= {"router": host_remote.facts(nic_links.remote), "nics": nic_links.nics.model_dump(), "left_out": left_out}
     return run_planned(Planned(study, form, found, missing, seed, resolvers, nic_links=nic_links), writer, facts, observer)
 
@@ -127,7 +133,7 @@ class Planned:
     seed: int
     resolvers: Mapping[str, lookup.Found]
     completed: CompletedTrials = field(default_factory=CompletedTrials)
-    nic_links: NicLinks | None = None  # to the router's machine
+    nic_links: Links | None = None  # to the router's machine
 
     def session(self, conditions: Conditions) -> Session:
         named = self.study, self.form, self.found, self.seed, self.resolvers
@@ -146,14 +152,16 @@ def run_planned(planned: Planned, writer: folder.Writer, facts: dict[str, Any], 
         session = stack.enter_context(planned.session(conditions))
         try:
             observer.planned(planned.study, session, planned.missing, out)
-            busy = disturbance.measure()
-            facts |= {"before": {"foreign": busy.foreign, "steal": busy.steal, "busiest": busy.whose}}
+            busy = disturbance.measure(limits=planned.study.guards)
+            facts |= {
+                "before": {"foreign": busy.foreign, "steal": busy.steal, "busiest": busy.whose, "untrusted": busy.untrusted}
+            }
             if busy.matters:
                 observer.disturbed(busy)
             for testbed in session.set_up():
                 observer.testbed_ready(testbed)
             facts |= _facts_of_lanes(session) | {"generator": session.generators(), "seats": session.cpu_roles}
-            skipped = [*conditions.skipped, *session.limit(facts["generator"])]
+            skipped = [*conditions.skipped, *session.left_out, *session.limit(facts["generator"])]
             facts |= {"skipped": [each.as_json for each in skipped], "varied": conditions.varied}
             writer.host(facts)
             observer.skipped(skipped)
@@ -195,6 +203,16 @@ def conditions_of(study: Study, form: Form) -> Iterator[Conditions]:
         yield conditions
 
 
+def asked_study(request: RunRequest) -> Study:
+    """The study as the command line asks for it. Raises UsageFault, also for a name that nobody knows."""
+    study, known = studies.load(request.study), definition.catalogue()
+    chosen_form(study, request)
+    for name in request.paths:
+        if known.require(name) is None:
+            raise UsageFault(f"--path {name}=…: no system is called {name}; there are {', '.join(known.systems)}")
+    return asked.study(study, request.form_name, request.only, known, request.length)
+
+
 def chosen_form(study: Study, request: RunRequest) -> Form:
     name = request.form_name
     if name not in study.form:
@@ -204,55 +222,32 @@ def chosen_form(study: Study, request: RunRequest) -> Form:
 
 
 def choose(
-    study: Study, request: RunRequest, nic_links: NicLinks | None = None
+    study: Study, request: RunRequest, nic_links: Links | None = None
 ) -> tuple[dict[str, lookup.Found], list[lookup.Missing]]:
-    """The study's systems that can run here, and those that cannot. One asked for by --only has to be there."""
+    """The study's systems that can run here, and those that cannot. One that --only names has to be there."""
     systems = definition.load_all()
-    require_names(study, request, systems)
     found: dict[str, lookup.Found] = {}
     missing: list[lookup.Missing] = []
     for name in dict.fromkeys(subject.system for subject in study.system):
-        if request.only and name not in (*request.only, NATIVE):
-            continue
         datapaths = [subject.datapath for subject in study.system if subject.system == name]
         looked = router.find(systems[name], request.paths, nic_links, datapaths)
         if isinstance(looked, lookup.Missing) and name in request.reasons:
             looked = lookup.Missing(looked.system, request.reasons[name], looked.how)
         if isinstance(looked, lookup.Found):
             found[name] = looked
-        elif name in request.only:
+        elif asked.names_system(request.only, name):
             raise MissingFault(f"{looked.system.title} cannot run here: {looked.reason}; {looked.how}")
         else:
             missing.append(looked)
     return found, missing
 
 
-def require_names(study: Study, request: RunRequest, systems: Mapping[str, definition.System]) -> None:
-    """Raises UsageFault for a name that is not in the study, or has no definition."""
-    named = list(dict.fromkeys(subject.system for subject in study.system))
-    for name in request.only:
-        if name not in named:
-            raise UsageFault(f"--only {name}: not a system of the study {study.name}; there are {', '.join(named)}")
-    for name in request.paths:
-        if name not in systems:
-            raise UsageFault(f"--path {name}=…: no system is called {name}; there are {', '.join(systems)}")
-    for subject in study.system:
-        if subject.system not in systems or subject.datapath not in systems[subject.system].datapath:
-            raise UsageFault(f"{request.study}: no definition of the system {subject.system} with datapath {subject.datapath}")
-
-
-def limited(study: Study, found: Mapping[str, lookup.Found], only: Sequence[str]) -> Study:
-    """With --only: the systems asked for, and the native paths that have as many hops as one of them."""
-    if not only or NATIVE in only:
-        return study
-    chosen = [subject for subject in study.system if subject.system in only]
-    hops = {subject.hops for subject in chosen}
-    natives = [subject for subject in study.system if subject.system == NATIVE and subject.hops in hops]
-    return study.with_systems((*natives, *chosen))
-
-
 def find_resolvers(
-    study: Study, form: Form, found: Mapping[str, lookup.Found], paths: Mapping[str, str]
+    study: Study,
+    form: Form,
+    found: Mapping[str, lookup.Found],
+    paths: Mapping[str, str],
+    nic_links: Links | None = None,
 ) -> dict[str, lookup.Found]:
     """The systems that serve names on the paths of those found, where a load asks for some. Raises MissingFault."""
     systems = definition.load_all()
@@ -263,9 +258,9 @@ def find_resolvers(
     for subject in asking:
         if subject.system in found:
             datapath = found[subject.system].system.datapath[subject.datapath]
-            name = datapath.resolver.partition("/")[0]
+            name, _, path = datapath.resolver.partition("/")
             if datapath.serves == "packets" and name not in found:
-                looked = lookup.find(systems[name], paths)
+                looked = router.find(systems[name], paths, nic_links, [path])
                 if isinstance(looked, lookup.Missing):
                     raise MissingFault(f"{subject.key} needs a resolver: {looked.reason}; {looked.how}")
                 resolvers[name] = looked
@@ -310,7 +305,7 @@ def resolved(found: Mapping[str, lookup.Found], at: Machine = THIS_MACHINE) -> d
         name: {
             "binary": str(system.binary) if system.binary else None,
             "version": system.version,
-            "sha256": at.digest(system.binary) if system.binary else None,
+            "sha256": (at if system.on_router else THIS_MACHINE).digest(system.binary) if system.binary else None,
             "definition": system.system.model_dump(mode="json", exclude_defaults=True),
         }
         for name, system in found.items()

@@ -96,9 +96,11 @@ class Screen:
     def trial_done(self, trial: Trial, session: Session) -> None:
         left = f"{_minutes(session.remaining_s())} left"
         name = f"{trial.cell.lane.subject.system} {trial.cell.lane.subject.datapath} {trial.cell.load.name}"
-        if trial.error and trial.error not in self._failed:
-            self._failed.add(trial.error)
-            self._console.print(f"  [red]✗[/] {name}: {escape(printable(trial.error))}", highlight=False)
+        broken = trial.instrument_failure
+        if (why := trial.error or broken) and why not in self._failed:
+            self._failed.add(why)
+            mark, whose = ("[yellow]![/]", "the lab itself failed, not the system: ") if broken else ("[red]✗[/]", "")
+            self._console.print(f"  {mark} {name}: {whose}{escape(printable(why))}", highlight=False)
         if self._console.is_terminal:
             if self._task is None:
                 self._bar.start()
@@ -145,34 +147,41 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
         console.print(f"{MARK[outcome]}  {escape(sentence)}", highlight=False)
 
 
-def studies(console: Console, shipped: Sequence[Study]) -> None:
+def studies(console: Console, found: Mapping[str, Study]) -> None:
+    """With what each asks, and how long its usual forms take."""
     table = Table(title="Studies", title_justify="left")
-    for heading in ("name", "title", *USUAL_FORMS):
-        table.add_column(heading)
-    for study in shipped:
-        times = [_expected(study, name) for name in USUAL_FORMS]
-        table.add_row(study.name, study.title, *times)
+    for heading in ("name", "what it asks", *USUAL_FORMS):
+        table.add_column(heading, no_wrap=heading not in ("name", "what it asks"))
+    for name, study in found.items():
+        asks = f"{escape(printable(study.title))}\n[dim]{escape(printable(study.question))}[/]"
+        table.add_row(name, asks, *(_expected(study, form) for form in USUAL_FORMS))
     console.print(table)
-    for study in shipped:
-        if others := ", ".join(f"{name} ({_expected(study, name)})" for name in study.form if name not in USUAL_FORMS):
-            console.print(f"{study.name} --form: {others}", highlight=False, soft_wrap=True)
+    for name, study in found.items():
+        if others := ", ".join(f"{form} ({_expected(study, form)})" for form in study.form if form not in USUAL_FORMS):
+            console.print(f"{name} --form: {others}", highlight=False, soft_wrap=True)
 
 
-def systems(console: Console, looked: Sequence[Found | Missing]) -> None:
+def systems(console: Console, looked: Sequence[Found | Missing], own: Mapping[str, Path]) -> None:
+    """`own` are files of the user's, by the name of their system."""
     table = Table(title="Systems under test", title_justify="left")
     for heading in ("name", "datapaths", "here?", "version, or how to get it"):
         table.add_column(heading)
     for entry in looked:
+        if entry.system.known_answer:
+            continue
         name, datapaths = entry.system.system, ", ".join(entry.system.datapath)
-        if isinstance(entry, Found):
-            table.add_row(name, datapaths, "[green]✓[/]", escape(printable(entry.version or "")))
-        else:
-            table.add_row(name, datapaths, "[red]✗[/]", escape(f"{entry.reason}; {entry.how}"))
+        from_file = f"\n{printable(str(own[name]))}" if name in own else ""
+        here = isinstance(entry, Found)
+        said = (entry.version or "") if isinstance(entry, Found) else f"{entry.reason}; {entry.how}"
+        mark = "[green]✓[/]" if here else "[red]✗[/]"
+        table.add_row(name, datapaths, mark, escape(printable(said) + from_file))
     console.print(table)
+    known = ", ".join(entry.system.system for entry in looked if entry.system.known_answer)
+    console.print(f"Known answers, which test the lab itself: {known}", highlight=False, soft_wrap=True)
 
 
 def finding(console: Console, found: Finding) -> None:
-    mark = {"good": "[green]✓[/]", "doubtful": "[yellow]![/]", "missing": "[red]✗[/]"}[found.state]
+    mark = {"good": "[green]✓[/]", "doubtful": "[yellow]![/]", "unfit": "[red]✗[/]", "missing": "[red]✗[/]"}[found.state]
     console.print(f"{mark} {found.subject}: {escape(printable(found.detail))}")
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Where the shipped studies are, and how a study on the command line is found: by name or by path."""
+"""Where studies are, and how a study on the command line is found: by name (the user's own before those shipped) or by path."""
 
 from pathlib import Path
 
+from diolkos_lab import own_files
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import UsageFault
@@ -17,11 +18,32 @@ def shipped() -> dict[str, Path]:
     return {file.stem: file for file in sorted(folder.glob("*.toml"))}
 
 
+def known() -> dict[str, own_files.Definition]:
+    """All studies by name: those of the user hide those of the same name that are shipped."""
+    found: dict[str, own_files.Definition] = {}
+    for each in own_files.definitions("studies", INSIDE if INSIDE.is_dir() else BESIDE):
+        found.setdefault(each.file.stem, each)
+    return found
+
+
 def load(name: str) -> Study:
-    """A shipped study by its name, or any study.toml by its path. Raises UsageFault."""
-    known = shipped()
-    if name in known:
-        return document.read(known[name], Study)
+    """A study by its name, or any study.toml by its path. Raises UsageFault."""
     if name.endswith(".toml"):
         return document.read(Path(name), Study)
-    raise UsageFault(f"no study is called {name}; there are {', '.join(known)}, or give the path of a .toml file")
+    if each := (studies := known()).get(name):
+        if each.own:
+            own_files.require_safe(each.file)
+        return document.read(each.file, Study)
+    raise UsageFault(f"no study is called {name}; there are {', '.join(studies)}, or give the path of a .toml file")
+
+
+def load_all() -> tuple[dict[str, Study], dict[str, UsageFault]]:
+    """The studies that are sound and the faults of the others, by name."""
+    found: dict[str, Study] = {}
+    faults: dict[str, UsageFault] = {}
+    for name in known():
+        try:
+            found[name] = load(name)
+        except UsageFault as fault:
+            faults[name] = fault
+    return found, faults

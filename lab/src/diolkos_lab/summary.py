@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """summary.json: all that a run says, made from the result folder alone, so that it can be made again at any time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from diolkos_lab import curves, instructions, open_folder, procedures
 from diolkos_lab.experiment.definition import Study
+from diolkos_lab.outcome import INSTRUMENT, Outcome, outcome
 from diolkos_lab.samples import folder
 from diolkos_lab.samples.contents import FORMAT
 from diolkos_lab.stats import rows, untrusted
@@ -36,6 +37,7 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "skipped": result.host.get("skipped") or [],
         "merged": merged,
         "failures": failures(result.trials),
+        "instrument_failures": instrument_failures(result.trials),
         "distrusted": objections_by_guard(result.trials),
         "rows": found_rows,
         "instructions": instructions.entries(found_rows),
@@ -81,17 +83,25 @@ def write(result: folder.Result) -> dict[str, Any]:
 
 
 def failures(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Trials without a result, those with the same reason counted together. The warm-up counts too."""
+    """Trials in which the system failed, those with the same reason counted together. The warm-up counts too."""
+    return _by_reason((trial, trial["error"]) for trial in trials if trial["error"])
+
+
+def instrument_failures(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same of trials in which what measures failed, which are nobody's result."""
+    broken = (trial for trial in trials if outcome(trial) is Outcome.INSTRUMENT_FAILED)
+    return _by_reason(
+        (trial, next(each["detail"] for each in trial["distrust"] if each["guard"] == INSTRUMENT)) for trial in broken
+    )
+
+
+def _by_reason(trials: Iterable[tuple[dict[str, Any], str]]) -> list[dict[str, Any]]:
     found: dict[tuple[str, ...], dict[str, Any]] = {}
-    for trial in trials:
-        if trial["error"]:
-            key = (trial["system"], trial["datapath"], trial["family"], str(trial["hops"]), trial["error"])
-            entry = found.setdefault(
-                key,
-                {name: trial[name] for name in ("system", "datapath", "family", "hops")}
-                | {"reason": trial["error"], "trials": 0, "first_block": trial["block"]},
-            )
-            entry["trials"] += 1
+    for trial, reason in trials:
+        path = {name: trial[name] for name in ("system", "datapath", "family", "hops")}
+        key = (*map(str, path.values()), reason)
+        entry = found.setdefault(key, path | {"reason": reason, "trials": 0, "first_block": trial["block"]})
+        entry["trials"] += 1
     return list(found.values())
 
 

@@ -4,10 +4,12 @@
 A claim is met when the whole 95 % interval of the ratio lies on the right side of the threshold, not met when the whole
 interval lies on the wrong side, and undecided when the interval spans it or there are too few trusted blocks to have one.
 Where a path and its twin differ by more than chance, something but the system moves the figures: by so much the interval
-is widened first.
+is widened first. A path that is compared with native IPv4 and with native IPv6 meets a claim only if it does so against
+either: the verdict is the worse of both.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,7 +18,8 @@ from diolkos_lab.experiment.definition import Claim, Study, Subject
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.load.registry import LOADS
 from diolkos_lab.metric import METRICS
-from diolkos_lab.stats.bounds import Bounds, ends_as_json
+from diolkos_lab.outcome import Outcome, outcome
+from diolkos_lab.stats.bounds import UNKNOWN, Bounds, ends_as_json
 from diolkos_lab.stats.hierarchy import FEWEST_BUILDS
 from diolkos_lab.stats.median import FEWEST, Interval
 from diolkos_lab.stats.pairing import CellKey, MedianOfBlocks, Samples
@@ -43,29 +46,63 @@ def decide(claim: Claim, ci95: Interval | None) -> str:
 
 def _of_load(study: Study, claim: Claim, load: LoadName, samples: Samples, missing: Mapping[str, str]) -> list[dict[str, Any]]:
     subject = _subject(study, f"{claim.system}/{claim.datapath}")
-    itself = subject.key if claim.against_where else subject.baseline_key
-    other = _subject(study, claim.against).key if claim.against else itself
-    assert other is not None
+    others = _compared_with(study, claim, subject, load)
     cells = [key for key in samples.cells() if key.subject == subject.key and key.load == load and _is_about(claim, key)]
-    for system in (subject.system, other.split("/", maxsplit=1)[0]):
+    for system in (subject.system, *(other.split("/", maxsplit=1)[0] for other in others)):
         if system in missing:
-            return [_verdict(claim, load, {}, None, f"{system} was not measured: {missing[system]}", other)]
+            return [_verdict(claim, load, {}, None, f"{system} was not measured: {missing[system]}", others[0])]
     if not cells:
-        return [_verdict(claim, load, {}, None, "the run holds no trial of it", other)]
+        return [_verdict(claim, load, {}, None, "the run holds no trial of it", others[0])]
     varying = _varying(cells)
-    found = []
-    for key in cells:
-        if claim.against_where:
-            against = CellKey(other, key.load, tuple(sorted({**dict(key.factors), **claim.against_where}.items())))
-        else:
-            against = samples.counterpart(key, other)
-        ratio = samples.ratio(key, against, claim.metric)
-        level = {name: value for name, value in key.factors if name in varying}
-        why_not, bias = _why_not(samples, key, against, ratio), _bias(samples, key, claim)
-        found.append(
-            _verdict(claim, load, level, ratio, why_not, other, bias, _runs(samples) + _failures(samples, key, against))
-        )
-    return found
+    levels = [{name: value for name, value in key.factors if name in varying} for key in cells]
+    return [
+        _worst(claim, [_of_cell(claim, samples, key, other, level) for other in others])
+        for key, level in zip(cells, levels, strict=True)
+    ]
+
+
+def _compared_with(study: Study, claim: Claim, subject: Subject, load: LoadName) -> tuple[str, ...]:
+    """The subjects, each of which the claim has to hold against."""
+    if claim.against:
+        return (_subject(study, claim.against).key,)
+    if claim.against_where:
+        return (subject.key,)
+    return study.baselines(subject, load) or subject.candidates[:1]
+
+
+def _of_cell(claim: Claim, samples: Samples, key: CellKey, other: str, level: dict[str, Any]) -> dict[str, Any]:
+    """The verdict against one of them."""
+    if claim.against_where:
+        against = CellKey(other, key.load, tuple(sorted({**dict(key.factors), **claim.against_where}.items())))
+    else:
+        against = samples.counterpart(key, other)
+    ratio = samples.ratio(key, against, claim.metric)
+    why_not, bias = _why_not(samples, key, against, ratio), _bias(samples, key, claim)
+    failures = _runs(samples) + _failures(samples, key, against)
+    return _verdict(claim, key.load, level, ratio, why_not, other, bias, failures)
+
+
+def _worst(claim: Claim, found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The verdict that decides, with what each of them says in `baselines`, and a sentence about the others."""
+
+    def badness(verdict: Mapping[str, Any]) -> tuple[int, float]:
+        low, high = (math.inf if end is None else end for end in verdict["ci95"] or (0.0, None))
+        return (MET, UNDECIDED, NOT_MET).index(verdict["outcome"]), -low if claim.at_least is not None else high
+
+    worst = max(found, key=badness)
+    if len(found) == 1:
+        return worst
+    each = [{name: one[name] for name in ("baseline", "outcome", "value", "value_bounds", "ci95")} for one in found]
+    beside = [
+        f" Against {_in_words(one['baseline'], {})}: {one['outcome']}"
+        + (f", {_times(one['value'])} times" if one["value"] is not None else "")
+        + (f" ({_times(low)} to {_times(math.inf if high is None else high)})" if one["ci95"] else "")
+        + "."
+        for one in found
+        if one is not worst
+        for low, high in [one["ci95"] or (0.0, None)]
+    ]
+    return {**worst, "sentence": worst["sentence"] + "".join(beside), "baselines": each}
 
 
 def _bias(samples: Samples, key: CellKey, claim: Claim) -> float:
@@ -100,8 +137,10 @@ def _is_about(claim: Claim, key: CellKey) -> bool:
 
 
 def _varying(cells: list[CellKey]) -> set[str]:
-    """Names of the factors in which the cells differ; only these need to be said."""
-    return {name for name, value in cells[0].factors if any(dict(key.factors).get(name) != value for key in cells)}
+    """Names of the factors that need to be said: those in which the cells differ, and what a packet rate depends on most."""
+    every = [dict(key.factors) for key in cells]
+    names = {name for factors in every for name in factors}
+    return {name for name in names if name == "flows" or len({factors.get(name) for factors in every}) > 1}
 
 
 def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: MedianOfBlocks | None) -> str | None:
@@ -113,9 +152,12 @@ def _why_not(samples: Samples, key: CellKey, against: CellKey, ratio: MedianOfBl
         return f"a run has fewer than {FEWEST} blocks with trusted trials of both, or fewer than {FEWEST_BUILDS} builds"
     if blocks >= FEWEST:
         return f"the {blocks} blocks that have trusted trials of both are of fewer than {FEWEST_BUILDS} builds of the lanes"
-    untrusted = sum(1 for cell in (key, against) for record in samples.trials(cell) if record["distrust"])
+    found = Counter(outcome(record) for cell in (key, against) for record in samples.trials(cell))
     have = "1 block has" if blocks == 1 else f"{blocks} blocks have"
-    return f"only {have} trusted trials of both ({untrusted} trials are untrusted), {FEWEST} are needed"
+    lacking = f"{found[Outcome.UNTRUSTED]} trials are untrusted"
+    if broken := found[Outcome.INSTRUMENT_FAILED]:
+        lacking += f", and in {broken} an instrument of the lab failed"
+    return f"only {have} trusted trials of both ({lacking}), {FEWEST} are needed"
 
 
 def _verdict(
@@ -129,7 +171,7 @@ def _verdict(
     failures: str = "",
 ) -> dict[str, Any]:
     ci95 = (ratio.ci95[0] * (1 - bias), ratio.ci95[1] * (1 + bias)) if ratio and ratio.ci95 else None
-    outcome = decide(claim, ci95)
+    decided = decide(claim, ci95)
     bound = f"at least {claim.at_least:g}" if claim.at_least is not None else f"at most {claim.at_most:g}"
     what = f"{claim.system} {claim.datapath}, {LOADS[load].words}"
     if level:
@@ -141,23 +183,26 @@ def _verdict(
         words = METRICS[claim.metric].words
         measured = f"{words} is {_times_of(ratio.median)} times that of {of} ({interval}{widened}"
         sentence = f"{what}: {measured}, {len(ratio.by_block)} blocks{failures}); the rule asks for {bound}"
-        sentence += ", and the interval spans it." if outcome == UNDECIDED else "."
+        sentence += ", and the interval spans it." if decided == UNDECIDED else "."
     else:
         sentence = f"{what}: not decided, because {obstacle}; the rule asks for {bound} of {of}."
     return {
         "claim": claim.claim,
         "rule": f"{METRICS[claim.metric].words} of {claim.system} {claim.datapath} / {of}, {LOADS[load].words}: {bound}",
-        "outcome": outcome,
-        "sentence": f"{outcome.capitalize()}. {sentence}",
+        "outcome": decided,
+        "sentence": f"{decided.capitalize()}. {sentence}",
         "value": ratio.median.number if ratio else None,
         "value_bounds": ratio.median.as_json if ratio else None,
         "ci95": ci95 and ends_as_json(ci95),
+        "baseline": other,
     }
 
 
 def _times_of(ratio: Bounds) -> str:
     if ratio.exact:
         return _times(ratio.low)
+    if ratio == UNKNOWN:
+        return "any number of"
     if math.isinf(ratio.high):
         return f"at least {_times(ratio.low)}"
     return f"{_times(ratio.low)} to {_times(ratio.high)}" if ratio.low else f"at most {_times(ratio.high)}"
@@ -166,7 +211,7 @@ def _times_of(ratio: Bounds) -> str:
 def _times(ratio: float) -> str:
     """Three digits that mean something, also when the last of them are zeros."""
     if math.isinf(ratio):
-        return "infinitely many"
+        return "∞"
     return f"{ratio:.3g}" if ratio >= 10 else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
 
 

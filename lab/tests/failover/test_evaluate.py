@@ -106,7 +106,13 @@ def test_what_another_flow_got_a_flow_has_not_heard() -> None:
     assert evaluate.gap_row(found, FAULT_NS)["gap_s"] is None
 
 
-def test_flows_that_were_not_heard_before_the_fault_are_not_established() -> None:
+def test_flows_that_were_never_established_are_lost() -> None:
+    """Who leaves them out makes a gateway that carries nothing look like one that loses nothing."""
     late = [each for each in steady("down") if each[0] != 2 or each[2] > 10]
-    assert evaluate.unestablished(of(steady("up"), late), FAULT_NS) == 1
-    assert evaluate.unestablished(of(steady("up"), steady("down")), FAULT_NS) == 0
+    found = of(steady("up"), late)
+    row = evaluate.flows_row(found, FAULT_NS, 1.0)
+    assert (row["established"], row["kept"], row["kept_share"]) == (2, 2, 2 / 3)
+    assert evaluate.gap_row(found, FAULT_NS)["gap_s"] is None
+    nothing = of([], [])
+    assert evaluate.flows_row(nothing, FAULT_NS, 1.0)["kept_share"] == 0.0
+    assert evaluate.gap_row(nothing, FAULT_NS)["gap_s"] is None

@@ -223,7 +223,7 @@ def test_a_run_becomes_tables_every_trial_and_checksums(tmp_path: Path, lab: Lab
         ("kill-gateway", "0.1", "yes", ""),
         ("kill-gateway", "never", "yes", ""),
         ("cut-lan", "0.2", "no", LATE[0]),
-        ("cut-lan", "0.2", "no", "x"),
+        ("cut-lan", "0.2", "no", "an instrument failed: x"),
     ]
     figures = list(csv.DictReader(io.StringIO((out / "tables" / "figures.csv").read_text())))
     gap = next(each for each in figures if (each["fault"], each["quantity"]) == ("kill-gateway", "gap_s"))
@@ -231,7 +231,7 @@ def test_a_run_becomes_tables_every_trial_and_checksums(tmp_path: Path, lab: Lab
     rules = list(csv.DictReader(io.StringIO((out / "tables" / "rules.csv").read_text())))
     assert [each["verdict"] for each in rules if each["quantity"] == "gap_s"] == ["not met", "not met"]
     text = " ".join((out / "method.txt").read_text().split())
-    assert "4 trials of 8 planned" in text and "Programs: diolkos 0.1.0." in text
+    assert "3 trials of 8 planned and 1 trial again, since they decided nothing" in text and "Programs: diolkos 0.1.0." in text
     assert r"\toprule" in (out / "tables" / "figures.tex").read_text()
 
 
@@ -261,7 +261,7 @@ def test_serve_lists_and_shows_runs_of_this_study(tmp_path: Path) -> None:
             "6.12.1",
             ("diolkos 0.1.0",),
         )
-        assert (one.outcomes, one.trusted, one.whole, one.reported) == ((7, 0, 1), pytest.approx(2 / 3), True, False)
+        assert (one.outcomes, one.trusted, one.whole, one.reported) == ((0, 0, 8), pytest.approx(2 / 3), True, False)
         assert one.remark == "Only 3 of 8 trials are here: the run was interrupted, or goes on."
         site = Site("SYNTHETIC", index)
         assert "kill-gateway" in site.page(f"run/{one.key}/report.html").content.decode(), "made without a file"

@@ -29,7 +29,7 @@ PATHS = {
 SYSTEMS = sorted({path[0] for path in PATHS})
 LOADS = {"tcp-upload": "throughput", "tcp-download": "throughput", "ping": "rtt"}
 IDENTITY = ("system", "datapath", "family", "hops", "load", "metric")
-UNITS = {"throughput": "bit/s", "rtt": "s", "cpu": "s/GB", "loss": "ratio"}
+UNITS = {"throughput": "bit/s", "rtt": "s", "cpu_s_per_gb": "s/GB", "loss": "ratio"}
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _trial(rng, plan: Plan, when: tuple[int, int, float], job: tuple) -> dict:
         return trial
     t = np.arange(1, plan.seconds * 4 + 1) / 4
     y = throughput * level * rng.normal(1, 0.02, len(t)) * (1 - 0.25 * np.exp(-4 * t))
-    trial["metrics"] = {"throughput": float(y.mean()), "cpu": float(cpu * rng.normal(1, 0.02)), "retransmits": 0}
+    trial["metrics"] = {"throughput": float(y.mean()), "cpu_s_per_gb": float(cpu * rng.normal(1, 0.02)), "retransmits": 0}
     trial["series"] = {"throughput": {"t": t.tolist(), "y": y.tolist()}}
     return trial
 
@@ -203,7 +203,7 @@ def _rows(plan: Plan, trials: list[dict]):
         if t["block"] == 0:
             continue
         key = (t["system"], t["datapath"], t["family"], t["hops"], t["load"], json.dumps(t["factors"]))
-        for metric in (LOADS[t["load"]], "cpu") if t["load"] != "ping" else ("rtt", "loss"):
+        for metric in (LOADS[t["load"]], "cpu_s_per_gb") if t["load"] != "ping" else ("rtt", "loss"):
             groups.setdefault((*key, metric), {})[t["block"]] = (t["valid"], t["metrics"].get(metric))
     for key, by_block in groups.items():
         *who, load, factors, metric = key
@@ -225,7 +225,19 @@ def _rows(plan: Plan, trials: list[dict]):
             "baseline": "/".join(map(str, base)) if shared else None,
             "ratio": float(np.median(shared)) if shared else None,
             "ratio_ci95": _interval(np.array(shared)),
+            **_beside(own, groups, (*base, load, factors, metric), tuple(who) != base and who[0] != "native"),
         }
+
+
+def _beside(own: dict, groups: dict, base: tuple, wanted: bool) -> dict:
+    """The ratio to the native path of the other family."""
+    other = (*base[:2], {"ipv4": "ipv6", "ipv6": "ipv4"}[base[2]], *base[3:])
+    theirs = {b: v for b, (valid, v) in groups.get(other, {}).items() if valid and v is not None}
+    shared = np.array([own[b] / theirs[b] for b in own if theirs.get(b)])
+    if not wanted or not len(shared):
+        return {}
+    found = {"other_baseline": "/".join(map(str, other[:4])), "other_ratio": float(np.median(shared))}
+    return found | {"other_ratio_ci95": _interval(shared)}
 
 
 def _untrusted(plan: Plan, trials: list[dict]):

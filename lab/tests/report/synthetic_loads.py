@@ -42,7 +42,7 @@ def _outcome(procedure: str, found: dict[str, Any]) -> dict[str, Any]:
 def applications(block: int, path: tuple) -> list[dict[str, Any]]:
     doubt = [{"guard": "steal", "detail": "the hypervisor took 9 %"}] * (block == 3)
     points = {"t": [0.1, 0.2, 0.3], "y": [1e9, 2e9, 1.5e9]}
-    cpu = {"throughput": 1.5e9, "cpu": 0.7}
+    cpu = {"throughput": 1.5e9, "cpu_s_per_gb": 0.7}
     twin = {"replica": 2} if path == NATIVE else {"error": "it died", "valid": False}
     ping = {"count": 20, "interval": 0.01}
     udp = {"streams": 2, "seconds": 1, "datagram": 1400, "rate": 10**9}

@@ -54,10 +54,10 @@ def _metrics(rng: np.random.Generator, lane: LaneCell, load: str) -> dict[Any, f
     if load == "ping":
         return {"rtt": (1.2e-5 if nat else 1e-5) * noise, "loss": 0.0}
     if load.startswith("tcp"):
-        return {"throughput": (1.6e10 if nat else 2e10) * noise, "cpu": noise}
+        return {"throughput": (1.6e10 if nat else 2e10) * noise, "cpu_s_per_gb": noise}
     if load == "udp":
         received = (2.5e9 if nat else 3.5e9) * noise
-        return {"throughput": received, "sent_rate": 1.1 * received, "loss": 0.1, "socket_loss": 0.0, "cpu": noise}
+        return {"throughput": received, "sent_rate": 1.1 * received, "loss": 0.1, "socket_loss": 0.0, "cpu_s_per_gb": noise}
     first = 1e-6 * (3 if nat else 1) + walked * 2e-8
     if load == "http":
         return {"latency": (1e-4 + first) * noise, "rate": 1 / (1e-4 + first) * noise}

@@ -42,7 +42,7 @@ def _lines(busy: float) -> list[dict[str, Any]]:
             found += [
                 _line(block, path, "http", {**small, "by": "literal"}, {"latency": time, "rate": 1 / time}),
                 _line(block, path, "http", {**small, "by": "name"}, by_name),
-                _line(block, path, "http", {**large, "by": "literal"}, {"throughput": 1e6 / time, "cpu": 2.0}),
+                _line(block, path, "http", {**large, "by": "literal"}, {"throughput": 1e6 / time, "cpu_s_per_gb": 2.0}),
             ]
         for path in (NATIVE, DNS64, UNBOUND):
             time = 5e-5 * SLOWER[path] * drift

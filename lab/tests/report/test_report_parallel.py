@@ -38,7 +38,7 @@ def _lines() -> list[dict[str, Any]]:
                 "receiver_share": 0.29,
                 "rest_share": 0.02,
                 "saturated": float(fast),
-                "cpu": 8e9 / rate,
+                "cpu_s_per_gb": 8e9 / rate,
             }
             points = {"t": [0.1, 0.2, 0.3, 0.4, 0.5], "y": [0.0, 0.0, 0.0, 0.9 * rate, 1.1 * rate]}
             tcp, udp = {"throughput": rate}, {"throughput": rate / 10, "sent_rate": rate / 8, "loss": 0.2, "socket_loss": 0.05}

@@ -292,6 +292,14 @@ pub struct Connect {
     /// Send from this CPU
     #[arg(long, value_name = "NUMBER")]
     pub cpu: Option<usize>,
+    /// Say when one of these CPUs stood still while both directions were sent
+    #[arg(
+        long,
+        value_name = "NUMBER[,NUMBER…]",
+        value_delimiter = ',',
+        requires = "seconds"
+    )]
+    pub watch_cpu: Vec<usize>,
     /// After the last frame of a phase was sent, wait until so long nothing has come, if not all is here
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub settle: f64,

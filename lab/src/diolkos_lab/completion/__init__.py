@@ -27,24 +27,29 @@ def prepare() -> None:
 
 
 def study(incomplete: str) -> list[str]:
-    """Shipped studies by name, others by path."""
+    """Studies by name: shipped ones and those in folders of the user's. All by path."""
     from diolkos_lab import studies  # noqa: PLC0415  a shell waits for the answer, so nothing is read that is not needed
     from diolkos_lab.failover import definition as failovers  # noqa: PLC0415
 
     files = _paths(incomplete, lambda entry: entry.suffix == ".toml" and entry.is_file())
-    return [*studies.shipped(), *failovers.shipped(), *files]
+    return [*studies.known(), *failovers.shipped(), *files]
 
 
 def system(context: typer.Context) -> list[str]:
-    """Systems of the study on the command line; all, where it names none that can be read."""
+    """What --only takes: systems, datapaths and loads of the study on the command line, and systems that may stand beside them;
+    all systems, where it names no study that can be read."""
     from diolkos_lab import studies  # noqa: PLC0415
     from diolkos_lab.faults import UsageFault  # noqa: PLC0415
+    from diolkos_lab.sut import definition  # noqa: PLC0415
 
     try:
         asked = studies.load(context.params.get("study") or "")
     except UsageFault:
         return _systems()
-    return list(dict.fromkeys(subject.system for subject in asked.system))
+    own = definition.catalogue().own
+    named = [subject.system for subject in asked.system], [subject.datapath for subject in asked.system]
+    loads = [load.name for form in asked.form.values() for load in form.load]
+    return list(dict.fromkeys((*named[0], *own, *named[1], *loads)))
 
 
 def form(context: typer.Context) -> list[str]:

@@ -44,7 +44,7 @@ def _compared_with(study: Study, cell: TrialCell, every: Iterable[TrialCell]) ->
     ]
     names = {claim.against for claim in mine if claim.against}
     others = {subject.key for subject in study.system if f"{subject.system}/{subject.datapath}" in names}
-    others.add(lane.subject.baseline_key or lane.subject.key)
+    others.update(study.baselines(lane.subject, load.name))
     itself = [{**dict(lane.levels), **claim.against_where} for claim in mine if claim.against_where]
     return [
         each

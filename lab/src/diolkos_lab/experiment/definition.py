@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from diolkos_lab.experiment.document import StrictModel
+from diolkos_lab.experiment.document import MisplacedError, StrictModel
+from diolkos_lab.experiment.frames import Traffic
 from diolkos_lab.experiment.levels import TAKEN, FactorName, Levels, combinations
 from diolkos_lab.experiment.loads import AnyLoad, CapacityLoad, LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
@@ -21,7 +22,9 @@ ShapeName = Literal["benchmark", "nursery"]  # `topology.addresses` has the addr
 # Where the load's two ends run. Apart, or moved about by the scheduler, two CPUs send packets of one flow at the same time:
 # they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
 Placement = Literal["load-on-one-cpu", "free"]
+NATIVE = "native"  # the system without a translator
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # is part of names of namespaces and files
+WELL_KNOWN_PREFIX = IPv6Network("64:ff9b::/96")
 ETHERNET = 18  # bytes of header and FCS
 Load = Annotated[AnyLoad | Procedure, Field(discriminator="name")]
 PACKETS: tuple[LoadName, ...] = ("tcp-upload", "tcp-download", "ping")
@@ -34,7 +37,7 @@ class Topology(StrictModel):
     shape: ShapeName = Field(
         "benchmark", description="Addresses of the lanes. nursery: fd00::/64 at the server, fc00::/64 at the client, fe00::1."
     )
-    pref64: IPv6Network = Field(IPv6Network("64:ff9b::/96"), description="Translation prefix, of length 96.")
+    pref64: IPv6Network = Field(WELL_KNOWN_PREFIX, description="Translation prefix, of length 96.")
     mtu: int = Field(1500, ge=1280, le=65535, description="MTU of every link, bytes.")
     placement: Placement = Field(
         "load-on-one-cpu", description="CPUs of the two ends of the load; free: the scheduler chooses."
@@ -60,7 +63,11 @@ class Subject(StrictModel):
     )
     family: Family = Field(description="IP version that the application speaks.")
     hops: Literal[1, 2] = Field(1, description="Routers between client and server.")
-    baseline_family: Family = Field("ipv6", description="IP version of the native path that this one is compared with.")
+    baseline_family: Family | None = Field(
+        None,
+        description="IP version of the only native path that this one is compared with, for what does not translate between "
+        "families. Without it those of both families count that the study has: a rule has to hold against each.",
+    )
     twin: bool = Field(False, description="Measure it twice in every block, for the noise floor.")
     loads: tuple[LoadName, ...] = Field(USUAL, min_length=1, description="Loads of the form that it gets.")
     factors: dict[FactorName, Levels] = Field(
@@ -86,9 +93,21 @@ class Subject(StrictModel):
         return f"{self.system}/{self.datapath}/{self.family}/{self.hops}"
 
     @property
-    def baseline_key(self) -> str | None:
-        key = f"native/kernel/{self.baseline_family}/{self.hops}"
-        return None if key == self.key else key
+    def candidates(self) -> tuple[str, ...]:
+        """The native paths that it may be compared with, that of the application's family first. Native IPv4 is compared with
+        IPv6."""
+        other: Family = "ipv4" if self.family == "ipv6" else "ipv6"
+        both: tuple[Family, ...] = ("ipv6",) if self.system == NATIVE else (self.family, other)
+        found = (self._native(family) for family in ((self.baseline_family,) if self.baseline_family else both))
+        return tuple(key for key in found if key != self.key)
+
+    @property
+    def reference_key(self) -> str:
+        """The native path that gives the rate of loads that offer a share of what it carries: one for all of a study."""
+        return self._native(self.baseline_family or "ipv6")
+
+    def _native(self, family: Family) -> str:
+        return f"{NATIVE}/kernel/{family}/{self.hops}"
 
     def gets(self, load: AnyLoad | Procedure) -> bool:
         if isinstance(load, PpsLoad | CapacityLoad | Procedure) and load.subjects:
@@ -121,6 +140,10 @@ class Form(StrictModel):
         return self
 
 
+# A share of the trials: so many untrusted ones make a host unfit, and a run doubtful.
+TOO_MANY_UNTRUSTED = 0.2
+
+
 class Guards(StrictModel):
     """When a trial is untrusted. A share is of all CPUs over the length of the trial."""
 
@@ -130,8 +153,6 @@ class Guards(StrictModel):
     drop_ratio: float = Field(
         1e-4, ge=0, description="Packets dropped outside the system under test, per packet on the server's link."
     )
-    retransmit_ratio: float | None = Field(None, description="Not used; older studies have it.")
-    late_ratio: float | None = Field(None, description="Not used; older studies have it.")
     bypass_ratio: float = Field(0.05, ge=0, le=1, description="Share of the bytes that may take another path.")
     authority_ratio: float = Field(
         2.2,
@@ -189,16 +210,18 @@ class Study(StrictModel):
     def _holds_together(self) -> "Study":
         keys = [subject.key for subject in self.system]
         self._cells_are_named_once()
-        for subject in self.system:
-            if subject.baseline_key and subject.baseline_key not in keys:
-                raise ValueError(f"{subject.key} is compared with {subject.baseline_key}, which is not in the study")
+        for number, subject in enumerate(self.system):
+            if subject.candidates and not self.baselines(subject):
+                named = " or ".join(subject.candidates)
+                raise MisplacedError(f"{subject.key} is compared with {named}, which is not in the study", "system", number)
         # dnsperf's answers are checked for the one kind of record that a DNS64 makes.
         if wrong := next((subject.key for subject in self.system if "dns" in subject.loads and subject.family != "ipv6"), None):
             raise ValueError(f"{wrong} cannot have the load dns, which asks for IPv6 addresses: its family is ipv4")
         # Its rate is a share of what the native path carries.
         gets = {subject.key for subject in self.system if "latency" in subject.loads}
-        if lone := next((s for s in self.system if s.key in gets and s.baseline_key and s.baseline_key not in gets), None):
-            raise ValueError(f"{lone.key} has the load latency, and {lone.baseline_key} has to have it too: it gives the rate")
+        lone = next((s for s in self.system if s.key in gets and s.reference_key in keys and s.reference_key not in gets), None)
+        if lone:
+            raise ValueError(f"{lone.key} has the load latency, and {lone.reference_key} has to have it too: it gives the rate")
         every = [load for form in self.form.values() for load in form.load]
         for load in (load for load in every if isinstance(load, PpsLoad | CapacityLoad | Procedure)):
             for name in load.subjects:
@@ -209,7 +232,36 @@ class Study(StrictModel):
             named = [f"{claim.system}/{claim.datapath}", *([claim.against] if claim.against else [])]
             if unknown := next((name for name in named if name not in known), None):
                 raise ValueError(f"a claim speaks of {unknown}, which is not in the study")
+        self._claims_have_baselines()
         return self
+
+    def baselines(self, subject: Subject, load: LoadName | None = None) -> tuple[str, ...]:
+        """The native paths that it is compared with, or that this load through it is: that of its application's family first,
+        if the study has it."""
+        there = {each.key for each in self.system if load is None or load in each.loads}
+        return tuple(key for key in subject.candidates if key in there)
+
+    def baseline_pair(self, key: str, load: LoadName) -> tuple[str | None, str | None]:
+        """Of a subject's key, the first of them and the other one."""
+        subject = next((each for each in self.system if each.key == key), None)
+        found = (self.baselines(subject, load) or self.baselines(subject)) if subject else ()
+        first, other, *_ = (*found, None, None)
+        return first, other
+
+    def _claims_have_baselines(self) -> None:
+        """A rule that leaves a family out because nobody measures it would be easier than it reads."""
+        for number, claim in enumerate(self.claim):
+            if claim.against or claim.against_where:
+                continue
+            of_it = [each for each in self.system if (each.system, each.datapath) == (claim.system, claim.datapath)]
+            for subject, load in ((subject, load) for subject in of_it for load in claim.loads if load in subject.loads):
+                # Names have addresses of IPv6 alone.
+                wanted = dict.fromkeys([*subject.candidates[:1], *self.baselines(subject)] if load != "dns" else ())
+                if lacking := next((key for key in wanted if key not in self.baselines(subject, load)), None):
+                    what = f"the rule compares {load} of {subject.key} with {lacking}, which the study does not have with that load"
+                    raise MisplacedError(
+                        f"{what}; a system's baseline_family names the only one to compare with", "claim", number
+                    )
 
     def _cells_are_named_once(self) -> None:
         """A system may be listed again for other levels of its factors, or for another form."""
@@ -219,7 +271,7 @@ class Study(StrictModel):
             other = first.setdefault(subject.key, subject)
             if other.factors.keys() != subject.factors.keys():
                 raise ValueError(f"the system {subject.key} is listed twice, with other factors: name the same in both")
-            if other.baseline_key != subject.baseline_key:
+            if other.candidates != subject.candidates:
                 raise ValueError(f"the system {subject.key} is listed twice, with other baselines")
             if unknown := next((name for name in subject.forms if name not in self.form), None):
                 raise ValueError(f"the system {subject.key} names the form {unknown}, which the study does not have")
@@ -250,6 +302,14 @@ class Study(StrictModel):
                     f"datagram_bytes: {load.datagram_bytes} does not fit the MTU of {self.topology.mtu} as IPv6; "
                     f"write {most} or less"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _destinations_may_be_translated(self) -> "Study":
+        every = (load for form in self.form.values() for load in form.load if isinstance(load, Traffic))
+        if self.topology.pref64 == WELL_KNOWN_PREFIX and any(load.next_hops > 1 for load in every):
+            text = f"{WELL_KNOWN_PREFIX} must not carry the addresses behind next_hops (RFC 6052 §3.1); write 2001:2:0:64::/96"
+            raise MisplacedError(text, "topology", "pref64")
         return self
 
     @model_validator(mode="after")

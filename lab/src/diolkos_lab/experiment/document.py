@@ -18,12 +18,25 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class MisplacedError(ValueError):
+    """A fault that a check of the whole document found, with the keys that lead to the table it is in."""
+
+    def __init__(self, message: str, *path: str | int) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 Model = TypeVar("Model", bound=StrictModel)
 LARGEST = 1 << 20  # bytes of a definition
 
 
 def read(file: Path, model: type[Model]) -> Model:
     """Read a definition. Raises UsageFault whose message starts with `file:line:column`."""
+    return parse(text(file), file, model)
+
+
+def text(file: Path) -> str:
+    """What a definition says. Raises UsageFault."""
     try:
         if file.exists() and not file.is_file() and not file.is_dir():
             raise UsageFault(f"{file}: is not a regular file; give the path of a .toml file")
@@ -31,22 +44,21 @@ def read(file: Path, model: type[Model]) -> Model:
             content = stream.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise UsageFault(f"{file}: is larger than 1 MiB, which no definition is")
-        text = content.decode("utf-8")
+        return content.decode("utf-8")
     except OSError as error:
         raise UsageFault(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         before = error.object[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
         raise UsageFault(f"{file}:{line}:{column}: not UTF-8 text") from error
-    return parse(text, file, model)
 
 
-def parse(text: str, file: Path, model: type[Model]) -> Model:
+def parse(content: str, file: Path, model: type[Model]) -> Model:
     """The same from the text of the file, which messages name."""
     try:
-        values = tomllib.loads(text)
+        values = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
-        raise UsageFault(f"{file}:{_place(str(error), text)}: {_without_place(str(error))}") from error
+        raise UsageFault(f"{file}:{_place(str(error), content)}: {_without_place(str(error))}") from error
     except RecursionError:
         raise UsageFault(f"{file}: arrays or tables are too deeply nested") from None
     except ValueError:  # of a number with thousands of digits
@@ -55,8 +67,10 @@ def parse(text: str, file: Path, model: type[Model]) -> Model:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        line, column = locate.nearest(locate.positions(text), _keys_only(first["loc"], values))
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        cause = first.get("ctx", {}).get("error")
+        path = first["loc"] + (cause.path if isinstance(cause, MisplacedError) else ())
+        line, column = locate.nearest(locate.positions(content), _keys_only(path, values))
+        where = ".".join(str(part) for part in path) or "the document"
         message = first["msg"].removeprefix("Value error, ")
         if first["loc"] == ("format",) and "input" in first and first["type"] != "missing":
             message = f"this lab reads format 1, not {str(first['input'])[:80]}"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What all loads of the packet generator have in common, and the one that only asks how many frames a path forwards."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -13,7 +14,21 @@ CpuPlacement = Literal["apart", "beside", "one-cpu", "free"]
 FrameSize = Annotated[
     int, Field(ge=84, le=9018, description="Bytes of IPv6 frames with FCS; IPv4 frames are 20 shorter (RFC 8219 §5.1.1).")
 ]
-Flows = Annotated[int, Field(ge=1, le=1_000_000, description="Flows that the packets belong to.")]
+MOST_FLOWS = 1_000_000
+Flows = Annotated[
+    Annotated[int, Field(ge=1, le=MOST_FLOWS)] | Literal["unique"],
+    Field(
+        description="Flows that the packets belong to, with pseudo-random ports (RFC 4814 §4.5); unique: each packet is of "
+        "another flow, and its source is one of 256 clients."
+    ),
+]
+Directions = Annotated[
+    Literal["one", "both"],
+    Field(description="one: from the client to the server. both: each direction at the offered rate, at once."),
+]
+NextHops = Annotated[
+    Literal[1, 64], Field(description="Next hops of the router on the server's link; each has a destination behind it.")
+]
 PlacementChoice = Annotated[CpuPlacement, Field(description="Which CPUs generator, system and sink have.")]
 
 PKTGEN_S = 0.35  # it starts, loads its programs, looks for the next hop, and waits for the last packets
@@ -25,7 +40,59 @@ def frame(size: int, version: int) -> int:
     return size if version == 6 else size - IPV6_LONGER
 
 
-class ForwardingRateLoad(StrictModel):
+def flows_words(flows: int | str) -> str:
+    """ "4096 flows"; "a flow for each packet"."""
+    return "a flow for each packet" if flows == "unique" else f"{flows} flow{'s' * (str(flows) != '1')}"
+
+
+def traffic_words(factors: Mapping[str, Any]) -> str:
+    """Of the factors of a load or a row: "4096 flows, both directions, 64 next hops"."""
+    said = [flows_words(factors["flows"])]
+    said += ["both directions"] if factors.get("directions") == "both" else []
+    said += [f"{factors['next_hops']} next hops"] if factors.get("next_hops", 1) > 1 else []
+    return ", ".join(said)
+
+
+class Traffic(StrictModel):
+    """What the packets of a generator look like, and between whom they go."""
+
+    flows: Flows = 4096
+    directions: Directions = "one"
+    next_hops: NextHops = 1
+    placement: PlacementChoice = "apart"
+    offloads: Offloads = ("on",)
+
+    @property
+    def traffic(self) -> dict[str, str | int | float]:
+        """The factors. Directions and next hops are named where there is more than one."""
+        named: dict[str, str | int | float] = {"placement": self.placement, "flows": self.flows}
+        if self.directions == "both":
+            named["directions"] = self.directions
+        if self.next_hops > 1:
+            named["next_hops"] = self.next_hops
+        return named
+
+    @property
+    def as_fields(self) -> dict[str, Any]:
+        """For another load of the same traffic."""
+        return {name: getattr(self, name) for name in Traffic.model_fields}
+
+
+class FramesLoad(Traffic):
+    """The same, with frames of one size."""
+
+    size: FrameSize = 84
+
+    def frame(self, version: int) -> int:
+        """Bytes of a frame of that IP version."""
+        return frame(self.size, version)
+
+    @property
+    def traffic(self) -> dict[str, str | int | float]:
+        return {"size": self.size, **super().traffic}
+
+
+class ForwardingRateLoad(FramesLoad):
     """diolkos-pktgen offers as many packets as it can make. The rate is what arrives: the forwarding rate at maximum offered
     load (RFC 2285 §3.6.2).
 
@@ -35,23 +102,15 @@ class ForwardingRateLoad(StrictModel):
 
     name: Literal["forwarding-rate"]
     seconds: float = Field(ge=0.05, le=600, description="Length of a trial, seconds.")
-    size: FrameSize = 84
-    flows: Flows = 16
-    placement: PlacementChoice = "apart"
-    offloads: Offloads = ("on",)
 
     @property
     def offered(self) -> None:
         """Without a limit."""
         return None
 
-    def frame(self, version: int) -> int:
-        """Bytes of a frame of that IP version."""
-        return frame(self.size, version)
-
     @property
     def factors(self) -> dict[str, str | int | float]:
-        return {"placement": self.placement, "size": self.size, "seconds": self.seconds, "flows": self.flows}
+        return {**self.traffic, "seconds": self.seconds}
 
     @property
     def expected_s(self) -> float:

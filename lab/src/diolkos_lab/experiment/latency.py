@@ -5,12 +5,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from diolkos_lab.experiment.document import StrictModel
-from diolkos_lab.experiment.frames import PKTGEN_S, Flows, FrameSize, PlacementChoice, frame
-from diolkos_lab.experiment.offloads import Offloads
+from diolkos_lab.experiment.frames import PKTGEN_S, FramesLoad
 
 
-class LatencyLoad(StrictModel):
+class LatencyLoad(FramesLoad):
     """diolkos-pktgen sends packets one at a time, at a share of the rate at which the native path begins to lose packets.
 
     The warm-up finds that rate, and every path gets the same packets a second: who carries more is not asked to do more. In a
@@ -24,15 +22,11 @@ class LatencyLoad(StrictModel):
         le=1_000_000_000,
         description="Packets of a trial. The more, the longer it takes, and the surer something disturbs it.",
     )
-    size: FrameSize = 84
-    flows: Flows = 16
-    placement: PlacementChoice = "apart"
     share: float = Field(0.5, gt=0, lt=1, description="Rate, as a share of that at which the native path begins to lose.")
     lowest: int = Field(20_000, ge=10, description="Rate at which the warm-up begins to search, packets/s.")
     highest: int = Field(2_000_000, ge=1000, description="Highest rate of the search, packets/s.")
     offered: int | None = Field(None, description="Set by the lab: rate of one trial, packets/s.")
     searches: bool = Field(False, description="Set by the lab: a probe, whose packets leave in bursts as those of a curve.")
-    offloads: Offloads = ("on",)
 
     @model_validator(mode="after")
     def _lowest_is_not_above_highest(self) -> "LatencyLoad":
@@ -53,14 +47,9 @@ class LatencyLoad(StrictModel):
         """Length of a trial; of one whose rate is not known yet, at most."""
         return self.packets / (self.offered or self.lowest)
 
-    def frame(self, version: int) -> int:
-        """Bytes of a frame of that IP version."""
-        return frame(self.size, version)
-
     @property
     def factors(self) -> dict[str, str | int | float]:
-        names = ("placement", "size", "packets", "flows", "share")
-        return {name: getattr(self, name) for name in names}
+        return {**self.traffic, "packets": self.packets, "share": self.share}
 
     @property
     def expected_s(self) -> float:

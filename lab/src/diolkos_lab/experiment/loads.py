@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import StrictModel
-from diolkos_lab.experiment.frames import PKTGEN_S, Flows, ForwardingRateLoad, FrameSize, PlacementChoice, frame
+from diolkos_lab.experiment.frames import PKTGEN_S, ForwardingRateLoad, FrameSize, FramesLoad, PlacementChoice, frame
 from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.offloads import Offloads
 from diolkos_lab.experiment.streams import CongestionControl, PingUnderLoad, Streams, UdpGsoLoad, UdpLoad
@@ -62,18 +62,15 @@ DOUBLINGS = 2  # about how many come before a table is full; only the time that 
 LARGE = 1 << 20  # bytes; of an object from this size on the rate counts, of a smaller one the time
 
 
-class PpsLoad(StrictModel):
+class PpsLoad(FramesLoad):
     """diolkos-pktgen offers packets at a rate, whatever becomes of them, and counts at the server what arrives.
 
     In a study one such load is a sweep: a load–loss curve. Its rates are `rates`, or, without them, `shares` of the rate
-    that the warm-up finds, at which a path begins to lose packets. In a trial `offered` is the one rate.
+    that the warm-up finds, at which a path begins to lose packets. In a trial `offered` is the one rate, of each direction.
     """
 
     name: Literal["pps"]
     seconds: float = Field(ge=0.05, le=600, description="Length of a trial, seconds.")
-    size: FrameSize = 84
-    flows: Flows = 16
-    placement: PlacementChoice = "apart"
     rates: tuple[int, ...] = Field((), description="Rates of the curve, packets/s, ascending; without them `shares` counts.")
     # Steps as wide as the paper's, 15 % of saturation, with the knee in the middle of one. The verdict asks how much of a step
     # gets through beyond the PDR: with narrow steps every knee that is a little round would be BAD.
@@ -91,7 +88,6 @@ class PpsLoad(StrictModel):
     offered: int | None = Field(None, description="Set by the lab: rate of one trial, packets/s.")
     refines: bool = Field(False, description="Set by the lab: the trial is only to find the PDR; the verdict does not use it.")
     knee: float | None = Field(None, description="Set by the lab: rate at which packets begin to be lost, packets/s.")
-    offloads: Offloads = ("on",)
 
     @model_validator(mode="after")
     def _rates_ascend(self) -> "PpsLoad":
@@ -115,14 +111,10 @@ class PpsLoad(StrictModel):
         """Rates of the curve."""
         return len(self.rates or self.shares)
 
-    def frame(self, version: int) -> int:
-        """Bytes of a frame of that IP version."""
-        return frame(self.size, version)
-
     @property
     def curve_factors(self) -> dict[str, str | int | float]:
         """What varies from curve to curve."""
-        return {"placement": self.placement, "size": self.size, "seconds": self.seconds, "flows": self.flows}
+        return {**self.traffic, "seconds": self.seconds}
 
     @property
     def factors(self) -> dict[str, str | int | float]:

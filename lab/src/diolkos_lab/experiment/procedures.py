@@ -12,9 +12,8 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import StrictModel
-from diolkos_lab.experiment.frames import Flows, FrameSize, PlacementChoice
+from diolkos_lab.experiment.frames import Directions, FrameSize, Traffic
 from diolkos_lab.experiment.loads import PpsLoad, Resolution, Subjects
-from diolkos_lab.experiment.offloads import Offloads
 
 ProcedureName = Literal["mlrsearch", "rfc8219"]
 Test = Literal["throughput", "frame-loss", "latency", "delay-variation"]
@@ -42,6 +41,7 @@ class PacketTrial(PpsLoad):
     test: TestOfTrial
     settle_s: float = 0.1  # after the last frame
     burst: int | None = None  # frames; without it the generator chooses by the rate
+    timeout_s: float | None = None  # a frame that takes longer is lost
     attempt: int = 1  # a trial that is not trusted is made again
 
     @property
@@ -53,12 +53,10 @@ class PacketTrial(PpsLoad):
         return super().expected_s + self.settle_s
 
 
-class _Plan(StrictModel):
+class _Plan(Traffic):
     """What both procedures have in common with a load–loss curve."""
 
     seconds: float = Field(ge=0.05, le=600, description="Length of a trial, seconds.")
-    flows: Flows = 16
-    placement: PlacementChoice = "apart"
     lowest: int = Field(10_000, ge=10, description="Lowest rate of the search, packets/s; the frame loss test may go lower.")
     highest: int = Field(
         2_000_000, ge=1000, description="Highest rate of the search, packets/s; the frame loss test may go to `maximum`."
@@ -67,7 +65,6 @@ class _Plan(StrictModel):
         3, ge=1, le=10, description="Attempts at a trial that is not trusted; then the last one is used, marked."
     )
     subjects: Subjects = ()
-    offloads: Offloads = ("on",)
 
     @model_validator(mode="after")
     def _lowest_is_below_highest(self) -> "_Plan":
@@ -124,7 +121,7 @@ class MlrSearch(_Plan):
 
     @property
     def plan(self) -> dict[str, str | int | float]:
-        return {"placement": self.placement, "size": self.size, "seconds": self.seconds, "flows": self.flows}
+        return {**self.traffic, "size": self.size, "seconds": self.seconds}
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -144,13 +141,19 @@ class MlrSearch(_Plan):
 
     @property
     def deviations(self) -> list[str]:
-        return [] if self.seconds >= 1 else [f"trials of {self.seconds:g} s; FD.io's own are of 1 s"]
+        """Of the conditions of FD.io's own searches; RFC 9971 leaves them to the tester."""
+        asked = [
+            (self.seconds < 1, f"trials of {self.seconds:g} s; FD.io's own are of 1 s"),
+            (self.directions == "one", "one direction only; FD.io's own trials have both"),
+        ]
+        return [text for applies, text in asked if applies] + _deviations_of(self)
 
 
 class Rfc8219(_Plan):
     """The tests of RFC 2544 §26 as RFC 8219 §7 has them, for each frame size by itself."""
 
     name: Literal["rfc8219"]
+    directions: Directions = "both"
     seconds: float = Field(TRIAL_S, ge=0.05, le=600, description="Length of a trial of throughput and frame loss, seconds.")
     sizes: tuple[int, ...] = Field(
         FRAME_SIZES, min_length=1, description="Bytes of IPv6 frames with FCS, 84 to 9018; IPv4 frames are 20 shorter."
@@ -168,6 +171,12 @@ class Rfc8219(_Plan):
     variation_s: float = Field(TRIAL_S, ge=0.05, le=600, description="Length of a stream for PDV and IPDV, seconds.")
     repeats: int = Field(REPEATS, ge=1, le=1000, description="Streams of latency, and of delay variation.")
     settle_s: float = Field(RESIDUAL_S, ge=0.01, le=60, description="Wait for frames in flight, seconds.")
+    frame_timeout_s: float | None = Field(
+        None,
+        gt=0,
+        le=60,
+        description="A frame that takes longer is lost, seconds; without it one that arrives in time for `settle_s`.",
+    )
     rest_s: float = Field(REST_S, ge=0, le=60, description="Wait between two trials, seconds.")
 
     @model_validator(mode="after")
@@ -193,7 +202,7 @@ class Rfc8219(_Plan):
 
     @property
     def plan(self) -> dict[str, str | int | float]:
-        return {"placement": self.placement, "size": self.size, "seconds": self.seconds, "flows": self.flows}
+        return {**self.traffic, "size": self.size, "seconds": self.seconds}
 
     @property
     def trials(self) -> int:
@@ -213,7 +222,7 @@ class Rfc8219(_Plan):
     def trial(self, rate: float, seconds: float, test: TestOfTrial) -> PacketTrial:
         """A stream whose delays are told has bursts of one frame: a stamp tells when a burst is begun."""
         delays = test in ("latency", "delay-variation")
-        changed = {"settle_s": self.settle_s, "burst": 1 if delays else None}
+        changed = {"settle_s": self.settle_s, "burst": 1 if delays else None, "timeout_s": self.frame_timeout_s}
         return _trial(self, self.size, rate, seconds, test).model_copy(update=changed)
 
     @property
@@ -224,7 +233,9 @@ class Rfc8219(_Plan):
             (self.settle_s < RESIDUAL_S, f"{self.settle_s:g} s instead of 2 s for frames on their way (RFC 2544 §23)"),
             (self.rest_s < REST_S, f"{self.rest_s:g} s instead of 5 s between trials (RFC 2544 §23)"),
             (not set(self.sizes) >= set(FRAME_SIZES), "not every frame size (RFC 8219 §5.1.1)"),
-            (True, "one direction only (RFC 2544 §14 asks for both)"),
+            (self.directions == "one", "one direction only (RFC 2544 §14 and RFC 8219 §5.3 ask for both)"),
+            (True, "no native traffic beside what is translated (RFC 8219 §5.3 has shares of 10, 50 and 90 %)"),
+            (not self.frame_timeout_s, f"no time limit for a single frame: all that arrive within {self.settle_s:g} s count"),
         ]
         if "frame-loss" in self.tests and self.maximum is None:
             text = "100 % of the frame loss test is twice the throughput, since a veth pair has no rate of its own"
@@ -240,7 +251,7 @@ class Rfc8219(_Plan):
             asked.append((self.variation_s < TRIAL_S, text))
         if {"latency", "delay-variation"} & set(self.tests):
             asked.append((self.repeats < REPEATS, f"{self.repeats} repetitions instead of 20 (RFC 8219 §7.2, §7.3)"))
-        return [text for applies, text in asked if applies]
+        return [text for applies, text in asked if applies] + _deviations_of(self)
 
 
 Procedure = MlrSearch | Rfc8219
@@ -252,8 +263,16 @@ def _trial(plan: Procedure, size: int, rate: float, seconds: float, test: TestOf
         test=test,
         seconds=seconds,
         size=size,
-        flows=plan.flows,
-        placement=plan.placement,
         offered=max(1, round(rate)),
-        offloads=plan.offloads,
+        **plan.as_fields,
     )
+
+
+def _deviations_of(plan: Procedure) -> list[str]:
+    """What of the addresses and ports is not as RFC 2544 and RFC 4814 have it."""
+    found = []
+    if plan.flows != "unique":
+        found.append(f"{plan.flows} flows with pseudo-random ports, in turn, not one for each packet (RFC 4814 §4.5)")
+    destinations = "one destination" if plan.next_hops == 1 else f"{plan.next_hops} destinations"
+    found.append(f"{destinations}, not one in each of 256 networks (RFC 2544 §12)")
+    return found

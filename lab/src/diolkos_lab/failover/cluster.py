@@ -15,11 +15,11 @@ from diolkos_lab.failover import engine, plan, routing
 from diolkos_lab.failover.definition import FailoverStudy, Kind
 from diolkos_lab.failover.engine import Engine
 from diolkos_lab.failover.gateways import PORT as GATEWAY_PORT
-from diolkos_lab.failover.gateways import Gateways
+from diolkos_lab.failover.gateways import GatewayFault, Gateways
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.routing import Routing
 from diolkos_lab.failover.waiting import wait_until
-from diolkos_lab.faults import Fault
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.topology import namespace
 
 ANNOUNCED_S = 60.0
@@ -81,6 +81,18 @@ class Cluster:
                 return False
         return True
 
+    def require_instruments(self) -> None:
+        """Raises InstrumentFault where a router's daemon or a member of the engine has ended.
+
+        Then gateways that do not come back have an excuse.
+        """
+        processes = dict(self.engine.processes)
+        for role, each in self.routing.items():
+            processes |= {f"{Path(process.command[-1]).stem} of {role}": process for process in each.processes}
+        for name, process in processes.items():
+            if process.exit_status is not None:
+                raise InstrumentFault(f"{name} {process.how_it_ended()}: {' '.join(process.last_words())}")
+
     def everything_is_announced(self) -> bool:
         """Does the inside use all gateways, and does the outside know the part of the pool that each of them has?"""
         if self.gateways_of_prefix() != set(plan.GATEWAYS):
@@ -91,17 +103,22 @@ class Cluster:
 
 
 def build(network: Network, folder: Path, study: FailoverStudy, kind: Kind, binary: Path) -> Cluster:
-    """All of it, in a network that is there. Raises Fault when something does not get ready."""
+    """All of it, in a network that is there. Raises GatewayFault when the gateways do not get ready, and another Fault when
+    something else does not."""
     certificates = engine.make_certificates(folder / "certificates")
     servers = engine.start(network, folder / "engine", certificates)
     bfd = routing.Bfd(study.bfd.interval_ms, study.bfd.multiplier)
     routers = routing.start(network, folder / "frr", bfd)
     cluster = Cluster(network, servers, routers, Gateways(network, kind, binary, folder / "gateways", certificates))
-    cluster.gateways.start_all()
-    if not wait_until(cluster.everything_is_announced, ANNOUNCED_S):
-        raise Fault(
-            f"not everything is announced: inside {sorted(cluster.gateways_of_prefix())}, outside {cluster.announcers()}"
-        )
+    try:
+        cluster.gateways.start_all()
+        if not wait_until(cluster.everything_is_announced, ANNOUNCED_S):
+            raise GatewayFault(
+                f"not everything is announced: inside {sorted(cluster.gateways_of_prefix())}, outside {cluster.announcers()}"
+            )
+    except GatewayFault:
+        cluster.require_instruments()
+        raise
     return cluster
 
 

@@ -10,7 +10,9 @@ import random
 import shutil
 import sys
 import uuid
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from rich.console import Console
 
 from diolkos_lab import open_folder
 from diolkos_lab.experiment.definition import FormName
-from diolkos_lab.failover import definition, engine, records, report, routing, trial
+from diolkos_lab.failover import definition, engine, judge, records, report, routing, trial
 from diolkos_lab.failover.definition import FailoverForm, FailoverStudy
 from diolkos_lab.failover.records import Records
 from diolkos_lab.failover.trial import Planned
@@ -55,14 +57,19 @@ def run(study: FailoverStudy, form_name: FormName, out: Path | None, seed: int |
         say(f"{study.name}: {count(len(plan), 'trial')}, about {count(minutes, 'minute')}, to {folder}")
         try:
             with scratch.folder() as work:
-                for number, planned in enumerate(plan, 1):
+                todo, number = deque(plan), 0
+                while todo:
+                    planned, number = todo.popleft(), number + 1
                     row = trial.run(study, found.traffic, planned, binary, work / f"trial-{number}")
                     found.rows.append(row)
                     found.write(opened)
-                    say(f"{number}/{len(plan)} {planned.kind}, {planned.fault.name}: {_in_words(row)}")
+                    # What it brought is not asked. Where everything is disturbed, the run comes to an end all the same.
+                    if judge.is_disturbed(row) and planned.attempt < trial.TRIES and number + len(todo) < 2 * len(plan):
+                        todo.append(replace(planned, attempt=planned.attempt + 1))
+                    say(f"{number}/{number + len(todo)} {planned.kind}, {planned.fault.name}: {_in_words(row)}")
         except Interrupted as interrupted:
             interrupted.add_note(
-                f"Stopped after {len(found.rows)} of {len(plan)} trials, which are kept in {folder} "
+                f"Stopped after {found.done} of {len(plan)} trials, which are kept in {folder} "
                 f"(`diolkos-lab report {folder}` evaluates them; `diolkos-lab merge` adds those of another run)."
             )
             raise
@@ -144,7 +151,7 @@ def _beside() -> str | None:
 
 def _in_words(row: dict[str, object]) -> str:
     if row.get("error"):
-        return f"failed: {row['error']}"
+        return f"the lab failed: {row['error']}"
     gap = row["gap_s"]
     words = [f"{row['kept']} of {row['established']} flows go on", f"gap {f'{gap} s' if gap is not None else 'without end'}"]
     words += [str(row["lost"])] if row.get("lost") else []

@@ -28,7 +28,7 @@ FaultName = Literal[
 # What only a cluster has: an engine, and a link between its gateways.
 OF_CLUSTER: tuple[FaultName, ...] = ("kill-engine-member", "freeze-engine", "lose-engine", "cut-gateway-link")
 Quantity = Literal["kept_share", "gap_s", "call_gap_s", "wrong", "duplicates", "downloads_share", "new_flows_s", "step_s"]
-MOST_SOURCES = 1000  # of a client; see `gateways.SOURCES`
+MOST_SOURCES = 2000  # of a client; see `gateways.SOURCES`
 KEPT_AFTER_S = 1.0  # after the fault is over; who hears nothing that was sent later than this has not gone on
 KEPT_ROUNDS = 2  # that each flow sends then: by one datagram, a single loss would be a lost flow
 KIND = "failover"
@@ -44,9 +44,9 @@ class Bfd(StrictModel):
 class Flows(StrictModel):
     """One set of UDP flows, which send in both directions at a steady pace."""
 
-    flows: int = Field(ge=1, le=1_000_000, description="Flows, from all sources in turn.")
+    flows: int = Field(ge=1, le=4_000_000, description="Flows, from all sources in turn.")
     sources: int = Field(ge=1, le=MOST_SOURCES, description="Addresses of the client, each in a /64 of its own.")
-    interval_s: float = Field(gt=0, le=100, description="Between two datagrams of a flow in one direction, seconds.")
+    interval_s: float = Field(gt=0, le=300, description="Between two datagrams of a flow in one direction, seconds.")
     smallest: int = Field(32, ge=20, le=1400, description="Least bytes of a datagram's payload.")
     largest: int = Field(32, ge=20, le=1400, description="Most bytes of a datagram's payload.")
 
@@ -110,6 +110,12 @@ class Rule(StrictModel):
     quantity: Quantity = Field(description="What is limited.")
     at_least: float | None = Field(None, description="Least value. Give this or at_most.")
     at_most: float | None = Field(None, description="Greatest value. Give this or at_least.")
+    broken_at_most: float = Field(
+        0.4,
+        gt=0,
+        lt=1,
+        description="To be met, at most this share of all such trials of a fault may break it (95 % confidence).",
+    )
 
     @model_validator(mode="after")
     def _one_limit(self) -> "Rule":

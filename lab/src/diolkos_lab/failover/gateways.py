@@ -25,12 +25,14 @@ from diolkos_lab.topology.process import Process, wait_for_text
 CLUSTER_NAME = "lab"
 READY = "ready"
 PATIENCE_S = 60.0
+HANGS = 124  # exit status of a command that does not end, as timeout(1) has it
 PORT = 4664  # at which gateways hear each other
-SOURCES = 1000  # of each client, that a stateless translator has mappings for; the most that a study may use
+SOURCES = 2000  # of each client, that a stateless translator has mappings for; the most that a study may use
 
 
 class GatewayFault(Fault):
-    """A gateway does not do what it is told: it does not drain, or does not start."""
+    """A gateway does not do what it is told: it does not drain, start or come back. The system under test has failed; every
+    other Fault of a trial is an instrument's."""
 
 
 @dataclass
@@ -65,7 +67,7 @@ class Gateways:
         for name in plan.GATEWAYS:
             self.start(name)
         if self.kind == "cluster" and not wait_until(self.know_each_other, PATIENCE_S):
-            raise Fault(f"the nodes of the cluster do not all serve: {self.status(plan.GATEWAYS[0])}")
+            raise GatewayFault(f"the nodes of the cluster do not all serve: {self.status(plan.GATEWAYS[0])}")
 
     def drain(self, name: str) -> None:
         """Leave new flows to the others, then end, as before an upgrade. Gateways that share nothing just end."""
@@ -101,7 +103,10 @@ class Gateways:
     def _run(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         where = namespace.DIRECTORY / self.network.namespace(name)
         command = ["nsenter", f"--net={where}", str(self.binary), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, HANGS, "", f"no answer within {PATIENCE_S:g} s")
 
 
 def is_whole(status: Mapping[str, Any]) -> bool:

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Rules that were fixed before the run, held against the rows of its trials.
 
-A trial that was disturbed (a generator was late, BFD lost a neighbour before the fault, flows were not established) or that
-ended in a fault of the lab decides nothing; it is counted. A figure that is null because something never went on again keeps
-no limit.
+A trial has one of the outcomes of `outcome.Outcome`. One that was disturbed (a generator was late, BFD lost a neighbour
+before the fault) or in which an instrument failed decides nothing; it is counted, and repeated. A gateway that does not come
+back is the worst result of every rule that it concerns. A figure that is null because something never went on again keeps no
+limit.
+
+A rule says something of every trial, so one that breaks it is enough for *not met*. That none of n broke it bounds the share
+of all such trials that would (Clopper and Pearson 1934, Biometrika 26): *met* needs a bound as low as the rule asks for, of
+each fault that it is about. With fewer trials the rule is *undecided*.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from diolkos_lab.failover.definition import FailoverStudy, Rule
+from diolkos_lab.outcome import Outcome
+from diolkos_lab.stats.shares import fewest, interval
 
 Row = Mapping[str, Any]
 Verdict = Literal["met", "not met", "undecided"]
-ESTABLISHED_SHARE = 0.99  # of the flows; a trial of fewer says nothing about so many
 
 
 @dataclass(frozen=True)
@@ -27,24 +34,34 @@ class Judged:
     trials: int  # that decide
     disturbed: int  # or failed, and do not
     against: tuple[Row, ...]  # the trials that do not keep it
-    silent: tuple[str, ...]  # faults of which no trial decides
+    lacking: Mapping[str, int]  # fault to how many trials more would decide, where there are too few
+
+    @property
+    def broken(self) -> tuple[float, float]:
+        """Between which shares of all such trials break the rule (95 % confidence); where trials are of several faults, on the
+        average over these."""
+        return interval(len(self.against), self.trials)
+
+
+def outcome(row: Row) -> Outcome:
+    """Of one trial."""
+    if row.get("error"):
+        return Outcome.INSTRUMENT_FAILED
+    if row.get("guards"):
+        return Outcome.UNTRUSTED
+    return Outcome.SYSTEM_FAILED if row.get("lost") else Outcome.MEASURED
 
 
 def reasons(row: Row) -> list[str]:
-    """Why the trial decides nothing; empty where it decides. Older rows were not guarded when they were measured."""
+    """Why the trial decides nothing; empty where it decides."""
     if row.get("error"):
-        return [str(row["error"])]
-    found = [str(guard) for guard in row.get("guards") or []]
-    established, flows = row.get("established"), row.get("flows")
-    if established is not None and flows is not None and established < ESTABLISHED_SHARE * flows:
-        too_few = f"only {established} of {flows} flows were established before the fault"
-        found += [too_few] if too_few not in found else []
-    return found
+        return [f"an instrument failed: {row['error']}"]
+    return [str(guard) for guard in row.get("guards") or []]
 
 
 def is_disturbed(row: Row) -> bool:
     """Does the trial decide nothing?"""
-    return bool(reasons(row))
+    return not outcome(row).counts
 
 
 def figures(rows: Sequence[Row], quantity: str) -> list[float]:
@@ -74,9 +91,12 @@ def _judge(rule: Rule, rows: Sequence[Row]) -> Judged:
     deciding = [row for row in about if not is_disturbed(row)]
     against = tuple(row for row in deciding if not keeps(rule, row))
     # What one fault does says nothing of another one.
-    silent = tuple(dict.fromkeys(row["fault"] for row in about if row["fault"] not in {each["fault"] for each in deciding}))
-    verdict: Verdict = "not met" if against else "met" if deciding and not silent else "undecided"
-    return Judged(rule, verdict, len(deciding), len(about) - len(deciding), against, silent)
+    made = Counter(row["fault"] for row in deciding)
+    needed = fewest(rule.broken_at_most)
+    faults = dict.fromkeys(row["fault"] for row in about)
+    lacking = {fault: needed - made[fault] for fault in faults if made[fault] < needed}
+    verdict: Verdict = "not met" if against else "undecided" if lacking or not deciding else "met"
+    return Judged(rule, verdict, len(deciding), len(about) - len(deciding), against, lacking)
 
 
 def keeps(rule: Rule, row: Row) -> bool:

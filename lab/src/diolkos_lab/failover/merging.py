@@ -88,7 +88,7 @@ def _runs(folder: Path, found: Records) -> list[Run]:
             "folder": folder.resolve().name,
             "begun": found.begun,
             "seed": found.seed,
-            "trials": len(found.rows),
+            "trials": found.done,
             "planned": found.planned,
             "facts": dict(found.host),
             "of_folder": "",

@@ -125,12 +125,22 @@ class Records:
         return traffic.model_copy(update={"many": traffic.many.model_copy(update={"flows": form.flows})})
 
     @property
+    def done(self) -> int:
+        """Planned trials that have been made."""
+        return len({name(row) for row in self.rows})
+
+    @property
     def planned(self) -> int:
         """The trials of a whole run, or of all that were merged. Fewer rows are a run that was interrupted or goes on."""
         if self.merged:
             return sum(int(run["planned"]) for run in self.merged)
         form = self.study.form.get(self.form)
         return len(self.rows) if form is None else self.study.trials_of(form)
+
+
+def name(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The planned trial that a row is of. One that decided nothing was repeated, and has several."""
+    return row["gateways"], row["fault"], row["repetition"], row.get("run")
 
 
 def is_result(folder: Path) -> bool:
@@ -169,7 +179,10 @@ def read_open(folder: OpenFolder) -> Records:
         study = _Document.model_validate(value).study
     except ValidationError as error:
         raise UsageFault(f"{file}: {_first(error)}") from error
-    form, seed, host, begun = (value[name] for name in ("form", "seed", "host", "begun"))
+    form, seed, host, begun = (value[key] for key in ("form", "seed", "host", "begun"))
+    for row in value["trials"]:
+        if row.get("flows") and {"kept", "kept_share"} <= row.keys():  # older labs left out flows that were never established
+            row["kept_share"] = min(row["kept_share"], row["kept"] / row["flows"])
     return Records(study, form, seed, host, begun, value["trials"], value.get("merged", ()))
 
 

@@ -33,26 +33,28 @@ COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 WRITTEN = {key: write for _, key, write in COLUMNS}
 HEADINGS = {key: heading for heading, key, _ in COLUMNS}
 MEANING = (
-    "Median of the trials, and the least and the most of them. Of six trials or more, these two enclose the median of all such "
-    "trials with a confidence of 97 % or more; of fewer, they say less. Trials behind a + decide nothing: they are listed "
-    "below, and no figure has them."
+    "Median of the trials, and the least and the most of them. Of six trials or more, these two enclose the median of all "
+    "such trials with a confidence of 97 % or more; of fewer, they say less, and of one nothing. Trials behind a + decide "
+    "nothing: they are listed below, and no figure has them."
 )
 FIGURES = (
-    "Flows kept: the share of the established flows that hear again, in both directions and by the same address and port, "
-    "what was sent more than a second after the last step of the fault. Longest gap: of the flows that send most often, the "
-    "longest silence in one direction after the fault, beyond the flow's own interval; never: it did not end. Of calls: the "
-    "same of the calls. New flows after: from the fault to the last new connection that failed. Longest step: of what "
-    "was done to the gateways, such as one drain with the end of its process. Moved: flows that the server "
-    "hears from another address or port. Wrong: datagrams that reached a flow that they are not of. Duplicates: datagrams that "
-    "arrived again."
+    "Flows kept: the share of all flows that were established before the fault and hear again, in both directions and by "
+    "the same address and port, what was sent more than a second after the last step of the fault; a flow that was never "
+    "established is lost. Longest gap: of the flows that send most often, the longest silence in one direction after the "
+    "fault, beyond the flow's own interval; never: it did not end, or the flow was never established. Of calls: the same of "
+    "the calls. New flows after: from the fault to the last new connection that failed. Longest step: of what was done to "
+    "the gateways, such as one drain with the end of its process. Moved: flows that the server hears from another address "
+    "or port. Wrong: datagrams that reached a flow that they are not of. Duplicates: datagrams that arrived again."
 )
 DECIDES = (
-    "A trial decides nothing if a generator was late, a program did not read in time what had arrived for it, BFD lost a "
-    f"neighbour before the fault, fewer than {judge.ESTABLISHED_SHARE * 100:.0f} % of the flows were established, the fault "
-    "came late, the flows sent less than twice in what counts, or the trial ended in a fault of the lab. A gateway that does "
-    "not drain, or does not come back, is no fault of the lab: then no flow was kept, and no gap has an end."
+    "One trial that breaks a rule is enough for not met. Met needs trials of every fault, so many that at most the share "
+    "which the rule allows of all such trials would break it (95 % confidence, exact binomial); with fewer, a rule is "
+    "undecided. A trial decides nothing if a generator was late, a program did not read in time what had arrived for it, "
+    "BFD lost a neighbour before the fault, the fault came late or had no effect, the flows sent less than twice in what "
+    "counts, or an instrument failed: a program that sends or receives, FRR, etcd, or the host. The run repeats such "
+    "trials. Gateways that do not start, drain or come back, or take longer for it than the study watches them, have "
+    "failed: then no flow was kept, and no gap has an end."
 )
-CONFIDENCE = 0.95
 Table = tuple[list[str], list[list[str]]]  # headings, rows
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b; }
@@ -103,18 +105,34 @@ def rules(judged: Iterable[Judged]) -> Table:
     """One line for each rule."""
     lines = []
     for each in judged:
-        of = f"{_trials(each.trials)}" + (f", {each.disturbed} more decide nothing" if each.disturbed else "")
-        of += f"; of {', '.join(each.silent)} none decides" if each.silent else ""
-        of += f"; {odds(each.trials)}" if each.verdict == "met" else ""
         about = ", ".join((each.rule.gateways, *each.rule.faults))
-        lines.append([each.rule.rule, about, limit(each.rule), each.verdict, against(each) or of])
+        lines.append([each.rule.rule, about, limit(each.rule), each.verdict, carried(each)])
     return ["rule", "about", "limit of each trial", "verdict", "trials"], lines
 
 
-def odds(trials: int) -> str:
-    """What it says that each of so many trials kept a rule: an upper limit of the share that would break it (binomial)."""
-    most = 1 - (1 - CONFIDENCE) ** (1 / trials)
-    return f"at most {100 * most:.0f} % of all such trials would break it ({CONFIDENCE * 100:.0f} % confidence)"
+def carried(judged: Judged) -> str:
+    """What the trials carry: how many broke the rule, what that says of all such trials, and what is missing."""
+    low, high = judged.broken
+    if not judged.trials:
+        share = "no trial decides"
+    elif judged.against:
+        share = f"{len(judged.against)} of {_trials(judged.trials)} break it: {_percent(low, high)} of all such trials would"
+    else:
+        share = f"none of {_trials(judged.trials)} breaks it: at most {100 * high:.0f} % of all such trials would"
+    said = [f"{share} (95 % confidence)" if judged.trials else share]
+    if judged.verdict == "undecided" and judged.lacking:
+        more = sorted(set(judged.lacking.values()))
+        each = f"{more[0]}" if len(more) == 1 else f"{more[0]} to {more[-1]}"
+        least = f"{100 * judged.rule.broken_at_most:.0f} %"
+        said.append(
+            f"{each} more of each of {count(len(judged.lacking), 'fault')} would decide, if none breaks it (at most {least})"
+        )
+    said += [f"{judged.disturbed} more decide nothing"] if judged.disturbed else []
+    return "; ".join(filter(None, [against(judged), *said]))
+
+
+def _percent(low: float, high: float) -> str:
+    return f"{100 * low:.1f} to {100 * high:.0f} %"
 
 
 def limit(rule: Rule) -> str:
@@ -149,13 +167,15 @@ def verdict(judged: Sequence[Judged]) -> str:
     if broken:
         return f"No: {len(broken)} of {len(judged)} rules are not met."
     if open_:
-        return f"Undecided: for {len(open_)} of {len(judged)} rules, trials that decide are missing."
+        more = max((number for each in open_ for number in each.lacking.values()), default=0)
+        needs = f"; {count(more, 'more repetition')} of each fault would decide, if none breaks one" if more else ""
+        return f"Undecided: no trial breaks a rule, and for {len(open_)} of {len(judged)} rules too few trials decide{needs}."
     return f"Yes: all {len(judged)} rules are met."
 
 
 def unfinished(records: Records) -> str:
     """A sentence where trials are missing; empty where the run is whole."""
-    done, planned = len(records.rows), records.planned
+    done, planned = records.done, records.planned
     if done >= planned:
         return ""
     return f"Only {done} of {planned} trials are here: the run was interrupted, or goes on."
@@ -219,7 +239,9 @@ def write(records: Records, folder: OpenFolder) -> Path:
 def about(records: Records) -> list[str]:
     """Sentences on where and how it was measured."""
     bfd, host = records.study.bfd, records.host
-    said = [f"{_trials(len(records.rows))} of {records.planned} planned, begun {records.begun}, form {records.form}."]
+    again = len(records.rows) - records.done
+    repeated = f" and {_trials(again)} again, since they decided nothing" if again else ""
+    said = [f"{_trials(records.done)} of {records.planned} planned{repeated}, begun {records.begun}, form {records.form}."]
     if not records.merged:
         said.append(f"The seed {records.seed} chose the order of the trials and the gateway that fails in each.")
     said.append(

@@ -29,6 +29,8 @@ PATIENCE_S = 60.0
 USER = "frr"  # that the package makes; its daemons refuse root
 # That diolkos gives the routes of a gateway that wants packets. One that does not has a higher metric.
 METRIC = 1024
+# With nexthop objects, zebra of FRR 8.4 can leave a gateway out of a route of several ways after its link went and came.
+ZEBRA = "no zebra nexthop kernel enable"
 # BFD counts milliseconds: its daemon, and what carries out what it finds, run ahead of everything that measures.
 # By default zebra changes an IPv6 route by deleting it and adding another: packets between the two are lost.
 OPTIONS = {"zebra": ("--v6-rr-semantics",), "bfdd": ("--bfdctl", "{folder}/bfdd.sock"), "bgpd": ()}
@@ -146,9 +148,9 @@ def missing() -> dict[str, str]:
 def configuration(role: str, bfd: Bfd) -> str:
     """frr.conf of a router of `plan.ROUTERS`."""
     if role == plan.INSIDE:
-        return _frame(role, bfd, plan.AS_INSIDE, str(plan.INSIDE4), _inside(), [])
+        return _frame(role, bfd, plan.AS_INSIDE, str(plan.INSIDE4), _inside(), [ZEBRA])
     if role == plan.OUTSIDE:
-        return _frame(role, bfd, plan.AS_OUTSIDE, str(plan.OUTSIDE4), _outside(), [])
+        return _frame(role, bfd, plan.AS_OUTSIDE, str(plan.OUTSIDE4), _outside(), [ZEBRA])
     node = next(node for node in plan.NODES if node.name == role)
     return _frame(role, bfd, node.as_number, str(node.lan4), _gateway(), _filters())
 

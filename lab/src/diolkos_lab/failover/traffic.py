@@ -17,7 +17,7 @@ from diolkos_lab.failover import plan
 from diolkos_lab.failover.definition import FaultPlan, Flows, Traffic
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.waiting import wait_until
-from diolkos_lab.faults import Fault
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, wait_for_text
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -27,6 +27,7 @@ CONNECT_PATIENCE_S = 0.9
 AHEAD = ("nice", "-n", "-10")  # what measures runs before what is measured, and after BFD
 # Which client sends what, and to which port of the server.
 SETS = {"many": (1, 5001), "fine": (2, 5002), "calls": (2, 5003)}
+MEASURING = (*SETS, "connections")  # clients that come to their end whatever a gateway does
 FIRST_PORTS = {"many": 10_000, "fine": 20_000, "calls": 30_000}  # of the clients
 CONNECTIONS_PORT, FILES_PORT, STREAMS_PORT = 5004, 8080, 5201
 CONNECTION_SOURCES = 300
@@ -55,31 +56,41 @@ class Running:
     clients: dict[str, Process] = field(default_factory=dict)
 
     def wait_for_fault(self, ahead_s: float) -> None:
-        """Sleep until so many seconds before the fault. Raises Fault when a program has ended before."""
+        """Sleep until so many seconds before the fault. An application may break off: that is a result.
+
+        Raises InstrumentFault when a program that measures has ended before.
+        """
+        measuring = {name: self.clients[name] for name in MEASURING}
         while (left_s := (self.times.fault_ns - time.monotonic_ns()) / 1e9 - ahead_s) > 0:
-            if ended := first_to_end(list(self.clients.values()), min(left_s, 1.0)):
-                name = next(name for name, each in self.clients.items() if each is ended)
-                raise Fault(f"before the fault, {name} {ended.how_it_ended()}: {' '.join(ended.last_words())}")
+            if ended := first_to_end(list(measuring.values()), min(left_s, 1.0)):
+                name = next(name for name, each in measuring.items() if each is ended)
+                raise InstrumentFault(f"before the fault, {name} {ended.how_it_ended()}: {' '.join(ended.last_words())}")
 
     def finish(self) -> dict[str, Any]:
         """Wait for everything to end. What of it is no file yet: how many downloads have the right content.
 
-        Raises Fault when a program that measures has not come to its end.
+        Raises InstrumentFault when a program that measures has not come to its end, or a server has ended before it.
         """
         wait_s = max(0.0, (self.times.end_ns - time.monotonic_ns()) / 1e9) + PATIENCE_S
         wait_until(lambda: all(each.exit_status is not None for each in self.clients.values()), wait_s)
         # Ends of flows write their reports when they have heard the last of them.
         wait_until(lambda: all(self.servers[name].exit_status is not None for name in SETS), PATIENCE_S)
         exits = {name: each.exit_status for name, each in self.clients.items()}
-        for name in (*SETS, "connections"):  # an application may break by the fault; what measures may not
+        for name in MEASURING:
             if exits[name] != 0:
-                words = " ".join(self.clients[name].last_words(1))
-                raise Fault(f"the program of {name} {self.clients[name].how_it_ended()}: {words}")
+                _blame(f"program of {name}", self.clients[name])
+        for name, server in self.servers.items():  # ends of flows come to an end by themselves, and others never
+            if server.exit_status != (0 if name in SETS else None):
+                _blame(f"server of {name}", server)
         for process in (*self.clients.values(), *self.servers.values()):
             process.kill()
         downloads = [name for name in self.clients if name.startswith("download")]
         whole = sum(exits[name] == 0 and _digest(self.folder / name) == self.digest for name in downloads)
         return {"downloads": len(downloads), "downloads_whole": whole}
+
+
+def _blame(name: str, process: Process) -> None:
+    raise InstrumentFault(f"the {name} {process.how_it_ended()}: {' '.join(process.last_words(1))}")
 
 
 def start(network: Network, folder: Path, traffic: Traffic, fault: FaultPlan, seed: int) -> Running:
@@ -142,7 +153,7 @@ def _downloads(network: Network, running: Running, traffic: Traffic) -> None:
     served = (str(plan.SERVER4), str(FILES_PORT), str(running.folder / "www" / FILE_NAME), str(traffic.download_rate))
     files = _server(network, running, "files", [*_python("files"), *served])
     if not wait_for_text(files, "serving", PATIENCE_S):
-        raise Fault(f"the server of files does not get ready: {' '.join(files.last_words())}")
+        raise InstrumentFault(f"the server of files does not get ready: {' '.join(files.last_words())}")
     for number in range(traffic.downloads):
         name = f"download-{number}"
         url = f"http://[{plan.SERVER6}]:{FILES_PORT}/{FILE_NAME}"

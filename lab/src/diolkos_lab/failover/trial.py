@@ -26,6 +26,8 @@ AHEAD_S = 4.0  # before the fault, the last questions are asked
 FAULT_LATE_S = 1.0  # a fault that came later than this is not watched for as long as it should be
 # Of gateways that do not come back: no limit is kept. How many went wrong before is measured all the same.
 LOST: Mapping[str, Any] = {"kept": 0, "kept_share": 0.0, "gap_s": None, "call_gap_s": None, "new_flows_s": None, "step_s": None}
+NEVER_BEGUN: Mapping[str, Any] = {**LOST, "established": 0, "downloads_share": 0.0}  # of gateways that do not even start
+TRIES = 3  # of a trial, until it decides
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Planned:
     fault: FaultPlan
     repetition: int
     seed: int
+    attempt: int = 1
 
     @property
     def victim(self) -> str:
@@ -44,7 +47,7 @@ class Planned:
 
 
 def run(study: FailoverStudy, flows: Traffic, planned: Planned, binary: Path, folder: Path) -> dict[str, Any]:
-    """The row of the trial. A fault of the trial is part of it, and is no fault of the run."""
+    """The row of the trial. Gateways that fail give the worst result (`lost`), any other fault is nobody's (`error`)."""
     begun = time.monotonic()
     row: dict[str, Any] = {
         "gateways": planned.kind,
@@ -55,10 +58,14 @@ def run(study: FailoverStudy, flows: Traffic, planned: Planned, binary: Path, fo
     try:
         with Network("failover") as network:
             row |= _measure(study, flows, planned, binary, network, folder)
+    except GatewayFault as lost:
+        row |= {"flows": flows.many.flows, "downloads": flows.downloads, **NEVER_BEGUN, "lost": str(lost), "guards": []}
     except Fault as fault:
         row["error"] = str(fault)
     except KeyError as error:
         row["error"] = f"the report of {error.args[0]} is missing"
+    except ValueError as error:
+        row["error"] = f"a report cannot be read: {error}"
     except OSError as error:
         row["error"] = f"{error.filename or 'the system'}: {error.strerror or error}"
     finally:
@@ -83,6 +90,7 @@ def _observe(flows: Traffic, planned: Planned, cluster: Cluster, folder: Path) -
     try:
         steps = disruptions.carry_out(cluster, planned.fault, planned.victim, planned_ns)
     except GatewayFault as lost:
+        cluster.require_instruments()
         return _lost_gateway(running, flows, str(lost))
     finished = running.finish()
     fault_ns = steps[0].begun_ns
@@ -93,9 +101,10 @@ def _observe(flows: Traffic, planned: Planned, cluster: Cluster, folder: Path) -
     if (late_s := (fault_ns - planned_ns) / 1e9) > FAULT_LATE_S:
         guards.append(f"the fault came {late_s:.2f} s late")
     if (watched_s := (running.times.end_ns - fault_ns) / 1e9 - limit_s) < KEPT_ROUNDS * flows.many.interval_s:
-        guards.append(
-            f"it was watched for {watched_s:.1f} s after its last step, and flows send every {flows.many.interval_s:g} s"
-        )
+        short = f"it was watched for {watched_s:.1f} s after its last step, and flows send every {flows.many.interval_s:g} s"
+        # Gateways that take longer than the study has time for are no excuse: nobody saw that flows go on.
+        figures |= {**LOST, "lost": short} if planned.fault.name in disruptions.OF_GATEWAYS and not guards else {}
+        guards += [] if figures.get("lost") else [short]
     if before is None or at_fault is None:
         guards.append("bfdd did not say whether it lost a neighbour before the fault")
     elif at_fault > before:

@@ -41,8 +41,7 @@ SLOWNESS = 20  # of an emulated processor that also waits for the verifier of BP
 
 def count(prepared: Prepared, request: run_study.RunRequest, say: Callable[[str], None]) -> None:
     """Write the result folder, trial by trial."""
-    measured = prepared.study.of_form(request.form_name)
-    study = counted(run_study.limited(measured, {}, request.only), request.form_name)
+    study = counted(prepared.study, request.form_name)
     form = study.form[request.form_name]
     with work_folder(prepared.kernel) as place:
         _write(prepared, study, form, place)

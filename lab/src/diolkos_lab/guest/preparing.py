@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from diolkos_lab import run_study, studies
+from diolkos_lab import run_study
 from diolkos_lab.experiment.definition import Study
-from diolkos_lab.faults import MissingFault
+from diolkos_lab.faults import MissingFault, UsageFault
 from diolkos_lab.guest import jool, package
 from diolkos_lab.guest.archive import Archive, Unavailable
 from diolkos_lab.guest.machine import Acceleration
@@ -59,12 +59,13 @@ def prepare(request: run_study.RunRequest, kernel: str, say: Callable[[str], Non
     for name, how in TOOLS.items():
         if tool(name) is None:
             raise MissingFault(f"a guest needs the tool {name}, which is not on this host: {how}")
-    study = studies.load(request.study)
-    run_study.chosen_form(study, request)
-    systems = definition.load_all()
-    run_study.require_names(study, request, systems)
-    measured = study.of_form(request.form_name).system
-    named = {subject.system for subject in measured if not request.only or subject.system in request.only}
+    study = run_study.asked_study(request)
+    if request.length.hours is not None:
+        raise UsageFault("--hours: a guest is slower than this host can foresee; use --blocks")
+    known = definition.catalogue()
+    systems, named = known.systems, {subject.system for subject in study.system}
+    if own := next((name for name in known.own if name in named), None):
+        raise UsageFault(f"--kernel: {own} is defined in {known.own[own]}, and a guest has the systems of the package only")
     packages = Archive(cache() / "packages")
     found = package.find(kernel, packages)
     built, reasons = None, {}

@@ -10,6 +10,7 @@ import json
 from ipaddress import IPv6Address
 from pathlib import Path
 
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import names
 from diolkos_lab.load.reading import LoadFault
 from diolkos_lab.topology.process import run_to_end
@@ -41,7 +42,7 @@ class RightAnswers:
         rules.write_text(_RULES.format(at=8 * AT, address=f"0x{int(right):032x}"))
         status, text = run_to_end(where, [self._nft, "-f", str(rules)], self._log)
         if status:
-            raise LoadFault(f"nft: {text.strip().splitlines()[0] if text.strip() else f'ended with exit code {status}'}")
+            raise InstrumentFault(f"nft: {text.strip().splitlines()[0] if text.strip() else f'ended with exit code {status}'}")
 
     def count(self) -> int:
         """Right answers since the start."""
@@ -50,7 +51,7 @@ class RightAnswers:
         try:
             return next(int(entry["counter"]["packets"]) for entry in json.loads(text)["nftables"] if "counter" in entry)
         except (ValueError, KeyError, StopIteration) as error:
-            raise LoadFault(f"nft does not tell how many answers were right: {text.strip()[:200]}") from error
+            raise InstrumentFault(f"nft does not tell how many answers were right: {text.strip()[:200]}") from error
 
 
 def require_all_right(answers: int, right: int) -> None:

@@ -5,9 +5,10 @@ Stages: command → parse. Each segment is the answer to the one before, so that
 """
 
 from diolkos_lab.experiment.loads import NewFlowsLoad
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import pktgen
 from diolkos_lab.load.new_flows import FEW_PORTS, SETTLE_S, Sessions
-from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
+from diolkos_lab.load.reading import ClientContext, Reading
 
 SEGMENTS = 6  # of a connection: SYN, SYN and ACK, request, answer with FIN, FIN, ACK
 
@@ -35,7 +36,7 @@ def parse(text: str, load: NewFlowsLoad) -> Reading:
     """One attempt.
 
     Metrics: `rate` connections/s as their last segments arrived, `loss` share of the connections whose SYN did not arrive,
-    `unanswered` share of those that began and were not closed. Raises LoadFault when there is no such report.
+    `unanswered` share of those that began and were not closed. Raises InstrumentFault when there is no such report.
     """
     found = pktgen.report(text, "conversed")
     try:
@@ -43,7 +44,7 @@ def parse(text: str, load: NewFlowsLoad) -> Reading:
         begun, closed = arrived[0], arrived[SEGMENTS - 1]
         rate, offered = found["segments"][SEGMENTS - 1]["rate_pps"], found["opened"]["sent"]["rate_pps"]
     except (KeyError, IndexError, TypeError) as error:
-        raise LoadFault(f"{pktgen.PROGRAM}: {text.strip()[:200]}") from error
+        raise InstrumentFault(f"{pktgen.PROGRAM}: {text.strip()[:200]}") from error
     loss, unanswered = 1 - begun / load.sessions, 1 - closed / begun if begun else 1.0
     pace_error = offered / load.rate - 1 if load.rate and offered else 0.0
     return Reading(

@@ -109,7 +109,7 @@ def parse(text: str, load: HttpLoad) -> Reading:
 class Http(Load[HttpLoad]):
     name = "http"
     words = "HTTP"
-    metrics = ("latency", "rate", "lookup", "throughput", "cpu")
+    metrics = ("latency", "rate", "lookup", "throughput", "cpu_s_per_gb")
     needs = tools.REQUIRED | tools.OF_HTTP
     ended_by_time = True
 

@@ -28,6 +28,7 @@ _REPLY = re.compile(r"^> ([A-Z0-9]+) \S+ AAAA (\d+\.\d+)$", re.MULTILINE)
 _SENT = re.compile(r"Queries sent: +(\d+)")
 _COMPLETED = re.compile(r"Queries completed: +(\d+)")
 _CODES = re.compile(r"Response codes: +(.*)")
+_RUN_TIME = re.compile(r"Run time \(s\): +(\d+\.\d+)")
 _RATE = re.compile(r"Queries per second: +(\d+\.\d+)")
 _WARNING = re.compile(r"^Warning: (.+)$", re.MULTILINE)
 
@@ -85,13 +86,17 @@ def parse(text: str, load: DnsLoad) -> Reading:
     if not codes.strip().startswith(f"NOERROR {completed} "):
         raise LoadFault(f"dnsperf: not every answer is without error: {codes.strip()}")
     loss = 1 - int(completed) / int(sent)
+    took = _RUN_TIME.search(text)
+    seconds = float(took[1]) if took else 0.0
     if load.offered is None:
-        return Reading({"rate": float(rate), "loss": loss}, answers=int(completed))
+        return Reading({"rate": float(rate), "loss": loss}, seconds=seconds, answers=int(completed))
     times = [float(seconds) for _, seconds in _REPLY.findall(text)]
     if not times:
         raise LoadFault("dnsperf printed no times")
     course = {"t": [round(number / load.offered, 6) for number in range(len(times))], "y": times}
-    return Reading({"latency": statistics.median(times), "loss": loss}, {"latency": course}, answers=int(completed))
+    return Reading(
+        {"latency": statistics.median(times), "loss": loss}, {"latency": course}, seconds=seconds, answers=int(completed)
+    )
 
 
 class Dns(Load[DnsLoad]):
@@ -120,7 +125,7 @@ class Dns(Load[DnsLoad]):
     def costs(self, section: DnsLoad, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
         if section.offered is not None:
             return {}
-        return {"busy": usage.system / section.seconds, "cpu_answer": usage.system / reading.answers}
+        return {"busy": usage.system / (reading.seconds or usage.elapsed), "cpu_answer": usage.system / reading.answers}
 
     def asks_new_names(self, section: DnsLoad) -> bool:
         return section.cache == "cold"

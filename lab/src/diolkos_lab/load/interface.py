@@ -29,7 +29,8 @@ class CpuUsage:
     system: float  # processes of the system under test
     threads: float  # kernel threads of its queues
     all: float  # all CPUs
-    elapsed: float = 0.0  # of the whole trial, programs' starts and ends included
+    path: float = 0.0  # all CPUs, without what other programs and the lab itself used
+    elapsed: float = 1.0  # in which all this was counted: the whole trial, programs' starts and ends included
     socket_drops: int = 0  # datagrams for which the receiver's socket had no room
     server: float = 0.0  # processes of the far end
     ends_share_cpu: bool = False  # client and server have one CPU between them
@@ -122,7 +123,8 @@ class Load(ABC, Generic[Section]):
 
 
 def per_gigabyte(reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
-    """CPU time of the whole host per gigabyte that arrived, where the load is about throughput."""
+    """CPU time of the path per gigabyte that arrived, where the load is about throughput: the ends, the system, the kernel's
+    threads and software interrupts, on every machine that the packets pass."""
     if "throughput" not in reading.metrics or not reading.received_bytes:
         return {}
-    return {"cpu": usage.all / (reading.received_bytes / GIGABYTE)}
+    return {"cpu_s_per_gb": usage.path / (reading.received_bytes / GIGABYTE)}

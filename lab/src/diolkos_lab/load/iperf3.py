@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from diolkos_lab.experiment.loads import TcpLoad, TcpName
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import cpu_shares, tools
 from diolkos_lab.load.interface import CpuUsage, Load, ServerName, per_gigabyte
 from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
@@ -22,6 +23,7 @@ LONG_INTERVAL_S = 1.0
 SERVER_COMMAND = ("iperf3", "--server", "--json", "--interval", str(INTERVAL_S))
 CONNECT_MS = 2000
 LEAST_BYTES = 1 << 20
+BUSY = "the server is busy running a test"
 COMPLETE = 0.5  # of an interval's length; iperf3 ends with a sliver of a few milliseconds
 
 
@@ -67,13 +69,22 @@ def parse(text: str, load: TcpLoad) -> Reading:
             "retransmits": float(report["end"]["sum_sent"].get("retransmits", 0)),
         },
         series={"throughput": course(intervals, load.seconds)},
+        seconds=sent_s(report),
         received_bytes=received,
         segments=received // segment,
     )
 
 
+def sent_s(report: dict[str, Any]) -> float:
+    """For how long the sender sent. Less or more than what was asked for where a trial ends by its bytes."""
+    return float(report["end"].get("sum_sent", report["end"].get("sum", {})).get("seconds", 0.0))
+
+
 def report_of(text: str) -> dict[str, Any]:
-    """What the client printed. Raises LoadFault when that is no report, or one of an error."""
+    """What the client printed. Raises LoadFault when that is no report, or one of an error.
+
+    InstrumentFault where the server is still busy with another trial: the path has brought its answer.
+    """
     try:
         report = json.loads(text)
     except ValueError as error:
@@ -81,6 +92,8 @@ def report_of(text: str) -> dict[str, Any]:
     if not isinstance(report, dict):
         raise LoadFault(f"iperf3 gave no report: {text.strip()[:200]}")
     if message := report.get("error"):
+        if BUSY in message:
+            raise InstrumentFault(f"iperf3: {message}")
         raise LoadFault(f"iperf3: {message}")
     return report
 
@@ -120,7 +133,7 @@ def no_congestion_control(name: str, known: list[str]) -> str | None:
 
 
 class Tcp(Load[TcpLoad]):
-    metrics: tuple[MetricName, ...] = ("throughput", "retransmits", "cpu", *cpu_shares.METRICS)
+    metrics: tuple[MetricName, ...] = ("throughput", "retransmits", "cpu_s_per_gb", *cpu_shares.METRICS)
     needs = tools.REQUIRED
 
     def __init__(self, name: TcpName, words: str) -> None:
@@ -140,4 +153,4 @@ class Tcp(Load[TcpLoad]):
 
     def costs(self, section: TcpLoad, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
         sender: cpu_shares.End = "client" if section.name == "tcp-upload" else "server"
-        return {**per_gigabyte(reading, usage), **cpu_shares.shares(usage, section.seconds, sender)}
+        return {**per_gigabyte(reading, usage), **cpu_shares.shares(usage, reading, sender)}

@@ -77,6 +77,7 @@ def parse(text: str, load: UdpLoad) -> Reading:
             "sent_rate": iperf3.bits_per_s(sending),
         },
         series={"throughput": iperf3.course(received, load.seconds)},
+        seconds=iperf3.sent_s(report),
         received_bytes=sum(int(entry["bytes"]) for entry in received),
         packets=sum(int(entry["packets"]) for entry in sent),
     )
@@ -85,7 +86,15 @@ def parse(text: str, load: UdpLoad) -> Reading:
 class Udp(Load[UdpLoad]):
     name = "udp"
     words = "UDP"
-    metrics: tuple[MetricName, ...] = ("throughput", "sent_rate", "loss", "socket_loss", "cpu", "attempts", *cpu_shares.METRICS)
+    metrics: tuple[MetricName, ...] = (
+        "throughput",
+        "sent_rate",
+        "loss",
+        "socket_loss",
+        "cpu_s_per_gb",
+        "attempts",
+        *cpu_shares.METRICS,
+    )
     needs = tools.REQUIRED
     apart = True
 
@@ -103,5 +112,5 @@ class Udp(Load[UdpLoad]):
         return {
             "socket_loss": socket_loss,
             **per_gigabyte(reading, usage),
-            **cpu_shares.shares(usage, section.seconds, "client"),
+            **cpu_shares.shares(usage, reading, "client"),
         }

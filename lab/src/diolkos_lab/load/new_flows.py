@@ -8,9 +8,10 @@ from typing import Any
 
 from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.experiment.loads import FILL_ROUNDS, LoadName, NewFlowsLoad
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import pktgen, tools
 from diolkos_lab.load.interface import Load
-from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
+from diolkos_lab.load.reading import ClientContext, Reading
 from diolkos_lab.metric import MetricName
 
 # Source ports of one client that has few bindings: 100 sessions each, of 200 000.
@@ -26,8 +27,7 @@ def client_command(load: NewFlowsLoad, context: ClientContext) -> list[str]:
     few = load.bindings == "few"
     asks = ["--src", str(context.ends.source if few else answers.clients), "--dst", str(context.target)]
     asks += ["--sport", FEW_PORTS] if few else []
-    target = answers.target or (context.ends.source if few else answers.clients[0])
-    back = ["--back-src", str(answers.source), "--back-dst", str(target)]
+    back = ["--back-src", str(answers.source), "--back-dst", str(answers.target if few else answers.targets[0])]
     sizes = ["--size", str(load.frame(context.target.version)), "--back-size", str(load.frame(answers.source.version))]
     amount = ["--sessions", str(load.sessions), "--rate", str(load.fill_rate or load.rate or "max")]
     amount += ["--seconds", f"{load.seconds:g}"] if load.seconds else []
@@ -43,7 +43,7 @@ def parse(text: str, load: NewFlowsLoad) -> Reading:
     Metrics: `rate` sessions/s as they got through (none where some were lost and sent again), `loss` share of the packets that
     should open a session and did not get through, `unanswered` share of the sessions whose answer did not get back (1 when none
     was sent), `established` packets/s of both directions together over the open sessions, and `established_loss`. Raises
-    LoadFault when there is no such report.
+    InstrumentFault when there is no such report.
     """
     found = pktgen.report(text, "connected")
     try:
@@ -62,7 +62,7 @@ def parse(text: str, load: NewFlowsLoad) -> Reading:
             packets += arrived
         offered = opened["sent"]["rate_pps"]
     except (KeyError, TypeError) as error:
-        raise LoadFault(f"{pktgen.PROGRAM}: {text.strip()[:200]}") from error
+        raise InstrumentFault(f"{pktgen.PROGRAM}: {text.strip()[:200]}") from error
     pace_error = offered / load.rate - 1 if load.rate and offered else 0.0
     return Reading(metrics=metrics, packets=packets, pace_error=pace_error)
 

@@ -53,6 +53,7 @@ def parse(text: str, load: PingUnderLoad) -> Reading:
     return Reading(
         metrics={**answered.metrics, "throughput": carried.metrics["throughput"]},
         series={**answered.series, **carried.series},
+        seconds=carried.seconds,
         received_bytes=carried.received_bytes,
         segments=carried.segments,
     )
@@ -76,7 +77,7 @@ def _ping(load: PingUnderLoad) -> PingLoad:
 class PingBesideTcp(Load[PingUnderLoad]):
     name = "ping-under-load"
     words = "ping under TCP load"
-    metrics: tuple[MetricName, ...] = ("rtt", "loss", "throughput", "cpu", *cpu_shares.METRICS)
+    metrics: tuple[MetricName, ...] = ("rtt", "loss", "throughput", "cpu_s_per_gb", *cpu_shares.METRICS)
     needs = tools.REQUIRED | {"timeout": "apt-get install coreutils"}
 
     def servers(self, section: PingUnderLoad) -> frozenset[ServerName]:
@@ -93,4 +94,4 @@ class PingBesideTcp(Load[PingUnderLoad]):
 
     def costs(self, section: PingUnderLoad, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
         sender: cpu_shares.End = "client" if section.direction == "upload" else "server"
-        return {**per_gigabyte(reading, usage), **cpu_shares.shares(usage, section.seconds, sender)}
+        return {**per_gigabyte(reading, usage), **cpu_shares.shares(usage, reading, sender)}

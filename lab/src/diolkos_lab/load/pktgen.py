@@ -14,7 +14,7 @@ from diolkos_lab.experiment.frames import CpuPlacement, ForwardingRateLoad
 from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial
-from diolkos_lab.faults import MissingFault
+from diolkos_lab.faults import InstrumentFault, MissingFault
 from diolkos_lab.load import tools
 from diolkos_lab.load.interface import CpuUsage, Load, Stream
 from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
@@ -22,11 +22,19 @@ from diolkos_lab.metric import MetricName
 from diolkos_lab.sut.lookup import tool
 
 PROGRAM = "diolkos-pktgen"
+MEASURE, MEASURED = "measure", "measured"
+CONNECT, CONNECTED = "connect", "connected"
 FORMAT = 1
 # After the last packet was sent: a queue of a second is none that anybody would want, and most are empty after this.
 SETTLE_S = 0.1
-# Packets per second, so slow that each flow's first packet finds the way that is taken by first packets free.
-OPENING_RATE = 5000
+# Packets per second, so slow that each flow's first packet finds the way that is taken by first packets free. Of many flows as
+# many as take half a second, up to a rate that a slow path carries.
+OPENING_RATE, MOST_OPENING_RATE = 5000, 50_000
+OPENING_S = 0.5
+START_S = 0.6  # of a phase in which sessions are opened or answered
+OPENING_ROUNDS = 4  # for the sessions of both directions, all of which have to be there
+SOURCE_PORTS, TARGET_PORTS = "1024-65535", "1-49151"  # RFC 4814 §4.5
+SEED = 1 << 26  # more than the packets of a trial: unique flows of one trial are not those of another
 # The generator keeps time: what else wants its CPU waits. Between sessions the kernel shares CPUs out by the value of the whole
 # session where it groups tasks by them (sched(7), "autogroup"). `run.placement` gives the system under test the same.
 FIRST = ("sh", "-c", 'echo -20 >/proc/self/autogroup; exec nice -n -20 "$@"', "sh")
@@ -42,21 +50,33 @@ def opening_command(load: Generated, context: ClientContext) -> list[str]:
     """One packet of each flow, so that its session is there (test phase 1 of RFC 9693 §4.2)."""
     assert context.ends
     device = context.ends.near.rpartition(":")[2]
-    amount = ["--rate", str(OPENING_RATE), "--count", str(load.flows)]
-    return [program(), "send", "--interface", device, *_looks(load, context), *amount]
+    amount = ["--rate", str(_opening_rate(load)), "--count", str(load.flows)]
+    return [program(), "send", "--interface", device, *_looks(load, context), "--flows", str(load.flows), *amount]
 
 
 def measure_command(load: Generated, context: ClientContext) -> list[str]:
-    """One trial."""
+    """One trial. Where packets go both ways and the path keeps state, sessions are opened and answered first (RFC 9693 §4.2,
+    §4.6), and the trial is the stage in both directions (§4.7)."""
     assert context.ends
     ends = ["--from", context.ends.near, "--to", context.ends.far]
-    settle_s, burst = (load.settle_s, load.burst) if isinstance(load, PacketTrial) else (SETTLE_S, None)
+    settle_s, burst, timeout_s = SETTLE_S, None, None
+    if isinstance(load, PacketTrial):
+        settle_s, burst, timeout_s = load.settle_s, load.burst, load.timeout_s
     if isinstance(load, LatencyLoad) and not load.searches:
         burst = 1  # a stamp tells when a burst is begun
-    amount = ["--rate", str(load.offered or "max"), "--seconds", f"{load.seconds:g}", "--settle", f"{settle_s:g}"]
+    rate, sessions = str(load.offered or "max"), _opens_sessions(load, context)
+    if sessions:
+        opening = ["--sessions", str(load.flows), "--rate", str(_opening_rate(load)), "--rounds", str(OPENING_ROUNDS)]
+        flows = [*opening, "--answer-rate", str(_opening_rate(load)), "--both-rate", rate]
+    else:
+        flows = ["--flows", str(load.flows), "--rate", rate]
+    amount = ["--seconds", f"{load.seconds:g}", "--settle", f"{settle_s:g}"]
     amount += ["--burst", str(burst)] if burst else []
+    amount += ["--late-ms", f"{1e3 * timeout_s:g}"] if timeout_s else []
     amount += ["--watch-cpu", ",".join(map(str, context.ends.cpus))] if context.ends.cpus else []
-    return [*FIRST, program(), "measure", *ends, *_looks(load, context), *amount]
+    event = CONNECT if sessions else MEASURE
+    looks = [*_looks(load, context), *(_back(load, context) if load.directions == "both" else [])]
+    return [*FIRST, program(), event, *ends, *looks, *flows, *amount]
 
 
 def parse(text: str, load: Generated) -> Reading:
@@ -64,67 +84,117 @@ def parse(text: str, load: Generated) -> Reading:
 
     Metrics: `sent` and `received` packets, `rate` received packets/s, `loss` 1 − received/sent, `latency` median one-way
     delay in s, `latency_worst` its 99.9th percentile (RFC 8219 §7.2), `pdv` in s (§7.3.1), `ipdv_min`, `ipdv_median` and
-    `ipdv_max` in s (§7.3.2), `refused` at the first ring, and `duplicate`, `reordered` and `corrupted` packets. Raises
-    LoadFault when the generator gave no such report.
+    `ipdv_max` in s (§7.3.2), `refused` at the first ring, and `duplicate`, `reordered` and `corrupted` packets. Of two
+    directions counts and rates are added, and of times the worse one counts. Raises InstrumentFault when the generator gave no
+    such report, and LoadFault when sessions that both directions need were not opened.
     """
-    measured = report(text, "measured")
-    found = _direction(measured, text)
-    sent, received = found["sent"], found["received"]
-    written = int(sent["written"])
-    if not written:
-        raise LoadFault(f"{PROGRAM} sent nothing")
-    wanted, got = load.offered, sent.get("rate_pps")
-    metrics: dict[MetricName, float] = {
-        "sent": float(written),
-        "received": float(received["received"]),
-        "rate": float(received.get("rate_pps") or received["received"] / load.seconds),
-        "loss": 1 - received["received"] / written,
-        "refused": float(sent["refused"]),
-        "duplicate": float(received["duplicate"]),
-        "reordered": float(received["reordered"]),
-        "corrupted": float(received["corrupted"] + found.get("corrupted_unattributed", 0)),
-    }
-    if delay := received.get("delay_ns"):
-        metrics |= {"latency": delay["p50"] * 1e-9, "latency_worst": delay["p99_9"] * 1e-9}
-    if received.get("pdv_ns") is not None:
-        metrics["pdv"] = received["pdv_ns"] * 1e-9
-    if ipdv := received.get("ipdv_ns"):
-        metrics |= {"ipdv_min": ipdv["min"] * 1e-9, "ipdv_median": ipdv["p50"] * 1e-9, "ipdv_max": ipdv["max"] * 1e-9}
-    lateness = sent.get("lateness_ns") or {}
+    measured = report(text, MEASURED, CONNECTED)
+    found = _directions(measured, text)
+    times_out = isinstance(load, PacketTrial) and load.timeout_s is not None
+    counts = [_counts(each, times_out=times_out) for each in found]
+    metrics: dict[MetricName, float] = {name: sum(count[name] for count in counts) for name in COUNTS if name != "rate"}
+    if not all(count["sent"] for count in counts):
+        raise InstrumentFault(f"{PROGRAM} sent nothing")
+    arrived = [(each["received"], count["received"]) for each, count in zip(found, counts, strict=True)]
+    metrics["rate"] = sum(float(received.get("rate_pps") or count / load.seconds) for received, count in arrived)
+    metrics["loss"] = 1 - metrics["received"] / metrics["sent"]
+    for each in map(_times, found):
+        metrics |= {name: max(value, metrics.get(name, value)) for name, value in each.items() if name != "ipdv_min"}
+        metrics |= {name: min(value, metrics.get(name, value)) for name, value in each.items() if name == "ipdv_min"}
+    wanted, sent = load.offered, [each["sent"] for each in found]
+    errors = [each["rate_pps"] / wanted - 1 for each in sent if wanted and each.get("rate_pps")]
+    behind = [(each.get("lateness_ns") or {}).get("p99", 0.0) * 1e-9 for each in sent]
     return Reading(
         metrics=metrics,
-        packets=int(received["received"]),
-        pace_error=got / wanted - 1 if wanted and got else 0.0,
-        behind_s=lateness.get("p99", 0.0) * 1e-9 if wanted else 0.0,
+        packets=int(metrics["received"]),
+        pace_error=max(errors, key=abs, default=0.0),
+        behind_s=max(behind) if wanted else 0.0,
         stalls_s=tuple(stall["stood_still_ns"] * 1e-9 for cpu in measured.get("watched") or () for stall in cpu["stalls"]),
     )
 
 
-def _direction(measured: dict[str, Any], text: str) -> dict[str, Any]:
-    """The only one."""
+def _counts(direction: dict[str, Any], *, times_out: bool) -> dict[MetricName, float]:
+    sent, received = direction["sent"], direction["received"]
+    late = received["late"] if times_out else 0
+    return {
+        "sent": float(sent["written"]),
+        "received": float(received["received"] - late),
+        "refused": float(sent["refused"]),
+        "duplicate": float(received["duplicate"]),
+        "reordered": float(received["reordered"]),
+        "corrupted": float(received["corrupted"] + direction.get("corrupted_unattributed", 0)),
+    }
+
+
+def _times(direction: dict[str, Any]) -> dict[MetricName, float]:
+    received, found = direction["received"], {}
+    if delay := received.get("delay_ns"):
+        found |= {"latency": delay["p50"], "latency_worst": delay["p99_9"]}
+    if received.get("pdv_ns") is not None:
+        found["pdv"] = received["pdv_ns"]
+    if ipdv := received.get("ipdv_ns"):
+        found |= {"ipdv_min": ipdv["min"], "ipdv_median": ipdv["p50"], "ipdv_max": ipdv["max"]}
+    return {name: ns * 1e-9 for name, ns in found.items()}
+
+
+def _directions(measured: dict[str, Any], text: str) -> list[dict[str, Any]]:
+    """Forth, and back where that was asked for."""
+    if measured["event"] == CONNECTED and not measured.get("carried"):
+        opened, answered = (measured[name]["received"] if measured.get(name) else {} for name in ("opened", "answered"))
+        raise LoadFault(
+            f"of {measured['sessions']} sessions {opened.get('received', 0)} were opened and {answered.get('received', 0)} answered"
+        )
     try:
-        found: dict[str, Any] = measured["directions"][0]
-        return found
-    except (IndexError, KeyError) as error:
-        raise LoadFault(f"{PROGRAM}: {text.strip()[:200]}") from error
+        found: list[dict[str, Any]] = measured["directions" if measured["event"] == MEASURED else "carried"]
+        found[0]["sent"]
+    except (IndexError, KeyError, TypeError) as error:
+        raise InstrumentFault(f"{PROGRAM}: {text.strip()[:200]}") from error
+    return found
 
 
-def report(text: str, event: str) -> dict[str, Any]:
-    """The last line, which has to be this event. Raises LoadFault."""
+def report(text: str, *events: str) -> dict[str, Any]:
+    """The last line, which has to be one of these events. Raises InstrumentFault."""
     lines = text.strip().splitlines()
     try:
         found: dict[str, Any] = json.loads(lines[-1])
-        if (found["format"], found["event"]) != (FORMAT, event):
-            raise LoadFault(f"{PROGRAM}: this lab reads its format {FORMAT}, not {found['format']} with {found['event']}")
+        if found["format"] != FORMAT or found["event"] not in events:
+            raise InstrumentFault(f"{PROGRAM}: this lab reads its format {FORMAT}, not {found['format']} with {found['event']}")
         return found
     except (IndexError, ValueError, KeyError, TypeError) as error:
-        raise LoadFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
+        raise InstrumentFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
+
+
+def _opens_sessions(load: Generated, context: ClientContext) -> bool:
+    assert context.ends
+    return load.directions == "both" and context.ends.keeps_state
+
+
+def _opening_rate(load: Generated) -> int:
+    assert isinstance(load.flows, int)
+    return round(min(MOST_OPENING_RATE, max(OPENING_RATE, load.flows / OPENING_S)))
 
 
 def _looks(load: Generated, context: ClientContext) -> list[str]:
-    assert context.ends
-    size = str(load.frame(context.target.version))
-    return ["--src", str(context.ends.source), "--dst", str(context.target), "--size", size, "--flows", str(load.flows)]
+    """Of frames that go forth, without the number of their flows."""
+    ends = context.ends
+    assert ends
+    unique = load.flows == "unique"
+    source = ends.answers.clients if unique and ends.answers else ends.source
+    target = ends.targets if load.next_hops > 1 and ends.targets else context.target
+    looks = ["--src", str(source), "--dst", str(target), "--size", str(load.frame(context.target.version))]
+    return [*looks, "--seed", str(context.serial * SEED)] if unique else looks
+
+
+def _back(load: Generated, context: ClientContext) -> list[str]:
+    """Of frames that go back. Over open sessions each goes to where a frame has come from."""
+    assert context.ends and context.ends.answers
+    answers, remembered = context.ends.answers, _opens_sessions(load, context)
+    source = answers.sources if load.next_hops > 1 and not remembered else answers.source
+    target = answers.targets if load.flows == "unique" else answers.target
+    size = str(load.frame(answers.source.version))
+    # The ports of RFC 4814, turned round.
+    ports = [] if remembered else ["--back-sport", TARGET_PORTS, "--back-dport", SOURCE_PORTS]
+    return ["--back-src", str(source), "--back-dst", str(target), "--back-size", size, *ports]
 
 
 def program() -> str:
@@ -141,13 +211,24 @@ class Generator(Load[G]):
     counted_by = "sink"
 
     def prepare(self, section: G, context: ClientContext) -> list[list[str]]:
-        return [opening_command(section, context)] if context.ends and context.ends.keeps_state else []
+        """Sessions, where the path keeps any: for one direction. Those of both are opened by the trial itself."""
+        opens = context.ends and context.ends.keeps_state and section.flows != "unique" and section.directions == "one"
+        return [opening_command(section, context)] if opens else []
 
     def placement(self, section: G) -> CpuPlacement | None:
         return section.placement
 
     def command(self, section: G, context: ClientContext) -> list[str]:
         return measure_command(section, context)
+
+    def allowed_s(self, section: G) -> float:
+        """With sessions for both directions, which may have to be opened again."""
+        opens = section.directions == "both" and section.flows != "unique"
+        return section.expected_s + ((OPENING_ROUNDS + 1) * (START_S + section.flows / _opening_rate(section)) if opens else 0)
+
+    def opening_packets(self, section: G) -> int:
+        """Both ways the sessions are opened within the trial."""
+        return 2 * section.flows if section.directions == "both" and section.flows != "unique" else 0
 
     def costs(self, section: G, reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
         """CPU time of a trial, seconds, by who was charged."""

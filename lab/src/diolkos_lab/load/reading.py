@@ -11,8 +11,14 @@ from diolkos_lab.faults import Fault
 from diolkos_lab.metric import MetricName
 
 
+Network = IPv4Network | IPv6Network
+
+
 class LoadFault(Fault):
-    """The load tool ran, but brought no result: the server refused, nothing answered, its output makes no sense."""
+    """The load tool ran, but brought no result: the server refused, or nothing answered.
+
+    The path has to answer for it; where the tool itself is broken, that is an InstrumentFault.
+    """
 
 
 @dataclass(frozen=True)
@@ -23,8 +29,9 @@ class PacketEndpoints:
     far: str
     source: IPv4Address | IPv6Address  # of the client
     keeps_state: bool  # the path has sessions, which have to be there before packets are counted
-    answers: Answers | None = None  # for loads that answer
+    answers: Answers | None = None  # for what is sent back
     cpus: tuple[int, ...] = ()  # on which packets are sent, forwarded and counted
+    targets: Network | None = None  # the destinations behind many next hops, as the client knows them
 
 
 @dataclass(frozen=True)
@@ -32,8 +39,10 @@ class Answers:
     """How the far end answers, and who asks where one client is not enough."""
 
     source: IPv4Address | IPv6Address  # of answers
-    target: IPv4Address | IPv6Address | None  # by which their way is found; None: the client's own address arrives
-    clients: IPv4Network | IPv6Network  # many of them
+    target: IPv4Address | IPv6Address  # where they go: the client, or what lends it an address
+    clients: Network  # many of them; where the path knows a single one, that one
+    targets: Network  # where answers to these go
+    sources: Network | None = None  # of answers from behind many next hops
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,7 @@ class Reading:
 
     metrics: dict[MetricName, float]
     series: dict[MetricName, dict[str, list[float]]] = field(default_factory=dict)  # metric to {t: [s], y: [its unit]}
+    seconds: float = 0.0  # for which the generator sent, as it measured that; 0 where it does not tell
     received_bytes: int = 0  # payload the receiver got, start included
     segments: int = 0  # TCP segments that payload makes on the wire
     connections: int = 0  # TCP connections opened for it, where they are many

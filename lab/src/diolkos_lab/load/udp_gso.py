@@ -48,6 +48,7 @@ def parse(text: str, load: UdpGsoLoad) -> Reading:
             "sent_rate": 8 * load.datagram_bytes * sent / seconds,
         },
         series={"throughput": {"t": ends, "y": course}},
+        seconds=seconds,
         received_bytes=total,
         packets=sent,
     )
@@ -56,7 +57,7 @@ def parse(text: str, load: UdpGsoLoad) -> Reading:
 class UdpGso(Load[UdpGsoLoad]):
     name = "udp-gso"
     words = "UDP with GSO"
-    metrics: tuple[MetricName, ...] = ("throughput", "sent_rate", "loss", "socket_loss", "cpu", *cpu_shares.METRICS)
+    metrics: tuple[MetricName, ...] = ("throughput", "sent_rate", "loss", "socket_loss", "cpu_s_per_gb", *cpu_shares.METRICS)
     needs = tools.REQUIRED
     apart = True
 
@@ -74,5 +75,5 @@ class UdpGso(Load[UdpGsoLoad]):
         return {
             "socket_loss": min(1.0, usage.socket_drops / max(1, reading.packets)),
             **per_gigabyte(reading, usage),
-            **cpu_shares.shares(usage, section.seconds, "client"),
+            **cpu_shares.shares(usage, reading, "client"),
         }

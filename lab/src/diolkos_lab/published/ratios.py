@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Published files by the name of their study, and their figures as ratios to native within one environment."""
+"""Published files by the name of their study, and their figures as ratios to native within one environment.
+
+A file of the user's hides the shipped one of the same study.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
 
+from diolkos_lab import own_files
 from diolkos_lab.experiment import document
 from diolkos_lab.published.definition import NATIVE, Figure, Group, Level, Published
 
@@ -16,13 +20,22 @@ Ends = tuple[float, float]  # equal ones are a number
 
 def studies() -> list[str]:
     """Names of the studies that have published figures."""
-    return sorted(file.stem for file in FOLDER.glob("*.toml"))
+    return sorted({each.file.stem for each in own_files.definitions("published", FOLDER)})
+
+
+def published_figures(study: str) -> Published | None:
+    """The figures that the study repeats; None where nothing is published. Raises UsageFault for a damaged file."""
+    for each in own_files.definitions("published", FOLDER):
+        if each.file.stem == study:
+            if each.own:
+                own_files.require_safe(each.file)
+            return _read(each.file, each.file.stat().st_mtime_ns)
+    return None
 
 
 @cache
-def published_figures(study: str) -> Published | None:
-    """The figures that the study repeats; None where nothing is published. Raises UsageFault for a damaged file."""
-    return document.read(FOLDER / f"{study}.toml", Published) if study in studies() else None
+def _read(file: Path, _: int) -> Published:
+    return document.read(file, Published)
 
 
 def natives(group: Group, figure: Figure) -> list[Figure]:

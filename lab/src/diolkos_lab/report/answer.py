@@ -33,7 +33,7 @@ GROUPS = (
     ("a fetch", ("http",), "latency"),
     ("an answer", ("dns",), "latency"),
 )
-CPU = ("cpu_s_per_gb", "cpu")  # the path's own time where the run has it, else the whole host's
+CPU = "cpu_s_per_gb"
 MANY_FLOWS = "4096"
 
 
@@ -158,12 +158,9 @@ def beside(results: Results, of: Kept) -> Iterator[str]:
 
 def cpu_row(results: Results, cell: Cell) -> Row | None:
     """CPU time per gigabyte of the TCP direction that costs more."""
-    for metric in CPU:
-        rows = [results.row(cell, load, metric) for base, _ in HEADLINE if (load := plainest_load(results, base))]
-        known = [row for row in rows if row and families(results, row)]
-        if known:
-            return max(known, key=lambda row: families(results, row)[0].ratio)
-    return None
+    rows = [results.row(cell, load, CPU) for base, _ in HEADLINE if (load := plainest_load(results, base))]
+    known = [row for row in rows if row and families(results, row)]
+    return max(known, key=lambda row: families(results, row)[0].ratio, default=None)
 
 
 def packet_row(results: Results, cell: Cell) -> Row | None:

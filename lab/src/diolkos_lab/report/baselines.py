@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from diolkos_lab.metric import named
 from diolkos_lab.report.read import Results, Row
 from diolkos_lab.report.systems import FAMILIES
-from diolkos_lab.report.values import Ends, Interval
+from diolkos_lab.report.values import Ends, Interval, interval, number
 from diolkos_lab.stats.pairing import CellKey, MedianOfBlocks
-
-NATIVE = "native"
 
 
 @dataclass(frozen=True)
@@ -59,18 +56,14 @@ def by_block(results: Results, row: Row) -> dict[int, Ends]:
 def families(results: Results, row: Row) -> list[Against]:
     """A trusted ratio to the native path of either family over as many hops; first the one that asks more of the system.
 
-    Only the row's own baseline where that is no native path, and where the row is of a native path itself.
+    One alone where the system is compared with one path only.
     """
     if row.ratio is None or not row.baseline or "ratio" in row.untrusted:
         return []
     found = [Against(row.baseline, row.ratio, row.ratio_ci95)]
-    parts = row.baseline.split("/")
-    if parts[0] == NATIVE and len(parts) == 4 and not row.cell.native:
-        for family in FAMILIES:
-            other = "/".join((*parts[:2], family, parts[3]))
-            ratio = in_blocks(results, row, other) if other != row.baseline else None
-            if ratio and ratio.median.number is not None and math.isfinite(ratio.median.number):
-                found.append(Against(other, ratio.median.number, ratio.ci95))
+    other, ratio = row.raw.get("other_baseline"), number(row.raw.get("other_ratio"))
+    if isinstance(other, str) and ratio is not None and not row.cell.native:
+        found.append(Against(other, ratio, interval(row.raw.get("other_ratio_ci95"))))
     return sorted(found, key=lambda each: each.ratio, reverse=not more_is_better(row))
 
 

@@ -76,11 +76,8 @@ def _of(base: str, metric: str) -> Callable[[Results, Cell, str], Row | None]:
 
 def _cpu(results: Results, cell: Cell, name: str) -> Row | None:
     """Of the TCP direction that costs more."""
-    for metric in CPU:
-        each = [_known(results, cell, [(load, metric)], name) for base, _ in HEADLINE for load in results.loads(base)[:1]]
-        if known := [row for row in each if row and getattr(row, name) is not None]:
-            return max(known, key=lambda row: getattr(row, name))
-    return None
+    each = [_known(results, cell, [(load, CPU)], name) for base, _ in HEADLINE for load in results.loads(base)[:1]]
+    return max((row for row in each if row), key=lambda row: getattr(row, name), default=None)
 
 
 def _known(results: Results, cell: Cell, loads: list[tuple[str, str]], name: str) -> Row | None:

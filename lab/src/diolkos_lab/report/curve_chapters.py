@@ -11,6 +11,7 @@ from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, rate_text
 from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.curves import VARIED, Measured, Setting
+from diolkos_lab.experiment.frames import flows_words
 from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, load_loss, load_loss_sheet
@@ -72,11 +73,10 @@ def setting_words(setting: Setting, others: Sequence[Setting]) -> str:
         said.append(f"{setting.size} bytes")
     if len({other.seconds for other in others}) > 1:
         said.append(f"{setting.seconds:g} s")
-    if len({other.flows for other in others}) > 1:
-        said.append(f"{setting.flows} flows")
+    said.append(flows_words(setting.flows))
     if len({other.host for other in others}) > 1:
         said += [f"{name} {level}" for name, level in setting.host]
-    return ", ".join(said) or WORDS[setting.placement]
+    return ", ".join(said if len(said) > 1 else [WORDS[setting.placement], *said])
 
 
 def pdr_text(curve: Measured) -> str:

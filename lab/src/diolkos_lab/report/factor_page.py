@@ -25,7 +25,7 @@ TABLES = {
     "rtt": "Round-trip time: median of the trials' medians, and its ratio to the path without NAT",
     "latency": "Time of a fetch over a new connection: median of the trials' medians, and its ratio to the path without NAT",
     "rate": "Rate of new flows (or fetches): median of the trials, and its share of the path without NAT",
-    "cpu": "CPU time of the whole host per gigabyte: median of the trials, and its ratio to the path without NAT",
+    "cpu_s_per_gb": "CPU time of the path per gigabyte: median of the trials, and its ratio to the path without NAT",
 }
 BLIND = (
     "The generator of new flows puts packets on the client's device, past the client's own rules. What these cost a flow that "

@@ -10,9 +10,11 @@ from typing import Any
 
 ROW_KEYS = frozenset(("study", "system", "datapath", "family", "hops", "load", "metric", "unit", "trials", "valid_trials"))
 ROW_KEYS |= frozenset(("median", "mean", "sd", "min", "max", "p95", "p99", "ci95", "baseline", "ratio", "ratio_ci95", "levels"))
-ROW_KEYS |= frozenset(("hosts",))
+ROW_KEYS |= frozenset(("hosts", "other_baseline", "other_ratio", "other_ratio_bounds", "other_ratio_ci95"))
 # They say what is asked for, which is a matter of the load even where every load of a run has them.
 OF_LOADS = frozenset(("object", "by", "cache", "offered", "streams", "rate", "datagram", "direction"))
+OF_LOADS |= frozenset(("flows", "directions", "next_hops"))
+ALWAYS = "flows"  # is named even where it does not vary: what looks ways up and what remembers them differ by it
 # A trial of a procedure has a `test`. These tell such trials apart, and are no matter of the cell or of the load.
 WITHIN_PROCEDURES = frozenset(("test", "attempt", "offered", "seconds"))
 
@@ -40,7 +42,8 @@ class Factors:
         # What differs between two entries of a study, or between systems, varies too.
         levels = {key: {plain(s["factors"][key]) for s in samples if key in (s.get("factors") or {})} for key in of_systems}
         self._of_cell = sorted(mine | {key for key, values in levels.items() if len(values) > 1})
-        self._of_load = [key for key in varying if key not in self._of_cell]
+        always = {ALWAYS} & self._named
+        self._of_load = [key for key in sorted({*varying, *always}) if key not in self._of_cell]
 
     def of_cell(self, values: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         values = procedure_factors(values)

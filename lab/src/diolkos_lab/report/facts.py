@@ -31,6 +31,12 @@ def router(host: dict[str, Any]) -> str | None:
     return f"{found.get('reached_as') or 'a second machine'} ({', '.join([*named, machine(found)])})"
 
 
+def box(host: dict[str, Any]) -> str | None:
+    """The interfaces that a black box was between: "enp1s0 and enp2s0"; None where there was none."""
+    found = host.get("box")
+    return f"{found.get('client')} and {found.get('server')}" if isinstance(found, dict) else None
+
+
 def varied(host: dict[str, Any]) -> dict[str, list[str | int]]:
     """Settings of the host that the run varied, with their levels."""
     found = host.get("varied")

@@ -16,13 +16,13 @@ from diolkos_lab.report.systems import WORDS
 from diolkos_lab.report.tables import Table, ratios
 from diolkos_lab.report.tables import distribution as readings
 
-HAVE_CHAPTERS = ("throughput", "rtt", "cpu", *applications.METRICS, *streams.METRICS)
+HAVE_CHAPTERS = ("throughput", "rtt", "cpu_s_per_gb", *applications.METRICS, *streams.METRICS)
 BANDS = (
     "Line: mean of a system's trials. Band: 95 % interval of that mean (Student's t over the trials); no band with a "
     "single trial, and a very wide one with two or three. Dashed: two hops. The warm-up block and untrusted trials are left "
     "out. Cross: trials failed; a throughput counts as 0 in the mean, a time that has no end is not in it."
 )
-CPU = levels.Shown("cpu", "CPU time", unit="s per GB")
+CPU = levels.Shown("cpu_s_per_gb", "CPU time", unit="s per GB")
 STRIPS = (
     "Strip: where single echoes lie; the darker, the more of them. Point: median. Strokes: 95th and 99th percentile. Small "
     "point: the longest echo; cross: trials failed, whose echoes have no end. Words at the right: median / 95th / 99th "
@@ -102,13 +102,15 @@ def cpu_chapter(results: Results) -> Chapter:
     picture = Picture(
         "cpu",
         "CPU time per gigabyte",
-        "CPU time of the whole host (generator, translator, server, kernel) per gigabyte that arrived. Point: median; "
-        "bar: 95 % interval.",
+        "CPU time of the path (generator, translator, server, kernel) per gigabyte that arrived, without that of other "
+        "programs. Point: median; bar: 95 % interval.",
         levels.alt(results, CPU),
         partial(levels.draw, results, CPU),
     )
-    table = ratios(results, "cpu", "CPU time per gigabyte: median of the trials, and its ratio to native of the same hops")
-    pictures = [picture, *by_block.pictures(results, "cpu")]
+    table = ratios(
+        results, "cpu_s_per_gb", "CPU time per gigabyte: median of the trials, and its ratio to native of the same hops"
+    )
+    pictures = [picture, *by_block.pictures(results, "cpu_s_per_gb")]
     return Chapter("cpu", "CPU cost", pictures=pictures, tables=[table] if table else [])
 
 

@@ -56,6 +56,8 @@ def _study(result: Result) -> str:
     if router := facts.router(host):
         machine = f"{machine}, and what is between them on {router}, reached over SSH"
         where = "over two machines: client and server were on"
+    if box := facts.box(host):
+        machine = f"{machine}, with a black box between its interfaces {box}"
     return f"The study “{study.title}” ({study.name}, {form} form) ran{_date(result)} {where} {machine}."
 
 

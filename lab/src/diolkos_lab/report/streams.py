@@ -152,7 +152,7 @@ def _roles(results: Results) -> Table | None:
         rows = [results.shown(cell, load, metric) for metric in ROLES]
         medians = [row.median if row else None for row in rows]
         marked, told = saturated(results, cell, load)
-        cpu = results.shown(cell, load, "cpu")
+        cpu = results.shown(cell, load, "cpu_s_per_gb")
         more = cpu.median * (1 - 1 / cpu.ratio) if cpu and cpu.median and cpu.ratio else None
         lines.append(
             [

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diolkos_lab.experiment.definition import PACKETS
+from diolkos_lab.experiment.frames import flows_words
 from diolkos_lab.load.registry import LOADS
 from diolkos_lab.report.read import Cell
 from diolkos_lab.report.values import natural
@@ -158,6 +159,9 @@ def _variant(part: str) -> str:
     if key == "rate" and value.isdigit():
         return f"{float(value) / 1e9:g} Gbit/s"
     words = {
+        "flows": flows_words(value),
+        "directions": f"{value} directions",
+        "next_hops": f"{value} next hops",
         "streams": f"{value} streams",
         "offered": f"{value} a second",
         "seconds": f"{value} s",

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diolkos_lab.topology import namespace
+from diolkos_lab.topology.processes import TICK_S
 
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 NAMES = ("dev", "snmp", "snmp6", "netstat")
 LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp6
 
@@ -55,30 +55,6 @@ def parse_host(stat: str, softnet: str, realtime_s: float, monotonic_s: float, t
         monotonic_s=monotonic_s,
         interrupts_s=(ticks[5] + ticks[6]) * tick_s,
     )
-
-
-def cpu_time_s(pid: int) -> float:
-    """CPU time of a process with all its threads, dead ones included; 0 when it is gone.
-
-    The clock's number is made as clock_getcpuclockid(3) makes it, which Python does not offer.
-    """
-    try:
-        return time.clock_gettime((~pid << 3) | 2)
-    except OSError:
-        return 0.0
-
-
-def softirq_threads() -> list[int]:
-    """Process numbers of the kernel threads that handle packets when interrupts alone cannot."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if (entry / "comm").read_text().startswith("ksoftirqd/"):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
 
 
 @dataclass(frozen=True)

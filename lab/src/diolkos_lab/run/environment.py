@@ -7,6 +7,7 @@ from pathlib import Path
 from diolkos_lab.experiment.cells import TrialCell
 from diolkos_lab.experiment.definition import Guards, Topology
 from diolkos_lab.run.idle_wait import IdleWait
+from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.nic_links import NicLinks
 
 
@@ -19,9 +20,8 @@ class RunEnvironment:
     folder: Path  # scratch
     objects: Path  # what HTTP servers serve
     cpus: tuple[int, ...]
-    softirq_threads: tuple[int, ...]
     idle_wait: IdleWait = field(default_factory=IdleWait)
-    nic_links: NicLinks | None = None  # to the router's machine
+    nic_links: NicLinks | BoxLinks | None = None  # to the router's machine
     fastest: dict[TrialCell, float] = field(default_factory=dict)  # the greatest main figure of its trials
 
     @property

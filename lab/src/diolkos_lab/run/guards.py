@@ -19,7 +19,8 @@ from diolkos_lab.experiment.loads import AnyLoad
 from diolkos_lab.load import registry
 from diolkos_lab.load.interface import Load
 from diolkos_lab.load.reading import Reading
-from diolkos_lab.run.counters import TICK_S, Device, NetCounters
+from diolkos_lab.run.counters import Device, NetCounters
+from diolkos_lab.topology.processes import TICK_S
 
 # What opening and closing a TCP connection puts through a TUN device: SYN, its answer, two FINs and their acknowledgements.
 # Each crosses twice, in one family and in the other. A fast path may leave these packets to the slow one.
@@ -43,6 +44,15 @@ class Tun:
 
 
 @dataclass(frozen=True)
+class RoleAccount:
+    """CPU time that the kernel charged to a role, and how many CPUs it may have used at a time."""
+
+    who: str
+    used_s: float
+    cpus: int
+
+
+@dataclass(frozen=True)
 class Evidence:
     """All that is known of one trial. Counters are what changed during it; times in seconds."""
 
@@ -50,8 +60,7 @@ class Evidence:
     server_family: Family  # what should arrive at the server
     cores: int
     elapsed_s: float
-    busy_s: float
-    own_s: float  # CPU time of the load, the system under test, the lab and the kernel's packet threads
+    foreign_s: float  # CPU time of other programs (`cpu_account`)
     steal_s: float
     clock_jump_s: float
     outside_drops: int  # in the host's backlogs and on the devices that are not the system's own
@@ -63,6 +72,7 @@ class Evidence:
     system_s: float = 0.0  # CPU time of the system under test's processes, the path's resolver among them
     authority_rate: float | None = None  # answers per second that the authority gave when it was asked alone
     still_s: float = 0.0  # for which the lab itself was stopped
+    accounts: tuple[RoleAccount, ...] = ()
 
     @property
     def kind(self) -> Load[Any]:
@@ -84,17 +94,34 @@ def judge(evidence: Evidence, limits: Guards, topology: Topology) -> list[Object
     return found
 
 
+def certain_share(used_s: float, cores: int, elapsed_s: float) -> float:
+    """Share of all CPUs that somebody used at least. The kernel counts in ticks: one per CPU may be somebody else's."""
+    return min(1.0, (used_s - cores * TICK_S) / (cores * elapsed_s))
+
+
 def steal(e: Evidence, limits: Guards, _: Topology) -> str | None:
-    # Counted in ticks, as busy time is: in a fifth of a second, two per cent of two CPUs are less than one of them.
-    share = (e.steal_s - e.cores * TICK_S) / (e.cores * e.elapsed_s)
+    share = certain_share(e.steal_s, e.cores, e.elapsed_s)
     return f"the hypervisor took {share:.1%} of the CPUs" if share > limits.steal_share else None
 
 
 def foreign_cpu(e: Evidence, limits: Guards, _: Topology) -> str | None:
-    # The kernel counts busy time in ticks: one per CPU may be somebody's and yet not be counted as his, or the reverse.
-    foreign_s = e.busy_s - e.own_s - e.cores * TICK_S
-    share = min(1.0, foreign_s / (e.cores * e.elapsed_s))
+    share = certain_share(e.foreign_s, e.cores, e.elapsed_s)
     return f"other programs used {share:.0%} of the CPUs" if share > limits.foreign_cpu_share else None
+
+
+def is_disturbed(foreign_s: float, steal_s: float, cores: int, elapsed_s: float, limits: Guards) -> bool:
+    """Whether `foreign_cpu` or `steal` would object to a trial of that length."""
+    foreign, stolen = (certain_share(each_s, cores, elapsed_s) for each_s in (foreign_s, steal_s))
+    return foreign > limits.foreign_cpu_share or stolen > limits.steal_share
+
+
+def cpu_account(e: Evidence, limits: Guards, _: Topology) -> str | None:
+    """Nobody can use a CPU for longer than the trial lasted: then the kernel's account, or its reading, is wrong."""
+    for account in e.accounts:
+        if account.used_s > account.cpus * e.elapsed_s + e.cores * TICK_S:
+            cpus = "one CPU" if account.cpus == 1 else f"{account.cpus} CPUs"
+            return f"{account.who} would have used {account.used_s:.2f} s of {cpus} in {e.elapsed_s:.2f} s"
+    return None
 
 
 def stopped(e: Evidence, limits: Guards, _: Topology) -> str | None:
@@ -266,13 +293,14 @@ def limited_by_authority(e: Evidence, limits: Guards) -> bool:
     if seconds is None or e.authority_rate is None:
         return False
     rate = e.reading.metrics.get("rate", 0.0)
-    return e.authority_rate < limits.authority_ratio * rate and e.system_s / seconds < BUSY
+    return e.authority_rate < limits.authority_ratio * rate and e.system_s / (e.reading.seconds or seconds) < BUSY
 
 
 Guard = Callable[[Evidence, Guards, Topology], str | None]
 GUARDS: tuple[Guard, ...] = (
     steal,
     foreign_cpu,
+    cpu_account,
     stopped,
     clock_jump,
     pace,

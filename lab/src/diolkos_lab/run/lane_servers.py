@@ -13,9 +13,9 @@ from pathlib import Path
 
 from diolkos_lab.experiment.loads import AnyLoad, DnsLoad
 from diolkos_lab.experiment.procedures import Procedure
-from diolkos_lab.faults import Fault
+from diolkos_lab.faults import Fault, InstrumentFault
 from diolkos_lab.load import dnsperf, servers
-from diolkos_lab.load.reading import ClientContext, LoadFault
+from diolkos_lab.load.reading import ClientContext
 from diolkos_lab.run.counters import Window
 from diolkos_lab.topology.lane import Lane
 from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, run_to_end
@@ -58,11 +58,14 @@ class LaneServers:
                         os.sched_setaffinity(int(thread), {cpu})
 
     def check_alive(self) -> None:
+        """Raises InstrumentFault when a server has ended, or stands still."""
         for server in self._wanted:
             process = self._running.get(server.name)
             if process is None or process.exit_status is not None:
                 how = f"{process.how_it_ended()}: {' '.join(process.last_words())}" if process else "does not run"
-                raise LoadFault(f"the server {server.name} {how}")
+                raise InstrumentFault(f"the server {server.name} {how}")
+            if process.is_stopped:
+                raise InstrumentFault(f"the server {server.name} stands still: somebody stopped it")
 
     def restart(self) -> None:
         """A client that broke off can leave a server waiting for it."""

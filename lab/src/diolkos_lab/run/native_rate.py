@@ -53,7 +53,7 @@ class Search:
         assert isinstance(native.load, LatencyLoad)
         self.lane = native.lane
         self._native, self._load, self._rates = native, native.load, rates
-        like = {name: getattr(self._load, name) for name in ("size", "flows", "placement", "lowest", "highest")}
+        like = self._load.as_fields | {name: getattr(self._load, name) for name in ("size", "lowest", "highest")}
         self._sweep = Sweep(PpsLoad(name="pps", seconds=PROBE_S, **like), blocks=1)
 
     def probes(self) -> Iterator[TrialCell]:
@@ -70,7 +70,7 @@ class Search:
 
 def _native(lane: LaneCell, lanes: Sequence[LaneCell]) -> LaneCell:
     """The lane with which it is compared. The lane itself, where that is native or has none."""
-    key = lane.subject.baseline_key
+    key = lane.subject.reference_key
     wanted = (key, 1, lane.offloads)
     found = (each for each in lanes if (each.subject.key, each.replica, each.offloads) == wanted)
     native = next(found, None) or next((each for each in lanes if each == replace(lane.bare, replica=1)), lane.bare)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diolkos_lab.experiment.frames import CpuPlacement
-from diolkos_lab.load.reading import LoadFault
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import mounts
 from diolkos_lab.topology.lane import Lane
@@ -66,16 +66,16 @@ class CpuPinning:
         self._placement: tuple[CpuPlacement, bool] | None = None
         self.threads: list[int] = []  # kernel threads of the system under test's devices
         self.sink_threads: list[int] = []
+        self._threaded: list[tuple[str, str]] = []  # devices that have one
 
     def apply(self, placement: CpuPlacement, processes: Iterable[Process], *, answers: bool = False) -> CpuRoles:
-        """Pin all; `processes` are those of the system under test. With `answers` the sink sends, too.
+        """Pin all; `processes` are those of the system under test. With `answers` the far end sends, too.
 
-        Raises LoadFault."""
+        Raises InstrumentFault."""
         chosen = assign_cpus(placement, self._cpus)
         if (placement, answers) != self._placement:
             self._placement = None
-            self._devices(placement, chosen)
-            self._lane.set_gro(*LAST, on=answers)
+            self._devices(placement, chosen, answers=answers)
             self._placement = placement, answers
         where = self._cpus if chosen.system is None else [chosen.system]
         for process in processes:
@@ -95,7 +95,7 @@ class CpuPinning:
             for end in (*self._ends, LAST):
                 self._lane.set_gro(*end, on=False)
 
-    def _devices(self, placement: CpuPlacement, chosen: CpuRoles) -> None:
+    def _devices(self, placement: CpuPlacement, chosen: CpuRoles, *, answers: bool) -> None:
         apart = placement == "apart" and chosen.system != chosen.generator
         own_sink = apart and chosen.sink != chosen.system
         self._stop_threads()
@@ -103,8 +103,10 @@ class CpuPinning:
         # Frames of XDP enter a veth only where its peer polls, which it does with GRO.
         self._lane.set_gro(*first, on=True)
         self._lane.set_gro(*sink, on=own_sink)
-        self.threads = self._thread(*first, on=True) if apart else []
-        self.sink_threads = self._thread(*sink, on=True) if own_sink else []
+        self._lane.set_gro(*LAST, on=answers)
+        self.threads = self._switch_on(first) if apart else []
+        self.threads += self._switch_on(LAST) if apart and answers else []
+        self.sink_threads = self._switch_on(sink) if own_sink else []
         for threads, cpu in ((self.threads, chosen.system), (self.sink_threads, chosen.sink)):
             for thread in threads:
                 assert cpu is not None
@@ -117,10 +119,13 @@ class CpuPinning:
         first = "translator" if self._lane.shape.hops > 1 else "router"
         return (first, plan.DOWNLINK), ("server", plan.SERVER_LINK)
 
+    def _switch_on(self, end: tuple[str, str]) -> list[int]:
+        self._threaded.append(end)
+        return self._thread(*end, on=True)
+
     def _stop_threads(self) -> None:
-        for end, threads in zip(self._ends, (self.threads, self.sink_threads), strict=True):
-            if threads:  # a device that does not poll cannot be told
-                self._thread(*end, on=False)
+        while self._threaded:  # a device that does not poll cannot be told
+            self._thread(*self._threaded.pop(), on=False)
         self.threads, self.sink_threads = [], []
 
     def _thread(self, role: str, device: str, *, on: bool) -> list[int]:
@@ -130,7 +135,7 @@ class CpuPinning:
         command = mounts.own(["sh", "-c", script, "sh", str(int(on)), device])
         status, text = run_to_end(self._lane.namespace(role), command, self._log)
         if status:
-            raise LoadFault(f"{device} cannot be given a thread of its own (threaded NAPI): {text.strip()}")
+            raise InstrumentFault(f"{device} cannot be given a thread of its own (threaded NAPI): {text.strip()}")
         return sorted(set(_threads(device)) - before)
 
 

@@ -40,7 +40,7 @@ def run_procedure(
 
     A trial that failed has lost all its packets: who made it again until it succeeds would find a rate that the path keeps
     now and then. `repair` is called after it. When trials fail as often in a row as one may be made, or where one failed and no
-    rate was found, the outcome says why.
+    rate was found, the outcome says why. Where an instrument fails in every attempt, the procedure has no outcome of the path.
     """
     tally = Tally()
     steps = _steps(part)
@@ -64,6 +64,9 @@ def run_procedure(
                 attempt += 1
                 yield trial
                 continue
+            if broken := trial.instrument_failure:
+                yield replace(trial, outcome=_outcome(part, whole, tally, {"error": broken, "instrument_failed": True}))
+                return
             if trial.error and failures >= part.tries:
                 yield replace(trial, outcome=_outcome(part, whole, tally, {"error": trial.error}))
                 return

@@ -4,7 +4,7 @@
 Its CPUs belong to the system under test alone: neither the client nor the server of a load runs there.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from diolkos_lab.experiment.definition import Guards, Topology
@@ -12,6 +12,7 @@ from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.run import guards
 from diolkos_lab.run.counters import NAMES, HostCounters, NetCounters, Window, net_counters, parse_host
 from diolkos_lab.run.placement import CpuPinning, CpuRoles
+from diolkos_lab.topology.control_group import Group
 from diolkos_lab.topology.machine import Machine
 from diolkos_lab.topology.process import Process
 from diolkos_lab.topology.remote.machine import RemoteMachine
@@ -53,9 +54,9 @@ class RemoteHost:
 class RemoteWatch:
     """The router's machine during one trial; of none there is nothing to say."""
 
-    def __init__(self, remote: RemoteHost | None, system_s: Callable[[], float]) -> None:
-        """The trial begins. `system_s` reads the CPU time of the system under test."""
-        self._remote, self._system_s = remote, system_s
+    def __init__(self, remote: RemoteHost | None, system: Group) -> None:
+        """The trial begins. `system` is what the system under test runs."""
+        self._remote, self._system = remote, system
         self._before = self._after = self._read()
 
     def end(self) -> None:
@@ -68,19 +69,30 @@ class RemoteWatch:
             return 0.0
         return self._after[0].busy_s - self._before[0].busy_s
 
+    @property
+    def path_s(self) -> float:
+        """Of it, what packets cost."""
+        return min(self.busy_s, self._own_s)
+
+    @property
+    def _own_s(self) -> float:
+        """The system under test, software interrupts and their threads. Nothing else of the lab runs there."""
+        if not (self._before and self._after):
+            return 0.0
+        (before, own_before_s), (after, own_after_s) = self._before, self._after
+        return own_after_s - own_before_s + after.interrupts_s - before.interrupts_s
+
     def objections(self, evidence: guards.Evidence, limits: Guards) -> list[guards.Objection]:
         """What the guards of the CPU say of that machine."""
         if not (self._remote and self._remote.has_own_cpus and self._before and self._after):
             return []
-        (before, own_before_s), (after, own_after_s) = self._before, self._after
+        before, after = self._before[0], self._after[0]
         there = replace(
             evidence,
             cores=len(self._remote.machine.cpus),
             elapsed_s=after.monotonic_s - before.monotonic_s,
-            busy_s=self.busy_s,
+            foreign_s=self.busy_s - self._own_s,
             steal_s=after.steal_s - before.steal_s,
-            # Interrupts that forward packets are charged to nobody. Nothing else of the lab runs there.
-            own_s=own_after_s - own_before_s + after.interrupts_s - before.interrupts_s,
         )
         found = []
         for guard in LOOKED_AT:
@@ -90,7 +102,11 @@ class RemoteWatch:
 
     def _read(self) -> tuple[HostCounters, float] | None:
         """Its counters, and the CPU time there of all that belongs to the measurement."""
-        return (self._remote.read(), self._system_s() + self._remote.threads_s()) if self._remote else None
+        return (
+            (self._remote.read(), self._system.usage_s() - self._system.here_s() + self._remote.threads_s())
+            if self._remote
+            else None
+        )
 
 
 class RemoteCpuPinning(CpuPinning):

@@ -6,12 +6,11 @@ Stages: file of NICs → connection → systems over there → the study without
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import Form, Study, Subject
-from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.nics import Nics
 from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.faults import MissingFault, UsageFault
@@ -19,21 +18,13 @@ from diolkos_lab.sut import lookup, lookup_remote
 from diolkos_lab.sut.definition import System
 from diolkos_lab.sut.factors import PLACE
 from diolkos_lab.sut.lookup import Found, Missing, tool
+from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.leftovers import Removed
 from diolkos_lab.topology.nic_links import NicLinks
 from diolkos_lab.topology.remote.machine import RemoteMachine
 
-# The others need more of the router's machine than lanes have: sessions that are counted there, or its resolver.
-LOADS: tuple[LoadName, ...] = (
-    "tcp-upload",
-    "tcp-download",
-    "udp",
-    "udp-gso",
-    "ping",
-    "ping-under-load",
-    "pps",
-    "forwarding-rate",
-)
+Links = NicLinks | BoxLinks
+ENDS = {"client", "server"}  # which are on this machine
 
 
 @dataclass(frozen=True)
@@ -55,7 +46,7 @@ def clean(host: str) -> Removed:
     """Remove what labs that were killed have left on that machine."""
     with contextlib.closing(_reach(host)) as there:
         found = there.clean()
-        return Removed(found["namespaces"], [Path(folder) for folder in found["folders"]], [], found["processes"], [])
+        return Removed(found["namespaces"], [Path(folder) for folder in found["folders"]], [], [], found["processes"], [])
 
 
 def _reach(host: str) -> RemoteMachine:
@@ -74,15 +65,31 @@ def wanted(host: str | None, nics: Path | None) -> Wanted | None:
     return Wanted(host, nics)
 
 
-def find(system: System, given: Mapping[str, str], nic_links: NicLinks | None, datapaths: Sequence[str]) -> Found | Missing:
-    """Look over there, or here without wires. `datapaths` are those of the study; where none can be measured, the system is
-    missing."""
+def find(system: System, given: Mapping[str, str], nic_links: Links | None, datapaths: Sequence[str]) -> Found | Missing:
+    """Look where it runs: here without NICs; else here, over there, or on both machines. `datapaths` are those of the study;
+    where none can be measured, the system is missing."""
     if nic_links is None:
         return lookup.find(system, given)
+    if isinstance(nic_links, BoxLinks):
+        if system.box or all(datapath.is_native for datapath in system.datapath.values()):
+            return Found(system, None, None)
+        return Missing(system, "a black box stands between client and server", "measure it without --box")
     obstacles = [lookup_remote.obstacle(system, name) for name in datapaths]
     if obstacles and all(obstacles):
         return Missing(system, str(obstacles[0]), "measure it on one machine, without --router")
-    return lookup_remote.find(system, given, nic_links.remote)
+    places = {place for name in datapaths for place in _places(system, name)}
+    here = lookup.find(system, given) if places & ENDS else None
+    if here is not None and (isinstance(here, Missing) or not places - ENDS):
+        return here
+    there = lookup_remote.find(system, given, nic_links.remote)
+    return replace(there, here=here) if isinstance(there, Found) and isinstance(here, Found) else there
+
+
+def _places(system: System, name: str) -> set[str]:
+    """Where the parts of a datapath run, at any level of its factors."""
+    levels = system.datapath[name].factor[PLACE].levels if PLACE in system.datapath[name].factor else (None,)
+    paths = [system.path(name, {PLACE: level} if level else None) for level in levels]
+    return {part.place for path in paths for part in path if not part.is_native}
 
 
 def without_obstacles(study: Study, form: Form, systems: Mapping[str, Found]) -> tuple[Study, Form, list[dict[str, str]]]:
@@ -100,15 +107,14 @@ def without_obstacles(study: Study, form: Form, systems: Mapping[str, Found]) ->
     left_out += [{"what": name, "reason": "settings of the router's machine are not varied"} for name in varied]
     loads = []
     for load in form.load:
-        if load.name not in LOADS:
-            left_out.append({"what": load.name, "reason": "this load is made on one machine only"})
-            continue
         if "off" in load.offloads:
             left_out.append({"what": f"{load.name}, offloads off", "reason": "the NICs merge packets for all lanes alike"})
         if "on" in load.offloads:
             loads.append(load.model_copy(update={"offloads": ("on",)}))
     if not loads:
-        raise UsageFault(f"--router: no load of the study {study.name} can cross two machines; there are {', '.join(LOADS)}")
+        raise UsageFault(
+            f"--router: every load of the study {study.name} has offloads off, which the NICs do for all lanes alike"
+        )
     keys = {subject.key for subject in subjects}
     kept = {None, *(f"{subject.system}/{subject.datapath}" for subject in subjects)}
     made = {load.name for load in loads}
@@ -120,7 +126,7 @@ def without_obstacles(study: Study, form: Form, systems: Mapping[str, Found]) ->
         and "off" not in (claim.where.get("offloads"), claim.against_where.get("offloads"))
         and varied.keys().isdisjoint({*claim.where, *claim.against_where})
     ]
-    subjects = [subject for subject in subjects if not subject.baseline_key or subject.baseline_key in keys]
+    subjects = [subject for subject in subjects if not subject.candidates or keys.intersection(subject.candidates)]
     limited = study.model_copy(update={"system": tuple(subjects), "claim": tuple(claims)})
     return limited, form.model_copy(update={"load": tuple(loads), "vary": Varied()}), left_out
 

@@ -16,7 +16,7 @@ import itertools
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,7 @@ from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.testbeds import Testbeds
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
+from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.nic_links import NicLinks
 
 TRIES = 3  # of a trial in its block, until guards do not object
@@ -58,7 +59,7 @@ class Session(contextlib.ExitStack):
         resolvers: Mapping[str, Found] | None = None,
         conditions: Conditions | None = None,
         completed: CompletedTrials | None = None,
-        nic_links: NicLinks | None = None,
+        nic_links: NicLinks | BoxLinks | None = None,
     ) -> None:
         """`resolvers` holds the systems that serve names on the paths of others, `conditions` what of the host is varied;
         `completed` is what there is already. `nic_links` lead to the router's machine."""
@@ -71,7 +72,11 @@ class Session(contextlib.ExitStack):
         self._study = study
         self._conditions = conditions
         self._settings: list[Setting] = conditions.settings if conditions else [()]
-        self._every = trial_cells(form, under(self._settings, self.lanes))
+        every = trial_cells(form, under(self._settings, self.lanes))
+        why_not = [systems[cell.lane.subject.system].system.obstacle(cell.lane.subject.datapath, cell.load) for cell in every]
+        self._every = [cell for cell, reason in zip(every, why_not, strict=True) if reason is None]
+        refused = ((cell, reason) for cell, reason in zip(every, why_not, strict=True) if reason)
+        self.left_out = list(dict.fromkeys(Skipped(cell.load.name, cell.lane.subject.key, reason) for cell, reason in refused))
         self._cells = [
             TrialCell(cell.lane, cell.load) for cell in self._every if not isinstance(cell.load, PpsLoad | Procedure)
         ]
@@ -131,20 +136,19 @@ class Session(contextlib.ExitStack):
         factors, IP version and packets/s, between the first two devices of a path."""
         bare = next((testbed for testbed in self.testbeds_by_lane.values() if testbed.has_both_families), None)
         loads = [*self._sweeps, *((lane, _alone(part)) for lane, _, part in self._procedures)]
-        kinds = {(lane.setting, lane.subject.family, load.placement, load.size): load for lane, load in loads}
+        kinds = {(lane.setting, *_kind(lane, load).values()): (lane, load) for lane, load in loads}
         found = []
-        for (setting, family, placement, size), load in kinds.items() if bare else ():
+        for lane, load in kinds.values() if bare else ():
             assert bare
-            self._apply(setting)
-            rate = bare.generator_rate(load, family)
-            found.append({"family": family, "placement": placement, "size": size, **dict(setting), "rate": rate})
+            self._apply(lane.setting)
+            found.append({**_kind(lane, load), **dict(lane.setting), "rate": bare.generator_rate(load, lane.subject.family)})
         return found
 
     def limit(self, generators: Sequence[Mapping[str, Any]]) -> list[Skipped]:
         """Leave out the rates of the study that the generator does not reach by itself; says which."""
         found: list[Skipped] = []
         for (lane, load), sweep in self._sweeps.items():
-            kind = {"family": lane.subject.family, "placement": load.placement, "size": load.size, **dict(lane.setting)}
+            kind = {**_kind(lane, load), **dict(lane.setting)}
             alone = next((each["rate"] for each in generators if kind.items() <= each.items()), None)
             if out := sweep.limit(alone):
                 value = f"{out[0]:,.0f} to {out[-1]:,.0f} packets/s" if len(out) > 1 else f"{out[0]:,.0f} packets/s"
@@ -167,7 +171,10 @@ class Session(contextlib.ExitStack):
         left = here + blocks * self.block_trials + claims * len(self._pairs.needed)
         if not begun:
             return left
-        this = int(0 < self.block < self.form.blocks), int(self.block >= self.form.blocks)  # half of it may have been made
+        this = (
+            int(0 < self.block < self.form.blocks),
+            int(self.form.blocks <= self.block < self._planned_blocks),
+        )  # half of it may have been made
         rejected = self._pairs.makeup_trials(self.form.blocks - 1, self.form.claim_blocks, blocks + this[0], claims + this[1])
         rates = sum(len(sweep.lacking(self.form.blocks - 1)) for sweep in self._sweeps.values()) if not blocks else 0
         return left + rejected + rates
@@ -291,22 +298,26 @@ class Session(contextlib.ExitStack):
             self._apply(lane.setting)
             sweep = self._sweeps[lane, load]
             for probe in sweep.probes():
-                cell = TrialCell(lane, probe)
-                trial = self._measure(cell, 0, self.trials_done)
+                trial = yield from self._probe(TrialCell(lane, probe))
                 sweep.record(probe, 0, trial.metrics.get("loss"), believed=trial.valid)
-                yield trial
-                self.trials_done += 1
         for search in self._rates.searches:
             self._apply(search.lane.setting)
             for cell in search.probes():
-                trial = self._measure(cell, 0, self.trials_done)
-                search.record(trial)
-                yield trial
-                self.trials_done += 1
+                search.record((yield from self._probe(cell)))
+
+    def _probe(self, cell: TrialCell) -> Generator[Trial, None, Trial]:
+        """A trial of a search, made again while it is the instrument that fails: without an answer a search ends."""
+        for _ in range(TRIES):
+            trial = self._measure(cell, 0, self.trials_done)
+            yield trial
+            self.trials_done += 1
+            if not trial.instrument_failure:
+                break
+        return trial
 
     def _make(self, cell: TrialCell, sweep: Sweep | None, block: int, order: Iterator[int]) -> Iterator[Trial]:
         trial = self._measure(cell, block, next(order))
-        tries = (sweep.tries if sweep else TRIES) - 1
+        tries = (sweep.tries if sweep and not trial.instrument_failure else TRIES) - 1
         if trial.objections and not trial.error and tries and block:
             self._pending.append(PendingRetry(trial, sweep, tries))
         else:
@@ -316,7 +327,8 @@ class Session(contextlib.ExitStack):
 
     def _measure(self, cell: TrialCell, block: int, order: int) -> Trial:
         offered = self._rates.trial(cell, block)
-        trial = self.testbeds.measure(offered, block, order) if offered else Trial.failed(cell, block, order, UNKNOWN)
+        unknown = Trial.without_instrument(cell, block, order, UNKNOWN)
+        trial = self.testbeds.measure(offered, block, order) if offered else unknown
         return replace(trial, cell=cell, build=self.testbeds.build if self.form.build_blocks else None)
 
     def _accept(self, trial: Trial, sweep: Sweep | None) -> None:
@@ -338,12 +350,8 @@ class Session(contextlib.ExitStack):
             again = retry_budget.random.sample(doubtful, len(doubtful))
             for pending in sorted(again, key=lambda pending: not self._pairs.decides(pending.trial.cell)):
                 before, left = pending.trial, pending.tries
-                if (
-                    not left
-                    or not retry_budget.left
-                    or self.testbeds_by_lane[before.cell.lane.bare].failure
-                    or not self._has_time_to_spare()
-                ):
+                hopeless = not left or not retry_budget.left or not self.testbeds.works(before.cell.lane)
+                if hopeless or not self._has_time_to_spare():
                     self._accept(before, pending.sweep)
                     continue
                 trial = self._measure(before.cell, block, next(order))
@@ -403,6 +411,12 @@ Unit = Callable[[int, Iterator[int]], Iterator[Trial]]
 
 def _leave_alone() -> None:
     """No repair."""
+
+
+def _kind(lane: LaneCell, load: PpsLoad) -> dict[str, Any]:
+    """What the speed of a generator depends on."""
+    named = {name: getattr(load, name) for name in ("placement", "size", "directions")}
+    return {"family": lane.subject.family, **named}
 
 
 def _alone(part: Procedure) -> PpsLoad:

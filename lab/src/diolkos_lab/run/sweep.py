@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from diolkos_lab.experiment.loads import PpsLoad
+from diolkos_lab.outcome import Outcome, outcome
 from diolkos_lab.run.trial import Trial
 
 LOST = 0.005  # of PDR@0.5 %
@@ -96,8 +97,10 @@ class Sweep:
             self._loss[load.offered].append(loss)
 
     def record_trial(self, trial: Trial) -> None:
-        """The same of a trial's record."""
+        """The same of a trial's record. One in which an instrument failed says nothing, and stays missing."""
         assert isinstance(trial.cell.load, PpsLoad)
+        if trial.instrument_failure:
+            return
         self.record(trial.cell.load, trial.block, trial.metrics.get("loss"), believed=trial.valid)
 
     def remember(self, trials: Sequence[Mapping[str, Any]]) -> None:
@@ -105,7 +108,8 @@ class Sweep:
         block, the trusted ones count, or the last."""
         told: dict[tuple[int, int], list[Mapping[str, Any]]] = defaultdict(list)
         for trial in trials:
-            told[trial["factors"]["offered"], trial["block"]].append(trial)
+            if outcome(trial) is not Outcome.INSTRUMENT_FAILED:
+                told[trial["factors"]["offered"], trial["block"]].append(trial)
         if not told:
             return
         # Every block has every rate. One of the study that is not there was left out when the run began.

@@ -10,20 +10,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import IPv6Address
+from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.definition import Family
+from diolkos_lab.experiment.frames import Traffic
 from diolkos_lab.experiment.loads import AnyLoad, PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
-from diolkos_lab.faults import Fault
+from diolkos_lab.faults import Fault, InstrumentFault
 from diolkos_lab.load import registry
 from diolkos_lab.load.answers import RightAnswers, require_all_right
-from diolkos_lab.load.interface import CpuUsage
+from diolkos_lab.load.interface import CpuUsage, Load
 from diolkos_lab.load.reading import ClientContext, LoadFault, PacketEndpoints, Reading
 from diolkos_lab.metric import MetricName
 from diolkos_lab.run import endpoints, evidence, guards, searches, session_rate
 from diolkos_lab.run.conntrack import empty_conntrack
-from diolkos_lab.run.counters import HostCounters, NetCounters, Window, cpu_time_s, difference
+from diolkos_lab.run.counters import NetCounters, Window, difference
+from diolkos_lab.run.cpu_account import Watch
 from diolkos_lab.run.environment import RunEnvironment
 from diolkos_lab.run.lane_servers import LaneServers
 from diolkos_lab.run.placement import CpuPinning
@@ -32,13 +35,19 @@ from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found, program
 from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
+from diolkos_lab.topology import control_group
+from diolkos_lab.topology.control_group import Group, Role, entered
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.process import SLOWNESS, Process, first_to_end, first_to_end_and_stopped_s, run_to_end
+from diolkos_lab.topology.processes import cpu_time_s
+from diolkos_lab.topology.remote.process import SplitGroup
 from diolkos_lab.topology.scheduling import prioritize
 
 PATIENCE_S = 5.0 * SLOWNESS  # beyond the time a load should take
+PREPARING_S = 60.0 * SLOWNESS  # a million sessions are opened within it
 SETTLE_S = 0.01  # what the trial before left in queues drains away
 STARTS_BEFORE_GIVING_UP = 3
+SIGNALLED = 128  # a shell adds the number of the signal that killed what it ran
 SOCKET_DROPS = "UdpRcvbufErrors", "Udp6RcvbufErrors"
 
 
@@ -63,6 +72,7 @@ class Testbed:
             mtu=environment.topology.mtu,
             inbound=datapath.is_inbound,
             plat=any(part.is_plat for part in found.system.path(cell.subject.datapath)),
+            neighbours=any(isinstance(load, Traffic) and load.next_hops > 1 for load in loads),
             addresses=plan.PLANS[environment.topology.shape],
         )
         self.cell = cell
@@ -77,9 +87,12 @@ class Testbed:
         self._servers: LaneServers | None = None
         self._answers: RightAnswers | None = None
         self._windows: dict[str, Window] = {}
-        self._remote = RemoteHost(environment.nic_links.remote) if environment.nic_links else None
+        self._groups: dict[Role, Group] = {}
+        self._remote = RemoteHost(remote) if (remote := environment.nic_links and environment.nic_links.remote) else None
         self._pinning = (
-            RemoteCpuPinning(environment.cpus) if self._remote else CpuPinning(self.lane, environment.cpus, self._folder)
+            RemoteCpuPinning(environment.cpus)
+            if environment.nic_links
+            else CpuPinning(self.lane, environment.cpus, self._folder)
         )
         self._failed_starts = 0
         self._serial = 0
@@ -87,11 +100,16 @@ class Testbed:
     def __enter__(self) -> "Testbed":
         self.lane.__enter__()
         try:
+            for role in control_group.ROLES:
+                self._groups[role] = control_group.make(self.cell.name, role)
+            if self._remote:
+                self._groups["system"] = SplitGroup(self._groups["system"], one_kernel=not self._remote.has_own_cpus)
             self._windows = {role: window_of(self.lane.at(role), self.lane.namespace(role)) for role in self.lane.roles}
             self._servers = LaneServers(
                 self.cell.name, self.lane, self._windows["server"], self._folder, self._environment.load_cpu
             )
-            self._servers.start(self._loads, self._environment.objects, self._system.records)
+            with entered(self._groups["server"]):
+                self._servers.start(self._loads, self._environment.objects, self._system.records)
             if any(registry.LOADS[load.name].counted_by == "authority" for load in self._loads):
                 self._answers = self._watch_answers()
         except BaseException:
@@ -105,6 +123,8 @@ class Testbed:
             self._servers.stop()
         for window in self._windows.values():
             window.close()
+        for group in self._groups.values():
+            group.remove()
         self.lane.remove()
 
     @property
@@ -119,26 +139,30 @@ class Testbed:
 
     def generator_rate(self, load: PpsLoad, family: Family) -> float | None:
         """Packets/s that the sink counts right behind the generator's device; None where that cannot be found out."""
-        if self._remote:  # the sink cannot stand on another machine
+        if self._environment.nic_links:  # the sink cannot stand behind them
             return None
         target = self.lane.shape.addresses.server(endpoints.version(family))
         context = ClientContext(target, self._system.resolver, self._folder, 0, endpoints.generator_to_sink(self.lane, family))
-        most = load.model_copy(update={"offered": None})
+        most = load.model_copy(update={"offered": None, "directions": "one"})
         try:
             chosen = self._pinning.apply(load.placement, ())
             generator = registry.load_of(most)
             command = generator.command(most, context)
             pinned = [] if chosen.generator is None else ["taskset", "--cpu-list", str(chosen.generator)]
             _, text = run_to_end(self.lane.namespace("client"), [*pinned, *command], self._folder / "alone")
-            return generator.read(text, most).metrics["rate"]
+            # Those of two directions have one CPU between them.
+            return generator.read(text, most).metrics["rate"] / (2 if load.directions == "both" else 1)
         except (Fault, OSError):
             return None
 
     def bring_up(self) -> None:
         """Start the system under test, or start it again. After three failures in a row it is left alone."""
         self._system.stop()
+        self._groups["system"].kill()  # what outlived it, such as a daemon that left its parent
         try:
-            self._system.start()
+            self.lane.wake()
+            with entered(self._groups["system"]):
+                self._system.start()
             self.failure = None
             self._failed_starts = 0
         except Fault as fault:
@@ -147,7 +171,8 @@ class Testbed:
             self.given_up = self._failed_starts >= STARTS_BEFORE_GIVING_UP
 
     def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
-        """One trial. Every failure becomes part of the record; only a signal gets out of here."""
+        """One trial. Every failure becomes part of the record, as the system's or as an instrument's; only a signal gets out
+        of here."""
         time.sleep(SETTLE_S)
         self._environment.idle_wait.wait()
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -159,6 +184,8 @@ class Testbed:
             return self._load(TrialCell(cell.lane, load))
 
         try:
+            if self.lane.wake():
+                self._system.wait_until_reachable()
             if self._environment.topology.empty_conntrack:
                 empty_conntrack(self.lane)
             search = searches.search_for(cell.load)
@@ -166,9 +193,13 @@ class Testbed:
         except session_rate.SessionsLost as lost:
             return Trial(block, order, cell, started, time.monotonic() - begin, error=str(lost))
         except (Fault, OSError) as fault:  # a command that takes too long is a TimeoutError
-            self.failure = str(fault)
+            ours = self._instrument_failure(fault)
             assert self._servers
-            self._servers.restart()
+            with entered(self._groups["server"]):
+                self._servers.restart()
+            if ours:
+                return Trial.without_instrument(cell, block, order, ours, started, time.monotonic() - begin)
+            self.failure = str(fault)
             return Trial(block, order, cell, started, time.monotonic() - begin, error=str(fault))
         return Trial(
             block,
@@ -181,6 +212,22 @@ class Testbed:
             series=reading.series,
             bounds=reading.bounds,
         )
+
+    def _instrument_failure(self, fault: Fault | OSError) -> str | None:
+        """How an instrument failed, where there is evidence that one did; None where the path has to answer for the fault.
+
+        Evidence: it says so itself, the kernel refused the lab something, or a server of the lane has ended or stands still.
+        A system that has ended has failed, whatever became of the instruments then.
+        """
+        try:
+            self._system.check_alive()
+            assert self._servers
+            self._servers.check_alive()
+        except InstrumentFault as found:
+            return str(found)
+        except Fault:
+            return None
+        return str(fault) if isinstance(fault, InstrumentFault | OSError) else None
 
     def _load(self, cell: TrialCell) -> tuple[Reading, list[guards.Objection], dict[MetricName, float]]:
         assert self._servers
@@ -196,19 +243,18 @@ class Testbed:
         output = self._folder / "client"
         output.unlink(missing_ok=True)
         right_before = self._answers.count() if self._answers else 0
-        system_before, threads_before = self._system_cpu_s(), self._threads_cpu_s()
-        servers_before = self._servers_cpu_s()
+        threads_before = self._threads_cpu_s()
+        router = RemoteWatch(self._remote, self._groups["system"])
         net_before = self._read_windows()
-        own_before = self._own_cpu_s()
-        router = RemoteWatch(self._remote, self._system_cpu_s)
-        before = HostCounters.read()
-        client = Process(
-            self.lane.namespace("client"),
-            load.command(cell.load, context),
-            output,
-            self._folder / "client-errors",
-            cpu=load_cpu,
-        )
+        watch = Watch(self._groups)
+        with entered(self._groups["client"]):
+            client = Process(
+                self.lane.namespace("client"),
+                load.command(cell.load, context),
+                output,
+                self._folder / "client-errors",
+                cpu=load_cpu,
+            )
         try:
             with contextlib.suppress(OSError):  # it has ended already, and will say why
                 if load.counted_by == "sink":
@@ -216,13 +262,23 @@ class Testbed:
             still_s = self._wait(client, load.allowed_s(cell.load) + PATIENCE_S)
         finally:
             client.kill()
-        after = HostCounters.read()
+        # Some clients bring a figure although their server ended meanwhile.
+        self._servers.check_alive()
+        watch.end()
         router.end()
-        own = self._own_cpu_s() - own_before + client.usage_s
         changes = {role: difference(now, net_before[role]) for role, now in self._read_windows().items()}
-        system_s, threads_s = self._system_cpu_s() - system_before, self._threads_cpu_s() - threads_before
-        servers_s = self._servers_cpu_s() - servers_before
-        reading = load.read(_printed(client, ended_by_time=load.ended_by_time), cell.load)
+        used = CpuUsage(
+            client=watch.roles["client"],
+            system=watch.roles["system"],
+            threads=self._threads_cpu_s() - threads_before,
+            all=watch.account.busy_s + router.busy_s,
+            path=watch.account.path_s + router.path_s,
+            elapsed=watch.elapsed_s,
+            socket_drops=sum(changes["server"].protocols[name] for name in SOCKET_DROPS),
+            server=watch.roles["server"],
+            ends_share_cpu=load_cpu is not None and load_cpu == server_cpu,
+        )
+        reading = load.read(_printed(client, load), cell.load)
         self._environment.fastest[cell] = max(context.fastest or 0.0, reading.metrics.get(load.metrics[0], 0.0))
         if load.counted_by == "authority":
             assert self._answers
@@ -232,26 +288,15 @@ class Testbed:
             self._system,
             cell.load,
             reading,
-            (before, after),
+            watch,
             changes,
-            cores=len(self._environment.cpus),
-            own_s=own,
-            system_s=system_s,
+            used,
+            pinned=load_cpu is not None,
             still_s=still_s,
             authority_rate=self._authority_rate(cell.load),
         )
         objections = guards.judge(known, self._environment.guards, self._environment.topology)
         objections += router.objections(known, self._environment.guards)
-        used = CpuUsage(
-            client=client.usage_s,
-            system=system_s,
-            threads=threads_s,
-            all=known.busy_s + router.busy_s,
-            elapsed=known.elapsed_s,
-            socket_drops=sum(changes["server"].protocols[name] for name in SOCKET_DROPS),
-            server=servers_s,
-            ends_share_cpu=load_cpu is not None and load_cpu == server_cpu,
-        )
         costs = load.costs(cell.load, reading, used)
         if (slow := guards.slow_share(known)) is not None:
             costs["slow_share"] = slow
@@ -263,7 +308,8 @@ class Testbed:
         """Pin processes as the load asks; returns the CPU of the client and all CPUs that can delay packets."""
         kind = registry.load_of(load)
         if placement := kind.placement(load):
-            chosen = self._pinning.apply(placement, self._system.processes, answers=kind.answered)
+            answers = kind.answered or (isinstance(load, Traffic) and load.directions == "both")
+            chosen = self._pinning.apply(placement, self._system.processes, answers=answers)
             return chosen.generator, chosen.used or self._environment.cpus
         self._pinning.release()
         return self._environment.load_cpu, ()
@@ -276,7 +322,7 @@ class Testbed:
 
     def _prepare(self, load: AnyLoad, context: ClientContext) -> None:
         for command in registry.load_of(load).prepare(load, context):
-            status, text = run_to_end(self.lane.namespace("client"), command, self._folder / "prepare")
+            status, text = run_to_end(self.lane.namespace("client"), command, self._folder / "prepare", PREPARING_S)
             if status:
                 raise LoadFault(f"{command[0]} ended with exit code {status}: {' '.join(text.split()[-30:])}")
 
@@ -298,23 +344,8 @@ class Testbed:
     def _read_windows(self) -> dict[str, NetCounters]:
         return {role: window.read() for role, window in self._windows.items()}
 
-    def _system_cpu_s(self) -> float:
-        return sum(process.cpu_s() for process in self._system.processes)
-
-    def _servers_cpu_s(self) -> float:
-        assert self._servers
-        return sum(cpu_time_s(process.pid) for process in self._servers.processes)
-
     def _threads_cpu_s(self) -> float:
         return sum(cpu_time_s(pid) for pid in self._pinning.threads)
-
-    def _own_cpu_s(self) -> float:
-        """CPU time of all that belongs to the measurement, save the client, which reports its own when it ends."""
-        assert self._servers
-        threads = [*self._environment.softirq_threads, *self._pinning.threads, *self._pinning.sink_threads]
-        pids = [*(process.pid for process in self._servers.processes), *threads]
-        system_s = 0.0 if self._remote and self._remote.has_own_cpus else self._system_cpu_s()
-        return time.process_time() + system_s + sum(cpu_time_s(pid) for pid in pids)
 
     def _authority_rate(self, load: AnyLoad) -> float | None:
         """Asked for once, when the first load needs it."""
@@ -324,9 +355,16 @@ class Testbed:
         return self._servers.authority_rate()
 
 
-def _printed(client: Process, *, ended_by_time: bool) -> str:
-    """What the load says. Raises LoadFault where it failed and says nothing."""
-    text = client.output.read_text(errors="replace")
-    if client.exit_status and not text.strip() and not ended_by_time:
+def _printed(client: Process, load: Load[Any]) -> str:
+    """What the load says. Raises InstrumentFault where it did not come to its end by itself, LoadFault where it failed and says
+    nothing.
+
+    A generator whose packets a sink counts asks nothing of the path: if it fails, the path has no part in it.
+    """
+    text, status = client.output.read_text(errors="replace"), client.exit_status or 0
+    failed = bool(status) and not text.strip() and not load.ended_by_time
+    if status < 0 or status > SIGNALLED or (failed and load.counted_by == "sink"):
+        raise InstrumentFault(f"{client.command[0]} {client.how_it_ended()}: {' '.join(client.last_words())}")
+    if failed:
         raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {' '.join(client.last_words())}")
     return text

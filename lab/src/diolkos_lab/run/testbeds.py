@@ -15,13 +15,13 @@ from diolkos_lab.experiment.cells import LaneCell, TrialCell, loads_of
 from diolkos_lab.experiment.definition import Form, Study
 from diolkos_lab.load import servers
 from diolkos_lab.load.registry import asks_names
-from diolkos_lab.run.counters import softirq_threads
 from diolkos_lab.run.environment import RunEnvironment
 from diolkos_lab.run.idle_wait import IdleWait
 from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut.lookup import Found
-from diolkos_lab.topology import namespace, scratch
+from diolkos_lab.topology import control_group, namespace, scratch
+from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.nic_links import NicLinks
 from diolkos_lab.topology.remote.connection import ConnectionLost
 
@@ -37,7 +37,7 @@ class Testbeds(contextlib.ExitStack):
         systems: Mapping[str, Found],
         resolvers: Mapping[str, Found],
         build: int = 0,
-        nic_links: NicLinks | None = None,
+        nic_links: NicLinks | BoxLinks | None = None,
     ) -> None:
         """`build` is the number of the first one."""
         super().__init__()
@@ -54,15 +54,15 @@ class Testbeds(contextlib.ExitStack):
     def set_up(self) -> Iterator[Testbed]:
         """Build every lane and start every system, one after the other; yields each testbed when it is ready."""
         self.callback(namespace.remove_own)
+        self.callback(control_group.remove_own)
         folder = self.enter_context(scratch.folder())
         if self._nic_links:
             self.enter_context(self._nic_links)
         cpus = tuple(sorted(os.sched_getaffinity(0)))
         objects = servers.write_objects(self._form.load, folder)
         idle_wait = IdleWait(int(self._study.guards.foreign_cpu_share * len(cpus)))
-        threads = tuple(softirq_threads())
         self._environment = RunEnvironment(
-            self._study.topology, self._study.guards, folder, objects, cpus, threads, idle_wait, self._nic_links
+            self._study.topology, self._study.guards, folder, objects, cpus, idle_wait, self._nic_links
         )
         self.enter_context(self._built)
         yield from self._set_up(self.lanes)
@@ -103,10 +103,14 @@ class Testbeds(contextlib.ExitStack):
             self.rebuild(self.lanes)
 
     def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
-        """One trial; it fails where the router's machine is away."""
+        """One trial; where the router's machine is away, it says nothing of the system."""
         if testbed := self.by_lane.get(cell.lane.bare):
             return testbed.measure(cell, block, order)
-        return Trial.failed(cell, block, order, self.unreachable)
+        return Trial.without_instrument(cell, block, order, self.unreachable)
+
+    def works(self, lane: LaneCell) -> bool:
+        """Does the lane stand, and the system on it run?"""
+        return (testbed := self.by_lane.get(lane.bare)) is not None and not testbed.failure
 
     @property
     def counters(self) -> dict[str, dict[str, int]]:

@@ -7,12 +7,16 @@ from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.metric import MetricName
+from diolkos_lab.outcome import INSTRUMENT
 from diolkos_lab.run.guards import Objection
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One load on one lane, once. `metrics` and `series` are empty when `error` says why there is no result."""
+    """One load on one lane, once.
+
+    `metrics` and `series` are empty when `error` says how the system failed, or when an instrument did (`outcome`).
+    """
 
     block: int  # 0 is the warm-up
     order: int  # within the block, from 0
@@ -29,9 +33,17 @@ class Trial:
     bounds: dict[MetricName, tuple[float, float | None]] = field(default_factory=dict)
 
     @classmethod
-    def failed(cls, cell: TrialCell, block: int, order: int, error: str) -> "Trial":
-        """One that could not even begin."""
-        return cls(block, order, cell, datetime.now(UTC).isoformat(timespec="milliseconds"), 0.0, error=error)
+    def without_instrument(
+        cls, cell: TrialCell, block: int, order: int, why: str, started: str | None = None, duration_s: float = 0.0
+    ) -> "Trial":
+        """One in which what measures failed, so that there is no result: nobody's, but one that is to be made up for."""
+        started = started or datetime.now(UTC).isoformat(timespec="milliseconds")
+        return cls(block, order, cell, started, duration_s, objections=[Objection(INSTRUMENT, why)])
+
+    @property
+    def instrument_failure(self) -> str | None:
+        """How what measures failed; None where it worked."""
+        return next((each.detail for each in self.objections if each.guard == INSTRUMENT), None)
 
     @property
     def valid(self) -> bool:

@@ -158,6 +158,8 @@ class _Reading:
         try:
             if shape is records.Header:
                 _require_format(value)
+            if isinstance(metrics := value.get("metrics"), dict) and "cpu" in metrics:  # its name in older folders
+                metrics["cpu_s_per_gb"] = metrics.pop("cpu")
             record = records.require(shape, value)
         except OtherFormat as error:
             self._note("samples.jsonl", str(error), "format", place, error.found)

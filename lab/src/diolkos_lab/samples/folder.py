@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import tomli_w
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from diolkos_lab import open_folder
 from diolkos_lab.experiment import document
-from diolkos_lab.experiment.definition import FormName, Study
+from diolkos_lab.experiment.definition import FormName, Guards, Study
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.run.trial import Trial
@@ -129,10 +129,17 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, 
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
+class GuardsAsRun(Guards):
+    """Limits of guards that there are no longer are of no interest."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class StudyAsRun(Study):
     """A study with what was found out when it was run: the systems' definitions, paths and versions."""
 
     resolved: dict[str, Any] = Field({})
+    guards: GuardsAsRun = Field(GuardsAsRun())
 
 
 def claim(folder: Path, mark: str = "samples.jsonl") -> OpenFolder:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from diolkos_lab.experiment.definition import NAME, Family, FormName
-from diolkos_lab.experiment.frames import CpuPlacement
+from diolkos_lab.experiment.frames import CpuPlacement, Directions, Flows
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.offloads import Switch
 from diolkos_lab.experiment.procedures import ProcedureName
@@ -107,7 +107,9 @@ class Plan(_Exact):
     placement: CpuPlacement
     size: int
     seconds: float
-    flows: int
+    flows: Flows
+    directions: Directions = "one"
+    next_hops: int = 1
 
 
 class Tally(_Shape):
@@ -188,6 +190,7 @@ class Outcome(_Shape):
     deviations: list[str]
     tally: Tally
     error: str | None
+    instrument_failed: bool = False  # so the error is not the path's
     library: str | None = None
     goals: Annotated[list[GoalFound], Field(min_length=1)] | None = None
     throughput: Throughput | None = None
@@ -209,7 +212,7 @@ class _Packets(_Shape):
     placement: CpuPlacement
     size: int
     seconds: Positive
-    flows: int
+    flows: Flows
     offered: Annotated[int, Field(ge=1, le=10**12)]
 
 
@@ -217,6 +220,8 @@ class _PacketsOfCurve(_Exact, _Packets):
     model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
     offloads: Switch = "on"
     refines: int = 0
+    directions: Directions = "one"
+    next_hops: int = 1
     clocksource: str | None = None
     ring: int | None = None
     run: Label = ""  # of several that were merged
@@ -226,7 +231,7 @@ class _PacketsWithoutLimit(_Shape):
     placement: CpuPlacement
     size: int
     seconds: Positive
-    flows: int
+    flows: Flows
     offloads: Switch
 
 
@@ -234,7 +239,7 @@ class _Latency(_Shape):
     offloads: Switch
     placement: CpuPlacement
     size: int
-    flows: int
+    flows: Flows
     share: Positive
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What a block says of a figure: a number, or the range that hides it.
 
-A trial that failed and a search that met its limit say something too. To leave them out would select by outcome: a system
-that fails every third time would look like one that never does. So a failure counts as the worst that the figure can be
-(a rate of 0, a time without end), and a search that met a limit as all that lies beyond it. Both survive a median and a
-ratio: what is computed of ranges is the range of all that the numbers in them could have given.
+A trial in which the system failed and a search that met its limit say something too. To leave them out would select by
+outcome: a system that fails every third time would look like one that never does. So a failure counts as the worst that the
+figure can be (a rate of 0, a time without end), and a search that met a limit as all that lies beyond it. Both survive a
+median and a ratio: what is computed of ranges is the range of all that the numbers in them could have given.
 """
 
 import math
@@ -47,11 +47,16 @@ class Bounds:
         return ends_as_json((self.low, self.high))
 
     def ratio_to(self, other: "Bounds") -> "Bounds | None":
-        """The ratio, or None where both are 0 or both without end: nothing can be said of two failures."""
-        low, high = _divide(self.low, other.high, default=0.0), _divide(self.high, other.low, default=math.inf)
+        """The ratio, or None where both are 0 or both without end: nothing can be said of two failures.
+
+        A baseline of 0, or without end, is one that failed. By how much something else is better than that, nobody knows:
+        the ratio may be anything.
+        """
         if self.exact and other.exact and (self.low, other.low) in ((0.0, 0.0), (math.inf, math.inf)):
             return None
-        return Bounds(low, high)
+        if other.exact and other.low in (0.0, math.inf):
+            return UNKNOWN
+        return Bounds(_divide(self.low, other.high, default=0.0), _divide(self.high, other.low, default=math.inf))
 
 
 def exactly(value: float) -> Bounds:

@@ -2,8 +2,9 @@
 """Figures by cell and block, and the ratio of two cells within the same blocks.
 
 The machine's mood drifts; what two systems did in the same block they did in the same mood. So the statistic is the ratio
-within a block, and its median over the blocks. A block in which guards object to either trial gives no ratio. One in which
-a trial failed does: the worst that there is, as a system that fails now and then is worse than one that does not.
+within a block, and its median over the blocks. A block in which guards object to either trial, or an instrument failed, gives
+no ratio. One in which the system failed does: the worst that there is, as a system that fails now and then is worse than one
+that does not. Where it is the baseline that failed, the ratio may be anything, which is a range like others (`stats.bounds`).
 """
 
 from collections import defaultdict
@@ -14,6 +15,7 @@ from typing import Any, Protocol, Self
 
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.metric import METRICS, MetricName
+from diolkos_lab.outcome import outcome
 from diolkos_lab.stats import bounds, hierarchy
 from diolkos_lab.stats import hosts as of_hosts
 from diolkos_lab.stats.bounds import Bounds
@@ -115,8 +117,7 @@ class Samples:
         found: Figures = {}
         for record in self.trials(key):
             block = record["block"]
-            trusted = record["valid"] or record.get("error") is not None
-            wanted = include_untrusted or (trusted and block not in found)
+            wanted = include_untrusted or (outcome(record).counts and block not in found)
             if wanted and (figure := _figure(record, metric)):
                 found[block] = figure
         return found

@@ -21,13 +21,13 @@ def entries(study: Study, samples: Samples) -> list[dict[str, Any]]:
 
     `median` and `ratio` (within blocks) are over all measured trials, trusted or not; `trials` is their number.
     """
-    baselines = {subject.key: subject.baseline_key for subject in study.system}
     return [
         entry
         for key in samples.cells()
         if key.replica == 1
         for metric in ROW_METRICS
-        if not METRICS[metric].is_share and (entry := _entry(samples, key, metric, baselines.get(key.subject)))
+        if not METRICS[metric].is_share
+        and (entry := _entry(samples, key, metric, study.baseline_pair(key.subject, key.load)[0]))
     ]
 
 

@@ -6,12 +6,15 @@ Words in braces are filled in when the system starts; `PLACEHOLDERS` lists them.
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
-from diolkos_lab.experiment import document
+from diolkos_lab import own_files
+from diolkos_lab.experiment import document, locate
+from diolkos_lab.experiment.frames import Traffic
 from diolkos_lab.experiment.levels import TAKEN, FactorName, Level
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.sut import rules
@@ -40,6 +43,8 @@ PLACEHOLDERS = {
     "pool4": "IPv4 address that a PLAT lends to its clients; routed to the router",
     "pool4_network": "the network around pool4, all of it routed to the router",
     "pool4_spare": "another network, to lend from instead",
+    "pool4_neighbours": "network that stands for as many neighbours of the router on the link to the server",
+    "neighbours6": "the IPv6 addresses of these",
     "plat6": "IPv6 address for a PLAT's own use, routed to the router",
     "tunnel_socket": "the router's address on the access network with port 51820, as a URL has it",
     "server6": "IPv6 address of the server",
@@ -71,9 +76,18 @@ class SessionTable(document.StrictModel):
     clear: Command | Literal["conntrack"]  # ends all of them; `conntrack` is the kernel's own table, emptied by netlink
 
 
+class Helper(document.StrictModel):
+    """Another process that the datapath needs. It starts before `command` in the same namespace, and ends after it."""
+
+    command: Command
+    ready: str | None = None  # text it prints when it works
+    daemon: bool = False  # the command forks into the background
+
+
 class Datapath(document.StrictModel):
     """One way to run the system. In all of them, what is created lives in the lane's namespaces and ends with them."""
 
+    like: str | None = None  # `system/datapath` of studies in whose place --only measures this one
     place: Place = "client"  # a factor called place goes before it
     # What the access network carries. ipv4-only: the client has IPv4, and static bindings on the router lead to a server that
     # has IPv6.
@@ -91,20 +105,30 @@ class Datapath(document.StrictModel):
     prepare: tuple[Command, ...] = ()  # short commands before the start
     nftables: str | None = None
     command: Command | None = None  # runs in the foreground until SIGTERM
+    daemon: bool = False  # the command forks into the background
+    helper: tuple[Helper, ...] = ()
+    container: str | None = None  # image in which podman runs the command
     own_mounts: bool = False  # the command runs in a mount namespace of its own
     ready: str | None = None  # text it prints when traffic can flow
     xdp: bool = False  # it sends frames of XDP, which enter a virtual Ethernet only where that polls (GRO)
+    external: bool = False  # it runs outside of this host, between the interfaces of --box
     keeps_state: bool = True  # on the router: it remembers flows, each of which is opened before packets are counted
     tun: str | None = None  # its TUN device
     set_up: bool = False  # the lab gives the TUN device its state, address and routes
     sessions: SessionTable | None = None  # of what keeps state
     bulk: Literal["through", "past"] | None = None  # does the bulk of the bytes cross the TUN device's own queue?
+    _lines: dict[str, str] = PrivateAttr({})  # key to `file:line`, in a file of the user's
+
+    def where(self, key: str) -> str:
+        """Where a file of the user's has this key, to begin a message with; empty for what is shipped."""
+        found = self._lines.get(key) or self._lines.get("")
+        return f"{found}: " if found else ""
 
     @property
     def is_native(self) -> bool:
         levels = [part for factor in self.factor.values() for part in factor.level.values()]
         parts: list[Datapath | Part] = [self, *levels]
-        return not (self.rules or any(part.command or part.prepare or part.nftables for part in parts))
+        return not (self.rules or self.external or any(part.command or part.prepare or part.nftables for part in parts))
 
     def at(self, levels: Mapping[str, Level]) -> "Datapath":
         """The same with what these levels of its factors bring."""
@@ -136,6 +160,8 @@ class Datapath(document.StrictModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Datapath":
+        if (self.daemon or self.container or self.ready) and not self.command and not self.factor:
+            raise ValueError("daemon, container and ready say something about a command, and there is none")
         if self.set_up and not self.tun:
             raise ValueError("set_up needs the name of the tun device")
         if self.bulk and not self.tun:
@@ -176,6 +202,8 @@ class System(document.StrictModel):
     programs: str | None = None  # folder in sut/bpf/ with the BPF programs that it compiles
     package: str | None = None  # distribution package that can tell the version
     how: str = ""  # how to get it
+    box: bool = False  # a black box between two interfaces, of which the lab runs nothing
+    known_answer: bool = False  # a router of known rate, loss or delay, which tests the lab
     version: Command | None = None
     counters: Command | None = None  # prints {"counters": {name: count}}; run where the system runs
     datapath: dict[str, Datapath] = Field(min_length=1)
@@ -185,6 +213,23 @@ class System(document.StrictModel):
         chosen = self.datapath[name]
         before = (*((chosen.plat,) if chosen.plat else ()), *chosen.beside)
         return tuple(self.datapath[each].at(levels or {}) for each in (*before, name))
+
+    def keeps_state(self, name: str, levels: Mapping[str, Level] | None = None) -> bool:
+        """Is there a translator or NAT on the router? Those lend addresses, so they remember who has them."""
+        parts = self.path(name, levels)
+        return any(part.place == "router" and part.keeps_state and not part.is_native for part in parts)
+
+    def obstacle(self, name: str, load: object) -> str | None:
+        """Why a datapath cannot get the packets of a load; None where it can."""
+        if not isinstance(load, Traffic):
+            return None
+        chosen = self.datapath[name]
+        one = chosen.target == "alias" or (chosen.is_inbound and "{pool4_neighbours}" not in (chosen.config or ""))
+        if load.next_hops > 1 and one:
+            return f"its clients know one destination, and the load asks for {load.next_hops} next hops"
+        if load.directions == "both" and load.flows == "unique" and self.keeps_state(name):
+            return "packets are sent back over sessions that are there, and with unique flows each packet opens one"
+        return None
 
     @model_validator(mode="after")
     def _plats_are_plats(self) -> "System":
@@ -197,22 +242,86 @@ class System(document.StrictModel):
         return self
 
 
-def load_all(folder: Path | None = None) -> dict[str, System]:
-    """All system definitions by name. Raises UsageFault with file:line:column for a faulty one."""
-    systems = [document.read(file, System) for file in sorted((folder or SHIPPED).glob("*.toml"))]
-    known = {system.system: system for system in systems}
-    for system in systems:
-        for name, datapath in system.datapath.items():
-            other, _, path = datapath.resolver.partition("/")
-            if folder is None and not (other in known and path in known[other].datapath):
-                raise UsageFault(f"{system.system}/{name}: no definition of its resolver {datapath.resolver}")
-    return known
+@dataclass(frozen=True)
+class Catalogue:
+    """What the folders hold. A faulty file hides the shipped one of its name: nobody measures another system than they think."""
+
+    systems: dict[str, System] = field(default_factory=dict)
+    faults: dict[str, UsageFault] = field(default_factory=dict)  # by the name of the system
+    own: dict[str, Path] = field(default_factory=dict)  # files of the user's, by the name of the system
+
+    def require(self, name: str) -> System | None:
+        """None for a system that nobody defines. Raises the UsageFault of a file that should define it and is faulty."""
+        if name in self.faults:
+            raise self.faults[name]
+        return self.systems.get(name)
+
+
+def catalogue() -> Catalogue:
+    """All definitions: the user's own, which hide those of the same name that are shipped."""
+    found = Catalogue()
+    for each in own_files.definitions("systems", SHIPPED):
+        name, system, fault = _read(each)
+        if earlier := found.own.get(name):
+            if each.own and earlier.parent == each.file.parent and name not in found.faults:
+                found.systems.pop(name, None)
+                found.faults[name] = UsageFault(f"{each.file}: defines the system {name}, as {earlier} does; rename one")
+            continue
+        if each.own:
+            found.own[name] = each.file
+        if fault:
+            found.faults[name] = fault
+        elif system:
+            found.systems[name] = system
+    for name in found.own.keys() & found.systems.keys():
+        if fault := _unresolved(found, found.systems[name]):
+            found.faults[name] = fault
+            del found.systems[name]
+    return found
+
+
+def load_all() -> dict[str, System]:
+    """The definitions that are sound, by name."""
+    return catalogue().systems
+
+
+def _read(of: own_files.Definition) -> tuple[str, System | None, UsageFault | None]:
+    """The name of the system, and the system or why there is none."""
+    name = of.file.stem
+    try:
+        if of.own:
+            own_files.require_safe(of.file)
+        text = document.text(of.file)
+        if said := re.search(r"""^system\s*=\s*["']([a-z][a-z0-9]*)["']""", text, re.MULTILINE):
+            name = said[1]
+        system = document.parse(text, of.file, System)
+    except UsageFault as fault:
+        return name, None, fault
+    if of.own:
+        for path, (line, _) in locate.positions(text).items():
+            if len(path) in (2, 3) and path[0] == "datapath" and (datapath := system.datapath.get(str(path[1]))):
+                datapath._lines[str(path[2]) if len(path) == 3 else ""] = f"{of.file}:{line}"
+    return system.system, system, None
+
+
+def _unresolved(found: Catalogue, system: System) -> UsageFault | None:
+    """A resolver that a file of the user's names and nobody defines."""
+    for name, datapath in system.datapath.items():
+        other, _, path = datapath.resolver.partition("/")
+        known = found.systems.get(other)
+        if "resolver" in datapath.model_fields_set and not (known and path in known.datapath):
+            return UsageFault(
+                f"{datapath.where('resolver')}{system.system}/{name}: nobody defines its resolver {datapath.resolver}"
+            )
+    return None
 
 
 def _texts(part: Datapath | Part) -> list[str]:
     """All that is filled in."""
     compiles = part.compile or () if isinstance(part, Datapath) else ()
-    words = [*compiles, *(part.command or ()), *(word for line in part.prepare for word in line)]
+    helpers = part.helper if isinstance(part, Datapath) else ()
+    lines = (part.command or (), *(helper.command for helper in helpers), *part.prepare)
+    words = [*compiles, *(word for line in lines for word in line)]
     return [part.config or "", part.nftables or "", *words]
 
 

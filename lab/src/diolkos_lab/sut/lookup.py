@@ -32,6 +32,9 @@ class Found:
     system: System
     binary: Path | None
     version: str | None
+    # Over two machines: was it found on the router's, and the same system on this one, where it runs on both?
+    on_router: bool = False
+    here: "Found | None" = None
 
     @property
     def installation(self) -> Path:
@@ -55,11 +58,15 @@ class Missing:
 def find(system: System, given: Mapping[str, str]) -> Found | Missing:
     """Look for one system. `given` holds the paths of the command line; a path that does not exist is a UsageFault."""
     binary = None
+    if system.box:
+        return Missing(system, "no box is named", system.how)
     if system.binary:
         named = (given.get(system.system), os.environ.get(system.system.upper()))
         binary = program(system.binary, *(_within(system, each) for each in named))
         if binary is None:
             return Missing(system, f"the program {system.binary} is not on this host", system.how)
+    if any(path.container for path in system.datapath.values()) and program("podman", None, None) is None:
+        return Missing(system, "podman is not on this host, and it runs in a container", "install podman")
     if system.programs and not (PROGRAMS / system.programs).is_dir():
         return Missing(system, f"the folder {PROGRAMS / system.programs} is missing", "install the lab again")
     if system.module and not Path(f"/sys/module/{system.module}").exists():

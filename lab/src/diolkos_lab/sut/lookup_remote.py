@@ -24,6 +24,8 @@ def find(system: System, given: Mapping[str, str], machine: Machine) -> Found | 
             option = f"--{system.system} PATH" if system.system == "diolkos" else f"--path {system.system}=PATH"
             how = f"install it there, or name it by its path there with {option}"
             return Missing(system, f"the program {system.binary} is not on {machine.host}", how)
+    if any(path.container for path in system.datapath.values()) and machine.program("podman") is None:
+        return Missing(system, f"podman is not on {machine.host}, and it runs in a container", "install podman")
     if system.programs:
         return Missing(system, "its BPF programs are not brought to another machine", "measure it on one machine")
     if system.module and not machine.exists(Path(f"/sys/module/{system.module}")):
@@ -33,20 +35,18 @@ def find(system: System, given: Mapping[str, str], machine: Machine) -> Found | 
     version = _version(system, binary, machine)
     if reason := too_old(system, version):
         return Missing(system, f"{machine.host}: {reason}", system.how)
-    return Found(system, binary, version)
+    return Found(system, binary, version, on_router=True)
 
 
 def obstacle(system: System, name: str, levels: Mapping[str, Level] | None = None) -> str | None:
     """Why a datapath cannot be measured over two machines; None where it can."""
     parts: tuple[Datapath, ...] = system.path(name, levels)
-    if end := next((part.place for part in parts if part.place in ("client", "server") and not part.is_native), None):
-        return f"it is part of the {end}, not of what is between the ends"
+    if any(part.place == "server" and not part.is_native for part in parts):
+        return "it is part of the server, not of what is before it"
     if any(part.xdp for part in parts):
-        return "its frames of XDP do not leave through the macvlan devices that join two machines"
+        return "its frames of XDP do not leave through macvlan devices, by which all lanes share the NICs"
     if system.datapath[name].is_inbound:
         return "static bindings from IPv4 to IPv6 are measured on one machine only"
-    if system.datapath[name].serves == "names":
-        return "resolvers are measured on one machine only"
     return None
 
 

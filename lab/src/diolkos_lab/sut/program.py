@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """One datapath of a system at work in one namespace of a lane.
 
-Stages: fill in → compile → configure → prepare → start → ready → TUN device with its routes; then alive? and counters; stop.
+Stages: fill in → compile → configure → prepare → helpers, then the command, each until it is ready → TUN device with its
+routes; then alive? and counters; stop.
 """
 
 import contextlib
 import json
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,9 +22,11 @@ from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import mounts
 from diolkos_lab.topology.lane import IPV6_HEADER_MINUS_IPV4, Lane
+from diolkos_lab.topology.machine import THIS_MACHINE
 from diolkos_lab.topology.process import Process, first_to_end, wait_for_text
 
 READY_S = 10.0
+FOREGROUND = Path(__file__).parent / "scripts" / "foreground.py"
 LAST_WORDS = 5
 
 
@@ -46,12 +50,12 @@ class RunningProgram:
         rules: str | None = None,
     ) -> None:
         """`names` holds the placeholders that differ from path to path, `rules` the list that the lab made for it."""
-        self.found = found
         self.datapath = datapath
         self.lane = lane
         self.place = lane.namespace(datapath.place)
         self._at = lane.at(datapath.place)
-        self.process: Process | None = None
+        self.found = found = (found.here or found) if self._at is THIS_MACHINE else found
+        self.processes: list[Process] = []  # helpers first
         self._name = found.system.system
         self._folder = folder = self._at.folder(folder)
         self._log = folder / "log"
@@ -70,6 +74,8 @@ class RunningProgram:
             "pool4": str(plan.POOL4),
             "pool4_network": str(plan.POOL4_NETWORK),
             "pool4_spare": str(plan.POOL4_SPARE),
+            "pool4_neighbours": str(plan.POOL4_NEIGHBOURS),
+            "neighbours6": str(lane.shape.addresses.neighbours(6)),
             "plat6": str(plan.PLAT6),
             "server6": str(lane.shape.addresses.server(6)),
             "bound": str(plan.BOUND),
@@ -99,31 +105,38 @@ class RunningProgram:
             rules = self._folder / "rules.nft"
             self._at.write(rules, fill(path.nftables, self._values))
             self._run([str(self._nft()), "-f", str(rules)])
+        for number, helper in enumerate(path.helper):
+            self._begin(helper.command, helper.ready, self._folder / f"helper-{number}", daemon=helper.daemon)
         if path.command:
-            self._at.write(self._log, "")
-            filled = [fill(word, self._values) for word in path.command]
-            self.process = self._at.start(self.place, mounts.own(filled) if path.own_mounts else filled, self._log)
-            if path.ready and not wait_for_text(self.process, path.ready, READY_S):
-                self.check_alive()
-                raise SutFault(f"{self._name} did not say that it is ready within {READY_S:g} s", self.last_words())
+            command = self._in_container(path) if path.container else path.command
+            self._begin(command, path.ready, self._log, daemon=path.daemon)
         if path.set_up:
             assert path.tun
             self._set_up(path.tun)
 
     def stop(self) -> None:
-        if self.process:
-            self.process.stop()
-            self.process = None
+        while self.processes:
+            self.processes.pop().stop()
 
     def check_alive(self) -> None:
-        """Raises SutFault when it should run and does not."""
-        if self.datapath.command and (self.process is None or self.process.exit_status is not None):
-            how = self.process.how_it_ended() if self.process else "is not running"
-            raise SutFault(f"{self._name} {how}", self.last_words())
+        """Raises SutFault when a process should run and does not."""
+        wanted = len(self.datapath.helper) + bool(self.datapath.command)
+        if len(self.processes) < wanted:
+            raise SutFault(f"{self._name} is not running", self.last_words())
+        self._check_ended()
+
+    def _check_ended(self) -> None:
+        for number, process in enumerate(self.processes):
+            if process.exit_status is not None:
+                key = "command" if number == len(self.datapath.helper) else "helper"
+                how = f"{self.datapath.where(key)}{self._name}: {Path(process.command[0]).name} {process.how_it_ended()}"
+                if process.exit_status == 0 and key == "command" and not self.datapath.daemon:
+                    how += "; if it forks into the background, write `daemon = true`"
+                raise SutFault(how, process.last_words(LAST_WORDS))
 
     def counters(self) -> dict[str, int]:
         """Its own counters; empty when it has none or does not tell."""
-        if not self.found.system.counters or self.process is None:
+        if not (self.found.system.counters and self.processes):
             return {}
         command = [fill(word, self._values) for word in self.found.system.counters]
         with contextlib.suppress(Fault, OSError, ValueError, KeyError, TypeError):
@@ -131,6 +144,15 @@ class RunningProgram:
             if status == 0:
                 return {str(name): int(count) for name, count in json.loads(text)["counters"].items()}
         return {}
+
+    def empty_conntrack(self) -> None:
+        """Forget the connections that the kernel tracks where the program runs. Raises OSError."""
+        self._at.empty_conntrack(self.place)
+
+    @property
+    def is_here(self) -> bool:
+        """Does it run on this machine?"""
+        return self._at is THIS_MACHINE
 
     def answer(self, command: Command, patience_s: float = 10.0) -> str:
         """What a short command prints where the program runs. Raises SutFault when it fails or takes longer than that."""
@@ -144,10 +166,32 @@ class RunningProgram:
         return text
 
     def last_words(self) -> list[str]:
-        if self.process:
-            return self.process.last_words(LAST_WORDS)
+        for process in reversed(self.processes):
+            if said := process.last_words(LAST_WORDS):
+                return said
         lines = self._at.read(self._log).splitlines()
         return [line.strip() for line in lines if line.strip()][-LAST_WORDS:]
+
+    def _begin(self, command: Command, ready: str | None, log: Path, *, daemon: bool) -> None:
+        """Start a process and wait until it says that it is ready. Raises SutFault."""
+        self._at.write(log, "")
+        filled = [fill(word, self._values) for word in command]
+        if daemon:
+            self._at.write(self._folder / FOREGROUND.name, FOREGROUND.read_text())
+            filled = [sys.executable if self._at.host is None else "python3", str(self._folder / FOREGROUND.name), *filled]
+        self.processes.append(self._at.start(self.place, mounts.own(filled) if self.datapath.own_mounts else filled, log))
+        if ready and not wait_for_text(self.processes[-1], ready, READY_S):
+            self._check_ended()
+            where = self.datapath.where("ready")
+            raise SutFault(f'{where}{self._name} did not print "{ready}" within {READY_S:g} s', self.last_words())
+
+    def _in_container(self, path: Datapath) -> list[str]:
+        """podman keeps the network namespace that it is called in. The folder of the lane has the same path inside."""
+        folder, devices = str(self._folder), ["--device", "/dev/net/tun"] if path.tun else []
+        rights = ["--cap-add", "NET_ADMIN,NET_RAW", *devices]
+        shared = ["--network", "host", "--pull", "never", "--volume", f"{folder}:{folder}"]
+        assert path.container
+        return ["podman", "run", "--rm", *shared, *rights, path.container, *(path.command or ())]
 
     def _compile(self) -> None:
         try:
@@ -175,8 +219,9 @@ class RunningProgram:
             while not (found := route.link_lookup(ifname=device)):
                 self.check_alive()
                 if time.monotonic() > deadline:
-                    raise SutFault(f"{self._name} made no device {device} within {READY_S:g} s", self.last_words())
-                first_to_end([self.process] if self.process else [], 0.02)
+                    where = self.datapath.where("tun")
+                    raise SutFault(f"{where}{self._name} made no device {device} within {READY_S:g} s", self.last_words())
+                first_to_end(self.processes, 0.02)
             index = found[0]
             route.link("set", index=index, state="up", mtu=self.lane.shape.mtu)
             if self.datapath.is_plat or self.datapath.is_inbound:

@@ -42,6 +42,7 @@ class RunningSystem:
         self.found = found
         self.subject = subject
         self.lane = lane
+        self._levels = levels
         self.datapath: Datapath = found.system.datapath[subject.datapath].at(levels)
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)  # its programs' own folders may be on another machine
@@ -82,11 +83,8 @@ class RunningSystem:
 
     @property
     def keeps_state(self) -> bool:
-        """Is there a translator or NAT on the router? Those lend addresses, so they remember who has them."""
-        return any(
-            path.place == "router" and path.keeps_state and not path.is_native
-            for path in (program.datapath for program in self.programs)
-        )
+        """Is there a translator or NAT on the router?"""
+        return self.found.system.keeps_state(self.subject.datapath, self._levels)
 
     @property
     def resolver(self) -> IPv4Address | IPv6Address:
@@ -107,7 +105,7 @@ class RunningSystem:
 
     @property
     def processes(self) -> list[Process]:
-        return [program.process for program in self._all if program.process]
+        return [process for program in self._all for process in program.processes]
 
     @property
     def _all(self) -> tuple[RunningProgram, ...]:
@@ -118,7 +116,7 @@ class RunningSystem:
         try:
             for program in self._all:
                 program.start()
-            self._wait_until_reachable()
+            self.wait_until_reachable()
             self._ready = True
         except OSError as error:
             self.stop()
@@ -182,7 +180,7 @@ class RunningSystem:
             "authority": str(at.server(4 if self.server_family == "ipv4" else 6)),
         }
 
-    def _wait_until_reachable(self) -> None:
+    def wait_until_reachable(self) -> None:
         """Ping the server until it answers; the first packets wait for links, addresses and neighbours.
 
         Through a resolver no packet goes, so it is pinged itself.
@@ -199,7 +197,8 @@ class RunningSystem:
             if status == 0:
                 return
             if time.monotonic() > deadline:
-                message = f"{self.subject.system} runs, but {target} did not answer through it within {REACHABLE_S:g} s"
+                where = self.datapath.where("")
+                message = f"{where}{self.subject.system} runs, but {target} did not answer through it within {REACHABLE_S:g} s"
                 raise SutFault(message, self._last_words())
             time.sleep(0.05)
 

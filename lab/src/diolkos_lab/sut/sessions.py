@@ -44,6 +44,10 @@ class Sessions:
         """End all; returns the seconds from the order to its answer (RFC 9693 §4.8)."""
         if self._table.clear == "conntrack":
             try:
+                if not self._program.is_here:
+                    begin = time.monotonic()
+                    self._program.empty_conntrack()
+                    return time.monotonic() - begin
                 with namespace.entered(self._program.place), NFCTSocket() as table:
                     begin = time.monotonic()
                     table.flush()

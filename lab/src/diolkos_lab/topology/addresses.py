@@ -31,6 +31,10 @@ S4 = IPv4Interface("198.19.0.1/24"), IPv4Interface("198.19.0.2/24")
 MANY6 = IPv6Network("2001:2:0:2::/120")
 MANY4 = IPv4Network("198.18.2.0/24")
 
+# Neighbours of the router on link S, each with an Ethernet address of its own: destinations behind many next hops. Of their
+# addresses these are the last bits.
+NEIGHBOURS = 64
+
 # 464XLAT customer side: RFC 6877 and RFC 7335 set 192.0.0.0/29 aside, the first address for the host.
 CLAT4 = IPv4Interface("192.0.0.1/29")
 CLAT4_PEER = IPv4Interface("192.0.0.2/29")
@@ -43,6 +47,8 @@ CLAT6_PEER = IPv6Address("2001:2:0:c::2")
 # an address of its own. The server's default route leads back to it.
 POOL4 = IPv4Address("198.18.64.1")
 POOL4_NETWORK = IPv4Network("198.18.64.0/24")
+# For SIIT: addresses that stand for the neighbours on link S.
+POOL4_NEIGHBOURS = IPv4Network("198.18.66.64/26")
 # Another one, for those that are told to let go of the first.
 POOL4_SPARE = IPv4Network("198.18.65.0/24")
 # For those that want an IPv6 address of their own as well.
@@ -87,6 +93,12 @@ class Plan:
 
     def server(self, version: int) -> IPv4Address | IPv6Address:
         return self.s6[1].ip if version == 6 else self.s4[1].ip
+
+    def neighbours(self, version: int) -> IPv4Network | IPv6Network:
+        """As many as their number says, which is also that of the first in the network of link S."""
+        if version == 6:
+            return IPv6Network((self.s6[0].network[NEIGHBOURS], 122))
+        return IPv4Network((self.s4[0].network[NEIGHBOURS], 26))
 
     def alias(self, version: int) -> IPv4Address | IPv6Address:
         return self.alias6 if version == 6 else self.alias4
@@ -137,3 +149,9 @@ def synthesized(pref64: IPv6Network, v4: IPv4Address) -> IPv6Address:
     if pref64.prefixlen != 96:
         raise ValueError(f"{pref64}: the lab's own addresses are made for prefixes of length 96")
     return pref64[int(v4)]
+
+
+def behind(pref64: IPv6Network, v4: IPv4Network | IPv6Network) -> IPv6Network:
+    """The same of a whole network of IPv4."""
+    assert isinstance(v4, IPv4Network)
+    return IPv6Network((synthesized(pref64, v4.network_address), pref64.prefixlen + v4.prefixlen))

@@ -19,9 +19,11 @@ from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import namespace
 from diolkos_lab.topology.machine import THIS_MACHINE, Machine
+from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.nic_links import LinkEnd, NicLinks
 
 IPV6_HEADER_MINUS_IPV4 = 20
+ENDS = ("client", "server")
 
 
 @dataclass(frozen=True)
@@ -35,19 +37,22 @@ class Shape:
     mtu: int
     inbound: bool = False  # the client has IPv4, and a translator on the router leads to a server that has IPv6
     plat: bool = False  # the system on the router translates to IPv4; without it the server itself answers behind the prefix
+    neighbours: bool = False  # the router has many on the link to the server, each of them a next hop
     addresses: plan.Plan = plan.BENCHMARK
 
 
 class Lane:
     """Namespaces and links of one system. Use as a context manager: leaving it removes everything."""
 
-    def __init__(self, name: str, shape: Shape, nic_links: NicLinks | None = None) -> None:
-        """With `nic_links`, what is between the ends is on another machine."""
+    def __init__(self, name: str, shape: Shape, nic_links: NicLinks | BoxLinks | None = None) -> None:
+        """With `nic_links`, what is between the ends is on another machine, or a black box: then the namespaces between them
+        are there, and empty."""
         self.name = name
         self.shape = shape
         self._polling: set[tuple[str, str]] = set()
-        self._nic_links = nic_links
-        self._between: Machine = nic_links.remote if nic_links else THIS_MACHINE
+        self._nic_links = None if isinstance(nic_links, BoxLinks) else nic_links
+        self._box = nic_links if isinstance(nic_links, BoxLinks) else None
+        self._between: Machine = (nic_links and nic_links.remote) or THIS_MACHINE
         self._joints: list[list[LinkEnd]] = []
         self.roles = ("client", "translator", "router", "server") if shape.hops == 2 else ("client", "router", "server")
         self._namespaces = {role: namespace.full_name(self.at(role).owner, name, role) for role in self.roles}
@@ -85,7 +90,23 @@ class Lane:
             return (plan.CLAT4 if self.shape.hops == 1 else plan.CLAT4_PEER).ip
         return (at.a4 if self.shape.hops == 1 else at.b4)[0].ip
 
+    def wake(self) -> bool:
+        """Where lanes share a black box, only one is awake. True where it slept, so that neighbours have to be found anew."""
+        if self._box is None or not self._box.wake(self):
+            return False
+        self._addresses("client")
+        self._routes("client")
+        return True
+
+    def sleep(self) -> None:
+        """The devices at both ends go down, and with them all routes. Addresses stay."""
+        for role, device in self.devices():
+            with self._netlink(role) as route:
+                route.link("set", index=route.link_lookup(ifname=device)[0], state="down")
+
     def remove(self) -> None:
+        if self._box:
+            self._box.forget(self)
         for machine in dict.fromkeys((self._between, THIS_MACHINE)):
             machine.remove([name for role, name in self._namespaces.items() if self.at(role) is machine])
 
@@ -99,6 +120,11 @@ class Lane:
         for role in self.roles:
             self.at(role).create(self._namespaces[role])
             self._settings(role)
+        if self._box:
+            self._box.join("client", plan.UPLINK, self._namespaces["client"], self.shape.mtu)
+            self._box.join("server", plan.SERVER_LINK, self._namespaces["server"], self.shape.mtu)
+            self.wake()
+            return
         near = "client"
         if self.shape.hops == 2:
             self._link("client", "translator", plan.UPLINK, plan.DOWNLINK)
@@ -107,6 +133,8 @@ class Lane:
         self._link("router", "server", plan.SERVER_LINK, plan.SERVER_LINK)
         self._addresses(near)
         self._routes(near)
+        if self.shape.neighbours:
+            self._neighbours()
         if not self.shape.offloads:
             for role, device in self.devices():
                 self._switch_offloads_off(role, device)
@@ -114,6 +142,9 @@ class Lane:
     def devices(self) -> Iterator[tuple[str, str]]:
         """Every (role, device) of the lane, from the client to the server."""
         yield "client", plan.UPLINK
+        if self._box:
+            yield "server", plan.SERVER_LINK
+            return
         if self.shape.hops == 2:
             yield "translator", plan.DOWNLINK
             yield "translator", plan.UPLINK
@@ -146,6 +177,8 @@ class Lane:
             # Duplicate address detection would keep an address unusable for a second.
             "ipv6/conf/default/accept_dad": 0,
             "ipv6/conf/all/accept_dad": 0,
+            # Where lanes take turns at the same links, those that wait are down, and servers are bound to their addresses.
+            "ipv6/conf/all/keep_addr_on_down": 1,
             "ipv6/conf/all/forwarding": int(router),
             "ipv4/ip_forward": int(router),
             "ipv4/conf/all/rp_filter": 0,
@@ -194,6 +227,8 @@ class Lane:
             assign["client", plan.UPLINK] = [at.b6[0], at.b4[0] if dual else plan.CLAT4_PEER]
             assign["translator", plan.DOWNLINK] = [at.b6[1], at.b4[1] if dual else plan.CLAT4]
         for (role, device), interfaces in assign.items():
+            if self._box and role not in ENDS:
+                continue
             with self._netlink(role) as route:
                 index = route.link_lookup(ifname=device)[0]
                 for interface in interfaces:
@@ -201,7 +236,8 @@ class Lane:
                     # Usable at once: even where no duplicates are looked for, the kernel takes its time to say so, and refuses
                     # a route that prefers the address meanwhile.
                     at_once = {"flags": IFA_F_NODAD} if ":" in address else {}
-                    route.addr("add", index=index, address=address, prefixlen=int(length), **at_once)
+                    # Of a lane that slept they are there still.
+                    route.addr("replace", index=index, address=address, prefixlen=int(length), **at_once)
                 route.link("set", index=index, state="up")
         for joints in self._joints:
             for mine, other in (joints, joints[::-1]):
@@ -246,9 +282,24 @@ class Lane:
                 {"dst": "0.0.0.0/0", **gateway4},
             ]
         for role, wanted in routes.items():
+            if self._box and role not in ENDS:
+                continue
             with self._netlink(role) as route:
                 for entry in wanted:
                     route.route("add", **entry)
+
+    def _neighbours(self) -> None:
+        """Nobody answers for them: their entries are permanent, and what is sent to them arrives at the server's device."""
+        at = self.shape.addresses
+        with self._netlink("router") as route:
+            index = route.link_lookup(ifname=plan.SERVER_LINK)[0]
+            for number, (v4, v6) in enumerate(zip(at.neighbours(4), at.neighbours(6), strict=True)):
+                for address in (v4, v6):
+                    mac = f"02:00:5e:00:53:{number:02x}"
+                    route.neigh("add", dst=str(address), lladdr=mac, ifindex=index, state="permanent")
+                if not (self.shape.inbound or self.shape.plat):
+                    assert isinstance(v4, IPv4Address)
+                    route.route("add", dst=f"{plan.synthesized(self.shape.pref64, v4)}/128", gateway=str(v6))
 
     @property
     def _behind_prefix(self) -> dict[str, object]:

@@ -91,9 +91,9 @@ class NicLinks:
             pair = self.nics.tester if here else self.nics.router
             nic = pair.client if near[0] == "client" else pair.server
             self._joined += 1
-            address = _ethernet_address(f"{lane}/{role}/{self._joined}", machine.owner)
+            address = ethernet_address(f"{lane}/{role}/{self._joined}", machine.owner)
             add = ["link", "add", "link", nic, "name", device, "netns", name, "address", address]
-            _ip(machine, self._trunk(machine), [*add, "mtu", str(mtu), "type", "macvlan", "mode", "private"])
+            ip(machine, self._trunk(machine), [*add, "mtu", str(mtu), "type", "macvlan", "mode", "private"])
             joints.append(LinkEnd(role, device, address))
         return joints
 
@@ -130,13 +130,13 @@ class NicLinks:
             time.sleep(0.1)
 
 
-def _ethernet_address(end: str, owner: namespace.Owner) -> str:
+def ethernet_address(end: str, owner: namespace.Owner) -> str:
     """One of its own for each end of each build, locally administered: a device that was removed keeps its for a while."""
     digest = hashlib.blake2s(f"{end}/{owner.pid}/{owner.started}".encode(), digest_size=5).digest()
     return ":".join(f"{byte:02x}" for byte in (2, *digest))
 
 
-def _ip(machine: Machine, where: str, words: list[str]) -> None:
+def ip(machine: Machine, where: str, words: list[str]) -> None:
     status, text = machine.output(["nsenter", f"--net={namespace.DIRECTORY / where}", "ip", *words])
     if status:
         raise Fault(f"{machine.host or 'this machine'}: `ip {' '.join(words)}` failed: {' '.join(text.split())}")

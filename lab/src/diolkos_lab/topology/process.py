@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Commands inside a namespace, which die with the lab and whose output is kept.
 
-Stages: start (enter namespace, tie to the lab's life) → wait for the first of several to end → stop → last words.
+Stages: start (enter control group and namespace, tie to the lab's life) → wait for the first of several to end → stop →
+last words.
 
 `nsenter --net=` is used rather than `ip netns exec`: the latter mounts a fresh /sys, which hides the BPF file system from
 the system under test. `setpriv --pdeathsig` makes the kernel kill the command when the lab dies, even by SIGKILL.
@@ -16,7 +17,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from diolkos_lab.topology import namespace
+from diolkos_lab.topology import control_group, namespace
+from diolkos_lab.topology.processes import cpu_time_s
 
 # An emulated processor is slow: where one runs the lab, all waits for programs are so many times as long.
 SLOWNESS = float(os.environ.get("DIOLKOS_LAB_SLOWNESS", "1"))
@@ -35,6 +37,8 @@ class Process:
         pinned = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
         entered = ["nsenter", f"--net={namespace.DIRECTORY / where}"]
         wrapped = [*entered, "setpriv", "--pdeathsig", "KILL", "--", *pinned, *command]
+        if group := control_group.current():
+            wrapped = group.entering(wrapped)
         with output.open("ab") as out, errors.open("ab") as err:
             self._child = subprocess.Popen(
                 wrapped,
@@ -47,6 +51,8 @@ class Process:
             )
         self._pidfd = os.pidfd_open(self._child.pid)
         self.usage_s = 0.0
+        if group:
+            group.adopt(self)
 
     @property
     def pid(self) -> int:
@@ -57,6 +63,14 @@ class Process:
         """None while it runs; negative for the number of the signal that killed it."""
         self._reap(os.WNOHANG)
         return self._child.returncode
+
+    @property
+    def is_stopped(self) -> bool:
+        """Has a signal stopped it (SIGSTOP)? It may go on later."""
+        with contextlib.suppress(OSError):
+            # The name before the state may hold anything, a bracket too.
+            return Path(f"/proc/{self.pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "Tt"
+        return False
 
     def fileno(self) -> int:
         """A descriptor that becomes readable when the process ends (pidfd_open(2))."""
@@ -91,14 +105,8 @@ class Process:
         return any(text.encode() in file.read_bytes() for file in {self.errors, self.output})
 
     def cpu_s(self) -> float:
-        """CPU time with all its threads, dead ones included; 0 when it is gone.
-
-        The clock's number is made as clock_getcpuclockid(3) makes it, which Python does not offer.
-        """
-        try:
-            return time.clock_gettime((~self.pid << 3) | 2)
-        except OSError:
-            return 0.0
+        """CPU time with all its threads, dead ones included, without its children; 0 when it is gone."""
+        return cpu_time_s(self.pid)
 
     def how_it_ended(self) -> str:
         """Half a sentence for a report: `was killed by SIGKILL`, `ended with exit code 1`."""

@@ -119,11 +119,20 @@ class Agent:
         return [stat, softnet, time.clock_gettime(time.CLOCK_REALTIME), time.clock_gettime(time.CLOCK_MONOTONIC_RAW)]
 
     def cpu(self, pids: list[int]) -> float:
-        """CPU time of processes with all their threads, in all. The clock's number is that of clock_getcpuclockid(3)."""
-        total = 0.0
-        for pid in pids:
+        """CPU time of processes with threads and descendants. The clock's number is that of clock_getcpuclockid(3)."""
+        children: dict[int, list[int]] = {}
+        waited: dict[int, float] = {}  # of descendants that ended
+        for path in glob.glob("/proc/[0-9]*/stat"):
+            with contextlib.suppress(OSError), open(path, "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()  # proc_pid_stat(5), from field 3 on
+                pid = int(path.split("/")[2])
+                children.setdefault(int(fields[1]), []).append(pid)
+                waited[pid] = (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+        total, family = 0.0, list(pids)
+        for pid in family:  # which grows
+            family += children.get(pid, [])
             with contextlib.suppress(OSError):
-                total += time.clock_gettime((~pid << 3) | 2)
+                total += time.clock_gettime((~pid << 3) | 2) + waited.get(pid, 0.0)
         return total
 
     def softirq_threads(self) -> list[int]:

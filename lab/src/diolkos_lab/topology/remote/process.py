@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diolkos_lab.faults import Fault
+from diolkos_lab.topology import control_group
+from diolkos_lab.topology.control_group import Group, ProcessTree
 from diolkos_lab.topology.process import Process, first_to_end
 from diolkos_lab.topology.remote.connection import Connection
 
@@ -28,6 +30,8 @@ class RemoteProcess(Process):
         self._pidfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         path = str(log)
         self._number: int = connection.call("start", command=self.command, where=where, output=path, errors=path)
+        if group := control_group.current():
+            group.adopt(self)
 
     @property
     def pid(self) -> int:
@@ -69,8 +73,44 @@ class RemoteProcess(Process):
         return bool(self._connection.call("contains", path=str(self.output), text=text))
 
     def cpu_s(self) -> float:
+        """With its descendants."""
         return float(self._connection.call("cpu", pids=[self._number]))
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(Fault, OSError):
             self._connection.call("signal", pid=self._number, number=int(number))
+
+
+class SplitGroup(Group):
+    """Programs of one role on two machines: here in a group, there as process trees."""
+
+    def __init__(self, here: Group, *, one_kernel: bool) -> None:
+        """With `one_kernel` a namespace of this machine plays the other one, and has the same CPUs."""
+        self._here, self._one_kernel = here, one_kernel
+        self._there = ProcessTree() if one_kernel else _TreeElsewhere()
+
+    def usage_s(self) -> float:
+        return self._here.usage_s() + self._there.usage_s()
+
+    def here_s(self) -> float:
+        return self.usage_s() if self._one_kernel else self._here.usage_s()
+
+    def members(self) -> set[int]:
+        return self._here.members() | self._there.members()
+
+    def entering(self, command: Sequence[str]) -> list[str]:
+        return self._here.entering(command)
+
+    def adopt(self, process: Process) -> None:
+        (self._there if isinstance(process, RemoteProcess) else self._here).adopt(process)
+
+    def remove(self) -> None:
+        self._here.remove()
+
+
+class _TreeElsewhere(ProcessTree):
+    def _living_s(self, living: Sequence[Process]) -> float:
+        return sum(process.cpu_s() for process in living)
+
+    def members(self) -> set[int]:
+        return set()
