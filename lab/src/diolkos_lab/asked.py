@@ -49,9 +49,7 @@ def limited(of: Study, form: FormName, only: Sequence[str]) -> Study:
     paths = [name for name in only if name not in loads]
     for name in paths:
         if not any(_is(subject, name) for subject in of.system):
-            raise UsageFault(
-                f"--only {name}: not a system of the study {of.name}, nor a datapath or a load of it; {_choice(of, form)}"
-            )
+            raise UsageFault(f"--only {name}: not a system of the study {of.name}, nor a datapath or a load of it; {_choice(of, form)}")
     if loads:
         left = tuple(load for load in of.form[form].load if load.name in loads)
         of = _with_form(of, form, of.form[form].model_copy(update={"load": left}))
@@ -66,7 +64,9 @@ def limited(of: Study, form: FormName, only: Sequence[str]) -> Study:
     hops = {subject.hops for subject in chosen}
     every = NATIVE in only
     kept = [
-        subject for subject in of.system if subject in chosen or (subject.system == NATIVE and (every or subject.hops in hops))
+        subject
+        for subject in of.system
+        if subject in chosen or (subject.system == NATIVE and (every or subject.hops in hops))
     ]
     return of.with_systems(tuple(kept))
 
@@ -153,6 +153,4 @@ def _for_seconds(load: Load, seconds: float) -> Load:
     try:
         return type(load).model_validate({**load.model_dump(), "seconds": whole})
     except ValidationError as error:
-        raise UsageFault(
-            f"--seconds {seconds:g}: {load.name}: {error.errors()[0]['msg'].removeprefix('Value error, ')}"
-        ) from None
+        raise UsageFault(f"--seconds {seconds:g}: {load.name}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None

@@ -23,8 +23,6 @@ Paths = Annotated[
         autocompletion=completion.program,
     ),
 ]
-
-
 def _use(folder: Path | None) -> Path | None:
     own_files.use(folder)
     return folder

@@ -167,12 +167,14 @@ def test_blocks_and_trials_are_counted_as_they_were(runs: list[Drawn]) -> None:
 
 
 def _pairs(measured: list[dict[str, Any]], *, failed: bool) -> set[int]:
-    """How many blocks have a usable trial of a path and of native IPv6, of each path and load. `failed` ones may count."""
+    """How many blocks have a usable trial of a path and of a native one, of each path and load. `failed` ones may count."""
     usable = defaultdict(set)
     for trial in measured:
         if trial["replica"] == 1 and (trial["valid"] or (failed and trial["error"] is not None)):
             usable[trial["system"], trial["datapath"], trial["family"], trial["load"]].add(trial["block"])
-    return {len(found & usable["native", "kernel", "ipv6", key[3]]) for key, found in usable.items() if key[0] != "native"}
+    natives = [("native", "kernel", family) for family in ("ipv6", "ipv4")]
+    translated = {key: found for key, found in usable.items() if key[0] != "native"}
+    return {len(found & usable[*native, key[3]]) for key, found in translated.items() for native in natives}
 
 
 def test_the_paragraph_for_papers_says_what_blocks_held(runs: list[Drawn]) -> None:

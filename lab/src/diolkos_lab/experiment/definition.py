@@ -259,9 +259,7 @@ class Study(StrictModel):
                 wanted = dict.fromkeys([*subject.candidates[:1], *self.baselines(subject)] if load != "dns" else ())
                 if lacking := next((key for key in wanted if key not in self.baselines(subject, load)), None):
                     what = f"the rule compares {load} of {subject.key} with {lacking}, which the study does not have with that load"
-                    raise MisplacedError(
-                        f"{what}; a system's baseline_family names the only one to compare with", "claim", number
-                    )
+                    raise MisplacedError(f"{what}; a system's baseline_family names the only one to compare with", "claim", number)
 
     def _cells_are_named_once(self) -> None:
         """A system may be listed again for other levels of its factors, or for another form."""

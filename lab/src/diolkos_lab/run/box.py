@@ -51,9 +51,7 @@ def without_obstacles(study: Study, form: Form) -> tuple[Study, Form, list[dict[
             left_out.append({"what": load.name, "reason": "the resolver of a path is on the router, which is the box"})
             continue
         if "off" in load.offloads:
-            left_out.append(
-                {"what": f"{load.name}, offloads off", "reason": "the interfaces merge packets for all lanes alike"}
-            )
+            left_out.append({"what": f"{load.name}, offloads off", "reason": "the interfaces merge packets for all lanes alike"})
         if "on" in load.offloads:
             loads.append(load.model_copy(update={"offloads": ("on",)}))
     if not loads:

@@ -112,9 +112,7 @@ def without_obstacles(study: Study, form: Form, systems: Mapping[str, Found]) ->
         if "on" in load.offloads:
             loads.append(load.model_copy(update={"offloads": ("on",)}))
     if not loads:
-        raise UsageFault(
-            f"--router: every load of the study {study.name} has offloads off, which the NICs do for all lanes alike"
-        )
+        raise UsageFault(f"--router: every load of the study {study.name} has offloads off, which the NICs do for all lanes alike")
     keys = {subject.key for subject in subjects}
     kept = {None, *(f"{subject.system}/{subject.datapath}" for subject in subjects)}
     made = {load.name for load in loads}

@@ -310,9 +310,7 @@ def _unresolved(found: Catalogue, system: System) -> UsageFault | None:
         other, _, path = datapath.resolver.partition("/")
         known = found.systems.get(other)
         if "resolver" in datapath.model_fields_set and not (known and path in known.datapath):
-            return UsageFault(
-                f"{datapath.where('resolver')}{system.system}/{name}: nobody defines its resolver {datapath.resolver}"
-            )
+            return UsageFault(f"{datapath.where('resolver')}{system.system}/{name}: nobody defines its resolver {datapath.resolver}")
     return None
 
 
