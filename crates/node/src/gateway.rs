@@ -171,13 +171,13 @@ impl Gateway {
             self.act(now, action, tables, orders);
         }
         self.actions = actions;
+        self.follow(now, tables);
         while let Some(changed) = tables.changed() {
             match changed {
                 Changed::Opened(binding) => self.opened(now, binding),
                 Changed::Closed(protocol, v4) => self.closed(now, protocol, v4),
             }
         }
-        self.follow(now, tables);
     }
 
     /// What to do with a packet of the IPv6 side ([`Node::who`]).

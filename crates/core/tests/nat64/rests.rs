@@ -110,7 +110,7 @@ pub fn out(
 
 fn serving(kind: u8) -> Router {
     let mut r = Router::new(|config| *config = second(kind));
-    r.nat64.state_mut().serve(true);
+    r.nat64.state_mut().serve(true, &mut ());
     r
 }
 
@@ -126,7 +126,7 @@ fn nothing_is_opened_or_lent_before_it_serves() {
     let state = r.nat64.state_mut();
     let address = state.address_of(node).unwrap();
     assert_eq!(state.lend(UDP, (node, address), 0, random(), &mut ()), None);
-    state.serve(true);
+    state.serve(true, &mut ());
     assert!(state
         .lend(UDP, (node, address), 0, random(), &mut ())
         .is_some());
