@@ -279,9 +279,9 @@ impl Gateway {
         }
         let moved = 0..BUCKETS * usize::from(std::mem::take(&mut self.has_moved));
         for bucket in moved {
-            let home = self.node.leads_to(now, bucket);
-            let opens = self.node.opens_alone(now, bucket);
-            if std::mem::replace(&mut self.homes[bucket], (home, opens)) != (home, opens) {
+            let leads = self.node.leads(now, bucket);
+            if std::mem::replace(&mut self.homes[bucket], leads) != leads {
+                let (home, opens) = leads;
                 tables.lead(bucket, home, opens);
             }
         }

@@ -80,7 +80,8 @@ impl State {
         if let Some(why) = owners.and_then(|owners| owners.refuses(binding.v4.addr)) {
             return Err(BindError::Contradiction(why));
         }
-        if !self.serves() {
+        let is_there = self.bib.find_v4(binding.protocol, binding.v4).is_some();
+        if !is_there && !self.serves() {
             return Err(BindError::Starting);
         }
         self.replace_copy(&binding, watcher);

@@ -114,6 +114,34 @@ fn serving(kind: u8) -> Router {
     r
 }
 
+#[test]
+fn bindings_of_the_operator_wait_until_it_serves_and_their_ports_have_rested() {
+    let config = second(5);
+    let [fixed] = config.bindings[..] else {
+        panic!("there is one");
+    };
+    let mut r = Router::new(|other| *other = config.clone());
+    let (now, state) = (r.now, r.nat64.state_mut());
+    // Another gateway may still translate for another subscriber.
+    state.reconfigure(&config, &mut ());
+    assert_eq!(state.counts().bindings, 0);
+    assert_eq!(state.bind(fixed, &mut ()), Err(BindError::Starting));
+    let before = Binding {
+        v6: host(1, 1, 2000),
+        ..fixed
+    };
+    assert_eq!(state.inherit(before, now, &mut ()), Ok(()));
+    state.serve(true, &mut ());
+    assert_eq!((state.counts().bindings, state.resting()), (0, 1));
+    state.free(fixed.protocol, fixed.v4, &mut ());
+    let all: Vec<Binding> = state.bindings().map(|view| view.binding).collect();
+    assert_eq!((all, state.resting()), (vec![fixed], 0));
+    // A port that nobody has had.
+    let mut r = Router::new(|other| *other = config.clone());
+    r.nat64.state_mut().serve(true, &mut ());
+    assert_eq!(r.nat64.state().counts().bindings, 1);
+}
+
 fn udp(r: &mut Router, v6: Endpoint6) -> Result<Endpoint4, Reason> {
     out(r, UDP, v6, random(), &mut ())
 }

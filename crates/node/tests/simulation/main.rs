@@ -163,7 +163,7 @@ fn no_port_has_two_subscribers() {
     if let Some(seed) = number("DIOLKOS_NODE_SEED") {
         return assert_eq!(run(seed).err(), None, "seed {seed}");
     }
-    let seeds = number("DIOLKOS_NODE_SEEDS").unwrap_or(1000);
+    let seeds = number("DIOLKOS_NODE_SEEDS").unwrap_or(10_000);
     let next = std::sync::atomic::AtomicU64::new(0);
     let totals = Mutex::new([0; 8]);
     let failures = Mutex::new(Vec::new());
@@ -200,6 +200,6 @@ fn no_port_has_two_subscribers() {
         assert!(
             reused > seeds && by_copy > 10 * seeds && given_back > seeds / 10 && voids > seeds / 10
         );
-        assert!(reloads > seeds && not_taken > seeds && refused > seeds);
+        assert!(reloads > seeds && not_taken > seeds / 2 && refused > seeds);
     }
 }

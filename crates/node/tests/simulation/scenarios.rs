@@ -303,6 +303,12 @@ fn old_copies_are_not_taken_back() {
         3,
         &[cut, wait, |world| world.engine.wipe(), restart, heal],
     );
+    // The next version reads what this one has written.
+    let upgrade: fn(&mut World) = |world| {
+        world.machines[0].next.version.records = true;
+        restart(world);
+    };
+    in_order(60, 2, &[cut, wait, upgrade, heal]);
 }
 
 /// Nodes with two files that never reach each other, and an engine that is slow or away. At last all have the same file.

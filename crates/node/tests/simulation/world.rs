@@ -104,8 +104,11 @@ pub struct World {
     pub engine: Engine,
     pub truth: Truth,
     pub flows: Vec<Flow>,
-    heap: BinaryHeap<Reverse<(u64, u64)>>,
-    whats: std::collections::HashMap<u64, What>,
+    /// What happens when, in the order in which it was said, and where in `whats` it is.
+    heap: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    whats: Vec<Option<What>>,
+    /// Places there that are free.
+    places: Vec<usize>,
     count: u64,
     processes: u64,
     /// Packets of hosts and servers in a step.
@@ -186,7 +189,8 @@ impl World {
             truth: Truth::default(),
             flows: (0..SUBSCRIBERS * 4).map(flow).collect(),
             heap: BinaryHeap::new(),
-            whats: std::collections::HashMap::new(),
+            whats: Vec::new(),
+            places: Vec::new(),
             count: 0,
             processes: 0,
             load: 5,
@@ -220,8 +224,12 @@ impl World {
 
     fn post(&mut self, after: u64, what: What) {
         self.count += 1;
-        self.heap.push(Reverse((self.now + after, self.count)));
-        self.whats.insert(self.count, what);
+        let place = self.places.pop().unwrap_or(self.whats.len());
+        self.whats
+            .resize_with(self.whats.len().max(place + 1), || None);
+        self.whats[place] = Some(what);
+        self.heap
+            .push(Reverse((self.now + after, self.count, place)));
     }
 
     fn delay(&mut self) -> u64 {
@@ -238,13 +246,14 @@ impl World {
     /// Lets time pass.
     pub fn pass(&mut self, seconds: f64) -> Result<(), String> {
         let end = self.now + (seconds * SECOND as f64) as u64;
-        while let Some(&Reverse((at, number))) = self.heap.peek() {
+        while let Some(&Reverse((at, _, place))) = self.heap.peek() {
             if at > end {
                 break;
             }
             self.heap.pop();
             self.now = at;
-            if let Some(what) = self.whats.remove(&number) {
+            self.places.push(place);
+            if let Some(what) = self.whats[place].take() {
                 self.happen(what)?;
             }
             if let Some(error) = self.error.take() {
