@@ -5,12 +5,16 @@
 //! `cargo bench -p diolkos-node --bench copies -- [BINDINGS]`, a million if it is not said; ten million need 3 GB of memory. All
 //! nodes run in one thread, and messages pass between them without a connection, so times are those of the nodes' own work.
 
+#[path = "../tests/common/mod.rs"]
+mod common;
+
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
+use common::file;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_node::config::{Bounds, Member, Timing};
+use diolkos_node::config::Bounds;
 use diolkos_node::record::{Answer, Found, Outcome, Request};
 use diolkos_node::{Action, Config, Event, Node, NodeId};
 
@@ -146,23 +150,16 @@ impl Cluster {
     /// Starts the next node.
     fn start(&mut self) {
         let me = self.nodes.len();
-        let member = |node: usize| Member {
-            name: format!("gw{node}"),
-            pool4: vec![format!("198.18.{node}.0/24").parse().expect("a network")],
+        let bounds = Bounds {
+            changes: 1 << 20,
+            resting: self.bindings as usize,
         };
         let config = Config {
-            me: NodeId(me as u8),
-            members: (0..NODES).map(member).collect(),
-            source_prefix_len: 64,
-            key: [1, 2],
-            pref64: Vec::new(),
-            lifetimes_s: Vec::new(),
-            defer: false,
-            timing: Timing::default(),
-            bounds: Bounds {
-                changes: 1 << 20,
-                resting: self.bindings as usize,
-            },
+            bounds,
+            ..file(
+                me,
+                (0..NODES).map(|at| (format!("gw{at}"), format!("198.18.{at}.0/24"))),
+            )
         };
         let node = Node::new(config, me as u64 + 7, [3, 4], self.now);
         self.nodes.push(node.expect("it is right"));

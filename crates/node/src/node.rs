@@ -2,7 +2,7 @@
 //! One node: events in, actions out.
 
 use crate::admission::Admission;
-use crate::config::{file, Config, Fault, NodeId, Owners, NODES, PARTS, TIMES};
+use crate::config::{file, Config, Fault, NodeId, Owners, MESSAGES, NODES, PARTS, TIMES};
 use crate::hear;
 use crate::interface::{Action, Event, Report};
 use crate::message::{Change, Message, Status};
@@ -370,10 +370,13 @@ impl Node {
         }) = &message
         {
             let ours = self.config.digests();
-            let differs = (0..PARTS.len()).find(|&part| ours[part] != digests[part]);
-            let deals = [NODES, TIMES]
-                .iter()
-                .any(|&part| ours[part] != digests[part]);
+            let differs = self.config.differs(digests);
+            // In another format it cannot be read how addresses are dealt out there: records say that.
+            let is_readable = ours[MESSAGES] == digests[MESSAGES];
+            let deals = is_readable
+                && [NODES, TIMES]
+                    .iter()
+                    .any(|&part| ours[part] != digests[part]);
             let serves = matches!(status, Status::Serving | Status::Draining);
             let its = &mut self.peers[peer.index()];
             its.differed = deals.then_some((now, serves));

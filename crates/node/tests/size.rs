@@ -1,33 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Many bindings: what a copy takes, and a snapshot that goes over in bounded parts.
 
+mod common;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use common::file;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_node::config::{Bounds, Member, Timing};
+use diolkos_node::config::Bounds;
 use diolkos_node::message::MAX_BYTES;
 use diolkos_node::store::Store;
 use diolkos_node::{Action, Asked, Config, Event, Node, NodeId, Via, Way};
 
-fn config(me: u8) -> Config {
-    let member = |at| Member {
-        name: format!("gw{at}"),
-        pool4: vec![format!("192.0.{at}.0/24").parse().expect("a network")],
+fn config(me: usize) -> Config {
+    let bounds = Bounds {
+        changes: 1000,
+        resting: 1000,
     };
     Config {
-        me: NodeId(me),
-        members: (0..2).map(member).collect(),
-        source_prefix_len: 64,
-        key: [1, 2],
-        pref64: Vec::new(),
-        lifetimes_s: Vec::new(),
-        timing: Timing::default(),
-        defer: false,
-        bounds: Bounds {
-            changes: 1000,
-            resting: 1000,
-        },
+        bounds,
+        ..file(
+            me,
+            (0..2).map(|at| (format!("gw{at}"), format!("192.0.{at}.0/24"))),
+        )
     }
 }
 
@@ -132,7 +128,7 @@ impl Pair {
 fn a_snapshot_of_many_bindings_goes_over_in_parts_while_they_change() {
     const COUNT: u32 = 200_000;
     let now = Duration::from_secs(5);
-    let node = |me| Node::new(config(me), me.into(), [1, 2], now).expect("a configuration");
+    let node = |me| Node::new(config(me), me as u64, [1, 2], now).expect("a configuration");
     let mut pair = Pair {
         nodes: [node(0), node(1)],
         now,
