@@ -457,7 +457,8 @@ impl World {
                     self.error = Some(format!("node {at} calls {peer:?} strange"));
                 }
             }
-            Order::Attract(_) | Order::GoOver(_) | Order::Report(_) => {}
+            // Ticks come anyway.
+            Order::Attract(_) | Order::Again | Order::GoOver(_) | Order::Report(_) => {}
         }
     }
 }
