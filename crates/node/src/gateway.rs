@@ -86,6 +86,8 @@ pub enum Order {
     },
     /// Attract packets, or do not.
     Attract(bool),
+    /// Let packets pass, and then say that time passes.
+    Again,
     /// Leave, and begin anew with this file ([`Action::GoOver`]).
     GoOver(u64),
     /// All is said: the process may end, and its programs with it.
@@ -244,6 +246,7 @@ impl Gateway {
                 self.has_moved = true;
                 orders.push(Order::Attract(attracts));
             }
+            Action::Again => orders.push(Order::Again),
             Action::GoOver(file) => orders.push(Order::GoOver(file)),
             Action::Left => orders.push(Order::Left),
             Action::Report(report) => orders.push(Order::Report(report)),

@@ -438,8 +438,8 @@ impl World {
             Order::Report(Report::Strange(peer)) => {
                 self.error = Some(format!("node {at} calls {peer:?} strange"));
             }
-            // No operator arms a node.
-            Order::GoOver(_) | Order::Left | Order::Report(_) => {}
+            // No operator arms a node, and the steps have seen that there is more to do.
+            Order::Again | Order::GoOver(_) | Order::Left | Order::Report(_) => {}
         }
     }
 }

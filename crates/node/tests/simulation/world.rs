@@ -506,7 +506,8 @@ impl World {
             }
             Order::Report(Report::Differs(_, part)) => self.differs(part),
             Order::GoOver(file) => self.go_over(at, file),
-            Order::Attract(_) | Order::Report(_) => {}
+            // Ticks come anyway.
+            Order::Attract(_) | Order::Again | Order::Report(_) => {}
         }
     }
 }
