@@ -24,7 +24,7 @@ def _shown(lines: list[dict[str, Any]]) -> str:
 
 
 def _blocks(make: Make, **given: Any) -> list[dict[str, Any]]:
-    native = [make(block=block, metrics={"throughput": 2e10}, **given) for block in range(9)]
+    native = [make(block=block, family="ipv4", metrics={"throughput": 2e10}, **given) for block in range(9)]
     tc = {"system": "diolkos", "datapath": "tc", "family": "ipv4", "metrics": {"throughput": 1e10}}
     return native + [make(block=block, **{**tc, **given}) for block in range(9)]
 

@@ -54,7 +54,7 @@ class RunRequest:
     router: Wanted | WantedBox | None = None  # what is between the ends: another machine, or a black box
     facts: Mapping[str, Any] = field(default_factory=dict)  # more of them, for host.json
     reasons: Mapping[str, str] = field(default_factory=dict)  # system to why it cannot run, where that is known before
-    length: Length = Length()
+    length: Length = field(default_factory=Length)
 
     @property
     def form_name(self) -> FormName:

@@ -104,9 +104,11 @@ class Screen:
         if self._console.is_terminal:
             if self._task is None:
                 self._bar.start()
-                self._task = self._bar.add_task("", total=session.planned_trials, left=left)
+                self._task = self._bar.add_task("", total=None, left=left)
             block = f"block {trial.block}" if trial.block else "warm-up"
-            self._bar.update(self._task, description=f"{block}: {name}", completed=session.trials_done, left=left, refresh=True)
+            done = session.trials_done
+            whole = done + session.remaining_trials
+            self._bar.update(self._task, description=f"{block}: {name}", completed=done, total=whole, left=left, refresh=True)
         elif trial.block != self._block:
             self._block = trial.block
             self._console.print(f"{f'block {trial.block}' if trial.block else 'warm-up'}, {left}", highlight=False)

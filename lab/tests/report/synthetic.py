@@ -225,7 +225,19 @@ def _rows(plan: Plan, trials: list[dict]):
             "baseline": "/".join(map(str, base)) if shared else None,
             "ratio": float(np.median(shared)) if shared else None,
             "ratio_ci95": _interval(np.array(shared)),
+            **_beside(own, groups, (*base, load, factors, metric), tuple(who) != base and who[0] != "native"),
         }
+
+
+def _beside(own: dict, groups: dict, base: tuple, wanted: bool) -> dict:
+    """The ratio to the native path of the other family."""
+    other = (*base[:2], {"ipv4": "ipv6", "ipv6": "ipv4"}[base[2]], *base[3:])
+    theirs = {b: v for b, (valid, v) in groups.get(other, {}).items() if valid and v is not None}
+    shared = np.array([own[b] / theirs[b] for b in own if theirs.get(b)])
+    if not wanted or not len(shared):
+        return {}
+    found = {"other_baseline": "/".join(map(str, other[:4])), "other_ratio": float(np.median(shared))}
+    return found | {"other_ratio_ci95": _interval(shared)}
 
 
 def _untrusted(plan: Plan, trials: list[dict]):

@@ -11,7 +11,7 @@ import pytest
 import synthetic
 from altair.utils.schemapi import validate_jsonschema
 
-from diolkos_lab.report import block_ratios, charts, over_time
+from diolkos_lab.report import baselines, charts, over_time
 from diolkos_lab.report.charts import blocks, glance, rows, theme
 from diolkos_lab.report.charts import over_time as lines
 from diolkos_lab.report.measured import load_chapters
@@ -101,7 +101,7 @@ def test_a_ratio_that_is_only_known_to_be_at_least_so_much_is_shown(results):
 
 def test_what_the_blocks_say_is_the_ratio_within_each(results):
     row = next(row for row in results.rows if row.metric == "rtt" and row.cell.system == "diolkos" and row.ratio is not None)
-    found = block_ratios.by_block(results, row)
+    found = baselines.by_block(results, row)
 
     def figure(subject, block):
         return next(

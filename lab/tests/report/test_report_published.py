@@ -8,7 +8,7 @@ import pytest
 import synthetic
 
 from diolkos_lab.published import ratios
-from diolkos_lab.report import clat, counterparts, published, published_blind_spots, published_rates, published_table
+from diolkos_lab.report import counterparts, loads_page, published, published_limits, published_rates, published_table
 from diolkos_lab.report.read import read
 
 GBIT = 1e9
@@ -138,7 +138,7 @@ def test_a_load_that_the_run_does_not_have_is_said(rules):
 @pytest.mark.parametrize("study", ratios.studies())
 def test_every_published_study_has_its_limits_with_an_answer(tmp_path, study):
     results = replace(read(synthetic.folder(tmp_path / "result")), name=study)
-    pairs = published_blind_spots.published_limits(results)
+    pairs = published_limits.pairs(results, ratios.published_figures(study))
     assert len(pairs) >= 5
     for limit, answer in pairs:
         assert limit.endswith(".") and answer.endswith("."), (limit, answer)
@@ -152,7 +152,7 @@ def test_chapters_of_a_study_that_repeats_nobody_are_none(tmp_path):
 
 def test_the_published_chapters_come_before_the_limits_of_this_run(tmp_path):
     results = read(synthetic.folder(tmp_path / "result"))
-    anchors = [chapter.anchor for chapter in published.with_published(clat.chapters(results), results)]
+    anchors = [chapter.anchor for chapter in published.with_published(list(loads_page.content(results).chapters), results)]
     assert anchors[-3:] == ["published", "unseen-there", "unseen-here"]
 
 

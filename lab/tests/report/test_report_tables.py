@@ -3,6 +3,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -164,13 +165,16 @@ def test_a_system_that_did_not_run_is_shown_as_missing_with_its_reason(tmp_path)
 
 def test_the_first_screen_has_native_first_and_one_line_for_each_system(tmp_path):
     run = read(synthetic.folder(tmp_path / "result"))
-    headings, lines = costs(run, ())
-    assert headings == ["TCP up", "TCP down", "Ping takes", "Sure to"]
+    headings, lines, _ = costs(run, ())
+    assert headings == ["TCP up", "TCP down", "CPU per GB", "Ping takes", "Trials"]
     assert [line.name for line in lines] == ["native IPv6", "native IPv4", "diolkos tc", "diolkos tun", "NAT44", "Tayga"]
     assert lines[0].native and "Gbit/s" in lines[0].cells[0][0]
     nat44 = lines[4]
-    assert nat44.against == "of IPv4, 2 hops"
-    assert lines[5].cells[-1][1] == "24 of 27"
+    assert nat44.against == "of native IPv4, 2 hops"
+    assert lines[5].cells[-1].value == "24 of 27"
+    tc = lines[2].cells[0]
+    assert [each[:6] for each in tc.small] == ["IPv4: ", "IPv6: "], "both families, first the one that asks more"
+    assert tc.small[0].startswith(f"IPv4: {tc.value.split(chr(0x202F))[0]} [")
 
 
 def test_a_load_that_was_not_measured_has_no_column(tmp_path):
@@ -178,9 +182,20 @@ def test_a_load_that_was_not_measured_has_no_column(tmp_path):
     summary = json.loads((folder / "summary.json").read_text())
     summary["rows"] = [row for row in summary["rows"] if row["load"] != "tcp-download"]
     (folder / "summary.json").write_text(json.dumps(summary))
-    headings, lines = costs(read(folder), ())
-    assert headings == ["TCP up", "Ping takes", "Sure to"]
-    assert {len(line.cells) for line in lines} == {3}
+    headings, lines, _ = costs(read(folder), ())
+    assert headings == ["TCP up", "CPU per GB", "Ping takes", "Trials"]
+    assert {len(line.cells) for line in lines} == {4}
+
+
+def test_a_ratio_above_one_is_no_loss_that_is_seen_and_has_its_number(tmp_path):
+    run = read(synthetic.folder(tmp_path / "result"))
+    rows = [
+        replace(row, ratio=1.2, ratio_ci95=(1.1, 1.3)) if row.cell.system == "nat44" and row.load == "tcp-upload" else row
+        for row in run.rows
+    ]
+    line = next(line for line in costs(replace(run, rows=rows), ()).lines if line.name == "NAT44")
+    assert line.cells[0].value == "no loss seen" or line.cells[0].value.endswith("%")
+    assert any("120 [110" in small for small in line.cells[0].small)
 
 
 def test_the_first_screen_says_when_a_system_has_no_figure(tmp_path):

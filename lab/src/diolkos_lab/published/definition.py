@@ -122,6 +122,24 @@ class Group(StrictModel):
     figures: tuple[Figure, ...] = Field(min_length=1)
 
 
+class Limit(StrictModel):
+    """What the original could not see, and what a run of ours does about it.
+
+    `here` may name facts of the run in braces. Where the run lacks one of these, or of `needs`, `otherwise` is said.
+    """
+
+    there: Words
+    here: Words
+    needs: tuple[Id, ...] = ()
+    otherwise: str = ""
+
+    @model_validator(mode="after")
+    def _has_another_word(self) -> "Limit":
+        if self.needs and not self.otherwise:
+            raise ValueError("say in `otherwise` what holds for a run without what it needs")
+        return self
+
+
 class Published(StrictModel):
     """A whole file."""
 
@@ -134,6 +152,7 @@ class Published(StrictModel):
     environment: tuple[Environment, ...] = Field(min_length=1)
     system: tuple[System, ...] = Field(min_length=1)
     group: tuple[Group, ...] = Field(min_length=1)
+    limit: tuple[Limit, ...] = ()
 
     @model_validator(mode="after")
     def _holds_together(self) -> "Published":

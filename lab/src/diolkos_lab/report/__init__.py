@@ -23,19 +23,10 @@ def write(result_dir: Path) -> Path:
     of the last two is there, or when a file has an unknown format.
     """
     helpers.bundle()  # is made while the rest of the report is loaded, which takes as long
-    from diolkos_lab.report import curve_page, factor_page, guest_page, page, session_page  # noqa: PLC0415
+    from diolkos_lab.report import page  # noqa: PLC0415
     from diolkos_lab.report.read import read  # noqa: PLC0415
 
-    results = read(Path(result_dir))
-    if guest_page.applies_to(results):
-        return guest_page.write(results)
-    if curve_page.applies_to(results):
-        return curve_page.write(results)
-    if session_page.applies_to(results):
-        return session_page.write(results)
-    if factor_page.applies_to(results):
-        return factor_page.write(results)
-    return page.write(results)
+    return page.write(read(Path(result_dir)))
 
 
 def __getattr__(name: str) -> Any:

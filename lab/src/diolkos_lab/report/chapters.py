@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Chapters of a report. This file has those that every study shares; a study's own are in a file of its name.
 
-Order in the page: the answer, the verdicts, the study's own chapters, what is missing, doubtful trials, the host, how
-to repeat it.
+Order in the page: the answer, the picture, the table, what is undecided, the verdicts, trust; then the study's own chapters,
+what is missing, doubtful trials, the host, how to repeat it.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from diolkos_lab.report.quantities import count, digits, join_words
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import label, load_label, missing_label
 from diolkos_lab.report.tables import Table, doubtful
+from diolkos_lab.report.trust import Trust
 from diolkos_lab.report.values import interval, number
 from diolkos_lab.report.words import outcome
 
@@ -35,8 +36,29 @@ class Chapter:
     code: str | None = None
 
     @property
+    def rest(self) -> str:
+        """What is folded of an open chapter."""
+        pictures, tables = (len(each[1:]) for each in (self.pictures, self.tables))
+        said = [count(pictures, "more picture")] if pictures else []
+        return join_words([*said, *([count(tables, "more table")] if tables else [])])
+
+    @property
     def empty(self) -> bool:
         return not (self.paragraphs or self.bullets or self.pictures or self.tables or self.pairs or self.code)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a kind of run adds to what every page has.
+
+    `lead` stands under the first sentence. With `leads` it is that sentence: what was measured is no ratio to native.
+    """
+
+    chapters: Sequence[Chapter]
+    trust: Trust
+    words: Sequence[tuple[str, str]]
+    lead: str = ""
+    leads: bool = False
 
 
 # ---- first
@@ -69,33 +91,33 @@ def _value(raw: dict[str, Any]) -> str:
     return f"The value is {digits(value)}{ends}."
 
 
+def compares(results: Results) -> bool:
+    """Is there a ratio to draw?"""
+    return bool(glance.panels(results))
+
+
 def at_a_glance(results: Results) -> Chapter:
     """All systems in one picture."""
-    if not glance.panels(results):
+    if not compares(results):
         return Chapter("glance", "At a glance", ["No ratio to native can be drawn from this folder."])
     every = [row for panel in glance.panels(results) for row in glance.rows(results, *panel)]
-    open_ended = any(row.ratio is None and row.ratio_bounds for row in every) or any(
-        row.ratio_ci95 and math.isinf(row.ratio_ci95[1]) for row in every
-    )
-    caption = "Point: median of the ratio to native. Bar: its 95 % interval; a hollow point has none. Black line: native."
-    caption += " Grey band: noise floor, where it was measured."
+    caption = "Point: median of the ratio to native. Bar: its 95 % interval. Black line: native. Hollow: no interval, or the "
+    caption += "ratio to the native family that asks less of the system."
+    caption += " Grey band: how far a path strays from itself, where that was measured."
     caption += " Grey ring, in brackets: not trusted." * bool(results.untrusted)
-    caption += " Arrow: the value or its interval has no upper end." * open_ended
+    caption += " Arrow: the value or its interval goes on beyond the edge."
     caption += " Cross: trials failed; each counts as the worst that there is." * any(map(glance.failures, every))
     picture = Picture("glance", "Ratio to native, all systems", caption, glance.alt(results), partial(glance.draw, results))
     return Chapter("glance", "At a glance", pictures=[picture])
 
 
-def glance_with_blocks(results: Results) -> Chapter:
-    """The same for a page that has no chapter for each metric; empty where there is nothing to compare."""
-    panels = glance.panels(results)
-    if not panels:
-        return Chapter("glance", "At a glance")
-    found = at_a_glance(results)
+def by_blocks(results: Results) -> Chapter:
+    """For a page that has no chapter for each metric; empty where there is nothing to compare."""
+    panels, pictures = glance.panels(results), []
     for metric in dict.fromkeys(metric for _, metric in panels):
         bases = tuple(dict.fromkeys(load.split(" ", maxsplit=1)[0] for load, m in panels if m == metric))
-        found.pictures.extend(by_block.pictures(results, metric, bases))
-    return found
+        pictures.extend(by_block.pictures(results, metric, bases))
+    return Chapter("blocks", "Block by block", pictures=pictures)
 
 
 # ---- last

@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The table on the first screen: what each system costs, one line each, under native's own figures."""
+"""The table on the first screen: what each system costs, one line each, under the figures of both native families."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from diolkos_lab.report.grades import half_width
-from diolkos_lab.report.quantities import MINUS, NONE, THIN, TO, count, factor, percent, percent_decimals, scale
-from diolkos_lab.report.ratio_words import TIMES_FROM
+from diolkos_lab.report.answer import CPU, PACKETS, plainest_load
+from diolkos_lab.report.baselines import Against, families, more_is_better
+from diolkos_lab.report.quantities import NONE, THIN, TO, count, digits, factor, percent, scale
 from diolkos_lab.report.read import Cell, Results, Row
-from diolkos_lab.report.systems import HEADLINE, baseline_label, order, short_label
-from diolkos_lab.report.values import Interval
-from diolkos_lab.report.words import Answer, answers, carries, plainest
+from diolkos_lab.report.systems import HEADLINE, baseline_label, load_label, order, short_label
+from diolkos_lab.report.words import carries, why_nothing
+
+NO_LOSS = "no loss seen"
 
 
 class Shown(NamedTuple):
-    """A value with the interval or remark below it; in brackets when only untrusted trials have it."""
+    """A value with what stands below it; in brackets when only untrusted trials have it."""
 
     value: str
-    small: str = ""
+    small: tuple[str, ...] = ()
     trusted: bool = True
 
 
@@ -27,123 +29,125 @@ class Shown(NamedTuple):
 class Cost:
     name: str
     against: str | None  # the baseline, where it is not the usual one
-    cells: list[Shown]  # one for each load in HEADLINE; precision with the trials behind it
+    cells: list[Shown]  # one for each column
     native: bool = False
     failed: str | None = None
+
+
+class Column(NamedTuple):
+    heading: str
+    row: Callable[[Results, Cell, str], Row | None]  # with a trusted median or ratio, as the last argument says
+
+
+class Table(NamedTuple):
+    """A line for each path; a load that the run does not have has no column."""
+
+    headings: list[str]
+    lines: list[Cost]
+    packets: str  # which packet rate is shown; empty where there is none
 
 
 HEADINGS = {"tcp-upload": "TCP up", "tcp-download": "TCP down", "ping": "Ping takes"}  # of the loads in HEADLINE
 
 
-class Table(NamedTuple):
-    """A line for each path; a load that the study does not have has no column."""
-
-    headings: list[str]
-    lines: list[Cost]
-
-
 def table(results: Results, setting: tuple[Any, ...]) -> Table | None:
-    """Of a setting: native in its own units, the other native family beside it, then every translated system."""
-    lines = _lines(results, setting)
-    if not lines:
+    """Of a setting: both native families in their own units, then every translated system."""
+    columns = [Column(HEADINGS[base], _of(base, metric)) for base, metric in HEADLINE]
+    columns.insert(2, Column("CPU per GB", _cpu))
+    packets = next((load for base in PACKETS if (load := plainest_load(results, base))), None)
+    if packets:
+        columns.insert(3, Column("Packets/s", lambda results, cell, name: _known(results, cell, [(packets, "rate")], name)))
+    cells = sorted((c for c in results.cells if c.factors == setting and carries(results, c)), key=order)
+    natives = [c for c in cells if c.native]
+    if not cells:
         return None
-    shown = [n for n in range(len(HEADLINE)) if any(line.cells and line.cells[n].value != NONE for line in lines)]
-    headings = [HEADINGS[HEADLINE[n][0]] for n in shown] + ["Sure to"]
-    return Table(headings, [replace(line, cells=_only(line.cells, shown)) for line in lines])
+    usual = {(cell.family, cell.hops) for cell in natives[:1]}
+    lines = [_native(results, cell, columns) for cell in natives if cell.hops == natives[0].hops]
+    lines += [_system(results, cell, columns, usual) for cell in cells if not cell.native]
+    kept = [n for n in range(len(columns)) if any(line.cells and line.cells[n].value != NONE for line in lines)]
+    for line in lines:
+        line.cells[:] = [*(line.cells[n] for n in kept), line.cells[-1]] if line.cells else []
+    return Table([*(columns[n].heading for n in kept), "Trials"], lines, load_label(packets) if packets else "")
 
 
-def _only(cells: list[Shown], shown: list[int]) -> list[Shown]:
-    """The last one, how sure the others are, always stays."""
-    return [*(cells[n] for n in shown), cells[-1]] if cells else []
+def _of(base: str, metric: str) -> Callable[[Results, Cell, str], Row | None]:
+    return lambda results, cell, name: _known(results, cell, [(load, metric) for load in results.loads(base)], name)
 
 
-def _lines(results: Results, setting: tuple[Any, ...]) -> list[Cost]:
-    natives = sorted((c for c in results.cells if c.native and c.factors == setting and carries(results, c)), key=order)
-    found = [_native(results, natives[0])] if natives else []
-    usual = baseline_label(f"native/kernel/{natives[0].family}/{natives[0].hops}") if natives else ""
-    found += [_shares(results, cell, usual) for cell in natives[1:] if cell.hops == natives[0].hops]
-    return found + [
-        _cost(results, a, usual) for a in answers(results) if a.cell.factors == setting and carries(results, a.cell)
-    ]
+def _cpu(results: Results, cell: Cell, name: str) -> Row | None:
+    """Of the TCP direction that costs more."""
+    each = [_known(results, cell, [(load, CPU)], name) for base, _ in HEADLINE for load in results.loads(base)[:1]]
+    return max((row for row in each if row), key=lambda row: getattr(row, name), default=None)
 
 
-def _native(results: Results, cell: Cell) -> Cost:
-    """The baseline that most systems are compared with: it sets the scale for the shares below it."""
+def _known(results: Results, cell: Cell, loads: list[tuple[str, str]], name: str) -> Row | None:
+    """The first row with a trusted median or ratio (`name`), else the first with one of untrusted trials."""
+    rows = [row for load, metric in loads if (row := results.shown(cell, load, metric)) and getattr(row, name) is not None]
+    return next((row for row in rows if name not in row.untrusted), next(iter(rows), None))
+
+
+def _native(results: Results, cell: Cell, columns: list[Column]) -> Cost:
     shown = []
-    for row in (_shown(results, cell, load, metric, "median") for load, metric in HEADLINE):
+    for row in (column.row(results, cell, "median") for column in columns):
         if row is None or row.median is None:
             shown.append(Shown(NONE))
             continue
-        unit = scale(row.metric, [row.median])
-        ends = "" if row.ci95 is None else f"{unit.text(row.ci95[0])}{TO}{unit.text(row.ci95[1])}"
+        unit = scale(row.metric, [row.median], row.unit)
+        ends = () if row.ci95 is None else (f"{unit.text(row.ci95[0])}{TO}{unit.text(row.ci95[1])}",)
         shown.append(_marked(Shown(f"{unit.text(row.median)}{THIN}{unit.unit}", ends), "median" in row.untrusted))
-    return Cost(short_label(cell), None, [*shown, Shown("", _trials(results, cell))], native=True)
+    return Cost(short_label(cell), None, [*shown, Shown(_trials(results, cell))], native=True)
 
 
-def _cost(results: Results, answer: Answer, usual: str) -> Cost:
-    if answer.failed and not any(_shown(results, answer.cell, load, metric, "ratio") for load, metric in HEADLINE):
-        return Cost(short_label(answer.cell), None, [], failed=answer.cost)
-    return _shares(results, answer.cell, usual)
+def _system(results: Results, cell: Cell, columns: list[Column], usual: set[tuple[str, int]]) -> Cost:
+    rows = [column.row(results, cell, "ratio") for column in columns]
+    if not any(rows):
+        return Cost(short_label(cell), None, [], failed=why_nothing(results, cell))
+    bases = {row.baseline for row in rows if row and row.baseline}
+    strange = sorted(baseline_label(base) for base in bases if _path(base) not in usual)
+    against = f"of {' and '.join(strange)}" if strange else None
+    name = short_label(cell).split(",", maxsplit=1)[0]  # without the hops, which the baseline beside it names
+    return Cost(name, against, [*(_ratio(results, row) for row in rows), Shown(_trials(results, cell))])
 
 
-def _shares(results: Results, cell: Cell, usual: str) -> Cost:
-    """Shares of the baseline, which is named where it is not the `usual` one."""
-    rows = [_shown(results, cell, load, metric, "ratio") for load, metric in HEADLINE]
-    baselines = {baseline_label(row.baseline) for row in rows if row}
-    against = None if baselines <= {usual} else " and ".join(f"of {name.removeprefix('native ')}" for name in sorted(baselines))
-    return Cost(_name(cell), against, [*(_ratio(row) for row in rows), Shown(_sure(rows), _trials(results, cell))])
+def _path(baseline: str) -> tuple[str, int]:
+    parts = baseline.split("/")
+    return (parts[2], int(parts[3])) if len(parts) == 4 and parts[3].isdigit() else ("", 0)
 
 
-def _shown(results: Results, cell: Cell, base: str, metric: str, name: str) -> Row | None:
-    """The plainest row with a trusted median or ratio (`name`), else the plainest with one of untrusted trials."""
-    rows = (results.shown(cell, load, metric) for load in results.loads(base))
-    trusted = plainest(results, cell, base, metric, ratio=name == "ratio")
-    if trusted is not None and getattr(trusted, name) is not None:
-        return trusted
-    return next((row for row in rows if row and getattr(row, name) is not None), trusted)
+def _ratio(results: Results, row: Row | None) -> Shown:
+    if row is None or row.ratio is None:
+        return Shown(NONE)
+    if "ratio" in row.untrusted:
+        plain = percent(row.ratio) if more_is_better(row) else f"{digits(row.ratio)} times"
+        return _marked(Shown(plain), untrusted=True)
+    every = families(results, row)
+    named = len(every) > 1
+    return Shown(_value(row, every[0]), tuple(_small(row, each, named) for each in every))
 
 
-def _sure(rows: list[Row | None]) -> str:
-    ratios = [row for row in rows if row is not None and row.ratio is not None]
-    doubtful = sum("ratio" in row.untrusted for row in ratios)
-    if doubtful:
-        return "not trusted" if doubtful == len(ratios) else "not trusted in part"
-    widest = half_width(rows)
-    return f"±{THIN}{percent(widest)}" if widest is not None else "no interval"
+def _value(row: Row, each: Against) -> str:
+    """More than native is no gain by translation, but no loss that can be seen."""
+    if not more_is_better(row):
+        return f"{factor(each.ratio, each.ci).partition(' [')[0]} times"
+    return NO_LOSS if each.ratio > 1 else percent(each.ratio, each.ci).partition(" [")[0]
+
+
+def _small(row: Row, each: Against, named: bool) -> str:
+    """ "IPv6: 102 [97–108 %]" """
+    shown = percent if more_is_better(row) else factor
+    text = shown(each.ratio, each.ci)
+    if each.ci and more_is_better(row):
+        text = text.replace(f"{THIN}% [", " [")
+    if not named and not (more_is_better(row) and each.ratio > 1):  # the large figure says the rest
+        text = text.partition(" [")[2].removesuffix("]") or "no interval"
+    return f"{each.family}: {text}" if named else text
 
 
 def _marked(shown: Shown, untrusted: bool) -> Shown:
     return Shown(f"({shown.value})", shown.small, trusted=False) if untrusted else shown
 
 
-def _name(cell: Cell) -> str:
-    """Without the hops, which the baseline beside it names."""
-    return short_label(cell).split(",", maxsplit=1)[0]
-
-
 def _trials(results: Results, cell: Cell) -> str:
     trials = [t for t in results.measured if t.cell == cell and not t.twin]
     used = sum(t.counts for t in trials)
     return "" if not trials else count(used, "trial") if used == len(trials) else f"{used} of {len(trials)}"
-
-
-def _ratio(row: Row | None) -> Shown:
-    if row is None or row.ratio is None:
-        return Shown(NONE)
-    return _marked(Shown(*_in_words(row.ratio, row.ratio_ci95, row.metric)), "ratio" in row.untrusted)
-
-
-def _in_words(ratio: float, ci: Interval | None, metric: str) -> tuple[str, str]:
-    """("97 %", "96-99 %") of a throughput; ("+2.6 %", "+1.4-3.9 %") or ("4.6 times", "4.5-4.7") of a time."""
-    if metric == "throughput":
-        value, _, ends = percent(ratio, ci).partition(" [")
-        return value, ends.rstrip("]")
-    if ratio >= TIMES_FROM:
-        value, _, ends = factor(ratio, ci).partition(" [")
-        return f"{value} times", ends.rstrip("]")
-    decimals = percent_decimals(ratio - 1, ci, fewest=0) if ci else 1
-    value, *bounds = (f"{100 * (r - 1):+.{decimals}f}".replace("-", MINUS) for r in (ratio, *(ci or ())))
-    if not bounds:
-        return f"{value}{THIN}%", ""
-    low, high = bounds
-    return f"{value}{THIN}%", f"{low}{TO}{high[1:]}{THIN}%" if low[0] == high[0] else f"{low} to {high}{THIN}%"

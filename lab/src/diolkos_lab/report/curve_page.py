@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""report.html of a study of packets at offered rates, curves and procedures: the answer, how far to trust it, chapters."""
+"""The kind of page of a study of packets at offered rates: curves and procedures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from diolkos_lab import procedures, summary
 from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, UNDECIDED
 from diolkos_lab.curves import LOAD, Measured
 from diolkos_lab.procedures import Found
-from diolkos_lab.report import chapters, curve_chapters, procedure_chapters, short_page
+from diolkos_lab.report import chapters, curve_chapters, procedure_chapters
+from diolkos_lab.report.chapters import Content
 from diolkos_lab.report.read import Results
+from diolkos_lab.report.trust import Trust
 from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.stats.median import FEWEST
 
@@ -46,15 +47,11 @@ def applies_to(results: Results) -> bool:
     return bool(loads) and loads <= {LOAD, *procedures.LOADS}
 
 
-def write(results: Results) -> Path:
+def content(results: Results) -> Content:
     result = samples_folder.whole(results.contents)
     curves, found = summary.in_order(results.curves, result.study), summary.gathered_procedures(result)
-    own = [
-        chapters.glance_with_blocks(results),
-        *procedure_chapters.chapters(found),
-        *(curve_chapters.chapters(results, curves) if curves or not found else []),
-    ]
-    return short_page.write(results, own, answer(curves, found), trust(curves, found), WORDS)
+    own = [*procedure_chapters.chapters(found), *(curve_chapters.chapters(results, curves) if curves or not found else [])]
+    return Content([*own, chapters.by_blocks(results)], trust(curves, found), WORDS, answer(curves, found))
 
 
 def answer(curves: Sequence[Measured], found: Sequence[Found]) -> str:
@@ -98,14 +95,14 @@ def lead_of(found: Sequence[Found]) -> str:
     return f"The procedures found, with trusted trials, {len(firm)} of {len(rates)} rates: {'; '.join(said)}."
 
 
-def trust(curves: Sequence[Measured], found: Sequence[Found] = ()) -> tuple[str, str, list[str]]:
+def trust(curves: Sequence[Measured], found: Sequence[Found] = ()) -> Trust:
     """Level, answer and reasons; the worse of both kinds decides."""
     parts = [*([_trust_in_curves(curves)] if curves or not found else []), *([_trust_in_procedures(found)] if found else [])]
-    level, answer, _ = min(parts, key=lambda part: LEVELS.index(part[0]))
-    return level, answer, [reason for *_, reasons in parts for reason in reasons]
+    worst = min(parts, key=lambda part: LEVELS.index(part.level))
+    return Trust(worst.level, worst.answer, [reason for part in parts for reason in part.reasons])
 
 
-def _trust_in_procedures(found: Sequence[Found]) -> tuple[str, str, list[str]]:
+def _trust_in_procedures(found: Sequence[Found]) -> Trust:
     trials, repeated, used = (sum(getattr(each, name) for each in found) for name in ("trials", "repeated", "untrusted"))
     untrusted, bound = sum(not each.trusted for each in found), sum(each.limited_by_generator for each in found)
     reasons = [
@@ -127,11 +124,11 @@ def _trust_in_procedures(found: Sequence[Found]) -> tuple[str, str, list[str]]:
             f"{bound} of {len(found)} are generator-bound: alone, generator and sink do not reach twice the rate found."
         )
     if untrusted == len(found):
-        return "poor", "No: the machine was too busy with other things.", reasons
-    return ("limited", "In part.", reasons) if untrusted or bound else ("good", "Yes.", reasons)
+        return Trust("poor", "No: the machine was too busy with other things.", reasons)
+    return Trust("limited", "In part.", reasons) if untrusted or bound else Trust("good", "Yes.", reasons)
 
 
-def _trust_in_curves(curves: Sequence[Measured]) -> tuple[str, str, list[str]]:
+def _trust_in_curves(curves: Sequence[Measured]) -> Trust:
     trials, rejected = sum(curve.trials for curve in curves), sum(curve.untrusted for curve in curves)
     bound = sum(curve.limited_by_generator for curve in curves)
     untrusted = sum(not curve.trusted for curve in curves)
@@ -145,7 +142,7 @@ def _trust_in_curves(curves: Sequence[Measured]) -> tuple[str, str, list[str]]:
         else f"Alone, generator and sink reach more than {most}."
     )
     if not curves or untrusted == len(curves):
-        return "poor", "No: the machine was too busy with other things.", reasons
+        return Trust("poor", "No: the machine was too busy with other things.", reasons)
     if untrusted or bound:
-        return "limited", "In part.", reasons
-    return "good", "Yes.", reasons
+        return Trust("limited", "In part.", reasons)
+    return Trust("good", "Yes.", reasons)

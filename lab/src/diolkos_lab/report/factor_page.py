@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""report.html of a study whose systems have factors: does each of them matter, then pictures and tables of all cells."""
+"""The kind of page of a study whose systems have factors: does each of them matter, then pictures and tables of all cells."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from diolkos_lab.report import chapters, effect_chapter, measured, nat_rules, short_page, words
-from diolkos_lab.report.chapters import Chapter
+from diolkos_lab.report import effect_chapter, measured, nat_rules, trust, words
+from diolkos_lab.report.chapters import Chapter, Content
 from diolkos_lab.report.quantities import count, join_words
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import load_label
@@ -39,18 +38,12 @@ def applies_to(results: Results) -> bool:
     return bool(effect_chapter.factors_of(results)) and bool(results.samples.cells())
 
 
-def write(results: Results) -> Path:
+def content(results: Results) -> Content:
     every = effect_chapter.found(results)
     own = nat_rules.chapters(results) if nat_rules.applies_to(results) else []
-    body = [
-        _asked(results),
-        effect_chapter.chapter(every),
-        *own,
-        *_tables(results),
-        measured.cannot_see(results, BLIND if own else None),
-    ]
-    trust = words.trust(results)
-    return short_page.write(results, body, lead(results, every), (trust.level, trust.answer, trust.reasons), WORDS)
+    limits = measured.cannot_see(results, BLIND if own else None)
+    body = [effect_chapter.chapter(every), *own, *_tables(results), limits]
+    return Content(body, trust.of(results), WORDS, lead(results, every), leads=True)
 
 
 def lead(results: Results, every: Sequence[Effect]) -> str:
@@ -66,20 +59,12 @@ def lead(results: Results, every: Sequence[Effect]) -> str:
         said += [f"makes no difference that could be seen for {join_words(nowhere)}"] if nowhere else []
         if said:
             parts.append(f"{what[:1].upper()}{what[1:]} {', and '.join(said)}.")
+    if not parts and words.decided(results.verdicts):
+        return words.verdict_count(results.verdicts)
     if not parts:
         blocks = count(results.blocks, "block")
         return f"This run cannot say whether any factor matters: it has too few trusted pairs ({blocks})."
     return " ".join(parts)
-
-
-def _asked(results: Results) -> Chapter:
-    bullets = [
-        f"{verdict.sign} {claim}: {verdict.outcome}. {verdict.sentence}"
-        for claim, found in chapters.verdicts(results)
-        for verdict in found
-    ]
-    text = "Each rule was fixed before the run, and needs the whole 95 % interval on one side of its threshold."
-    return Chapter("asked", "What was asked, and is it met?", [text] if bullets else [], bullets)
 
 
 def _tables(results: Results) -> list[Chapter]:

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""report.html of a run on an emulated processor: ratios to native, or instructions per packet, and no absolute figure."""
+"""The kind of page of a run on an emulated processor: ratios to native, or instructions per packet, no absolute figure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from diolkos_lab import instructions
-from diolkos_lab.report import applications, chapters, facts, paths, short_page
-from diolkos_lab.report.chapters import Chapter
+from diolkos_lab.report import applications, chapters, facts
+from diolkos_lab.report.chapters import Chapter, Content
 from diolkos_lab.report.quantities import MINUS, NONE, count, join_words, percent
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import baseline_label, label, order
 from diolkos_lab.report.tables import Table, ratios
+from diolkos_lab.report.trust import Trust
 from diolkos_lab.report.words import trial_counts
 
 TIMES = ("throughput", "rtt", *applications.METRICS)
@@ -35,22 +35,16 @@ def applies_to(results: Results) -> bool:
     return facts.emulated(results.host)
 
 
-def write(results: Results) -> Path:
+def content(results: Results) -> Content:
     entries = instructions.entries([row.raw for row in results.rows])
-    own = [paths.chapter(results)]
     if facts.counts_instructions(results.host) and not entries:
-        trust = ("poor", "No: every trial failed.", ["The chapter on failed trials says why."])
-        return short_page.write(results, own, "No path was counted.", trust, WORDS)
+        nothing = Trust("poor", "No: every trial failed.", ["The chapter on failed trials says why."])
+        return Content([], nothing, WORDS, "No path was counted.", leads=True)
     if entries:
-        own = [
-            instruction_chapter(results, entries),
-            *own,
-            Chapter("unseen", "What this count cannot see", bullets=list(UNSEEN)),
-        ]
-        return short_page.write(results, own, _lead_of_counts(entries), _trust_in_counts(results, entries), WORDS)
-    own = [chapters.glance_with_blocks(results), *_ratios(results), *own]
+        own = [instruction_chapter(results, entries), Chapter("unseen", "What this count cannot see", bullets=list(UNSEEN))]
+        return Content(own, _trust_in_counts(results, entries), WORDS, _lead_of_counts(entries), leads=True)
     lead = "Only ratios to native within this run are shown, since the absolute speed of an emulated processor says nothing."
-    return short_page.write(results, own, lead, _trust(results), WORDS)
+    return Content([*_ratios(results), chapters.by_blocks(results)], _trust(results), WORDS, lead)
 
 
 def instruction_chapter(results: Results, entries: list[dict[str, Any]]) -> Chapter:
@@ -119,17 +113,17 @@ def _lead_of_counts(entries: list[dict[str, Any]]) -> str:
     )
 
 
-def _trust_in_counts(results: Results, entries: list[dict[str, Any]]) -> tuple[str, str, list[str]]:
+def _trust_in_counts(results: Results, entries: list[dict[str, Any]]) -> Trust:
     spreads = [entry[key] for entry in entries for key in ("up_spread", "down_spread") if entry.get(key) is not None]
     failed = sum(trial.error is not None for trial in results.measured)
     reasons = [f"Repetitions of one path differ by {percent(max(spreads))} at most."] if spreads else []
     reasons.append("Nothing else runs in the guest, and its clock does not wait for the host.")
     if failed:
-        return "limited", f"Yes, save for {count(failed, 'trial')} that failed.", reasons
-    return "good", "Yes.", reasons
+        return Trust("limited", f"Yes, save for {count(failed, 'trial')} that failed.", reasons)
+    return Trust("good", "Yes.", reasons)
 
 
-def _trust(results: Results) -> tuple[str, str, list[str]]:
+def _trust(results: Results) -> Trust:
     untrusted, failed, total = trial_counts(results)
     guest = results.host.get("guest") or {}
     reasons = [
@@ -138,7 +132,7 @@ def _trust(results: Results) -> tuple[str, str, list[str]]:
     ]
     made = [f"Linux {facts.kernel(results.host)}"] if facts.kernel(results.host) else []
     made += [f"Jool {guest['jool']}"] if guest.get("jool") else []
-    return "limited", f"With care: ratios only{f', of {join_words(made)}' if made else ''}.", reasons
+    return Trust("limited", f"With care: ratios only{f', of {join_words(made)}' if made else ''}.", reasons)
 
 
 def _whole(value: float | None) -> str:

@@ -20,20 +20,15 @@ HAVE_CHAPTERS = ("throughput", "rtt", "cpu_s_per_gb", *applications.METRICS, *st
 BANDS = (
     "Line: mean of a system's trials. Band: 95 % interval of that mean (Student's t over the trials); no band with a "
     "single trial, and a very wide one with two or three. Dashed: two hops. The warm-up block and untrusted trials are left "
-    "out."
+    "out. Cross: trials failed; a throughput counts as 0 in the mean, a time that has no end is not in it."
 )
 CPU = levels.Shown("cpu_s_per_gb", "CPU time", unit="s per GB")
 STRIPS = (
     "Strip: where single echoes lie; the darker, the more of them. Point: median. Strokes: 95th and 99th percentile. Small "
-    "point: the longest echo. Words at the right: median / 95th / 99th percentile. These are all echoes of all trials, not an "
-    "interval."
+    "point: the longest echo; cross: trials failed, whose echoes have no end. Words at the right: median / 95th / 99th "
+    "percentile. These are all echoes of all trials, not an interval."
 )
 LEAVES = " A spike may leave the frame; the logarithmic picture shows it whole."
-
-
-def chapters(results: Results) -> list[Chapter]:
-    """The page of a study that has no chapters of its own."""
-    return [*load_chapters(results), cannot_see(results)]
 
 
 def load_chapters(results: Results, form: str = "") -> list[Chapter]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from diolkos_lab import merging
+from diolkos_lab import curves, merging, procedures
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.report import facts
 from diolkos_lab.report.chapters import Chapter
@@ -131,15 +131,35 @@ def _measured(result: Result) -> list[dict[str, Any]]:
 
 def _trials(result: Result) -> list[str]:
     measured = _measured(result)
-    blocks = len({trial["block"] for trial in measured})
+    blocks, whole = _blocks(measured)
     merged = result.host.get("merged") or []
     seeds = [entry["facts"].get("seed", UNKNOWN) for entry in merged] or [result.host.get("seed", UNKNOWN)]
     seed = result.header.get("seed", ", ".join(map(str, seeds)))
     return [
         f"The run has {count(len(measured), 'trial')} in {count(blocks, 'block')}, after a warm-up that is not counted.",
-        f"A block holds every load on every path, in an order drawn at random (seed {seed}); trials that were rejected were "
+        f"{_held(blocks, whole)} The order within a block was drawn at random (seed {seed}); trials that were rejected were "
         "repeated as far as there was time.",
     ]
+
+
+def _blocks(measured: list[dict[str, Any]]) -> tuple[int, int]:
+    """How many blocks there are, and how many of them hold every load that the run has on every path that it has it on."""
+    held: dict[int, set[tuple[Any, ...]]] = {}
+    for trial in measured:
+        factors = repr(sorted((trial.get("factors") or {}).items())) if "test" not in (trial.get("factors") or {}) else ""
+        path = tuple(trial[name] for name in ("system", "datapath", "family", "hops"))
+        # A curve's rates and a search's attempts are parts of one load.
+        what = "" if trial["load"] == curves.LOAD or trial["load"] in procedures.LOADS else factors
+        held.setdefault(trial["block"], set()).add((*path, trial.get("replica", 1), trial["load"], what))
+    every = set().union(*held.values()) if held else set()
+    return len(held), sum(each == every for each in held.values())
+
+
+def _held(blocks: int, whole: int) -> str:
+    if whole == blocks:
+        return "Each block holds every load on every path."
+    few = f"{whole} of the blocks {'holds' if whole == 1 else 'hold'}" if whole else "No block holds"
+    return f"{few} every load on every path; the others hold what rules compare, or what guards had rejected before."
 
 
 def _statistics(result: Result) -> list[str]:

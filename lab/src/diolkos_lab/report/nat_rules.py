@@ -8,7 +8,7 @@ out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,7 +21,7 @@ from diolkos_lab.report.charts.box_plots import BoxPlot
 from diolkos_lab.report.charts.theme import BLUE, ORANGE
 from diolkos_lab.report.quantities import scale
 from diolkos_lab.report.read import Cell, Results
-from diolkos_lab.report.systems import INK, Look, load_label
+from diolkos_lab.report.systems import INK, LOOKS, Look, load_label
 from diolkos_lab.report.tables import readings
 from diolkos_lab.report.values import natural
 
@@ -30,19 +30,12 @@ PUBLISHED_RULES = ("10", "100", "1000")
 POSITIONS = {"append": "appended to the list", "middle": "in the middle of the list", "top": "at the top of the list"}
 COLOURS = {"client": BLUE, "router": ORANGE}
 BACKENDS = ("iptables-legacy", "iptables-nft", "nft-list", "nft-map")  # the first is the one that was published
-LOOKS = (
-    Look("tayga", "#d04f00", "#ff8a4a", "triangle-down"),
-    Look("tundra", "#b97e00", "#f2b84b", "triangle-up"),
-    Look("diolkos-tc", "#0067a5", "#58b0ee", "circle"),
-    Look("jool", "#008a63", "#35c79b", "square"),
-    Look("diolkos-direct", "#7a2fc4", "#c79bff", "cross"),
-    Look("nat44", "#b04a85", "#e79ac6", "diamond"),
-    Look("spare4", "#5f6b73", "#aab7bf", "triangle-left"),
-    Look("spare2", "#6b6b00", "#cfcf4d", "triangle-right"),
-)
+# In every picture a backend has one colour, for each family of its own, and a position one marker.
+BACKEND_LOOKS = ("tayga", "tundra", "diolkos-tc", "jool", "diolkos-direct", "nat44", "spare4", "spare2")
+MARKERS = {"top": "triangle-up", "middle": "square", "append": "triangle-down"}
 READ = (
     "Box: quartiles; line in it: median; whiskers: the furthest values within 1.5 of the box's height; points: values beyond, "
-    "where there are few. Values: {values}."
+    "where there are few; cross: trials that failed, each the worst value that there is. Values: {values}."
 )
 
 
@@ -106,11 +99,15 @@ def _of(results: Results, shown: Shown, load: str, backend: str | None) -> Itera
 def _picture(
     results: Results, shown: Shown, load: str, name: str, title: str, keyed: Sequence[tuple[str, str, Cell | None]]
 ) -> Iterator[Picture]:
-    found = [BoxPlot(key, colour, _values(results, shown, cell, load)) for key, colour, cell in keyed if cell]
-    found = [box for box in found if len(box.values)]
+    found = [
+        BoxPlot(key, colour, _values(results, shown, cell, load), results.failed(cell, load))
+        for key, colour, cell in keyed
+        if cell
+    ]
+    found = [box for box in found if np.isfinite(box.values).any()]
     if len(found) < 2:
         return
-    unit = scale(shown.metric, [float(np.median(box.values)) for box in found])
+    unit = scale(shown.metric, [float(np.median(box.values[np.isfinite(box.values)])) for box in found])
     axis = "round-trip time" if shown.metric == "rtt" else "throughput"
     values = "single echoes of all trials that count" if shown.metric == "rtt" else "trials that count"
     said = READ.format(values=f"{values}; load: {load_label(load)}")
@@ -120,7 +117,8 @@ def _picture(
 def _values(results: Results, shown: Shown, cell: Cell, load: str) -> np.ndarray:
     if shown.metric == "rtt":
         return readings(results, cell, load, shown.metric)[0]
-    return np.array([t.metrics[shown.metric] for t in results.used(cell, load) if shown.metric in t.metrics])
+    measured = [t.metrics[shown.metric] for t in results.used(cell, load) if shown.metric in t.metrics]
+    return np.array(measured + [0.0] * results.failed(cell, load))
 
 
 # ---- by number
@@ -150,21 +148,29 @@ def _flows(results: Results) -> Chapter:
 def _series(results: Results, load: str, metric: RowMetric) -> list[Series]:
     """Those with at least two numbers of rules; and, as single points, all others."""
     lines: dict[str, list[tuple[float, Cell]]] = {}
+    looks: dict[str, Look] = {}
     for cell in sorted(results.cells, key=lambda cell: natural(cell.factors)):
         level = dict(cell.factors)
         if (cell.system, cell.datapath) == (SYSTEM, DATAPATH) and level.get("rules", "0") != "0":
             family = "" if cell.family == FAMILY else ", NAT44"
             where = "" if metric == "rate" else f", at the {level.get('place', 'router')}"
-            lines.setdefault(f"{level.get('backend')}, {level.get('position')}{where}{family}", []).append(
-                (float(level["rules"]), cell)
-            )
+            name = f"{level.get('backend')}, {level.get('position')}{where}{family}"
+            lines.setdefault(name, []).append((float(level["rules"]), cell))
+            looks[name] = _look(level, bool(family))
     found = []
-    for number, (name, cells) in enumerate(sorted(lines.items())):
+    for name, cells in sorted(lines.items()):
         points = [(x, row) for x, cell in sorted(cells, key=lambda each: each[0]) if (row := results.row(cell, load, metric))]
         points = [(x, row) for x, row in points if row.median]
         if points:
-            found.append(Series(name, LOOKS[number % len(LOOKS)], points))
+            found.append(Series(name, looks[name], points))
     return found
+
+
+def _look(level: dict[str, str], nat44: bool) -> Look:
+    backend = level.get("backend", "")
+    place = BACKENDS.index(backend) if backend in BACKENDS else 0
+    name = BACKEND_LOOKS[place + len(BACKENDS) * nat44]
+    return replace(next(each for each in LOOKS if each.name == name), marker=MARKERS.get(level.get("position", ""), "circle"))
 
 
 def _native(results: Results) -> Cell | None:

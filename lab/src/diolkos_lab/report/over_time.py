@@ -7,11 +7,12 @@ trial there is a line and no band.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from diolkos_lab.metric import named
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import load_label, order, setting_label
 from diolkos_lab.stats.quantiles import student
@@ -28,6 +29,7 @@ class Line:
     low: np.ndarray  # NaN where a single trial has no interval
     high: np.ndarray
     trials: int
+    failed: int = 0  # of them; of a rate they are in the mean as nothing, of a time they are only marked
 
     @property
     def level(self) -> float:
@@ -40,6 +42,7 @@ class Panel:
 
     title: str
     lines: list[Line]
+    worst_is_low: bool = True  # failed trials brought nothing; otherwise they took for ever
 
     @property
     def start(self) -> float:
@@ -58,7 +61,8 @@ def panels(results: Results, bases: list[str], quantity: str) -> list[Panel]:
         for load in (load for base in bases for load in results.loads(base)):
             title = ", ".join(t for t in (load_label(load), setting_label(setting)) if t)
             if each := _lines(results, load, setting, quantity):
-                found.append(Panel(title, each))
+                known = named(quantity)
+                found.append(Panel(title, each, known is None or known.better != "lower"))
     return found
 
 
@@ -67,8 +71,13 @@ def _lines(results: Results, load: str, setting: tuple[Any, ...], quantity: str)
     found = []
     for cell in sorted((c for c in results.cells if c.factors == setting), key=order):
         series = [t.series[quantity] for t in results.used(cell, load) if quantity in t.series]
+        failed, known = results.failed(cell, load), named(quantity)
+        if series and failed and known and known.better == "higher":
+            series += [(series[0][0], np.zeros(len(series[0][0])))] * failed
         if series:
-            found.append(_line(cell, series, MOST_STEPS.get(quantity, 40)))
+            line = _line(cell, series, MOST_STEPS.get(quantity, 40))
+            counted = len(series) if known and known.better == "higher" else len(series) + failed
+            found.append(replace(line, trials=counted, failed=failed))
     return found
 
 

@@ -139,7 +139,8 @@
       console.error(problem);
     }
   };
-  const redraw = () => { for (const [figure, state] of drawn) if (state.turn) draw(figure); };
+  // One in a folded chapter has no width; it is drawn again when somebody unfolds it.
+  const redraw = () => { for (const [figure, state] of drawn) if (state.turn) near.observe(figure); };
 
   const hide = async (figure, name, button) => {
     const state = drawn.get(figure);
@@ -166,10 +167,10 @@
     } finally { place.remove(); }
   };
 
+  const near = new IntersectionObserver((seen) => {
+    for (const each of seen) if (each.isIntersecting) { near.unobserve(each.target); draw(each.target); }
+  }, { rootMargin: "400px" });
   const figures = (carried) => {
-    const near = new IntersectionObserver((seen) => {
-      for (const each of seen) if (each.isIntersecting) { near.unobserve(each.target); draw(each.target); }
-    }, { rootMargin: "400px" });
     for (const figure of $$("figure[data-chart]")) {
       const name = figure.dataset.chart, spec = specs[name];
       drawn.set(figure, { name, hidden: new Set(), view: null, turn: 0 });

@@ -12,7 +12,7 @@ from functools import partial
 from diolkos_lab.metric import METRICS
 from diolkos_lab.published import ratios
 from diolkos_lab.published.definition import UNITS, Figure, Group, Published, System
-from diolkos_lab.report import counterparts, facts, published_blind_spots, published_rates, published_table
+from diolkos_lab.report import counterparts, facts, published_limits, published_rates, published_table
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, beside_published, glance
 from diolkos_lab.report.charts.beside_published import Point
@@ -36,7 +36,7 @@ def chapters(results: Results) -> list[Chapter]:
     if data is None:
         return []
     beside = published_rates.chapter(results, data) if data.study == "router-accuracy" else chapter(results, data)
-    pairs = published_blind_spots.published_limits(results)
+    pairs = published_limits.pairs(results, data)
     said = ["Each of its limits, and what this run does about it."]
     limits = Chapter("unseen-there", "What the published study could not see", said if pairs else [], pairs=pairs)
     return [each for each in (beside, limits) if not each.empty]

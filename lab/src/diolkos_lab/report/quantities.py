@@ -83,13 +83,6 @@ def percent(ratio: float | None, ci: Interval | None = None, fewest: int | None 
     return f"{text} [{_fixed(100 * ci[0], d)}{TO}{_fixed(100 * ci[1], d)}{THIN}%]".replace("-", MINUS)
 
 
-def times(ratio: float, ci: Interval | None = None) -> str:
-    """5.93 [5.5, 6.3] → "5.9 times [5.5-6.3]"."""
-    d = 1 if ratio < 100 else 0
-    text = f"{_fixed(ratio, d)} times"
-    return text if ci is None else f"{text} [{_fixed(ci[0], d)}{TO}{_fixed(ci[1], d)}]"
-
-
 def factor(ratio: float, ci: Interval | None = None) -> str:
     """5.93 [5.5, 6.3] → "5.9 [5.5-6.3]"; as many decimals as the interval deserves, two where a ratio is near one."""
     width = None if ci is None else ci[1] - ci[0]

@@ -69,8 +69,13 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """Whether the statistics use this trial."""
+        """Whether the statistics use what this trial measured."""
         return self.valid and not self.warm_up and self.error is None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the statistics take it for the worst that there is."""
+        return self.error is not None and not self.warm_up
 
 
 @dataclass(frozen=True)
@@ -114,9 +119,10 @@ class Floor:
         return max(abs(self.ratio - 1), self.spread95 or 0.0)
 
     @property
-    def biased(self) -> bool:
-        """Whether the twins differ by more than chance, so that something but the system moves the figures."""
-        return self.ratio_ci95 is not None and not self.ratio_ci95[0] <= 1 <= self.ratio_ci95[1]
+    def bias(self) -> float:
+        """By how much the twins differ at least, where that is more than chance: something but the system moves the figures."""
+        low, high = self.ratio_ci95 or (1.0, 1.0)
+        return max(low - 1, 1 - high, 0.0)
 
 
 @dataclass(frozen=True)
@@ -171,6 +177,10 @@ class Results:
     def used(self, cell: Cell, load: str) -> list[Trial]:
         """The trials behind a cell's figures; those of its twin are not among them."""
         return [t for t in self.trials if t.counts and not t.twin and (t.cell, t.load) == (cell, load)]
+
+    def failed(self, cell: Cell, load: str) -> int:
+        """How many of a cell's trials failed."""
+        return sum(t.failed and not t.twin and (t.cell, t.load) == (cell, load) for t in self.trials)
 
     @property
     def cells(self) -> list[Cell]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Chapters of new flows (RFC 9693): what was asked and whether it is met, each system beside NAT44, how it scales."""
+"""Chapters of new flows (RFC 9693): each system beside NAT44, and how it scales."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from diolkos_lab.metric import MetricName, RowMetric
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import NONE, Scale, percent, scale, with_interval
-from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import FAMILIES, title
 from diolkos_lab.report.tables import Table
-from diolkos_lab.report.words import outcome
 from diolkos_lab.stats.median import median
 from diolkos_lab.stats.pairing import CellKey, Samples
 
@@ -34,24 +32,14 @@ HOW = (
 )
 
 
-def chapters(results: Results, samples: Samples) -> list[Chapter]:
+def chapters(samples: Samples) -> list[Chapter]:
     """What a page about new flows has of its own."""
-    return [_asked(results), _beside(samples), _scaling(samples)]
+    return [_beside(samples), _scaling(samples)]
 
 
 def loads(samples: Samples) -> list[tuple[tuple[str, object], ...]]:
     """The settings in which sessions were opened, each once."""
     return list(dict.fromkeys(key.factors for key in samples.cells()))
-
-
-def _asked(results: Results) -> Chapter:
-    bullets = []
-    for raw in results.verdicts:
-        sign, word = outcome(raw)
-        sentence = str(raw.get("sentence") or "").removeprefix(f"{word.capitalize()}. ")
-        bullets.append(f"{sign} {raw.get('claim')}: {word}. {sentence}")
-    text = "Each rule was fixed before the run, and needs the whole 95 % interval on one side of its threshold."
-    return Chapter("asked", "What was asked, and is it met?", [text] if bullets else [], bullets)
 
 
 def _beside(samples: Samples) -> Chapter:

@@ -38,6 +38,10 @@ _LOOKS = {
     ("diolkos", "inline"): Look("diolkos-inline", "#1b3fae", "#8aa5ff", "triangle-right"),
     ("diolkos", "direct"): Look("diolkos-direct", "#7a2fc4", "#c79bff", "cross"),
     ("diolkos", "nat64-tc"): Look("diolkos-nat64-tc", "#00757f", "#45c4cf", "triangle-right"),
+    ("diolkos", "nat64-tun"): Look("diolkos-nat64-tun", "#2fa3ad", "#a3e4ea", "diamond"),
+    ("diolkos", "nat64-xdp"): Look("diolkos-nat64-xdp", "#004c52", "#17909b", "square"),
+    ("diolkos", "nat64-inline"): Look("diolkos-nat64-inline", "#0b6e4f", "#5fcfa6", "triangle-up"),
+    ("diolkos", "nat64-direct"): Look("diolkos-nat64-direct", "#8e3b8e", "#e0a0e0", "triangle-down"),
     ("diolkos", "inbound-tc"): Look("diolkos-inbound-tc", "#008577", "#4fd6c3", "circle"),
     ("diolkos", "inbound-inline"): Look("diolkos-inbound-inline", "#3b5bb5", "#a3baff", "triangle-left"),
     ("diolkos", "inbound-direct"): Look("diolkos-inbound-direct", "#9a4fc9", "#dbb3ff", "square"),
@@ -46,6 +50,7 @@ _LOOKS = {
     ("diolkos", "dns64"): Look("diolkos-dns64", "#00699e", "#6cc4f5", "diamond"),
     ("unbound", "dns64"): Look("unbound", "#8a5a00", "#e0b060", "triangle-left"),
     ("tayga", ""): Look("tayga", "#d04f00", "#ff8a4a", "triangle-down"),
+    ("tayga", "masquerade"): Look("tayga-masquerade", "#8c2d04", "#ffc9a8", "diamond"),
     ("tayga", "inbound"): Look("tayga-inbound", "#a34a1c", "#ffab7a", "cross"),
     ("tundra", ""): Look("tundra", "#b97e00", "#f2b84b", "triangle-up"),
     ("jool", ""): Look("jool", "#008a63", "#35c79b", "triangle-up"),
@@ -63,6 +68,7 @@ _SPARE = [
     Look("spare4", "#5f6b73", "#aab7bf", "circle"),
 ]
 LOOKS = [*_LOOKS.values(), *_SPARE]
+_STRANGERS: dict[tuple[str, str], int] = {}  # systems without a look, in the order in which they were met
 
 _TITLES = {
     "tayga": "Tayga",
@@ -92,7 +98,7 @@ def look(cell: Cell) -> Look:
     mode, _, path = cell.datapath.rpartition("-")
     variants = [cell.family] if cell.native else [cell.datapath, mode, path, ""]
     found = next((_LOOKS[cell.system, v] for v in variants if (cell.system, v) in _LOOKS), None)
-    return found or _SPARE[sum(cell.system.encode()) % len(_SPARE)]
+    return found or _SPARE[_STRANGERS.setdefault((cell.system, cell.datapath), len(_STRANGERS)) % len(_SPARE)]
 
 
 def label(cell: Cell) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,7 @@ def readings(results: Results, cell: Cell, load: str, quantity: str) -> tuple[np
     """All single readings (echoes, iperf3 intervals) of the trials that count, and the number of those trials.
 
     Readings of the start, which the statistics leave out, are left out here too. A trial without a series gives its one
-    metric.
+    metric. A trial that failed gives the worst that there is, as often as others give a reading.
     """
     parts, trials = [], 0
     for trial in results.used(cell, load):
@@ -124,7 +124,11 @@ def readings(results: Results, cell: Cell, load: str, quantity: str) -> tuple[np
         else:
             continue
         trials += 1
-    return (np.concatenate(parts) if parts else np.array([])), trials
+    known, failed = named(quantity), results.failed(cell, load)
+    if failed and known and known.better:
+        each = int(np.median([len(part) for part in parts])) if parts else 1
+        parts.append(np.full(failed * max(each, 1), 0.0 if known.better == "higher" else np.inf))
+    return (np.concatenate(parts) if parts else np.array([])), trials + failed
 
 
 def _after(start: float, t: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -144,14 +148,16 @@ def distribution(results: Results, load: str, quantity: str, caption: str, name:
     if not found:
         return None
     where = environment(results.host)
-    unit = _table_scale(quantity, [float(np.mean(v)) for _, v, _ in found])
+    unit = _table_scale(quantity, [float(np.mean(finite)) for _, v, _ in found if len(finite := v[np.isfinite(v)])] or [0.0])
     heads = ["Tool", "Env.", "IP", "Type", "Min", "Avg", "Max", "Std dev", "P95", "n", "Trials"]
     lines, raw = [], []
     for cell, values, trials in found:
         stats = moments(values)
         who = [label(cell), where, _ip(cell), kind(cell)]
-        lines.append([*who, *[unit.text(s) for s in stats], str(len(values)), str(trials)])
-        raw.append([where, *_cell_values(cell), kind(cell), load, *stats, len(values), trials])
+        failed = results.failed(cell, load)
+        told = f"{trials}, {failed} failed" if failed else str(trials)
+        lines.append([*who, *[unit.text(s) for s in stats], str(len(values)), told])
+        raw.append([where, *_cell_values(cell), kind(cell), load, *(_finite(s) for s in stats), len(values), trials, failed])
     known = named(quantity)
     si = known.unit if known else ""
     return Table(
@@ -161,17 +167,26 @@ def distribution(results: Results, load: str, quantity: str, caption: str, name:
         lines=lines,
         raw_heads=["environment", *_CELL_HEADS, "type", "load"]
         + [f"{h} ({si})" for h in ("min", "avg", "max", "sd", "p95")]
-        + ["n", "trials"],
+        + ["n", "trials", "failed_trials"],
         raw_lines=raw,
         text_columns=frozenset({0, 1, 2, 3}),
     )
 
 
+def _finite(value: float | None) -> float | str | None:
+    return "inf" if value is not None and np.isinf(value) else value
+
+
+def percentiles(values: np.ndarray, shares: Sequence[float]) -> list[float]:
+    """Interpolated, but not towards a reading that has no end."""
+    return [float(each) for each in np.percentile(values, shares, method="linear" if np.isfinite(values).all() else "higher")]
+
+
 def moments(values: np.ndarray) -> list[float | None]:
     """min, mean, max, sample standard deviation (None for one value), 95th percentile (linear interpolation)."""
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    p95 = float(np.percentile(values, 95))
-    return [float(np.min(values)), float(np.mean(values)), float(np.max(values)), spread, p95]
+    endless = bool(np.isinf(values).any())  # trials failed
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 and not endless else None
+    return [float(np.min(values)), float(np.mean(values)), float(np.max(values)), spread, *percentiles(values, [95])]
 
 
 def kind(cell: Cell) -> str:

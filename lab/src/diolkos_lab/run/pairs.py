@@ -32,6 +32,17 @@ class Pairs:
         """Whether a claim needs it."""
         return cell in self.needed
 
+    def makeup_trials(self, wanted: int, further: int, blocks: int, claim_blocks: int) -> int:
+        """Trials of the blocks that will make up for what guards have rejected, if they reject nothing more. So many `blocks`
+        of the plan, and `claim_blocks` of what claims need, are still to come."""
+        short: dict[TrialCell, int] = {}
+        for cell in self._cells:
+            coming = blocks + (claim_blocks if cell in self.needed else 0)
+            missing = wanted + (further if cell in self._claimed else 0) - self.count(cell) - coming
+            for each in (cell, *self._partners[cell]) if missing > 0 else ():
+                short[each] = max(missing, short.get(each, 0))
+        return sum(short.values())
+
     def lacking(self, wanted: int, further: int = 0) -> list[TrialCell]:
         """Those with fewer, and with each all that it is compared with. What claims need comes first, by itself; what they are
         about shall have `further` ones besides."""

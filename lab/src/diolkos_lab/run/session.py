@@ -89,6 +89,7 @@ class Session(contextlib.ExitStack):
         self._seed = seed
         self._begun: float | None = None
         self.trials_done = 0
+        self._block_ends = 0  # how many trials are done when the block is
         self._pending: list[PendingRetry] = []  # of the block
         self._pairs = Pairs(study, self._cells)
         self._rates = NativeRates(self._cells, self.lanes, self.completed)
@@ -112,15 +113,15 @@ class Session(contextlib.ExitStack):
         searched = sum(part.trials for _, _, part in self._procedures)
         return len(self._cells) + sum(sweep.trials for sweep in self._sweeps.values()) + searched
 
+    def _size(self, block: int, wanted: Sequence[TrialCell]) -> int:
+        """Trials of a block without those of curves. In the warm-up a procedure has one."""
+        if block >= self.form.blocks:
+            return len(wanted)
+        return len(wanted) + sum(part.trials if block else 1 for _, _, part in self._procedures)
+
     @property
     def _planned_blocks(self) -> int:
         return self.form.blocks + self.form.claim_blocks
-
-    @property
-    def planned_trials(self) -> int:
-        """Of all blocks; the first, which warms up, has no procedures."""
-        whole = self.form.blocks * self.block_trials - sum(part.trials for _, _, part in self._procedures)
-        return whole + self.form.claim_blocks * len(self._pairs.needed)
 
     @property
     def cpu_roles(self) -> dict[str, dict[str, int | None]]:
@@ -160,14 +161,27 @@ class Session(contextlib.ExitStack):
         """No load is left that could be offered."""
         return not (self._cells or self._procedures or any(sweep.possible for sweep in self._sweeps.values()))
 
+    @property
+    def remaining_trials(self) -> int:
+        """Of this block and of those of the plan, and of the blocks that will make up for what guards rejected."""
+        begun = self._begun is not None
+        ahead = max(self.completed.next_block, self.block + 1) if begun else self.completed.next_block
+        blocks, claims = max(0, self.form.blocks - ahead), max(0, self._planned_blocks - max(ahead, self.form.blocks))
+        here = max(0, self._block_ends - self.trials_done) if begun else self._size(0, self._cells)
+        left = here + blocks * self.block_trials + claims * len(self._pairs.needed)
+        if not begun:
+            return left
+        this = (
+            int(0 < self.block < self.form.blocks),
+            int(self.form.blocks <= self.block < self._planned_blocks),
+        )  # half of it may have been made
+        rejected = self._pairs.makeup_trials(self.form.blocks - 1, self.form.claim_blocks, blocks + this[0], claims + this[1])
+        rates = sum(len(sweep.lacking(self.form.blocks - 1)) for sweep in self._sweeps.values()) if not blocks else 0
+        return left + rejected + rates
+
     def remaining_s(self) -> float:
         """Time left, from the loads' own lengths at first, then from the trials so far."""
-        per_trial = self._length_of_block() / self.block_trials
-        blocks = 1 + max(0, self.form.blocks - self.completed.next_block)
-        planned = blocks * self.block_trials - sum(part.trials for _, _, part in self._procedures)
-        claims = self._planned_blocks - max(self.completed.next_block, self.form.blocks)
-        planned += max(0, claims) * len(self._pairs.needed)
-        left = (planned - self.trials_done) * per_trial
+        left = self.remaining_trials * self._length_of_block() / self.block_trials
         if self.form.time_budget_s is not None:
             elapsed_s = time.monotonic() - self._begun if self._begun is not None else 0.0
             left = min(left, self.form.time_budget_s - elapsed_s)
@@ -219,6 +233,7 @@ class Session(contextlib.ExitStack):
     ) -> Iterator[Trial]:
         """Trials of these cells, and these rates of each curve."""
         self.block = block
+        self._block_ends = self.trials_done + self._size(block, wanted) + sum(map(len, rates.values()))
         # The first block after the warm-up has the lanes of it.
         if self.form.build_blocks and block > self.completed.next_block and (block - 1) % self.form.build_blocks == 0:
             lanes = dict.fromkeys([*(cell.lane.bare for cell in wanted), *(lane.bare for lane, _ in rates)])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.published import ratios
-from diolkos_lab.report import answer
+from diolkos_lab.report import page
 from diolkos_lab.report.read import from_contents
 from diolkos_lab.samples import contents
 from diolkos_lab.serve.index import Index, RunList
@@ -53,7 +53,7 @@ class Repeated:
             return kept[1]
         try:
             with self._index.folder(run) as folder:
-                said = answer.answer_of(from_contents(contents.read(folder, most=MOST_BYTES)))
+                said, _ = page.answer_of(from_contents(contents.read(folder, most=MOST_BYTES)))
         except UsageFault as fault:
             said = f"Its latest run cannot be read: {short(str(fault).rstrip('.'))}."
         self._known[run.study] = run, said

@@ -10,9 +10,8 @@ import math
 
 import altair as alt
 
-from diolkos_lab.report.block_ratios import by_block
+from diolkos_lab.report.baselines import by_block
 from diolkos_lab.report.charts import theme
-from diolkos_lab.report.charts.rows import CROSS
 from diolkos_lab.report.charts.theme import Record, Spec
 from diolkos_lab.report.quantities import percent, ratio_of
 from diolkos_lab.report.read import Results, Row
@@ -63,7 +62,7 @@ def draw(results: Results, metric: str, loads: list[str]) -> Spec:
         .mark_point(filled=True, size=26, opacity=1)
         .encode(x=x, y=y, color=colour, shape=theme.shape(systems), tooltip=tips),
         base.transform_filter("datum.beyond === true")
-        .mark_point(shape=CROSS, size=30, strokeWidth=2, opacity=1, color=theme.BAD)
+        .mark_point(shape=theme.CROSS, size=30, strokeWidth=2, opacity=1, color=theme.BAD)
         .encode(x=x, y=theme.down(4), tooltip=tips),
     ]
     header = {"labelAngle": 0, "labelAlign": "left", "labelPadding": 4}

@@ -9,10 +9,10 @@ import numpy as np
 from diolkos_lab.metric import METRICS, RowMetric
 from diolkos_lab.report.charts import theme
 from diolkos_lab.report.charts.theme import Record, Spec
-from diolkos_lab.report.quantities import Scale, scale
+from diolkos_lab.report.quantities import ENDLESS, Scale, scale
 from diolkos_lab.report.read import Cell, Results
 from diolkos_lab.report.systems import label, order
-from diolkos_lab.report.tables import readings
+from diolkos_lab.report.tables import percentiles, readings
 
 LOAD = "ping"
 QUANTITY: RowMetric = "rtt"
@@ -32,14 +32,14 @@ def echoes(results: Results) -> Singles:
 def singles(results: Results, load: str, quantity: str) -> Singles:
     """All single readings of each cell that has some."""
     found = [(cell, readings(results, cell, load, quantity)[0]) for cell in sorted(results.cells, key=order)]
-    return [(cell, values[values > 0]) for cell, values in found if (values > 0).any()]
+    return [(cell, values[values > 0]) for cell, values in found if (np.isfinite(values) & (values > 0)).any()]
 
 
 def draw(found: Singles, axis: str = AXIS) -> Spec:
     systems = theme.looks(cell for cell, _ in found)
     unit = _unit(found)
-    low = min(float(v.min()) for _, v in found) * unit.factor / 1.1
-    high = max(float(v.max()) for _, v in found) * unit.factor * 1.1
+    finite = np.concatenate([v[np.isfinite(v)] for _, v in found])
+    low, high = float(finite.min()) * unit.factor / 1.1, float(finite.max()) * unit.factor * 1.1
     extent = min(max(len(name) for name, _ in systems) * 6.1 + 8, 240)
     width = theme.WIDTH - extent - TEXT_WIDTH
     edges = np.geomspace(low, high, BINS + 1)
@@ -73,6 +73,8 @@ def draw(found: Singles, axis: str = AXIS) -> Spec:
         .add_params(theme.zooming(encodings=["x"])),
         base.mark_text(align="left", clip=False, dx=8).encode(x=theme.across("width"), y=y, text="text:N"),
     ]  # fmt: skip
+    crosses = base.transform_filter("datum.failed").mark_point(shape=theme.CROSS, size=40, strokeWidth=2, opacity=1, clip=False)
+    layers.append(crosses.encode(x=theme.across("width"), y=y, color=alt.value(theme.BAD), tooltip=tips))
     title = {
         "text": "median / P95 / P99",
         "anchor": "end",
@@ -86,7 +88,7 @@ def draw(found: Singles, axis: str = AXIS) -> Spec:
 
 
 def _strip(cell: Cell, values: np.ndarray, edges: np.ndarray, unit: Scale) -> list[Record]:
-    counts, _ = np.histogram(values, edges)
+    counts, _ = np.histogram(values[np.isfinite(values)], edges)
     peak = counts.max()
     return [
         {
@@ -98,26 +100,31 @@ def _strip(cell: Cell, values: np.ndarray, edges: np.ndarray, unit: Scale) -> li
 
 
 def _percentiles(cell: Cell, values: np.ndarray, unit: Scale) -> Record:
-    median, p95, p99 = (float(np.percentile(values, share)) * unit.factor for share in (50, 95, 99))
+    median, p95, p99 = (each * unit.factor for each in percentiles(values, (50, 95, 99)))
     most = float(values.max()) * unit.factor
     text = " / ".join(map(_short, (median, p95, p99)))
     found = {"path": label(cell), "median": median, "p95": p95, "p99": p99, "most": most, "text": text}
-    return found | {"tip": f"{text} {unit.unit}", "most_text": f"{_short(most)} {unit.unit}", "n": len(values)}
+    return found | {
+        "tip": f"{text} {unit.unit}",
+        "most_text": f"{_short(most)} {unit.unit}",
+        "n": len(values),
+        "failed": not np.isfinite(most),
+    }
 
 
 def _short(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return ENDLESS if np.isinf(value) else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def _unit(found: Singles) -> Scale:
     """The unit of the middle value: one slow system does not decide how the others read."""
-    return scale(QUANTITY, [float(np.median([np.median(v) for _, v in found]))])
+    return scale(QUANTITY, [float(np.median([np.median(v[np.isfinite(v)]) for _, v in found]))])
 
 
 def alt_text(found: Singles, axis: str = "Round-trip time") -> str:
     unit = _unit(found)
     parts = []
     for cell, values in found:
-        median, p95, p99 = (unit.text(float(v)) for v in np.percentile(values, [50, 95, 99]))
+        median, p95, p99 = (unit.text(float(v)) for v in percentiles(values, [50, 95, 99]))
         parts.append(f"{label(cell)} median {median}, 95th percentile {p95}, 99th {p99}")
     return f"{axis} in {unit.unit}: " + "; ".join(parts) + "."

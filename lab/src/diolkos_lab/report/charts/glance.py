@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from diolkos_lab.load.registry import LOADS
+from diolkos_lab.report.baselines import families
 from diolkos_lab.report.charts import rows as lines
 from diolkos_lab.report.charts.rows import Mark, Panel
 from diolkos_lab.report.charts.theme import Spec
-from diolkos_lab.report.quantities import NONE, count, limits, percent, ratio_of
+from diolkos_lab.report.quantities import NONE, THIN, count, limits, percent, ratio_of
 from diolkos_lab.report.read import Cell, Results, Row
 from diolkos_lab.report.systems import baseline_label, label, load_label, look, order
+from diolkos_lab.report.values import Interval
 
 # The loads that are shown, each by its main metric: packets, then the rates and capacities that searches and curves find.
 SHOWN = (
@@ -71,7 +75,7 @@ def _panel(results: Results, cells: list[Cell], load: str, metric: str) -> Panel
     return Panel(
         said[:1].upper() + said[1:],
         "share of native, more is better" if more else "times native, less is better",
-        [mark(cell, found.get(cell)) for cell in asked],
+        [each for cell in asked for each in marks(results, cell, found.get(cell))],
         percent=more,
         reference=1,
         band=(1 - noise, 1 + noise) if noise else None,
@@ -86,6 +90,32 @@ def is_asked(results: Results, cell: Cell, load: str) -> bool:
     subjects = [s for s in results.study.get("system") or () if isinstance(s, dict)]
     of_cell = [s for s in subjects if (s.get("system"), s.get("datapath"), s.get("family"), s.get("hops", 1)) == name]
     return not of_cell or any(base in (s.get("loads") or (base,)) for s in of_cell)
+
+
+def marks(results: Results, cell: Cell, row: Row | None) -> list[Mark]:
+    """Against the native family that asks more, and, as a hollow point, against the other one."""
+    own = mark(cell, row)
+    every = families(results, row) if row else []
+    if row is None or len(every) < 2:
+        return [own]
+    share, failed = ratio_of(row.metric), f", {failures(row)} of {row.trials} failed" * bool(failures(row))
+    tips = [
+        own.tips
+        | {"ratio": share(each.ratio), "95 % interval": _ends(each.ci, row.metric), "against": baseline_label(each.baseline)}
+        for each in every
+    ]
+    strict = replace(
+        own, value=every[0].ratio, ends=every[0].ci, text=share(every[0].ratio, every[0].ci) + failed, tips=tips[0]
+    )
+    return [
+        strict,
+        *(replace(own, value=each.ratio, ends=None, text="", tips=tip) for each, tip in zip(every[1:], tips[1:], strict=True)),
+    ]
+
+
+def _ends(ci: Interval | None, metric: str) -> str:
+    share = ratio_of(metric)
+    return f"{share(ci[0]).removesuffix(f'{THIN}%')} to {share(ci[1])}" if ci else "too few blocks for one"
 
 
 def mark(cell: Cell, row: Row | None) -> Mark:
@@ -112,11 +142,9 @@ def mark(cell: Cell, row: Row | None) -> Mark:
 
 def tips(row: Row) -> dict[str, str]:
     """What a pointer shows of a ratio."""
-    share = ratio_of(row.metric)
-    interval = share(row.ratio_ci95[0]).removesuffix("\u202f%") if row.ratio_ci95 else NONE
     return {
         "ratio": text(row).partition(" [")[0],
-        "95 % interval": f"{interval} to {share(row.ratio_ci95[1])}" if row.ratio_ci95 else "too few blocks for one",
+        "95 % interval": _ends(row.ratio_ci95, row.metric),
         "against": baseline_label(row.baseline),
         "trials": f"{row.valid_trials} of {row.trials} count" + (f", {failures(row)} failed" if failures(row) else ""),
     }
@@ -138,6 +166,7 @@ def text(row: Row) -> str:
 def alt(results: Results) -> str:
     parts = []
     for load, metric in panels(results):
-        read_out = "; ".join(f"{label(r.cell)} {text(r)}" for r in rows(results, load, metric) if compares(r))
+        shown = [(r, marks(results, r.cell, r)[0].text) for r in rows(results, load, metric) if compares(r)]
+        read_out = "; ".join(f"{label(r.cell)} {said}" for r, said in shown)
         parts.append(f"{load_label(load)}, ratio to native: {read_out}.")
     return " ".join(parts)

@@ -100,7 +100,23 @@ def _panel(
     )
     hover = base.mark_point(size=90, fillOpacity=0, filled=True, clip=True).encode(x=x, y=y, tooltip=tips)
     hover = hover.add_params(theme.zooming(f"zoom{number}{side}"))
-    return theme.layer(band, line, marked, hover, title=panel.title, width=width, height=HEIGHT)
+    crosses = [alt.Chart(theme.data(fails)).transform_filter(theme.SHOWN).mark_point(
+        shape=theme.CROSS, size=40, strokeWidth=2, opacity=1, clip=False
+    ).encode(
+        x=x, y=theme.down(HEIGHT - 5 if panel.worst_is_low else 5), color=theme.colour(systems, legend=True),
+        tooltip=theme.tooltip(path="system", trials="trials that failed"),
+    )] if (fails := _fails(each, panel)) else []  # fmt: skip
+    return theme.layer(band, line, marked, *crosses, hover, title=panel.title, width=width, height=HEIGHT)
+
+
+def _fails(each: Sequence[Line], panel: Panel) -> list[Record]:
+    """A cross for each line with trials that failed, side by side."""
+    failing = [line for line in each if line.failed]
+    step = (panel.end - panel.start) / (len(failing) + 1)
+    return [
+        {"path": label(line.cell), "t": panel.start + number * step, "trials": f"{line.failed} of {line.trials}"}
+        for number, line in enumerate(failing, start=1)
+    ]
 
 
 def _cells(shown: Sequence[Panel]) -> list[Cell]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Figures of systems, one below the other: a point, its interval, and the same in words at the right; a panel each load.
 
-An end that is infinite is an arrow to the edge. A crossed mark says that trials failed, at the end where these count.
+An end that is infinite, or far beyond all values, is an arrow to the edge. A crossed mark says that trials failed, at the end
+where these count.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from diolkos_lab.report.charts.theme import Record, Spec
 from diolkos_lab.report.systems import INK, Look
 from diolkos_lab.report.values import Ends, Interval
 
-CROSS = "M-1,-1L1,1M1,-1L-1,1"
-TEXT_WIDTH = 190  # pixels of the words at the right
-LETTER = 6.1  # pixels, about, of a letter of a name
+REACH = 2.0  # of the greatest value: how far an axis goes for the end of an interval
+LETTER = 6.1  # pixels, about, of a letter of a name or a word
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,10 @@ def draw(panels: Sequence[Panel], shared: bool = False) -> Spec:
     if shared:
         known = [span for span, panel in zip(spans, panels, strict=True) if any(mark.value for mark in panel.marks)] or spans
         spans = [(min(low for low, _ in known), max(high for _, high in known))] * len(spans)
-    width = theme.WIDTH - extent - TEXT_WIDTH
+    words = max([24, *(len(mark.text) * LETTER + 24 for panel in panels for mark in panel.marks)])  # at the right
+    width = theme.WIDTH - extent - words
     drawn = [_panel(*each, systems, extent, width, number) for number, each in enumerate(zip(panels, spans, strict=True))]
-    return theme.themed(theme.grid(*drawn), systems, zoom=True, beside=extent + TEXT_WIDTH)
+    return theme.themed(theme.grid(*drawn), systems, zoom=True, beside=extent + words)
 
 
 def _span(panel: Panel) -> Interval:
@@ -69,12 +70,14 @@ def _span(panel: Panel) -> Interval:
     if panel.log:
         ends = [e for e in ends if e > 0] or [1.0]
         return min(ends) / 1.3, max([*ends, panel.reference or 0]) * 1.3
-    return 0.0, 1.08 * max([*ends, panel.reference or 0]) or 1.0
+    values = [mark.value for mark in panel.marks if mark.value is not None and math.isfinite(mark.value)]
+    most = REACH * max([*values, panel.reference or 0]) or math.inf  # one wide interval must not flatten all others
+    return 0.0, 1.08 * min(max([*ends, panel.reference or 0]), most) or 1.0
 
 
 def _panel(panel: Panel, span: Interval, systems: Sequence[tuple[str, Look]], extent: float, width: float, number: int) -> Spec:
     low, high = span
-    names = [mark.path for mark in panel.marks]
+    names = list(dict.fromkeys(mark.path for mark in panel.marks))
     scale = theme.given(domain=list(span), type="log" if panel.log else "linear", nice=False, clamp=False)
     axis = theme.given(title=panel.axis, titleAnchor="start", tickCount=6, format="%" if panel.percent else ".5~g", grid=False)
     across = alt.X("value:Q", scale=scale, axis=axis)
@@ -110,7 +113,13 @@ def _panel(panel: Panel, span: Interval, systems: Sequence[tuple[str, Look]], ex
     arrows = base.transform_filter("datum.open").mark_point(shape="triangle-right", filled=True, size=80, opacity=1, clip=False)
     layers.append(arrows.encode(x=theme.across("width"), y=beside, color=coloured, tooltip=tips))
     crosses = base.transform_filter("datum.failed").mark_point(
-        shape=CROSS, size=40, strokeWidth=2, color=theme.BAD, opacity=1, clip=False, xOffset=9 if panel.worst_is_high else 5
+        shape=theme.CROSS,
+        size=40,
+        strokeWidth=2,
+        color=theme.BAD,
+        opacity=1,
+        clip=False,
+        xOffset=9 if panel.worst_is_high else 5,
     )
     layers.append(crosses.encode(x=theme.across("width" if panel.worst_is_high else 0), y=beside, tooltip=tips))
     words = base.mark_text(align="left", clip=False, dx=18)
@@ -133,7 +142,7 @@ def _tip_names(panel: Panel) -> list[str]:
 def _record(mark: Mark, panel: Panel, span: Interval) -> Record:
     low, high = span
     ends = mark.ends if mark.ends and math.isfinite(mark.ends[0]) else None
-    open_end = bool(mark.ends) and not all(map(math.isfinite, mark.ends or ()))
+    open_end = mark.ends is not None and (not math.isfinite(mark.ends[0]) or mark.ends[1] > high)
     tips = {f"tip{i}": mark.tips.get(name, "–") for i, name in enumerate(_tip_names(panel))}
     return {
         "path": mark.path,

@@ -38,6 +38,7 @@ FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"
 WIDTH = 700  # pixels of a whole chart, about
 ROW = 19  # pixels of a line that is one system
 DASHED = [6, 3]
+CROSS = "M-1,-1L1,1M1,-1L-1,1"  # trials failed
 PATH = "path"  # the field that names a system, which the page's buttons hide
 HIDDEN = "hidden"  # the parameter that holds the hidden ones
 ZOOM = "zoom"
