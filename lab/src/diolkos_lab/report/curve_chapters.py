@@ -11,8 +11,7 @@ from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, rate_text
 from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.curves import VARIED, Measured, Setting
-from diolkos_lab.experiment.frames import flows_words
-from diolkos_lab.experiment.frames import CpuPlacement
+from diolkos_lab.experiment.frames import CpuPlacement, flows_words
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.charts import Picture, load_loss, load_loss_sheet
 from diolkos_lab.report.read import Cell, Results
