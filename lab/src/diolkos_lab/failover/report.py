@@ -161,9 +161,9 @@ def carried(judged: Judged) -> str:
         more = sorted(set(judged.lacking.values()))
         each = f"{more[0]}" if len(more) == 1 else f"{more[0]} to {more[-1]}"
         least = f"{100 * judged.rule.broken_at_most:.0f} %"
-        said.append(
-            f"{each} more of each of {count(len(judged.lacking), 'fault')} would decide, if none breaks it (at most {least})"
-        )
+        faults = list(judged.lacking)
+        of = f"each of {count(len(faults), 'fault')}" if len(faults) > 1 else faults[0]
+        said.append(f"{each} more of {of} would decide, if none breaks it (at most {least})")
     said += [f"{judged.disturbed} more decide nothing"] if judged.disturbed else []
     return "; ".join(filter(None, [against(judged), *said]))
 
