@@ -176,8 +176,8 @@ def test_root_reads_nothing_that_others_can_change(home: Path, lab: Lab, monkeyp
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="sudo makes root of a user")
 def test_sudo_looks_into_the_folder_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", "/root/config")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/somewhere/config")
     monkeypatch.setenv("SUDO_UID", str(pwd.getpwnam("nobody").pw_uid))
     assert own_files.user_folder() == Path(pwd.getpwnam("nobody").pw_dir, ".config/diolkos-lab")
     monkeypatch.setenv("SUDO_UID", "0")
-    assert own_files.user_folder() == Path("/root/config/diolkos-lab")
+    assert own_files.user_folder() == Path("/somewhere/config/diolkos-lab")
