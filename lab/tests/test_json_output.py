@@ -89,7 +89,7 @@ def test_list() -> None:
 
 
 def test_list_names_missing_tools() -> None:
-    document = json_output.list_document([], [], {"curl": ("apt-get install curl", ["clat"])})
+    document = json_output.list_document([], [], {"curl": ("apt-get install curl", ["clat"])}, {}, [])
     assert document["missing_tools"] == [{"tool": "curl", "how": "apt-get install curl", "studies": ["clat"]}]
 
 
