@@ -67,7 +67,9 @@ prefix 64:ff9b::/96
 dynamic-pool {plan.POOL4_NETWORK}
 data-dir FOLDER
 """
-RULES = f"table ip lab {{ chain post {{ type nat hook postrouting priority srcnat; ip saddr {plan.POOL4_NETWORK} masquerade; }}; }}"
+RULES = (
+    f"table ip lab {{ chain post {{ type nat hook postrouting priority srcnat; ip saddr {plan.POOL4_NETWORK} masquerade; }}; }}"
+)
 SETTINGS = "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding; "
 NO_DAD = "echo 0 >/proc/sys/net/ipv6/conf/all/accept_dad; echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad"
 

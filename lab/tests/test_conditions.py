@@ -18,9 +18,8 @@ from diolkos_lab.experiment.definition import Study
 from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.run.conditions import Conditions
-from diolkos_lab.topology import clocksource, leftovers, ring, saved_settings
+from diolkos_lab.topology import clocksource, leftovers, saved_settings
 from diolkos_lab.topology.namespace import PREFIX, Owner
-from diolkos_lab.topology.ring import Rings
 
 BOTH = Varied(clocksource=("tsc", "hpet"))
 
@@ -57,7 +56,7 @@ def test_one_after_the_other_and_as_before_at_the_end(host: Path) -> None:
     with Conditions(BOTH) as conditions:
         assert conditions.settings == [(("clocksource", "tsc"),), (("clocksource", "hpet"),)]
         assert _now(host) == "tsc", "offers are tried, and nothing is left changed"
-        conditions.apply(conditions.settings[1], [])
+        conditions.apply(conditions.settings[1])
         assert _now(host) == "hpet"
         [save] = _notes()
         assert json.loads(save.read_text())["before"] == {"name": "tsc"}
@@ -74,7 +73,7 @@ def test_the_note_is_there_before_the_change(host: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("ended", [Fault("the lane broke"), KeyboardInterrupt()])
 def test_it_is_given_back_however_the_run_ends(host: Path, ended: BaseException) -> None:
     with pytest.raises(type(ended)), Conditions(BOTH) as conditions:
-        conditions.apply(conditions.settings[1], [])
+        conditions.apply(conditions.settings[1])
         raise ended
     assert _now(host) == "tsc" and not _notes()
 
@@ -118,7 +117,7 @@ def test_clean_restores_settings_that_a_killed_lab_changed(host: Path) -> None:
         "from diolkos_lab.topology import clocksource, saved_settings\n"
         f"clocksource.FOLDER, saved_settings.FOLDER = Path({str(host)!r}), Path({str(saved_settings.FOLDER)!r})\n"
         "conditions = Conditions(Varied(clocksource=('tsc', 'hpet'))).__enter__()\n"
-        "conditions.apply(conditions.settings[1], [])\n"
+        "conditions.apply(conditions.settings[1])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
@@ -162,66 +161,6 @@ def _note(host: Path, owner: Owner, level: str) -> Path:
     return path
 
 
-# ---- rings
-
-
-class Cards:
-    """Network devices with rings, as ethtool shows and sets them."""
-
-    def __init__(self) -> None:
-        self.rings = {"up0": Rings(256, 256), "veth0": None}
-
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ring.Device, "rings", lambda device: self.rings[device.name])
-        monkeypatch.setattr(ring.Device, "largest", lambda device: self.rings[device.name] and Rings(4096, 2048))
-        monkeypatch.setattr(ring.Device, "use", lambda device, rings: self.rings.update({device.name: rings}))
-
-
-class Cabled:
-    """A lane with these devices."""
-
-    def __init__(self, *names: str) -> None:
-        self._names = names
-
-    def devices(self) -> list[tuple[str, str]]:
-        return [("router", name) for name in self._names]
-
-    def namespace(self, role: str) -> str:
-        return f"dklab-{role}"
-
-
-def test_rings_are_sized_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    cards, lane = Cards(), Cabled("up0", "veth0")
-    cards.install(monkeypatch)
-    with Conditions(Varied(ring=(512, 2048, 4096)), lane) as conditions:  # type: ignore[arg-type]
-        assert conditions.settings == [(("ring", 512),), (("ring", 2048),)]
-        assert [each.reason for each in conditions.skipped] == ["the rings of this path hold 2048 packets at most"]
-        conditions.apply(conditions.settings[1], [lane])  # type: ignore[list-item]
-        assert cards.rings == {"up0": Rings(2048, 2048), "veth0": None} and len(_notes()) == 1
-        conditions.release()
-        assert cards.rings["up0"] == Rings(256, 256) and not _notes()
-        conditions.apply(conditions.settings[0], [lane])  # type: ignore[list-item]
-    assert cards.rings["up0"] == Rings(256, 256) and not _notes()
-
-
-def test_a_path_of_virtual_devices_has_no_rings(monkeypatch: pytest.MonkeyPatch) -> None:
-    Cards().install(monkeypatch)
-    with Conditions(Varied(ring=(512, 4096), clocksource=("tsc", "hpet")), Cabled("veth0")) as conditions:  # type: ignore[arg-type]
-        assert [dict(setting) for setting in conditions.settings] == [{"clocksource": "tsc"}, {"clocksource": "hpet"}]
-        assert {each.value for each in conditions.skipped} == {"512", "4096"}
-        assert "virtual (veth)" in conditions.skipped[0].reason
-
-
-def test_clean_gives_rings_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    cards = Cards()
-    cards.install(monkeypatch)
-    saved = saved_settings.saved_rings(ring.Device("dklab-router", "up0"), (512, 4096))
-    saved_settings.save(saved).rename(saved_settings.FOLDER / f"{PREFIX}-{2**22 + 1}-1-ring-up0.json")
-    cards.rings["up0"] = Rings(4096, 4096)
-    assert leftovers.clean().restored == ["rings of up0"]
-    assert cards.rings["up0"] == Rings(256, 256)
-
-
 # ---- in a study
 
 
@@ -231,7 +170,7 @@ def test_clean_gives_rings_back(monkeypatch: pytest.MonkeyPatch) -> None:
         ('clocksource = ["tsc"]', "clocksource: one value is no factor; name two or more, or leave it out"),
         ('clocksource = ["tsc", "tsc"]', "clocksource: a value is named twice"),
         ('clocksource = ["tsc", "../../x"]', "String should match pattern"),
-        ("ring = [512, 0]", "Input should be greater than or equal to 1"),
+        ("ring = [512, 4096]", "ring: Extra inputs are not permitted"),
     ],
 )
 def test_a_wrong_factor_is_refused_with_its_place(tmp_path: Path, vary: str, message: str) -> None:

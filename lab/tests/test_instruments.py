@@ -92,6 +92,7 @@ def _testbed(fault: BaseException, name: str, server: Any, alive: Callable[[], N
     servers._wanted, servers._running = (SimpleNamespace(name=name),), {name: server}  # type: ignore[assignment, dict-item]
     servers.restart = lambda: None  # type: ignore[method-assign]
     made.failure, made._servers = None, servers
+    made.lane, made._groups = SimpleNamespace(wake=lambda: False), {"server": None}  # type: ignore[assignment, dict-item]
     made._system = SimpleNamespace(check_alive=alive, sessions=None)  # type: ignore[assignment]
     made._environment = SimpleNamespace(  # type: ignore[assignment]
         idle_wait=SimpleNamespace(wait=lambda: None), topology=SimpleNamespace(empty_conntrack=False)
@@ -113,11 +114,11 @@ def _trial(made: testbed.Testbed) -> dict[str, Any]:
 
 def _records(make: Make, side: str, failed: dict[str, Any], broken: int = 6, share: float = 0.3) -> list[dict[str, Any]]:
     """The system gets 0.3 of what native gets. In so many blocks the trial of one side is that of `failed`."""
-    paths = {"native": {"metrics": {"throughput": 100.0}}}
-    paths["diolkos"] = {"datapath": "tc", "family": "ipv4", "metrics": {"throughput": 100.0 * share}}
+    paths = [("native", {"family": family, "metrics": {"throughput": 100.0}}) for family in ("ipv6", "ipv4")]
+    paths.append(("diolkos", {"datapath": "tc", "family": "ipv4", "metrics": {"throughput": 100.0 * share}}))
     found = []
     for block in range(BLOCKS):
-        for system, path in paths.items():
+        for system, path in paths:
             fails = system == side and 0 < block <= broken
             ended = {name: failed[name] for name in ("valid", "distrust", "error", "metrics", "series")} if fails else {}
             found.append(make(block=block, load="tcp-upload", system=system, **{**path, **ended}))
@@ -145,7 +146,7 @@ def test_an_instrument_that_fails_is_nobodys_result(
     by_system = {row["system"]: row for row in rows.rows(STUDY, Samples(lines)) if row["metric"] == "throughput"}
     assert by_system[side]["instrument_failed_trials"] == 6 and by_system[side]["failed_trials"] == 0
     assert by_system["diolkos"]["ratio"] == pytest.approx(0.3), "of the block that is left"
-    (entry,) = summary.instrument_failures(lines)
+    entry = summary.instrument_failures(lines)[0]
     assert entry["system"] == side and entry["trials"] == 6 and summary.failures(lines) == []
     assert _first(_records(record, side, failed, broken=1))["outcome"] == "not met", "six blocks are enough"
 

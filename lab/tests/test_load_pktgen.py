@@ -3,15 +3,19 @@
 
 import json
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from diolkos_lab.experiment.frames import ForwardingRateLoad
+from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import PpsLoad
+from diolkos_lab.experiment.procedures import Rfc8219
 from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import pktgen, registry
-from diolkos_lab.load.reading import ClientContext, PacketEndpoints
+from diolkos_lab.load.reading import Answers, ClientContext, LoadFault, PacketEndpoints
 
 LOAD = PpsLoad(name="pps", seconds=0.3)
 PPS = registry.LOADS["pps"]
@@ -92,3 +96,94 @@ def test_sessions_are_opened_first_where_the_path_keeps_state() -> None:
     measure = PPS.command(LOAD.at(1000), _context(6))
     for option in ("--src", "--dst", "--flows"):
         assert command[command.index(option) + 1] == measure[measure.index(option) + 1], "of the same flows"
+
+
+def _options(command: list[str]) -> dict[str, str]:
+    return {name: value for name, value in pairwise(command) if name.startswith("--")}
+
+
+def _ends(context: ClientContext, *, keeps_state: bool = False) -> ClientContext:
+    """With a far end that answers, 256 clients and 64 destinations."""
+    answers = Answers(
+        IPv6Address("2001:2:0:f::2"),
+        IPv6Address("2001:2:0:1::2"),
+        IPv6Network("2001:2:0:2::/120"),
+        IPv6Network("2001:2:0:2::/120"),
+        IPv6Network("2001:2:0:f::40/122"),
+    )
+    assert context.ends
+    ends = replace(context.ends, answers=answers, keeps_state=keeps_state, targets=IPv6Network("2001:2:0:f::40/122"))
+    return replace(context, ends=ends)
+
+
+def test_packets_have_many_flows_unless_a_study_asks_for_few() -> None:
+    for load in (LOAD, ForwardingRateLoad(name="forwarding-rate", seconds=0.2), LatencyLoad(name="latency")):
+        assert load.factors["flows"] == 4096
+    assert _options(PPS.command(LOAD.at(1000), _context(6)))["--flows"] == "4096"
+    assert Rfc8219(name="rfc8219").trial(1000, 1, "throughput").factors["flows"] == 4096
+    assert {"directions", "next_hops"}.isdisjoint(LOAD.factors), "where there is one of each"
+
+
+def test_unique_flows_are_of_many_clients_and_of_this_trial_alone() -> None:
+    load, context = LOAD.model_copy(update={"flows": "unique"}).at(1000), _ends(_context(6), keeps_state=True)
+    first, second = (_options(PPS.command(load, replace(context, serial=serial))) for serial in (1, 2))
+    assert (first["--flows"], first["--src"]) == ("unique", "2001:2:0:2::/120")
+    assert abs(int(first["--seed"]) - int(second["--seed"])) > 2_000_000 * 30, "flows of one trial are none of another's"
+    assert PPS.prepare(load, context) == [], "each packet opens its own session"
+
+
+def test_both_directions_have_ports_of_their_own() -> None:
+    load = LOAD.model_copy(update={"directions": "both", "next_hops": 64}).at(1000)
+    command = PPS.command(load, _ends(_context(6)))
+    said = _options(command)
+    assert command[5] == "measure" and said["--rate"] == "1000"
+    assert said["--dst"] == said["--back-src"] == "2001:2:0:f::40/122" and said["--back-dst"] == "2001:2:0:1::2"
+    assert (said["--back-sport"], said["--back-dport"]) == ("1-49151", "1024-65535"), "RFC 4814 section 4.5, turned round"
+    assert load.factors["directions"] == "both" and load.factors["next_hops"] == 64
+
+
+def test_packets_go_back_over_open_sessions_where_the_path_keeps_state() -> None:
+    load, context = LOAD.model_copy(update={"directions": "both"}).at(1000), _ends(_context(6), keeps_state=True)
+    command = PPS.command(load, context)
+    said = _options(command)
+    assert command[5] == "connect" and PPS.prepare(load, context) == []
+    assert (said["--sessions"], said["--both-rate"], said["--seconds"]) == ("4096", "1000", "0.3")
+    assert "--flows" not in said and "--back-sport" not in said, "answers go where packets came from"
+    assert PPS.allowed_s(load) > PPS.allowed_s(LOAD.at(1000)) + 4 * 4096 / float(said["--rate"])
+
+
+def test_of_two_directions_counts_are_added_and_the_worse_time_counts(data: Path) -> None:
+    report = json.loads((data / "pktgen-0.1.0-measured.jsonl").read_text())
+    forth = report["directions"][0]
+    back = json.loads(json.dumps(forth)) | {"direction": "back"}
+    back["received"] |= {"received": 14_000, "late": 500, "pdv_ns": 1.0}
+    back["received"]["delay_ns"] |= {"p50": 7e3}
+    back["sent"] |= {"rate_pps": 40_000.0}
+    load = LOAD.model_copy(update={"directions": "both"}).at(50_000)
+    for text in (
+        {**report, "directions": [forth, back]},
+        {"format": 1, "event": "connected", "sessions": 4096, "carried": [forth, back]},
+    ):
+        reading = pktgen.parse(json.dumps(text), load)
+        assert (reading.metrics["sent"], reading.metrics["received"]) == (30_000, 29_000)
+        assert reading.metrics["loss"] == pytest.approx(1 / 30)
+        assert reading.metrics["latency"] == pytest.approx(7e-6) and reading.metrics["pdv"] == pytest.approx(24.1035e-6)
+        assert reading.pace_error == pytest.approx(-0.2)
+
+
+def test_sessions_that_are_not_there_are_a_fault() -> None:
+    opened = {"received": {"received": 4000}}
+    text = {"format": 1, "event": "connected", "sessions": 4096, "opened": opened, "answered": None, "carried": None}
+    with pytest.raises(LoadFault, match="of 4096 sessions 4000 were opened and 0 answered"):
+        pktgen.parse(json.dumps(text), LOAD.model_copy(update={"directions": "both"}))
+
+
+def test_a_frame_beyond_its_time_limit_is_lost(data: Path) -> None:
+    report = json.loads((data / "pktgen-0.1.0-measured.jsonl").read_text())
+    report["directions"][0]["received"]["late"] = 30
+    plan = Rfc8219(name="rfc8219", frame_timeout_s=0.1, directions="one")
+    limited = plan.trial(50_000, 0.3, "throughput")
+    assert _options(PPS.command(limited, _context(6)))["--late-ms"] == "100"
+    assert pktgen.parse(json.dumps(report), limited).metrics["loss"] == pytest.approx(30 / 15_000)
+    unlimited = plan.model_copy(update={"frame_timeout_s": None}).trial(50_000, 0.3, "throughput")
+    assert pktgen.parse(json.dumps(report), unlimited).metrics["loss"] == 0

@@ -105,5 +105,5 @@ def test_the_page_of_two_hosts_names_every_load_on_its_side() -> None:
         next(set(re.findall(r"`([a-z0-9-]+)`", line)) for line in lines if line.startswith(start))
         for start in ("* Loads over two hosts: ", "* Left out over two hosts, ")
     )
-    assert allowed & set(get_args(LoadName)) == set(router.LOADS)
-    assert left_out & set(get_args(LoadName)) == set(get_args(LoadName)) - set(router.LOADS)
+    assert allowed & set(get_args(LoadName)) == set(get_args(LoadName)) - set(router.BOTH_WAYS)
+    assert left_out & set(get_args(LoadName)) == set(router.BOTH_WAYS)

@@ -12,7 +12,7 @@ from diolkos_lab.experiment.definition import Study
 from diolkos_lab.experiment.loads import PingUnderLoad, TcpLoad, UdpGsoLoad, UdpLoad
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.load import cpu_shares, iperf3, iperf3_udp, ping_under_load, udp_gso
-from diolkos_lab.load.interface import CpuUsage
+from diolkos_lab.load.interface import CpuUsage, per_gigabyte
 from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 
 UDP = UdpLoad(name="udp", seconds=1, rate=1e8, streams=2)
@@ -190,6 +190,12 @@ def test_two_ends_that_share_a_cpu_use_no_more_than_it_has() -> None:
     assert took["generator_share"] + took["receiver_share"] == pytest.approx(0.64 / 0.71)
     assert took["saturated"] == 0.0, "the ends waited for the system"
     assert cpu_shares.shares(used, Reading({}, seconds=0.65), "client")["saturated"] == 1.0
+
+
+def test_a_box_that_tells_no_cpu_time_has_no_cost() -> None:
+    reading = Reading({"throughput": 1e9}, received_bytes=10**9)
+    assert per_gigabyte(reading, CpuUsage(0.1, 0.0, 0.0, all=2.0, path=1.5)) == {"cpu_s_per_gb": 1.5}
+    assert per_gigabyte(reading, CpuUsage(0.1, 0.0, 0.0, all=2.0, path=None)) == {}
 
 
 def test_what_iperf3_says_of_the_length_is_read(data: Path) -> None:

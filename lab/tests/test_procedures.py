@@ -262,7 +262,14 @@ def test_without_a_rate_there_are_no_delays() -> None:
 def test_what_the_rfcs_ask_for_is_done_by_default_but_for_what_is_said() -> None:
     whole = Rfc8219(name="rfc8219", maximum=1_000_000)
     told = " | ".join(whole.deviations)
-    for each in ("no native traffic", "no time limit", "4096 flows", "one destination", "not of 500 after", "when it is written"):
+    for each in (
+        "no native traffic",
+        "no time limit",
+        "4096 flows",
+        "one destination",
+        "not of 500 after",
+        "when it is written",
+    ):
         assert each in told
     assert len(whole.deviations) == 6 and whole.directions == "both"
     more = {"flows": "unique", "next_hops": 64, "frame_timeout_s": 1.0, "directions": "one"}

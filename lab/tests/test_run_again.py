@@ -13,7 +13,7 @@ from diolkos_lab import studies
 from diolkos_lab.experiment.cells import TrialCell
 from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.run.guards import Objection
-from diolkos_lab.run.session import RetryBudget, Session
+from diolkos_lab.run.session import TRIES, RetryBudget, Session
 from diolkos_lab.run.sweep import TRIES_APART, Sweep
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut import definition, lookup
@@ -34,6 +34,8 @@ class Path:
     def measure(self, cell: TrialCell, block: int, order: int) -> Trial:
         loss, wrong = self.ask()
         self.failure = "it died" if wrong == "error" else None
+        if wrong == "instrument":
+            return Trial.without_instrument(cell, block, order, "the server iperf3 ended")
         return Trial(
             block,
             order,
@@ -92,6 +94,26 @@ def test_a_doubtful_trial_is_made_again_and_its_better_one_told() -> None:
     assert sorted(sweep.told) == [(0.2, True), (0.4, True), (0.5, True)]
     assert [trial.order for trial in made] == list(range(len(made)))
     assert session.trials_done == 3, "what is made again was not planned"
+
+
+def test_a_trial_whose_instrument_failed_is_made_again_and_tells_nothing() -> None:
+    sweep, made, _ = _block(_answers((None, "instrument"), (None, "instrument"), (0.2, "")))
+    assert sweep.told == [(0.2, True)] and len(made) == TRIES
+    never, _, session = _block(lambda: (None, "instrument"))
+    assert never.told == [], "the rate stays missing, so that a later block makes it up"
+    assert session.trials_done == 1
+
+
+def test_a_search_asks_again_while_its_instrument_fails() -> None:
+    """Without an answer it would end, and there would be no curve at all."""
+    _, _, session = _block(_answers((0.1, "")))
+    (lane, load), *_ = session._sweeps
+    session.testbeds.by_lane = {lane: Path(_answers((None, "instrument"), (0.3, "")))}  # type: ignore[dict-item]
+    probes = session._probe(TrialCell(lane, load.at(1000)))
+    assert next(probes).instrument_failure and next(probes).metrics["loss"] == 0.3
+    with pytest.raises(StopIteration) as end:
+        next(probes)
+    assert end.value.value.metrics["loss"] == 0.3
 
 
 def test_after_so_many_tries_the_last_one_has_to_do() -> None:

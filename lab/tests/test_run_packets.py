@@ -108,17 +108,17 @@ def test_apart_the_first_device_of_the_path_has_a_thread_on_a_cpu_of_its_own(lan
     pinning = CpuPinning(lane, cpus, tmp_path)
     system = Process(lane.namespace("router"), ["sleep", "10"], tmp_path / "out", tmp_path / "err")
     try:
-        chosen = pinning.apply("apart", [system])
+        chosen = pinning.apply("apart", [system.pid])
         assert len(pinning.threads) == 1
         assert os.sched_getaffinity(pinning.threads[0]) == os.sched_getaffinity(system.pid) == {chosen.system}
         assert chosen.generator != chosen.system
         thread = pinning.threads[0]
         assert os.getpriority(os.PRIO_PROCESS, thread) == os.getpriority(os.PRIO_PROCESS, system.pid) == FIRST
         assert slice_ns(thread) == slice_ns(system.pid) == (slice_ns(0) and SLICE_NS), "where the kernel has slices"
-        pinning.apply("apart", [system])
+        pinning.apply("apart", [system.pid])
         assert pinning.threads == [thread], "devices are left alone when nothing changes"
 
-        pinning.apply("free", [system])
+        pinning.apply("free", [system.pid])
         assert pinning.threads == [] and thread not in placement._threads("down0")
         assert os.sched_getaffinity(system.pid) == set(cpus)
         assert lane.features("router", "down0")["rx-gro"], "frames of XDP enter only with it"

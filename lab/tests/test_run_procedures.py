@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from diolkos_lab import outcome as trial_outcome
 from diolkos_lab import procedures, report, run_study, screen, summary
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
@@ -79,6 +80,21 @@ def test_a_path_that_fails_is_repaired_and_has_no_rate() -> None:
     trials, repairs = _carry_out(lambda load: _trial(load, error="tayga has died"))
     assert len(trials) == len(repairs) <= PART.tries
     assert trials[-1].outcome and trials[-1].outcome["error"] == "tayga has died"
+
+
+def test_an_instrument_that_fails_is_asked_again_and_then_nobodys_result() -> None:
+    def broken(load: PacketTrial) -> Trial:
+        return Trial.without_instrument(TrialCell(LANE, load), 1, 0, "diolkos-pktgen: no output")
+
+    trials, repairs = _carry_out(broken)
+    assert len(trials) == PART.tries and not repairs, "the path has nothing to be repaired"
+    outcome = trials[-1].outcome
+    assert outcome and outcome["instrument_failed"] and outcome["error"] == "diolkos-pktgen: no output"
+    (record,) = procedures.replace_trials_by_rates([trial.as_json() for trial in trials])
+    assert trial_outcome.outcome(record) is trial_outcome.Outcome.INSTRUMENT_FAILED
+    good, _ = _carry_out(lambda load: broken(load) if load.attempt < 2 else _trial(load))
+    last = good[-1].outcome
+    assert last and last["error"] is None and last["throughput"]["lower_pps"] <= 40_000 < last["throughput"]["upper_pps"]
 
 
 def test_a_trial_that_fails_is_not_made_again_until_it_succeeds() -> None:

@@ -2,11 +2,13 @@
 """The result folder: what is written is read again, nothing is overwritten, damage is named."""
 
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from diolkos_lab import studies, summary
 from diolkos_lab.experiment.cells import TrialCell, lane_cells
@@ -40,6 +42,22 @@ def test_round_trip(tmp_path: Path) -> None:
     assert [trial["block"] for trial in result.trials] == [0, 1, 2]
     assert summary.write(result)["rows"][0]["trials"] == 2
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["format"] == 1
+
+
+def test_a_folder_of_an_older_lab_is_read(tmp_path: Path) -> None:
+    """With keys that there are no longer, and `cpu` for the CPU time per gigabyte."""
+    _write(tmp_path / "r")
+    study = tmp_path / "r" / "study.toml"
+    old = tomllib.loads(study.read_text())
+    old["guards"] |= {"retransmit_ratio": 0.1, "late_ratio": 0.1}
+    old["form"]["quick"]["vary"] = {"ring": [512, 4096]}
+    old["claim"] = [{**old["claim"][0], "metric": "cpu"}]
+    study.write_text(tomli_w.dumps(old))
+    samples = tmp_path / "r" / "samples.jsonl"
+    samples.write_text(samples.read_text().replace('"throughput":1000000000.0', '"throughput":1000000000.0,"cpu":0.5'))
+    result = folder.read(tmp_path / "r")
+    assert result.study.claim[0].metric == "cpu_s_per_gb" and not result.study.form["quick"].vary.levels
+    assert result.trials[1]["metrics"]["cpu_s_per_gb"] == 0.5
 
 
 def test_an_older_result_is_moved_aside(tmp_path: Path) -> None:

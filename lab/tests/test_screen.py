@@ -24,7 +24,7 @@ def _shown(lines: list[dict[str, Any]]) -> str:
 
 
 def _blocks(make: Make, **given: Any) -> list[dict[str, Any]]:
-    native = [make(block=block, metrics={"throughput": 2e10}, **given) for block in range(9)]
+    native = [make(block=block, family="ipv4", metrics={"throughput": 2e10}, **given) for block in range(9)]
     tc = {"system": "diolkos", "datapath": "tc", "family": "ipv4", "metrics": {"throughput": 1e10}}
     return native + [make(block=block, **{**tc, **given}) for block in range(9)]
 
@@ -58,6 +58,16 @@ def test_the_advice_says_for_how_many_answers_there_is_too_little(record: Make) 
 def test_failed_trials_are_rates_of_nothing(record: Make) -> None:
     text = _shown([line | {"valid": False, "error": "it died", "metrics": {}} for line in _blocks(record)])
     assert "Not trusted" not in text and "failed" in text
+
+
+def test_what_tcp_keeps_never_stands_without_its_cpu_time(record: Make) -> None:
+    lines = [
+        line | {"metrics": {**line["metrics"], "cpu_s_per_gb": 2.17 if line["system"] == "diolkos" else 1.0}}
+        for line in _blocks(record)
+    ]
+    text = _shown(lines)
+    assert "0.500" in text and "CPU 2.17" in text and "CPU: of CPU time per gigabyte" in " ".join(text.split())
+    assert all(len(line) <= 80 for line in text.splitlines())
 
 
 def test_streams_have_lines_and_a_noise_floor(record: Make) -> None:

@@ -84,7 +84,9 @@ def test_a_program_that_forks_is_refused_with_its_line_and_measured_as_a_daemon(
     with _lane() as lane:
         running = _running(tmp_path, lane, forks)
         started = time.monotonic()
-        with pytest.raises(SutFault, match=r"mine\.toml:6: mine: tayga ended with exit code 0; if it forks into the background, "):
+        with pytest.raises(
+            SutFault, match=r"mine\.toml:6: mine: tayga ended with exit code 0; if it forks into the background, "
+        ):
             while time.monotonic() < started + 20:
                 running.start()
                 running.check_alive()

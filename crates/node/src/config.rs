@@ -122,11 +122,15 @@ pub enum Fault {
     Timing,
 }
 
-/// The format of messages that this code reads and writes; nodes compare it first.
+/// The format of messages that this code reads and writes; nodes compare it first. A hello begins with it in every format
+/// ([`crate::message`]), so nodes of two versions name what keeps them apart.
 pub const FORMAT: u8 = 1;
 
 /// The parts of a configuration that all nodes have to share, in the order of [`Config::digests`].
 pub const PARTS: [&str; 5] = ["format", "nodes", "sources", "lifetimes", "times"];
+
+/// The one of [`PARTS`] that says how the others are to be read.
+pub(crate) const MESSAGES: usize = 0;
 
 /// The one of [`PARTS`] that says whose address is whose.
 pub const NODES: usize = 1;
@@ -227,6 +231,12 @@ impl Config {
                 hasher.write_u32(self.timing.margin_ppm);
             }),
         ]
+    }
+
+    /// The first of [`PARTS`] that differs in a file with these digests. A running node cannot take such a file alone.
+    pub fn differs(&self, digests: &Digests) -> Option<usize> {
+        let ours = self.digests();
+        (0..PARTS.len()).find(|&part| ours[part] != digests[part])
     }
 
     /// The digest of what no two nodes may have otherwise if both serve: whose address is whose, and for how long copies are used.

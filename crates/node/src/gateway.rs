@@ -86,6 +86,8 @@ pub enum Order {
     },
     /// Attract packets, or do not.
     Attract(bool),
+    /// Let packets pass, and then say that time passes.
+    Again,
     /// Leave, and begin anew with this file ([`Action::GoOver`]).
     GoOver(u64),
     /// All is said: the process may end, and its programs with it.
@@ -171,13 +173,13 @@ impl Gateway {
             self.act(now, action, tables, orders);
         }
         self.actions = actions;
+        self.follow(now, tables);
         while let Some(changed) = tables.changed() {
             match changed {
                 Changed::Opened(binding) => self.opened(now, binding),
                 Changed::Closed(protocol, v4) => self.closed(now, protocol, v4),
             }
         }
-        self.follow(now, tables);
     }
 
     /// What to do with a packet of the IPv6 side ([`Node::who`]).
@@ -244,6 +246,7 @@ impl Gateway {
                 self.has_moved = true;
                 orders.push(Order::Attract(attracts));
             }
+            Action::Again => orders.push(Order::Again),
             Action::GoOver(file) => orders.push(Order::GoOver(file)),
             Action::Left => orders.push(Order::Left),
             Action::Report(report) => orders.push(Order::Report(report)),
@@ -279,9 +282,9 @@ impl Gateway {
         }
         let moved = 0..BUCKETS * usize::from(std::mem::take(&mut self.has_moved));
         for bucket in moved {
-            let home = self.node.leads_to(now, bucket);
-            let opens = self.node.opens_alone(now, bucket);
-            if std::mem::replace(&mut self.homes[bucket], (home, opens)) != (home, opens) {
+            let leads = self.node.leads(now, bucket);
+            if std::mem::replace(&mut self.homes[bucket], leads) != leads {
+                let (home, opens) = leads;
                 tables.lead(bucket, home, opens);
             }
         }

@@ -6,14 +6,14 @@ use diolkos_core::config::nat64::Binding;
 use crate::config::NodeId;
 use crate::interface::Action;
 use crate::message::{Beat, Change, Mark, Message, Status, Tag};
-use crate::node::Node;
+use crate::node::{Node, LOOKS};
 use crate::order::BUCKETS;
 use crate::peer::{Hearing, Telling};
-use crate::store::{State, Store};
+use crate::store::{Sides, State, Store};
 use crate::Moment;
 
-/// Places that are looked at in one go for copies that a snapshot no longer has.
-const SWEEP: usize = 65_536;
+/// Changes whose places in the tables are fetched together.
+const TOGETHER: usize = 64;
 
 /// A message on the connection that counts. None if the other node may not say that.
 pub(crate) fn message(
@@ -46,8 +46,9 @@ pub(crate) fn message(
         }
         Message::Told { through, changes } => {
             node.begin_to_hear(peer, out);
-            for change in changes {
-                node.heard(peer, change, out);
+            node.left -= changes.len() * LOOKS;
+            for some in changes.chunks(TOGETHER) {
+                node.heard(peer, some, out);
             }
             let is_awaited = node.config.defer;
             let link = node.peers[peer.index()].link.as_mut()?;
@@ -71,6 +72,7 @@ pub(crate) fn message(
             link.asked.filter(|asked| *asked)?;
             // If it took too long, what it has is void, and other subscribers may have the ports.
             let is_late = node.peers[peer.index()].settled;
+            node.left -= bindings.len() * LOOKS;
             for binding in bindings.into_iter().filter(|_| !is_late) {
                 node.given(now, peer, binding, out);
             }
@@ -84,16 +86,24 @@ pub(crate) fn message(
 impl Node {
     /// Removes copies that the snapshot that has come in does not have. Until none is left, nothing is acknowledged.
     pub(crate) fn sweep(&mut self, owner: NodeId, out: &mut Vec<Action>) {
+        if self.left < LOOKS {
+            return;
+        }
         let peer = &mut self.peers[owner.index()];
         let Some(link) = &mut peer.link else { return };
         let Hearing::Sweeping(serial, from) = link.hearing else {
             return;
         };
         let (mut next, mut old) = (None, Vec::new());
-        for (at, entry) in peer.copies.places(from, SWEEP) {
+        for (at, entry) in peer.copies.places(from, self.left) {
             next = Some(at + 1);
+            self.left -= 1;
             if entry.is_some_and(|entry| entry.generation != peer.generation) {
                 old.push(at);
+                self.left = self.left.saturating_sub(LOOKS);
+            }
+            if self.left < LOOKS {
+                break;
             }
         }
         link.hearing = match next {
@@ -129,7 +139,25 @@ impl Node {
         }
     }
 
-    fn heard(&mut self, owner: NodeId, change: Change, out: &mut Vec<Action>) {
+    /// At most [`TOGETHER`] changes, in their order. Millions come with a snapshot, and each one would wait for memory twice.
+    fn heard(&mut self, owner: NodeId, changes: &[Change], out: &mut Vec<Action>) {
+        let copies = &self.peers[owner.index()].copies;
+        let (mut sides, mut fetched) = ([Sides::default(); TOGETHER], 0);
+        for (change, sides) in changes.iter().zip(&mut sides) {
+            if let Change::Opened(binding) = change {
+                *sides = copies.sides(binding);
+            }
+        }
+        sides
+            .iter()
+            .for_each(|sides| fetched ^= copies.fetch(*sides));
+        std::hint::black_box(fetched);
+        for (change, sides) in changes.iter().zip(sides) {
+            self.heard_one(owner, change, sides, out);
+        }
+    }
+
+    fn heard_one(&mut self, owner: NodeId, change: &Change, sides: Sides, out: &mut Vec<Action>) {
         let (protocol, v4) = change.key();
         if self.owners.of(v4.addr) != Some(owner) {
             // Only an owner speaks of its bindings.
@@ -142,9 +170,7 @@ impl Node {
                 .for_each(|at| self.remove_copy(owner, at, out));
             return;
         };
-        // Hashed once: millions come with a snapshot.
-        let sides = peer.copies.sides(&binding);
-        let [at_v4, at_v6] = peer.copies.find(&binding, sides);
+        let [at_v4, at_v6] = peer.copies.find(binding, sides);
         if let (Some(at), true) = (at_v4, at_v4 == at_v6) {
             peer.copies.get_mut(at).generation = peer.generation;
             return;
@@ -154,7 +180,7 @@ impl Node {
         }
         let bucket = self.bucket(binding.v6.addr);
         let peer = &mut self.peers[owner.index()];
-        peer.copies.insert(&binding, peer.generation, sides);
+        peer.copies.insert(binding, peer.generation, sides);
         peer.copies_of.resize(BUCKETS, 0);
         peer.copies_of[bucket] += 1;
         if peer.copies_of[bucket] == 1 {

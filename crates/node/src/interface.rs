@@ -118,6 +118,8 @@ pub enum Action {
     Homes,
     /// Attract packets, or do not.
     Attract(bool),
+    /// There is more to do than one turn may: let packets pass, and then say that time passes.
+    Again,
     /// Leave, and begin anew with this file, expecting the others. The node is as it was until it is told to leave.
     GoOver(u64),
     /// All that had to be said before the process ends is said.

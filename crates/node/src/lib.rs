@@ -57,7 +57,7 @@ pub use config::{Config, NodeId};
 pub use deferred::Deferred;
 pub use interface::{Action, Event, Reason, Report, Way};
 pub use look::{Asked, Via};
-pub use node::Node;
+pub use node::{Node, TURN};
 pub use roll::{Armed, Unready};
 pub use standing::Standing;
 

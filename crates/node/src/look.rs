@@ -14,7 +14,6 @@ use crate::config::NodeId;
 use crate::interface::{Reason, Way};
 use crate::message::Status;
 use crate::node::Node;
-use crate::peer::Peer;
 use crate::store::State;
 use crate::Moment;
 
@@ -133,22 +132,27 @@ impl Node {
     /// do not know of copies without a session, so a flow that goes on by a copy would get another address. Nor do they wait for
     /// another node ([`crate::Config::defer`]).
     pub fn opens_alone(&self, now: Moment, bucket: usize) -> bool {
-        if self.config.defer {
-            return false;
-        }
-        let is_shared = |peer: &Peer| peer.copies_of.get(bucket).is_some_and(|count| *count > 0);
-        self.home(now, bucket) == Some(self.config.me) && !self.peers.iter().any(is_shared)
+        self.leads(now, bucket).1
     }
 
     /// Where programs lead packets of a bucket that have no session and no binding of this node; None: to the slow path, which asks. That is
     /// so where another node than the home has bindings: the home may not be one that forwards again, so its packets have to go to the
     /// owner at once.
     pub fn leads_to(&self, now: Moment, bucket: usize) -> Option<NodeId> {
-        let home = self.home(now, bucket)?;
-        let has_some = |peer: &Peer| peer.copies_of.get(bucket).is_some_and(|count| *count > 0);
-        let mut elsewhere = self.others().filter(|owner| *owner != home);
-        let is_mixed = elsewhere.any(|owner| has_some(&self.peers[owner.index()]));
-        (!is_mixed).then_some(home)
+        self.leads(now, bucket).0
+    }
+
+    /// Both ([`Node::leads_to`], [`Node::opens_alone`]): they are looked up for all buckets whenever a node comes or goes.
+    pub(crate) fn leads(&self, now: Moment, bucket: usize) -> (Option<NodeId>, bool) {
+        let home = self.home(now, bucket);
+        let (mut is_shared, mut is_mixed) = (false, false);
+        for (owner, peer) in (0..).map(NodeId).zip(&self.peers) {
+            let has_some = peer.copies_of.get(bucket).is_some_and(|count| *count > 0);
+            is_shared |= has_some;
+            is_mixed |= has_some && Some(owner) != home;
+        }
+        let opens = !self.config.defer && home == Some(self.config.me) && !is_shared;
+        (home.filter(|_| !is_mixed), opens)
     }
 
     /// Should packets of this owner's bindings be sent to it?

@@ -12,6 +12,9 @@
 //! change, closed: tag 1 | IPv4 address 4 | port 2
 //! ```
 //!
+//! The first digest of a hello is the format. **In every format, a connection begins with this kind and these 8 bytes**; what follows them is
+//! read only in the hearer's own format. So nodes of two versions can say why they share nothing.
+//!
 //! Numbers are in network byte order, clocks in nanoseconds. What an address has in common with the one before it in the
 //! message is left out: the IPv4 address, both halves of the IPv6 address, or its first one. The glue frames messages. A
 //! hearer checks the speaker's certificate, and still reads with care: a message that is not exactly of this form is refused whole.
@@ -21,7 +24,7 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 
-use crate::config::Digests;
+use crate::config::{Digests, FORMAT, MESSAGES};
 use crate::Moment;
 
 /// Longest message, bytes.
@@ -97,7 +100,7 @@ impl Change {
 pub enum Message {
     /// The first one in each direction.
     Hello {
-        /// Of the speaker's configuration.
+        /// Of the speaker's configuration. Of another format, only that is read, and the rest of the hello is as if it said nothing.
         digests: Digests,
         /// What the speaker says of itself.
         status: Status,
@@ -224,7 +227,15 @@ impl Message {
         let message = match kind {
             HELLO => {
                 let mut digests = Digests::default();
-                for digest in &mut digests {
+                digests[MESSAGES] = rest.number()?;
+                if digests[MESSAGES] != u64::from(FORMAT) {
+                    return Some(Message::Hello {
+                        digests,
+                        status: Status::Starting,
+                        holds: None,
+                    });
+                }
+                for digest in &mut digests[MESSAGES + 1..] {
                     *digest = rest.number()?;
                 }
                 let status = rest.status()?;

@@ -2,10 +2,10 @@
 //! One node: events in, actions out.
 
 use crate::admission::Admission;
-use crate::config::{file, Config, Fault, NodeId, Owners, NODES, PARTS, TIMES};
+use crate::config::{file, Config, Fault, NodeId, Owners, MESSAGES, NODES, PARTS, TIMES};
 use crate::hear;
 use crate::interface::{Action, Event, Report};
-use crate::message::{Change, Message, Status};
+use crate::message::{Change, Message, Status, MAX_CHANGES};
 use crate::order::Order;
 use crate::peer::{Link, Peer, Telling};
 use crate::record::{Answer, Own, Part};
@@ -15,6 +15,14 @@ use crate::store::{State, Store};
 use crate::Moment;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
 use std::net::Ipv4Addr;
+
+/// Copies that one call of [`Node::handle`] tells, hears, gives back or removes, and ports that it frees, at most, whatever there is to
+/// do and whatever others say: the tables are locked meanwhile, and packets wait. If more is left, [`Action::Again`] follows.
+pub const TURN: usize = 2048;
+/// So many places of a table may be looked at for one of these.
+pub(crate) const LOOKS: usize = 32;
+
+const _: () = assert!(MAX_CHANGES <= TURN);
 
 /// One node.
 #[derive(Debug)]
@@ -45,6 +53,10 @@ pub struct Node {
     pub(crate) attracts: bool,
     /// What others said that they may not say.
     pub(crate) strange: u64,
+    /// Of this turn, places that may still be looked at.
+    pub(crate) left: usize,
+    /// Whom the next turn serves first.
+    pub(crate) first: usize,
 }
 
 impl Node {
@@ -80,6 +92,8 @@ impl Node {
             has_left: false,
             attracts: false,
             strange: 0,
+            left: 0,
+            first: 0,
             config,
         };
         let me = node.config.me.index();
@@ -108,6 +122,7 @@ impl Node {
 
     /// Something happens.
     pub fn handle(&mut self, now: Moment, event: Event<'_>, out: &mut Vec<Action>) {
+        self.left = TURN * LOOKS;
         match event {
             Event::Opened(binding) => return self.opened(binding),
             Event::Closed(protocol, v4) => return self.closed(now, protocol, v4),
@@ -370,10 +385,13 @@ impl Node {
         }) = &message
         {
             let ours = self.config.digests();
-            let differs = (0..PARTS.len()).find(|&part| ours[part] != digests[part]);
-            let deals = [NODES, TIMES]
-                .iter()
-                .any(|&part| ours[part] != digests[part]);
+            let differs = self.config.differs(digests);
+            // In another format it cannot be read how addresses are dealt out there: records say that.
+            let is_readable = ours[MESSAGES] == digests[MESSAGES];
+            let deals = is_readable
+                && [NODES, TIMES]
+                    .iter()
+                    .any(|&part| ours[part] != digests[part]);
             let serves = matches!(status, Status::Serving | Status::Draining);
             let its = &mut self.peers[peer.index()];
             its.differed = deals.then_some((now, serves));
@@ -420,9 +438,18 @@ impl Node {
         self.look_at_engine(now, out);
         self.look_around(now, out);
         self.free(now, out);
-        for peer in self.others() {
-            self.sweep(peer, out);
-            self.tell(now, peer, out);
+        // Each one is the first at times: it may take all that is left.
+        let nodes = self.peers.len();
+        self.first = (self.first + 1) % nodes;
+        for n in self.first..self.first + nodes {
+            let peer = NodeId((n % nodes) as u8);
+            if peer != self.config.me {
+                self.sweep(peer, out);
+                self.tell(now, peer, out);
+            }
+        }
+        if self.left < LOOKS {
+            out.push(Action::Again);
         }
         self.go_over(now, out);
         self.leave(now, out);

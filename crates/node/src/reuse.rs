@@ -37,7 +37,7 @@
 use crate::config::NodeId;
 use crate::interface::{Action, Report};
 use crate::message::{Mark, Message};
-use crate::node::Node;
+use crate::node::{Node, LOOKS};
 use crate::peer::{Peer, Telling};
 use crate::rests::Rest;
 use crate::store::State;
@@ -45,9 +45,6 @@ use crate::Moment;
 
 /// Other nodes' copies are waited for as long as this many times the patience.
 const READ: u32 = 15;
-
-/// Ports that are looked at in one go.
-const MOST: usize = 65_536;
 
 impl Node {
     /// Ports of earlier incarnations, until every other node is settled; and then copies of bindings that others have told by now, since
@@ -126,10 +123,11 @@ impl Node {
 
     /// Ports that nobody uses any more for their former subscriber rest for a while, and are free then.
     pub(crate) fn free(&mut self, now: Moment, out: &mut Vec<Action>) {
-        for _ in 0..MOST {
+        while self.left >= LOOKS {
             let Some(&first) = self.rests.used.front() else {
                 break;
             };
+            self.left -= 1;
             if self.is_resting(&first) && !self.is_free_of_others(now, &first, out) {
                 break;
             }
@@ -141,11 +139,12 @@ impl Node {
             // What was waited for may have come back to its subscriber.
             self.peers.iter_mut().for_each(|peer| peer.waited = None);
         }
-        for _ in 0..MOST {
+        while self.left >= LOOKS {
             let first = self.rests.quiet.front().copied();
             let Some((rest, _)) = first.filter(|(_, until)| now >= *until) else {
                 break;
             };
+            self.left -= LOOKS;
             self.rests.quiet.pop_front();
             if self.is_resting(&rest) {
                 let binding = self.bindings.remove(rest.at).binding();

@@ -62,7 +62,7 @@ impl Entry {
 }
 
 /// The hashes of both sides of a binding.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Sides {
     v4: u64,
     v6: u64,
@@ -113,6 +113,11 @@ impl Store {
             v4: self.keys.v4(binding.protocol, binding.v4),
             v6: self.keys.v6(binding.protocol, binding.v6),
         }
+    }
+
+    /// Fetches what searches for these sides begin with ([`Table::fetch`]).
+    pub fn fetch(&self, sides: Sides) -> u64 {
+        self.by_v4.fetch(sides.v4) ^ self.by_v6.fetch(sides.v6)
     }
 
     /// The entry of a binding's port, and that of its host's address and port.

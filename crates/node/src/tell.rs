@@ -6,7 +6,7 @@ use crate::config::NodeId;
 
 use crate::interface::{Action, Report};
 use crate::message::{Beat, Change, Message, MAX_CHANGES};
-use crate::node::Node;
+use crate::node::{Node, LOOKS};
 use crate::peer::{Hearing, Link, Telling};
 use crate::store::{State, Store};
 use crate::Moment;
@@ -14,8 +14,6 @@ use crate::Moment;
 /// Bytes of a change at most, and of what stands before changes.
 const CHANGE: usize = 25;
 const HEAD: usize = 16;
-/// Places of the table that are looked at in one go.
-const WALK: usize = 65_536;
 
 impl Node {
     /// Says what there is to say to a node.
@@ -65,7 +63,8 @@ impl Node {
         }
         if let Some(from) = link.giving {
             let copies = &self.peers[peer.index()].copies;
-            link.giving = say_places(copies, from, link, out, Message::Given);
+            let left = &mut self.left;
+            link.giving = say_places(copies, from, left, link, out, Message::Given);
             if link.giving.is_none() {
                 link.first.push_back(Message::GivenBack);
             }
@@ -76,9 +75,9 @@ impl Node {
         true
     }
 
-    fn say_changes(&self, link: &mut Link, out: &mut Mouth<'_>) -> bool {
+    fn say_changes(&mut self, link: &mut Link, out: &mut Mouth<'_>) -> bool {
         while link.sent < self.log.head() {
-            let most = fitting(link.room);
+            let most = fitting(link.room).min(self.left / LOOKS);
             let Some(changes) = self.log.after(link.sent) else {
                 return false;
             };
@@ -86,6 +85,7 @@ impl Node {
             if changes.is_empty() {
                 break;
             }
+            self.left -= changes.len() * LOOKS;
             let through = link.sent + changes.len() as u64;
             if !out.say(link, Message::Told { through, changes }.encode()) {
                 break;
@@ -101,7 +101,7 @@ impl Node {
             through,
             changes: bindings.into_iter().map(Change::Opened).collect(),
         };
-        let next = say_places(&self.bindings, from, link, out, message);
+        let next = say_places(&self.bindings, from, &mut self.left, link, out, message);
         link.telling = Telling::Walking(next.unwrap_or(u32::MAX));
         if next.is_some() {
             return;
@@ -138,26 +138,26 @@ impl Node {
 /// Tells bindings from a place on; the place to go on with, or None if there are no more.
 fn say_places(
     store: &Store,
-    from: u32,
+    mut from: u32,
+    left: &mut usize,
     link: &mut Link,
     out: &mut Mouth<'_>,
     message: impl Fn(Vec<diolkos_core::config::nat64::Binding>) -> Message,
 ) -> Option<u32> {
-    let mut looked = 0;
-    let mut from = from;
     loop {
-        let most = fitting(link.room);
-        if most == 0 || looked >= WALK {
+        let most = fitting(link.room).min(*left / LOOKS);
+        if most == 0 {
             return Some(from);
         }
         let (mut bindings, mut next) = (Vec::new(), None);
-        for (at, entry) in store.places(from, WALK) {
-            looked += 1;
+        for (at, entry) in store.places(from, *left) {
+            *left -= 1;
             next = Some(at + 1);
             if let Some(entry) = entry.filter(|entry| entry.state != State::Resting) {
                 bindings.push(entry.binding());
+                *left = left.saturating_sub(LOOKS);
             }
-            if bindings.len() == most {
+            if bindings.len() == most || *left == 0 {
                 break;
             }
         }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a node says is acknowledged, another reachable one has: a flow whose first packet waits for that goes on if the owner dies.
 
+mod common;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use common::file;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_node::config::{Bounds, Member, Timing};
+use diolkos_node::config::Timing;
 use diolkos_node::{Action, Asked, Config, Event, Moment, Node, NodeId, Via, Way};
 use proptest::prelude::*;
 
@@ -14,23 +17,12 @@ const NODES: usize = 3;
 const MS: Duration = Duration::from_millis(1);
 
 fn config(me: usize) -> Config {
-    let member = |at: usize| Member {
-        name: format!("gw{at}"),
-        pool4: vec![format!("192.0.2.{at}/32").parse().expect("a network")],
-    };
     Config {
-        me: NodeId(me as u8),
-        members: (0..NODES).map(member).collect(),
-        source_prefix_len: 64,
-        key: [1, 2],
-        pref64: Vec::new(),
-        lifetimes_s: Vec::new(),
-        timing: Timing::default(),
         defer: true,
-        bounds: Bounds {
-            changes: 100,
-            resting: 100,
-        },
+        ..file(
+            me,
+            (0..NODES).map(|at| (format!("gw{at}"), format!("192.0.2.{at}/32"))),
+        )
     }
 }
 

@@ -1,38 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the file says, and the order of nodes that follows from it.
 
-use diolkos_node::config::{Bounds, Fault, Member, Timing, PARTS};
+mod common;
+
+use diolkos_node::config::{Fault, PARTS};
 use diolkos_node::order::{Order, BUCKETS};
 use diolkos_node::{Config, NodeId};
 
-fn config(nodes: &[(&str, &[&str])]) -> Config {
-    let members = nodes.iter().map(|(name, pool4)| Member {
-        name: (*name).to_owned(),
-        pool4: pool4
-            .iter()
-            .map(|net| net.parse().expect("a network"))
-            .collect(),
-    });
+fn config(nodes: &[(&str, &str)]) -> Config {
     Config {
-        me: NodeId(0),
-        members: members.collect(),
         source_prefix_len: 56,
-        key: [1, 2],
-        pref64: vec!["64:ff9b::/96".parse().expect("a network")],
-        lifetimes_s: vec![300, 7440],
-        timing: Timing::default(),
-        defer: false,
-        bounds: Bounds {
-            changes: 1,
-            resting: 1,
-        },
+        ..common::file(0, nodes.iter().copied())
     }
 }
 
-const GOOD: &[(&str, &[&str])] = &[
-    ("a", &["192.0.2.0/30", "198.51.100.7/32"]),
-    ("b", &["192.0.2.4/30"]),
-    ("c", &["198.51.100.8/32"]),
+const GOOD: &[(&str, &str)] = &[
+    ("a", "192.0.2.0/30 198.51.100.7/32"),
+    ("b", "192.0.2.4/30"),
+    ("c", "198.51.100.8/32"),
 ];
 
 #[test]
@@ -56,15 +41,15 @@ fn each_address_has_one_owner() {
         [Some(0), Some(0), Some(1), None, Some(0), Some(2)]
     );
     assert_eq!(of("0.0.0.0"), None);
-    let fault = |nodes: &[(&str, &[&str])]| config(nodes).check().err();
-    let shared = fault(&[("a", &["192.0.2.0/24"]), ("b", &["192.0.2.9/32"])]);
+    let fault = |nodes: &[(&str, &str)]| config(nodes).check().err();
+    let shared = fault(&[("a", "192.0.2.0/24"), ("b", "192.0.2.9/32")]);
     assert_eq!(
         shared,
         Some(Fault::Shared("192.0.2.9".parse().expect("an address")))
     );
-    let twice = fault(&[("a", &["192.0.2.0/32"]), ("a", &["192.0.2.9/32"])]);
+    let twice = fault(&[("a", "192.0.2.0/32"), ("a", "192.0.2.9/32")]);
     assert_eq!(twice, Some(Fault::Name("a".to_owned())));
-    assert_eq!(fault(&[("a", &[])]), Some(Fault::NoAddress("a".to_owned())));
+    assert_eq!(fault(&[("a", "")]), Some(Fault::NoAddress("a".to_owned())));
     assert_eq!(fault(&[]), Some(Fault::Nodes));
     let mut quick = config(GOOD);
     quick.timing.term = quick.timing.reachable;

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_node::config::FORMAT;
 use diolkos_node::message::{Beat, Change, Mark, Message, Status, Tag, MAX_BYTES, MAX_CHANGES};
 use diolkos_node::record::{Part, Record};
 use proptest::collection::vec;
@@ -64,7 +65,12 @@ fn message() -> impl Strategy<Value = Message> {
             armed: n[5],
         })
     });
-    let hello = (any::<[u64; 5]>(), status(), proptest::option::of(tag()));
+    // Of another format, nothing else is read.
+    let digests = any::<[u64; 5]>().prop_map(|mut digests| {
+        digests[0] = FORMAT.into();
+        digests
+    });
+    let hello = (digests, status(), proptest::option::of(tag()));
     prop_oneof![
         beat,
         hello.prop_map(|(digests, status, holds)| Message::Hello {

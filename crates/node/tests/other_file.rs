@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A node that starts, and others that have another file.
 
+mod common;
+
 use std::time::Duration;
 
-use diolkos_node::config::{Bounds, Member, Timing, PARTS};
+use common::file;
+use diolkos_node::config::{FORMAT, PARTS};
 use diolkos_node::message::{Beat, Message, Status};
 use diolkos_node::record::{Answer, Found, Outcome, Part, Record, Request};
 use diolkos_node::{Action, Config, Event, Filed, Node, NodeId, Report};
@@ -12,29 +15,12 @@ const B: NodeId = NodeId(1);
 const C: NodeId = NodeId(2);
 
 fn config() -> Config {
-    let member = |(name, net): (&str, &str)| Member {
-        name: name.to_owned(),
-        pool4: vec![net.parse().expect("a network")],
-    };
     let nodes = [
         ("a", "192.0.2.0/30"),
         ("b", "192.0.2.4/30"),
         ("c", "192.0.2.8/30"),
     ];
-    Config {
-        me: NodeId(0),
-        members: nodes.map(member).into(),
-        source_prefix_len: 64,
-        key: [1, 2],
-        pref64: Vec::new(),
-        lifetimes_s: Vec::new(),
-        timing: Timing::default(),
-        defer: false,
-        bounds: Bounds {
-            changes: 100,
-            resting: 100,
-        },
-    }
+    file(0, nodes)
 }
 
 /// The other node connects, has no bindings of this one, and has a file of which this part is another one.
@@ -319,4 +305,32 @@ fn a_record_that_cannot_be_read_is_not_asked_for_without_a_pause() {
     engine.own = Some((3, vec![99]));
     assert_eq!(after(&mut node, 0..20_000, &mut engine), Status::Starting);
     assert!(engine.reads < 20, "{}", engine.reads);
+}
+
+#[test]
+fn another_format_is_named_whatever_its_hello_has() {
+    let (mut node, mut engine) = (node(), Engine::default());
+    let other = (u64::from(FORMAT) + 1).to_be_bytes();
+    let long: Vec<u8> = [&other[..], &[0xff; 90]].concat();
+    for hello in [&other[..], &long] {
+        let mut out = Vec::new();
+        let connected = Event::Connected {
+            peer: B,
+            connection: 1,
+            room: 1 << 20,
+        };
+        node.handle(Duration::from_millis(10), connected, &mut out);
+        let message = Event::Message {
+            peer: B,
+            connection: 1,
+            bytes: &[&[0], hello].concat(),
+        };
+        node.handle(Duration::from_millis(20), message, &mut out);
+        assert!(out.contains(&Action::Report(Report::Differs(B, "format"))));
+        assert_eq!((node.strange(), node.is_connected(B)), (0, false));
+    }
+    // Its record says whose its addresses are.
+    let same = Some(config().deal());
+    engine.others = vec![found(Some(B), same, Part::Serving)];
+    assert_eq!(after(&mut node, 100..20_000, &mut engine), Status::Serving);
 }

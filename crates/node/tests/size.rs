@@ -1,33 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Many bindings: what a copy takes, and a snapshot that goes over in bounded parts.
 
+mod common;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use common::file;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_node::config::{Bounds, Member, Timing};
-use diolkos_node::message::MAX_BYTES;
+use diolkos_node::config::Bounds;
+use diolkos_node::message::{Message, MAX_BYTES};
 use diolkos_node::store::Store;
-use diolkos_node::{Action, Asked, Config, Event, Node, NodeId, Via, Way};
+use diolkos_node::{Action, Asked, Config, Event, Node, NodeId, Via, Way, TURN};
 
-fn config(me: u8) -> Config {
-    let member = |at| Member {
-        name: format!("gw{at}"),
-        pool4: vec![format!("192.0.{at}.0/24").parse().expect("a network")],
+fn config(me: usize) -> Config {
+    let bounds = Bounds {
+        changes: 1000,
+        resting: 1000,
     };
     Config {
-        me: NodeId(me),
-        members: (0..2).map(member).collect(),
-        source_prefix_len: 64,
-        key: [1, 2],
-        pref64: Vec::new(),
-        lifetimes_s: Vec::new(),
-        timing: Timing::default(),
-        defer: false,
-        bounds: Bounds {
-            changes: 1000,
-            resting: 1000,
-        },
+        bounds,
+        ..file(
+            me,
+            (0..2).map(|at| (format!("gw{at}"), format!("192.0.{at}.0/24"))),
+        )
     }
 }
 
@@ -74,28 +70,91 @@ fn a_copy_takes_at_most_80_bytes() {
 struct Pair {
     nodes: [Node; 2],
     now: Duration,
+    connection: u64,
     largest: usize,
     queue: Vec<(usize, Vec<u8>)>,
+    /// How often a node had more to do than a turn may.
+    again: u32,
+}
+
+/// Copies in a message.
+fn copies(bytes: &[u8]) -> usize {
+    match Message::decode(bytes) {
+        Some(Message::Told { changes, .. }) => changes.len(),
+        Some(Message::Given(bindings)) => bindings.len(),
+        _ => 0,
+    }
 }
 
 const ROOM: usize = 256 * 1024;
 
 impl Pair {
+    fn new(count: u32) -> Pair {
+        let now = Duration::from_secs(5);
+        let node = |me| Node::new(config(me), me.into(), [1, 2], now).expect("a configuration");
+        let mut pair = Pair {
+            nodes: [node(0), node(1)],
+            now,
+            connection: 0,
+            largest: 0,
+            queue: Vec::new(),
+            again: 0,
+        };
+        for n in 0..count {
+            assert!(pair.nodes[0].know(binding(n)));
+        }
+        pair
+    }
+
+    fn connect(&mut self, connection: u64) {
+        self.queue.clear();
+        self.connection = connection;
+        for at in 0..2 {
+            let peer = NodeId(1 - at as u8);
+            let room = ROOM;
+            self.event(
+                at,
+                Event::Connected {
+                    peer,
+                    connection,
+                    room,
+                },
+            );
+        }
+    }
+
+    fn copies(&self, at: usize) -> u32 {
+        self.nodes[at].counts().2[1 - at]
+    }
+
+    /// No turn handles more than [`TURN`] copies.
     fn event(&mut self, at: usize, event: Event<'_>) {
         let mut out = Vec::new();
+        let had = self.copies(at);
+        let mut handled = match &event {
+            Event::Message { bytes, .. } => copies(bytes),
+            _ => 0,
+        };
         self.nodes[at].handle(self.now, event, &mut out);
+        handled += had.saturating_sub(self.copies(at)) as usize;
         let mut sent = 0;
         for action in out {
             match action {
                 Action::Send { bytes, .. } => {
                     assert!(bytes.len() <= MAX_BYTES);
                     sent += bytes.len();
+                    handled += copies(&bytes);
                     self.queue.push((1 - at, bytes));
                 }
-                Action::Close { .. } => panic!("a connection is closed"),
+                Action::Close { connection, .. } => {
+                    assert_ne!(connection, self.connection, "a connection is closed");
+                }
+                Action::Free(..) => handled += 1,
+                Action::Again => self.again += 1,
                 _ => {}
             }
         }
+        assert!(handled <= TURN, "{handled} in one turn");
         self.largest = self.largest.max(sent);
     }
 
@@ -103,7 +162,7 @@ impl Pair {
         self.now += Duration::from_millis(50);
         for at in 0..2 {
             let peer = NodeId(1 - at as u8);
-            let (connection, room) = (1, ROOM);
+            let (connection, room) = (self.connection, ROOM);
             self.event(
                 at,
                 Event::Room {
@@ -115,7 +174,7 @@ impl Pair {
         }
         for (to, bytes) in std::mem::take(&mut self.queue) {
             let peer = NodeId(1 - to as u8);
-            let (connection, bytes) = (1, bytes.as_slice());
+            let (connection, bytes) = (self.connection, bytes.as_slice());
             self.event(
                 to,
                 Event::Message {
@@ -131,28 +190,8 @@ impl Pair {
 #[test]
 fn a_snapshot_of_many_bindings_goes_over_in_parts_while_they_change() {
     const COUNT: u32 = 200_000;
-    let now = Duration::from_secs(5);
-    let node = |me| Node::new(config(me), me.into(), [1, 2], now).expect("a configuration");
-    let mut pair = Pair {
-        nodes: [node(0), node(1)],
-        now,
-        largest: 0,
-        queue: Vec::new(),
-    };
-    for n in 0..COUNT {
-        assert!(pair.nodes[0].know(binding(n)));
-    }
-    for at in 0..2 {
-        let peer = NodeId(1 - at as u8);
-        pair.event(
-            at,
-            Event::Connected {
-                peer,
-                connection: 1,
-                room: ROOM,
-            },
-        );
-    }
+    let mut pair = Pair::new(COUNT);
+    pair.connect(1);
     for turn in 0..240u32 {
         pair.turn();
         // Every 20th is closed while the snapshot is under way.
@@ -188,4 +227,32 @@ fn a_snapshot_of_many_bindings_goes_over_in_parts_while_they_change() {
     let later = silent + Duration::from_secs(5);
     pair.nodes[1].handle(later, Event::Tick, &mut Vec::new());
     assert!(!pair.nodes[1].may_use(NodeId(0), later));
+}
+
+/// Old copies go, and ports become free, in bounded parts, too.
+#[test]
+fn many_bindings_that_ended_while_nodes_were_apart_are_cleared_in_parts() {
+    const COUNT: u32 = 50_000;
+    let mut pair = Pair::new(COUNT);
+    pair.connect(1);
+    let settle = |pair: &mut Pair, count| {
+        let turns = (0..200).take_while(|_| {
+            pair.turn();
+            pair.copies(1) != count || pair.nodes[0].counts().1 != 0
+        });
+        assert!(turns.count() < 200, "{} copies", pair.copies(1));
+    };
+    settle(&mut pair, COUNT);
+    for n in (0..COUNT).filter(|n| n % 10 != 0) {
+        let Binding { protocol, v4, .. } = binding(n);
+        pair.event(0, Event::Closed(protocol, v4));
+    }
+    pair.again = 0;
+    pair.connect(2);
+    settle(&mut pair, COUNT / 10);
+    assert!(
+        pair.again > 20,
+        "whoever calls a node has to know: {}",
+        pair.again
+    );
 }

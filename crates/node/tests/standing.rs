@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an operator sees of another node while that lags.
 
+mod common;
+
 use std::time::Duration;
 
+use common::file;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_node::config::{Bounds, Member, Timing};
 use diolkos_node::message::{Beat, Message, Status};
-use diolkos_node::{Action, Config, Event, Node, NodeId, Standing};
+use diolkos_node::{Action, Event, Node, NodeId, Standing};
 
 const PEER: NodeId = NodeId(1);
 
@@ -15,26 +17,7 @@ fn at(ms: u64) -> Duration {
 }
 
 fn node() -> Node {
-    let member = |(name, net): (&str, &str)| Member {
-        name: name.to_owned(),
-        pool4: vec![net.parse().expect("a network")],
-    };
-    let config = Config {
-        me: NodeId(0),
-        members: [("a", "192.0.2.0/30"), ("b", "192.0.2.4/30")]
-            .map(member)
-            .into(),
-        source_prefix_len: 64,
-        key: [1, 2],
-        pref64: Vec::new(),
-        lifetimes_s: Vec::new(),
-        timing: Timing::default(),
-        defer: false,
-        bounds: Bounds {
-            changes: 100,
-            resting: 100,
-        },
-    };
+    let config = file(0, [("a", "192.0.2.0/30"), ("b", "192.0.2.4/30")]);
     Node::new(config, 7, [3, 4], at(0)).expect("it is right")
 }
 

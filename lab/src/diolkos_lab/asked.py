@@ -31,7 +31,7 @@ class Length:
         return (self.blocks, self.seconds, self.hours) != (None, None, None)
 
 
-def study(given: Study, form: FormName, only: Sequence[str], known: Catalogue, length: Length = Length()) -> Study:
+def study(given: Study, form: FormName, only: Sequence[str], known: Catalogue, length: Length) -> Study:
     """The study of one form, with what is asked for and native paths to compare it with. Raises UsageFault."""
     found = limited(_with_own(given, only, known).of_form(form), form, only)
     for subject in found.system:
@@ -49,7 +49,9 @@ def limited(of: Study, form: FormName, only: Sequence[str]) -> Study:
     paths = [name for name in only if name not in loads]
     for name in paths:
         if not any(_is(subject, name) for subject in of.system):
-            raise UsageFault(f"--only {name}: not a system of the study {of.name}, nor a datapath or a load of it; {_choice(of, form)}")
+            raise UsageFault(
+                f"--only {name}: not a system of the study {of.name}, nor a datapath or a load of it; {_choice(of, form)}"
+            )
     if loads:
         left = tuple(load for load in of.form[form].load if load.name in loads)
         of = _with_form(of, form, of.form[form].model_copy(update={"load": left}))
@@ -64,9 +66,7 @@ def limited(of: Study, form: FormName, only: Sequence[str]) -> Study:
     hops = {subject.hops for subject in chosen}
     every = NATIVE in only
     kept = [
-        subject
-        for subject in of.system
-        if subject in chosen or (subject.system == NATIVE and (every or subject.hops in hops))
+        subject for subject in of.system if subject in chosen or (subject.system == NATIVE and (every or subject.hops in hops))
     ]
     return of.with_systems(tuple(kept))
 
@@ -91,8 +91,8 @@ def fitting(of: Study, form: FormName, systems: Collection[str], hours: float | 
     if blocks < LEAST_BLOCKS:
         least = expected_s(LEAST_BLOCKS) / 3600
         raise UsageFault(
-            f"--hours {hours:g}: too short for the {form} form of {of.name}, which needs {least:.2g} hours for {LEAST_BLOCKS} blocks "
-            "(an interval needs six and a warm-up); choose with --only, or shorten trials with --seconds"
+            f"--hours {hours:g}: too short for the {form} form of {of.name}, which needs {least:.2g} hours for {LEAST_BLOCKS} "
+            "blocks (an interval needs six and a warm-up); choose with --only, or shorten trials with --seconds"
         )
     return _with_form(of, form, plain.model_copy(update={"blocks": blocks, "time_budget_s": hours * 3600.0}))
 
@@ -140,7 +140,8 @@ def _with_form(of: Study, name: FormName, form: Form) -> Study:
 def _shaped(form: Form, length: Length) -> Form:
     changed: dict[str, object] = {}
     if length.blocks is not None:
-        changed |= {"blocks": length.blocks, "claim_blocks": 0, "time_budget_s": None}
+        budget_s = form.time_budget_s and form.time_budget_s * length.blocks / form.blocks
+        changed |= {"blocks": length.blocks, "claim_blocks": 0, "time_budget_s": budget_s}
     if length.seconds is not None:
         changed["load"] = tuple(_for_seconds(load, length.seconds) for load in form.load)
     return form.model_copy(update=changed)
@@ -153,4 +154,6 @@ def _for_seconds(load: Load, seconds: float) -> Load:
     try:
         return type(load).model_validate({**load.model_dump(), "seconds": whole})
     except ValidationError as error:
-        raise UsageFault(f"--seconds {seconds:g}: {load.name}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+        raise UsageFault(
+            f"--seconds {seconds:g}: {load.name}: {error.errors()[0]['msg'].removeprefix('Value error, ')}"
+        ) from None

@@ -59,6 +59,7 @@ DetailMetric = Literal[
     "lost_of_too_many",
 ]
 MetricName = RowMetric | DetailMetric
+RENAMED = {"cpu": "cpu_s_per_gb"}  # names in folders of older labs
 Unit = Literal["bit/s", "s", "1/s", "s/GB", "instructions", "sessions", "ratio", "segments", "packets", "attempts"]
 Direction = Literal["higher", "lower"]
 ROW_METRICS: tuple[RowMetric, ...] = get_args(RowMetric)

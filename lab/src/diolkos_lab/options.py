@@ -23,6 +23,8 @@ Paths = Annotated[
         autocompletion=completion.program,
     ),
 ]
+
+
 def _use(folder: Path | None) -> Path | None:
     own_files.use(folder)
     return folder
@@ -103,11 +105,11 @@ def request(
     hours: float | None = None,
 ) -> "RunRequest":
     """What is measured, and with which programs: a plan has the options of the run that it foresees. Raises UsageFault."""
-    from diolkos_lab import run_study  # slow to load, which `--help` and completion need not wait for
+    from diolkos_lab import asked, run_study  # slow to load, which `--help` and completion need not wait for
 
     if blocks is not None and hours is not None:
         raise UsageFault("--hours chooses the number of blocks, and --blocks says it: give one of them")
-    length = run_study.Length(blocks, seconds, hours)
+    length = asked.Length(blocks, seconds, hours)
     named = paths(diolkos, path)
     return run_study.RunRequest(study, quick, tuple(only or ()), None, seed, named, _form(quick, form), length=length)
 

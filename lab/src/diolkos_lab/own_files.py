@@ -110,7 +110,7 @@ def _is(kind: Kind, file: Path) -> bool:
     except OSError:
         return False
     head = TABLE.split(text, 1)[0]
-    others = [other for other in KEYS if other != kind and other != "studies"]
+    others = [other for other in KEYS if other not in {kind, "studies"}]
     if not KEYS[kind].search(head) or any(KEYS[other].search(head) for other in others):
         return False
     return kind != "studies" or bool(STUDY.search(text) and not NO_STUDY.search(text))

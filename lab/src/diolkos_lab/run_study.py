@@ -10,7 +10,7 @@ import random
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,18 +22,17 @@ from diolkos_lab.experiment.definition import Form, FormName, Study
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
 from diolkos_lab.run import box, disturbance, router
+from diolkos_lab.run.box import WantedBox
 from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.conditions import Conditions, Skipped
-from diolkos_lab.run.box import WantedBox
 from diolkos_lab.run.router import Links, Wanted
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import folder, host, host_remote
 from diolkos_lab.sut import definition, lookup, offer
-from diolkos_lab.topology import leftovers
+from diolkos_lab.topology import control_group, leftovers
 from diolkos_lab.topology.box_links import BoxLinks
-from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.machine import THIS_MACHINE, Machine
 
 QUICK: FormName = "quick"
@@ -55,7 +54,7 @@ class RunRequest:
     router: Wanted | WantedBox | None = None  # what is between the ends: another machine, or a black box
     facts: Mapping[str, Any] = field(default_factory=dict)  # more of them, for host.json
     reasons: Mapping[str, str] = field(default_factory=dict)  # system to why it cannot run, where that is known before
-    length: Length = Length()
+    length: Length = field(default_factory=Length)
 
     @property
     def form_name(self) -> FormName:
@@ -148,7 +147,7 @@ def run_planned(planned: Planned, writer: folder.Writer, facts: dict[str, Any], 
     writer.host(facts)
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.closing(writer))
-        conditions = stack.enter_context(conditions_of(planned.study, planned.form))
+        conditions = stack.enter_context(Conditions(planned.form.vary))
         session = stack.enter_context(planned.session(conditions))
         try:
             observer.planned(planned.study, session, planned.missing, out)
@@ -187,20 +186,6 @@ def run_planned(planned: Planned, writer: folder.Writer, facts: dict[str, Any], 
         finally:
             writer.host(facts | {"duration_s": round(planned.completed.seconds + time.monotonic() - begun, 1)})
     return out
-
-
-@contextlib.contextmanager
-def conditions_of(study: Study, form: Form) -> Iterator[Conditions]:
-    """What of the host the form varies. A lane like those of the run says what its devices offer."""
-    with contextlib.ExitStack() as stack:
-        lane = None
-        if form.vary.ring:
-            lane = Lane("rings", Shape(1, ipv6_only=False, offloads=True, pref64=study.topology.pref64, mtu=study.topology.mtu))
-            stack.enter_context(lane)
-        conditions = stack.enter_context(Conditions(form.vary, lane))
-        if lane:
-            lane.remove()
-        yield conditions
 
 
 def asked_study(request: RunRequest) -> Study:
@@ -352,4 +337,5 @@ def _facts_of_lanes(session: Session) -> dict[str, Any]:
         "free": "the scheduler places both ends of the load and the systems under test",
         "load-on-one-cpu": "both ends of the load share the last CPU of the list; systems under test may use all",
     }
-    return {"veth": {"mtu": mtu, "offloads": shown}, "placement": words[session.placement]}
+    how = "control groups" if control_group.writable() else "process tree"
+    return {"veth": {"mtu": mtu, "offloads": shown}, "placement": words[session.placement], "cpu_account": how}

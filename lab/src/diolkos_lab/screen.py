@@ -242,10 +242,13 @@ def _table(rows: Sequence[Mapping[str, Any]], untrusted_rows: Sequence[Mapping[s
         box=box.SIMPLE_HEAD,
         padding=(0, 0),
         pad_edge=False,
-        caption="median over its 95 % interval; ×: to the native path of the same hops; n/m trusted",
+        caption="median over its 95 % interval; ×: to the native path of the same hops, CPU: of CPU time per gigabyte; "
+        "n/m trusted",
     )
     table.add_column("path", min_width=14)
     lines: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
+    # What TCP keeps of native says what the ends can do. What the path costs is said beside it.
+    costs = {(_path(row), row["load"]): row for row in reversed(rows) if row["metric"] == "cpu_s_per_gb"}
     for row in rows:
         if row["load"] in PACKETS and row["metric"] in ("throughput", "rtt"):
             lines.setdefault(_path(row), {}).setdefault(row["load"], row)
@@ -258,9 +261,19 @@ def _table(rows: Sequence[Mapping[str, Any]], untrusted_rows: Sequence[Mapping[s
         remark = f" [yellow]{trusted}/{made}[/]" if trusted < made else ""
         table.add_row(
             f"{path[0]}\n[dim]{', '.join(path[1:])}[/]{remark}",
-            *(text for load in loads for text in _pair(cells.get(load), untrusted_rows, COLUMNS[load][1])),
+            *(
+                text
+                for load in loads
+                for text in _with_cost(_pair(cells.get(load), untrusted_rows, COLUMNS[load][1]), costs.get((path, load)))
+            ),
         )
     return table
+
+
+def _with_cost(pair: tuple[str, str], cost: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Figure and ratio, with the ratio of the CPU time below the latter where there is one."""
+    value, ratio = pair
+    return (value, f"{ratio}\n[dim]CPU[/] {_short(cost['ratio'])}") if cost and cost.get("ratio") else pair
 
 
 def _applications(rows: Sequence[Mapping[str, Any]], untrusted_rows: Sequence[Mapping[str, Any]]) -> Table | None:

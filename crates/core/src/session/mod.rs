@@ -155,7 +155,7 @@ pub struct State {
 
 impl State {
     /// With the bindings of the configuration, which must have been checked; nobody is told of these,
-    /// [`State::bindings`] has them. `secret` is random, and
+    /// [`State::bindings`] has them. Where several gateways serve the same hosts, they come when this one serves ([`State::serve`]). `secret` is random, and
     /// nobody's to know: addresses of the pool and places in the tables depend on it.
     pub fn new(config: &Nat64Config, secret: [u64; 4]) -> State {
         let [pool0, pool1, key0, key1] = secret;
@@ -177,9 +177,8 @@ impl State {
             keys,
             undo: None,
         };
-        for &binding in &config.bindings {
-            // The configuration has been checked: nothing is bound twice.
-            state.insert_binding(binding, Origin::Configured, &mut ());
+        if state.serves() {
+            state.bind_configured(&mut ());
         }
         state
     }

@@ -28,6 +28,8 @@ pub enum BindError {
     Leased,
     /// The port was another subscriber's until a moment ago.
     Resting,
+    /// This gateway does not serve yet: another one may use the port for somebody else.
+    Starting,
     /// There are as many bindings as there may be.
     Limit,
     /// There is no such binding.
@@ -43,6 +45,9 @@ impl fmt::Display for BindError {
             BindError::Leased => f.write_str("the port is reserved for the fast path"),
             BindError::Resting => f.write_str(
                 "the port was another subscriber's until a moment ago; try again in some seconds",
+            ),
+            BindError::Starting => f.write_str(
+                "this gateway opens no bindings yet, since others may use the port: try again when `diolkos cluster status` shows that it serves",
             ),
             BindError::Limit => f.write_str("there are as many bindings as there may be"),
             BindError::NotFound => f.write_str("there is no such binding"),
@@ -74,6 +79,10 @@ impl State {
         let owners = self.config.owners.as_ref();
         if let Some(why) = owners.and_then(|owners| owners.refuses(binding.v4.addr)) {
             return Err(BindError::Contradiction(why));
+        }
+        let is_there = self.bib.find_v4(binding.protocol, binding.v4).is_some();
+        if !is_there && !self.serves() {
+            return Err(BindError::Starting);
         }
         self.replace_copy(&binding, watcher);
         if let Some(at) = self.find_both(binding)? {

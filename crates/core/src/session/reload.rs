@@ -30,7 +30,18 @@ impl State {
         self.pool.take_over_rests(&old);
         drop(old);
         self.claim_again(watcher);
-        for &binding in &config.bindings {
+        if self.serves() {
+            self.bind_configured(watcher);
+        }
+        self.count_sources_again();
+        self.divide_again(watcher);
+        self.count_permissions_again();
+        self.syns.set_limit(config.limits.held_syns);
+    }
+
+    /// Bindings of the configuration, in whose way none is any more. Those whose ports rest for others come later.
+    pub(super) fn bind_configured(&mut self, watcher: &mut impl Watcher) {
+        for binding in self.config.bindings.clone() {
             match self.bib.find_v4(binding.protocol, binding.v4) {
                 Some(at) => self.bib[at].origin = Origin::Configured,
                 None => {
@@ -40,10 +51,6 @@ impl State {
                 }
             }
         }
-        self.count_sources_again();
-        self.divide_again(watcher);
-        self.count_permissions_again();
-        self.syns.set_limit(config.limits.held_syns);
     }
 
     /// Sessions know prefixes by their place in the list.
@@ -80,7 +87,7 @@ impl State {
 
     /// Bindings that the configuration had and has no more, and those that hold one side of a binding
     /// that it has now.
-    fn close_bindings_in_the_way(&mut self, watcher: &mut impl Watcher) {
+    pub(super) fn close_bindings_in_the_way(&mut self, watcher: &mut impl Watcher) {
         let configured: HashSet<_, super::key::Keys> = {
             let mut set = HashSet::with_hasher(self.keys);
             set.extend(self.config.bindings.iter().copied());

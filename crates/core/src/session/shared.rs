@@ -7,7 +7,7 @@
 
 use super::key::Keys;
 use super::limit::Sources;
-use super::State;
+use super::{State, Watcher};
 use crate::config::nat64::{Gateway, Nat64Config, Owners, Protocol, MOST_GATEWAYS};
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -90,9 +90,15 @@ impl State {
 
     /// Bindings may be opened here and ports lent from now on, or no longer. At the beginning they may not, where
     /// several gateways serve the same hosts; without them this does nothing.
-    pub fn serve(&mut self, serves: bool) {
-        if let Some(shared) = &mut self.shared {
-            shared.serves = serves;
+    ///
+    /// Bindings of the configuration come then, and not before: other gateways may have used their ports for others.
+    pub fn serve(&mut self, serves: bool, watcher: &mut impl Watcher) {
+        let Some(shared) = &mut self.shared else {
+            return;
+        };
+        if std::mem::replace(&mut shared.serves, serves) < serves {
+            self.close_bindings_in_the_way(watcher);
+            self.bind_configured(watcher);
         }
     }
 

@@ -19,7 +19,7 @@ pub fn node() -> Endpoint6 {
 
 pub fn serving(config: &Nat64Config) -> Tables {
     let mut t = Tables::new(config);
-    t.state.serve(true);
+    t.state.serve(true, &mut ());
     t.watch.boottime = Duration::from_secs(1000);
     t
 }
@@ -290,7 +290,7 @@ fn a_binding_of_ones_own_takes_the_place_of_a_copy() {
     // Another gateway gives a binding back.
     let mut t = holder(UDP);
     t.out(UDP, node(), SERVER, OTHER).unwrap();
-    t.state.serve(false);
+    t.state.serve(false, &mut ());
     t.state.inherit(own, t.now, &mut t.watch).unwrap();
     assert_eq!(t.state.copies(), (0, 0));
     let origins: Vec<_> = t.state.bindings().map(|view| view.origin).collect();

@@ -21,7 +21,7 @@ const OTHER: &str = "2001:db8:2::20";
 /// A gateway that serves, and forwards what it does not know to the first one.
 fn forwarding() -> Router {
     let mut w = Router::new(|config| *config = second(0));
-    w.nat64.state_mut().serve(true);
+    w.nat64.state_mut().serve(true, &mut ());
     w.watch.otherwise = Way::Forward(0);
     w
 }

@@ -161,7 +161,7 @@ fn take(step: Step, tables: &mut Tables, model: &mut Model) {
             assert_eq!(got, model.inherit(wanted));
         }
         Step::Serve(serves) => {
-            tables.state.serve(serves);
+            tables.state.serve(serves, &mut tables.watch);
             model.cluster.as_mut().unwrap().serves = serves;
         }
         Step::Reload { narrow } => {

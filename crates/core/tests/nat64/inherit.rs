@@ -268,7 +268,7 @@ fn what_contradicts_the_tables_is_not_inherited() {
     ] {
         assert_eq!(inherit(&mut t, wrong), Err(reason), "{wrong:?}");
     }
-    t.state.serve(true);
+    t.state.serve(true, &mut ());
     let (addr, one) = (t.state.address_of(node().addr).unwrap(), node().addr);
     let lent = t
         .state

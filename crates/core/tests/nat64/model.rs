@@ -312,7 +312,8 @@ impl Model {
             entry.expect("found just now").1 = Origin::Operator;
             return true;
         }
-        if self.bindings.len() >= 9 {
+        let waits = self.cluster.as_ref().is_some_and(|its| !its.serves);
+        if waits || self.bindings.len() >= 9 {
             return false;
         }
         self.bindings.push((wanted, Origin::Operator));

@@ -110,8 +110,36 @@ pub fn out(
 
 fn serving(kind: u8) -> Router {
     let mut r = Router::new(|config| *config = second(kind));
-    r.nat64.state_mut().serve(true);
+    r.nat64.state_mut().serve(true, &mut ());
     r
+}
+
+#[test]
+fn bindings_of_the_operator_wait_until_it_serves_and_their_ports_have_rested() {
+    let config = second(5);
+    let [fixed] = config.bindings[..] else {
+        panic!("there is one");
+    };
+    let mut r = Router::new(|other| *other = config.clone());
+    let (now, state) = (r.now, r.nat64.state_mut());
+    // Another gateway may still translate for another subscriber.
+    state.reconfigure(&config, &mut ());
+    assert_eq!(state.counts().bindings, 0);
+    assert_eq!(state.bind(fixed, &mut ()), Err(BindError::Starting));
+    let before = Binding {
+        v6: host(1, 1, 2000),
+        ..fixed
+    };
+    assert_eq!(state.inherit(before, now, &mut ()), Ok(()));
+    state.serve(true, &mut ());
+    assert_eq!((state.counts().bindings, state.resting()), (0, 1));
+    state.free(fixed.protocol, fixed.v4, &mut ());
+    let all: Vec<Binding> = state.bindings().map(|view| view.binding).collect();
+    assert_eq!((all, state.resting()), (vec![fixed], 0));
+    // A port that nobody has had.
+    let mut r = Router::new(|other| *other = config.clone());
+    r.nat64.state_mut().serve(true, &mut ());
+    assert_eq!(r.nat64.state().counts().bindings, 1);
 }
 
 fn udp(r: &mut Router, v6: Endpoint6) -> Result<Endpoint4, Reason> {
@@ -126,7 +154,7 @@ fn nothing_is_opened_or_lent_before_it_serves() {
     let state = r.nat64.state_mut();
     let address = state.address_of(node).unwrap();
     assert_eq!(state.lend(UDP, (node, address), 0, random(), &mut ()), None);
-    state.serve(true);
+    state.serve(true, &mut ());
     assert!(state
         .lend(UDP, (node, address), 0, random(), &mut ())
         .is_some());

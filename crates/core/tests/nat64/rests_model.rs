@@ -294,7 +294,7 @@ proptest! {
     ) {
         let mut kind = kind;
         let mut r = Router::new(|config| *config = second(kind));
-        r.nat64.state_mut().serve(true);
+        r.nat64.state_mut().serve(true, &mut ());
         let (mut m, mut random) = (Model::default(), random());
         let there = r.nat64.state().bindings();
         m.bound = there.map(|view| ((view.binding.protocol, view.binding.v4), view.binding)).collect();

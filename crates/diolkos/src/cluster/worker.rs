@@ -14,7 +14,7 @@ use diolkos_sys::clock::kernel_boottime;
 use diolkos_sys::fastpath::{Forwarding, Gateway as Hop};
 
 use super::status::{self, Notes, Seen};
-use super::steps::{End, Steps, Tables};
+use super::steps::{End, Steps, Tables, BREATH};
 use super::Shared;
 use crate::config::Cluster as Section;
 use crate::failure::Failure;
@@ -143,6 +143,9 @@ impl Worker {
             self.take_answers(&mut answers);
             self.step(None);
             self.carry_out(&mut outside);
+            if self.steps.is_pause_due() {
+                std::thread::sleep(BREATH);
+            }
             match self.steps.end() {
                 Some(End::Superseded) => return Err(superseded(&self.section.me)),
                 Some(End::Left) => return Ok(()),
@@ -218,7 +221,7 @@ impl Worker {
                 NodeOrder::GoOver(file) => self.shared.go_over(file),
                 NodeOrder::Report(report) => self.notes.note(report),
                 // The steps have seen it.
-                NodeOrder::Left => {}
+                NodeOrder::Left | NodeOrder::Again => {}
             }
         }
     }

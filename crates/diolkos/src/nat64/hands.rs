@@ -138,7 +138,7 @@ impl Tables for Hands<'_> {
         if !serves {
             self.leases.end_all(self.state);
         }
-        self.state.serve(serves);
+        self.state.serve(serves, self.mirror);
     }
 
     fn changed(&mut self) -> Option<Changed> {

@@ -15,6 +15,8 @@ mod check;
 mod clock;
 #[path = "../../src/nat64/clocks.rs"]
 mod clocks;
+#[path = "../../../node/tests/common/mod.rs"]
+mod common;
 mod connections;
 #[path = "../../src/nat64/conversion.rs"]
 mod conversion;

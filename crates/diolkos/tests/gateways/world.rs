@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::Ipv6Addr;
 
 use diolkos_core::config::nat64::{Endpoint6, Protocol};
-use diolkos_node::config::{Bounds, Config, Member, Timing};
+use diolkos_node::config::{Bounds, Config};
 use diolkos_node::gateway::Order;
 use diolkos_node::order;
 use diolkos_node::record::{Answer, Request};
 use diolkos_node::{Event, NodeId, Report};
 
 use crate::clock;
+use crate::common::file;
 use crate::connections::Connection;
 use crate::engine::Engine;
 use crate::machine::{address, hop, Machine, Process, PROTOCOLS};
@@ -129,24 +130,17 @@ pub struct World {
 }
 
 fn config(nodes: usize, resting: usize) -> Config {
-    let member = |at| Member {
-        name: format!("gw{at}"),
-        pool4: vec![format!("{}/32", address(at)).parse().expect("a network")],
-    };
     Config {
-        me: NodeId(0),
-        members: (0..nodes).map(member).collect(),
-        source_prefix_len: 64,
-        key: [1, 2],
-        pref64: vec!["64:ff9b::/96".parse().expect("a network")],
         // A binding without packets ends after so long.
         lifetimes_s: vec![4],
-        timing: Timing::default(),
         bounds: Bounds {
             changes: 40,
             resting,
         },
-        defer: false,
+        ..file(
+            0,
+            (0..nodes).map(|at| (format!("gw{at}"), format!("{}/32", address(at)))),
+        )
     }
 }
 
@@ -444,8 +438,8 @@ impl World {
             Order::Report(Report::Strange(peer)) => {
                 self.error = Some(format!("node {at} calls {peer:?} strange"));
             }
-            // No operator arms a node.
-            Order::GoOver(_) | Order::Left | Order::Report(_) => {}
+            // No operator arms a node, and the steps have seen that there is more to do.
+            Order::Again | Order::GoOver(_) | Order::Left | Order::Report(_) => {}
         }
     }
 }

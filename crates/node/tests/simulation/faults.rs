@@ -35,10 +35,11 @@ fn happen(world: &mut World) {
     let count = world.machines.len();
     let (node, other) = (world.random.below(count), world.random.below(count));
     let now = world.now;
-    match world.random.below(20) {
+    match world.random.below(24) {
         0..3 => {
             let (ends, knows) = (world.random.chance(0.5), world.random.chance(0.4));
             world.kill(node, ends);
+            upgrade(world, node);
             let after = seconds(world, 20.0);
             world.machines[node].starts = Some((now + after, knows && !ends));
         }
@@ -103,13 +104,21 @@ fn happen(world: &mut World) {
                 world.event(other, Event::Stay);
             }
         }
+        19..22 => (0..3).for_each(|_| world.reload(node)),
         _ => {
             world.event(node, Event::Drain);
             world.event(node, Event::Leave);
+            upgrade(world, node);
             let after = seconds(world, 10.0);
             world.machines[node].starts = Some((now + after, false));
         }
     }
+}
+
+/// The next process of a node may be of the newer version, or of the older one again.
+fn upgrade(world: &mut World, node: usize) {
+    let newer = world.newer.filter(|_| world.random.chance(0.7));
+    world.machines[node].next.version = newer.unwrap_or_default();
 }
 
 /// Everything works from now on.
@@ -126,6 +135,13 @@ pub fn heal(world: &mut World) {
             machine.lies = false;
             world.kill(node, true);
         }
+        let version = world.newer.unwrap_or_default();
+        let machine = &mut world.machines[node];
+        machine.next.version = version;
+        if machine.runs.version != version {
+            world.kill(node, true);
+        }
+        world.reload_first(node);
         world.event(node, Event::Stay);
         world.machines[node].starts = Some((now, false));
     }

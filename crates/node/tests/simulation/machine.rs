@@ -4,11 +4,12 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Endpoint4, Protocol};
+use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Protocol};
 use diolkos_core::session::State;
 use diolkos_node::gateway::Gateway;
 use diolkos_node::{Config, Node, NodeId};
 
+use crate::formats::Version;
 use crate::program::Program;
 use crate::tables::configured;
 use crate::truth::Key;
@@ -30,20 +31,44 @@ pub fn peer(protocol: Protocol) -> Endpoint4 {
     }
 }
 
+/// What a process is started with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Installed {
+    /// Which of two files: in the other one, the first two nodes have each other's addresses.
+    pub has_other_file: bool,
+    pub version: Version,
+}
+
 /// A process.
 pub struct Process {
     pub number: u64,
+    /// Its file.
+    pub config: Config,
+    /// It expected all others, which went over to its file with it.
+    pub went_over: bool,
     pub gateway: Gateway,
     pub state: State,
     pub has_left: bool,
 }
 
 impl Process {
-    pub fn new(number: u64, config: &Config, node: Node, secret: [u64; 4]) -> Process {
+    /// The operator's bindings are part of the file.
+    pub fn new(
+        number: u64,
+        (config, bindings): (&Config, &[Binding]),
+        node: Node,
+        secret: [u64; 4],
+    ) -> Process {
+        let tables = Nat64Config {
+            bindings: bindings.to_vec(),
+            ..configured(config)
+        };
         Process {
             number,
+            config: config.clone(),
+            went_over: false,
             gateway: Gateway::new(node),
-            state: State::new(&configured(config), secret),
+            state: State::new(&tables, secret),
             has_left: false,
         }
     }
@@ -61,8 +86,14 @@ pub struct Machine {
     offset: u64,
     rate: f64,
     pub lies: bool,
-    /// By which of the two files its next process starts.
-    pub has_other_file: bool,
+    /// What its process was started with, or the one before, whose programs may go on.
+    pub runs: Installed,
+    /// What its next process starts with.
+    pub next: Installed,
+    /// Of the operator, in its file.
+    pub bindings: Vec<Binding>,
+    /// Its next process expects all others: it goes over to another file with them.
+    pub goes_over: bool,
     /// When a process is to be started, and whether it knows the bindings of the one before.
     pub starts: Option<(u64, bool)>,
 }
@@ -79,8 +110,19 @@ impl Machine {
             offset,
             rate,
             lies,
-            has_other_file: false,
+            runs: Installed::default(),
+            next: Installed::default(),
+            bindings: Vec::new(),
+            goes_over: false,
             starts: Some((0, false)),
+        }
+    }
+
+    /// The owner of an address, by the file of this machine's process and programs.
+    pub fn owner(&self, address: Ipv4Addr) -> NodeId {
+        match address.octets()[3] {
+            node @ 0..2 if self.runs.has_other_file => NodeId(1 - node),
+            node => NodeId(node),
         }
     }
 

@@ -7,13 +7,17 @@
 //!
 //! `DIOLKOS_NODE_SEEDS` runs more schedules, `DIOLKOS_NODE_SEED` one.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod engine;
 mod faults;
+mod formats;
 mod lies;
 mod machine;
 mod net;
 mod program;
 mod random;
+mod rolls;
 mod scenarios;
 mod tables;
 mod truth;
@@ -25,6 +29,7 @@ use std::time::Duration;
 use diolkos_node::message::Status;
 use diolkos_node::NodeId;
 
+use formats::Version;
 use random::Random;
 use world::World;
 
@@ -33,7 +38,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// A schedule; what it has seen.
-fn run(seed: u64) -> Result<[u64; 5], String> {
+fn run(seed: u64) -> Result<[u64; 8], String> {
     let mut random = Random::new(seed ^ 0x5eed);
     let nodes = 2 + random.below(4);
     let has_liar = nodes > 2 && random.chance(0.15);
@@ -47,6 +52,13 @@ fn run(seed: u64) -> Result<[u64; 5], String> {
     world.links_are_shared = random.chance(0.5);
     world.config.bounds.resting = 1 + random.below(10);
     world.slowness = [20, 20, 100, 1500][random.below(4)];
+    let version = |messages, records| Some(Version { messages, records });
+    world.newer = match random.below(8) {
+        0 => version(true, false),
+        1 => version(false, true),
+        2 => version(true, true),
+        _ => None,
+    };
     faults::run(&mut world)?;
     faults::heal(&mut world);
     world.slowness = 20;
@@ -67,6 +79,9 @@ fn run(seed: u64) -> Result<[u64; 5], String> {
         truth.by_copy,
         world.given_back as u64,
         world.voids as u64,
+        world.reloads[0] as u64,
+        world.reloads[1] as u64,
+        world.refused as u64,
     ])
 }
 
@@ -148,9 +163,9 @@ fn no_port_has_two_subscribers() {
     if let Some(seed) = number("DIOLKOS_NODE_SEED") {
         return assert_eq!(run(seed).err(), None, "seed {seed}");
     }
-    let seeds = number("DIOLKOS_NODE_SEEDS").unwrap_or(1000);
+    let seeds = number("DIOLKOS_NODE_SEEDS").unwrap_or(10_000);
     let next = std::sync::atomic::AtomicU64::new(0);
-    let totals = Mutex::new([0; 5]);
+    let totals = Mutex::new([0; 8]);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -162,7 +177,7 @@ fn no_port_has_two_subscribers() {
                 match run(seed) {
                     Ok(seen) => {
                         let mut totals = totals.lock().expect("no panic");
-                        (0..5).for_each(|n| totals[n] += seen[n]);
+                        (0..8).for_each(|n| totals[n] += seen[n]);
                     }
                     Err(error) => {
                         let mut failures = failures.lock().expect("no panic");
@@ -174,12 +189,17 @@ fn no_port_has_two_subscribers() {
     });
     let failures = failures.into_inner().expect("no panic");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    let [translations, reused, by_copy, given_back, voids] = totals.into_inner().expect("no panic");
-    println!("{seeds} schedules: {translations} packets, {by_copy} by copies, {reused} ports given on, {given_back} messages give back, {voids} times void");
+    let [translations, reused, by_copy, given_back, voids, reloads, not_taken, refused] =
+        totals.into_inner().expect("no panic");
+    println!(
+        "{seeds} schedules: {translations} packets, {by_copy} by copies, {reused} ports given on, {given_back} messages give back, {voids} times void, \
+         {reloads} files taken and {not_taken} refused, {refused} greetings of another version"
+    );
     // The schedules reach what they are for.
     if seeds >= 100 {
         assert!(
             reused > seeds && by_copy > 10 * seeds && given_back > seeds / 10 && voids > seeds / 10
         );
+        assert!(reloads > seeds && not_taken > seeds / 2 && refused > seeds);
     }
 }

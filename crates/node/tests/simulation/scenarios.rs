@@ -303,6 +303,12 @@ fn old_copies_are_not_taken_back() {
         3,
         &[cut, wait, |world| world.engine.wipe(), restart, heal],
     );
+    // The next version reads what this one has written.
+    let upgrade: fn(&mut World) = |world| {
+        world.machines[0].next.version.records = true;
+        restart(world);
+    };
+    in_order(60, 2, &[cut, wait, upgrade, heal]);
 }
 
 /// Nodes with two files that never reach each other, and an engine that is slow or away. At last all have the same file.
@@ -320,7 +326,7 @@ fn by_two_files(seed: u64) -> Result<[usize; 2], String> {
         world.pass(6.0)?;
     } else {
         for at in 0..nodes {
-            world.machines[at].has_other_file = world.random.chance(0.5);
+            world.machines[at].next.has_other_file = world.random.chance(0.5);
         }
     }
     cut(&mut world);
@@ -343,7 +349,7 @@ fn by_two_files(seed: u64) -> Result<[usize; 2], String> {
                     6 => world.kill(at, true),
                     _ => world.kill(at, false),
                 }
-                world.machines[at].has_other_file ^= world.random.chance(0.6);
+                world.machines[at].next.has_other_file ^= world.random.chance(0.6);
                 world.machines[at].starts = Some((soon(&mut world, 10.0), false));
             }
         }
@@ -367,7 +373,7 @@ fn by_two_files(seed: u64) -> Result<[usize; 2], String> {
     crate::faults::heal(&mut world);
     for at in 0..nodes {
         world.kill(at, true);
-        world.machines[at].has_other_file = false;
+        world.machines[at].next.has_other_file = false;
     }
     // What they wrote before says that they serve by another file, until all have started.
     world.pass(30.0)?;

@@ -77,7 +77,8 @@ impl Watcher for Eyes<'_> {
                 self.changes.push(Changed::Opened(binding));
                 if let Some(gateway) = &mut self.gateway {
                     if !gateway.node().may_open(self.clock, &binding) {
-                        self.error = Some(format!("{binding:?} may not be opened"));
+                        let status = gateway.node().status(self.clock);
+                        self.error = Some(format!("{status:?}: {binding:?} may not be opened"));
                     }
                     gateway.opened(self.clock, binding);
                 }
@@ -147,20 +148,37 @@ pub struct Hands<'a> {
     pub clock: Duration,
     /// For some bindings that others give back there is no room.
     pub is_tight: bool,
+    /// What the node has to hear of, and how much of it has.
     pub changes: Vec<Changed>,
+    pub heard: usize,
     pub error: Option<String>,
 }
 
 impl Hands<'_> {
     /// Does something with the tables. What it changes, the node knows.
     fn quietly<T>(&mut self, act: impl FnOnce(&mut State, &mut Eyes<'_>) -> T) -> T {
-        let mut changes = Vec::new();
+        self.with(&mut Vec::new(), act)
+    }
+
+    /// The same, where a port may come to a binding of the operator.
+    fn aloud<T>(&mut self, act: impl FnOnce(&mut State, &mut Eyes<'_>) -> T) -> T {
+        let mut changes = std::mem::take(&mut self.changes);
+        let done = self.with(&mut changes, act);
+        self.changes = changes;
+        done
+    }
+
+    fn with<T>(
+        &mut self,
+        changes: &mut Vec<Changed>,
+        act: impl FnOnce(&mut State, &mut Eyes<'_>) -> T,
+    ) -> T {
         let mut eyes = Eyes {
             program: self.program,
             gateway: None,
             clock: self.clock,
             via: Via::Outside,
-            changes: &mut changes,
+            changes,
             error: None,
         };
         act(self.state, &mut eyes)
@@ -196,7 +214,7 @@ impl Tables for Hands<'_> {
     }
 
     fn free(&mut self, protocol: Protocol, v4: Endpoint4) {
-        self.quietly(|state, eyes| state.free(protocol, v4, eyes));
+        self.aloud(|state, eyes| state.free(protocol, v4, eyes));
     }
 
     fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool) {
@@ -209,10 +227,12 @@ impl Tables for Hands<'_> {
     }
 
     fn serve(&mut self, serves: bool) {
-        self.state.serve(serves);
+        self.aloud(|state, eyes| state.serve(serves, eyes));
     }
 
     fn changed(&mut self) -> Option<Changed> {
-        self.changes.pop()
+        let next = self.changes.get(self.heard).copied();
+        self.heard += usize::from(next.is_some());
+        next
     }
 }

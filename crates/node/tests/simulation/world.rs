@@ -3,20 +3,24 @@
 
 mod connections;
 mod packets;
+mod reload;
 mod slow_path;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint6, Protocol};
-use diolkos_node::config::{Bounds, Config, Member, Timing};
+use diolkos_node::config::{Bounds, Config};
 use diolkos_node::gateway::Order;
 use diolkos_node::message::Message;
 use diolkos_node::record::{Answer, Request};
 use diolkos_node::{Event, Node, NodeId, Report, Via};
 
+use crate::common::file;
 use crate::engine::Engine;
+use crate::formats::Version;
 use crate::lies;
 use crate::machine::{address, peer, v4, Machine, Process, PROTOCOLS};
 use crate::net::{Connection, Item, Net};
@@ -100,8 +104,11 @@ pub struct World {
     pub engine: Engine,
     pub truth: Truth,
     pub flows: Vec<Flow>,
-    heap: BinaryHeap<Reverse<(u64, u64)>>,
-    whats: std::collections::HashMap<u64, What>,
+    /// What happens when, in the order in which it was said, and where in `whats` it is.
+    heap: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    whats: Vec<Option<What>>,
+    /// Places there that are free.
+    places: Vec<usize>,
     count: u64,
     processes: u64,
     /// Packets of hosts and servers in a step.
@@ -124,27 +131,28 @@ pub struct World {
     liar: Option<usize>,
     pub given_back: usize,
     pub voids: usize,
+    /// To which version nodes are upgraded, one after the other.
+    pub newer: Option<Version>,
+    /// Files that were taken while a node ran, and those that were refused.
+    pub reloads: [usize; 2],
+    /// Hellos that were refused.
+    pub refused: usize,
+    /// Processes that went over to another file with the others.
+    pub rolled: usize,
 }
 
 pub fn config(nodes: usize) -> Config {
-    let member = |at| Member {
-        name: format!("gw{at}"),
-        pool4: vec![format!("{}/32", address(at)).parse().expect("a network")],
-    };
     Config {
-        me: NodeId(0),
-        members: (0..nodes).map(member).collect(),
-        source_prefix_len: 64,
-        key: [1, 2],
-        pref64: vec!["64:ff9b::/96".parse().expect("a network")],
         // A binding without packets ends after so long.
         lifetimes_s: vec![4],
-        timing: Timing::default(),
-        defer: false,
         bounds: Bounds {
             changes: 40,
             resting: 3,
         },
+        ..file(
+            0,
+            (0..nodes).map(|at| (format!("gw{at}"), format!("{}/32", address(at)))),
+        )
     }
 }
 
@@ -181,7 +189,8 @@ impl World {
             truth: Truth::default(),
             flows: (0..SUBSCRIBERS * 4).map(flow).collect(),
             heap: BinaryHeap::new(),
-            whats: std::collections::HashMap::new(),
+            whats: Vec::new(),
+            places: Vec::new(),
             count: 0,
             processes: 0,
             load: 5,
@@ -201,6 +210,10 @@ impl World {
             liar,
             given_back: 0,
             voids: 0,
+            newer: None,
+            reloads: [0; 2],
+            refused: 0,
+            rolled: 0,
         };
         for at in 0..nodes {
             world.post(at as u64 * MS, What::Tick(at));
@@ -211,8 +224,12 @@ impl World {
 
     fn post(&mut self, after: u64, what: What) {
         self.count += 1;
-        self.heap.push(Reverse((self.now + after, self.count)));
-        self.whats.insert(self.count, what);
+        let place = self.places.pop().unwrap_or(self.whats.len());
+        self.whats
+            .resize_with(self.whats.len().max(place + 1), || None);
+        self.whats[place] = Some(what);
+        self.heap
+            .push(Reverse((self.now + after, self.count, place)));
     }
 
     fn delay(&mut self) -> u64 {
@@ -229,13 +246,14 @@ impl World {
     /// Lets time pass.
     pub fn pass(&mut self, seconds: f64) -> Result<(), String> {
         let end = self.now + (seconds * SECOND as f64) as u64;
-        while let Some(&Reverse((at, number))) = self.heap.peek() {
+        while let Some(&Reverse((at, _, place))) = self.heap.peek() {
             if at > end {
                 break;
             }
             self.heap.pop();
             self.now = at;
-            if let Some(what) = self.whats.remove(&number) {
+            self.places.push(place);
+            if let Some(what) = self.whats[place].take() {
                 self.happen(what)?;
             }
             if let Some(error) = self.error.take() {
@@ -311,20 +329,26 @@ impl World {
     fn start(&mut self, at: usize, knows: bool) {
         self.processes += 1;
         let clock = self.machines[at].clock(self.now);
-        let mut config = Config {
-            me: NodeId(at as u8),
-            ..self.config.clone()
-        };
-        if self.machines[at].has_other_file {
-            // The first two nodes have each other's addresses.
-            let first = std::mem::take(&mut config.members[0].pool4);
-            config.members[0].pool4 = std::mem::replace(&mut config.members[1].pool4, first);
-        }
+        let machine = &mut self.machines[at];
+        let knows = knows && machine.runs == machine.next;
+        machine.runs = machine.next;
+        let goes_over = std::mem::take(&mut machine.goes_over);
+        let config = self.file(at, self.machines[at].runs.has_other_file);
         let incarnation = self.random.next();
         let secret = std::array::from_fn(|_| self.random.next());
-        let node = Node::new(config.clone(), incarnation, [3, 4], clock).expect("a configuration");
+        let mut node =
+            Node::new(config.clone(), incarnation, [3, 4], clock).expect("a configuration");
+        if goes_over {
+            self.rolled += 1;
+            let all: Vec<NodeId> = self.machines.iter().map(|machine| machine.id).collect();
+            node.expect(&all);
+        }
         let machine = &mut self.machines[at];
-        let mut process = Process::new(self.processes, &config, node, secret);
+        let all = machine.bindings.iter().copied();
+        let bindings = all.filter(|its| machine.owner(its.v4.addr) == config.me);
+        let bindings: Vec<Binding> = bindings.collect();
+        let mut process = Process::new(self.processes, (&config, &bindings), node, secret);
+        process.went_over = goes_over;
         machine.program.begin_anew(knows);
         let known: Vec<Binding> = machine.program.own.values().copied().collect();
         for binding in known {
@@ -344,8 +368,22 @@ impl World {
         self.inboxes[at].clear();
     }
 
+    /// What one of the two files says to a node.
+    pub fn file(&self, at: usize, is_other: bool) -> Config {
+        let mut config = Config {
+            me: NodeId(at as u8),
+            ..self.config.clone()
+        };
+        if is_other {
+            let first = std::mem::take(&mut config.members[0].pool4);
+            config.members[0].pool4 = std::mem::replace(&mut config.members[1].pool4, first);
+        }
+        config
+    }
+
     /// The process is no more; its programs go on, or do not.
     pub fn kill(&mut self, at: usize, programs_end: bool) {
+        self.machines[at].goes_over = false;
         let Some(process) = self.machines[at].process.take() else {
             return;
         };
@@ -391,6 +429,7 @@ impl World {
                 },
             ),
             Inner::Bytes(peer, connection, bytes) => {
+                let bytes = self.machines[at].runs.version.message(bytes);
                 let message = Message::decode(&bytes);
                 self.given_back += usize::from(matches!(message, Some(Message::Given(_))));
                 let event = Event::Message {
@@ -399,8 +438,12 @@ impl World {
                     bytes: &bytes,
                 };
                 self.event(at, event);
+                self.is_refused(at, peer, connection);
             }
-            Inner::Answer(token, answer) => self.event(at, Event::Answer { token, answer }),
+            Inner::Answer(token, answer) => {
+                let answer = self.machines[at].runs.version.answer(answer);
+                self.event(at, Event::Answer { token, answer });
+            }
         }
     }
 
@@ -417,13 +460,16 @@ impl World {
             clock,
             is_tight: self.is_tight,
             changes: Vec::new(),
+            heard: 0,
             error: None,
         };
         let gateway = &mut process.gateway;
         gateway.handle(clock, event, &mut hands, &mut orders);
+        let changes = hands.changes;
         if let Some(error) = hands.error.filter(|_| !machine.lies) {
             self.error = Some(format!("node {at}: {error}"));
         }
+        self.given(at, &changes);
         for order in orders {
             self.follow(at, order);
         }
@@ -444,6 +490,7 @@ impl World {
                 end.into_iter().for_each(|end| self.close(connection, end));
             }
             Order::Ask { token, request } => {
+                let request = self.machines[at].runs.version.request(request);
                 let mut after = self.delay();
                 if self.requests_are_late && self.random.chance(0.1) {
                     after += (self.random.unit() * 9.0 * SECOND as f64) as u64;
@@ -457,7 +504,10 @@ impl World {
                     self.error = Some(format!("node {at} calls {peer:?} strange"));
                 }
             }
-            Order::Attract(_) | Order::GoOver(_) | Order::Report(_) => {}
+            Order::Report(Report::Differs(_, part)) => self.differs(part),
+            Order::GoOver(file) => self.go_over(at, file),
+            // Ticks come anyway.
+            Order::Attract(_) | Order::Again | Order::Report(_) => {}
         }
     }
 }

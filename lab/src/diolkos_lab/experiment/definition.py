@@ -212,8 +212,8 @@ class Study(StrictModel):
         self._cells_are_named_once()
         for number, subject in enumerate(self.system):
             if subject.candidates and not self.baselines(subject):
-                named = " or ".join(subject.candidates)
-                raise MisplacedError(f"{subject.key} is compared with {named}, which is not in the study", "system", number)
+                either = " or ".join(subject.candidates)
+                raise MisplacedError(f"{subject.key} is compared with {either}, which is not in the study", "system", number)
         # dnsperf's answers are checked for the one kind of record that a DNS64 makes.
         if wrong := next((subject.key for subject in self.system if "dns" in subject.loads and subject.family != "ipv6"), None):
             raise ValueError(f"{wrong} cannot have the load dns, which asks for IPv6 addresses: its family is ipv4")
@@ -258,8 +258,10 @@ class Study(StrictModel):
                 # Names have addresses of IPv6 alone.
                 wanted = dict.fromkeys([*subject.candidates[:1], *self.baselines(subject)] if load != "dns" else ())
                 if lacking := next((key for key in wanted if key not in self.baselines(subject, load)), None):
-                    what = f"the rule compares {load} of {subject.key} with {lacking}, which the study does not have with that load"
-                    raise MisplacedError(f"{what}; a system's baseline_family names the only one to compare with", "claim", number)
+                    what = f"the rule compares {load} of {subject.key} with {lacking}, which has no such load in the study"
+                    raise MisplacedError(
+                        f"{what}; a system's baseline_family names the only one to compare with", "claim", number
+                    )
 
     def _cells_are_named_once(self) -> None:
         """A system may be listed again for other levels of its factors, or for another form."""
@@ -281,8 +283,10 @@ class Study(StrictModel):
                 seen.add((subject.key, cell))
 
     def of_form(self, name: FormName) -> "Study":
-        """With the systems that this form measures, and the rules about them."""
-        return self.with_systems(tuple(subject for subject in self.system if not subject.forms or name in subject.forms))
+        """With the systems that this form measures, and the rules about them and about loads that it has."""
+        limited = self.with_systems(tuple(subject for subject in self.system if not subject.forms or name in subject.forms))
+        loads = {load.name for load in self.form[name].load}
+        return limited.model_copy(update={"claim": tuple(claim for claim in limited.claim if loads.intersection(claim.loads))})
 
     def with_systems(self, systems: tuple[Subject, ...]) -> "Study":
         """With these, and the rules about them."""

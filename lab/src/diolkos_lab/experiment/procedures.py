@@ -172,7 +172,10 @@ class Rfc8219(_Plan):
     repeats: int = Field(REPEATS, ge=1, le=1000, description="Streams of latency, and of delay variation.")
     settle_s: float = Field(RESIDUAL_S, ge=0.01, le=60, description="Wait for frames in flight, seconds.")
     frame_timeout_s: float | None = Field(
-        None, gt=0, le=60, description="A frame that takes longer is lost, seconds; without it one that arrives in time for `settle_s`."
+        None,
+        gt=0,
+        le=60,
+        description="A frame that takes longer is lost, seconds; without it one that arrives in time for `settle_s`.",
     )
     rest_s: float = Field(REST_S, ge=0, le=60, description="Wait between two trials, seconds.")
 

@@ -10,7 +10,6 @@ from diolkos_lab.experiment.document import StrictModel
 
 Setting = tuple[tuple[str, str | int], ...]  # factor and level, in the order of `Varied`
 Clocksource = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=40)]
-Size = Annotated[int, Field(ge=1, le=1 << 20)]
 
 
 class Varied(StrictModel):
@@ -19,7 +18,6 @@ class Varied(StrictModel):
     clocksource: tuple[Clocksource, ...] = Field(
         (), description="Clocksources of the kernel, as tsc, kvm-clock, hpet, acpi_pm."
     )
-    ring: tuple[Size, ...] = Field((), description="Sizes of the rings of the path's devices, packets (`ethtool -G`).")
 
     @model_validator(mode="after")
     def _levels_make_a_factor(self) -> "Varied":
@@ -33,8 +31,7 @@ class Varied(StrictModel):
     @property
     def levels(self) -> dict[str, tuple[str | int, ...]]:
         """Of the factors that are named."""
-        every: dict[str, tuple[str | int, ...]] = {"clocksource": self.clocksource, "ring": self.ring}
-        return {name: levels for name, levels in every.items() if levels}
+        return {"clocksource": self.clocksource} if self.clocksource else {}
 
     @property
     def settings(self) -> list[Setting]:

@@ -21,6 +21,7 @@ mount -t overlay -o lowerdir=/mnt/host,upperdir=/mnt/memory/upper,workdir=/mnt/m
 
 mount -t proc proc $root/proc
 mount -t sysfs sys $root/sys
+mount -t cgroup2 cgroup2 $root/sys/fs/cgroup || true # a kernel without: the process tree is walked
 mount -t devtmpfs dev $root/dev
 mkdir -p $root/dev/shm $root/dev/pts
 mount -t devpts devpts $root/dev/pts

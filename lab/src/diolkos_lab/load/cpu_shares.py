@@ -30,6 +30,6 @@ def shares(usage: CpuUsage, reading: Reading, sender: End) -> dict[MetricName, f
         "generator_share": generator / usage.elapsed,
         "system_share": usage.system / usage.elapsed,
         "receiver_share": receiver / usage.elapsed,
-        "rest_share": max(0.0, usage.path - usage.client - usage.server - usage.system) / usage.elapsed,
+        "rest_share": max(0.0, (usage.path or 0.0) - usage.client - usage.server - usage.system) / usage.elapsed,
         "saturated": float(busy_s >= SATURATED * (reading.seconds or usage.elapsed)),
     }

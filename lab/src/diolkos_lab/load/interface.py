@@ -29,7 +29,7 @@ class CpuUsage:
     system: float  # processes of the system under test
     threads: float  # kernel threads of its queues
     all: float  # all CPUs
-    path: float = 0.0  # all CPUs, without what other programs and the lab itself used
+    path: float | None = 0.0  # all CPUs, without other programs and the lab; None where a machine of the path cannot tell
     elapsed: float = 1.0  # in which all this was counted: the whole trial, programs' starts and ends included
     socket_drops: int = 0  # datagrams for which the receiver's socket had no room
     server: float = 0.0  # processes of the far end
@@ -125,6 +125,6 @@ class Load(ABC, Generic[Section]):
 def per_gigabyte(reading: Reading, usage: CpuUsage) -> dict[MetricName, float]:
     """CPU time of the path per gigabyte that arrived, where the load is about throughput: the ends, the system, the kernel's
     threads and software interrupts, on every machine that the packets pass."""
-    if "throughput" not in reading.metrics or not reading.received_bytes:
+    if "throughput" not in reading.metrics or not reading.received_bytes or usage.path is None:
         return {}
     return {"cpu_s_per_gb": usage.path / (reading.received_bytes / GIGABYTE)}

@@ -127,7 +127,8 @@ def _counts(direction: dict[str, Any], *, times_out: bool) -> dict[MetricName, f
 
 
 def _times(direction: dict[str, Any]) -> dict[MetricName, float]:
-    received, found = direction["received"], {}
+    received = direction["received"]
+    found: dict[MetricName, float] = {}
     if delay := received.get("delay_ns"):
         found |= {"latency": delay["p50"], "latency_worst": delay["p99_9"]}
     if received.get("pdv_ns") is not None:
@@ -140,10 +141,9 @@ def _times(direction: dict[str, Any]) -> dict[MetricName, float]:
 def _directions(measured: dict[str, Any], text: str) -> list[dict[str, Any]]:
     """Forth, and back where that was asked for."""
     if measured["event"] == CONNECTED and not measured.get("carried"):
-        opened, answered = (measured[name]["received"] if measured.get(name) else {} for name in ("opened", "answered"))
-        raise LoadFault(
-            f"of {measured['sessions']} sessions {opened.get('received', 0)} were opened and {answered.get('received', 0)} answered"
-        )
+        phases = (measured.get(name) or {} for name in ("opened", "answered"))
+        opened, answered = (phase["received"]["received"] if phase else 0 for phase in phases)
+        raise LoadFault(f"of {measured['sessions']} sessions {opened} were opened and {answered} answered")
     try:
         found: list[dict[str, Any]] = measured["directions" if measured["event"] == MEASURED else "carried"]
         found[0]["sent"]
@@ -223,8 +223,9 @@ class Generator(Load[G]):
 
     def allowed_s(self, section: G) -> float:
         """With sessions for both directions, which may have to be opened again."""
-        opens = section.directions == "both" and section.flows != "unique"
-        return section.expected_s + ((OPENING_ROUNDS + 1) * (START_S + section.flows / _opening_rate(section)) if opens else 0)
+        if section.directions == "one" or section.flows == "unique":
+            return section.expected_s
+        return section.expected_s + (OPENING_ROUNDS + 1) * (START_S + section.flows / _opening_rate(section))
 
     def opening_packets(self, section: G) -> int:
         """Both ways the sessions are opened within the trial."""

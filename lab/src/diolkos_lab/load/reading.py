@@ -10,7 +10,6 @@ from pathlib import Path
 from diolkos_lab.faults import Fault
 from diolkos_lab.metric import MetricName
 
-
 Network = IPv4Network | IPv6Network
 
 

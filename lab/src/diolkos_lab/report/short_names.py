@@ -8,7 +8,7 @@ from diolkos_lab.experiment.frames import traffic_words
 
 
 def application(row: Mapping[str, Any]) -> str:
-    """`HTTP by name, 1 KiB`; `DNS cold, 1000/s`; `200000 new flows, few bindings`, of a procedure, `rfc8219, 84 B, 16 flows`"""
+    """`HTTP by name, 1 KiB`; `DNS cold, 1000/s`; `200000 new flows, few bindings`; `rfc8219, 84 B, 16 flows`."""
     said = _SAID.get(row["load"])
     return said(row) if said else f"{row['load']}, {size(row['size'])}, {traffic_words(row)}"
 

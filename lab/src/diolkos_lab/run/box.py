@@ -10,6 +10,7 @@ from diolkos_lab.experiment.nics import Pair
 from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.faults import MissingFault, UsageFault
 from diolkos_lab.load import registry
+from diolkos_lab.run.router import BOTH_WAYS, NO_XDP
 from diolkos_lab.sut.lookup import tool
 from diolkos_lab.topology.box_links import BoxLinks
 
@@ -47,11 +48,16 @@ def without_obstacles(study: Study, form: Form) -> tuple[Study, Form, list[dict[
     left_out = [{"what": name, "reason": "the lab changes no setting of the host for a box"} for name in form.vary.levels]
     loads = []
     for load in form.load:
+        if load.name in BOTH_WAYS:
+            left_out.append({"what": load.name, "reason": NO_XDP})
+            continue
         if registry.asks_names(load):
             left_out.append({"what": load.name, "reason": "the resolver of a path is on the router, which is the box"})
             continue
         if "off" in load.offloads:
-            left_out.append({"what": f"{load.name}, offloads off", "reason": "the interfaces merge packets for all lanes alike"})
+            left_out.append(
+                {"what": f"{load.name}, offloads off", "reason": "the interfaces merge packets for all lanes alike"}
+            )
         if "on" in load.offloads:
             loads.append(load.model_copy(update={"offloads": ("on",)}))
     if not loads:

@@ -18,8 +18,8 @@ from diolkos_lab.topology.control_group import Group, Role
 from diolkos_lab.topology.namespace import Owner
 
 SOFTIRQ = "ksoftirqd/"
-# Kernel threads that handle packets: software interrupts, workqueues, queues of devices, interrupts in threads.
-OF_PACKETS = (SOFTIRQ, "kworker/", "napi/", "irq/")
+# Kernel threads that handle packets: software interrupts, workqueues, queues of devices, interrupts in threads, RCU.
+OF_PACKETS = (SOFTIRQ, "kworker/", "napi/", "irq/", "rcu")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import mounts
 from diolkos_lab.topology.lane import Lane
-from diolkos_lab.topology.process import Process, run_to_end
+from diolkos_lab.topology.process import run_to_end
 from diolkos_lab.topology.scheduling import FIRST, prioritize
 
 THREAD = "napi/{}-"  # name of the kernel thread of a device's queue
@@ -68,8 +68,9 @@ class CpuPinning:
         self.sink_threads: list[int] = []
         self._threaded: list[tuple[str, str]] = []  # devices that have one
 
-    def apply(self, placement: CpuPlacement, processes: Iterable[Process], *, answers: bool = False) -> CpuRoles:
-        """Pin all; `processes` are those of the system under test. With `answers` the far end sends, too.
+    def apply(self, placement: CpuPlacement, processes: Iterable[int], *, answers: bool = False) -> CpuRoles:
+        """Pin all; `processes` are the numbers of those of the system under test. With `answers` the far end sends,
+        too.
 
         Raises InstrumentFault."""
         chosen = assign_cpus(placement, self._cpus)
@@ -78,11 +79,11 @@ class CpuPinning:
             self._devices(placement, chosen, answers=answers)
             self._placement = placement, answers
         where = self._cpus if chosen.system is None else [chosen.system]
-        for process in processes:
+        for pid in processes:
             with contextlib.suppress(OSError):  # a kernel without autogroups (sched(7))
-                Path(f"/proc/{process.pid}/autogroup").write_text(str(FIRST))
+                Path(f"/proc/{pid}/autogroup").write_text(str(FIRST))
             with contextlib.suppress(OSError):  # a thread that ended meanwhile
-                for thread in os.listdir(f"/proc/{process.pid}/task"):
+                for thread in os.listdir(f"/proc/{pid}/task"):
                     os.sched_setaffinity(int(thread), where)
                     prioritize(int(thread))
         return chosen

@@ -14,7 +14,6 @@ from diolkos_lab.run.counters import NAMES, HostCounters, NetCounters, Window, n
 from diolkos_lab.run.placement import CpuPinning, CpuRoles
 from diolkos_lab.topology.control_group import Group
 from diolkos_lab.topology.machine import Machine
-from diolkos_lab.topology.process import Process
 from diolkos_lab.topology.remote.machine import RemoteMachine
 
 LOOKED_AT = (guards.steal, guards.foreign_cpu)
@@ -117,7 +116,7 @@ class RemoteCpuPinning(CpuPinning):
         self.threads = []
         self.sink_threads = []
 
-    def apply(self, placement: CpuPlacement, processes: Iterable[Process], *, answers: bool = False) -> CpuRoles:
+    def apply(self, placement: CpuPlacement, processes: Iterable[int], *, answers: bool = False) -> CpuRoles:
         return assign_split_cpus(placement, self._cpus)
 
     def release(self) -> None:

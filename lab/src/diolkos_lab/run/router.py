@@ -11,6 +11,7 @@ from pathlib import Path
 
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import Form, Study, Subject
+from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.nics import Nics
 from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.faults import MissingFault, UsageFault
@@ -23,6 +24,9 @@ from diolkos_lab.topology.leftovers import Removed
 from diolkos_lab.topology.nic_links import NicLinks
 from diolkos_lab.topology.remote.machine import RemoteMachine
 
+# Their generator sends frames of XDP from both ends, which macvlan devices do not take.
+BOTH_WAYS: tuple[LoadName, ...] = ("latency", "new-flows", "connections", "capacity")
+NO_XDP = "its generator sends frames of XDP from both ends, and macvlan devices, by which lanes share the NICs, take none"
 Links = NicLinks | BoxLinks
 ENDS = {"client", "server"}  # which are on this machine
 
@@ -107,12 +111,17 @@ def without_obstacles(study: Study, form: Form, systems: Mapping[str, Found]) ->
     left_out += [{"what": name, "reason": "settings of the router's machine are not varied"} for name in varied]
     loads = []
     for load in form.load:
+        if load.name in BOTH_WAYS:
+            left_out.append({"what": load.name, "reason": NO_XDP})
+            continue
         if "off" in load.offloads:
             left_out.append({"what": f"{load.name}, offloads off", "reason": "the NICs merge packets for all lanes alike"})
         if "on" in load.offloads:
             loads.append(load.model_copy(update={"offloads": ("on",)}))
     if not loads:
-        raise UsageFault(f"--router: every load of the study {study.name} has offloads off, which the NICs do for all lanes alike")
+        raise UsageFault(
+            f"--router: every load of the study {study.name} has offloads off, which the NICs do for all lanes alike"
+        )
     keys = {subject.key for subject in subjects}
     kept = {None, *(f"{subject.system}/{subject.datapath}" for subject in subjects)}
     made = {load.name for load in loads}

@@ -257,8 +257,6 @@ class Session(contextlib.ExitStack):
             )
         if block == 0:
             yield from self._search()
-        if self._conditions:
-            self._conditions.release()
 
     def _part(
         self,
@@ -289,7 +287,7 @@ class Session(contextlib.ExitStack):
 
     def _apply(self, setting: Setting) -> None:
         if self._conditions and setting:
-            self._conditions.apply(setting, [testbed.lane for testbed in self.testbeds_by_lane.values()])
+            self._conditions.apply(setting)
 
     def _search(self) -> Iterator[Trial]:
         """Find the rates of every curve. Its trials belong to the warm-up."""

@@ -272,7 +272,8 @@ class Testbed:
             system=watch.roles["system"],
             threads=self._threads_cpu_s() - threads_before,
             all=watch.account.busy_s + router.busy_s,
-            path=watch.account.path_s + router.path_s,
+            # Nobody can ask a black box for its CPU time.
+            path=None if self._environment.nic_links and not self._remote else watch.account.path_s + router.path_s,
             elapsed=watch.elapsed_s,
             socket_drops=sum(changes["server"].protocols[name] for name in SOCKET_DROPS),
             server=watch.roles["server"],
@@ -309,7 +310,7 @@ class Testbed:
         kind = registry.load_of(load)
         if placement := kind.placement(load):
             answers = kind.answered or (isinstance(load, Traffic) and load.directions == "both")
-            chosen = self._pinning.apply(placement, self._system.processes, answers=answers)
+            chosen = self._pinning.apply(placement, self._groups["system"].members(), answers=answers)
             return chosen.generator, chosen.used or self._environment.cpus
         self._pinning.release()
         return self._environment.load_cpu, ()

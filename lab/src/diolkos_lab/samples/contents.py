@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from diolkos_lab import open_folder
+from diolkos_lab.metric import RENAMED
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.samples import json_text, records
 from diolkos_lab.samples.records import TrialRecord
@@ -158,8 +159,8 @@ class _Reading:
         try:
             if shape is records.Header:
                 _require_format(value)
-            if isinstance(metrics := value.get("metrics"), dict) and "cpu" in metrics:  # its name in older folders
-                metrics["cpu_s_per_gb"] = metrics.pop("cpu")
+            if isinstance(metrics := value.get("metrics"), dict):
+                value["metrics"] = {RENAMED.get(name, name): figure for name, figure in metrics.items()}
             record = records.require(shape, value)
         except OtherFormat as error:
             self._note("samples.jsonl", str(error), "format", place, error.found)

@@ -4,6 +4,7 @@
 Stages: claim the folder → write what is known before → one line per trial, flushed → facts known only at the end.
 """
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import tomli_w
-from pydantic import ConfigDict, Field
+from pydantic import Field, model_validator
 
 from diolkos_lab import open_folder
 from diolkos_lab.experiment import document
-from diolkos_lab.experiment.definition import FormName, Guards, Study
+from diolkos_lab.experiment.definition import FormName, Study
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.metric import RENAMED
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import contents
@@ -129,17 +131,23 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, 
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-class GuardsAsRun(Guards):
-    """Limits of guards that there are no longer are of no interest."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
 class StudyAsRun(Study):
     """A study with what was found out when it was run: the systems' definitions, paths and versions."""
 
     resolved: dict[str, Any] = Field({})
-    guards: GuardsAsRun = Field(GuardsAsRun())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_is_gone(cls, value: Any) -> Any:
+        """Keys of older studies: two guards that did nothing, a factor that no path had, and a metric's old name."""
+        with contextlib.suppress(AttributeError, KeyError, TypeError):  # the shape is checked after this
+            for key in ("retransmit_ratio", "late_ratio"):
+                value.get("guards", {}).pop(key, None)
+            for form in value["form"].values():
+                form.get("vary", {}).pop("ring", None)
+            for claim in value["claim"]:
+                claim["metric"] = RENAMED.get(claim["metric"], claim["metric"])
+        return value
 
 
 def claim(folder: Path, mark: str = "samples.jsonl") -> OpenFolder:

@@ -26,7 +26,8 @@ def entries(study: Study, samples: Samples) -> list[dict[str, Any]]:
         for key in samples.cells()
         if key.replica == 1
         for metric in ROW_METRICS
-        if not METRICS[metric].is_share and (entry := _entry(samples, key, metric, study.baseline_pair(key.subject, key.load)[0]))
+        if not METRICS[metric].is_share
+        and (entry := _entry(samples, key, metric, study.baseline_pair(key.subject, key.load)[0]))
     ]
 
 

@@ -244,7 +244,7 @@ class System(document.StrictModel):
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What the folders hold. A faulty file hides the shipped one of its name: nobody measures another system than they think."""
+    """What the folders hold. A faulty file hides the shipped one of its name: nobody measures another one than they think."""
 
     systems: dict[str, System] = field(default_factory=dict)
     faults: dict[str, UsageFault] = field(default_factory=dict)  # by the name of the system
@@ -310,7 +310,9 @@ def _unresolved(found: Catalogue, system: System) -> UsageFault | None:
         other, _, path = datapath.resolver.partition("/")
         known = found.systems.get(other)
         if "resolver" in datapath.model_fields_set and not (known and path in known.datapath):
-            return UsageFault(f"{datapath.where('resolver')}{system.system}/{name}: nobody defines its resolver {datapath.resolver}")
+            return UsageFault(
+                f"{datapath.where('resolver')}{system.system}/{name}: nobody defines its resolver {datapath.resolver}"
+            )
     return None
 
 

@@ -58,25 +58,32 @@ class Missing:
 def find(system: System, given: Mapping[str, str]) -> Found | Missing:
     """Look for one system. `given` holds the paths of the command line; a path that does not exist is a UsageFault."""
     binary = None
-    if system.box:
-        return Missing(system, "no box is named", system.how)
     if system.binary:
         named = (given.get(system.system), os.environ.get(system.system.upper()))
         binary = program(system.binary, *(_within(system, each) for each in named))
         if binary is None:
             return Missing(system, f"the program {system.binary} is not on this host", system.how)
-    if any(path.container for path in system.datapath.values()) and program("podman", None, None) is None:
-        return Missing(system, "podman is not on this host, and it runs in a container", "install podman")
-    if system.programs and not (PROGRAMS / system.programs).is_dir():
-        return Missing(system, f"the folder {PROGRAMS / system.programs} is missing", "install the lab again")
-    if system.module and not Path(f"/sys/module/{system.module}").exists():
-        return Missing(system, f"the kernel module {system.module} is not loaded", system.how)
-    if any(path.tun for path in system.datapath.values()) and not Path("/dev/net/tun").exists():
-        return Missing(system, "/dev/net/tun does not exist", "load the module with `modprobe tun`")
+    if lack := _lack(system):
+        return Missing(system, *lack)
     version = _version(system, binary)
     if reason := too_old(system, version):
         return Missing(system, reason, system.how)
     return Found(system, binary, version)
+
+
+def _lack(system: System) -> tuple[str, str] | None:
+    """What else this host lacks, and how to get it."""
+    if system.box:
+        return "no box is named", system.how
+    if any(path.container for path in system.datapath.values()) and program("podman", None, None) is None:
+        return "podman is not on this host, and it runs in a container", "install podman"
+    if system.programs and not (PROGRAMS / system.programs).is_dir():
+        return f"the folder {PROGRAMS / system.programs} is missing", "install the lab again"
+    if system.module and not Path(f"/sys/module/{system.module}").exists():
+        return f"the kernel module {system.module} is not loaded", system.how
+    if any(path.tun for path in system.datapath.values()) and not Path("/dev/net/tun").exists():
+        return "/dev/net/tun does not exist", "load the module with `modprobe tun`"
+    return None
 
 
 def installation(system: System, binary: Path | None) -> Path:

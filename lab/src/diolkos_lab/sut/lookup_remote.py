@@ -24,18 +24,25 @@ def find(system: System, given: Mapping[str, str], machine: Machine) -> Found | 
             option = f"--{system.system} PATH" if system.system == "diolkos" else f"--path {system.system}=PATH"
             how = f"install it there, or name it by its path there with {option}"
             return Missing(system, f"the program {system.binary} is not on {machine.host}", how)
-    if any(path.container for path in system.datapath.values()) and machine.program("podman") is None:
-        return Missing(system, f"podman is not on {machine.host}, and it runs in a container", "install podman")
-    if system.programs:
-        return Missing(system, "its BPF programs are not brought to another machine", "measure it on one machine")
-    if system.module and not machine.exists(Path(f"/sys/module/{system.module}")):
-        return Missing(system, f"the kernel module {system.module} is not loaded on {machine.host}", system.how)
-    if any(path.tun for path in system.datapath.values()) and not machine.exists(Path("/dev/net/tun")):
-        return Missing(system, f"/dev/net/tun does not exist on {machine.host}", "load the module there with `modprobe tun`")
+    if lack := _lack(system, machine):
+        return Missing(system, *lack)
     version = _version(system, binary, machine)
     if reason := too_old(system, version):
         return Missing(system, f"{machine.host}: {reason}", system.how)
     return Found(system, binary, version, on_router=True)
+
+
+def _lack(system: System, machine: Machine) -> tuple[str, str] | None:
+    """What else that machine lacks, and how to get it."""
+    if any(path.container for path in system.datapath.values()) and machine.program("podman") is None:
+        return f"podman is not on {machine.host}, and it runs in a container", "install podman there"
+    if system.programs:
+        return "its BPF programs are not brought to another machine", "measure it on one machine"
+    if system.module and not machine.exists(Path(f"/sys/module/{system.module}")):
+        return f"the kernel module {system.module} is not loaded on {machine.host}", system.how
+    if any(path.tun for path in system.datapath.values()) and not machine.exists(Path("/dev/net/tun")):
+        return f"/dev/net/tun does not exist on {machine.host}", "load the module there with `modprobe tun`"
+    return None
 
 
 def obstacle(system: System, name: str, levels: Mapping[str, Level] | None = None) -> str | None:

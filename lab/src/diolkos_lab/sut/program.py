@@ -185,13 +185,13 @@ class RunningProgram:
             where = self.datapath.where("ready")
             raise SutFault(f'{where}{self._name} did not print "{ready}" within {READY_S:g} s', self.last_words())
 
-    def _in_container(self, path: Datapath) -> list[str]:
+    def _in_container(self, path: Datapath) -> Command:
         """podman keeps the network namespace that it is called in. The folder of the lane has the same path inside."""
         folder, devices = str(self._folder), ["--device", "/dev/net/tun"] if path.tun else []
         rights = ["--cap-add", "NET_ADMIN,NET_RAW", *devices]
         shared = ["--network", "host", "--pull", "never", "--volume", f"{folder}:{folder}"]
         assert path.container
-        return ["podman", "run", "--rm", *shared, *rights, path.container, *(path.command or ())]
+        return ("podman", "run", "--rm", *shared, *rights, path.container, *(path.command or ()))
 
     def _compile(self) -> None:
         try:

@@ -84,5 +84,7 @@ class BoxLinks:
         end = time.monotonic() + CARRIER_S
         while idle := cleanup.without_carrier((self.pair.client, self.pair.server), self._trunk):
             if time.monotonic() > end:
-                raise MissingFault(f"--box: no carrier within {CARRIER_S:g} s on {', '.join(idle)}: is the box connected and on?")
+                raise MissingFault(
+                    f"--box: no carrier within {CARRIER_S:g} s on {', '.join(idle)}: is the box connected and on?"
+                )
             time.sleep(0.1)

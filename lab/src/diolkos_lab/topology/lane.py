@@ -18,8 +18,8 @@ from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD
 
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import namespace
-from diolkos_lab.topology.machine import THIS_MACHINE, Machine
 from diolkos_lab.topology.box_links import BoxLinks
+from diolkos_lab.topology.machine import THIS_MACHINE, Machine
 from diolkos_lab.topology.nic_links import LinkEnd, NicLinks
 
 IPV6_HEADER_MINUS_IPV4 = 20
@@ -289,11 +289,18 @@ class Lane:
                     route.route("add", **entry)
 
     def _neighbours(self) -> None:
-        """Nobody answers for them: their entries are permanent, and what is sent to them arrives at the server's device."""
+        """Their entries are permanent, so that none is looked for while packets are counted. But the kernel takes this from an
+        entry that somebody asks it to use (NTF_USE), so the server answers for them, too."""
         at = self.shape.addresses
+        every = list(enumerate(zip(at.neighbours(4), at.neighbours(6), strict=True)))
+        with self._netlink("server") as route:
+            index = route.link_lookup(ifname=plan.SERVER_LINK)[0]
+            for _, (v4, v6) in every:
+                route.addr("add", index=index, address=str(v4), prefixlen=32)
+                route.addr("add", index=index, address=str(v6), prefixlen=128, flags=IFA_F_NODAD)
         with self._netlink("router") as route:
             index = route.link_lookup(ifname=plan.SERVER_LINK)[0]
-            for number, (v4, v6) in enumerate(zip(at.neighbours(4), at.neighbours(6), strict=True)):
+            for number, (v4, v6) in every:
                 for address in (v4, v6):
                     mac = f"02:00:5e:00:53:{number:02x}"
                     route.neigh("add", dst=str(address), lladdr=mac, ifindex=index, state="permanent")

@@ -8,7 +8,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,21 +91,9 @@ def _back_home() -> Iterator[None]:
         os.close(home)
 
 
-def processes_inside(names: set[str]) -> list[int]:
+def processes_inside(names: Collection[str]) -> list[int]:
     """Process numbers of everything that runs in any of the namespaces."""
-    wanted = set()
-    for name in names:
-        with contextlib.suppress(FileNotFoundError):
-            status = os.stat(DIRECTORY / name)
-            wanted.add((status.st_dev, status.st_ino))
-    inside = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                status = os.stat(f"/proc/{entry}/ns/net")
-                if (status.st_dev, status.st_ino) in wanted:
-                    inside.append(int(entry))
-    return inside
+    return cleanup.processes_in(names)
 
 
 def remove(names: list[str], patience_s: float = 3.0) -> list[int]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Settings of the host that a run changes: saved before the change, restored however the run ends.
+"""The setting of the host that a run changes: saved before the change, restored however the run ends.
 
-Stages: save (one file for each setting, on disk before the change) → change … → restore → remove the file.
+Stages: save (a file, on disk before the change) → change … → restore → remove the file.
 A killed lab cannot restore; the next lab that cleans does, from the file. Only root writes below `/run`, and a reboot, which
 resets every such setting, empties it.
 """
@@ -11,66 +11,43 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from diolkos_lab.faults import Fault
-from diolkos_lab.topology import clocksource, ring
+from diolkos_lab.topology import clocksource
 from diolkos_lab.topology.namespace import PREFIX, Owner
 
 FOLDER = Path("/run/diolkos-lab")
 FORMAT = 1
+SETTING = "clocksource"
 
 
 @dataclass(frozen=True)
 class SavedSetting:
-    """One setting: what it was, and what this lab may set it to."""
+    """The clocksource that the host had, and what this lab may set it to."""
 
-    setting: str  # clocksource, or ring
-    before: dict[str, Any]
-    levels: tuple[str | int, ...]
-
-    @property
-    def name(self) -> str:
-        """Of what is shared: two labs cannot both change it."""
-        return "-".join([self.setting, *(str(self.before[key]) for key in ("namespace", "device") if key in self.before)])
+    before: str
+    levels: tuple[str, ...]
 
     def restore(self) -> None:
         """Restore the value, unless another program has set it meanwhile. Raises Fault on failure."""
-        if self.setting == "clocksource":
-            if clocksource.current() in self.levels:
-                clocksource.use(self.before["name"])
-        else:
-            device = ring.Device(self.before["namespace"], self.before["device"])
-            if device.rings() is not None:  # the device went away with its lane
-                device.use(ring.Rings(self.before["rx"], self.before["tx"]))
+        if clocksource.current() in self.levels:
+            clocksource.use(self.before)
 
     @property
     def words(self) -> str:
-        if self.setting == "clocksource":
-            return f"clocksource {self.before['name']}"
-        return f"rings of {self.before['device']}"
-
-
-def saved_clocksource(levels: tuple[str | int, ...]) -> SavedSetting:
-    return SavedSetting("clocksource", {"name": clocksource.current()}, levels)
-
-
-def saved_rings(device: ring.Device, levels: tuple[str | int, ...]) -> SavedSetting:
-    found = device.rings()
-    assert found
-    before = {"namespace": device.namespace, "device": device.name, "rx": found.rx, "tx": found.tx}
-    return SavedSetting("ring", before, levels)
+        return f"clocksource {self.before}"
 
 
 def save(saved: SavedSetting) -> Path:
     """Write it to disk (fsync). Raises Fault where another running lab has saved the same setting."""
     for _, owner, other in all_saved():
-        if other and other.name == saved.name and owner.alive() and owner != Owner.me():
-            raise Fault(f"another lab (process {owner.pid}) varies the {saved.setting} of this host: wait until it has ended")
+        if other and owner.alive() and owner != Owner.me():
+            raise Fault(f"another lab (process {owner.pid}) varies the clocksource of this host: wait until it has ended")
     FOLDER.mkdir(mode=0o700, exist_ok=True)
     me = Owner.me()
-    path = FOLDER / f"{PREFIX}-{me.pid}-{me.started}-{saved.name}.json"
-    text = json.dumps({"format": FORMAT, "setting": saved.setting, "before": saved.before, "levels": saved.levels})
+    path = FOLDER / f"{PREFIX}-{me.pid}-{me.started}-{SETTING}.json"
+    before = {"name": saved.before}
+    text = json.dumps({"format": FORMAT, "setting": SETTING, "before": before, "levels": saved.levels})
     unfinished = path.with_suffix(".new")
     with unfinished.open("w") as file:
         file.write(text)
@@ -108,8 +85,8 @@ def _read(path: Path) -> SavedSetting | None:
     """None for an unfinished file: the setting was not changed yet."""
     try:
         values = json.loads(path.read_text())
-        if path.suffix != ".json" or values["format"] != FORMAT:
+        if path.suffix != ".json" or values["format"] != FORMAT or values["setting"] != SETTING:
             return None
-        return SavedSetting(values["setting"], values["before"], tuple(values["levels"]))
+        return SavedSetting(values["before"]["name"], tuple(values["levels"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None

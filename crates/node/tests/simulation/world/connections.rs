@@ -9,6 +9,7 @@ impl World {
             true => lies::instead(self, at, bytes),
             false => bytes,
         };
+        let bytes = self.machines[at].runs.version.message(bytes);
         let after = self.delay() + (self.random.unit() * (self.slowness * MS) as f64) as u64;
         let now = self.now;
         let Some(connection) = self.net.connections.get_mut(&id) else {

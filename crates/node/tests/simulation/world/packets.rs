@@ -9,6 +9,7 @@ use super::*;
 impl World {
     pub(super) fn step(&mut self) {
         self.dial();
+        self.is_one_file();
         for at in 0..self.machines.len() {
             let has_left = self.machines[at]
                 .process
@@ -16,7 +17,9 @@ impl World {
                 .is_some_and(|p| p.has_left);
             if has_left {
                 // The process ends, and its programs with it.
+                let goes_over = self.machines[at].goes_over;
                 self.kill(at, true);
+                self.machines[at].goes_over = goes_over;
             }
         }
         for _ in 0..self.load {
@@ -101,7 +104,8 @@ impl World {
         if let Some(binding) = by_program.filter(|_| !is_slow) {
             return self.translate(packet, binding, true);
         }
-        let is_own = by_program.is_some_and(|binding| binding.v4.addr == address(at));
+        let owner = by_program.map(|binding| self.machines[at].owner(binding.v4.addr));
+        let is_own = owner == Some(self.machines[at].id);
         // All fragments of a packet have to meet, and most show no port.
         let is_own = is_own && !packet.is_fragment;
         if let Some(node) = self.led_by_program(&packet).filter(|_| !is_own) {
@@ -170,9 +174,9 @@ impl World {
         });
         match own {
             Some((session::Way::Copy(binding), clock)) => {
-                let owner = usize::from(binding.v4.addr.octets()[3]);
-                let until = self.machines[packet.at].program.until[owner];
-                if owner == packet.at || clock < until {
+                let machine = &self.machines[packet.at];
+                let owner = machine.owner(binding.v4.addr);
+                if owner == machine.id || clock < machine.program.until[owner.index()] {
                     self.translate(packet, binding, false);
                 }
             }
@@ -219,7 +223,7 @@ impl World {
                 }
             }
             Side::V4 { key, .. } => {
-                let owner = NodeId((key.0 & 0xff) as u8);
+                let owner = machine.owner(key.0.into());
                 let is_led = owner != machine.id && machine.program.takes[owner.index()];
                 is_led.then_some(owner)
             }
@@ -250,11 +254,11 @@ impl World {
             let clock = machine.clock(now);
             machine.program.seen.insert(key, clock);
         }
-        if binding.v4.addr != address(at) {
+        let owner = machine.owner(binding.v4.addr);
+        if owner != machine.id {
             self.truth.by_copy += 1;
         }
         let who = subscriber(&binding);
-        let owner = usize::from(binding.v4.addr.octets()[3]);
         if let Side::V6 { host, protocol, .. } = packet.way {
             let mut flows = self.flows.iter_mut();
             if let Some(flow) = flows.find(|f| (f.host, f.protocol) == (host, protocol)) {
@@ -263,7 +267,7 @@ impl World {
             }
         }
         // What holds for an owner that lies, or after it was replaced, is not known.
-        if machine.lies || self.liar == Some(owner) {
+        if machine.lies || self.liar == Some(owner.index()) {
             return;
         }
         if let Side::V4 { key, to } = packet.way {
@@ -289,9 +293,9 @@ impl World {
 
     /// Nodes that would translate a port if a packet came now, and by what.
     pub(super) fn users(&self, key: crate::truth::Key) -> Vec<(NodeId, Binding)> {
-        let owner = NodeId((key.0 & 0xff) as u8);
         let mut users = Vec::new();
         for machine in self.machines.iter().filter(|machine| !machine.lies) {
+            let owner = machine.owner(key.0.into());
             let clock = machine.clock(self.now);
             let by_program = machine.program.of_port(clock, &key);
             users.extend(by_program.map(|b| (machine.id, b)));

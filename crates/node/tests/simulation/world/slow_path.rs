@@ -38,19 +38,23 @@ impl World {
         if let Some(error) = eyes.error.filter(|_| !machine.lies) {
             self.error = Some(format!("node {at}: {error}"));
         }
+        self.given(at, &changes);
+        Some(done)
+    }
+
+    /// Ports of a node have been given to these bindings.
+    pub(super) fn given(&mut self, at: usize, changes: &[Changed]) {
         let opened = changes.iter().filter_map(|change| match change {
             Changed::Opened(binding) => Some(*binding),
             Changed::Closed(..) => None,
         });
-        let opened: Vec<Binding> = opened.collect();
-        for binding in &opened {
-            let (key, who) = (key_of(binding), subscriber(binding));
+        for binding in opened {
+            let (key, who) = (key_of(&binding), subscriber(&binding));
             if self.liar != Some(at) && !self.truth.exempt.contains(&key) {
                 let given = self.truth.give(self.now, key, who);
                 let error = given.err().or_else(|| self.others_use(key, who));
                 self.error = self.error.take().or(error);
             }
         }
-        Some(done)
     }
 }

@@ -12,12 +12,13 @@ import signal
 import subprocess
 import sys
 import time
+from typing import List, Set
 
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_S = 1.5
 
 
-def main(command):
+def main(command: List[str]) -> int:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, stop)
     first = subprocess.Popen(command)
@@ -33,7 +34,7 @@ def main(command):
                 stop(0, None)
 
 
-def stop(number, _):
+def stop(number: int, _: object) -> None:
     end = time.monotonic() + PATIENCE_S
     signals = [signal.SIGTERM] if number else []
     while True:
@@ -50,7 +51,7 @@ def stop(number, _):
         time.sleep(0.02)
 
 
-def descendants(root):
+def descendants(root: int) -> Set[int]:
     parents = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():

@@ -19,7 +19,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 PREFIX = "dklab"
 NETNS = "/run/netns"
@@ -126,7 +126,7 @@ def ip(*words: str, where: str = "") -> str:
     return done.stdout
 
 
-def processes_in(names: Sequence[str]) -> list[int]:
+def processes_in(names: Iterable[str]) -> list[int]:
     wanted = set()
     for name in names:
         with contextlib.suppress(OSError):
