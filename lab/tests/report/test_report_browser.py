@@ -89,11 +89,19 @@ def wait(driver, holds):
 def alive(driver, name):
     """The figure, with its live picture drawn."""
     figure = driver.find_element(By.ID, f"picture-{name}")
+    unfolded(driver, figure)
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", figure)
     wait(
         driver, lambda: "alive" in (figure.get_attribute("class") or "") and figure.find_elements(By.CSS_SELECTOR, ".live svg")
     )
     return figure
+
+
+def unfolded(driver, element):
+    """Its chapter, as a click on the title leaves it."""
+    for fold in element.find_elements(By.XPATH, "ancestor::details[not(@open)]"):
+        driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", fold)
+        fold.find_element(By.TAG_NAME, "summary").click()
 
 
 def words(figure):
@@ -179,6 +187,40 @@ def test_the_page_fits_a_phone(page):
             assert live.size["width"] <= figure.size["width"], "what is wider scrolls by itself"
         widths = page.execute_script("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert widths[0] <= widths[1], "nothing scrolls sideways but what scrolls by itself"
+    finally:
+        page.set_window_size(1000, 1200)
+
+
+def test_a_desk_has_the_answer_first_and_is_not_long(page):
+    page.set_window_size(1400, 900)
+    page.refresh()
+    try:
+        alive(page, "glance")
+        page.execute_script("scrollTo(0, 0)")
+        screen = page.execute_script("return innerHeight")
+        first, picture, table = (page.find_element(By.CSS_SELECTOR, each) for each in ("h1", "figure", "table.costs"))
+        assert first.location["y"] < picture.location["y"] < table.location["y"]
+        assert first.location["y"] + first.size["height"] < screen / 2
+        assert page.execute_script("return document.documentElement.scrollHeight") < 15 * 900
+        page.execute_script("scrollTo(0, 4000)")
+        top = "return document.querySelector('nav').getBoundingClientRect()."
+        assert page.execute_script(f"{top}top") >= 0 and page.execute_script(f"{top}bottom") <= screen, "contents stay in sight"
+    finally:
+        page.set_window_size(1000, 1200)
+
+
+def test_no_word_of_a_picture_is_cut_off(page):
+    page.set_window_size(1400, 900)
+    page.refresh()
+    try:
+        for figure in page.find_elements(By.CSS_SELECTOR, "figure[data-chart]"):
+            alive(page, figure.get_attribute("data-chart"))
+        beyond = """return [...document.querySelectorAll('.live')].flatMap((live) => [...live.querySelectorAll('svg text')]
+            .filter((text) => text.getBoundingClientRect().width)
+            .filter((text) => text.getBoundingClientRect().right > Math.min(live.getBoundingClientRect().right,
+                live.querySelector('svg').getBoundingClientRect().right) + 1)
+            .map((text) => live.parentElement.id + ': ' + text.textContent))"""
+        assert page.execute_script(beyond) == []
     finally:
         page.set_window_size(1000, 1200)
 
@@ -297,6 +339,7 @@ def test_each_kind_of_file_is_downloaded_from_the_page_alone(chromium, whole, do
     table.click()
     assert downloaded(page, downloads, "throughput.csv").read_text() == (whole / "tables" / "throughput.csv").read_text()
     raw = page.find_element(By.ID, "raw")
+    unfolded(page, raw)
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", raw)
     raw.click()
     with downloaded(page, downloads, "trials.csv").open() as file:
@@ -343,7 +386,12 @@ def test_without_scripts_the_still_pictures_and_tables_are_there(chromium, whole
     try:
         chromium.get((whole / "report.html").as_uri())
         pictures = chromium.find_elements(By.CSS_SELECTOR, "figure .drawn svg")
-        assert len(pictures) > 10 and all(each.is_displayed() for each in pictures)
+        assert len(pictures) > 10 and pictures[0].is_displayed()
+        folds = chromium.find_elements(By.CSS_SELECTOR, "details > summary")
+        assert len(folds) > 5 and not all(each.is_displayed() for each in pictures)
+        for fold in folds:
+            fold.click()
+        assert all(each.is_displayed() for each in pictures)
         assert len(chromium.find_elements(By.CSS_SELECTOR, "[data-table=throughput] tbody tr")) > 10
         assert not chromium.find_elements(By.CSS_SELECTOR, "button, select, input"), "nothing that would do nothing"
     finally:

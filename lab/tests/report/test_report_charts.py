@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Charts: they are what Vega-Lite calls a specification, show every figure in its place, and hide no failure."""
 
+import json
 import math
 import re
 from dataclasses import replace
 from html import unescape
 
 import altair as alt
+import numpy as np
 import pytest
 import synthetic
 from altair.utils.schemapi import validate_jsonschema
 
-from diolkos_lab.report import baselines, charts, over_time
-from diolkos_lab.report.charts import blocks, glance, rows, theme
+from diolkos_lab.report import baselines, charts, over_time, tables
+from diolkos_lab.report.charts import blocks, box_plots, distribution, glance, rows, theme
 from diolkos_lab.report.charts import over_time as lines
 from diolkos_lab.report.measured import load_chapters
+from diolkos_lab.report.quantities import scale
 from diolkos_lab.report.read import Cell, read
 from diolkos_lab.report.systems import LOOKS, label, look
 
@@ -81,6 +84,48 @@ def test_an_end_that_is_infinite_is_an_arrow_and_a_failure_a_cross():
     assert by_name["open"]["high"] == pytest.approx(right), "the bar goes on to the edge"
     assert by_name["endless"]["low"] is None, "nothing is drawn at a place that does not exist"
     assert {f"text of {name}" for name in by_name} <= set(texts(spec))
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    """Of nine trials of Tayga with each load, one is untrusted and two failed."""
+    folder = synthetic.folder(tmp_path_factory.mktemp("failing") / "result")
+    lines = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+    for line in lines[1:]:
+        if line["system"] == "tayga" and line["block"] in (3, 4):
+            line.update(valid=False, error="no route", metrics={}, series={})
+    (folder / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return read(folder)
+
+
+def test_failed_trials_are_in_every_picture_of_single_readings_as_the_worst(failing):
+    """Before, all of these left them out."""
+    tayga = next(cell for cell in failing.cells if cell.system == "tayga")
+    (panel, *_), (echoes, *_) = lines.measured(failing, "throughput"), lines.measured(failing, "rtt")
+    for shown, counted in ((panel, 8), (echoes, 8)):
+        line = next(line for line in shown.lines if line.cell == tayga)
+        assert (line.failed, line.trials) == (2, counted)
+    line = next(line for line in panel.lines if line.cell == tayga)
+    assert line.level < 1.1e9, "a throughput of 0 is in the mean"
+    spec = valid(lines.draw([panel], "throughput", log=False))
+    assert [record["trials"] for record in records(spec) if "mean" not in record] == ["2 of 8"]
+    found = distribution.echoes(failing)
+    marked = [record["path"] for record in records(valid(distribution.draw(found))) if record.get("failed")]
+    assert marked == ["Tayga"]
+    values, trials = tables.readings(failing, tayga, "ping", "rtt")
+    assert np.isinf(values).sum() == 200 and trials == 8
+    low, mean, high, spread, p95 = tables.moments(values)
+    assert low < 1e-4 and mean == high == p95 == math.inf and spread is None
+    box = box_plots.BoxPlot("Tayga", theme.BLUE, values, failed=2)
+    spec = valid(box_plots.draw([box, box_plots.BoxPlot("other", theme.BLUE, values[:50])], "rtt", scale("rtt", [1e-5])))
+    assert [record["n"] for record in records(spec) if "median" not in record and "n" in record] == [2]
+
+
+def test_one_wide_interval_does_not_flatten_the_others():
+    marks = [mark("narrow", 1.0, (0.9, 1.1)), mark("wide", 2.0, (1.7, 194.0))]
+    spec = valid(rows.draw([rows.Panel("load", "times native", marks, reference=1)]))
+    assert max(record["high"] for record in records(spec) if "high" in record) < 5
+    assert [record["path"] for record in records(spec) if record.get("open")] == ["wide"]
 
 
 def test_failed_trials_are_counted_beside_the_ratio(results):

@@ -197,6 +197,7 @@ def test_an_undecided_rule_says_what_would_decide_it():
     assert said.startswith("Throughput of diolkos tc") and said.endswith(
         "the interval spans the limit. About 17 more blocks would decide if the ratio stays."
     )
+    assert "wider one that so many rules ask for" in undecided._of_rule({**verdict, "ci95": [0.98, 1.02]})
     assert "more than 10 times as many blocks" in undecided._of_rule({**verdict, "value": 0.9701})
     assert undecided._of_rule(
         {**verdict, "value": None, "sentence": "Undecided. x: not decided, because a is b; the rule asks"}

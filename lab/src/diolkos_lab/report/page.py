@@ -72,7 +72,8 @@ def write(results: Results) -> Path:
 
 
 def content(results: Results) -> Content:
-    return next(kind for kind in KINDS if kind.applies_to(results)).content(results)
+    found: Content = next(kind for kind in KINDS if kind.applies_to(results)).content(results)
+    return found
 
 
 def answer_of(results: Results, found: Content | None = None) -> tuple[str, str]:

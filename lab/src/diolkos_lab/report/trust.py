@@ -79,9 +79,8 @@ def noise(found: list[Floor], twins: bool = False) -> str:
 
 def _blocks(results: Results) -> list[int]:
     """How many blocks stand behind each interval of the headline's loads."""
-    bases = dict(HEADLINE)
     mine = [r for r in results.rows if r.ratio_ci95 and not r.cell.native]
-    shown = [r for r in mine if bases.get(r.load.split(" ", maxsplit=1)[0]) == r.metric] or mine
+    shown = [r for r in mine if (r.load.split(" ", maxsplit=1)[0], r.metric) in HEADLINE] or mine
     return [len(found.by_block) for row in shown if (found := in_blocks(results, row))]
 
 

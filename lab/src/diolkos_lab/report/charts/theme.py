@@ -24,7 +24,7 @@ SOFT = "#62625e"  # second-rank text
 RULE = "#d4d4cf"  # grid
 SHADE = "#ebebe6"  # noise floor
 GROUND = "#ffffff"
-GOOD, BAD, BLUE, ORANGE = "#008a63", "#d04f00", "#0067a5", "#b97e00"
+GOOD, BAD, BLUE, ORANGE = "#008a63", "#b3001b", "#0067a5", "#b97e00"
 # Name of the CSS variable, by day, by night: every colour that a chart may use.
 COLOURS = [
     *((each.name, each.light, each.dark) for each in LOOKS if each.light != INK),
@@ -33,6 +33,7 @@ COLOURS = [
     ("rule", RULE, "#3c3c39"),
     ("shade", SHADE, "#2c2c2a"),
     ("ground", GROUND, "#171716"),
+    ("failed", BAD, "#ff7a85"),
 ]
 FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"
 WIDTH = 700  # pixels of a whole chart, about
