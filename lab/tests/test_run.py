@@ -58,10 +58,10 @@ def test_a_run_measures_translates_and_leaves_a_readable_result(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("double", "reason"),
     [
-        ("dies_at_once", "diolkos ended with exit code 3; its last words: no such uplink"),
-        ("never_ready", "did not say that it is ready within 0.3 s; its last words: still looking for a prefix"),
+        ("dies_at_once", "diolkos: dies_at_once ended with exit code 3; its last words: no such uplink"),
+        ("never_ready", 'did not print "ready" within 0.3 s; its last words: still looking for a prefix'),
         ("never_answers", "192.0.0.171 did not answer through it within 1.5 s; its last words: ready, it says"),
-        ("deaf", "did not say that it is ready within 0.3 s; its last words: no prefix, and no ear for signals"),
+        ("deaf", 'did not print "ready" within 0.3 s; its last words: no prefix, and no ear for signals'),
     ],
 )
 def test_a_system_that_does_not_work_is_recorded_and_the_study_goes_on(tmp_path: Path, double: str, reason: str) -> None:
@@ -81,7 +81,7 @@ def test_a_system_that_dies_in_the_middle_is_started_again(tmp_path: Path, monke
     result, summary = _run(tmp_path, "working")
     failed = [trial for trial in result.trials if trial["error"]]
     assert failed and {trial["system"] for trial in failed} == {"diolkos"}
-    assert all("diolkos was killed by SIGKILL; its last words: " in trial["error"] for trial in failed)
+    assert all("diolkos: working was killed by SIGKILL; its last words: " in trial["error"] for trial in failed)
     assert any("the double was told to die" in trial["error"] for trial in failed)
     assert {trial["block"] for trial in failed} == {0, 1}, "the second block started it again, and it died again"
     assert sum(entry["trials"] for entry in summary["failures"]) == len(failed)
