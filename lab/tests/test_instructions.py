@@ -210,7 +210,7 @@ def test_levels_of_factors_are_counted_apart() -> None:
     ("options", "said"),
     [
         ({"resume": Path("r")}, "--resume r: a run in a guest cannot be resumed"),
-        ({"router": Wanted("root@r", Path("nics"))}, "--router: a guest has no other machine"),
+        ({"router": Wanted("root@r", Path("nics"))}, "--kernel: a guest has no other machine"),
     ],
 )
 def test_what_a_guest_cannot_do_is_refused(options: dict[str, Any], said: str) -> None:

@@ -29,7 +29,7 @@ def run(
             else "--kernel: names no kernel; --kernel 6.1 is one"
         )
     if request.router:
-        raise UsageFault("--router: a guest has no other machine beside it; leave --router or --kernel out")
+        raise UsageFault("--kernel: a guest has no other machine or box beside it; leave --router, --box or --kernel out")
     if request.resume:
         raise UsageFault(f"--resume {request.resume}: a run in a guest cannot be resumed; leave --resume or --kernel out")
     prepared = prepare(request, kernel, say)
