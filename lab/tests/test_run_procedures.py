@@ -160,7 +160,7 @@ def test_a_definition_that_makes_no_sense_is_refused_with_its_place(
 def _write(folder_: Path, trials: list[Trial]) -> folder.Result:
     study = document.read(STUDY, Study)
     writer = folder.Writer(folder_, study, {}, {"quick": True})
-    alone = [{"family": "ipv6", "placement": "apart", "size": 84, "rate": 1e6}]
+    alone = [{"family": "ipv6", "placement": "apart", "size": 84, "directions": "both", "rate": 1e6}]
     writer.host({"generator": alone})
     for trial in trials:
         writer.add(trial)

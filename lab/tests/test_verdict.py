@@ -121,6 +121,7 @@ def test_the_stricter_family_decides(record: Make) -> None:
     [verdict] = [each for each in found if "diolkos tun" in each["rule"] and "TCP download" in each["rule"] and each["value"]]
     assert verdict["outcome"] == "not met" and verdict["value"] == pytest.approx(0.578)
     assert verdict["baseline"] == "native/kernel/ipv4/1"
+    assert "/ native IPv4 over 1 hop and native IPv6 over 1 hop, TCP download" in verdict["rule"], "the same whatever decides"
     assert [(each["baseline"], each["outcome"]) for each in verdict["baselines"]] == [
         ("native/kernel/ipv4/1", "not met"),
         ("native/kernel/ipv6/1", "met"),

@@ -102,7 +102,9 @@ def _worst(claim: Claim, found: list[dict[str, Any]]) -> dict[str, Any]:
         if one is not worst
         for low, high in [one["ci95"] or (0.0, None)]
     ]
-    return {**worst, "sentence": worst["sentence"] + "".join(beside), "baselines": each}
+    named = " and ".join(_in_words(one["baseline"], {}) for one in found)
+    rule = worst["rule"].replace(_in_words(worst["baseline"], {}), named, 1)
+    return {**worst, "rule": rule, "sentence": worst["sentence"] + "".join(beside), "baselines": each}
 
 
 def _bias(samples: Samples, key: CellKey, claim: Claim) -> float:
