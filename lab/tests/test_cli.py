@@ -160,10 +160,15 @@ def test_list_shows_what_is_missing_and_how_to_get_it() -> None:
     assert done.returncode == 0
 
 
+def _is_busy(done: subprocess.CompletedProcess[str]) -> bool:
+    """Tests run on hosts that are not fit to measure at that moment."""
+    return done.returncode == 1 and "this host is not fit to measure now: other programs use" in done.stderr
+
+
 @pytest.mark.root
 def test_doctor_judges_this_host() -> None:
     done = _lab("doctor")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 or _is_busy(done), done.stderr
     for subject in ("root", "iperf3", "clocksource", "other programs", "steal"):
         assert f" {subject}: " in done.stdout
     for subject in ("packet generator", "fast path of diolkos siit", "fast path of diolkos nat64"):
@@ -179,7 +184,7 @@ def test_doctor_says_what_the_kernel_does_not_take(tmp_path: Path) -> None:
     )
     refused.chmod(0o755)
     done = _lab("doctor", DIOLKOS_PKTGEN=str(refused))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 or _is_busy(done), done.stderr
     assert "packet generator: does not work here: diolkos-pktgen: the verifier refuses pktgen_sink" in " ".join(
         done.stdout.split()
     )

@@ -139,6 +139,26 @@ def test_candidates_are_those_of_the_lab(home: Path, monkeypatch: pytest.MonkeyP
     assert completion.result("line") == [], "a line holds one candidate"
 
 
+def test_behind_an_option_stands_what_the_study_has(home: Path) -> None:
+    (home / "systems").mkdir()
+    (home / "systems" / "mine.toml").write_text('system = "mine"\ntitle = "Mine"\n[datapath.x]\n')
+
+    def candidates(*words: str) -> set[str]:
+        environment = {**os.environ, "COMP_WORDS": "\n".join(("diolkos-lab", *words)), "COMP_CWORD": str(len(words))}
+        environment["_DIOLKOS_LAB_COMPLETE"] = "complete_bash"
+        program = 'import sys; from diolkos_lab.cli import main; sys.argv[0] = "diolkos-lab"; main()'
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, cwd=home, capture_output=True, text=True, check=False, timeout=60
+        )
+        return set(done.stdout.splitlines())
+
+    assert {"tayga", "masquerade", "ping"} <= (of_study := candidates("run", "nat64", "--only", ""))
+    assert not {"tundra", "limiter", "mine"} & of_study
+    assert "mine" in candidates("run", "nat64", "--systems", "systems", "--only", "")
+    assert candidates("run", "nat64", "--systems", "nowhere", "--only", "tay") == {"tayga"}
+    assert {"clocksources"} == candidates("run", "clat", "--form", "clock")
+
+
 def test_a_shell_without_a_script() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "diolkos_lab", "completion", "tcsh"], capture_output=True, text=True, check=False, timeout=60

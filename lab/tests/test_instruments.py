@@ -5,6 +5,7 @@ The failures are those of instruments, the trials are recorded as a testbed reco
 """
 
 import errno
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,8 @@ from diolkos_lab.load.reading import LoadFault
 from diolkos_lab.outcome import Outcome, outcome
 from diolkos_lab.run import testbed
 from diolkos_lab.run.lane_servers import LaneServers
-from diolkos_lab.stats import rows
+from diolkos_lab.stats import comparison, effects, rows
+from diolkos_lab.stats.bounds import UNKNOWN
 from diolkos_lab.stats.pairing import Samples
 from diolkos_lab.sut import definition, lookup
 from diolkos_lab.sut.program import SutFault
@@ -204,3 +206,19 @@ def test_tails_hold_the_packets_of_trials_that_failed(record: Make) -> None:
     (row,) = (row for row in rows.rows(STUDY, Samples(lines)) if row["metric"] == "rtt")
     assert row["median"] == 0.001 and row["min"] == 0.001
     assert [row[name] for name in ("mean", "sd", "max", "p95", "p99")] == [None] * 5
+
+
+def test_a_baseline_that_fails_is_no_change_between_two_runs(record: Make) -> None:
+    """In the second run native fails in some blocks. The system, as fast as before, has not become slower than native."""
+    died = {"valid": False, "distrust": [], "error": "it died", "metrics": {}, "series": {}}
+    runs = [Samples(_records(record, "native", died, broken, share=1.0)) for broken in (0, 3)]
+    changes = comparison.compare(runs[0], runs[1], {"diolkos/tc/ipv4/1": "native/kernel/ipv6/1"})
+    (change,) = (each for each in changes if each.relative)
+    assert change.medians == (1.0, 1.0) and change.change == 1.0 and not change.significant
+
+
+def test_a_level_that_fails_makes_the_other_no_better() -> None:
+    """What a factor does is told by ratios, and one to nothing tells nothing."""
+    assert math.isnan(effects._log(UNKNOWN))
+    assert effects._chance([math.nan] * 20) is None
+    assert effects._chance([math.nan] * 20 + [0.1] * 8) == effects._chance([0.1] * 8)

@@ -117,6 +117,14 @@ def test_studies_and_published_figures_are_found_too(home: Path, lab: Lab) -> No
     assert ratios.published_figures("ours") == document.parse(text, Path("x"), Published)
 
 
+def test_a_study_that_names_a_system_nobody_defines_is_named_with_its_line(home: Path, lab: Lab) -> None:
+    text = SMALL.replace('datapath = "tun"', 'datapath = "nothing"')
+    (home / "studies" / "ours.toml").write_text(text)
+    line = [number for number, each in enumerate(text.splitlines(), 1) if each == "[[system]]"][1]
+    said = refused(lab("run", "ours", "--quick"))
+    assert said == f"{home}/studies/ours.toml:{line}: no definition of the system diolkos with datapath nothing\n"
+
+
 def test_a_system_of_the_users_is_measured_where_the_one_is_that_it_is_like(home: Path, lab: Lab) -> None:
     _system(home / "systems")
     code, output, _ = lab("plan", "clat", "--quick", "--only", "mine", "--json")
@@ -176,8 +184,8 @@ def test_root_reads_nothing_that_others_can_change(home: Path, lab: Lab, monkeyp
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="sudo makes root of a user")
 def test_sudo_looks_into_the_folder_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", "/root/config")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/somewhere/config")
     monkeypatch.setenv("SUDO_UID", str(pwd.getpwnam("nobody").pw_uid))
     assert own_files.user_folder() == Path(pwd.getpwnam("nobody").pw_dir, ".config/diolkos-lab")
     monkeypatch.setenv("SUDO_UID", "0")
-    assert own_files.user_folder() == Path("/root/config/diolkos-lab")
+    assert own_files.user_folder() == Path("/somewhere/config/diolkos-lab")

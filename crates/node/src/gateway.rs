@@ -116,8 +116,10 @@ pub struct Gateway {
     copies: Vec<Copies>,
     /// By bucket: where packets are led, and whether programs open bindings.
     homes: Vec<(Option<NodeId>, bool)>,
-    /// They may have changed.
+    /// All of them may have changed.
     has_moved: bool,
+    /// Some that may have.
+    moved: Vec<usize>,
     serves: bool,
     actions: Vec<Action>,
 }
@@ -129,6 +131,7 @@ impl Gateway {
             copies: vec![Copies::default(); node.members()],
             homes: vec![(None, false); BUCKETS],
             has_moved: true,
+            moved: Vec::new(),
             serves: false,
             actions: Vec::new(),
             node,
@@ -231,6 +234,7 @@ impl Gateway {
             Action::Hold(protocol, v4) => tables.hold(protocol, v4),
             Action::Free(protocol, v4) => tables.free(protocol, v4),
             Action::Homes => self.has_moved = true,
+            Action::Home(bucket) => self.moved.push(bucket),
             Action::Send {
                 peer,
                 connection,
@@ -280,8 +284,8 @@ impl Gateway {
                 tables.use_copies(owner, until);
             }
         }
-        let moved = 0..BUCKETS * usize::from(std::mem::take(&mut self.has_moved));
-        for bucket in moved {
+        let all = 0..BUCKETS * usize::from(std::mem::take(&mut self.has_moved));
+        for bucket in all.chain(self.moved.drain(..)) {
             let leads = self.node.leads(now, bucket);
             if std::mem::replace(&mut self.homes[bucket], leads) != leads {
                 let (home, opens) = leads;

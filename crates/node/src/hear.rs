@@ -184,7 +184,7 @@ impl Node {
         peer.copies_of.resize(BUCKETS, 0);
         peer.copies_of[bucket] += 1;
         if peer.copies_of[bucket] == 1 {
-            out.push(Action::Homes);
+            out.push(Action::Home(bucket));
         }
     }
 
@@ -194,7 +194,7 @@ impl Node {
         let of_bucket = &mut self.peers[owner.index()].copies_of[bucket];
         *of_bucket -= 1;
         if *of_bucket == 0 {
-            out.push(Action::Homes);
+            out.push(Action::Home(bucket));
         }
         if entry.state == State::Used {
             let Binding { protocol, v4, .. } = entry.binding();

@@ -116,6 +116,8 @@ pub enum Action {
     Free(Protocol, Endpoint4),
     /// Which nodes are reachable or take new subscribers has changed: read [`crate::Node::home`] and [`crate::Node::takes`] anew.
     Homes,
+    /// The same of one bucket: another node has the first of its bindings, or has them no more.
+    Home(usize),
     /// Attract packets, or do not.
     Attract(bool),
     /// There is more to do than one turn may: let packets pass, and then say that time passes.

@@ -91,7 +91,7 @@ const ROOM: usize = 256 * 1024;
 impl Pair {
     fn new(count: u32) -> Pair {
         let now = Duration::from_secs(5);
-        let node = |me| Node::new(config(me), me.into(), [1, 2], now).expect("a configuration");
+        let node = |me| Node::new(config(me), me as u64, [1, 2], now).expect("a configuration");
         let mut pair = Pair {
             nodes: [node(0), node(1)],
             now,

@@ -109,7 +109,14 @@ pub fn connect(options: &Connect, signals: &Signals) -> Result<Connected, Failur
         return Ok(connected);
     }
     let second = once(options.answer_rate);
-    let answered = only(run(&[network.back(ANSWERS, &second)?])?)?;
+    let answer = || only(run(&[network.back(ANSWERS, &second)?])?);
+    let mut answered = answer()?;
+    for _ in 1..options.answer_rounds {
+        if answered.received() == sessions || signals.have_arrived() {
+            break;
+        }
+        answered = answer()?;
+    }
     connected.all = answered.received() == sessions;
     connected.answered = Some(answered);
     if let (true, Some(seconds)) = (connected.all, options.seconds) {

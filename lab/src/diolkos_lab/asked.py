@@ -34,11 +34,16 @@ class Length:
 def study(given: Study, form: FormName, only: Sequence[str], known: Catalogue, length: Length) -> Study:
     """The study of one form, with what is asked for and native paths to compare it with. Raises UsageFault."""
     found = limited(_with_own(given, only, known).of_form(form), form, only)
-    for subject in found.system:
+    return _with_form(found, form, _shaped(found.form[form], length))
+
+
+def undefined(of: Study, known: Catalogue) -> Subject | None:
+    """The first system of the study that nobody defines. Raises the UsageFault of a file that should and is faulty."""
+    for subject in of.system:
         system = known.require(subject.system)
         if system is None or subject.datapath not in system.datapath:
-            raise UsageFault(f"{given.name}: no definition of the system {subject.system} with datapath {subject.datapath}")
-    return _with_form(found, form, _shaped(found.form[form], length))
+            return subject
+    return None
 
 
 def limited(of: Study, form: FormName, only: Sequence[str]) -> Study:

@@ -6,7 +6,7 @@ Stages: read each folder → same study and form? → name hosts and runs → ro
 Every row keeps its host, kernel and run. Blocks and builds get numbers of their own, so that nothing is compared across runs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,15 +43,12 @@ def merge(folders: Sequence[Path], out: Path, by: str | None = None) -> list[str
     """Write the folder `out`, without its summary. Returns sentences on what a reader has to know."""
     if by is not None and by not in BY:
         raise UsageFault(f"merge: --by {by}: no such fact; there are {', '.join(BY)}")
-    if len(folders) < 2:
-        raise UsageFault("merge: one folder is whole already; name two or more")
-    if inside := next((each for each in folders if each.resolve() == out.resolve()), None):
-        raise UsageFault(f"merge: --out {out}: is one of the folders, {inside}, which stay as they are; choose another")
+    require_several(folders, out)
     results = [folder.require_trials(folder.read(each)) for each in folders]
     for other in results[1:]:
         _require_same_study(results[0], other)
     by_folder = [_runs(result) for result in results]
-    _require_distinct(results, by_folder)
+    require_distinct([(result.folder, [run.identity for run in mine]) for result, mine in zip(results, by_folder, strict=True)])
     runs = _labelled([run for runs in by_folder for run in runs])
     writer = folder.Writer(out, results[0].study, _systems(results), _header(results, runs))
     writer.host(_facts(runs))
@@ -67,13 +64,22 @@ def merge(folders: Sequence[Path], out: Path, by: str | None = None) -> list[str
     return _summary_sentences(list(runs.values()))
 
 
-def _require_distinct(results: Sequence[Result], by_folder: Sequence[Sequence[Run]]) -> None:
+def require_several(folders: Sequence[Path], out: Path) -> None:
+    """Raises UsageFault for a single folder, and for one that would be overwritten."""
+    if len(folders) < 2:
+        raise UsageFault("merge: one folder is whole already; name two or more")
+    if inside := next((each for each in folders if each.resolve() == out.resolve()), None):
+        raise UsageFault(f"merge: --out {out}: is one of the folders, {inside}, which stay as they are; choose another")
+
+
+def require_distinct(identities: Iterable[tuple[Path, Iterable[str]]]) -> None:
+    """Raises UsageFault where two folders hold the same run. `identities` are those of the runs of each folder."""
     seen: dict[str, Path] = {}
-    for result, runs in zip(results, by_folder, strict=True):
-        for run in runs:
-            if run.identity in seen:
-                raise UsageFault(f"merge: {seen[run.identity]} and {result.folder} hold the same run; name each run once")
-            seen[run.identity] = result.folder
+    for folder_, mine in identities:
+        for identity in mine:
+            if identity in seen:
+                raise UsageFault(f"merge: {seen[identity]} and {folder_} hold the same run; name each run once")
+            seen[identity] = folder_
 
 
 def _runs(result: Result) -> list[Run]:

@@ -25,8 +25,9 @@ Paths = Annotated[
 ]
 
 
-def _use(folder: Path | None) -> Path | None:
-    own_files.use(folder)
+def _use(context: typer.Context, folder: Path | None) -> Path | None:
+    if folder is None or folder.is_dir() or not context.resilient_parsing:  # a shell completes a word that is half typed
+        own_files.use(folder)
     return folder
 
 

@@ -195,7 +195,11 @@ def asked_study(request: RunRequest) -> Study:
     for name in request.paths:
         if known.require(name) is None:
             raise UsageFault(f"--path {name}=…: no system is called {name}; there are {', '.join(known.systems)}")
-    return asked.study(study, request.form_name, request.only, known, request.length)
+    chosen = asked.study(study, request.form_name, request.only, known, request.length)
+    if lone := asked.undefined(chosen, known):
+        where = studies.place(request.study, study.system.index(lone))
+        raise UsageFault(f"{where}: no definition of the system {lone.system} with datapath {lone.datapath}")
+    return chosen
 
 
 def chosen_form(study: Study, request: RunRequest) -> Form:

@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from diolkos_lab import own_files
-from diolkos_lab.experiment import document
+from diolkos_lab.experiment import document, locate
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import UsageFault
 
@@ -28,12 +28,23 @@ def known() -> dict[str, own_files.Definition]:
 
 def load(name: str) -> Study:
     """A study by its name, or any study.toml by its path. Raises UsageFault."""
+    return document.read(_file(name), Study)
+
+
+def place(name: str, system: int) -> str:
+    """Where the file of a study has the system of this number: `file:line`."""
+    file = _file(name)
+    line, _ = locate.nearest(locate.positions(document.text(file)), ("system", system))
+    return f"{file}:{line}"
+
+
+def _file(name: str) -> Path:
     if name.endswith(".toml"):
-        return document.read(Path(name), Study)
+        return Path(name)
     if each := (studies := known()).get(name):
         if each.own:
             own_files.require_safe(each.file)
-        return document.read(each.file, Study)
+        return each.file
     raise UsageFault(f"no study is called {name}; there are {', '.join(studies)}, or give the path of a .toml file")
 
 

@@ -4,6 +4,7 @@
 from pathlib import Path
 
 from diolkos_lab.failover import plan, routing
+from diolkos_lab.failover.definition import Bfd
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "cluster" / "frr.conf"
 # The lab's networks as the example has them.
@@ -27,5 +28,5 @@ def as_in_the_example(word: str) -> str:
 
 
 def test_the_example_is_what_the_study_runs() -> None:
-    ours = [line for line in lines(routing.configuration("gw1", routing.Bfd())) if not any(each in line for each in OF_THE_LAB)]
+    ours = [line for line in lines(routing.configuration("gw1", Bfd())) if not any(each in line for each in OF_THE_LAB)]
     assert lines(EXAMPLE.read_text()) == [" ".join(map(as_in_the_example, line.split())) for line in ours]

@@ -13,6 +13,7 @@ import pytest
 
 from diolkos_lab.failover import engine, plan, routing
 from diolkos_lab.failover.cluster import Cluster
+from diolkos_lab.failover.definition import Bfd
 from diolkos_lab.failover.gateways import Gateways
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.waiting import wait_until
@@ -20,7 +21,7 @@ from diolkos_lab.topology import namespace, scratch
 from diolkos_lab.topology.process import Process
 
 PATIENCE_S = 60.0
-SLOW_BFD = routing.Bfd(interval_ms=300)  # a busy machine that tests must not take for a dead neighbour
+SLOW_BFD = Bfd(interval_ms=300)  # a busy machine that tests must not take for a dead neighbour
 FRR_EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "cluster" / "frr.conf"
 
 root = [pytest.mark.root, pytest.mark.usefixtures("clean_machine")]
@@ -163,7 +164,7 @@ def version(network: Network, member: str, certificates: engine.Certificates, wh
 def test_frr_knows_every_line_of_what_it_gets(tmp_path: Path) -> None:
     """Of the configurations of the study, and of the one that the documentation shows. Needs no daemon."""
     for role in plan.ROUTERS:
-        (tmp_path / role).write_text(routing.configuration(role, routing.Bfd()))
+        (tmp_path / role).write_text(routing.configuration(role, Bfd()))
     for file in (*(tmp_path / role for role in plan.ROUTERS), FRR_EXAMPLE):
         done = subprocess.run(["vtysh", "--dryrun", "--inputfile", str(file)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{file.name}: {done.stdout}{done.stderr}"

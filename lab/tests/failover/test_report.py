@@ -132,7 +132,7 @@ def test_trials_of_one_fault_say_nothing_of_another() -> None:
     found = judged(*six(), silent)
     assert (found["gap_s"].verdict, found["gap_s"].lacking) == ("undecided", {"cut-lan": 6})
     assert found["new_flows_s"].verdict == "met", "which is not about that fault"
-    assert "6 more of each of 1 fault would decide, if none breaks it (at most 40 %); 1 more decide nothing" in report.markdown(
+    assert "6 more of cut-lan would decide, if none breaks it (at most 40 %); 1 more decide nothing" in report.markdown(
         of(*six(), silent)
     )
     broken = judged(row(gap_s=1.5004), silent)

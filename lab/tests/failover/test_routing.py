@@ -15,6 +15,7 @@ import pytest
 
 from diolkos_lab.failover import plan, routing
 from diolkos_lab.failover.cluster import Cluster
+from diolkos_lab.failover.definition import Bfd
 from diolkos_lab.failover.engine import Certificates, Engine
 from diolkos_lab.failover.gateways import Gateways
 from diolkos_lab.failover.network import Network
@@ -28,7 +29,7 @@ pytestmark = [
 TUNSETIFF = 0x400454CA  # linux/if_tun.h
 TUN_WITHOUT_HEADER = 0x0001 | 0x1000  # IFF_TUN, IFF_NO_PI
 PATIENCE_S = 30.0
-SLOW = routing.Bfd(interval_ms=300)  # nothing here is about speed: a busy machine must not lose its neighbours
+SLOW = Bfd(interval_ms=300)  # nothing here is about speed: a busy machine must not lose its neighbours
 
 
 @dataclass

@@ -275,6 +275,9 @@ pub struct Connect {
     /// Answers a second
     #[arg(long, value_name = "PPS|max", default_value = "max")]
     pub answer_rate: Rate,
+    /// Answer so often at the most, as long as some answers are missing
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub answer_rounds: u32,
     /// Send so long in both directions at once, if each session was answered [default: do not]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub seconds: Option<f64>,

@@ -20,6 +20,7 @@ from diolkos_lab.experiment.definition import Form
 from diolkos_lab.experiment.loads import AnyLoad, NewFlowsLoad, TcpLoad
 from diolkos_lab.load.registry import LOADS
 from diolkos_lab.metric import RowMetric
+from diolkos_lab.outcome import outcome
 from diolkos_lab.stats import median
 from diolkos_lab.stats.median import CONFIDENCE, Interval
 from diolkos_lab.stats.pairing import WARM_UP, CellKey, Record, Samples
@@ -168,7 +169,7 @@ def _counted(trials: Trials) -> list[Record]:
 
 
 def _stands(trial: Record) -> bool:
-    return bool(trial["valid"] or trial["error"])
+    return outcome(trial).counts
 
 
 def _between(trial: Record, low: RowMetric, high: RowMetric) -> Interval | None:

@@ -43,7 +43,7 @@ def system(context: typer.Context) -> list[str]:
     from diolkos_lab.sut import definition  # noqa: PLC0415
 
     try:
-        asked = studies.load(context.params.get("study") or "")
+        asked = studies.load(_study_in(context))
     except UsageFault:
         return _systems()
     own = definition.catalogue().own
@@ -59,7 +59,7 @@ def form(context: typer.Context) -> list[str]:
     from diolkos_lab.faults import UsageFault  # noqa: PLC0415
 
     try:
-        return list(studies.load(context.params.get("study") or "").form)
+        return list(studies.load(_study_in(context)).form)
     except UsageFault:
         return list(USUAL_FORMS)
 
@@ -89,6 +89,12 @@ def fact() -> list[str]:
 
 def shell() -> list[str]:
     return list(SHELLS)
+
+
+def _study_in(context: typer.Context) -> str:
+    """The study on the command line. Behind an option without its value, which is being typed, nothing is parsed."""
+    words = os.environ.get("COMP_WORDS", "").split()[2:]
+    return str(context.params.get("study") or next((word for word in words if not word.startswith("-")), ""))
 
 
 def _systems() -> list[str]:

@@ -8,14 +8,12 @@ import json
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from diolkos_lab import __version__, open_folder
 from diolkos_lab.export import latex
 from diolkos_lab.failover import judge, records, report
 from diolkos_lab.failover.judge import Row
-from diolkos_lab.failover.records import Records
 from diolkos_lab.report.tables import Table
 
 WIDTH = 100  # of the paragraph as plain text
@@ -37,7 +35,7 @@ def files(folder: Path) -> dict[str, str]:
         report.DECIDES,
         f"The trials have the SHA-256 checksum {digest}; {evaluated}",
     ]
-    made = [_figures(found.rows), _rules(found)]
+    made = [report.table(found.rows), report.rules(judge.judge(found.study, found.rows))]
     written = {"SHA256SUMS": f"{digest}  {records.FILE}\n"}
     written["method.txt"] = textwrap.fill(" ".join(sentences), WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
     written["method.tex"] = "\n".join(latex.escaped(sentence) for sentence in sentences) + "\n"
@@ -69,49 +67,3 @@ def _cell(row: Row, key: str) -> Any:
     if value is None:
         return "never" if key.endswith("_s") else None
     return json.dumps(value) if isinstance(value, list | dict) else value
-
-
-def _figures(rows: Sequence[Row]) -> Table:
-    heads, lines = report.table(rows)
-    raw = []
-    for (fault, gateways), group in report.groups(rows).items():
-        for _, key, _ in report.COLUMNS:
-            values = judge.figures(group, key)
-            disturbed = sum(judge.is_disturbed(row) for row in group)
-            spread = [_finite(each) for each in (median(values), min(values), max(values))] if values else [None] * 3
-            raw.append([fault, gateways, key, len(values), disturbed, *spread])
-    return Table(
-        name="figures",
-        caption=report.MEANING,
-        heads=[head[:1].upper() + head[1:] for head in heads],
-        lines=lines,
-        raw_heads=["fault", "gateways", "quantity", "trials", "decide_nothing", "median", "least", "most"],
-        raw_lines=raw,
-        text_columns=frozenset({0, 1}),
-    )
-
-
-def _rules(found: Records) -> Table:
-    judged = judge.judge(found.study, found.rows)
-    heads, lines = report.rules(judged)
-    raw = [
-        [
-            each.rule.rule, each.rule.gateways, " ".join(each.rule.faults), each.rule.quantity, each.rule.at_least,
-            each.rule.at_most, each.verdict, each.trials, each.disturbed, report.against(each),
-        ]
-        for each in judged
-    ]  # fmt: skip
-    return Table(
-        name="rules",
-        caption="The rules that stood in the study before the run, and what became of them",
-        heads=[head[:1].upper() + head[1:] for head in heads],
-        lines=lines,
-        raw_heads=["rule", "gateways", "faults", "quantity", "at_least", "at_most", "verdict", "trials", "decide_nothing",
-                   "against"],
-        raw_lines=raw,
-        text_columns=frozenset({0, 1, 2, 3, 4}),
-    )  # fmt: skip
-
-
-def _finite(value: float) -> float | str:
-    return "never" if value == float("inf") else value

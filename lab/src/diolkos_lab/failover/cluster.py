@@ -107,8 +107,7 @@ def build(network: Network, folder: Path, study: FailoverStudy, kind: Kind, bina
     something else does not."""
     certificates = engine.make_certificates(folder / "certificates")
     servers = engine.start(network, folder / "engine", certificates)
-    bfd = routing.Bfd(study.bfd.interval_ms, study.bfd.multiplier)
-    routers = routing.start(network, folder / "frr", bfd)
+    routers = routing.start(network, folder / "frr", study.bfd)
     cluster = Cluster(network, servers, routers, Gateways(network, kind, binary, folder / "gateways", certificates))
     try:
         cluster.gateways.start_all()

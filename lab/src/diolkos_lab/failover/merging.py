@@ -16,6 +16,7 @@ from diolkos_lab.failover import records
 from diolkos_lab.failover.definition import KIND
 from diolkos_lab.failover.records import Records
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.merging import require_distinct, require_several
 
 OF_A_RUN = frozenset({"run", "command_line", "load_average"})
 Run = dict[str, Any]
@@ -27,15 +28,12 @@ def merge(folders: Sequence[Path], out: Path, by: str | None = None) -> list[str
         raise UsageFault(
             f"merge: --by {by}: means nothing to the study {KIND}, whose runs have to be of one kernel; leave it out"
         )
-    if len(folders) < 2:
-        raise UsageFault("merge: one folder is whole already; name two or more")
-    if inside := next((each for each in folders if each.resolve() == out.resolve()), None):
-        raise UsageFault(f"merge: --out {out}: is one of the folders, {inside}, which stay as they are; choose another")
+    require_several(folders, out)
     found = [records.require_trials(folder, records.read(folder)) for folder in folders]
     for folder, other in zip(folders[1:], found[1:], strict=True):
         _require_same(folders[0], found[0], folder, other)
     by_folder = [_runs(folder, each) for folder, each in zip(folders, found, strict=True)]
-    _require_distinct(folders, by_folder)
+    require_distinct([(folder, map(_identity, runs)) for folder, runs in zip(folders, by_folder, strict=True)])
     runs = _labelled([run for runs in by_folder for run in runs])
     rows: list[dict[str, Any]] = []
     for each, mine in zip(found, by_folder, strict=True):
@@ -99,15 +97,6 @@ def _runs(folder: Path, found: Records) -> list[Run]:
 def _identity(run: Run) -> str:
     """Older folders have no number of their run."""
     return str(run["facts"].get("run") or f"{run['host']} {run['begun']} {run['seed']}")
-
-
-def _require_distinct(folders: Sequence[Path], by_folder: Sequence[Sequence[Run]]) -> None:
-    seen: dict[str, Path] = {}
-    for folder, runs in zip(folders, by_folder, strict=True):
-        for run in runs:
-            if (identity := _identity(run)) in seen:
-                raise UsageFault(f"merge: {seen[identity]} and {folder} hold the same run; name each run once")
-            seen[identity] = folder
 
 
 def _labelled(runs: Sequence[Run]) -> dict[str, Run]:

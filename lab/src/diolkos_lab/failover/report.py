@@ -5,7 +5,7 @@ Stages: rows → by gateway and fault → figures with their spread → Markdown
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from statistics import median
@@ -17,6 +17,7 @@ from diolkos_lab.failover.judge import Judged, Row
 from diolkos_lab.failover.records import Records
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.quantities import count
+from diolkos_lab.report.tables import Table
 
 # heading, key, how a number is written
 COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -55,7 +56,7 @@ DECIDES = (
     "trials. Gateways that do not start, drain or come back, or take longer for it than the study watches them, have "
     "failed: then no flow was kept, and no gap has an end."
 )
-Table = tuple[list[str], list[list[str]]]  # headings, rows
+Part = str | list[str] | Table  # a paragraph, a list or a table
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b; }
 table { border-collapse: collapse; margin: 1rem 0; }
@@ -86,13 +87,28 @@ def groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """One line for each kind of gateway and fault."""
-    headings = ["fault", "gateways", "trials", *(heading for heading, _, _ in COLUMNS)]
-    lines = []
+    """One line for each kind of gateway and fault; as CSV, one for each of their figures."""
+    lines, raw = [], []
     for (fault, gateways), group in groups(rows).items():
-        figures = [figure(judge.figures(group, key), write) for _, key, write in COLUMNS]
-        lines.append([fault, gateways, trials(group), *figures])
-    return headings, lines
+        values = {key: judge.figures(group, key) for _, key, _ in COLUMNS}
+        lines.append([fault, gateways, trials(group), *(figure(values[key], write) for _, key, write in COLUMNS)])
+        disturbed = sum(judge.is_disturbed(row) for row in group)
+        for key, found in values.items():
+            spread = [_finite(each) for each in (median(found), min(found), max(found))] if found else [None] * 3
+            raw.append([fault, gateways, key, len(found), disturbed, *spread])
+    return Table(
+        name="figures",
+        caption=MEANING,
+        heads=["Fault", "Gateways", "Trials", *(heading[:1].upper() + heading[1:] for heading, _, _ in COLUMNS)],
+        lines=lines,
+        raw_heads=["fault", "gateways", "quantity", "trials", "decide_nothing", "median", "least", "most"],
+        raw_lines=raw,
+        text_columns=frozenset({0, 1}),
+    )
+
+
+def _finite(value: float) -> float | str:
+    return value if math.isfinite(value) else "never"
 
 
 def trials(group: Sequence[Row]) -> str:
@@ -103,11 +119,32 @@ def trials(group: Sequence[Row]) -> str:
 
 def rules(judged: Iterable[Judged]) -> Table:
     """One line for each rule."""
-    lines = []
+    lines, raw = [], []
     for each in judged:
-        about = ", ".join((each.rule.gateways, *each.rule.faults))
-        lines.append([each.rule.rule, about, limit(each.rule), each.verdict, carried(each)])
-    return ["rule", "about", "limit of each trial", "verdict", "trials"], lines
+        rule = each.rule
+        lines.append([rule.rule, ", ".join((rule.gateways, *rule.faults)), limit(rule), each.verdict, carried(each)])
+        asked = [
+            rule.rule,
+            rule.gateways,
+            " ".join(rule.faults),
+            rule.quantity,
+            rule.at_least,
+            rule.at_most,
+            rule.broken_at_most,
+        ]
+        raw.append([*asked, each.verdict, each.trials, each.disturbed, *each.broken, against(each)])
+    return Table(
+        name="rules",
+        caption="The rules that stood in the study before the run, and what became of them",
+        heads=["Rule", "About", "Limit of each trial", "Verdict", "Trials"],
+        lines=lines,
+        raw_heads=[
+            *("rule", "gateways", "faults", "quantity", "at_least", "at_most", "broken_at_most"),
+            *("verdict", "trials", "decide_nothing", "broken_ci95_low", "broken_ci95_high", "against"),
+        ],
+        raw_lines=raw,
+        text_columns=frozenset({0, 1, 2, 3, 4}),
+    )
 
 
 def carried(judged: Judged) -> str:
@@ -124,9 +161,9 @@ def carried(judged: Judged) -> str:
         more = sorted(set(judged.lacking.values()))
         each = f"{more[0]}" if len(more) == 1 else f"{more[0]} to {more[-1]}"
         least = f"{100 * judged.rule.broken_at_most:.0f} %"
-        said.append(
-            f"{each} more of each of {count(len(judged.lacking), 'fault')} would decide, if none breaks it (at most {least})"
-        )
+        faults = list(judged.lacking)
+        of = f"each of {count(len(faults), 'fault')}" if len(faults) > 1 else faults[0]
+        said.append(f"{each} more of {of} would decide, if none breaks it (at most {least})")
     said += [f"{judged.disturbed} more decide nothing"] if judged.disturbed else []
     return "; ".join(filter(None, [against(judged), *said]))
 
@@ -181,53 +218,32 @@ def unfinished(records: Records) -> str:
     return f"Only {done} of {planned} trials are here: the run was interrupted, or goes on."
 
 
-def markdown(records: Records) -> str:
-    """The whole report."""
+def sections(records: Records) -> Iterator[tuple[str, Sequence[Part]]]:
+    """The whole report: each heading with what stands below it."""
     judged = judge.judge(records.study, records.rows)
-    parts = [
-        f"# {records.study.title}",
-        records.study.question,
-        f"**{verdict(judged)}**",
-        *filter(None, [unfinished(records)]),
-        "## What each fault does",
-        MEANING,
-        _markdown_table(table(records.rows)),
-        FIGURES,
-        "## Rules, fixed before the run",
-        _markdown_table(rules(judged)),
-        DECIDES,
-    ]
+    yield records.study.title, [records.study.question, f"{verdict(judged)} {unfinished(records)}".strip()]
+    yield "What each fault does", [MEANING, table(records.rows), FIGURES]
+    yield "Rules, fixed before the run", [rules(judged), DECIDES]
     if doubted := doubts(records.rows):
-        parts += ["## Trials that decide nothing", "\n".join(f"- {each}" for each in doubted)]
-    parts += ["## Where and how", " ".join(about(records))]
-    if records.merged:
-        parts.append("\n".join(f"- {each}" for each in runs(records)))
-    return "\n\n".join(parts) + "\n"
+        yield "Trials that decide nothing", [doubted]
+    yield "Where and how", [" ".join(about(records)), *([runs(records)] if records.merged else [])]
+
+
+def markdown(records: Records) -> str:
+    found = []
+    for number, (heading, parts) in enumerate(sections(records)):
+        found += [f"{'##' if number else '#'} {heading}", *map(_markdown, parts)]
+    return "\n\n".join(found) + "\n"
 
 
 def page(records: Records) -> str:
     """The same as HTML without anything from elsewhere."""
-    judged = judge.judge(records.study, records.rows)
-    missing = unfinished(records)
-    body = [
-        f"<h1>{escape(records.study.title)}</h1><p>{escape(records.study.question)}</p>",
-        f"<p><strong>{escape(verdict(judged))}</strong></p>",
-        f'<p class="not">{escape(missing)}</p>' if missing else "",
-        "<h2>What each fault does</h2>",
-        f"<p>{escape(MEANING)}</p>",
-        _html_table(table(records.rows)),
-        f"<p>{escape(FIGURES)}</p>",
-        "<h2>Rules, fixed before the run</h2>",
-        _html_table(rules(judged)),
-        f"<p>{escape(DECIDES)}</p>",
-    ]
-    if doubted := doubts(records.rows):
-        body.append("<h2>Trials that decide nothing</h2>" + _html_list(doubted))
-    body.append(f"<h2>Where and how</h2><p>{escape(' '.join(about(records)))}</p>")
-    if records.merged:
-        body.append(_html_list(runs(records)))
+    body = ""
+    for number, (heading, parts) in enumerate(sections(records)):
+        level = 2 if number else 1
+        body += f"<h{level}>{escape(heading)}</h{level}>{''.join(map(_html, parts))}"
     head = f'<meta charset="utf-8"><title>{escape(records.study.title)}</title><style>{STYLE}</style>'
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
 
 
 def write(records: Records, folder: OpenFolder) -> Path:
@@ -294,22 +310,25 @@ def _trials(number: int) -> str:
     return count(number, "trial")
 
 
-def _markdown_table(of: Table) -> str:
-    headings, rows = of
-    lines = [headings, ["---"] * len(headings), *rows]
+def _markdown(part: Part) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, list):
+        return "\n".join(f"- {each}" for each in part)
+    lines = [part.heads, ["---"] * len(part.heads), *part.lines]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def _html_table(of: Table) -> str:
+def _html(part: Part) -> str:
+    if isinstance(part, str):
+        return f"<p>{escape(part)}</p>"
+    if isinstance(part, list):
+        return "<ul>" + "".join(f"<li>{escape(each)}</li>" for each in part) + "</ul>"
+
     def line(cells: Sequence[str], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}{_class(cell)}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-    headings, rows = of
-    return "<table>" + line(headings, "th") + "".join(line(row, "td") for row in rows) + "</table>"
-
-
-def _html_list(lines: Sequence[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(each)}</li>" for each in lines) + "</ul>"
+    return "<table>" + line(part.heads, "th") + "".join(line(row, "td") for row in part.lines) + "</table>"
 
 
 def _class(cell: str) -> str:

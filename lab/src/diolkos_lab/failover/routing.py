@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from diolkos_lab.failover import plan
+from diolkos_lab.failover.definition import Bfd
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.waiting import wait_until
 from diolkos_lab.faults import Fault
@@ -35,14 +36,6 @@ ZEBRA = "no zebra nexthop kernel enable"
 # By default zebra changes an IPv6 route by deleting it and adding another: packets between the two are lost.
 OPTIONS = {"zebra": ("--v6-rr-semantics",), "bfdd": ("--bfdctl", "{folder}/bfdd.sock"), "bgpd": ()}
 PRIORITY = {"zebra": ("nice", "-n", "-15"), "bfdd": ("chrt", "--fifo", "10"), "bgpd": ("nice", "-n", "-15")}
-
-
-@dataclass(frozen=True)
-class Bfd:
-    """A neighbour that has been silent for `multiplier` intervals is dead."""
-
-    interval_ms: int = 50
-    multiplier: int = 3
 
 
 @dataclass(frozen=True)

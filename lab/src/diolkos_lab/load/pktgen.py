@@ -67,7 +67,8 @@ def measure_command(load: Generated, context: ClientContext) -> list[str]:
     rate, sessions = str(load.offered or "max"), _opens_sessions(load, context)
     if sessions:
         opening = ["--sessions", str(load.flows), "--rate", str(_opening_rate(load)), "--rounds", str(OPENING_ROUNDS)]
-        flows = [*opening, "--answer-rate", str(_opening_rate(load)), "--both-rate", rate]
+        answers = ["--answer-rate", str(_opening_rate(load)), "--answer-rounds", str(OPENING_ROUNDS)]
+        flows = [*opening, *answers, "--both-rate", rate]
     else:
         flows = ["--flows", str(load.flows), "--rate", rate]
     amount = ["--seconds", f"{load.seconds:g}", "--settle", f"{settle_s:g}"]
@@ -225,7 +226,7 @@ class Generator(Load[G]):
         """With sessions for both directions, which may have to be opened again."""
         if section.directions == "one" or section.flows == "unique":
             return section.expected_s
-        return section.expected_s + (OPENING_ROUNDS + 1) * (START_S + section.flows / _opening_rate(section))
+        return section.expected_s + 2 * OPENING_ROUNDS * (START_S + section.flows / _opening_rate(section))
 
     def opening_packets(self, section: G) -> int:
         """Both ways the sessions are opened within the trial."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from diolkos_lab.outcome import INSTRUMENT
 from diolkos_lab.report import by_block, facts, merged, rejected
 from diolkos_lab.report.charts import Picture, glance
 from diolkos_lab.report.quantities import count, digits, join_words
@@ -150,9 +151,11 @@ def failures(results: Results) -> Chapter:
     """Failed and untrusted trials: how many for each reason, then each of them."""
     table, by_path = doubtful(results), rejected.table(results)
     bullets = [text for f in results.failures if (text := _failure(f))]
+    broken = results.contents.summary.get("instrument_failures") or []
+    bullets += [f"An instrument of the lab failed, which is nobody’s result: {_failure(f)}" for f in broken]
     tally: Counter[tuple[str, str]] = Counter()
     for trial in results.measured:
-        for guard in {guard for guard, _ in trial.objections}:
+        for guard in {guard for guard, _ in trial.objections} - {INSTRUMENT}:
             tally[(guard, f"{label(trial.cell)}, {load_label(trial.load)}")] += 1
     by_guard: dict[str, list[str]] = {}
     for (guard, where), n in tally.most_common():

@@ -89,7 +89,7 @@ def _values(samples: Samples, cell: CellKey, native: CellKey | None, metric: Row
     """One for each build. Of a range, the end that was measured: a search that met its limit says that limit in both runs."""
     middle = samples.ratio(cell, native, metric) if native else samples.median(cell, metric)
     figures = samples.of_host(middle.by_block, host) if middle else {}
-    return [each.low or each.high for each in map(bounds.median, samples.by_build(figures))]
+    return [each.low or each.high for each in map(bounds.median, samples.by_build(figures)) if each != bounds.UNKNOWN]
 
 
 def _change(cell: CellKey, metric: RowMetric, relative: bool, strata: Strata) -> Change:

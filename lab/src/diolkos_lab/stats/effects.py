@@ -125,15 +125,17 @@ def _effect(
 
 
 def _log(ratio: Bounds) -> float:
-    """Of a range, the end that was measured."""
+    """Of a range, the end that was measured; NaN where nothing was, as the lower level failed."""
+    if ratio == bounds.UNKNOWN:
+        return math.nan
     value = ratio.low or ratio.high
     return math.log(value) if value and math.isfinite(value) else math.copysign(math.inf, 1 if value else -1)
 
 
 def _chance(logs: Sequence[float]) -> float | None:
-    if len(logs) < FEWEST:
+    values = np.asarray([each for each in logs if not math.isnan(each)])
+    if len(values) < FEWEST:
         return None
-    values = np.asarray(logs)
     if not values.any():
         return 1.0
     from scipy import stats as scipy_stats  # noqa: PLC0415
