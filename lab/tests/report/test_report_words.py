@@ -77,6 +77,16 @@ def test_the_first_sentence_has_the_best_and_the_worst_translator_and_leaves_nat
     assert said.count("times the CPU time per gigabyte") == 2, "a TCP ratio never stands alone"
 
 
+def test_the_packet_rate_with_most_flows_stands_beside_what_tcp_keeps(tmp_path):
+    run = results(tmp_path)
+    rates = [
+        row(ratio, (ratio - 0.01, ratio + 0.01), f"forwarding-rate flows={flows}", "rate")
+        for flows, ratio in ((16, 1.9), (4096, 0.62))
+    ]
+    said = plain(answer.headline(replace(run, rows=[*run.rows, *rates])))
+    assert "62 % of the packet rate" in said and "190 %" not in said
+
+
 def kept(ratio, ci, load="tcp-upload", metric="throughput", what="TCP"):
     own = row(ratio, ci, load, metric)
     return answer.Kept(TC, what, own, baselines.Against(own.baseline, ratio, ci), ci)

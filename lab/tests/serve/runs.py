@@ -26,6 +26,7 @@ family = "ipv6"
 system = "diolkos"
 datapath = "tc"
 family = "ipv4"
+baseline_family = "ipv6"
 
 [form.quick]
 blocks = 9

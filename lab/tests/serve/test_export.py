@@ -47,7 +47,7 @@ def test_a_run_becomes_tables_a_paragraph_and_checksums(one: Path, tmp_path: Pat
         "The study “SYNTHETIC” (small, quick form) ran on 2026-01-01 on one host, alpha (SYNTHETIC, 2 CPUs, Linux 6.12.1).",
         "Systems under test: diolkos 0.1.0 (tc).",
         "The run has 16 trials in 8 blocks, after a warm-up that is not counted.",
-        "in an order drawn at random (seed 7)",
+        "The order within a block was drawn at random (seed 7)",
         "Intervals are 95 % intervals of order statistics over the blocks.",
         "rejected 0.0 % of the trials.",
         f"SHA-256 checksum {sums['samples.jsonl']}",

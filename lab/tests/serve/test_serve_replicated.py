@@ -40,7 +40,7 @@ def test_the_latest_run_answers_for_its_study(results: Path) -> None:
         assert set(studies) == {ratios.published_figures(name).title for name in ratios.studies()}
         clat = studies["Dual-stack against 464XLAT"]
         assert clat.run and clat.run.place == "new"
-        assert re.search(r"diolkos tc keeps 90.* of native TCP throughput", clat.answer), clat.answer
+        assert re.search(r"Through diolkos tc, TCP keeps 90.*of native IPv6", clat.answer), clat.answer
         rules = studies["What NAT rules cost"]
         assert rules.run is None and "`sudo diolkos-lab run nat-rules --quick` makes one" in rules.answer
         assert asked.studies(found)[0].answer is clat.answer, "an answer is made once"

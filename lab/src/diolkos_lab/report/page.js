@@ -140,7 +140,7 @@
     }
   };
   // One in a folded chapter has no width; it is drawn again when somebody unfolds it.
-  const redraw = () => { for (const [figure, state] of drawn) if (state.turn) near.observe(figure); };
+  const redraw = () => { for (const [figure, state] of drawn) if (state.turn) figure.clientWidth ? draw(figure) : near.observe(figure); };
 
   const hide = async (figure, name, button) => {
     const state = drawn.get(figure);

@@ -48,9 +48,7 @@ def _of_rule(verdict: dict[str, Any]) -> str:
         return f"{rule}: {because[1].rstrip('.') if because else 'there is no interval'}."
     blocks = int(found[1]) if (found := re.search(r", (\d+) blocks", sentence)) else 0
     if limit is not None and not ci[0] <= limit <= ci[1]:
-        return (
-            f"{rule}: its 95 % interval is on one side of the limit, but the wider one that so many rules ask for spans it."
-        )
+        return f"{rule}: its 95 % interval is on one side of the limit, but the wider one that so many rules ask for spans it."
     further = None if limit is None else more_blocks(blocks, _reach(value, ci, limit), abs(value - limit))
     if further is None:
         return f"{rule}: the interval spans the limit; it takes more than {MOST} times as many blocks, or fewer failures."
