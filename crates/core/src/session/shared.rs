@@ -96,7 +96,8 @@ impl State {
         let Some(shared) = &mut self.shared else {
             return;
         };
-        if std::mem::replace(&mut shared.serves, serves) < serves {
+        let served = std::mem::replace(&mut shared.serves, serves);
+        if serves && !served {
             self.close_bindings_in_the_way(watcher);
             self.bind_configured(watcher);
         }

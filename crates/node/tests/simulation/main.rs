@@ -5,6 +5,8 @@
 //! packet from outside reaches another subscriber than the one whom the port was given to last when it was sent. When all faults
 //! are over, every node serves, and has the same copies.
 //!
+//! Files are reloaded, and nodes upgraded to another version and back: nodes of two formats share nothing, and say why.
+//!
 //! `DIOLKOS_NODE_SEEDS` runs more schedules, `DIOLKOS_NODE_SEED` one.
 
 #[path = "../common/mod.rs"]
