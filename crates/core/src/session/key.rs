@@ -117,7 +117,7 @@ impl Table {
             shard.grow();
         }
         shard.len += 1;
-        shard.put((hash as u32 as u64) << 32 | u64::from(at) + 1);
+        shard.put((u64::from(hash as u32) << 32) | (u64::from(at) + 1));
     }
 
     /// Takes a number out.
