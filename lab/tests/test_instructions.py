@@ -20,7 +20,7 @@ from diolkos_lab.guest.machine import CommandFailed
 from diolkos_lab.run.router import Wanted
 from diolkos_lab.samples import folder
 
-PATHS = {"native_kernel_ipv6_1-off": (10_000, 9_000), "diolkos_tun_ipv4_1-off": (40_000, 41_000)}
+PATHS = {"native_kernel_ipv4_1-off": (10_000, 9_000), "diolkos_tun_ipv4_1-off": (40_000, 41_000)}
 
 
 def prepared(out: Path, study: str = "clat") -> preparing.Prepared:
@@ -132,7 +132,7 @@ def test_only_ratios_of_an_emulated_processor(tmp_path: Path, record: Callable[.
         record(block=block, system=system, datapath=datapath, family=family, metrics={"throughput": rate})
         for block in range(8)
         for system, datapath, family, rate in (
-            ("native", "kernel", "ipv6", 4.321e9),
+            ("native", "kernel", "ipv4", 4.321e9),
             ("diolkos", "tun", "ipv4", 4.321e9 / 2),
         )
     ]

@@ -149,6 +149,9 @@ class StudyAsRun(Study):
                 claim["metric"] = RENAMED.get(claim["metric"], claim["metric"])
         return value
 
+    def _claims_have_baselines(self) -> None:
+        """A run of before may compare with the other family alone."""
+
 
 def claim(folder: Path, mark: str = "samples.jsonl") -> OpenFolder:
     """Make the folder and open it. A result already in it is moved to a name with its date, never overwritten. `mark` is the
