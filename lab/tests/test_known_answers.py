@@ -21,7 +21,7 @@ from diolkos_lab.run.sweep import Sweep
 sys.path.insert(0, str(Path(__file__).parent / "curve"))
 import paper_curves
 
-RUNS, BLOCKS, SECONDS = 40, 6, 0.2
+RUNS, BLOCKS, SECONDS = 40, 7, 0.2
 ENOUGH = 38  # of 40: 95 %
 TRUE_PDR = paper_curves.SATURATION * (np.log10(0.005) + 8) / 6  # where 10 ** (-8 + 6x) is 0.5 %
 

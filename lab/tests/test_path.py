@@ -21,7 +21,6 @@ PATH = [
     "verdict",
     "curves",
     "procedures",
-    "calibration",
     "instructions",
     "summary",
     "merging",

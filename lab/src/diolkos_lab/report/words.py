@@ -12,12 +12,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from diolkos_lab import verdict
 from diolkos_lab.metric import RowMetric
 from diolkos_lab.report.grades import FAIR, grade, half_width
 from diolkos_lab.report.quantities import count, join_words, percent, times
 from diolkos_lab.report.ratio_words import application_words, rtt_words, share, throughput_words
 from diolkos_lab.report.read import Cell, Floor, Results, Row
 from diolkos_lab.report.systems import FAMILIES, HEADLINE, label, load_label, missing_label, order, short_label, variant
+from diolkos_lab.samples import counting
 
 # A run with more untrusted trials than this share is a run on a disturbed host.
 UNTRUSTED_NOTED, UNTRUSTED_TOO_MUCH = 0.05, 0.25
@@ -228,6 +230,7 @@ def trust(results: Results) -> Trust:
         noise_sentence(found, twins=any(t.twin for t in results.measured)),
         _untrusted_sentence(untrusted_count, failed, total),
         verdict_count(results.verdicts),
+        *([family] if (family := verdict.family_in_words(results.contents.summary.get("family"))) else []),
     ]
     if results.quick:
         reasons.append("This is the quick form: short trials, few blocks. The full study narrows the intervals.")
@@ -267,8 +270,8 @@ def trust(results: Results) -> Trust:
 
 def trial_counts(results: Results) -> tuple[int, int, int]:
     """(untrusted, failed, all) trials after the warm-up."""
-    trials = results.measured
-    return sum(bool(t.objections) for t in trials), sum(t.error is not None for t in trials), len(trials)
+    counts = counting.counted(results.contents.trials)
+    return counts["untrusted"], counts["failed"], counts["measured"]
 
 
 def _interval_sentence(results: Results, any_interval: bool) -> str:
@@ -310,9 +313,8 @@ def _untrusted_sentence(untrusted_count: int, failed: int, total: int) -> str:
         return "The single trials are not in this folder."
     if not untrusted_count and not failed:
         return f"No trial is untrusted and none failed ({total} in all)."
-    parts = [f"{untrusted_count} {_are(untrusted_count)} rejected by a guard"] if untrusted_count else []
-    parts += [f"{failed} failed"] if failed else []
-    return f"Of {count(total, 'trial')}, {join_words(parts)}; each is listed below with its reason."
+    counts = {"measured": total, "untrusted": untrusted_count, "failed": failed}
+    return f"{counting.in_words(counts)} Each is listed below with its reason."
 
 
 def verdict_count(verdicts: list[dict[str, Any]]) -> str:
