@@ -21,15 +21,17 @@ INTERPOLATED = 0.0005
 
 
 def rates(curve: Curve, allowed: float = PDR) -> dict[int, Bounds]:
-    """Block to its PDR in packets/s, of the loads at which it has a trial, where it has the lowest and the highest."""
+    """Block to its PDR in packets/s, of those that have a trial at half of the loads: a range where the loads that it lacks,
+    since guards object to its trials there, leave a gap that is wider than any of the curve."""
     assert curve.blocks is not None
+    widest = float(np.max(curve.rates[1:] / curve.rates[:-1], initial=1.0))
     found = {}
     for block in np.unique(curve.blocks[curve.blocks >= 0]).tolist():
         mine = curve.blocks == block
         seen = mine.any(axis=1)
-        if seen[0] and seen[-1]:
+        if 2 * seen.sum() >= len(seen):
             plr = np.nanmean(np.where(mine, curve.trials, np.nan)[seen], axis=1)
-            found[block] = _bounds(crossing(curve.rates[seen], plr, allowed))
+            found[block] = _bounds(crossing(curve.rates[seen], plr, allowed), widest)
     return found
 
 
@@ -51,8 +53,8 @@ def median(curve: Curve, found: dict[int, Bounds], pooled: Crossing, plan: Plan)
     return told, ends and (ends[0] * (1 - INTERPOLATED), ends[1] * (1 + INTERPOLATED))
 
 
-def _bounds(found: Crossing) -> Bounds:
-    """A PDR below the lowest load or above the highest is a range."""
-    if found.rate is not None:
-        return bounds.exactly(found.rate)
+def _bounds(found: Crossing, widest: float) -> Bounds:
+    """A PDR below the lowest load or above the highest is a range, and so is one in a gap."""
+    if found.rate is not None and found.below and found.above:
+        return bounds.exactly(found.rate) if found.above <= found.below * widest else Bounds(found.below, found.above)
     return bounds.at_least(found.below) if found.below is not None else bounds.at_most(found.above or 0.0)

@@ -152,8 +152,12 @@ def remarks(found: Judgement) -> list[str]:
     curve, pdr, said = found.curve, found.pdr, []
     if pdr.first_above == 0:
         said.append(f"PDR is not bracketed: already the lowest load, {rate_text(curve.rates[0])}, loses more than 0.5 %")
-    elif not pdr.bracketed:
+    elif pdr.first_above is None:
         said.append(f"PDR is not bracketed: even the highest load, {rate_text(curve.rates[-1])}, loses at most 0.5 %")
+    elif not pdr.bracketed:
+        lacking = "too few blocks have trials at all loads to say where between"
+        ends = [rate_text(end) for end in (pdr.below, pdr.above) if end is not None]
+        said.append(f"PDR lies {'between' if len(ends) == 2 else 'beyond'} {' and '.join(ends) or 'the loads'}: {lacking}")
     if pdr.returns:
         loads = ", ".join(rate_text(curve.rates[i]) for i in pdr.returns)
         said.append(f"loss falls to 0.5 % or less again at {loads}: the PDR is the first of several crossings")

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diolkos_lab.stats import median
 from diolkos_lab.stats.median import CONFIDENCE
@@ -66,8 +67,8 @@ def by_chance(rules: Sequence[Mapping[int, float]], draws: int = DRAWS) -> tuple
                 high = (1 - weight) * drawn[-depth] + weight * drawn[-depth - 1]
                 decided[number - 1] += (low > 0) | (high < 0)
     together = np.max(np.where(decided >= np.arange(1, len(rules) + 1)[:, None], decided, 0), axis=0, initial=0)
-    return _of(decided[-1] if rules else np.zeros(1)), _of(together)
+    return _of(decided[-1] if rules else np.zeros(1, dtype=int)), _of(together)
 
 
-def _of(counts: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> ByChance:
+def _of(counts: NDArray[np.int64]) -> ByChance:
     return ByChance(float(counts.mean()), int(np.quantile(counts, 0.95, method="higher")))
