@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """How often do the lab's intervals contain the truth, on a machine whose speed drifts? By simulation; nothing is measured.
 
-Every interval that the lab prints is drawn many times by the lab's own code, of figures whose truth is known, while the capacity
-of the machine drifts from block to block, lanes have luck of their own in each build, or neither. Output: one line for each
+Every interval that the lab prints is drawn many times by the lab's own code, of figures whose truth is known, while the
+capacity of the machine drifts from block to block, lanes have luck of their own in each build, or neither. Output: one line for each
 interval and kind of drift. The exit code is 1 if one covers less than 0.93, beyond what chance explains.
 
     PYTHONPATH=src python benchmarks/interval_coverage.py [--runs 1000] [--seed 1] [--only NAME]
@@ -81,7 +81,9 @@ def _holds(ends: tuple[float, float] | None, truth: float) -> bool:
 
 
 def _median(blocks: int) -> Callable[[np.random.Generator, Drift], bool]:
-    return lambda random, drift: _holds(median.interval((drift.speeds(random, blocks) * drift.lane(random, blocks)).tolist()), 1)
+    return lambda random, drift: _holds(
+        median.interval((drift.speeds(random, blocks) * drift.lane(random, blocks)).tolist()), 1
+    )
 
 
 def _ratio(blocks: int) -> Callable[[np.random.Generator, Drift], bool]:
@@ -135,7 +137,9 @@ CAPACITY = 50_000
 def _curve(random: np.random.Generator, speed: Numbers, capacity: float = CAPACITY) -> loss.Curve:
     """Of a router by equations 4 and 5 of PASTRAMI, each packet lost by chance, in trials of a second."""
     capacities = capacity * speed[None, :]
-    lost = np.where(RATES[:, None] < capacities, 10 ** (-8 + 6 * RATES[:, None] / capacities), 1 - 0.99 * capacities / RATES[:, None])
+    lost = np.where(
+        RATES[:, None] < capacities, 10 ** (-8 + 6 * RATES[:, None] / capacities), 1 - 0.99 * capacities / RATES[:, None]
+    )
     sent = np.repeat(np.rint(RATES)[:, None], len(speed), axis=1)
     received = sent - random.binomial(sent.astype(int), np.clip(lost, 0, 1))
     return loss.measure(RATES.tolist(), list(sent), list(received), [list(range(1, len(speed) + 1))] * len(RATES))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Every interval that the lab prints contains the truth as often as it says, while the machine drifts.
 
-The full table is that of `benchmarks/interval_coverage.py`, in docs/accuracy.md; here each entry has few draws, which finds what
-covers two thirds or less in every case, and what covers 0.85 in most.
+The full table is that of `benchmarks/interval_coverage.py`, in docs/accuracy.md; here each entry has few draws, which finds
+what covers two thirds or less in every case, and what covers 0.85 in most.
 """
 
 import sys
