@@ -2,8 +2,9 @@
 """How often do the lab's intervals contain the truth, on a machine whose speed drifts? By simulation; nothing is measured.
 
 Every interval that the lab prints is drawn many times by the lab's own code, of figures whose truth is known, while the
-capacity of the machine drifts from block to block, lanes have luck of their own in each build, or neither. Output: one line for each
-interval and kind of drift. The exit code is 1 if one covers less than 0.93, beyond what chance explains.
+capacity of the machine drifts from block to block, lanes have luck of their own in each build, or neither. Output: one line
+for each interval, one column for each kind of drift. The exit code is 1 if one covers less than 0.93, beyond what chance
+explains.
 
     PYTHONPATH=src python benchmarks/interval_coverage.py [--runs 1000] [--seed 1] [--only NAME]
 """

@@ -87,11 +87,16 @@ def of_family(every: Sequence[Asked]) -> dict[str, Any] | None:
 
 
 def family_in_words(entry: Mapping[str, Any] | None) -> str | None:
-    """What the number of rules does to them, for page, terminal and export; None where it does nothing."""
-    if not entry or entry["rules"] < 2:
+    """What the number of rules does to them, for page, terminal and export; None where it does nothing, or where another
+    program wrote the entry."""
+    try:
+        return _in_words_of_family(entry) if entry and entry["rules"] > 1 else None
+    except (KeyError, TypeError, ValueError):
         return None
-    rules, confidence = entry["rules"], entry["confidence"]
-    said = f"{rules} rules are judged together: each is decided by a {_level(confidence)} interval."
+
+
+def _in_words_of_family(entry: Mapping[str, Any]) -> str:
+    said = f"{entry['rules']} rules are judged together: each is decided by a {_level(entry['confidence'])} interval."
     if chance := entry["by_chance"]:
         alone, together = chance["alone"], chance["together"]
         said += (

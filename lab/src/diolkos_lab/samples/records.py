@@ -376,7 +376,6 @@ class Summary(_Shape):
     quick: bool = False
     form: FormName | None = None
     generated: str | None = None
-    trials: dict[str, Any] | None = None
     verdicts: list[dict[str, Any]] | None = None
     family: dict[str, Any] | None = None
     noise_floor: _Floors | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from diolkos_lab.failover import judge, report
@@ -72,6 +72,13 @@ class _Verdict(_Lenient):
     outcome: Text
 
 
+class _Row(_Lenient):
+    """Checked for damage alone."""
+
+    trials: figures.Count = 0
+    valid_trials: figures.Count = 0
+
+
 class _Trials(_Lenient):
     measured: figures.Count = 0
     untrusted: figures.Count = 0
@@ -85,6 +92,7 @@ class _Summary(_Lenient):
     generated: Text | None = None
     verdicts: list[_Verdict] = []
     trials: _Trials = _Trials()
+    rows: Annotated[list[_Row], Field(max_length=figures.MOST_ROWS)] = []
 
 
 @dataclass(frozen=True)
