@@ -146,13 +146,6 @@ def _curve(random: np.random.Generator, speed: Numbers, capacity: float = CAPACI
     return loss.measure(RATES.tolist(), list(sent), list(received), [list(range(1, len(speed) + 1))] * len(RATES))
 
 
-def _pdr_of_grid() -> float:
-    """What interpolation makes of it without drift, to tell its error from chance."""
-    found = crossing(RATES, _curve(np.random.default_rng(0), np.ones(400)).plr).rate
-    assert found
-    return found
-
-
 def _pdr(blocks: int) -> Callable[[np.random.Generator, Drift], bool]:
     truth = (8 + np.log10(0.005)) / 6 * CAPACITY
 
@@ -163,7 +156,7 @@ def _pdr(blocks: int) -> Callable[[np.random.Generator, Drift], bool]:
         _, ends = by_block.median(curve, by_block.rates(curve), crossing(RATES, curve.plr), plan)
         assert ends
         # The loads are 5 % apart, and a straight line between them is off by up to 0.7 %.
-        return ends[0] <= truth * 1.007 and ends[1] >= truth * 0.993
+        return bool(ends[0] <= truth * 1.007 and ends[1] >= truth * 0.993)
 
     return covers
 
