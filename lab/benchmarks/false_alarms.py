@@ -9,7 +9,7 @@ A group is what a short study has. Nothing is left out: what guards object to co
 is where false alarms would come from. The lab makes such a trial again in its block, as in every run; here the first counts.
 
 The exit code is 1 when there are more false alarms than chance explains: a lab whose 95 % intervals are right fails once in a
-hundred times (`diolkos_lab/calibration/limits.py`).
+hundred times (`calibration/limits.py`).
 """
 
 import argparse
@@ -18,8 +18,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from calibration import limits
+
 from diolkos_lab import run_study
-from diolkos_lab.calibration import limits
 from diolkos_lab.faults import stop_on_signals
 from diolkos_lab.metric import MetricName
 from diolkos_lab.run.session import Session

@@ -5,12 +5,12 @@
 
 Stages: for each kind of load, each run: new lanes → trials → answer → is the truth inside? → how many of all → too few?
 
-Truths and their derivations stand in `diolkos_lab/calibration/truths.py`, the paths in `known/NAME.toml`. No run is left out:
+Truths and their derivations stand in `calibration/truths.py`, the paths in `known/NAME.toml`. No run is left out:
 one that a busy machine disturbs counts. Within a run, as in every study, an untrusted trial is retried. A run takes 5 (ping) to
 16 seconds (tcp, curve), so nine of each take about 13 minutes.
 
 The exit code is 1 when a criterion has more misses than chance explains: a lab whose intervals cover the truth 95 % of the time
-fails the whole command once in a hundred times (`diolkos_lab/calibration/limits.py`). `--truth-times 1.1` makes every truth
+fails the whole command once in a hundred times (`calibration/limits.py`). `--truth-times 1.1` makes every truth
 wrong by a tenth, to see that the command fails.
 """
 
@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calibration import limits
+from calibration.judging import JUDGES, Check
+
 from diolkos_lab import run_study
-from diolkos_lab.calibration import limits
-from diolkos_lab.calibration.judging import JUDGES, Check
 from diolkos_lab.experiment.definition import Form
 from diolkos_lab.faults import Fault, Interrupted, MissingFault, stop_on_signals
 from diolkos_lab.run.session import Session

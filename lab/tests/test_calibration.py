@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from diolkos_lab import run_study
-from diolkos_lab.calibration import limits, truths
-from diolkos_lab.calibration.judging import JUDGES, Check
 from diolkos_lab.curve import known_curves
 from diolkos_lab.experiment.definition import Form
 from diolkos_lab.studies import load
@@ -26,6 +24,8 @@ from diolkos_lab.sut import definition
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import false_alarms
 import known_answers
+from calibration import limits, truths
+from calibration.judging import JUDGES, Check
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 Make = Callable[..., dict[str, Any]]

@@ -22,7 +22,6 @@ PATH = [
     "verdict",
     "curves",
     "procedures",
-    "calibration",
     "instructions",
     "summary",
     "merging",

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent / "curve"))
 import paper_curves
 
 BUSY = [Objection("foreign-cpu", "other programs used 30 % of the CPUs")]
-BLOCKS = 6
+BLOCKS = 7
 
 
 @dataclass

@@ -137,7 +137,7 @@ def test_the_first_trial_of_a_block_that_nobody_objects_to_counts(record: Make) 
 
 def test_blocks_of_one_build_are_no_independent_witnesses(record: Make) -> None:
     random = np.random.default_rng(3)
-    lines = _blocks(record, [1.0] * 9, [1.0, *(1 + 0.1 * random.standard_normal(8)).tolist()])
+    lines = _blocks(record, [1.0] * 13, [1.0, *(1 + 0.1 * random.standard_normal(12)).tolist()])
     alone = Samples(lines).ratio(TC, NATIVE, "throughput")
     shared = Samples([{**line, "build": (line["block"] + 1) // 2} for line in lines]).ratio(TC, NATIVE, "throughput")
     one = Samples([{**line, "build": 1} for line in lines]).ratio(TC, NATIVE, "throughput")

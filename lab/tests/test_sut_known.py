@@ -4,12 +4,12 @@
 import contextlib
 import math
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from diolkos_lab.calibration import truths
 from diolkos_lab.experiment.definition import Subject, Topology
 from diolkos_lab.sut import definition, lookup
 from diolkos_lab.sut.running import RunningSystem
@@ -17,6 +17,9 @@ from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology import namespace
 from diolkos_lab.topology.lane import Lane, Shape
 from diolkos_lab.topology.process import run_to_end
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from calibration import truths
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("clean_machine")]
 

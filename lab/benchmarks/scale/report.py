@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from network import Report
+from scaling import FEWEST, Estimate, Round, scaling
 
 from diolkos_lab.stats.median import interval, median
-from diolkos_lab.stats.scaling import FEWEST, Estimate, Round, scaling
 
 CORES = (1, 2, 8, 32)
 BLOCKS_A_SECOND = 100_000 / 60

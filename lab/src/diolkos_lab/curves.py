@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from diolkos_lab.curve import judge, known_curves, loss, ratio, resampling
-from diolkos_lab.curve.crossing import Crossing, crossing
+from diolkos_lab.curve import judge, known_curves, loss, resampling
 from diolkos_lab.curve.judge import DEFAULT_RULE, Judgement
 from diolkos_lab.curve.resampling import Plan
 from diolkos_lab.curve.saturation import RULES
@@ -21,10 +20,7 @@ from diolkos_lab.experiment.frames import CpuPlacement
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.varied import Varied
 from diolkos_lab.outcome import outcome
-from diolkos_lab.stats import bounds
-from diolkos_lab.stats.bounds import Bounds
-from diolkos_lab.stats.median import Interval
-from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, MedianOfBlocks, Record, build_of
+from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, Record, build_of
 
 LOAD: LoadName = "pps"
 VARIED = (*Varied.model_fields, "directions", "next_hops")  # factors that only some curves have
@@ -75,7 +71,7 @@ class Measured:
     cpu: Mapping[str, float]  # s of CPU per million packets that arrived, by who was charged: generator, system, threads, all
     generator: float | None  # packets/s that it and its sink reach with nothing between them
     records: Sequence[Record]  # all its trials
-    plan: Plan  # of its blocks
+    by_block: Figures  # the PDR of each block
     finest: loss.Curve  # all rates, those too that only look closer at the PDR
 
     @property
@@ -83,23 +79,9 @@ class Measured:
         """The cell among the samples whose figure the PDR is."""
         return CellKey(self.setting.subject, LOAD, tuple(sorted(self.setting.factors.items())), self.setting.replica)
 
-    def median(self, *, include_untrusted: bool = False) -> MedianOfBlocks | None:
-        """PDR@0.5 % in packets/s: of the whole curve with the bootstrap's interval, and of each block's own."""
-        if not (self.trusted or include_untrusted):
-            return None
-        return MedianOfBlocks(_pdr(self.found.pdr), self.found.pdr_ci95 and _ends(self.found), _by_block(self.finest))
-
-    def ratio_to(self, other: "Measured", *, include_untrusted: bool = False) -> MedianOfBlocks | None:
-        """The ratio of two PDRs, drawn by the same blocks."""
-        if not ((self.trusted and other.trusted) or include_untrusted):
-            return None
-        median = _pdr(self.found.pdr).ratio_to(_pdr(other.found.pdr))
-        blocks, others = _by_block(self.finest), _by_block(other.finest)
-        both = sorted(blocks.keys() & others.keys())
-        by_block = {block: quotient for block in both if (quotient := blocks[block].ratio_to(others[block]))}
-        if median is None:
-            return None
-        return MedianOfBlocks(median, ratio.interval(self.finest, other.finest, self.plan | other.plan), by_block)
+    def figures(self, *, include_untrusted: bool = False) -> Figures:
+        """The PDR@0.5 % of each block in packets/s."""
+        return self.by_block if self.trusted or include_untrusted else {}
 
     @property
     def limited_by_generator(self) -> bool:
@@ -143,32 +125,6 @@ def _setting(trial: Record) -> Setting:
     return Setting(**{name: trial[name] for name in names}, replica=trial.get("replica", 1), **factors, host=host)
 
 
-def _pdr(found: Crossing) -> Bounds:
-    """A PDR below the lowest load or above the highest is a range."""
-    if found.rate is not None:
-        return bounds.exactly(found.rate)
-    return bounds.at_least(found.below) if found.below is not None else bounds.at_most(found.above or 0.0)
-
-
-def _ends(found: Judgement) -> Interval:
-    """An end below the lowest load is no rate that was seen: nothing bounds it but 0."""
-    assert found.pdr_ci95
-    return max(0.0, found.pdr_ci95[0]), max(0.0, found.pdr_ci95[1])
-
-
-def _by_block(curve: loss.Curve) -> Figures:
-    """The PDR of each block's own curve: of the loads at which it has a trial, where it has the lowest and the highest."""
-    assert curve.blocks is not None
-    found = {}
-    for block in np.unique(curve.blocks[curve.blocks >= 0]).tolist():
-        mine = curve.blocks == block
-        seen = mine.any(axis=1)
-        if seen[0] and seen[-1]:
-            plr = np.nanmean(np.where(mine, curve.trials, np.nan)[seen], axis=1)
-            found[block] = _pdr(crossing(curve.rates[seen], plr))
-    return found
-
-
 def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapping[str, Any]]) -> Measured | None:
     by_rate: dict[int, list[Record]] = defaultdict(list)
     for record in records:
@@ -198,7 +154,7 @@ def _measured(setting: Setting, records: list[Record], generators: Sequence[Mapp
         cpu=_cpu([record for group in used.values() for record in group]),
         generator=alone.get("rate"),
         records=records,
-        plan=plan,
+        by_block=found.pdr_by_block or {},
         finest=every,
     )
 
@@ -218,7 +174,7 @@ def _curve(used: Mapping[int, list[Record]]) -> loss.Curve:
 def _with_finer_pdr(steps: Judgement, all_rates: Judgement) -> Judgement:
     """The verdict of the steps, with the PDR of all rates: the more of them, the better that is known."""
     pdr = replace(all_rates.pdr, first_above=steps.pdr.first_above, returns=steps.pdr.returns)
-    return replace(steps, pdr=pdr, pdr_ci95=all_rates.pdr_ci95, ndr=all_rates.ndr)
+    return replace(steps, pdr=pdr, pdr_ci95=all_rates.pdr_ci95, pdr_by_block=all_rates.pdr_by_block, ndr=all_rates.ndr)
 
 
 def same(generator: Mapping[str, Any], setting: Setting) -> bool:

@@ -28,9 +28,11 @@ from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.trial import Trial
+from diolkos_lab.samples import counting
 from diolkos_lab.stats import untrusted
 from diolkos_lab.stats.comparison import Change
 from diolkos_lab.sut.lookup import Found, Missing
+from diolkos_lab.verdict import family_in_words
 
 FURTHER = {"cpu_answer": ", CPU", "latency_worst": ", 99.9th percentile"}  # figures of a load beside its main one
 COLUMNS = {"tcp-upload": ("upload\nGbit/s", 1e-9), "tcp-download": ("download\nGbit/s", 1e-9), "ping": ("RTT\nµs", 1e6)}
@@ -133,6 +135,8 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
             load = row["load"] if row["load"] in PACKETS else f"{application(row)}, {row['metric']}"
             text = f"Noise floor: native against itself, {load}: {_short(ratio)} ({low:.3f}–{high:.3f})"
             console.print(f"[dim]{escape(text)}[/]", highlight=False)
+    said = (counting.in_words(summary["trials"]), family_in_words(summary["family"]))
+    console.print(*(escape(each) for each in said if each), sep="\n", highlight=False)
     for entry in summary["distrusted"]:
         guard, example = escape(entry["guard"]), escape(entry["example"])
         console.print(f"[yellow]{_trials(entry)} untrusted[/] ({guard}): {example}", highlight=False)

@@ -10,9 +10,10 @@ from diolkos_lab.experiment.definition import Study
 from diolkos_lab.outcome import INSTRUMENT, Outcome, outcome
 from diolkos_lab.samples import folder
 from diolkos_lab.samples.contents import FORMAT
+from diolkos_lab.samples.counting import counted
 from diolkos_lab.stats import rows, untrusted
 from diolkos_lab.stats.pairing import Samples
-from diolkos_lab.verdict import verdicts
+from diolkos_lab.verdict import asked, decided, of_family
 
 
 def summarize(result: folder.Result) -> dict[str, Any]:
@@ -20,6 +21,8 @@ def summarize(result: folder.Result) -> dict[str, Any]:
     found = gathered(result)
     samples = sampled(result, found)
     missing = result.header.get("missing", [])
+    why = {entry["system"]: entry["reason"] for entry in missing if "level" not in entry}
+    rules = asked(result.study, samples, why)
     merged = {"hosts": samples.hosts, "runs": samples.runs} if samples.runs > 1 else None
     kernel = {"kernel": result.host.get("kernel")}
     found_rows = [{**kernel, **row} for row in rows.rows(result.study, samples)]  # of merged runs, a row may have its own
@@ -29,9 +32,9 @@ def summarize(result: folder.Result) -> dict[str, Any]:
         "quick": result.header.get("quick", False),
         "form": folder.form_of(result.header),
         "generated": datetime.now(UTC).isoformat(timespec="seconds"),
-        "verdicts": verdicts(
-            result.study, samples, {entry["system"]: entry["reason"] for entry in missing if "level" not in entry}
-        ),
+        "trials": counted(result.trials),
+        "verdicts": decided(rules),
+        "family": of_family(rules),
         "noise_floor": rows.noise_floor(result.study, samples),
         "missing": missing,
         "skipped": result.host.get("skipped") or [],

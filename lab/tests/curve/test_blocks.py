@@ -5,16 +5,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from diolkos_lab.curve import ratio, resampling
-from diolkos_lab.curve.crossing import PDR, crossings
+from diolkos_lab.curve import by_block, resampling
+from diolkos_lab.curve.crossing import PDR, crossing, crossings
 from diolkos_lab.curve.judge import BAD, GOOD, UNDECIDED, judge
 from diolkos_lab.curve.loss import Curve, measure
 from diolkos_lab.curve.resampling import Plan
+from diolkos_lab.stats import hierarchy, median
+from diolkos_lab.stats.bounds import at_least, at_most
 
 RATES = np.arange(20_000, 66_000, 2500.0)
 RUNS = 300
 # The least that 300 runs show in 999 of 1000 cases where an interval covers 95 %: binom.ppf(0.001, 300, 0.95) / 300.
 LEAST = 0.9067
+FEWER, LEAST_OF_FEWER = 60, 0.85  # binom.ppf(0.003, 60, 0.95) / 60
 
 
 def _curve(speed: NDArray[np.float64], capacity: float, random: np.random.Generator | None = None, noise: float = 0.0) -> Curve:
@@ -32,69 +35,74 @@ def _without_blocks(curve: Curve) -> Curve:
     return Curve(curve.rates, curve.runs, curve.trials, curve.sent)
 
 
-def test_the_interval_of_a_pdr_covers_it() -> None:
-    many = _curve(1 + 0.02 * np.random.default_rng(1).standard_normal(100_000), 50_000)
-    truth = float(crossings(RATES, many.plr[None, :], PDR)[0])
+@pytest.mark.parametrize("drift", [0.0, 0.03, 0.05, 0.1])
+@pytest.mark.parametrize("blocks", [6, 10, 30])
+def test_the_interval_of_a_pdr_covers_it_however_capacity_drifts(blocks: int, drift: float) -> None:
+    """The PDR of the mean of all blocks, with intervals by bootstrap, covered it 68 to 90 times in a hundred."""
+    truth = float(crossings(RATES, _curve(np.ones(1), 50_000).plr[None, :], PDR)[0])
     random = np.random.default_rng(11)
-    hits = 0
-    for _ in range(RUNS):
-        found = judge(_curve(1 + 0.02 * random.standard_normal(8), 50_000, random, 0.3)).pdr_ci95
-        assert found
-        hits += found[0] <= truth <= found[1]
-    assert hits / RUNS >= LEAST
+    hits, errors = 0, []
+    for _ in range(FEWER):
+        curve = _curve(1 + drift * random.standard_normal(blocks), 50_000, random, 0.1)
+        plan = Plan.from_curve(curve)
+        assert plan
+        told, ends = by_block.median(curve, by_block.rates(curve), crossing(RATES, curve.plr), plan)
+        assert ends and told.rate
+        # Between two loads, a straight line is off by up to 0.7 % of this grid, whose loads are 5 % apart.
+        hits += ends[0] <= truth * 1.007 and ends[1] >= truth * 0.993
+        errors.append(told.rate / truth - 1)
+    assert hits / FEWER >= LEAST_OF_FEWER
+    assert abs(np.mean(errors)) < 0.012, "the mean curve's PDR is up to 10 % too low"
 
 
-def test_blocks_that_slow_all_loads_widen_the_interval_of_a_pdr_and_narrow_that_of_tir() -> None:
-    """What loads have in common adds up in the place of a crossing, and cancels in the difference of two loads."""
+def test_the_pdr_is_the_median_of_those_of_the_blocks() -> None:
+    curve = _curve(np.array([0.8, 0.9, 1.0, 1.0, 1.0, 1.02, 1.04]), 50_000)
+    found, each = judge(curve), by_block.rates(curve)
+    assert found.pdr.rate == pytest.approx(median.median([figure.low for figure in each.values()]))
+    assert found.pdr.rate == pytest.approx(judge(_curve(np.ones(7), 50_000)).pdr.rate, rel=1e-9)
+    assert found.pdr.below and found.pdr.above and found.pdr.below <= found.pdr.rate <= found.pdr.above
+
+
+def test_blocks_that_slow_all_loads_narrow_the_interval_of_tir() -> None:
+    """What loads have in common cancels in the difference of two loads."""
     random = np.random.default_rng(4)
-    pdr, tir = [], []
-    for _ in range(50):
+    tir = []
+    for _ in range(30):
         curve = _curve(1 + 0.04 * random.standard_normal(8), 50_000)
         both = [judge(each) for each in (curve, _without_blocks(curve))]
-        ends = [found.pdr_ci95 for found in both]
-        assert ends[0] and ends[1]
-        pdr.append((ends[0][1] - ends[0][0]) / (ends[1][1] - ends[1][0]))
         tir.append(np.divide(*(found.tir_high[-1] - found.tir_low[-1] for found in both)))
-    assert np.median(pdr) > 1.1
     assert np.median(tir) < 0.5
 
 
-@pytest.mark.parametrize("drift", [0.0, 0.04])
-@pytest.mark.parametrize("blocks", [5, 8])
+@pytest.mark.parametrize("drift", [0.0, 0.04, 0.1])
+@pytest.mark.parametrize("blocks", [6, 8])
 def test_the_ratio_of_two_pdrs_covers_the_truth_and_blocks_cancel(blocks: int, drift: float) -> None:
     random = np.random.default_rng(7)
     hits, widths = 0, []
-    for _ in range(RUNS):
+    for _ in range(FEWER):
         speed = 1 + drift * random.standard_normal(blocks)
-        upper, lower = (_curve(speed, capacity, random, noise=0.3) for capacity in (52_000, 42_000))
-        plan = Plan.from_curve(upper)
-        assert plan
-        found = ratio.interval(upper, lower, plan)
+        upper, lower = (by_block.rates(_curve(speed, capacity, random, noise=0.3)) for capacity in (52_000, 42_000))
+        found = hierarchy.interval([[ratio] for block in upper if (ratio := upper[block].ratio_to(lower[block]))])
         assert found
         hits += found[0] <= 52 / 42 <= found[1]
         widths.append(found[1] - found[0])
-    assert hits / RUNS >= LEAST
-    # Of 4 % that a block is faster or slower, a ratio within blocks should keep little.
-    assert np.median(widths) < (0.06 if blocks == 8 else 0.1)
+    assert hits / FEWER >= LEAST_OF_FEWER
+    # Of the drift, a ratio within blocks should keep little.
+    assert np.median(widths) < 0.12
 
 
-def test_a_pdr_beyond_the_loads_leaves_the_ratio_open() -> None:
-    speed = np.ones(8)
-    never, within, always = (_curve(speed, capacity) for capacity in (100_000, 50_000, 10_000))
-    plan = Plan.from_curve(never)
-    assert plan
-    above, below, unknown = (ratio.interval(a, b, plan) for a, b in ((never, within), (within, never), (always, within)))
-    pdr = judge(within).pdr.rate
-    assert above and below and unknown and pdr
-    assert above[0] == pytest.approx(RATES[-1] / pdr, rel=0.01) and np.isinf(above[1])
-    assert below[0] == 0 and below[1] == pytest.approx(pdr / RATES[-1], rel=0.01)
-    assert unknown[0] == 0 and unknown[1] == pytest.approx(RATES[0] / pdr, rel=0.01)
+def test_a_pdr_beyond_the_loads_leaves_the_interval_open() -> None:
+    never, always = (_curve(np.ones(8), capacity) for capacity in (100_000, 10_000))
+    assert set(by_block.rates(never).values()) == {at_least(RATES[-1])}
+    assert set(by_block.rates(always).values()) == {at_most(RATES[0])}
+    above, below = judge(never), judge(always)
+    assert above.pdr_ci95 and below.pdr_ci95 and above.pdr.rate is below.pdr.rate is None
+    assert above.pdr_ci95[1] == np.inf and below.pdr_ci95[0] == 0
+    assert (above.pdr.below, below.pdr.above) == (RATES[-1], RATES[0])
 
 
 def test_too_few_blocks_have_no_interval() -> None:
-    curve = _curve(np.ones(resampling.FEWEST - 1), 50_000)
-    plan = Plan.from_curve(curve)
-    assert plan and ratio.interval(curve, curve, plan) is None
+    assert judge(_curve(np.ones(resampling.FEWEST - 1), 50_000)).pdr_ci95 is None
 
 
 def test_blocks_of_one_build_count_as_one() -> None:

@@ -93,7 +93,7 @@ def test_remarks_say_what_is_peculiar() -> None:
     said = remarks(judge(measure(loads, [full[:3]] * 3, [full[:3] + 60] * 3)))
     assert any("in 9 of 9 trials far more packets arrived" in remark for remark in said)
     assert any("even the highest load" in remark for remark in said)
-    assert any("fewer than 5 trials" in remark for remark in said)
+    assert any("fewer than 6 trials" in remark for remark in said)
 
 
 def test_nearly_all_bootstrap_curves_agree_with_a_clear_verdict() -> None:

@@ -73,9 +73,10 @@ def test_rejected_and_failed_trials_stand_in_the_paragraph(one: Path, tmp_path: 
         line["build"] = line["block"] // 2
     (one / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     text = " ".join(command.one_run.files(one)["method.txt"].split())
-    assert "rejected 6.2 % of the trials: steal (1). 1 trial failed; a failure counts as the worst value" in text
+    assert "94 % of 16 trials are trusted: guards reject 1; 1 failed." in text
+    assert "they objected by steal (1). A failure counts as the worst value" in text
     assert "Tayga was not measured: it is not installed." in text
-    assert "from a bootstrap of builds and their blocks" in text
+    assert "of order statistics over the builds" in text
 
 
 def _braces(text: str) -> int:

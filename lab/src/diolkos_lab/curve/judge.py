@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """All that is said of one curve: PDR and NDR, saturation and verdict by each rule, how sure, and why, in words."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from diolkos_lab.curve import resampling
+from diolkos_lab.curve import by_block, resampling
 from diolkos_lab.curve.crossing import NDR, PDR, Crossing, crossing, crossings
 from diolkos_lab.curve.loss import CONFIDENCE, Array, Curve, increase_ratio
 from diolkos_lab.curve.resampling import Plan
 from diolkos_lab.curve.saturation import RULES, Rule, good, potential, saturation
+from diolkos_lab.stats.bounds import Bounds
 
 GOOD, BAD, UNDECIDED = "GOOD", "BAD", "undecided"
 DEFAULT_RULE = "paper"
@@ -23,8 +24,8 @@ class Judgement:
     """What follows from a curve. Dictionaries have one entry per rule; indices count loads from 0."""
 
     curve: Curve
-    pdr: Crossing
-    pdr_ci95: tuple[float, float] | None  # packets/s; an end beyond the measured loads is infinite
+    pdr: Crossing  # of the mean curve; where trials have blocks, its rate is the median of theirs
+    pdr_ci95: tuple[float, float] | None  # packets/s; an end above the measured loads is infinite
     ndr: Crossing
     potential: int | None
     saturation: dict[str, int | None]
@@ -36,6 +37,7 @@ class Judgement:
     tir_low: Array  # 95 % interval of TIR by load; NaN where there is none
     tir_high: Array
     seed: int
+    pdr_by_block: dict[int, Bounds] | None = None  # packets/s; None where trials have no blocks
 
     @property
     def depends_on_rule(self) -> bool:
@@ -64,26 +66,21 @@ def judge(curve: Curve, seed: int = resampling.SEED, plan: Plan | None = None) -
     few = min(int(curve.runs.min()), independent)
     ends: tuple[float, float] | None = None
     share: dict[str, float] | None = None
+    blocks: dict[int, Bounds] | None = None
+    if plan:
+        blocks = by_block.rates(curve)
+        pdr, ends = by_block.median(curve, blocks, pdr, plan)
     if few >= resampling.FEWEST:
-        ends = _pdr_interval(curve, drawn, seed, few)
+        if not plan:
+            low_pdr, high_pdr = resampling.interval(crossings(rates, drawn)[:, None], few)
+            ends = float(low_pdr[0]), float(high_pdr[0])
         share = {name: float(good(drawn, drawn_tir, PDR, rule).mean()) for name, rule in RULES.items()}
     firmly = dict.fromkeys(RULES, BAD)
     if carries:
         firmly = {name: _firm(rule, curve, drawn, drawn_tir, np.minimum(pairs, independent)) for name, rule in RULES.items()}
-    return Judgement(curve, pdr, ends, ndr, start, sets_in, verdict, saturated, saturated_ends, share, firmly, low, high, seed)
-
-
-def _pdr_interval(curve: Curve, drawn: Array, seed: int, few: int) -> tuple[float, float]:
-    """The wider of two intervals: by draws of whole blocks, and by draws of each load alone.
-
-    The first is right where blocks differ in all loads alike. With few blocks it is too narrow where each trial has luck of
-    its own: of five blocks there are 126 draws, and those in which both loads beside the PDR are at their worst are hardly
-    among them. Five blocks do not tell which is the case.
-    """
-    alone = replace(curve, blocks=None)
-    both = [drawn, resampling.draws(alone, seed)] if curve.blocks is not None else [drawn]
-    ends = [resampling.interval(crossings(curve.rates, each)[:, None], few) for each in both]
-    return min(float(low[0]) for low, _ in ends), max(float(high[0]) for _, high in ends)
+    return Judgement(
+        curve, pdr, ends, ndr, start, sets_in, verdict, saturated, saturated_ends, share, firmly, low, high, seed, blocks
+    )
 
 
 def _firm(rule: Rule, curve: Curve, drawn: Array, drawn_tir: Array, runs: NDArray[np.int64]) -> str:
@@ -155,8 +152,12 @@ def remarks(found: Judgement) -> list[str]:
     curve, pdr, said = found.curve, found.pdr, []
     if pdr.first_above == 0:
         said.append(f"PDR is not bracketed: already the lowest load, {rate_text(curve.rates[0])}, loses more than 0.5 %")
-    elif not pdr.bracketed:
+    elif pdr.first_above is None:
         said.append(f"PDR is not bracketed: even the highest load, {rate_text(curve.rates[-1])}, loses at most 0.5 %")
+    elif not pdr.bracketed:
+        lacking = "too few blocks have trials at all loads to say where between"
+        ends = [rate_text(end) for end in (pdr.below, pdr.above) if end is not None]
+        said.append(f"PDR lies {'between' if len(ends) == 2 else 'beyond'} {' and '.join(ends) or 'the loads'}: {lacking}")
     if pdr.returns:
         loads = ", ".join(rate_text(curve.rates[i]) for i in pdr.returns)
         said.append(f"loss falls to 0.5 % or less again at {loads}: the PDR is the first of several crossings")

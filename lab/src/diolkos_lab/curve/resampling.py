@@ -22,7 +22,7 @@ from diolkos_lab.stats.quantiles import normal_below, student
 
 DRAWS = 2000
 SEED = 1
-FEWEST = 5  # with fewer trials of a load, draws repeat each other and percentiles are an illusion
+FEWEST = 6  # with fewer trials of a load, draws repeat each other and percentiles are an illusion
 
 
 @dataclass(frozen=True)

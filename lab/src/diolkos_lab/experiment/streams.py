@@ -19,7 +19,7 @@ CongestionControl = Annotated[
     str, Field(pattern=r"^[a-z0-9_-]{1,15}$", description="Congestion control of the sender, as the kernel names it.")
 ]
 Rate = Annotated[float, Field(ge=1e4, le=1e12)]
-HALVINGS = 5  # steps of the search for a knee, after the attempt without a limit
+SEARCHED = 6  # attempts of the search for a knee, after the one without a limit
 
 
 class UdpLoad(StrictModel):
@@ -62,7 +62,7 @@ class UdpLoad(StrictModel):
 
     @property
     def expected_s(self) -> float:
-        return (self.seconds + IPERF3_S) * (1 + HALVINGS if self.rate == "knee" else 1)
+        return (self.seconds + IPERF3_S) * (1 + SEARCHED if self.rate == "knee" else 1)
 
 
 class UdpGsoLoad(StrictModel):

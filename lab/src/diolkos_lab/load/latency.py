@@ -12,14 +12,15 @@ from diolkos_lab.load.interface import Stream
 from diolkos_lab.load.reading import LoadFault, Reading
 from diolkos_lab.metric import MetricName
 
-# Shares of the packets that may be lost while a percentile is still one of all packets: a lost one never arrives.
+# Shares of the packets beyond whose loss a percentile of all packets has no end, since a lost one never arrives.
 LOST: dict[MetricName, float] = {"latency": 0.5, "latency_worst": 0.001}
 
 
 def parse(text: str, load: LatencyLoad) -> Reading:
     """Median and 99.9th percentile of the one-way delay (RFC 8219 section 7.2), and what `pktgen.parse` says besides.
 
-    A packet that is lost has a delay without end. Raises LoadFault where none arrived.
+    Percentiles are of the packets that arrived. Where more are lost than LOST, a percentile of all packets would have no end,
+    so it is a lower bound. Raises LoadFault where none arrived.
     """
     reading = pktgen.parse(text, load)
     if "latency" not in reading.metrics and not load.searches:

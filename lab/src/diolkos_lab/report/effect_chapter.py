@@ -21,9 +21,10 @@ WITHIN: dict[str, Sequence[str]] = {"rules": ("position", "backend"), "position"
 NAMES = {"rules": "the number of rules", "position": "the position of the rule", "place": "the host that carries the rules"}
 HOW = (
     "Two levels of a factor are compared in cells that agree in everything else, within the same blocks. The effect is the "
-    "median of the blocks' ratios. The test draws the sign of each ratio anew (a permutation within blocks, of signed ranks); "
-    "its p-values are corrected for their number (Benjamini-Hochberg), {n} in this run. A difference that is not significant "
-    "is not shown to be absent: its interval says how large it could be."
+    "median of the blocks' ratios. Cells that share a pair of lanes have one voice in each build. The test draws the sign of "
+    "each ratio anew (a permutation within blocks, of signed ranks); its p-values are corrected for their number "
+    "(Benjamini-Hochberg), {n} in this run. A difference that is not significant is not shown to be absent: its interval says "
+    "how large it could be."
 )
 
 

@@ -15,6 +15,7 @@ from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import count, join_words
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import title
+from diolkos_lab.samples import counting
 from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.samples.folder import Result, form_of
 from diolkos_lab.stats.pairing import WARM_UP, build_of
@@ -171,28 +172,28 @@ def _statistics(result: Result) -> list[str]:
     else:
         built = f"The paths were built {count(len(set(builds.values())), 'time')}."
     if result.host.get("merged"):
-        interval = "from a bootstrap of hosts, runs, builds and blocks, as far as there are enough of each"
+        interval = "of order statistics over the hosts, or with fewer than six from a bootstrap of the builds of each"
         figure = "A figure is the median over the hosts, that of a host the median over its blocks"
     elif len(set(builds.values())) == len(builds):
         interval = "of order statistics over the blocks"
     else:
-        interval = "from a bootstrap of builds and their blocks"
+        interval = "of order statistics over the builds, each with the median of its blocks"
     return [
         built,
         f"{figure}; a ratio to the native path is taken within each block first.",
-        f"Intervals are 95 % intervals {interval}. A rule is met, or not met, where its whole interval lies on one side.",
+        f"Intervals are 95 % intervals {interval}. A rule is met, or not met, where its whole interval lies on one side, at a "
+        "confidence that is adjusted for the number of rules (Benjamini and Yekutieli 2005).",
     ]
 
 
 def _guards(result: Result) -> list[str]:
-    measured = _measured(result)
-    rejected = [trial for trial in measured if trial["distrust"]]
-    failed = sum(trial["error"] is not None for trial in measured)
-    share = f"{100 * len(rejected) / len(measured):.1f} %" if measured else "none"
+    counts = counting.counted(result.trials)
+    rejected = [trial for trial in result.trials if trial["block"] != WARM_UP and trial["distrust"]]
     named = Counter(guard for trial in rejected for guard in {each["guard"] for each in trial["distrust"]})
     why = join_words([f"{guard} ({number})" for guard, number in named.most_common()])
-    sentence = f"Guards, which look at the host and not at the outcome, rejected {share} of the trials"
-    found = [f"{sentence}: {why}." if why else f"{sentence}."]
-    if failed:
-        found.append(f"{count(failed, 'trial')} failed; a failure counts as the worst value that there is.")
+    found = [counting.in_words(counts)]
+    if why:
+        found.append(f"Guards look at the host and not at the outcome; they objected by {why}.")
+    if counts["failed"]:
+        found.append("A failure counts as the worst value that there is.")
     return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from diolkos_lab import verdict
 from diolkos_lab.report.baselines import in_blocks
 from diolkos_lab.report.quantities import TO, count, join_words, percent
 from diolkos_lab.report.read import Floor, Results
@@ -34,6 +35,8 @@ def of(results: Results) -> Trust:
     blocks = _blocks(results)
     reasons = [_intervals(results, blocks), noise(floors, any(t.twin for t in results.measured))]
     reasons += [_trials(untrusted, failed, total), verdict_count(results.verdicts)]
+    if said := verdict.family_in_words(results.contents.summary.get("family")):
+        reasons.append(said)
     if results.quick:
         reasons.append("This is the quick form: short trials, few blocks. The full study narrows the intervals.")
     if not rows and not decided(results.verdicts):

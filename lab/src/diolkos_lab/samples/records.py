@@ -382,6 +382,7 @@ class Summary(_Shape):
     form: FormName | None = None
     generated: str | None = None
     verdicts: list[dict[str, Any]] | None = None
+    family: dict[str, Any] | None = None
     noise_floor: _Floors | None = None
     missing: list[dict[str, Any]] | None = None
     failures: list[dict[str, Any]] | None = None

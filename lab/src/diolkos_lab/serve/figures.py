@@ -88,7 +88,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Reading:
-    """A value; `limit` is "≥" or "≤" where only that is known."""
+    """A value; `limit` is "≥" or "≤" where only that is known. Of a range, the value is its lower end."""
 
     value: float
     low: float | None = None  # ends of the 95 % interval

@@ -19,6 +19,7 @@ from diolkos_lab.failover.definition import KIND
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.facts import emulated
+from diolkos_lab.samples import counting
 from diolkos_lab.samples.contents import FORMAT
 from diolkos_lab.samples.json_text import shown
 from diolkos_lab.serve import figures
@@ -72,8 +73,16 @@ class _Verdict(_Lenient):
 
 
 class _Row(_Lenient):
+    """Checked for damage alone."""
+
     trials: figures.Count = 0
     valid_trials: figures.Count = 0
+
+
+class _Trials(_Lenient):
+    measured: figures.Count = 0
+    untrusted: figures.Count = 0
+    failed: figures.Count = 0
 
 
 class _Summary(_Lenient):
@@ -82,6 +91,7 @@ class _Summary(_Lenient):
     form: Text | None = None
     generated: Text | None = None
     verdicts: list[_Verdict] = []
+    trials: _Trials = _Trials()
     rows: Annotated[list[_Row], Field(max_length=figures.MOST_ROWS)] = []
 
 
@@ -105,6 +115,10 @@ class Run:
     whole: bool  # it has samples or trials of this format, so that it can be compared
     of_failover: bool = False  # it is of that study, whose folders are laid out differently
 
+    @property
+    def trusted_text(self) -> str:
+        return "" if self.trusted is None else counting.percent(self.trusted)
+
 
 def read(opened: OpenFolder, key: str, place: str, reported: bool) -> Run:
     """Never raises: what cannot be read is said in the run's remark."""
@@ -116,8 +130,6 @@ def read(opened: OpenFolder, key: str, place: str, reported: bool) -> Run:
     summary = _part(opened, "summary.json", _Summary, damages)
     host = _part(opened, "host.json", _Host, damages, format_needed=False) or _Host()
     outcomes = [verdict.outcome for verdict in summary.verdicts] if summary else []
-    rows = summary.rows if summary else []
-    trials = sum(row.trials for row in rows)
     return Run(
         key=key,
         place=place,
@@ -129,7 +141,7 @@ def read(opened: OpenFolder, key: str, place: str, reported: bool) -> Run:
         kernel=host.kernel or "unknown",
         versions=tuple(_named(name, each.version) for name, each in sorted(host.systems.items()) if each.version),
         outcomes=_counted(outcomes) if summary else None,
-        trusted=sum(row.valid_trials for row in rows) / trials if trials else None,
+        trusted=counting.trusted_share(summary.trials.model_dump()) if summary else None,
         remark=damages[0] if damages else "",
         reported=reported,
         whole=whole,

@@ -2,36 +2,32 @@
 """Two runs of a study against each other: what changed, and is it more than chance?
 
 Where a cell has a native baseline, its ratio within each block is compared rather than the raw figure: two runs on two days
-or two machines differ in speed, which the ratio cancels. The test is Mann-Whitney's, which assumes no distribution; the
-one value that a build of the lanes gives is the median of its blocks, since these have the build's luck in common. The
-p-values are corrected for the number of comparisons (Benjamini-Hochberg), since one in twenty would differ by chance.
+or two machines differ in speed, which the ratio cancels. The test is Mann-Whitney's, which assumes no distribution, and the
+interval holds the changes that it does not reject (`rank_test`); the one value that a build of the lanes gives is the median of
+its blocks, since these have the build's luck in common. The p-values are corrected for the number of comparisons
+(Benjamini-Hochberg), since one in twenty would differ by chance.
 
 Where runs of several hosts were merged, each host is compared with itself (van Elteren's test, which joins Mann-Whitney's of
 all hosts), and the change is the median of the hosts' changes. It is a statement on these hosts.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from diolkos_lab.metric import METRICS, ROW_METRICS, RowMetric
-from diolkos_lab.stats import bounds
-from diolkos_lab.stats.median import CONFIDENCE, Interval, median
+from diolkos_lab.stats import bounds, rank_test
+from diolkos_lab.stats.median import Interval, median
 from diolkos_lab.stats.pairing import CellKey, Samples
+from diolkos_lab.stats.rank_test import Strata
 
 SIGNIFICANT = 0.05
 FEWEST = 4  # values on each side; below, not even the most extreme order is significant
-RESAMPLES = 5000
-SEED = 20110901  # the bootstrap is repeatable
-
-Strata = Sequence[tuple[list[float], list[float]]]  # by host: the values of both runs
 
 
 @dataclass(frozen=True)
 class Change:
-    """One cell and metric in both runs. `change` is the second's median over the first's, 1 when nothing changed."""
+    """One cell and metric in both runs. `change` is how many times as large the second's values are, 1 when nothing changed:
+    the median of the ratios of each to each, which lies within its interval."""
 
     cell: CellKey
     metric: RowMetric
@@ -93,40 +89,14 @@ def _values(samples: Samples, cell: CellKey, native: CellKey | None, metric: Row
 
 
 def _change(cell: CellKey, metric: RowMetric, relative: bool, strata: Strata) -> Change:
-    generator = np.random.default_rng(SEED)
-    drawn, changes = [], []
-    for pair in strata:
-        resampled = [np.median(generator.choice(each, (RESAMPLES, len(each))), axis=1) for each in map(np.asarray, pair)]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # Of two failures: no change.
-            drawn.append(np.nan_to_num(resampled[1] / resampled[0], nan=1.0, posinf=np.inf))
-        before, after = map(median, pair)
-        changes.append(after / before if math.isfinite(before) else 0.0 if math.isfinite(after) else 1.0)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(np.sort(np.median(drawn, axis=0)), [tail, 1 - tail], method="nearest")
     first, second = (median([median(pair[side]) for pair in strata]) for side in (0, 1))
+    change, ci95 = rank_test.ratio(strata)
     return Change(
         cell=cell,
         metric=metric,
         relative=relative,
         medians=(first, second),
-        change=median(changes),
-        ci95=(float(low), float(high)),
-        p=chance(strata),
+        change=change,
+        ci95=ci95,
+        p=rank_test.chance(strata),
     )
-
-
-def chance(strata: Strata) -> float:
-    """Mann-Whitney's p; of several hosts, van Elteren's: rank sums weighted by 1/(n + m + 1), as normal deviate."""
-    from scipy import stats as scipy_stats  # noqa: PLC0415
-
-    tests = [scipy_stats.mannwhitneyu(a, b) for a, b in strata]
-    if len(strata) == 1:
-        return float(tests[0].pvalue)
-    beyond, variance = 0.0, 0.0
-    for (a, b), test in zip(strata, tests, strict=True):
-        n, m = len(a), len(b)
-        ties = scipy_stats.tiecorrect(scipy_stats.rankdata([*a, *b]))
-        beyond += (test.statistic - n * m / 2) / (n + m + 1)
-        variance += ties * n * m / 12 / (n + m + 1)
-    return float(2 * scipy_stats.norm.sf(abs(beyond) / math.sqrt(variance))) if variance else 1.0

@@ -8,6 +8,7 @@ Probability Letters 4) interpolate between two steps to reach the wanted level.
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -27,16 +28,25 @@ def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interva
     """Interval of the median at the confidence level, or None when there are too few values to have one."""
     ordered = np.sort(np.asarray(values, dtype=float))
     n = len(ordered)
+    found = depth(n, confidence)
+    if not found:
+        return None
+    d, weight = found
+    return _between(ordered[d - 1], ordered[d], weight), _between(ordered[n - d], ordered[n - d - 1], weight)
+
+
+@cache
+def depth(n: int, confidence: float = CONFIDENCE) -> tuple[int, float] | None:
+    """How deep in n ordered values the ends of the interval lie, counted from 1: so much of the way to the next depth."""
     if n == 0 or _coverage(n, 1) < confidence:
         return None
-    depth = 1
-    while depth + 1 <= n // 2 and _coverage(n, depth + 1) >= confidence:
-        depth += 1
+    d = 1
+    while d + 1 <= n // 2 and _coverage(n, d + 1) >= confidence:
+        d += 1
     # Between depth d (covers enough) and d + 1 (covers too little).
-    enough, too_little = _coverage(n, depth), _coverage(n, depth + 1)
+    enough, too_little = _coverage(n, d), _coverage(n, d + 1)
     share = (enough - confidence) / (enough - too_little)
-    weight = (n - depth) * share / (depth + (n - 2 * depth) * share)
-    return _between(ordered[depth - 1], ordered[depth], weight), _between(ordered[n - depth], ordered[n - depth - 1], weight)
+    return d, (n - d) * share / (d + (n - 2 * d) * share)
 
 
 def _between(first: float, second: float, weight: float) -> float:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.metric import METRICS, MetricName
@@ -19,7 +19,7 @@ from diolkos_lab.outcome import outcome
 from diolkos_lab.stats import bounds, hierarchy
 from diolkos_lab.stats import hosts as of_hosts
 from diolkos_lab.stats.bounds import Bounds
-from diolkos_lab.stats.median import Interval
+from diolkos_lab.stats.median import CONFIDENCE, Interval
 
 Record = Mapping[str, Any]  # one line of samples.jsonl
 Origin = tuple[str, str]
@@ -53,14 +53,13 @@ class MedianOfBlocks:
 
 
 class Source(Protocol):
-    """A cell whose figure is made of many trials, as the PDR of a curve is."""
+    """A cell whose figures are made of many trials each, as the PDR of a block's curve is."""
 
     @property
     def key(self) -> CellKey: ...
     @property
     def records(self) -> Sequence[Record]: ...
-    def median(self, *, include_untrusted: bool = False) -> MedianOfBlocks | None: ...
-    def ratio_to(self, other: Self, *, include_untrusted: bool = False) -> MedianOfBlocks | None: ...
+    def figures(self, *, include_untrusted: bool = False) -> Figures: ...
 
 
 class Samples:
@@ -112,8 +111,7 @@ class Samples:
         """What each block says of the metric: the first trial that no guard objects to, or else, where untrusted trials
         are wanted too, the last."""
         if key in self._sources:
-            middle = self.median(key, metric, include_untrusted=include_untrusted)
-            return middle.by_block if middle else {}
+            return self._sources[key].figures(include_untrusted=include_untrusted) if metric == SOURCED else {}
         found: Figures = {}
         for record in self.trials(key):
             block = record["block"]
@@ -124,19 +122,12 @@ class Samples:
 
     def median(self, key: CellKey, metric: MetricName, *, include_untrusted: bool = False) -> MedianOfBlocks | None:
         """None when no block says anything."""
-        if key in self._sources:
-            return self._sources[key].median(include_untrusted=include_untrusted) if metric == SOURCED else None
         return self._median(self.figures(key, metric, include_untrusted=include_untrusted))
 
     def ratio(
         self, key: CellKey, against: CellKey, metric: MetricName, *, include_untrusted: bool = False
     ) -> MedianOfBlocks | None:
         """None when no block has both, or both failed in all that have."""
-        if key in self._sources:
-            other = self._sources.get(against)
-            return (
-                self._sources[key].ratio_to(other, include_untrusted=include_untrusted) if other and metric == SOURCED else None
-            )
         upper, lower = (self.figures(cell, metric, include_untrusted=include_untrusted) for cell in (key, against))
         both = sorted(upper.keys() & lower.keys())
         return self._median({block: ratio for block in both if (ratio := upper[block].ratio_to(lower[block]))})
@@ -170,14 +161,32 @@ class Samples:
             builds[self._builds[block]].append(figure)
         return list(builds.values())
 
+    def said_by_build(self, figures: Figures) -> Figures:
+        """The first block of each build, and the median of the build's blocks."""
+        builds: dict[int, Figures] = defaultdict(dict)
+        for block, figure in figures.items():
+            builds[self._builds[block]][block] = figure
+        first = {build: min(block for block, of in self._builds.items() if of == build) for build in builds}
+        return {first[build]: bounds.median(list(blocks.values())) for build, blocks in builds.items()}
+
+    def interval(self, figures: Figures, confidence: float = CONFIDENCE) -> Interval | None:
+        """Of their median, at another confidence than 95 %, too."""
+        hosts = self._several(figures)
+        if hosts:
+            return of_hosts.interval(hosts, confidence)
+        return hierarchy.interval(self.by_build(figures), confidence)
+
     def _median(self, figures: Figures) -> MedianOfBlocks | None:
         if not figures:
             return None
-        if self.runs > 1:
-            every = self.by_host(figures)
-            if len(every) > 1 or len(every[0]) > 1:
-                return MedianOfBlocks(of_hosts.median_over_hosts(every), of_hosts.interval(every), figures)
-        return MedianOfBlocks(bounds.median(list(figures.values())), hierarchy.interval(self.by_build(figures)), figures)
+        hosts = self._several(figures)
+        middle = of_hosts.median_over_hosts(hosts) if hosts else hierarchy.middle(self.by_build(figures))
+        return MedianOfBlocks(middle, self.interval(figures), figures)
+
+    def _several(self, figures: Figures) -> list[of_hosts.Host]:
+        """The hosts and runs that have these blocks; none where there is one run."""
+        hosts = self.by_host(figures) if self.runs > 1 else []
+        return hosts if len(hosts) > 1 or (hosts and len(hosts[0]) > 1) else []
 
 
 def origin_of(record: Record) -> Origin:

@@ -11,9 +11,9 @@ from typing import Any
 
 from scipy.stats import beta
 
+from calibration import truths
+from calibration.truths import Truth
 from diolkos_lab import curves, procedures
-from diolkos_lab.calibration import truths
-from diolkos_lab.calibration.truths import Truth
 from diolkos_lab.curve import known_curves
 from diolkos_lab.curve.judge import DEFAULT_RULE
 from diolkos_lab.experiment.definition import Form
