@@ -263,6 +263,20 @@ def test_neighbours_are_confirmed_beside_the_packets(siit: SiitNetwork, probe, w
     assert sent(siit)[1] == before
 
 
+@BOTH
+def test_neighbours_that_the_operator_sets_stay(siit: SiitNetwork, probe, way) -> None:
+    """The kernel forgets that an entry is permanent when a program says that it uses it, as the daemon does of
+    next hops before the driver sends to them."""
+    hearer, link = (siit.v6, "b6") if way is TO_IPV6 else (siit.v4, "b4")
+    known = siit.ip_json(hearer, "link", "show", "a0")[0]["address"]
+    siit.run(siit.translator, "ip", "neigh", "replace", way[3], "lladdr", known, "dev", link, "nud", "permanent")
+    siit.siit()
+    there = probe(way)
+    there.until(siit, DIRECT)
+    until_xdp(siit, there)
+    assert [entry["state"] for entry in siit.ip_json(siit.translator, "neigh", "show", way[3])] == [["PERMANENT"]]
+
+
 def test_the_translator_changes_its_link_layer_address(siit: SiitNetwork, probe) -> None:
     """What is sent to the new address is translated in the driver again."""
     siit.siit()

@@ -27,10 +27,44 @@ pub enum Neighbour {
 impl Net {
     /// What the kernel knows of the neighbour with this address on a link.
     pub async fn neighbour6(&self, index: u32, address: Ipv6Addr) -> Result<Neighbour, Failure> {
+        self.neighbour_state(index, address.into())
+            .await
+            .map(Neighbour::of)
+    }
+
+    /// The kernel does with a neighbour what it does when it sends to it: asks a stale one whether it is still there.
+    pub async fn use_neighbour(&self, index: u32, address: IpAddr) -> Result<(), Failure> {
+        // Nobody asks for one that the operator has set. The kernel would (NTF_USE takes NUD_PERMANENT from it), and would lose
+        // one that does not answer.
+        if let NeighbourState::Permanent | NeighbourState::Noarp =
+            self.neighbour_state(index, address).await?
+        {
+            return Ok(());
+        }
+        let request = self.handle.neighbours().add(index, address);
+        let request = request
+            .flags(NeighbourFlags::Use)
+            .state(NeighbourState::None)
+            .replace();
+        in_time(request.execute())
+            .await
+            .map_err(|refusal| refusal.to(format_args!("confirm the neighbour {address}")))
+    }
+
+    /// None of a neighbour that the kernel does not know.
+    async fn neighbour_state(
+        &self,
+        index: u32,
+        address: IpAddr,
+    ) -> Result<NeighbourState, Failure> {
         let mut question = NeighbourMessage::default();
-        question.header.family = AddressFamily::Inet6;
+        let (family, destination) = match address {
+            IpAddr::V4(address) => (AddressFamily::Inet, NeighbourAddress::Inet(address)),
+            IpAddr::V6(address) => (AddressFamily::Inet6, NeighbourAddress::Inet6(address)),
+        };
+        question.header.family = family;
         question.header.ifindex = index;
-        let destination = NeighbourAttribute::Destination(NeighbourAddress::Inet6(address));
+        let destination = NeighbourAttribute::Destination(destination);
         question.attributes.push(destination);
         let mut request = NetlinkMessage::from(RouteNetlinkMessage::GetNeighbour(question));
         request.header.flags = NLM_F_REQUEST;
@@ -40,30 +74,18 @@ impl Net {
             while let Some(answer) = answers.next().await {
                 match answer.payload {
                     NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewNeighbour(found)) => {
-                        return Ok(Neighbour::of(found.header.state));
+                        return Ok(found.header.state);
                     }
                     // There is none (ENOENT).
-                    NetlinkPayload::Error(_) => return Ok(Neighbour::Unknown),
+                    NetlinkPayload::Error(_) => return Ok(NeighbourState::None),
                     _ => {}
                 }
             }
-            Ok(Neighbour::Unknown)
+            Ok(NeighbourState::None)
         };
         in_time(asked)
             .await
             .map_err(|refusal| refusal.to("look up a neighbour").or_transient())
-    }
-
-    /// The kernel does with a neighbour what it does when it sends to it: asks a stale one whether it is still there.
-    pub async fn use_neighbour(&self, index: u32, address: IpAddr) -> Result<(), Failure> {
-        let request = self.handle.neighbours().add(index, address);
-        let request = request
-            .flags(NeighbourFlags::Use)
-            .state(NeighbourState::None)
-            .replace();
-        in_time(request.execute())
-            .await
-            .map_err(|refusal| refusal.to(format_args!("confirm the neighbour {address}")))
     }
 }
 
