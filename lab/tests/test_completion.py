@@ -95,7 +95,7 @@ def _until_it_ends(terminal: int, running: subprocess.Popen[bytes]) -> bytes:
         ("schem\t", ["schema"]),
         ("run many\t", ["run", "many-sessions"]),
         ("run min\t", ["run", "mine.toml"]),
-        ("run siit --only tayg\t", ["run", "siit", "--only", "tayga"]),
+        ("run clat --only tayg\t", ["run", "clat", "--only", "tayga"]),
         ("run siit --path tund\t/opt/tundra", ["run", "siit", "--path", "tundra=/opt/tundra"]),
         ("report re\tcl\t", ["report", "results/clat-monday"]),
         ("report with\t", ["report", "with space"]),

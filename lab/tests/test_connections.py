@@ -9,8 +9,8 @@ import pytest
 
 from contexts import context, option
 from diolkos_lab.experiment.loads import ConnectionsLoad
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import connections, registry
-from diolkos_lab.load.reading import LoadFault
 from diolkos_lab.run import searches, session_rate
 
 LOAD = ConnectionsLoad(name="connections", sessions=1000)
@@ -61,5 +61,5 @@ def test_where_no_syn_arrives_nothing_is_answered(data: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", '{"format":1,"event":"conversed"}', '{"format":1,"event":"conversed","segments":[]}'])
 def test_a_report_of_another_kind_is_a_fault(text: str) -> None:
-    with pytest.raises(LoadFault, match="diolkos-pktgen"):
+    with pytest.raises(InstrumentFault, match="diolkos-pktgen"):
         connections.parse(text, LOAD)

@@ -32,7 +32,8 @@ def test_the_study_has_both_directions_of_each_translator() -> None:
     assert places == {"tc", "inline", "direct", "tun"}
     assert {subject.datapath.rpartition("-")[2] for subject in INBOUND if subject.system == "diolkos"} == places
     assert {subject.system for subject in INBOUND} == {"diolkos", "tayga", "jool64"}
-    assert {(subject.family, subject.baseline_family) for subject in INBOUND} == {("ipv4", "ipv4")}
+    native = ("native/kernel/ipv4/1", "native/kernel/ipv6/1")
+    assert {(subject.family, STUDY.baselines(subject)) for subject in INBOUND} == {("ipv4", native)}
     streams = [load.streams for load in STUDY.form["full"].load if load.name == "tcp-upload"]
     assert streams == [1, 10, 20, 50]
     assert all(load.start_s == 10 for load in STUDY.form["full"].load if load.name == "tcp-upload"), "iperf3 -O 10"

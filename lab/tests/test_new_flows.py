@@ -10,6 +10,7 @@ import pytest
 from contexts import context, option
 from diolkos_lab import report, run_study
 from diolkos_lab.experiment.loads import FILL_ROUNDS, NewFlowsLoad
+from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import new_flows
 from diolkos_lab.load.reading import LoadFault, Reading
 from diolkos_lab.run import session_rate
@@ -57,7 +58,7 @@ def test_what_was_not_answered_says_so(data: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "no interface", '{"format":1,"event":"connected"}', '{"format":1,"event":"measured"}'])
 def test_a_report_of_another_kind_is_a_fault(text: str) -> None:
-    with pytest.raises(LoadFault, match="diolkos-pktgen"):
+    with pytest.raises(InstrumentFault, match="diolkos-pktgen"):
         new_flows.parse(text, LOAD)
 
 

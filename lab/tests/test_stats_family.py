@@ -85,7 +85,8 @@ def test_a_rule_that_only_its_own_interval_decides_says_so(record: Callable[...,
     lines = []
     for block, value in enumerate([1.0, 0.9, 1.1, 0.95, 1.05, 1.0, 1.02]):
         for load in ("tcp-upload", "tcp-download"):
-            lines.append(record(block=block, load=load, metrics={"throughput": 1.0}))
+            for family_of in ("ipv4", "ipv6"):
+                lines.append(record(block=block, load=load, family=family_of, metrics={"throughput": 1.0}))
             lines.append(record(block=block, load=load, system="diolkos", datapath="tc", family="ipv4",
                                 metrics={"throughput": value}))  # fmt: skip
     rules = asked(study.model_copy(update={"claim": claims}), Samples(lines), {})

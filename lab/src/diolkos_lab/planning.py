@@ -127,15 +127,19 @@ def document(of: Plan) -> dict[str, Any]:
 def show(console: Console, of: Plan) -> None:
     """The same for people, save the order, which is for programs."""
     table = Table(box=None, pad_edge=False)
+    lacking: dict[str, list[str]] = {}
     for name in ("path", "load", "factors", "seconds a block", "here"):
-        table.add_column(name, justify="right" if name.startswith("seconds") else "left")
+        table.add_column(name, justify="right" if name.startswith("seconds") else "left", overflow="fold")
     for number in range(len(of.cells)):
         cell = _cell(of, number)
         path = of.cells[number].lane.subject.key + (" twin" if cell["replica"] == 2 else "")
         factors = ", ".join(f"{name} {value}" for name, value in cell["factors"].items())
-        here = "yes" if cell["runs_here"] else f"no: {cell['reason']}; {cell['how']}"
-        table.add_row(path, cell["load"], factors, f"{cell['expected_s']:.1f}", here)
+        table.add_row(path, cell["load"], factors, f"{cell['expected_s']:.1f}", "yes" if cell["runs_here"] else "no")
+        if not cell["runs_here"]:
+            lacking.setdefault(f"{cell['reason']}; {cell['how']}", []).append(cell["system"])
     console.print(table, markup=False)
+    for why, systems in lacking.items():  # below the table, whose columns are too narrow for a command to copy
+        console.print(f"no for {', '.join(dict.fromkeys(systems))}: {why}", soft_wrap=True, markup=False)
     about = f"about {of.expected_s / 60:.0f} minutes" if of.expected_s > 90 else f"about {of.expected_s:.0f} s"
     more = f", and {of.form.claim_blocks} of what rules compare" if of.form.claim_blocks else ""
     console.print(f"{of.form.blocks} blocks, the first to warm up{more}: {about} and what guards object to. Seed: {of.seed}.")

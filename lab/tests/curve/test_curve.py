@@ -64,7 +64,9 @@ def test_the_ideal_router_of_figure_3() -> None:
     assert found.ndr.rate == paper.SATURATION
     assert found.pdr.below == 1_000_000 and found.pdr.above == 1_010_000
     assert found.pdr.rate == pytest.approx(paper.SATURATION / (1 - PDR), rel=1e-4)
-    assert set(found.verdict.values()) == {"GOOD"} and found.good_share == {"paper": 1, "hysteresis": 1, "notebook": 1}
+    assert set(found.verdict.values()) == {"GOOD"} and found.good_share is None, "five trials are too few to draw from"
+    more = judge(measure(paper.FINE, *paper.counts(paper.FINE, paper.ideal(paper.FINE), runs=6)))
+    assert more.good_share == {"paper": 1, "hysteresis": 1, "notebook": 1}
     assert found.curve.rates[found.saturation["paper"]] == 1_020_000
     assert found.curve.tir[1:71] == pytest.approx(1) and found.curve.tir[71:] == pytest.approx(0, abs=1e-5)
 

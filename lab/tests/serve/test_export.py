@@ -49,11 +49,11 @@ def test_a_run_becomes_tables_a_paragraph_and_checksums(one: Path, tmp_path: Pat
         "The run has 16 trials in 8 blocks, after a warm-up that is not counted.",
         "The order within a block was drawn at random (seed 7)",
         "Intervals are 95 % intervals of order statistics over the blocks.",
-        "rejected 0.0 % of the trials.",
+        "100 % of 16 trials are trusted: guards reject 0.",
         f"SHA-256 checksum {sums['samples.jsonl']}",
     ):
         assert part in text
-    assert r"rejected 0.0 \% of the trials." in (out / "method.tex").read_text()
+    assert r"100 \% of 16 trials are trusted: guards reject 0." in (out / "method.tex").read_text()
     table = (out / "tables" / "throughput.tex").read_text()
     assert r"\toprule" in table and re.search(r"^diolkos tc & TCP upload & [89]\.\d+ \[[89]\.\d+--[89]\.\d+\] & ", table, re.M)
     with (out / "tables" / "throughput.csv").open() as file:
