@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from diolkos_lab import report, run_study
+from diolkos_lab.outcome import Outcome, outcome
 from diolkos_lab.run import placement
 from diolkos_lab.run.placement import CpuPinning, CpuRoles, assign_cpus
 from diolkos_lab.topology.lane import Lane, Shape
@@ -82,7 +83,7 @@ def test_a_sweep_gives_the_known_answer(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_generator_that_fails_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIOLKOS_PKTGEN", str(HERE / "doubles" / "dies_at_once"))
     result, summary = _run(tmp_path)
-    assert result.trials and all(trial["error"] for trial in result.trials)
+    assert result.trials and {outcome(trial) for trial in result.trials} == {Outcome.INSTRUMENT_FAILED}
     assert summary["curves"] == []
     assert report.write(tmp_path / "r").exists()
 

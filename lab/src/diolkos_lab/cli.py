@@ -10,36 +10,43 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from diolkos_lab import __version__, completion, options, own_files
-from diolkos_lab.faults import Fault, Interrupted, UsageFault, printable, stop_on_signals
+from diolkos_lab import __version__, completion, endings, options, own_files
+from diolkos_lab.faults import UsageFault, printable, stop_on_signals
 from diolkos_lab.options import (
-    LARGEST_SEED,
     Blocks,
     Box,
+    By,
     CountInstructions,
+    CurveFiles,
     Diolkos,
     FormOption,
     Hours,
     Json,
+    JsonFile,
     Kernel,
     NicsFile,
     Only,
     Out,
     Paths,
+    Pictures,
     Quick,
+    RandomSeed,
     ResultFolder,
     Resume,
     Router,
+    Rule,
+    Runs,
     Seconds,
     Seed,
     Study,
     StudyOrNone,
     Systems,
+    Whole,
 )
 
 app = typer.Typer(
@@ -48,7 +55,6 @@ app = typer.Typer(
     add_completion=False,  # `completion` prints scripts, and changes no file of the shell
     pretty_exceptions_enable=False,
 )
-WRONG_USAGE = cast(type[Exception], typer.BadParameter.__mro__[1])  # `UsageError`, of which typer itself has no name
 WIDE = 160  # columns of a log or a pipe, where nobody can widen the window
 console = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
 
@@ -157,21 +163,7 @@ def plan(
 
 
 @app.command()
-def merge(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR…", help="Result folders of one study.", autocompletion=completion.result),
-    ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the whole; an older result in it is moved aside.")],
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FACT",
-            help="host, kernel or run: a cell for each, instead of one of all hosts.",
-            autocompletion=completion.fact,
-        ),
-    ] = None,
-) -> None:
+def merge(folders: Runs, out: Whole, by: By = None) -> None:
     """Put runs of one study together, from several hosts or one, and evaluate them as a whole."""
     from diolkos_lab import merging
     from diolkos_lab.failover import command as failover
@@ -194,7 +186,7 @@ def merge(
 @app.command("list")
 def list_(diolkos: Diolkos = None, path: Paths = None, systems: Systems = None, json: Json = False) -> None:
     """Studies and systems: which can run here and, if not, what is missing and how to get it."""
-    from diolkos_lab import json_output, run_study, screen, studies
+    from diolkos_lab import json_output, listing, run_study, studies
     from diolkos_lab.failover import command as failover
     from diolkos_lab.sut import definition, lookup
 
@@ -207,9 +199,9 @@ def list_(diolkos: Diolkos = None, path: Paths = None, systems: Systems = None, 
     if json:
         print(json_output.text(json_output.list_document(list(found.values()), looked, missing, known.own, faults)))
         return
-    screen.studies(console, found)
+    listing.studies(console, found)
     failover.show(console)
-    screen.systems(console, looked, known.own)
+    listing.systems(console, looked, known.own)
     for name, (how, needed_by) in missing.items():
         who = "every study needs" if len(needed_by) == len(found) else f"needed for {', '.join(needed_by)}:"
         console.print(f"[red]✗[/] {who} {name}: {how}")
@@ -254,24 +246,7 @@ def report(folder: ResultFolder) -> None:
 
 
 @app.command()
-def analyze(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILES…", help="Files in the raw format of PASTRAMI, or folders of them.")
-    ],
-    rule: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE",
-            help="paper, hysteresis or notebook; both (paper, notebook) or all.",
-            autocompletion=completion.rule,
-        ),
-    ] = "paper",
-    json: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write one object per file; - is the standard output.", allow_dash=True)
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write pictures, tables and a report.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the random numbers of the intervals.", min=0, max=LARGEST_SEED)] = 1,
-) -> None:
+def analyze(files: CurveFiles, rule: Rule = "paper", json: JsonFile = None, out: Pictures = None, seed: RandomSeed = 1) -> None:
     """Judge load–loss data of others: can their rate at 0.5 % loss be trusted?"""
     from diolkos_lab.analyze import command
 
@@ -413,28 +388,4 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # not every terminal has all characters
     stop_on_signals()
-    try:
-        sys.exit(app(prog_name="diolkos-lab", standalone_mode=False))
-    except WRONG_USAGE as error:
-        _wrong_usage(error)
-    except Fault as fault:
-        _end(str(fault), fault.exit_code)
-    except Interrupted as interrupted:
-        _end(" ".join(getattr(interrupted, "__notes__", ["Stopped."])), interrupted.exit_code)
-    except OSError as error:
-        _end(f"{error.filename or 'the system'}: {error.strerror or error}", Fault.exit_code)
-
-
-def _wrong_usage(error: Exception) -> None:
-    """Of an option or an argument. Typer would draw a box of several lines."""
-    message: str = getattr(error, "format_message", error.__str__)()
-    if not message or "\n" in message:  # no command at all: the help is what it says
-        print(message, end="")
-        sys.exit(UsageFault.exit_code)
-    context = getattr(error, "ctx", None)
-    _end(f"{message.rstrip('.')}; see `{context.command_path if context else 'diolkos-lab'} --help`", UsageFault.exit_code)
-
-
-def _end(message: str, code: int) -> None:
-    print(f"diolkos-lab: {printable(message)}", file=sys.stderr)
-    sys.exit(code)
+    endings.call(app)

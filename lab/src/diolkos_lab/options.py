@@ -92,6 +92,38 @@ Box = Annotated[
     typer.Option(metavar="CLIENT,SERVER", help="Measure the black box between these two interfaces of this host."),
 ]
 
+# Of `merge` alone.
+Runs = Annotated[
+    list[Path], typer.Argument(metavar="DIR…", help="Result folders of one study.", autocompletion=completion.result)
+]
+Whole = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the whole; an older result in it is moved aside.")]
+By = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FACT",
+        help="host, kernel or run: a cell for each, instead of one of all hosts.",
+        autocompletion=completion.fact,
+    ),
+]
+
+# Of `analyze` alone.
+CurveFiles = Annotated[
+    list[Path], typer.Argument(metavar="FILES…", help="Files in the raw format of PASTRAMI, or folders of them.")
+]
+Rule = Annotated[
+    str,
+    typer.Option(
+        metavar="RULE",
+        help="paper, hysteresis or notebook; both (paper, notebook) or all.",
+        autocompletion=completion.rule,
+    ),
+]
+JsonFile = Annotated[
+    Path | None, typer.Option(metavar="OUT", help="Write one object per file; - is the standard output.", allow_dash=True)
+]
+Pictures = Annotated[Path | None, typer.Option(metavar="DIR", help="Write pictures, tables and a report.")]
+RandomSeed = Annotated[int, typer.Option(help="Of the random numbers of the intervals.", min=0, max=LARGEST_SEED)]
+
 
 def request(
     study: str,

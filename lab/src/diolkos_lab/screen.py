@@ -17,8 +17,7 @@ from rich.table import Table
 
 from diolkos_lab import comparing
 from diolkos_lab.doctor import Finding
-from diolkos_lab.experiment.definition import PACKETS, USUAL_FORMS, FormName, Study
-from diolkos_lab.experiment.length import expected_of_form_s
+from diolkos_lab.experiment.definition import PACKETS, Study
 from diolkos_lab.faults import printable
 from diolkos_lab.metric import METRICS
 from diolkos_lab.procedures import LOADS as PROCEDURES
@@ -31,7 +30,7 @@ from diolkos_lab.run.trial import Trial
 from diolkos_lab.samples import counting
 from diolkos_lab.stats import untrusted
 from diolkos_lab.stats.comparison import Change
-from diolkos_lab.sut.lookup import Found, Missing
+from diolkos_lab.sut.lookup import Missing
 from diolkos_lab.verdict import family_in_words
 
 FURTHER = {"cpu_answer": ", CPU", "latency_worst": ", 99.9th percentile"}  # figures of a load beside its main one
@@ -71,8 +70,8 @@ class Screen:
     def planned(self, study: Study, session: Session, missing: Sequence[Missing], out: Path) -> None:
         # Trials that guards object to are retried within the budget.
         about_s, most_s = session.remaining_s(), session.form.time_budget_s or 0.0
-        most = f", or up to {_minutes(most_s)}" if most_s > about_s else ""
-        length = f"{len(session.lanes)} paths, about {_minutes(about_s)}{most}"
+        most = f", or up to {minutes(most_s)}" if most_s > about_s else ""
+        length = f"{len(session.lanes)} paths, about {minutes(about_s)}{most}"
         self._console.print(f"[bold]{escape(printable(study.title))}[/]: {length}")
         for entry in missing:
             name = entry.system.title + (f" with {entry.factor} {entry.level}" if entry.factor else "")
@@ -96,7 +95,7 @@ class Screen:
             self._console.print(f"  without {each.words}", highlight=False, markup=False)
 
     def trial_done(self, trial: Trial, session: Session) -> None:
-        left = f"{_minutes(session.remaining_s())} left"
+        left = f"{minutes(session.remaining_s())} left"
         name = f"{trial.cell.lane.subject.system} {trial.cell.lane.subject.datapath} {trial.cell.load.name}"
         broken = trial.instrument_failure
         if (why := trial.error or broken) and why not in self._failed:
@@ -151,39 +150,6 @@ def results(console: Console, summary: Mapping[str, Any]) -> None:
         console.print(f"{MARK[outcome]}  {escape(sentence)}", highlight=False)
 
 
-def studies(console: Console, found: Mapping[str, Study]) -> None:
-    """With what each asks, and how long its usual forms take."""
-    table = Table(title="Studies", title_justify="left")
-    for heading in ("name", "what it asks", *USUAL_FORMS):
-        table.add_column(heading, no_wrap=heading not in ("name", "what it asks"))
-    for name, study in found.items():
-        asks = f"{escape(printable(study.title))}\n[dim]{escape(printable(study.question))}[/]"
-        table.add_row(name, asks, *(_expected(study, form) for form in USUAL_FORMS))
-    console.print(table)
-    for name, study in found.items():
-        if others := ", ".join(f"{form} ({_expected(study, form)})" for form in study.form if form not in USUAL_FORMS):
-            console.print(f"{name} --form: {others}", highlight=False, soft_wrap=True)
-
-
-def systems(console: Console, looked: Sequence[Found | Missing], own: Mapping[str, Path]) -> None:
-    """`own` are files of the user's, by the name of their system."""
-    table = Table(title="Systems under test", title_justify="left")
-    for heading in ("name", "datapaths", "here?", "version, or how to get it"):
-        table.add_column(heading)
-    for entry in looked:
-        if entry.system.known_answer:
-            continue
-        name, datapaths = entry.system.system, ", ".join(entry.system.datapath)
-        from_file = f"\n{printable(str(own[name]))}" if name in own else ""
-        here = isinstance(entry, Found)
-        said = (entry.version or "") if isinstance(entry, Found) else f"{entry.reason}; {entry.how}"
-        mark = "[green]✓[/]" if here else "[red]✗[/]"
-        table.add_row(name, datapaths, mark, escape(printable(said) + from_file))
-    console.print(table)
-    known = ", ".join(entry.system.system for entry in looked if entry.system.known_answer)
-    console.print(f"Known answers, which test the lab itself: {known}", highlight=False, soft_wrap=True)
-
-
 def finding(console: Console, found: Finding) -> None:
     mark = {"good": "[green]✓[/]", "doubtful": "[yellow]![/]", "unfit": "[red]✗[/]", "missing": "[red]✗[/]"}[found.state]
     console.print(f"{mark} {found.subject}: {escape(printable(found.detail))}")
@@ -234,10 +200,6 @@ def _trusted_shares(summary: Mapping[str, Any]) -> list[float]:
     of_trials = [row["valid_trials"] / max(1, row["trials"]) for row in rows]
     rates = [rate for found in summary["procedures"] for rate in found["rates"]]
     return of_trials + [float(each["trusted"]) for each in (*summary["curves"], *rates)]
-
-
-def _expected(study: Study, name: FormName) -> str:
-    return _minutes(expected_of_form_s(study, name)) if name in study.form else "–"
 
 
 def _table(rows: Sequence[Mapping[str, Any]], untrusted_rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -415,7 +377,8 @@ def _beside_interval(value: float, ci95: Sequence[float]) -> str:
     return f"{value:.3g} [dim]({ci95[0]:.3g}–{ci95[1]:.3g})[/]"
 
 
-def _minutes(seconds: float) -> str:
+def minutes(seconds: float) -> str:
+    """A length, as people say it."""
     hours, rest = divmod(round(seconds), 3600)
     minutes, seconds = divmod(rest, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes}:{seconds:02} min"

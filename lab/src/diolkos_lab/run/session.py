@@ -27,6 +27,7 @@ from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.experiment.order import shuffled, shuffled_settings
 from diolkos_lab.experiment.procedures import PacketTrial, Procedure, Rfc8219
 from diolkos_lab.experiment.varied import Setting
+from diolkos_lab.run import generator_alone
 from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.conditions import Conditions, Skipped
 from diolkos_lab.run.native_rate import UNKNOWN, NativeRates
@@ -132,29 +133,14 @@ class Session(contextlib.ExitStack):
         return {placement: vars(who(placement, cpus)) for placement in placements}
 
     def generators(self) -> list[dict[str, Any]]:
-        """How fast the packet generator and its sink are when nothing is between them, for every kind of curve of the run:
-        factors, IP version and packets/s, between the first two devices of a path."""
+        """How fast generator and sink are when nothing is between them, for every kind of curve of the run."""
         bare = next((testbed for testbed in self.testbeds_by_lane.values() if testbed.has_both_families), None)
         loads = [*self._sweeps, *((lane, _alone(part)) for lane, _, part in self._procedures)]
-        kinds = {(lane.setting, *_kind(lane, load).values()): (lane, load) for lane, load in loads}
-        found = []
-        for lane, load in kinds.values() if bare else ():
-            assert bare
-            self._apply(lane.setting)
-            found.append({**_kind(lane, load), **dict(lane.setting), "rate": bare.generator_rate(load, lane.subject.family)})
-        return found
+        return generator_alone.rates(bare, loads, self._apply) if bare else []
 
     def limit(self, generators: Sequence[Mapping[str, Any]]) -> list[Skipped]:
         """Leave out the rates of the study that the generator does not reach by itself; says which."""
-        found: list[Skipped] = []
-        for (lane, load), sweep in self._sweeps.items():
-            kind = {**_kind(lane, load), **dict(lane.setting)}
-            alone = next((each["rate"] for each in generators if kind.items() <= each.items()), None)
-            if out := sweep.limit(alone):
-                value = f"{out[0]:,.0f} to {out[-1]:,.0f} packets/s" if len(out) > 1 else f"{out[0]:,.0f} packets/s"
-                reason = f"alone, the generator reaches {alone:,.0f} packets/s here ({load.placement}, {load.size} bytes)"
-                found.append(Skipped("rate", value, reason))
-        return list(dict.fromkeys(found))
+        return generator_alone.limit(self._sweeps, generators)
 
     @property
     def empty(self) -> bool:
@@ -171,10 +157,8 @@ class Session(contextlib.ExitStack):
         left = here + blocks * self.block_trials + claims * len(self._pairs.needed)
         if not begun:
             return left
-        this = (
-            int(0 < self.block < self.form.blocks),
-            int(self.form.blocks <= self.block < self._planned_blocks),
-        )  # half of it may have been made
+        # Half of this block may have been made.
+        this = int(0 < self.block < self.form.blocks), int(self.form.blocks <= self.block < self._planned_blocks)
         rejected = self._pairs.makeup_trials(self.form.blocks - 1, self.form.claim_blocks, blocks + this[0], claims + this[1])
         rates = sum(len(sweep.lacking(self.form.blocks - 1)) for sweep in self._sweeps.values()) if not blocks else 0
         return left + rejected + rates
@@ -411,12 +395,6 @@ def _leave_alone() -> None:
     """No repair."""
 
 
-def _kind(lane: LaneCell, load: PpsLoad) -> dict[str, Any]:
-    """What the speed of a generator depends on."""
-    named = {name: getattr(load, name) for name in ("placement", "size", "directions")}
-    return {"family": lane.subject.family, **named}
-
-
 def _alone(part: Procedure) -> PpsLoad:
-    """The load with which generator and sink are tried out by themselves."""
+    """The load that tries out generator and sink by themselves."""
     return part.trial(part.lowest, min(part.seconds, WARM_UP_S), "warm-up")

@@ -322,10 +322,11 @@ class Testbed:
         )
 
     def _prepare(self, load: AnyLoad, context: ClientContext) -> None:
-        for command in registry.load_of(load).prepare(load, context):
+        for command in (of := registry.load_of(load)).prepare(load, context):
             status, text = run_to_end(self.lane.namespace("client"), command, self._folder / "prepare", PREPARING_S)
             if status:
-                raise LoadFault(f"{command[0]} ended with exit code {status}: {' '.join(text.split()[-30:])}")
+                said = f"{command[0]} ended with exit code {status}: {' '.join(text.split()[-30:])}"
+                raise InstrumentFault(said) if _is_the_instruments(status, of) else LoadFault(said)
 
     def _watch_answers(self) -> RightAnswers:
         nft, target = program("nft", None, None), self._system.target
@@ -358,14 +359,21 @@ class Testbed:
 
 def _printed(client: Process, load: Load[Any]) -> str:
     """What the load says. Raises InstrumentFault where it did not come to its end by itself, LoadFault where it failed and says
-    nothing.
-
-    A generator whose packets a sink counts asks nothing of the path: if it fails, the path has no part in it.
-    """
+    nothing."""
     text, status = client.output.read_text(errors="replace"), client.exit_status or 0
     failed = bool(status) and not text.strip() and not load.ended_by_time
-    if status < 0 or status > SIGNALLED or (failed and load.counted_by == "sink"):
+    if _was_killed(status) or (failed and _is_the_instruments(status, load)):
         raise InstrumentFault(f"{client.command[0]} {client.how_it_ended()}: {' '.join(client.last_words())}")
     if failed:
         raise LoadFault(f"{client.command[0]} {client.how_it_ended()}: {' '.join(client.last_words())}")
     return text
+
+
+def _is_the_instruments(status: int, load: Load[Any]) -> bool:
+    """Whether a failure is the program's own. A generator whose packets a sink counts asks nothing of the path, which has no
+    part in it if it fails."""
+    return _was_killed(status) or load.counted_by == "sink"
+
+
+def _was_killed(status: int) -> bool:
+    return status < 0 or status > SIGNALLED

@@ -13,25 +13,16 @@ from diolkos_lab.experiment.definition import NAME, Family, FormName
 from diolkos_lab.experiment.frames import CpuPlacement, Directions, Flows
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.offloads import Switch
-from diolkos_lab.experiment.procedures import ProcedureName
 from diolkos_lab.samples.figures import not_below_zero
+from diolkos_lab.samples.outcome_records import Outcome
+from diolkos_lab.samples.shapes import Count, Exact, Positive, Shape
 
 Name = Annotated[str, Field(pattern=NAME, max_length=80)]  # is part of keys, files and pictures
 Label = Annotated[str, Field(max_length=120)]
-Count = Annotated[int, Field(ge=0)]
 Model = TypeVar("Model", bound=BaseModel)
-Positive = Annotated[float, Field(gt=0)]
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-
-
-class _Exact(_Shape):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
-
-
-class MissingSystem(_Shape):
+class MissingSystem(Shape):
     system: str
     datapath: str | None = None
     reason: str
@@ -40,16 +31,16 @@ class MissingSystem(_Shape):
     level: str | None = None
 
 
-class Header(_Shape):
+class Header(Shape):
     """The first line of samples.jsonl."""
 
     study: str
     quick: bool = False
     form: FormName | None = None
-    missing: list[MissingSystem] = []
+    missing: list[MissingSystem] = Field([])
 
 
-class Generator(_Shape):
+class Generator(Shape):
     """What generator and sink reach with nothing between them."""
 
     family: Family
@@ -59,16 +50,16 @@ class Generator(_Shape):
     run: Label = ""  # of a merged folder
 
 
-class MergedRun(_Shape):
+class MergedRun(Shape):
     """One run of a folder that was merged."""
 
     run: Label
     host: Label
     facts: dict[str, Any]
-    missing: list[MissingSystem] = []
+    missing: list[MissingSystem] = Field([])
 
 
-class SkippedLevel(_Shape):
+class SkippedLevel(Shape):
     """What the study asks for and the host cannot offer."""
 
     factor: str
@@ -76,7 +67,7 @@ class SkippedLevel(_Shape):
     reason: str
 
 
-class Host(_Shape):
+class Host(Shape):
     """host.json; every fact may be absent."""
 
     merged: Annotated[list[MergedRun], Field(min_length=1)] | None = None
@@ -85,12 +76,12 @@ class Host(_Shape):
     varied: dict[str, list[str | int]] | None = None
 
 
-class Objection(_Shape):
+class Objection(Shape):
     guard: str
     detail: str
 
 
-class Series(_Shape):
+class Series(Shape):
     t: list[Annotated[float, Field(ge=0)]]
     y: list[float | None]  # None: nothing came back
 
@@ -101,112 +92,7 @@ class Series(_Shape):
         return self
 
 
-class Plan(_Exact):
-    """What varies from one part of a procedure to the next."""
-
-    placement: CpuPlacement
-    size: int
-    seconds: float
-    flows: Flows
-    directions: Directions = "one"
-    next_hops: int = 1
-
-
-class Tally(_Shape):
-    trials: Count
-    repeated: Count
-    distrusted: Count
-    guards: dict[str, Count]
-
-
-class Limits(_Shape):
-    lowest: float
-    highest: float
-
-
-class Goal(_Shape):
-    loss_ratio: float = Field(ge=0, lt=1)
-    exceed_ratio: float
-    relative_width: float
-    duration_sum_s: float
-
-
-class Bounds(_Shape):
-    lower_pps: Positive | None
-    upper_pps: Positive | None
-
-
-class GoalFound(Bounds):
-    goal: Goal
-    distrusted_at_bounds: Count
-    conditional_pps: float | None = None
-
-
-class Throughput(Bounds):
-    distrusted: Count
-
-
-class LossStep(_Shape):
-    percent: int
-    offered_pps: Positive
-    loss_ratio: float
-    trusted: bool
-
-
-class FrameLoss(_Shape):
-    steps: list[LossStep]
-
-
-class NotMeasured(_Shape):
-    error: Annotated[str, Field(min_length=1)]
-
-
-class _Streams(_Shape):
-    offered_pps: Positive
-    frames: list[Count]
-    lost: int
-    distrusted: Count
-    trusted: bool
-
-
-class Latency(_Streams):
-    typical_s: list[float]
-    worst_s: list[float]
-
-
-class DelayVariation(_Streams):
-    pdv_s: list[float]
-    ipdv_min_s: list[float]
-    ipdv_median_s: list[float]
-    ipdv_max_s: list[float]
-
-
-class Outcome(_Shape):
-    """What a procedure found, in the record of its last trial."""
-
-    procedure: ProcedureName
-    plan: Plan
-    limits: Limits
-    deviations: list[str]
-    tally: Tally
-    error: str | None
-    instrument_failed: bool = False  # so the error is not the path's
-    library: str | None = None
-    goals: Annotated[list[GoalFound], Field(min_length=1)] | None = None
-    throughput: Throughput | None = None
-    frame_loss: FrameLoss | None = None
-    latency: NotMeasured | Latency | None = None
-    delay_variation: NotMeasured | DelayVariation | None = None
-
-    @model_validator(mode="after")
-    def _says_what_was_found(self) -> "Outcome":
-        needed = ("goals", "library") if self.procedure == "mlrsearch" else ("throughput",)
-        if not self.error and (lacks := next((name for name in needed if getattr(self, name) is None), None)):
-            raise ValueError(f"{lacks} is missing")
-        return self
-
-
-class _Packets(_Shape):
+class _Packets(Shape):
     """The factors of a load that sends packets."""
 
     placement: CpuPlacement
@@ -216,7 +102,7 @@ class _Packets(_Shape):
     offered: Annotated[int, Field(ge=1, le=10**12)]
 
 
-class _PacketsOfCurve(_Exact, _Packets):
+class _PacketsOfCurve(Exact, _Packets):
     model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
     offloads: Switch = "on"
     refines: int = 0
@@ -227,7 +113,7 @@ class _PacketsOfCurve(_Exact, _Packets):
     run: Label = ""  # of several that were merged
 
 
-class _PacketsWithoutLimit(_Shape):
+class _PacketsWithoutLimit(Shape):
     placement: CpuPlacement
     size: int
     seconds: Positive
@@ -235,7 +121,7 @@ class _PacketsWithoutLimit(_Shape):
     offloads: Switch
 
 
-class _Latency(_Shape):
+class _Latency(Shape):
     offloads: Switch
     placement: CpuPlacement
     size: int
@@ -248,19 +134,19 @@ class _PacketsOfProcedure(_Packets):
     offered: Count
 
 
-class _Names(_Shape):
+class _Names(Shape):
     offloads: Switch
     cache: Literal["cold", "warm"]
     offered: Annotated[int, Field(ge=1)] | Literal["most"]
 
 
-class _Objects(_Shape):
+class _Objects(Shape):
     offloads: Switch
     object: Annotated[int, Field(ge=1)]
     by: Literal["literal", "name"]
 
 
-class _NewFlows(_Shape):
+class _NewFlows(Shape):
     offloads: Switch
     sessions: Annotated[int, Field(ge=1)]
     bindings: str
@@ -268,33 +154,33 @@ class _NewFlows(_Shape):
     size: int
 
 
-class _Capacity(_Shape):
+class _Capacity(Shape):
     offloads: Switch
     bindings: str
     placement: CpuPlacement
     size: int
 
 
-class _Udp(_Shape):
+class _Udp(Shape):
     offloads: Switch
     streams: Annotated[int, Field(ge=1)]
     datagram: Annotated[int, Field(ge=1)]
     rate: Annotated[int, Field(ge=1)] | Literal["most", "knee"]
 
 
-class _UdpGso(_Shape):
+class _UdpGso(Shape):
     offloads: Switch
     datagram: Annotated[int, Field(ge=1)]
 
 
-class _PingUnderLoad(_Shape):
+class _PingUnderLoad(Shape):
     offloads: Switch
     streams: Annotated[int, Field(ge=1)]
     direction: Literal["upload", "download"]
     interval: Positive
 
 
-FACTORS: dict[str, type[_Shape]] = {
+FACTORS: dict[str, type[Shape]] = {
     "pps": _PacketsOfCurve,
     "forwarding-rate": _PacketsWithoutLimit,
     "latency": _Latency,
@@ -322,7 +208,7 @@ def _in_order(ends: list[float | None]) -> list[float | None]:
 Ends = Annotated[list[float | None], Field(min_length=2, max_length=2), AfterValidator(_in_order)]
 
 
-class TrialRecord(_Shape):
+class TrialRecord(Shape):
     """A line of samples.jsonl after the first."""
 
     block: Count
@@ -342,7 +228,7 @@ class TrialRecord(_Shape):
     metrics: Annotated[dict[Name, float], AfterValidator(not_below_zero)]
     series: dict[Name, Series]
     build: Count = 0  # which build of the lanes; absent where each block had one of its own
-    bounds: dict[Name, Ends] = {}
+    bounds: dict[Name, Ends] = Field({})
     host: Label = ""  # of several that were merged; with it come run and kernel
     run: Label = ""
     kernel: Label = ""
@@ -365,17 +251,17 @@ class TrialRecord(_Shape):
         return self
 
 
-class _Row(_Shape):
+class _Row(Shape):
     hops: int | None = None
     trials: int | None = None
     valid_trials: int | None = None
 
 
-class _Floors(_Shape):
-    rows: list[dict[str, Any]] = []
+class _Floors(Shape):
+    rows: list[dict[str, Any]] = Field([])
 
 
-class Summary(_Shape):
+class Summary(Shape):
     """summary.json, as far as the report does not look at each value with care."""
 
     quick: bool = False
