@@ -4,6 +4,9 @@ until the first answer comes back."""
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 from network import CLIENT6, ROUTER6, Network
 from pref64 import OTHER, OWN, RESOLVER, Option, Pref64Network, embed
@@ -57,6 +60,23 @@ def test_a_prefix_that_the_network_contradicts(pref64: Pref64Network, datapath: 
     # A router says it, too: nothing contradicts.
     pref64.advertise(Option(OWN))
     pref64.until(lambda: kinds(pref64) == [])
+
+
+def test_a_prefix_that_is_compared_costs_no_processor_time(pref64: Pref64Network) -> None:
+    """When the time that a router is waited for is over, and when what was said ends, nothing is left to be done."""
+    pref64.unbound(OWN)
+    clat = pref64.clat("tun", "--pref64", OWN, "--resolver", RESOLVER)
+    pref64.advertise(Option(OWN, lifetime=8))
+    pref64.until(lambda: [row["source"] for row in pref64.prefixes()] != ["configuration"])
+    pref64.until(lambda: "router" not in [row["source"] for row in pref64.prefixes()])
+    threads = Path(f"/proc/{clat.process.pid}/task")
+
+    def used_ns() -> int:
+        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads.iterdir())
+
+    before, began = used_ns(), time.monotonic_ns()
+    assert pref64.ping("-c101", "-i0.02").returncode is not None
+    assert used_ns() - before < (time.monotonic_ns() - began) / 4
 
 
 def test_an_address_that_leads_elsewhere(net: Network) -> None:

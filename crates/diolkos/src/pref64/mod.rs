@@ -191,7 +191,11 @@ impl Search {
                 self.asking = None;
                 self.answered(reply);
             }
-            () = crate::service::until(wake) => {}
+            // Nobody asks a check for its choice: what is over would stay, and its end would be due for ever.
+            () = crate::service::until(wake) => if self.is_check {
+                self.looked = self.now();
+                self.discovery.choice(self.looked);
+            },
             () = crate::service::until(rests) => {}
         }
     }
