@@ -47,7 +47,8 @@ ZOOM = "zoom"
 CONFIG: dict[str, Any] = {
     "aria": False,  # the page gives each picture a text of its own
     "background": GROUND,
-    "padding": 4,
+    # A picture is measured with one font, and may be shown with a wider one.
+    "padding": {"left": 4, "top": 4, "bottom": 4, "right": 20},
     "font": FONT,
     "view": {"stroke": None},
     "concat": {"spacing": 26},
