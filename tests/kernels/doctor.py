@@ -20,7 +20,8 @@ def main() -> int:
     done = subprocess.run([CLONE / "bin/diolkos-lab", "doctor"], check=False, capture_output=True, text=True)
     print(done.stdout, done.stderr, sep="\n")
     version = tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
-    wrong = int(done.returncode != 0)
+    # That others use this machine's CPUs just now says nothing of its kernel.
+    wrong = int(done.returncode not in ((0, 1) if "not fit to measure now" in done.stderr else (0,)))
     print("FAIL" if wrong else "ok", "this host can measure")
     for subject, since in SINCE.items():
         found = [line for line in done.stdout.splitlines() if subject in line]
