@@ -101,7 +101,7 @@ impl Table {
     }
 
     /// Fetches what a search for this hash begins with, and waits for nothing: many of these take as long as one search, in
-    /// a table that is in no cache. Its result says nothing; whoever uses it keeps the compiler from leaving it out.
+    /// a table that is in no cache. Its result has no meaning: callers use it only so that the compiler keeps the load.
     #[inline]
     pub fn fetch(&self, hash: u64) -> u64 {
         let shard = &self.shards[shard(hash)];

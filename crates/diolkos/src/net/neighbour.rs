@@ -34,8 +34,8 @@ impl Net {
 
     /// The kernel does with a neighbour what it does when it sends to it: asks a stale one whether it is still there.
     pub async fn use_neighbour(&self, index: u32, address: IpAddr) -> Result<(), Failure> {
-        // Nobody asks for one that the operator has set. The kernel would (NTF_USE takes NUD_PERMANENT from it), and would lose
-        // one that does not answer.
+        // An entry that the operator has set needs no confirmation. NTF_USE would take NUD_PERMANENT from it, and the kernel would
+        // lose an entry whose neighbour does not answer.
         if let NeighbourState::Permanent | NeighbourState::Noarp =
             self.neighbour_state(index, address).await?
         {

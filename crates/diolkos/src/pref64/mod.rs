@@ -191,7 +191,7 @@ impl Search {
                 self.asking = None;
                 self.answered(reply);
             }
-            // Nobody asks a check for its choice: what is over would stay, and its end would be due for ever.
+            // `choice`, which forgets what is over, is not called for a check: the end of a prefix would be due for ever.
             () = crate::service::until(wake) => if self.is_check {
                 self.looked = self.now();
                 self.discovery.choice(self.looked);
