@@ -125,6 +125,7 @@ licences: build ## check licence, oldest Rust and security advisories of every d
 tree: setup-build ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine, links
 	@$(TOOLS) $(PYTHON) .ci/tree.py
 	@$(TOOLS) $(PYTHON) .ci/links.py
+	@$(TOOLS) $(PYTHON) .ci/conformance.py
 
 install: ## install the translator and the packet generator, built before, below $(DESTDIR)$(PREFIX)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin target/release/diolkos target/release/diolkos-pktgen
