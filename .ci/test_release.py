@@ -42,7 +42,8 @@ def commit(clone: Path) -> None:
 def release(clone: Path, **environment: str) -> str:
     """What it says; it never gets as far as packages here."""
     known = {key: value for key, value in os.environ.items() if key != "DEB_MAINTAINER"}
-    done = subprocess.run(["packaging/release.sh"], check=False, cwd=clone, env=known | environment, capture_output=True, text=True)
+    run = {"cwd": clone, "env": known | environment, "capture_output": True, "text": True}
+    done = subprocess.run(["packaging/release.sh"], check=False, **run)
     assert done.returncode == 2 and not (clone / "target").exists(), done
     return done.stderr
 
