@@ -6,8 +6,9 @@
 use crate::common::Outcome;
 use crate::input::Input;
 use crate::{judge, seeds, setting};
-use diolkos::readers::{flow, offload, offload_header, part, Train};
 use diolkos_core::{Checksum, Offload, Translator, Verdict};
+use diolkos_datapath::slowpath::join::{flow, part, Train};
+use diolkos_datapath::slowpath::offload::{read as offload, write as offload_header};
 
 /// Bytes of the header (`struct virtio_net_hdr`).
 const LEN: usize = 10;

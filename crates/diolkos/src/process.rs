@@ -14,11 +14,11 @@ use nix::sys::signal::Signal;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::companion::{Companion, Supervision};
-use crate::dns64;
 use crate::files::Files;
 use diolkos_config::port_owner;
 use diolkos_config::{Dns64, Level, Settings};
+use diolkos_control::companion::{Companion, Supervision};
+use diolkos_resolver::dns64;
 use diolkos_service::failure::Failure;
 use diolkos_service::manager::Manager;
 use diolkos_service::privilege;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::interface::{self, Asked, Clat, Spec};
 use super::NAME;
-use crate::control;
+use diolkos_control::control;
 use diolkos_service::failure::Failure;
 use diolkos_service::instance;
 

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout, Instant};
 
 use super::interface::{Clat, Spec, State};
-use crate::control;
+use diolkos_control::control;
 use diolkos_service::failure::Kind;
 
 /// Before the first new start of a process that has ended, then twice as long, …

@@ -10,7 +10,7 @@ use tokio::sync::{watch, Mutex};
 
 use super::interface::{not_up, refuse, Clat, Spec, State};
 use super::keeper::Kept;
-use crate::varlink::Refusal;
+use diolkos_control::varlink::Refusal;
 
 /// The addresses that CLATs take (RFC 7335), each another one: their number is that of CLATs at most. 192.0.0.0 would do as
 /// well, but some programs take it for a network.

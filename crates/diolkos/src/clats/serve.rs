@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::interface::{self, Asked, Clat};
 use super::orders::{Clats, Orders};
 use super::NAME;
-use crate::varlink::{self, Call, Caller, Interface, Readers, Refusal, Replies, Service};
+use diolkos_control::varlink::{self, Call, Caller, Interface, Readers, Refusal, Replies, Service};
 use diolkos_service::confinement;
 use diolkos_service::failure::Failure;
 use diolkos_service::instance::Instance;

@@ -18,7 +18,6 @@ mod show;
 mod status;
 mod stop;
 mod trace;
-mod translate;
 
 use std::path::PathBuf;
 
@@ -28,6 +27,7 @@ pub use bind::Bind;
 pub use clat::Clat;
 pub use clat_manager::{ClatManager, ClatOrder};
 pub use cluster::{Cluster, Reset};
+pub use diolkos_offline::Translate;
 pub use dns64::{Dns64, Dns64Process};
 pub use follow::Follow;
 pub use lookup::Lookup;
@@ -38,7 +38,6 @@ pub use show::{Show, What};
 pub use status::Status;
 pub use stop::Stop;
 pub use trace::Trace;
-pub use translate::Translate;
 
 /// Translates between IPv4 and IPv6.
 #[derive(Parser, Debug)]
