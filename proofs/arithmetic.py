@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The arithmetic that both paths share, described once: step by step as the code does it.
 
-    checksums     bpf/csum.h, bpf/change.h          crates/core/src/csum.rs, xlat/payload.rs
-    addresses     bpf/addr.h                        crates/core/src/addr/rfc6052.rs
-    MTUs          (slow path alone)                 crates/core/src/icmp/table.rs
+    checksums     bpf/csum.h, bpf/change.h          crates/xlat/src/csum.rs, xlat/payload.rs
+    addresses     bpf/addr.h                        crates/xlat/src/addr/rfc6052.rs
+    MTUs          (slow path alone)                 crates/xlat/src/icmp/table.rs
 
 `test_checksums`, `test_addresses` and `test_mtus` prove of these descriptions what the RFCs demand, for all inputs.
-`test_c` and `crates/core/src/proven.rs` hold the code against them.
+`test_c` and `crates/xlat/src/proven.rs` hold the code against them.
 """
 
 from __future__ import annotations

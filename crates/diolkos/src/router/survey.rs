@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the machine says where the settings say `auto`, and what contradicts itself then.
 
-use diolkos_core::ConfigError;
+use diolkos_xlat::ConfigError;
 
 use crate::config::{self, Found, Settings};
 use crate::failure::Failure;

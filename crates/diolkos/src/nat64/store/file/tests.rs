@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::failure::Kind;
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use std::os::unix::fs::{symlink, PermissionsExt};
 
 /// A folder of its own, gone in the end.
