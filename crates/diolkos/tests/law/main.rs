@@ -26,7 +26,7 @@ mod away;
 #[expect(dead_code, reason = "only the program is one of several gateways")]
 #[path = "../../src/nat64/clocks.rs"]
 mod clocks;
-// Checksums as the tests of `core` add them up: without code of the translator.
+// Checksums as the tests of `xlat` add them up: without code of the translator.
 #[path = "../../../xlat/tests/common/mod.rs"]
 mod common;
 mod configurations;
