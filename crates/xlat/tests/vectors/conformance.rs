@@ -64,8 +64,9 @@ pub fn is_test(name: &str) -> bool {
 }
 
 /// Where the tests' modules are, below `crates/`.
-const TESTS: [&str; 9] = [
+const TESTS: [&str; 10] = [
     "nat64/tests/nat64",
+    "nat64/tests",
     "nat64/src",
     "xlat/tests",
     "xlat/src",
