@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bindings, sessions and prefixes as an operator reads them: rows, and tables of rows.
 
-use diolkos_core::config::nat64::LevelKind;
-use diolkos_core::session::{BindingView, Held, Holding, SessionView};
+use diolkos_nat64::config::LevelKind;
+use diolkos_nat64::session::{BindingView, Held, Holding, SessionView};
 use serde::{Deserialize, Serialize};
 
 /// An answer: entries, and how many there are in all.

@@ -15,7 +15,7 @@
 //!
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
 //!
-//! It knows the tables of `diolkos-core`, the maps of `diolkos-sys` and how the slow path calls it, and neither routes nor the control socket. A
+//! It knows the tables of `diolkos-xlat`, the maps of `diolkos-sys` and how the slow path calls it, and neither routes nor the control socket. A
 //! stranger starts a [`Controller`], gives it to the slow path as its engine, and runs a [`Listener`] and a [`Sweeper`] beside it. The
 //! modules that are public besides are those that the fast-path law and the tests of lending drive without threads.
 

@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use diolkos_core::session::Holding;
 use diolkos_figures::entries::{Entries, Order, TopRow};
+use diolkos_nat64::session::Holding;
 
 use super::controller::BUDGET;
 use super::Controller;

@@ -4,7 +4,7 @@
 //!
 //! link → pcap, pcapng → capture → (world, bindings → engine) → shape → lines, summary
 //!
-//! It knows captures, the settings and `diolkos-core`, and touches no network. A stranger calls [`run`]; [`pcap`], [`capture`] and
+//! It knows captures, the settings and `diolkos-xlat`, and touches no network. A stranger calls [`run`]; [`pcap`], [`capture`] and
 //! [`link`] are public because they read bytes of others, which `fuzz/` tries.
 
 mod bindings;
@@ -23,8 +23,8 @@ use std::io::{self, BufReader, BufWriter, StdoutLock};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use diolkos_core::config::ConfigError;
-use diolkos_core::{Offload, Outbox};
+use diolkos_xlat::config::ConfigError;
+use diolkos_xlat::{Offload, Outbox};
 
 use diolkos_config::{self as config, Found, Mode, Networks, Placement, Settings};
 use diolkos_service::failure::Failure;

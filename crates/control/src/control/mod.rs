@@ -14,7 +14,7 @@ mod status;
 
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 
 use diolkos_datapath::trace::{Imagined, Report};
 use diolkos_figures::cluster_status::ClusterStatus;

@@ -20,8 +20,8 @@
 //! What no test run can show (checksums left to the device, packets in pieces of memory, routes and what is sent by them) is tested with real
 //! devices in `tests/e2e`.
 
-// Checksums as the tests of `core` add them up: without code of the translator.
-#[path = "../../../core/tests/common/mod.rs"]
+// Checksums as the tests of `xlat` add them up: without code of the translator.
+#[path = "../../../xlat/tests/common/mod.rs"]
 mod common;
 mod configurations;
 mod fate;
@@ -35,7 +35,7 @@ mod setup;
     dead_code,
     reason = "vectors are replayed there; here only their packets are of use"
 )]
-#[path = "../../../core/tests/vectors/file.rs"]
+#[path = "../../../xlat/tests/vectors/file.rs"]
 mod vectors;
 
 use fate::{Fate, Tally};

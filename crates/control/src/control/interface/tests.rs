@@ -2,8 +2,8 @@
 //! Calls and replies are read as they were written.
 
 use super::*;
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
 use diolkos_figures::entries::Order;
+use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 
 const EVERYTHING: Selection = Selection {
     protocol: None,

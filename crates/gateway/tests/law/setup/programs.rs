@@ -2,13 +2,13 @@
 //! The programs of the fast path, with what the daemon tells them.
 
 use super::Setup;
-use diolkos_core::{Eam, TrafficClass};
 use diolkos_gateway::mirror::own_networks;
 use diolkos_sys::fastpath::testrun::TestRun;
 use diolkos_sys::fastpath::{
     self, ClatRules, Destinations, FastPathError, Lending, Media, Nat64Rules, Rules, Sessions,
     SiitRules,
 };
+use diolkos_xlat::{Eam, TrafficClass};
 use ipnet::Ipv6Net;
 
 /// Index of the one interface that is always there.
