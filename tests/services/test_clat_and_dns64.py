@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`diolkos-clat@INTERFACE.service`, `diolkos-clat-manager.service` and `diolkos-dns64@NAME.service`."""
+"""`diolkos-clat@INTERFACE.service` and `diolkos-dns64@NAME.service`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from test_clat_defaults import add_second_uplink
 
 # linux/capability.h
 NET_BIND_SERVICE, NET_RAW = 1 << 10, 1 << 13
-MANAGER = "diolkos-clat-manager.service"
 CLAT = "diolkos-clat@wan0.service"
 DNS64 = "diolkos-dns64@names.service"
 CONFIG = f"""
@@ -132,22 +131,22 @@ def clat_of(host: Machine) -> int:
     return json.loads(shown)["pid"] if shown else 0
 
 
-def test_clats_by_order(net: Network, machine: Callable[[Network, str], Machine]) -> None:
-    """The manager is ready when it takes orders; its CLATs end with it and leave nothing."""
+def test_networkmanagers_script(net: Network, machine: Callable[[Network, str], Machine]) -> None:
+    """The unit comes and goes as the script says, and systemd starts a CLAT again that somebody has killed."""
+    script = "/etc/NetworkManager/dispatcher.d/90-diolkos-clat"
     host = machine(net, net.client)
+    host.file(script, (ROOT / "packaging/networkmanager/90-diolkos-clat").read_text())
+    host.file("/etc/diolkos/clat-wan0.env", "CLAT_OPTIONS=--pref64 64:ff9b::/96\n")
     host.boot()
-    host.systemctl("start", MANAGER)
-    assert "takes orders at" in host.shown(MANAGER, "StatusText")
-    host.run("diolkos", "clat-manager", "up", "wan0", "--pref64", "64:ff9b::/96")
+    only_ipv6 = ("IP6_NUM_ADDRESSES=1", "IP6_GATEWAY=fe80::1")
+    host.run("env", *only_ipv6, "sh", script, "wan0", "up")
     host.until(lambda: net.ping("-c1").returncode == 0, host.journal)
-    # Somebody's fault ends one CLAT, and not the manager.
-    pid = host.main(MANAGER)
     killed = clat_of(host)
     host.run("kill", "-9", str(killed))
     # The kernel takes the device of a killed process away a moment later: until then, packets pass by its programs.
     host.until(lambda: clat_of(host) not in (0, killed) and net.ping("-c1").returncode == 0, host.journal)
-    assert host.main(MANAGER) == pid
-    host.systemctl("stop", MANAGER)
+    host.run("env", *only_ipv6, "IP4_NUM_ADDRESSES=1", "sh", script, "wan0", "dhcp4-change")
+    host.until(lambda: host.shown(CLAT, "ActiveState") == "inactive", host.journal)
     assert [link["ifname"] for link in net.ip_json(net.client, "link")] == ["lo", "wan0"]
     assert host.run("find", "/run/diolkos", "-type", "s").stdout == ""
 

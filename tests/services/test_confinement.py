@@ -11,7 +11,7 @@ from machine import Machine
 from nat64 import CONFIG, Nat64Network
 from network import Network
 
-CLAT, MANAGER, OPTION108 = "diolkos-clat@wan0.service", "diolkos-clat-manager.service", "diolkos-option108@wan0.service"
+CLAT, OPTION108 = "diolkos-clat@wan0.service", "diolkos-option108@wan0.service"
 ALONE, BOTH, NAT64 = "diolkos-dns64@names.service", "diolkos@both.service", "diolkos@nat.service"
 NAMES = f"""
 [dns64]
@@ -26,11 +26,11 @@ WITHOUT = "[Service]\nSystemCallFilter=~seccomp\n"
 
 
 def test_clats(net: Network, machine: Callable[[Network, str], Machine]) -> None:
-    """A CLAT, the script of DHCP option 108 beside it, and the manager with a CLAT that it has started."""
+    """A CLAT, and the script of DHCP option 108 beside it."""
     host = machine(net, net.client)
     host.file("/etc/diolkos/clat-wan0.env", "CLAT_OPTIONS=--pref64 64:ff9b::/96\n")
     host.file("/etc/diolkos/option108-wan0.env", "DHCP_CLIENT=networkmanager\n")
-    for unit in (CLAT, MANAGER, OPTION108):
+    for unit in (CLAT, OPTION108):
         host.file(*drop_in(unit))
     host.boot()
     host.systemctl("start", CLAT)
@@ -42,11 +42,6 @@ def test_clats(net: Network, machine: Callable[[Network, str], Machine]) -> None
     pid = host.main(OPTION108)
     status = host.run("grep", "-E", "^(Seccomp|NoNewPrivs|CapPrm|CapBnd):", f"/proc/{host.shown(OPTION108, 'MainPID')}/status")
     assert "".join(status.stdout.split()) == "CapPrm:0000000000000000CapBnd:0000000000000000NoNewPrivs:1Seccomp:2", pid
-    host.systemctl("stop", CLAT)
-    host.systemctl("start", MANAGER)
-    host.run("diolkos", "clat-manager", "up", "wan0", "--pref64", "64:ff9b::/96")
-    host.until(lambda: net.ping("-c1").returncode == 0, host.journal)
-    check(host, MANAGER, 2, "diolkos0")
 
 
 def test_dns64s(machine: Callable[[Network, str], Machine], dns64_network: Dns64Network) -> None:

@@ -15,7 +15,6 @@
 mod accept_local;
 mod announce;
 mod clat;
-mod clats;
 mod cli;
 mod cluster;
 mod cluster_status;

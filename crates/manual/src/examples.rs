@@ -52,14 +52,10 @@ pub const ALL: &[(&str, &[Example])] = &[
     (
         "diolkos-lookup",
         &[(
-            "Whose was this port at this time?",
-            "diolkos lookup --config nat64.toml --log /var/log/diolkos-bindings.json --time 2026-11-23T18:33:28Z 192.0.2.1 40000",
+            "Whose is this fixed port?",
+            "diolkos lookup --config nat64.toml 192.0.2.1 40000",
         )],
     ),
-    ("diolkos-clat-manager", &[("Take orders of network managers, as `diolkos-clat-manager.service` does:", "diolkos clat-manager")]),
-    ("diolkos-clat-manager-up", &[("A CLAT for an interface:", "diolkos clat-manager up wlan0")]),
-    ("diolkos-clat-manager-down", &[("End it:", "diolkos clat-manager down wlan0")]),
-    ("diolkos-clat-manager-list", &[("All CLATs, again at each change:", "diolkos clat-manager list --follow")]),
     (
         "diolkos-show",
         &[

@@ -27,8 +27,7 @@ const STATUS: [(&str, &str); 4] = [
 ];
 
 /// Services of systemd.
-const UNITS: &str =
-    "diolkos@.service, diolkos-clat@.service, diolkos-clat-manager.service, diolkos-dns64@.service";
+const UNITS: &str = "diolkos@.service, diolkos-clat@.service, diolkos-dns64@.service";
 
 /// The pages of a program and of all its visible commands: each its file's name, and its text.
 pub fn of(command: &Command, section: &str) -> io::Result<Vec<(String, Vec<u8>)>> {

@@ -49,7 +49,7 @@ fn names(command: &Command) -> BTreeSet<String> {
 fn every_shell_offers_the_rest() {
     let command = diolkos::manual::command();
     let names = names(&command);
-    assert!(names.contains("clat-manager") && names.contains("pref64"));
+    assert!(names.contains("dns64") && names.contains("pref64"));
     for shell in SHELLS {
         let offered = script(shell, visible(&command));
         for name in &names {
@@ -100,18 +100,12 @@ fn bash_offers_what_the_machine_has() {
         (&["diolkos", "clat", "--uplink", "=", "e"], &["eth0"]),
         (&["diolkos", "clat", "--uplink", "="], &all),
         (&["diolkos", "dns64", "--uplink", ""], &all),
-        (&["diolkos", "clat-manager", "up", "wa"], &["wan0"]),
-        (&["diolkos", "clat-manager", "down", ""], &all),
         (
             &["diolkos", "show", "status", "--device", ""],
             &["diolkos3", "dns64"],
         ),
         (&["diolkos", "trace", "--device", "dio"], &["diolkos3"]),
         (&["diolkos", "clat", "--pref64", ""], &["auto"]),
-        (
-            &["diolkos", "clat-manager", "up", "eth0", "--pref64", "a"],
-            &["auto"],
-        ),
         // The generated function has the rest.
         (&["diolkos", "show", "sess"], &["sessions"]),
         (&["diolkos", "sta"], &["status"]),
@@ -135,10 +129,6 @@ fn other_shells_know_the_same() {
     assert!(zsh.contains(":INTERFACE:_net_interfaces'"));
     assert!(zsh.contains(":NAME:_diolkos_devices'"));
     assert!(zsh.contains(":auto|PREFIX:(auto)'"));
-    assert!(
-        zsh.contains(":interface -- The interface that leads to the IPv6 network:_net_interfaces'"),
-        "{zsh}"
-    );
     assert!(zsh.starts_with("#compdef diolkos\n"));
     let fish = commands::script(&command, Shell::Fish);
     assert!(fish.contains("-l uplink -x -a"));

@@ -3,7 +3,6 @@
 
 mod bind;
 mod clat;
-mod clat_manager;
 mod cluster;
 mod dns64;
 mod endpoint;
@@ -26,7 +25,6 @@ use clap::{Parser, Subcommand};
 
 pub use bind::Bind;
 pub use clat::Clat;
-pub use clat_manager::{ClatManager, ClatOrder};
 pub use cluster::{Cluster, Reset};
 pub use dns64::{Dns64, Dns64Process};
 pub use follow::Follow;
@@ -76,10 +74,8 @@ pub enum Command {
     },
     /// Translate a capture file, without a network and without privileges
     Translate(Translate),
-    /// Look up, without a running diolkos, which source of a NAT64 had an address and port, or which ports a source has
+    /// Look up, without a running diolkos, which source of a NAT64 has a fixed port, or which ports a source has
     Lookup(Lookup),
-    /// Start and stop CLATs for a network manager, in the foreground; or order a running manager to do so
-    ClatManager(ClatManager),
     /// Ask a running diolkos in this network namespace
     Show(Show),
     /// Print whether packets can pass, and if not, why: the same as `show status`

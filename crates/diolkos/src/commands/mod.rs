@@ -5,7 +5,6 @@
 
 mod bind;
 mod clat;
-mod clat_manager;
 mod cluster;
 mod dns64;
 mod follow;
@@ -39,7 +38,6 @@ pub fn run(command: Command) -> Result<(), Failure> {
             .and_then(print),
         Command::Translate(options) => offline::run(&options),
         Command::Lookup(options) => lookup::look_up(&options).and_then(print),
-        Command::ClatManager(options) => clat_manager::run(options),
         Command::Show(options) => show::run(&options),
         Command::Status(options) => show::run(&options.into()),
         Command::Trace(options) => trace::run(&options),

@@ -25,7 +25,7 @@ use crate::prefixes::PrefixRows;
 use crate::trace::{Imagined, Report};
 
 pub use crate::finding::{Finding, Kind as FindingKind, Reason};
-pub use ask::{ask, ask_this, call_at, follow, socket, status, unexpected};
+pub use ask::{ask, ask_this, follow, socket, status, unexpected};
 pub use serve::{listen, Asker, Control, Question};
 pub use status::{Address6, Condition, State, Status};
 
