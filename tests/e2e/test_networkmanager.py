@@ -27,11 +27,12 @@ NETWORK = "ICMPv6NDOptPrefixInfo(prefix='2001:2:0:1::', prefixlen=64, L=1, A=1, 
 SYSTEMCTL = """#!/bin/sh
 for word; do unit=$word; done
 uplink=${unit#diolkos-clat@} uplink=${uplink%.service}
+pid=/run/clat-$uplink
 case $* in
 cat*) exit 0 ;;
 is-enabled*) exit 1 ;;
-*start*) [ -e /run/clat-$uplink ] || { setsid diolkos clat --uplink "$uplink" 2>>/run/log-clat & echo $! >/run/clat-$uplink; } ;;
-*stop*) [ ! -e /run/clat-$uplink ] || { kill "$(cat /run/clat-$uplink)"; rm /run/clat-$uplink; } ;;
+*start*) [ -e "$pid" ] || { setsid diolkos clat --uplink "$uplink" >>/run/log-clat 2>&1 & echo $! >"$pid"; } ;;
+*stop*) [ ! -e "$pid" ] || { kill "$(cat "$pid")"; rm "$pid"; } ;;
 esac
 """
 

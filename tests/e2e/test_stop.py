@@ -17,7 +17,7 @@ from nat64 import Nat64Network
 from network import Network, Running
 from siit import SiitNetwork
 from stateful import left, state
-from test_clat_faults import NO_ROOT, RUN_TIME, USAGE, one_sentence
+from test_clat_faults import NO_ROOT, RUN_TIME, one_sentence
 from test_control import CAPABLE, USER, folder, on_run
 from test_tun_owner import OPEN_TO_ALL
 

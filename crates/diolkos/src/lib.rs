@@ -19,7 +19,6 @@ mod cli;
 mod cluster;
 mod cluster_status;
 mod commands;
-mod companion;
 mod config;
 mod confinement;
 mod control;

@@ -15,7 +15,6 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
 
-use crate::companion::Companion;
 use crate::failure::Failure;
 use crate::manager::Manager;
 use crate::privilege::{self, Role};
@@ -39,8 +38,6 @@ pub struct Supervision {
     pub alarm: Alarm,
     /// Is told how it goes.
     pub manager: Manager,
-    /// What runs beside it.
-    pub companion: Companion,
 }
 
 /// A watched task. Dropped, it ends.
@@ -91,8 +88,7 @@ impl Watch {
 
     /// The same of a thread that keeps the capabilities and system calls of this role only. The kernel may give a signal of the
     /// process to any thread that does not block it, and the handler wakes the tasks by a system call. Where the filter refuses
-    /// that call, the signal is lost: so confined threads block signals. One that starts programs may make that call, and does not
-    /// block signals, since programs inherit that.
+    /// that call, the signal is lost: so confined threads block signals.
     pub fn thread_with(
         &self,
         role: Role,
@@ -100,10 +96,8 @@ impl Watch {
         work: impl FnOnce() -> Result<(), Failure> + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         self.thread(name, move || {
-            if !role.starts_programs() {
-                leave_to_others()
-                    .map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))?;
-            }
+            leave_to_others()
+                .map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))?;
             privilege::keep(role)?;
             work()
         })

@@ -43,7 +43,7 @@ pub const ALL: &[(&str, &[Example])] = &[
             ("What it counts:", "diolkos show counters --device dns64"),
         ],
     ),
-    ("diolkos-run", &[("All that a file describes, as `diolkos@nat64.service` does:", "diolkos run --config /etc/diolkos/nat64.toml")]),
+    ("diolkos-run", &[("The translator of a file, as `diolkos@nat64.service` does:", "diolkos run --config /etc/diolkos/nat64.toml")]),
     ("diolkos-check", &[("Print every key that is in force, or each mistake with its line:", "diolkos check /etc/diolkos/nat64.toml")]),
     (
         "diolkos-translate",

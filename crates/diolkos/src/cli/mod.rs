@@ -26,7 +26,7 @@ use clap::{Parser, Subcommand};
 pub use bind::Bind;
 pub use clat::Clat;
 pub use cluster::{Cluster, Reset};
-pub use dns64::{Dns64, Dns64Process};
+pub use dns64::Dns64;
 pub use follow::Follow;
 pub use lookup::Lookup;
 pub use reload::Reload;
@@ -62,10 +62,7 @@ pub enum Command {
     Nat64(Run),
     /// Run a DNS64 (RFC 6147) in the foreground: AAAA records for names that have A records only
     Dns64(Dns64),
-    /// The process of a DNS64 beside a translator, which that one starts
-    #[command(hide = true)]
-    Dns64Process(Dns64Process),
-    /// Run what a configuration file describes, in the foreground
+    /// Run the translator of a configuration file in the foreground, or its DNS64 if it has nothing else
     Run(Run),
     /// Check a configuration file and print it in canonical form
     Check {

@@ -19,7 +19,6 @@ mod trace;
 use crate::cli::Command;
 use crate::config::{self, Mode};
 use crate::failure::Failure;
-use crate::process::dns64_apart;
 use crate::{lookup, offline, stop};
 
 use output::print;
@@ -31,7 +30,6 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Siit(options) => run::run(options, Some(Mode::Siit)),
         Command::Nat64(options) => run::run(options, Some(Mode::Nat64)),
         Command::Dns64(options) => dns64::run(options),
-        Command::Dns64Process(options) => dns64_apart(options.parent, options.memory, options.log),
         Command::Run(options) => run::run(options, None),
         Command::Check { file } => config::load(&file, |_| ())
             .and_then(|settings| settings.canonical())

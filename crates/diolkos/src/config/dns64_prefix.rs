@@ -16,8 +16,9 @@ impl Settings {
 
     /// Says what a DNS64 without the key `pref64` does: beside a translator it takes that one's first prefix, since every
     /// further one only adds an address of the same node to each answer; alone it takes the well-known prefix.
-    pub fn settle_prefix_of_dns64(&mut self) {
-        let is_alone = self.no_translator;
+    /// `has_translator`: the file has one, whatever this process serves of it.
+    pub fn settle_prefix_of_dns64(&mut self, has_translator: bool) {
+        let is_alone = !has_translator;
         let translator = &self.translator;
         let Some(dns64) = self.dns64.as_mut().filter(|dns64| dns64.pref64.is_none()) else {
             return;

@@ -89,7 +89,6 @@ pub async fn run(
             state: State::Starting,
             ..Condition::default()
         });
-        host.bring(&settings).await;
     }
 }
 
