@@ -10,8 +10,8 @@ use ipnet::Ipv6Net;
 use serde::Serialize;
 
 use crate::cli;
-use crate::config::{self, Found, Mode, Settings};
-use crate::failure::Failure;
+use diolkos_config::{self as config, Found, Mode, Settings};
+use diolkos_service::failure::Failure;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]

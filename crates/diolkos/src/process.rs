@@ -10,15 +10,15 @@ use std::sync::mpsc;
 use diolkos_sys::limit;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::config::{Dns64, Level, Settings};
 use crate::dns64;
-use crate::failure::Failure;
 use crate::files::Files;
-use crate::manager::Manager;
-use crate::port_owner;
-use crate::privilege;
-use crate::supervise::{self, Supervision, Watch};
-use crate::watchdog::Watchdog;
+use diolkos_config::port_owner;
+use diolkos_config::{Dns64, Level, Settings};
+use diolkos_service::failure::Failure;
+use diolkos_service::manager::Manager;
+use diolkos_service::privilege;
+use diolkos_service::supervise::{self, Supervision, Watch};
+use diolkos_service::watchdog::Watchdog;
 
 /// A DNS64 without a translator, until a signal ends it.
 pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {

@@ -17,9 +17,11 @@ mod show;
 mod trace;
 
 use crate::cli::Command;
-use crate::config::{self, Mode};
-use crate::failure::Failure;
-use crate::{lookup, offline, stop};
+use crate::lookup;
+use crate::offline;
+use crate::stop;
+use diolkos_config::{self as config, Mode};
+use diolkos_service::failure::Failure;
 
 use output::print;
 

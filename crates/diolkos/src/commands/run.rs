@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos run`, `diolkos siit`, `diolkos nat64`: file → settings → translator, or DNS64 where the file has nothing else.
 
-use crate::config::{self, Mode};
-use crate::failure::Failure;
+use crate::clat;
+use crate::cli;
 use crate::files::Files;
 use crate::process::{dns64_alone, translator};
-use crate::{clat, cli, port_owner, router};
+use crate::router;
+use diolkos_config::port_owner;
+use diolkos_config::{self as config, Mode};
+use diolkos_service::failure::Failure;
 
 /// The translator of a file, or its DNS64 if that is all it has. `mode` is what the command is called.
 pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UdpSocket};
 
-use crate::failure::Failure;
-use crate::port_owner::{self, Transport};
+use diolkos_config::port_owner::{self, Transport};
+use diolkos_service::failure::Failure;
 
 use super::datagrams::Datagrams;
 use super::tally::{Fate, Tally};
