@@ -36,7 +36,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use diolkos_config::Settings;
-use diolkos_control::companion::Supervision;
 use diolkos_control::control;
 use diolkos_control::metrics::Metrics;
 use diolkos_control::service::{self, Host};
@@ -45,6 +44,7 @@ use diolkos_kernel::handover;
 use diolkos_kernel::net::{Link, PolicyNews};
 use diolkos_service::failure::{Failure, Kind};
 use diolkos_service::privilege::{self, NET_ADMIN, NET_RAW};
+use diolkos_service::supervise::Supervision;
 use diolkos_service::supervise::{Task, Watch};
 
 use arrival::Arrival;

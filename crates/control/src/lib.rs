@@ -3,12 +3,11 @@
 //!
 //! [`varlink`] is the protocol and its bounds, [`control`] the interface `org.diolkos.Translator` in both directions, [`metrics`] the page
 //! for monitoring. [`service`] is the loop that every translator runs on: it hears signals, news of the kernel and requests, and has the
-//! [`service::Service`] do what follows. [`companion`] is how a DNS64 beside it follows a reload.
+//! [`service::Service`] do what follows.
 //!
 //! It knows the types of `diolkos-figures`, and not who fills them in: CLAT, SIIT and NAT64 implement [`service::Service`], and the command
 //! line calls [`control::ask`].
 
-pub mod companion;
 pub mod control;
 pub mod metrics;
 pub mod service;

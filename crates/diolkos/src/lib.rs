@@ -18,7 +18,6 @@
 //! [`main`] is the program, `src/main.rs` only calls it; [`manual`] is for the crate that writes manual pages. Nothing else is for
 //! use from outside.
 
-mod clats;
 mod cli;
 mod commands;
 mod files;

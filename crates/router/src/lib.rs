@@ -37,7 +37,6 @@ use announce::Announcer;
 use diolkos_cluster::Cluster;
 use diolkos_config::fixed_keys;
 use diolkos_config::{network, Found, Mode, Placement, Settings};
-use diolkos_control::companion::Supervision;
 use diolkos_control::control::{self, Condition, Control, State};
 use diolkos_control::service::{self, End, Host};
 use diolkos_datapath::accept_local;
@@ -50,6 +49,7 @@ use diolkos_service::counted::counted;
 use diolkos_service::failure::Failure;
 use diolkos_service::privilege::{self, NET_ADMIN};
 use diolkos_service::signals::Came;
+use diolkos_service::supervise::Supervision;
 use diolkos_service::supervise::Watch;
 
 use bypassed::Bypassed;
@@ -93,7 +93,6 @@ pub async fn run(
             state: State::Starting,
             ..Condition::default()
         });
-        host.bring(&settings).await;
     }
 }
 
