@@ -2,7 +2,7 @@
 //! What a NAT64 with a state file leaves in the kernel when it ends, so that known sessions go on: the TUN device with its
 //! routes, the programs with their maps, and forwarding. The next start takes it over, or removes it.
 
-use diolkos_sys::fastpath::{self, FastPath, LabelPath, Pins};
+use diolkos_fastpath::{self, FastPath, LabelPath, Pins};
 
 use crate::failure::Failure;
 use crate::forwarding;

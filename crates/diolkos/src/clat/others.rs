@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use diolkos_sys::fastpath::{self, Attachee, ClatPath};
+use diolkos_fastpath::{self, Attachee, ClatPath};
 
 use crate::config::{OtherClat, Settings, CONTINUITY};
 use crate::failure::Failure;

@@ -3,8 +3,8 @@
 
 use super::Setup;
 use crate::mirror::own_networks;
-use diolkos_sys::fastpath::testrun::TestRun;
-use diolkos_sys::fastpath::{
+use diolkos_fastpath::testrun::TestRun;
+use diolkos_fastpath::{
     self, ClatRules, Destinations, FastPathError, Lending, Media, Nat64Rules, Rules, Sessions,
     SiitRules,
 };
