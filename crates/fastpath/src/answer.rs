@@ -14,7 +14,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::load::{failed, keep, listen, AsMap};
-use super::{handle, qdisc, Attach, FastPathError, Hook, Pins, Side, ANSWER_NAMES};
+use super::{handle, hook, qdisc, Attach, FastPathError, Hook, Pins, Side, ANSWER_NAMES};
 use crate::skel::answer::{AnswerSkel, AnswerSkelBuilder};
 
 /// Bits of the interface in front of the address in a key; see `struct diolkos_served4` in `bpf/served.h`.
@@ -124,7 +124,7 @@ impl AnswerPath {
         for hook in &mut self.hooks {
             hook.keep(pins)?;
         }
-        pins.remove_others(&self.hooks, true);
+        pins.remove_others(&hook::links(&self.hooks), true);
         Ok(())
     }
 

@@ -8,10 +8,11 @@ use libbpf_sys as bpf;
 
 use super::pin::{self, Pins};
 use super::qdisc::remove_unused_clsact;
+use super::side::Side;
 use super::{xdp, Attach};
 use diolkos_sys::bpf::pinned;
 use diolkos_sys::kernel;
-use diolkos_sys::tc::{self, Direction, Filter};
+use diolkos_sys::tc::{self, ClsactFilter, Direction};
 
 /// Priority of our filters on clsact. It and the handle are the same at every start of an instance, so that the
 /// next start finds what a killed one left.
@@ -21,25 +22,6 @@ const CLSACT_PRIORITY: u32 = 0xd101;
 const CLSACT_PRIORITY_IN_FRONT: u32 = CLSACT_PRIORITY - 1;
 const CLSACT_PRIORITY_BETWEEN: u32 = CLSACT_PRIORITY + 1;
 const CLSACT_PRIORITY_BEHIND: u32 = CLSACT_PRIORITY + 2;
-
-/// Which way packets go at the hook.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
-    /// Received by the interface.
-    Ingress,
-    /// Sent by the interface.
-    Egress,
-    /// Received by the interface's driver, before the kernel makes a packet of the frame.
-    Driver,
-    /// Received by the interface, and seen before the other programs there.
-    Front,
-    /// Sent by the interface, and seen before the other programs there.
-    FrontEgress,
-    /// Sent by the interface, and left by the programs of [`Side::Egress`]. It must be attached before [`Side::BehindEgress`].
-    BetweenEgress,
-    /// Sent by the interface, and left to the kernel by the other programs there.
-    BehindEgress,
-}
 
 /// An attached program; dropped, it is off.
 #[derive(Debug)]
@@ -239,6 +221,12 @@ impl Drop for Hook {
     }
 }
 
+/// Where links hold programs, of these hooks.
+pub(super) fn links(hooks: &[Hook]) -> Vec<(u32, Side)> {
+    let links = hooks.iter().filter(|hook| hook.is_link());
+    links.map(Hook::place).collect()
+}
+
 /// A kernel without tcx says "Invalid argument", which helps nobody.
 fn without_tcx(error: io::Error) -> io::Error {
     match error.raw_os_error() {
@@ -331,7 +319,7 @@ fn detach(ifindex: i32, side: Side, handle: u32) {
 }
 
 /// Where our filter stands. A driver has no queueing discipline.
-fn place(ifindex: i32, side: Side, handle: u32) -> Option<Filter> {
+fn place(ifindex: i32, side: Side, handle: u32) -> Option<ClsactFilter> {
     let (direction, priority) = match side {
         Side::Ingress => (Direction::Ingress, CLSACT_PRIORITY),
         Side::Front => (Direction::Ingress, CLSACT_PRIORITY_IN_FRONT),
@@ -341,7 +329,7 @@ fn place(ifindex: i32, side: Side, handle: u32) -> Option<Filter> {
         Side::BehindEgress => (Direction::Egress, CLSACT_PRIORITY_BEHIND),
         Side::Driver => return None,
     };
-    Some(Filter {
+    Some(ClsactFilter {
         ifindex,
         direction,
         handle,

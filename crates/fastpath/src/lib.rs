@@ -15,7 +15,7 @@
 //! The modules:
 //!
 //! * `load`: what loading an object takes, whichever it is; `gso`, `xdp`: what this kernel and its drivers can do
-//! * `hook`, `pin`, `qdisc`, `received`: where programs hang, and who hangs there besides
+//! * `hook`, `side`, `pin`, `qdisc`, `received`: where programs hang, and who hangs there besides
 //! * `clat`, `siit`, `nat64`, with `router` for the last two: one object for each mode
 //! * `session`, `survey`: sessions in the maps; `lending`, `leases`, `lease`, `openings`: those that programs open by themselves
 //! * `copies`, `homes`, `forward`: several gateways
@@ -49,6 +49,7 @@ mod qdisc;
 mod received;
 mod router;
 mod session;
+mod side;
 mod siit;
 mod survey;
 #[cfg(feature = "testrun")]
@@ -69,7 +70,7 @@ pub use clat::{ClatPath, ClatRules};
 pub use copies::{Owner, NODES};
 pub use forward::{ForwardCount, ForwardPath, Forwarding, Gateway};
 pub use homes::{Cluster, Homes, HostPort, BUCKETS, LINKS};
-pub use hook::{Hook, Side};
+pub use hook::Hook;
 pub use label::{LabelCount, LabelPath, LabelSlots, Slip, LABEL_HEAD, SPOILT_V4, SPOILT_V6};
 pub use lease::queue_of;
 pub use lending::{halves, place, Lending, Opening, Report, LEASES, LEASE_PORTS};
@@ -79,6 +80,7 @@ pub use pin::Pins;
 pub use received::{at_ingress, has_egress, Attachee};
 pub use router::{Inline, Media, Prepared, Site};
 pub use session::{NodePort, Sent, Session, Sessions};
+pub use side::Side;
 pub use siit::{Destinations, Eam, SiitPath, SiitRules};
 pub use survey::{Bound, Seen};
 pub use used_hops::{UsedHop, UsedHops};
@@ -232,7 +234,7 @@ impl FastPath {
                 return Err(error);
             }
         }
-        pins.remove_others(&self.hooks, false);
+        pins.remove_others(&hook::links(&self.hooks), false);
         Ok(())
     }
 

@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, OpenProgramMut, PrintLevel};
 
-use super::{xdp, FastPathError};
+use super::FastPathError;
+use diolkos_sys::kernel;
 
 /// What libbpf says while it works; it can only be told to call a plain function.
 static LOADER_LOG: Mutex<String> = Mutex::new(String::new());
@@ -174,16 +175,24 @@ macro_rules! fill_ports {
             to.turns = port.turns.into();
         }
         ports.ports = ports.port.len().min($drivers.len()) as u32;
-        ports.takes_buffers = $crate::xdp::takes_buffers().into();
+        ports.takes_buffers = $crate::load::takes_buffers().into();
     }};
 }
 
 pub(super) use {fill_exits, fill_ports, fill_pref64, fill_rules};
 
+/// Programs may take frames in several buffers.
+const BUFFERS_SINCE: (u32, u32) = (5, 18);
+
+/// Whether programs may take frames in several buffers.
+pub(super) fn takes_buffers() -> bool {
+    kernel::is_since(BUFFERS_SINCE)
+}
+
 /// Has the program of drivers loaded, too.
 pub(super) fn load_driver(program: &mut OpenProgramMut<'_>) {
     program.set_autoload(true);
-    if xdp::takes_buffers() {
+    if takes_buffers() {
         program.set_flags(libbpf_sys::BPF_F_XDP_HAS_FRAGS);
     }
 }

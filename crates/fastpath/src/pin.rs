@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use libbpf_rs::query::{LinkInfo, LinkTypeInfo};
 
-use super::hook::{Hook, Side};
+use super::side::Side;
 use diolkos_sys::bpf::pinned;
 use diolkos_sys::namespace;
 
@@ -75,9 +75,9 @@ impl Pins {
         let _ = fs::remove_dir(&self.folder);
     }
 
-    /// Takes off everything that is pinned there at the sides where programs of this kind are, apart from `hooks`: those in
+    /// Takes off everything that is pinned there at the sides where programs of this kind are, apart from the links `kept`: those in
     /// front answer, and the others translate.
-    pub(super) fn remove_others(&self, hooks: &[Hook], are_in_front: bool) {
+    pub(super) fn remove_others(&self, kept: &[(u32, Side)], are_in_front: bool) {
         for pin in entries(&self.folder) {
             let name = pin.file_name().unwrap_or_default().to_string_lossy();
             let place = name.split_once('-').and_then(|(ifindex, side)| {
@@ -89,10 +89,7 @@ impl Pins {
                 };
                 Some((ifindex.parse().ok()?, side))
             });
-            let is_kept = |at: (u32, Side)| {
-                let mut hooks = hooks.iter();
-                hooks.any(|hook| hook.is_link() && hook.place() == at)
-            };
+            let is_kept = |at: (u32, Side)| kept.contains(&at);
             let is_of_kind = place.is_none_or(|(_, side)| (side == Side::Front) == are_in_front);
             if is_of_kind && !place.is_some_and(is_kept) {
                 let _ = fs::remove_file(pin);

@@ -21,8 +21,6 @@ const ACT_NDO_XMIT_SG: u64 = 64;
 
 /// Drivers report what they can do (`netdev` family of generic netlink).
 const REPORTED_SINCE: (u32, u32) = (6, 3);
-/// Programs may take frames in several buffers.
-const BUFFERS_SINCE: (u32, u32) = (5, 18);
 /// Before drivers reported it: those that run native programs and transmit redirected frames.
 const KNOWN: [&str; 10] = [
     "bnxt_en",
@@ -121,11 +119,6 @@ impl Abilities {
             reported: false,
         }
     }
-}
-
-/// Whether programs may take frames in several buffers.
-pub(super) fn takes_buffers() -> bool {
-    kernel::is_since(BUFFERS_SINCE)
 }
 
 /// The XDP program of an interface, whoever attached it.

@@ -17,7 +17,7 @@ pub enum Direction {
 
 /// The place of one filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Filter {
+pub struct ClsactFilter {
     /// Index of the interface.
     pub ifindex: i32,
     /// Where it stands there.
@@ -28,7 +28,7 @@ pub struct Filter {
     pub priority: u32,
 }
 
-impl Filter {
+impl ClsactFilter {
     /// Puts a program there, or in the place of the one that is there.
     pub fn attach(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         let mut options = self.options();

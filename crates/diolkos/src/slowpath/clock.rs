@@ -7,7 +7,7 @@ use diolkos_nat64::Random;
 use diolkos_sys::clock;
 use diolkos_xlat::Env;
 
-use crate::random::{random, Stock};
+use diolkos_service::random::{random, Stock};
 
 /// For one thread.
 pub struct Clock {
