@@ -4,14 +4,14 @@
 //! An error that passes through carries the beginning of the packet it is about, which is
 //! translated with it. Its stages:
 //!
-//! 1. [`table`]: type, code, and the field that goes with them.
-//! 2. [`quote`]: the quoted packet and, behind it, the extensions of RFC 4884.
-//! 3. [`inner`]: the quoted packet, header by header.
-//! 4. [`pool`]: a source for errors from routers whose address has no counterpart (RFC 6791).
-//! 5. [`interface`]: their own address, in an extension.
-//! 6. [`through`]: all of it in one message, cut to what may be sent.
+//! 1. `table`: type, code, and the field that goes with them.
+//! 2. `quote`: the quoted packet and, behind it, the extensions of RFC 4884.
+//! 3. `inner`: the quoted packet, header by header.
+//! 4. `pool`: a source for errors from routers whose address has no counterpart (RFC 6791).
+//! 5. `interface`: their own address, in an extension.
+//! 6. `translate`: all of it in one message, cut to what may be sent.
 //!
-//! Errors of our own are in [`own`], held back by [`rate`].
+//! `originate` makes the errors of our own, and `rate` limits them.
 
 mod inner;
 mod interface;
