@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The list of blocks of ports that sources were given ([`super::blocks`] gives them).
 
+use super::clock::Millis;
 use super::key::Keys;
-use super::timer::Millis;
 use crate::config::{Nat64Config, PortBlocks};
 use crate::pool::Place;
 use std::collections::HashMap;

@@ -6,9 +6,9 @@
 //! at a block finds out, and blocks are looked at in turn.
 
 use super::block_list::{Blocks, Owned};
+use super::clock::Millis;
 use super::event::{BlockView, Event, Watcher};
 use super::rehearse::Undo;
-use super::timer::Millis;
 use super::State;
 use crate::config::{Binding, Endpoint4, LevelKind, Protocol};
 use crate::pool::{Applicant, Place};

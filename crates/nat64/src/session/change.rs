@@ -3,11 +3,12 @@
 //! limits, permissions, pool and watchers always agree.
 
 use super::bib::Origin;
+use super::clock::Millis;
+use super::entry::Session;
 use super::event::{BindingView, Event, SessionView, Watcher};
 use super::rehearse::{Before, Undo};
 use super::shared::Whose;
 use super::tcp::{Segment, SessionState, Side};
-use super::timer::Millis;
 use super::{table, Outbound, State};
 use crate::config::{Binding, Endpoint4};
 use crate::pool::{Applicant, Claim};
@@ -205,7 +206,7 @@ impl State {
     /// What is left to do when a session has been taken out of its table.
     pub(super) fn note_closed(
         &mut self,
-        ended: &table::Session,
+        ended: &Session,
         view: SessionView,
         watcher: &mut impl Watcher,
     ) {

@@ -6,10 +6,10 @@
 //! inherited binding begin in their middle, with a TCP connection as well, until the binding ends.
 
 use super::bib::Origin;
+use super::clock::Millis;
 use super::event::{Missing, Watcher};
 use super::table::millis_of;
 use super::tcp::{Lifetime, Segment, SessionState, Side};
-use super::timer::Millis;
 use super::State;
 use crate::config::{Binding, Endpoint4, Protocol};
 use crate::pool::Claim;

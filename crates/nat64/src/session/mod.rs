@@ -24,7 +24,9 @@ mod bib;
 mod block_list;
 mod blocks;
 mod change;
+pub(crate) mod clock;
 mod copies;
+mod entry;
 mod event;
 mod expire;
 mod filter;
@@ -43,7 +45,7 @@ pub mod slab;
 mod syn;
 mod table;
 mod tcp;
-pub(crate) mod timer;
+mod timer;
 mod waiting;
 
 pub use bib::Origin;
@@ -58,6 +60,7 @@ use crate::pool::Pool;
 use crate::step::Nat64Step;
 use bib::Bib;
 use block_list::Blocks;
+use clock::Clock;
 use diolkos_xlat::verdict::Reason;
 use filter::Permissions;
 use key::Keys;
@@ -67,7 +70,6 @@ use shared::{Shared, Whose};
 use std::time::Duration;
 use syn::Syns;
 use table::Sessions;
-use timer::Clock;
 use waiting::Waiting;
 
 /// A packet from the IPv6 side.
@@ -355,8 +357,8 @@ impl State {
     }
 
     /// The packet is stored, in case of a simultaneous open (RFC 6146 section 3.5.2.2).
-    fn keep_syn(&mut self, packet: &Inbound<'_>, now: timer::Millis) -> Result<Inward, Reason> {
-        let deadline = now + self.config.timeouts.tcp_incoming_syn.as_millis() as timer::Millis;
+    fn keep_syn(&mut self, packet: &Inbound<'_>, now: clock::Millis) -> Result<Inward, Reason> {
+        let deadline = now + self.config.timeouts.tcp_incoming_syn.as_millis() as clock::Millis;
         let key = (packet.v4, packet.peer);
         let is_new = !self.syns.holds(key);
         if !self.syns.keep(key, packet.bytes, deadline) {

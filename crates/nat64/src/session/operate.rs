@@ -3,11 +3,11 @@
 //! sessions that the fast path has opened by itself.
 
 use super::bib::Origin;
+use super::clock::Millis;
 use super::event::{BindingView, Event, SessionView, Watcher};
 use super::shared::Whose;
 use super::table;
 use super::tcp::{Segment, SessionState, Side};
-use super::timer::Millis;
 use super::State;
 use crate::config::{Binding, Endpoint4, Endpoint6, Protocol, LEVELS};
 use diolkos_xlat::verdict::Reason;

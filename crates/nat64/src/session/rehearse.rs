@@ -4,10 +4,10 @@
 //!
 //! Time goes on; that is all that is different afterwards.
 
+use super::clock::Millis;
+use super::entry::{Links, Session};
 use super::syn::Kept;
-use super::table::{Links, Session};
 use super::tcp::SessionState;
-use super::timer::Millis;
 use super::State;
 use crate::config::Endpoint4;
 use crate::pool::Place;

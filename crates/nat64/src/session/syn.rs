@@ -3,8 +3,8 @@
 //! sends one too (simultaneous open, RFC 6146 section 3.5.2.2, state V4 INIT). They stand here and
 //! not among the sessions, so that whoever scans the pool fills this store and no other.
 
+use super::clock::Millis;
 use super::key::Keys;
-use super::timer::Millis;
 use crate::config::Endpoint4;
 use std::collections::{HashMap, VecDeque};
 

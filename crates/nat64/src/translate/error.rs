@@ -10,7 +10,7 @@ use super::{tuple, Nat64, Random};
 use crate::config::{Endpoint4, Endpoint6, Protocol};
 use crate::session::{Missing, Watcher};
 use crate::step::Nat64Step;
-use diolkos_xlat::addr::special::{kind_of_ipv4, Kind as AddressKind};
+use diolkos_xlat::addr::special::{kind_of_ipv4, AddressKind};
 use diolkos_xlat::addr::Via;
 use diolkos_xlat::csum;
 use diolkos_xlat::icmp::{parse_quoted_ipv4, parse_quoted_ipv6, Ends, LARGEST_ERROR};

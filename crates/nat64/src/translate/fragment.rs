@@ -7,10 +7,11 @@
 //! `store` of their own, with bounds.
 
 use super::store::Store;
-pub use super::store::{Gathered, Held, Key};
+pub use super::store::{Gathered, Key};
+pub use super::whole::Held;
 use crate::config::Nat64Config;
+use crate::session::clock::{Clock, Millis};
 use crate::session::key::Keys;
-use crate::session::timer::{Clock, Millis};
 use diolkos_xlat::packet::{Label, Packet};
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::verdict::Reason;

@@ -9,7 +9,7 @@ use crate::step::Nat64Step;
 use diolkos_xlat::addr::Via;
 use diolkos_xlat::packet::{Outbox, Packet};
 use diolkos_xlat::step::{End, Step};
-use diolkos_xlat::translate::payload::{self, Kind, Numbers};
+use diolkos_xlat::translate::payload::{self, Numbers, PayloadKind};
 use diolkos_xlat::translate::{hop, leave, v4to6, Fit, Refusal};
 use diolkos_xlat::verdict::{Reason, Verdict};
 use diolkos_xlat::wire::{next_header_of, protocol, Ipv4, Part, UDP_CHECKSUM_AT};
@@ -31,7 +31,7 @@ impl Nat64 {
             return self.gather(Key::v4(&ip), packet, env.now(), watcher, first);
         }
         let carried = v4to6::carried(&self.translator, &ip, packet)?;
-        if carried.kind == Kind::IcmpError {
+        if carried.kind == PayloadKind::IcmpError {
             return self.error_from_ipv4((&ip, hop_limit), packet, watcher);
         }
         // The source must have a place in IPv6, whatever the tables say.

@@ -6,11 +6,11 @@ use super::{note_lost, refusal, tuple, Fragmented, Nat64, Random};
 use crate::config::{Endpoint4, Endpoint6, Protocol};
 use crate::session::{Inbound, Inward, Outbound, Segment, Watcher};
 use crate::step::Nat64Step;
-use diolkos_xlat::addr::special::{kind_of_ipv4, Kind as AddressKind};
+use diolkos_xlat::addr::special::{kind_of_ipv4, AddressKind};
 use diolkos_xlat::addr::Via;
 use diolkos_xlat::packet::{Outbox, Packet};
 use diolkos_xlat::step::{End, Step};
-use diolkos_xlat::translate::payload::{self, Kind, Numbers, Payload};
+use diolkos_xlat::translate::payload::{self, Numbers, Payload, PayloadKind};
 use diolkos_xlat::translate::{hairpin, hop, leave, legal, v6to4, Fit, Refusal};
 use diolkos_xlat::verdict::{Reason, Verdict};
 use diolkos_xlat::wire::{protocol, protocol_of, Chain, Ipv6, Part};
@@ -58,7 +58,7 @@ impl Nat64 {
             }
         }
         let carried = v6to4::carried(&chain, packet)?;
-        if carried.kind == Kind::IcmpError {
+        if carried.kind == PayloadKind::IcmpError {
             return self.error_from_ipv6((&ip, ttl, &chain), packet, env, watcher);
         }
         let (dst, prefix) = self.destination(&ip)?;

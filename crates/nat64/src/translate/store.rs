@@ -10,10 +10,10 @@
 
 mod rehearse;
 
-use super::whole::{self, Sum};
+use super::whole::{self, Held, Sum};
 use crate::config::Limits;
+use crate::session::clock::Millis;
 use crate::session::key::Keys;
-use crate::session::timer::Millis;
 use diolkos_xlat::packet::Label;
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::verdict::Reason;
@@ -26,15 +26,6 @@ const BYTES: usize = 2048;
 
 /// Who has more than this part of a full store gives way first.
 const CROWD: usize = 64;
-
-/// A fragment that waits, or a packet out of fragments.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Held {
-    /// Whole, from the IP header on.
-    pub bytes: Box<[u8]>,
-    /// It came with this.
-    pub label: Label,
-}
 
 /// What the fragments of one packet have in common (RFC 791 section 3.2, RFC 8200 section 4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -4,8 +4,8 @@
 
 use super::interface::Named;
 use super::table::{self, Head, Mtus};
-use super::{inner, quote, Icmp};
-use crate::addr::special::{kind_of_ipv4, Kind};
+use super::{inner, quote, IcmpErrors, LARGEST_ERROR, LARGEST_WITHOUT_DF};
+use crate::addr::special::{kind_of_ipv4, AddressKind};
 use crate::addr::{Mapper, Unmappable, Via};
 use crate::csum;
 use crate::packet::{Checksum, Outbox};
@@ -14,13 +14,6 @@ use crate::verdict::Reason;
 use crate::wire::icmp::{ICMP_CHECKSUM_AT, ICMP_LEN};
 use crate::wire::{protocol, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-/// Bytes of the longest ICMP error we send: the smallest MTU of IPv6 (RFC 4443 section 2.4(c)).
-pub const LARGEST_ERROR: usize = 1280;
-
-/// The same in IPv4, which is also the longest packet that is sent without DF (RFC 7915 section
-/// 5.1).
-pub(super) const LARGEST_WITHOUT_DF: usize = 1260;
 
 /// The error is about a packet that went from IPv6 through us to IPv6: the place in the
 /// configuration of the translation prefix it used.
@@ -75,7 +68,7 @@ impl<'a> Error<'a> {
     }
 }
 
-impl Icmp {
+impl IcmpErrors {
     fn mtus(&self) -> Mtus {
         Mtus {
             mtu4: self.mtu4,
@@ -217,7 +210,7 @@ impl Icmp {
                 .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
             let dst = legal_destination(dst)?;
             let src = map(End::Source, ip.src).ok().map(|(addr, _)| addr);
-            let src = src.filter(|&src| kind_of_ipv4(src) == Kind::Unicast);
+            let src = src.filter(|&src| kind_of_ipv4(src) == AddressKind::Unicast);
             hairpin = match via {
                 Via::Pref64(prefix) if mapper.is_explicit(inner_src) => Some(Hairpin(prefix)),
                 _ => None,
@@ -352,9 +345,9 @@ fn map_to_ipv4(
 
 fn legal_destination(addr: Ipv4Addr) -> Result<Ipv4Addr, Reason> {
     match kind_of_ipv4(addr) {
-        Kind::Unicast => Ok(addr),
-        Kind::Multicast => Err(Reason::Multicast),
-        Kind::Unroutable => Err(Reason::DestinationIllegal),
+        AddressKind::Unicast => Ok(addr),
+        AddressKind::Multicast => Err(Reason::Multicast),
+        AddressKind::Unroutable => Err(Reason::DestinationIllegal),
     }
 }
 

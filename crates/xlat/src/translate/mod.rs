@@ -24,10 +24,10 @@ pub mod payload;
 pub mod v4to6;
 pub mod v6to4;
 
-use crate::addr::special::Kind;
+use crate::addr::special::AddressKind;
 use crate::addr::Mapper;
 use crate::config::{Config, ConfigError, TrafficClass, UdpZeroChecksum};
-use crate::icmp::{Answer, Icmp, Tokens};
+use crate::icmp::{Answer, IcmpErrors, Tokens};
 use crate::packet::{Env, Outbox, Packet};
 use crate::verdict::{Reason, Verdict};
 
@@ -40,7 +40,7 @@ use crate::verdict::{Reason, Verdict};
 pub struct Translator {
     mapper: Mapper,
     clat: bool,
-    icmp: Icmp,
+    icmp: IcmpErrors,
     lowest_ipv6_mtu: usize,
     mtu4: usize,
     mtu6: usize,
@@ -57,7 +57,7 @@ impl Translator {
         config.check()?;
         let mapper = Mapper::new(config);
         Ok(Translator {
-            icmp: Icmp::new(config),
+            icmp: IcmpErrors::new(config),
             mapper,
             clat: config.clat,
             lowest_ipv6_mtu: config.lowest_ipv6_mtu as usize,
@@ -141,7 +141,7 @@ impl Translator {
     }
 
     /// ICMP errors of this translator.
-    pub fn icmp(&self) -> &Icmp {
+    pub fn icmp(&self) -> &IcmpErrors {
         &self.icmp
     }
 
@@ -213,11 +213,11 @@ impl Reason {
 /// "If a translator gets an illegal source address [...] the translator SHOULD silently discard the
 /// packet" (RFC 7915 sections 4.1 and 5.1).
 #[inline]
-pub fn legal(src: Kind, dst: Kind) -> Result<(), Reason> {
+pub fn legal(src: AddressKind, dst: AddressKind) -> Result<(), Reason> {
     match (src, dst) {
-        (Kind::Unicast, Kind::Unicast) => Ok(()),
-        (Kind::Unicast, Kind::Multicast) => Err(Reason::Multicast),
-        (Kind::Unicast, Kind::Unroutable) => Err(Reason::DestinationIllegal),
+        (AddressKind::Unicast, AddressKind::Unicast) => Ok(()),
+        (AddressKind::Unicast, AddressKind::Multicast) => Err(Reason::Multicast),
+        (AddressKind::Unicast, AddressKind::Unroutable) => Err(Reason::DestinationIllegal),
         _ => Err(Reason::SourceIllegal),
     }
 }
