@@ -6,7 +6,8 @@
 use crate::common::Outcome;
 use crate::input::Input;
 use crate::{judge, seeds, setting};
-use diolkos::readers::{flow, offload, offload_header, part, Train};
+use diolkos_datapath::slowpath::join::{flow, part, Train};
+use diolkos_datapath::slowpath::offload::{read as offload, write as offload_header};
 use diolkos_xlat::{Checksum, Offload, Translator, Verdict};
 
 /// Bytes of the header (`struct virtio_net_hdr`).

@@ -2,7 +2,9 @@
 //! Capture files: whatever they claim, what is read is what stands in them, and what is written reads back.
 
 use crate::seeds;
-use diolkos::readers::{network_layer, Capture, Reader, Record, Writer};
+use diolkos_offline::capture::Capture;
+use diolkos_offline::link::network_layer;
+use diolkos_offline::pcap::{Reader, Record, Writer};
 use std::time::Duration;
 
 const HEADER: usize = 24;

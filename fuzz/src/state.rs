@@ -5,8 +5,8 @@
 //! A changed byte makes a checksum wrong. So that changes are not all found by that alone, the checksums of an input are made
 //! right before it is read a second time.
 
-use diolkos::readers::state::{salvage, verify, Head, Malformed, Reader, Writer};
-use diolkos::readers::Moment;
+use diolkos_gateway::store::format::{salvage, verify, Head, Malformed, Reader, Writer};
+use diolkos_gateway::store::Moment;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_nat64::session::{SessionState, SessionView};
 use siphasher::sip::SipHasher13;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Neighbours without routes: the translator answers ARP, neighbour solicitations and echo for the addresses that it serves
-(RFC 826, RFC 5227, RFC 4861, RFC 4862). The bytes of its answers are the business of `crates/diolkos/tests/answers`."""
+(RFC 826, RFC 5227, RFC 4861, RFC 4862). The bytes of its answers are the business of `crates/router/tests/answers`."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def parts(told: dict) -> list[Part]:
     shapes = {"PROPTEST_CASES": "16"}
     return [
         pytest("traffic", chosen("traffic")),
-        Part("law", [told["law"], "--test-threads=1"], CLONE / "crates/diolkos", cases, 4),
+        Part("law", [told["law"], "--test-threads=1"], CLONE / "crates/gateway", cases, 4),
         Part("places", [PYTHON, str(HERE / "places.py")], least=7),
         Part("cards", [PYTHON, str(HERE / "cards.py")], least=8, needs=CARDS),
         pytest("generator", chosen("generator")),

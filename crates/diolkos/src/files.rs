@@ -4,10 +4,10 @@
 
 use diolkos_sys::limit;
 
-use crate::dns64;
-use crate::metrics;
-use crate::slowpath;
 use diolkos_config::{Dns64, Settings};
+use diolkos_control::metrics;
+use diolkos_datapath::slowpath;
+use diolkos_resolver::dns64;
 use diolkos_service::failure::Failure;
 
 /// What the program opens at most, with few queues and interfaces, and twice as much while it reloads.
@@ -73,21 +73,6 @@ impl Files {
              LimitNOFILE={needed})"
         )))
     }
-}
-
-/// For a running process that may open no further file: somebody has lowered its limit.
-pub fn exhausted() -> Failure {
-    // A process that cannot ask takes what the kernel gives by default.
-    let limit = limit::open_files_now().unwrap_or(1024);
-    let enough = limit + ALWAYS as u64;
-    let mut failure = Failure::missing(format!(
-        "the limit of open files is {limit}, and all of them are open: raise it (prlimit --pid {} --nofile={enough}; \
-         systemd: LimitNOFILE={enough}, and a restart)",
-        std::process::id()
-    ));
-    // Files may be closed, and the limit raised, while it runs.
-    failure.is_transient = true;
-    failure
 }
 
 #[cfg(test)]

@@ -1,61 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos`: translation between IPv4 and IPv6 on Linux.
+//! `diolkos`: translation between IPv4 and IPv6 on Linux. This crate is the program: command line, what its commands do, and the
+//! process that a service runs in. Everything else is in crates below it, each of which knows only those below itself:
 //!
-//! cli → commands → config → clat, router → (nat64, announce, net, slow path, fast path) → control → varlink
+//! ```text
+//! diolkos    command line, commands, process
+//! offline    captures        clat    CLAT        router    SIIT and NAT64: life, routes, announcements
+//! resolver   DNS64, search for the prefix        cluster   the node of a cluster, joined to the tables
+//! control    socket, metrics, service loop       gateway   tables of a NAT64, their copy in the fast path, state file
+//! datapath   slow path, choice of the fast path  bindlog   log of bindings
+//! kernel     netlink, sysctls   config   the file   figures   what is told
+//! service    supervision, privileges, locks, failures
+//! fastpath   compiles, loads and feeds bpf/
+//! xlat nat64 dns64 pref64 node   no I/O; mesh etcd sys: connections, records, the kernel's edge
+//! ```
 //!
-//! cli → commands → config → dns64 → (pref64, net) → control
+//! cli → commands → config → process → clat, router, dns64; commands → offline; commands → control, which asks a running program.
 //!
-//! cli → commands → config → offline
-//!
-//! cli → commands → trace → control: what would become of a packet; the service follows it through its slow path's engine
-//!
-//! The program is [`main`]; `src/main.rs` only calls it, so that what reads bytes from elsewhere can also be reached
-//! by `fuzz/`, through [`readers`].
+//! [`main`] is the program, `src/main.rs` only calls it; [`manual`] is for the crate that writes manual pages. Nothing else is for
+//! use from outside.
 
-mod accept_local;
-mod announce;
-mod clat;
 mod cli;
-mod cluster;
 mod commands;
-mod control;
-mod datapath;
-mod dns64;
-mod dns_over_tcp;
-mod events;
-mod expiry;
 mod files;
-mod labels;
 mod lookup;
-mod metrics;
-mod nat64;
-mod offline;
-mod packet_summary;
-mod pref64;
 mod process;
-mod router;
-mod service;
-mod slowpath;
 mod stop;
-mod trace;
-mod varlink;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use cli::Cli;
-
-/// Readers of what others wrote: files and packets. Nothing else of this crate is for use from outside.
-pub mod readers {
-    pub use crate::nat64::store::format as state;
-    pub use crate::nat64::store::Moment;
-    pub use crate::offline::capture::Capture;
-    pub use crate::offline::link::network_layer;
-    pub use crate::offline::pcap::{Precision, ReadError, Reader, Record, Writer};
-    pub use crate::slowpath::join::{flow, part, Train};
-    pub use crate::slowpath::offload::{read as offload, write as offload_header, Received};
-}
 
 /// What the manual pages and the completions of shells are written from.
 pub mod manual {

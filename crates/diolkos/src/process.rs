@@ -10,10 +10,10 @@ use std::sync::mpsc;
 use diolkos_sys::limit;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::dns64;
 use crate::files::Files;
 use diolkos_config::port_owner;
 use diolkos_config::{Dns64, Level, Settings};
+use diolkos_resolver::dns64;
 use diolkos_service::failure::Failure;
 use diolkos_service::manager::Manager;
 use diolkos_service::privilege;

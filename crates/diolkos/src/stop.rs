@@ -4,11 +4,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::control::{self, Answer, Request};
 use crate::files::Files;
 use crate::process;
-use crate::router;
 use diolkos_config::{self as config, Level};
+use diolkos_control::control::{self, Answer, Request};
+use diolkos_router as router;
 use diolkos_service::failure::Failure;
 use diolkos_service::instance::{self, Found, Running};
 

@@ -17,7 +17,6 @@ mod show;
 mod status;
 mod stop;
 mod trace;
-mod translate;
 
 use std::path::PathBuf;
 
@@ -26,6 +25,7 @@ use clap::{Parser, Subcommand};
 pub use bind::Bind;
 pub use clat::Clat;
 pub use cluster::{Cluster, Reset};
+pub use diolkos_offline::Translate;
 pub use dns64::Dns64;
 pub use follow::Follow;
 pub use lookup::Lookup;
@@ -36,7 +36,6 @@ pub use show::{Show, What};
 pub use status::Status;
 pub use stop::Stop;
 pub use trace::Trace;
-pub use translate::Translate;
 
 /// Translates between IPv4 and IPv6.
 #[derive(Parser, Debug)]

@@ -6,7 +6,8 @@ use diolkos_nat64::config::Protocol;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::protocol::protocol;
-use crate::nat64::{Order, Selection, Side};
+use diolkos_figures::entries::Order;
+use diolkos_figures::selection::{Selection, Side};
 
 /// Options of `show`.
 #[derive(Args, Debug, Default)]

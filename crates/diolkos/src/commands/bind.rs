@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6};
 
 use crate::cli;
-use crate::control::{self, Answer, Request};
+use diolkos_control::control::{self, Answer, Request};
 use diolkos_service::failure::Failure;
 
 /// Adds or deletes a binding of the running NAT64.

@@ -2,10 +2,10 @@
 //! `diolkos clat`: file and options → settings → translator.
 
 use super::settings::checked;
-use crate::clat;
 use crate::cli;
 use crate::files::Files;
 use crate::process::translator;
+use diolkos_clat as clat;
 use diolkos_config::port_owner;
 use diolkos_config::{self as config, Mode, Settings, V4Address};
 use diolkos_service::failure::Failure;

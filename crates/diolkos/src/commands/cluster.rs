@@ -11,9 +11,9 @@ use diolkos_node::NodeId;
 
 use super::output::{json, print};
 use crate::cli;
-use crate::cluster::engine;
-use crate::control::{self, Answer, Request};
+use diolkos_cluster::engine;
 use diolkos_config as config;
+use diolkos_control::control::{self, Answer, Request};
 use diolkos_figures::cluster_status::{ClusterStatus, Part};
 use diolkos_service::failure::Failure;
 

@@ -3,7 +3,7 @@
 
 use super::output::{json, print_now, unless_closed};
 use crate::cli;
-use crate::control;
+use diolkos_control::control;
 use diolkos_service::failure::Failure;
 
 /// Until the program ends, or nobody reads any more.

@@ -18,9 +18,10 @@ mod trace;
 
 use crate::cli::Command;
 use crate::lookup;
-use crate::offline;
+
 use crate::stop;
 use diolkos_config::{self as config, Mode};
+use diolkos_offline as offline;
 use diolkos_service::failure::Failure;
 
 use output::print;

@@ -2,7 +2,7 @@
 //! `diolkos reload`: the running program reads its configuration file again.
 
 use crate::cli;
-use crate::control::{self, Answer, Request};
+use diolkos_control::control::{self, Answer, Request};
 use diolkos_service::failure::Failure;
 
 /// Has the running program read its configuration file again.

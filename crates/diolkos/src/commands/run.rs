@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos run`, `diolkos siit`, `diolkos nat64`: file → settings → translator, or DNS64 where the file has nothing else.
 
-use crate::clat;
 use crate::cli;
 use crate::files::Files;
 use crate::process::{dns64_alone, translator};
-use crate::router;
+use diolkos_clat as clat;
 use diolkos_config::port_owner;
 use diolkos_config::{self as config, Mode};
+use diolkos_router as router;
 use diolkos_service::failure::Failure;
 
 /// The translator of a file, or its DNS64 if that is all it has. `mode` is what the command is called.

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 
 use crate::cli;
-use crate::control::{self, Answer, Request};
+use diolkos_control::control::{self, Answer, Request};
 use diolkos_service::failure::Failure;
 
 /// Ends a session of the running NAT64.

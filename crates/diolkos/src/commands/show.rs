@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::output::{json, print};
 use crate::cli::{Show, What};
-use crate::control::{self, Answer, Request};
+use diolkos_control::control::{self, Answer, Request};
 use diolkos_figures::counters;
 use diolkos_service::failure::Failure;
 

@@ -3,8 +3,8 @@
 
 use super::output::{json, print};
 use crate::cli;
-use crate::control::{self, Answer, Request};
-use crate::trace;
+use diolkos_control::control::{self, Answer, Request};
+use diolkos_datapath::trace;
 use diolkos_service::failure::Failure;
 
 /// Asks, and prints the report.

@@ -67,7 +67,7 @@ pub fn is_test(name: &str) -> bool {
 }
 
 /// Where the tests' modules are, below `crates/`.
-const TESTS: [&str; 10] = [
+const TESTS: [&str; 12] = [
     "nat64/tests/nat64",
     "nat64/tests",
     "nat64/src",
@@ -76,8 +76,10 @@ const TESTS: [&str; 10] = [
     "dns64/src",
     "pref64/src",
     "pref64/tests",
-    "diolkos/src",
-    "diolkos/tests",
+    "bindlog/src",
+    "gateway/src",
+    "gateway/tests",
+    "router/src",
 ];
 
 /// Is there a test of this name: a function of an integration test, or of a module?

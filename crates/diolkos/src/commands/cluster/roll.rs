@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::{order, print, status, BREATH};
-use crate::control::Request;
+use diolkos_control::control::Request;
 use diolkos_figures::cluster_status::{ClusterStatus, Part};
 use diolkos_service::failure::Failure;
 

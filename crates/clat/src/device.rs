@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The TUN device of a CLAT and what translates on it: built with the first prefix, opened and closed by its IPv4 routes,
+//! and moved to another prefix while packets pass.
+//!
+//! What applications hold on to (the device, its IPv4 address, their sockets) stays from the first prefix to the end.
+
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Instant;
+
+use diolkos_fastpath::{ClatPath, WayOut};
+use diolkos_xlat::Translator;
+use ipnet::Ipv6Net;
+
+use diolkos_config::Settings;
+use diolkos_datapath::accept_local;
+use diolkos_datapath::datapath;
+use diolkos_datapath::labels::Labels;
+use diolkos_datapath::slowpath::{self, SlowPath};
+use diolkos_kernel::forwarding::Forwarding;
+use diolkos_kernel::net::{
+    DeviceConfig, Errand, ExitRoute, Link, Masquerade, Medium, Net, Route4, Route6, Way,
+};
+use diolkos_service::failure::Failure;
+use diolkos_service::random::random;
+use diolkos_service::supervise::Watch;
+
+use super::gate::Gate;
+use super::others;
+use super::rules::{self, Side6};
+
+/// By how much the metrics of IPv4 routes grow while nothing can pass: any other IPv4 default route goes before them then.
+const BEHIND: u32 = 1 << 20;
+
+/// What the header grows by, and the Fragment header that an IPv4 fragment needs besides (RFC 7915 section 4.1).
+const GROWTH: u32 = 28;
+
+/// Where it is built.
+#[derive(Clone)]
+pub struct Site {
+    /// The kernel.
+    pub net: Arc<Net>,
+    /// What the operator says.
+    pub settings: Arc<Settings>,
+    /// What leads to the IPv6 network, as it is now.
+    pub uplink: Link,
+    /// Prefixes of the uplink that are from a network that it has left.
+    pub left: Vec<Ipv6Net>,
+}
+
+/// The way of what it sends, through the uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// Of most packets.
+    pub way: Way,
+    /// Not of all: the kernel chooses for each packet, and whatever it chooses leads through the uplink.
+    pub varies: bool,
+}
+
+/// The TUN device and what translates on it. Dropped, it is gone with all its routes.
+pub struct ClatDevice {
+    /// The device's.
+    pub index: u32,
+    /// What it translates to.
+    pub side6: Side6,
+    /// IPv4 routes lead to it.
+    pub is_open: bool,
+    /// These routes go behind all others.
+    is_behind: bool,
+    /// What is on the device now.
+    own: DeviceConfig,
+    /// Which way its packets take, if there is one.
+    passage: Option<Passage>,
+    /// When the kernel last heard of its exit.
+    renewed: Instant,
+    /// Why that has failed, as it was said last.
+    refusal: String,
+    /// Whether the slow path sends.
+    gate: Gate,
+    /// Which way the fast path sends, as it was told last.
+    told: Option<WayOut>,
+    /// Of the TUN device and of the IPv6 side, bytes, as they are translated with.
+    mtus: [u32; 2],
+    // In the order in which they must end: the fast path must not lead to a device that is gone.
+    /// Unless the TUN device is all there is.
+    pub fast: Option<ClatPath>,
+    /// Lets marks survive the slow path.
+    pub labels: Labels,
+    /// Of IPv6, where packets cross the TUN device.
+    forwarding: Option<Forwarding>,
+    /// Has the CLAT share the host's address, if it does.
+    sharing: Option<Masquerade>,
+    /// Translates what the fast path leaves.
+    pub slow: SlowPath,
+}
+
+impl ClatDevice {
+    /// Everything but the IPv4 side.
+    pub async fn build(site: &Site, side6: Side6, watch: &Watch) -> Result<ClatDevice, Failure> {
+        let (net, uplink) = (&site.net, &site.uplink);
+        let t = &site.settings.translator;
+        let translator = translator(site, side6)?;
+        let queues = slowpath::readers(t.queues);
+        let (tun, index) = net.create_tun(&t.device, queues).await?;
+        net.prepare_tun(&t.device, index, rules::tun_mtu(uplink))
+            .await?;
+        accept_local::admit(net, &site.settings, &[site.settings.clat.v4()]).await?;
+
+        let sharing = shared(side6, &t.device, uplink)?;
+        let fast = match sharing {
+            // Conntrack would see one direction only.
+            Some(_) => None,
+            None => {
+                let left = others::program_at(uplink);
+                if let Some(name) = &left {
+                    tracing::info!(
+                        "{name}, a BPF program of another CLAT, is attached to {}: that of diolkos goes in front of it",
+                        uplink.name
+                    );
+                }
+                // The address tells it where programs have no names for this process.
+                let in_front =
+                    left.is_some() || others::other(net, &site.settings).await?.is_some();
+                start_fast_path(site, side6, index, in_front)?
+            }
+        };
+        if fast.is_some() {
+            // Of networks behind the host, too.
+            let links = net.links().await?;
+            datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+            datapath::warn_of_routes();
+        }
+        let forwarding = match fast {
+            Some(_) => None,
+            None => Some(Forwarding::ipv6(&uplink.name, &t.device)?),
+        };
+        if forwarding.as_ref().is_some_and(Forwarding::changed) {
+            tracing::info!(
+                "switching IPv6 forwarding on for {} and {} while diolkos runs",
+                uplink.name,
+                t.device
+            );
+        }
+        let gate = Gate::shut();
+        let engine = gate.before(translator);
+        let labels = Labels::start(t, index, tun.queues.len(), None);
+        let slow =
+            SlowPath::start(&t.device, tun.queues, labels.slots(), engine, watch).map_err(|e| {
+                Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
+            })?;
+        let mut device = ClatDevice {
+            index,
+            side6,
+            is_open: false,
+            is_behind: false,
+            own: DeviceConfig {
+                index,
+                mtu: rules::tun_mtu(uplink),
+                ..DeviceConfig::default()
+            },
+            passage: None,
+            renewed: Instant::now(),
+            refusal: String::new(),
+            gate,
+            told: None,
+            mtus: mtus(uplink),
+            fast,
+            labels,
+            forwarding,
+            sharing,
+            slow,
+        };
+        device.lay(site, false).await?;
+        Ok(device)
+    }
+
+    /// If packets pass only while the kernel forwards them.
+    pub fn forwarding(&mut self) -> Option<&mut Forwarding> {
+        self.forwarding.as_mut()
+    }
+
+    /// As [`Forwarding::is_unforced`], if packets need it.
+    pub fn lacks_forwarding(&self) -> bool {
+        let forwarding = self.forwarding.as_ref();
+        forwarding.is_some_and(Forwarding::is_unforced)
+    }
+
+    /// Where somebody has switched forwarding off, in words, if anywhere.
+    pub fn obstacle(&self) -> Option<String> {
+        self.forwarding.as_ref()?.obstacles().into_iter().next()
+    }
+
+    /// What of another CLAT keeps packets from the fast path, in words.
+    pub fn loses_packets(&self, uplink: &Link) -> Option<String> {
+        others::keeps_packets(self.fast.as_ref()?, uplink)
+    }
+
+    /// Last of all, leads IPv4 to the translator.
+    pub async fn open(&mut self, site: &Site) -> Result<(), Failure> {
+        match self.is_open {
+            true => Ok(()),
+            false => self.lay(site, true).await,
+        }
+    }
+
+    /// Leads IPv4 here no more: applications learn at once that there is no way, or take another.
+    pub async fn close(&mut self, site: &Site) {
+        if let Err(failure) = self.lay(site, false).await {
+            tracing::warn!("{failure}");
+        }
+    }
+
+    /// Puts the IPv4 routes behind those of others, who may have a way, or back.
+    pub async fn stand_behind(&mut self, site: &Site, is_behind: bool) {
+        let before = std::mem::replace(&mut self.is_behind, is_behind);
+        if before == is_behind || !self.is_open {
+            return;
+        }
+        let done = self.lay(site, true).await;
+        if done.is_err() {
+            self.is_behind = before;
+        }
+        self.renewed_by(done, true);
+    }
+
+    async fn lay(&mut self, site: &Site, is_open: bool) -> Result<(), Failure> {
+        let own = self.layout(site, self.side6, self.mtus, is_open);
+        site.net.change(&self.own, &own, ready(Ok(()))).await?;
+        (self.own, self.is_open) = (own, is_open);
+        Ok(())
+    }
+
+    /// Translates with another prefix, or to another address, from the next packet on.
+    pub async fn move_to(&mut self, site: &Site, side6: Side6) -> Result<(), Failure> {
+        let engine = self.gate.before(translator(site, side6)?);
+        let mtus = mtus(&site.uplink);
+        let own = self.layout(site, side6, mtus, self.is_open);
+        let rules = rules::of(&site.settings, &site.uplink, side6, self.index);
+        let (fast, slow, sharing) = (&mut self.fast, &self.slow, &mut self.sharing);
+        let commit = async {
+            if let Some(sharing) = sharing {
+                sharing.change(side6.address, site.uplink.index)?;
+            }
+            if let Some(fast) = fast {
+                fast.swap(&rules).map_err(datapath::failure)?;
+            }
+            slow.swap(engine);
+            Ok(())
+        };
+        site.net.change(&self.own, &own, commit).await?;
+        (self.own, self.side6, self.mtus) = (own, side6, mtus);
+        Ok(())
+    }
+
+    /// Follows the uplink's MTU; false if that is what it was. A device that is down stays down.
+    pub async fn resize(&mut self, site: &Site) -> Result<bool, Failure> {
+        if self.mtus == mtus(&site.uplink) {
+            return Ok(false);
+        }
+        self.move_to(site, self.side6).await?;
+        Ok(true)
+    }
+
+    /// What is to be on the device. Once it was open, its address stays.
+    fn layout(&self, site: &Site, side6: Side6, mtus: [u32; 2], is_open: bool) -> DeviceConfig {
+        let [mtu, mtu6] = mtus;
+        let has_address = is_open || self.own.address.is_some();
+        let routes4 = routes4(self.index, site, mtu6, self.is_behind).filter(|_| is_open);
+        DeviceConfig {
+            index: self.index,
+            mtu,
+            address: has_address.then_some(site.settings.clat.v4()),
+            routes4: routes4.collect(),
+            routes6: match self.fast {
+                Some(_) => Vec::new(),
+                None => vec![route6(self.index, side6)],
+            },
+            exit: self.exit(site, side6),
+        }
+    }
+
+    /// What has to stay on the device.
+    pub fn own(&self) -> DeviceConfig {
+        self.own.clone()
+    }
+
+    /// The route of what the kernel forwards from the device.
+    fn exit(&self, site: &Site, side6: Side6) -> Option<ExitRoute> {
+        let passage = self.passage.filter(|passage| !passage.varies)?;
+        self.fast.is_none().then_some(ExitRoute {
+            to: side6.pref64,
+            from: side6.address,
+            uplink: site.uplink.index,
+            router: passage.way.router,
+        })
+    }
+
+    /// The way of what it sends, for people.
+    pub fn way_in_words(&self, uplink: &Link) -> String {
+        let router = self.passage.and_then(|passage| passage.way.router);
+        let name = &uplink.name;
+        match (self.passage, router) {
+            (Some(Passage { varies: true, .. }), _) => format!("through {name}, by route"),
+            (_, Some(router)) => format!("through {name}, by the router {router}"),
+            (_, None) => format!("through {name}"),
+        }
+    }
+
+    /// What the kernel is asked for.
+    pub fn errand<'a>(&self, uplink: &'a Link) -> Errand<'a> {
+        Errand {
+            uplink,
+            from: self.side6.address,
+            to: self.side6.pref64,
+            forwarded_from: self.fast.is_none().then_some(self.index),
+        }
+    }
+
+    /// Has packets take this way from now on. With none, nothing is sent.
+    pub async fn leave_by(&mut self, site: &Site, passage: Option<Passage>) {
+        if passage.is_none() {
+            self.send(&site.uplink, false);
+        }
+        // Without a way the old exit stays: it leads nobody astray, and the next way may be the same.
+        self.passage = passage.or(self.passage);
+        let done = match self.exit(site, self.side6) == self.own.exit {
+            true => Ok(()),
+            false => self.lay(site, self.is_open).await,
+        };
+        self.renewed_by(done, true);
+    }
+
+    /// Puts the exit back, if there is one; somebody else may have removed it. False if there is none.
+    pub async fn put_exit_back(&mut self, net: &Net) -> bool {
+        let Some(exit) = &self.own.exit else {
+            return false;
+        };
+        let done = net.set_exit(exit).await;
+        self.renewed_by(done, false);
+        true
+    }
+
+    /// Renews what expires by itself after a kill, in time or because somebody may have removed it.
+    pub async fn renew_exit(&mut self, net: &Net, may_be_gone: bool) {
+        let Some(exit) = &self.own.exit else { return };
+        if may_be_gone || self.renewed.elapsed() >= ExitRoute::RENEWAL {
+            let done = net.renew_exit(exit).await;
+            self.renewed_by(done, false);
+        }
+    }
+
+    fn renewed_by(&mut self, done: Result<(), Failure>, is_same: bool) {
+        match done {
+            Ok(()) if is_same => {}
+            Ok(()) => self.renewed = Instant::now(),
+            Err(failure) => {
+                let text = failure.to_string();
+                if self.refusal != text {
+                    tracing::warn!("{text}");
+                    self.refusal = text;
+                }
+            }
+        }
+    }
+
+    /// Removes what does not go with the device.
+    pub async fn leave(&self, net: &Net) {
+        if let Some(exit) = &self.own.exit {
+            if let Err(failure) = net.remove_exit(exit).await {
+                tracing::debug!("{failure}");
+            }
+        }
+    }
+
+    /// Has the device send, or not: what comes to it is dropped then, counted and answered.
+    pub fn send(&mut self, uplink: &Link, is_open: bool) {
+        let is_open = is_open && self.passage.is_some();
+        self.gate.set_open(is_open);
+        let Some(fast) = &mut self.fast else { return };
+        let way = match self.passage.filter(|_| is_open) {
+            None => WayOut::Nowhere,
+            // A link without neighbours has no use for more.
+            Some(_) if uplink.medium != Medium::Ethernet => WayOut::ByRoute,
+            Some(Passage { varies: true, .. }) => WayOut::ByRoute,
+            Some(Passage { way, .. }) => way.router.map_or(WayOut::OnLink, WayOut::Router),
+        };
+        if self.told == Some(way) {
+            return;
+        }
+        tracing::debug!("way to the prefix: {way:?}");
+        match fast.set_way(way) {
+            Ok(()) => self.told = Some(way),
+            Err(error) => tracing::warn!("cannot pass the next hop to the fast path: {error}"),
+        }
+    }
+}
+
+fn mtus(uplink: &Link) -> [u32; 2] {
+    [rules::tun_mtu(uplink), rules::mtu6(uplink)]
+}
+
+/// What the slow path obeys; the error says what of the configuration the prefix contradicts.
+fn translator(site: &Site, side6: Side6) -> Result<Translator, Failure> {
+    Translator::new(&rules::translation(&site.settings, &site.uplink, side6))
+        .map_err(|e| Failure::usage(format!("the configuration contradicts itself: {e}")))
+}
+
+fn start_fast_path(
+    site: &Site,
+    side6: Side6,
+    tun_ifindex: u32,
+    in_front: bool,
+) -> Result<Option<ClatPath>, Failure> {
+    let t = &site.settings.translator;
+    let rules = rules::of(&site.settings, &site.uplink, side6, tun_ifindex);
+    datapath::start(t, |attach| match site.uplink.medium {
+        Medium::Other => Err(Failure::missing(format!(
+            "the fast path does not know the link layer of {}",
+            site.uplink.name
+        ))),
+        _ => ClatPath::start(&rules, attach, in_front, &t.device, random())
+            .map_err(datapath::failure),
+    })
+}
+
+fn shared(side6: Side6, device: &str, uplink: &Link) -> Result<Option<Masquerade>, Failure> {
+    let sharing = side6
+        .is_shared
+        .then(|| Masquerade::begin(device, side6.address, uplink.index));
+    sharing.transpose()
+}
+
+/// Leads what comes for the CLAT's address to the device, where no program does.
+fn route6(index: u32, side6: Side6) -> Route6 {
+    Route6 {
+        to: side6.address.into(),
+        index,
+        metric: None,
+        is_first: true,
+    }
+}
+
+fn routes4(
+    index: u32,
+    site: &Site,
+    mtu6: u32,
+    is_behind: bool,
+) -> impl Iterator<Item = Route4> + '_ {
+    let clat = &site.settings.clat;
+    let metric = match is_behind {
+        true => clat.metric().saturating_add(BEHIND),
+        false => clat.metric(),
+    };
+    let mtu = mtu6 - GROWTH;
+    clat.routes.iter().map(move |to| Route4 {
+        to: *to,
+        index,
+        source: Some(clat.v4()),
+        metric,
+        mtu: Some(mtu),
+    })
+}

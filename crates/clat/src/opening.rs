@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Opens the CLAT once packets can pass, and closes it when there is nothing to translate to.
+//!
+//! ask the kernel for the packet → tell the paths the way → does the kernel keep to it, does the router answer → open, or
+//! say what stands in the way. Asked again at every change of routes, rules, addresses and links, and now and then.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::device::{Passage, Site};
+use super::router::Verdict;
+use super::rules::Side6;
+use super::Clat;
+use diolkos_datapath::datapath;
+use diolkos_kernel::net::Medium;
+use diolkos_service::failure::Failure;
+
+/// Until the kernel is asked again for what it does not tell: which of several routers it prefers, whether one answers.
+const AGAIN: Duration = Duration::from_secs(2);
+/// While the router does not answer.
+const AGAIN_SILENT: Duration = Duration::from_millis(500);
+/// While it is asked for the first time, and between two looks at routes that change.
+const AGAIN_SOON: Duration = Duration::from_millis(50);
+
+/// What was found out.
+struct Found {
+    passage: Option<Passage>,
+    obstacle: Option<String>,
+    /// Although something stands in the way, packets are sent: the kernel may find another router for some of them.
+    sends: bool,
+    /// It is only a matter of moments, and not worth a line in the log.
+    is_pending: bool,
+    /// The IPv4 routes are what stands in the way: it would be over, and begin again, if they went behind others.
+    goes_round: bool,
+}
+
+impl Found {
+    fn blocked(why: String) -> Found {
+        Found {
+            passage: None,
+            obstacle: Some(why),
+            sends: false,
+            is_pending: false,
+            goes_round: false,
+        }
+    }
+}
+
+impl Clat {
+    /// Opens once something can pass, and says when nothing can any more. Lists of routes are read anew.
+    pub(super) async fn look_at_way(&mut self) -> Result<(), Failure> {
+        self.may_have_changed = true;
+        if let Some(device) = &self.device {
+            let errand = device.errand(&self.site.uplink);
+            match self.site.net.way_varies(&errand).await {
+                Ok(varies) => self.varies = varies,
+                // A table of a million routes takes long to list. One router for all is never wrong.
+                Err(failure) => {
+                    self.varies = false;
+                    tracing::warn!(
+                        "cannot determine whether routes differ within the prefix: {failure}"
+                    );
+                }
+            }
+        }
+        self.ask_for_way().await
+    }
+
+    /// Routes are changing: what was a way a moment ago may lead astray.
+    pub(super) fn ask_soon(&mut self) {
+        let soon = self
+            .asked
+            .map_or_else(Instant::now, |asked| asked + AGAIN_SOON);
+        self.asks = Some(self.asks.map_or(soon, |asks| asks.min(soon)));
+    }
+
+    /// The same without lists.
+    pub(super) async fn ask_for_way(&mut self) -> Result<(), Failure> {
+        self.asks = None;
+        let Some(device) = &self.device else {
+            return Ok(());
+        };
+        let side6 = device.side6;
+        if self.stranded || self.wanted != Some(side6.pref64) {
+            return Ok(());
+        }
+        if self.steps_aside().await? {
+            return Ok(());
+        }
+        self.asked = Some(Instant::now());
+        self.asks = Some(Instant::now() + AGAIN);
+        let found = match self.find_open_way().await {
+            Ok(found) => found,
+            // What works goes on.
+            Err(failure) => {
+                tracing::warn!("cannot determine whether packets can pass: {failure}");
+                return Ok(());
+            }
+        };
+        let Some(device) = &mut self.device else {
+            return Ok(());
+        };
+        device.send(&self.site.uplink, found.sends);
+        self.is_pending = found.is_pending;
+        let obstacle = found.obstacle;
+        let before = std::mem::replace(&mut self.obstacle, obstacle.clone());
+        if obstacle.is_some() && !found.is_pending && !found.sends && !found.goes_round {
+            device.stand_behind(&self.site, true).await;
+        }
+        match obstacle {
+            None => {
+                device.stand_behind(&self.site, false).await;
+                device.open(&self.site).await?;
+                self.announce(side6);
+            }
+            Some(_) if found.is_pending => {}
+            Some(why) if before.as_ref() == Some(&why) => {}
+            // Sockets that are open stay so: the routes remain, behind all others, and who sends meanwhile hears of it by ICMP.
+            Some(why) if device.is_open => {
+                tracing::warn!("nothing can pass: {why}: waiting until that changes");
+                self.ready = None;
+            }
+            Some(why) => tracing::warn!("waiting: {why}"),
+        }
+        Ok(())
+    }
+
+    /// The same with the IPv4 routes in place: by them, a tunnel's own packets may come here, to be sent into the tunnel again.
+    async fn find_open_way(&mut self) -> Result<Found, Failure> {
+        let found = self.find_way().await?;
+        let Site { net, uplink, .. } = &self.site;
+        let Some(device) = &mut self.device else {
+            return Ok(found);
+        };
+        if found.obstacle.is_some() || !uplink.is_virtual {
+            return Ok(found);
+        }
+        device.stand_behind(&self.site, false).await;
+        if !device.is_open {
+            device.send(uplink, false);
+            device.open(&self.site).await?;
+        }
+        let circle = self.circle.obstacle();
+        Ok(
+            match circle.or(net.comes_back(uplink, device.index).await?) {
+                None => found,
+                Some(why) => Found {
+                    goes_round: true,
+                    ..Found::blocked(why)
+                },
+            },
+        )
+    }
+
+    /// Asks for the way, and tells both paths; what stands in the way then.
+    async fn find_way(&mut self) -> Result<Found, Failure> {
+        let Site { net, uplink, .. } = &self.site;
+        let Some(device) = &mut self.device else {
+            return Err(Failure::run_time("there is no device"));
+        };
+        let asked = match uplink.obstacle6() {
+            Some(why) => Err(why),
+            None => net.way(&device.errand(uplink)).await?,
+        };
+        let found = match asked {
+            Err(why) => Found::blocked(why),
+            Ok(way) => Found {
+                passage: Some(Passage {
+                    way,
+                    // A VPN may have come since the lists were read.
+                    varies: self.varies && way.is_own,
+                }),
+                obstacle: None,
+                sends: true,
+                is_pending: false,
+                goes_round: false,
+            },
+        };
+        device.leave_by(&self.site, found.passage).await;
+        let Some(passage) = found.passage else {
+            return Ok(found);
+        };
+        device.renew_exit(net, self.may_have_changed).await;
+        self.may_have_changed = false;
+        let mut astray = net.strays(&device.errand(uplink)).await?;
+        if astray.is_some() && device.put_exit_back(net).await {
+            astray = net.strays(&device.errand(uplink)).await?;
+        }
+        let obstacle = device.obstacle().or(astray);
+        if let Some(why) = obstacle.or_else(|| device.loses_packets(uplink)) {
+            return Ok(Found::blocked(why));
+        }
+        let router = passage.way.router;
+        let Some(router) = router.filter(|_| uplink.medium == Medium::Ethernet) else {
+            return Ok(found);
+        };
+        let name = &uplink.name;
+        match self.router.ask(net, uplink.index, router).await? {
+            Verdict::Answers => Ok(found),
+            // Another router than a moment ago: packets for it wait in the kernel.
+            Verdict::Pending if self.ready.is_some() => Ok(found),
+            Verdict::Pending => {
+                self.asks = Some(Instant::now() + AGAIN_SOON);
+                let why =
+                    format!("asking the router {router} on {name} for its link-layer address");
+                Ok(Found {
+                    obstacle: Some(why),
+                    is_pending: true,
+                    ..found
+                })
+            }
+            Verdict::Silent => {
+                self.asks = Some(Instant::now() + AGAIN_SILENT);
+                let why = format!("the router {router} does not answer on {name}");
+                Ok(Found {
+                    obstacle: Some(why),
+                    sends: passage.varies,
+                    ..found
+                })
+            }
+        }
+    }
+
+    pub(super) fn announce(&mut self, side6: Side6) {
+        if self.ready.replace(side6) == Some(side6) {
+            return;
+        }
+        let how = match self.is_doubtful() {
+            true => "not ready",
+            false => "ready",
+        };
+        tracing::info!("{how}: {}", self.description());
+    }
+
+    /// What is translated into what, and which way packets take, in one line.
+    pub(super) fn description(&self) -> String {
+        let Some(device) = &self.device else {
+            return String::new();
+        };
+        format!(
+            "{} <-> {} on {}, prefix {}, datapath {}",
+            self.site.settings.clat.v4(),
+            device.side6.address,
+            self.site.uplink.name,
+            device.side6.pref64,
+            datapath::datapath(device.fast.as_deref())
+        )
+    }
+
+    /// Takes the IPv4 routes away until there is something to open for.
+    pub(super) async fn close(&mut self, why: &str) {
+        let was_open = self.device.as_ref().is_some_and(|device| device.is_open);
+        if let Some(device) = &mut self.device {
+            device.close(&self.site).await;
+        }
+        self.ready = None;
+        self.obstacle = None;
+        let what = match was_open {
+            true => "IPv4 routes are removed until that changes",
+            false => "waiting until that changes",
+        };
+        tracing::warn!("{why}: {what}");
+    }
+
+    /// There is no address to translate to until the uplink has another prefix.
+    pub(super) async fn strand(&mut self, why: &str) {
+        if self.stranded && self.obstacle.as_deref() == Some(why) {
+            return;
+        }
+        self.stranded = true;
+        // Whoever tries the address out again must not hear from us that it is taken.
+        self.answering = None;
+        self.close(why).await;
+        self.obstacle = Some(why.to_owned());
+    }
+}

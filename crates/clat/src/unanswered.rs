@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets that leave and are never answered, as behind a firewall that drops what this host forwards, or on an uplink that
+//! leads nowhere.
+//!
+//! packets leave and no answer comes, or a firewall may drop them ─► ask the next router ─► no word either ─► an obstacle
+//!
+//! Silence alone proves nothing: there is traffic in one direction, and peers that are off. The question takes the way of all
+//! packets, and runs out of hops at the next router, which says so (RFC 4443 section 3.3). It goes no further. An answer to
+//! anybody, or to the question, ends the obstacle.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::time::Instant;
+
+use super::Clat;
+use diolkos_control::control::{Finding, Reason};
+use diolkos_datapath::slowpath::QUESTION_PORT;
+use diolkos_figures::counters;
+use diolkos_kernel::net::{HookNews, LinkKind};
+use diolkos_service::failure::Failure;
+
+/// Of ipv4only.arpa (RFC 7050 section 2.2): every prefix may carry it, and it is nobody's.
+const NOBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 170);
+/// So many packets without an answer, for so long, are a reason to ask.
+const PACKETS: u64 = 4;
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Questions without an answer, one for each look. Routers send few errors a second.
+const QUESTIONS: u32 = 3;
+/// Between two questions from then on.
+const AGAIN: Duration = Duration::from_secs(5);
+/// After an answer to a question.
+const REST: Duration = Duration::from_secs(60);
+
+/// What is known of answers.
+#[derive(Default)]
+pub(super) struct Unanswered {
+    /// Rules of nftables for forwarded packets, if those of the CLAT are forwarded.
+    hooks: Option<HookNews>,
+    before: Seen,
+    /// When the first packet without an answer was seen.
+    since: Option<Instant>,
+    /// Something has come since packets and rules are these.
+    is_proven: bool,
+    /// Questions since then.
+    questions: u32,
+    /// No question before.
+    rests: Option<Instant>,
+    /// What is wrong, in words.
+    found: Option<String>,
+}
+
+/// What there is at one look. All but the rules only grow while the device stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// Packets that were translated from IPv4.
+    sent: u64,
+    /// Packets from IPv6 that are no ICMP errors.
+    answers: u64,
+    /// Errors of routers to which a question came.
+    routers: u64,
+    /// Chains of nftables that may drop packets.
+    filters: usize,
+}
+
+/// What follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Nothing,
+    Ask,
+    /// Ask, and say that nothing comes back.
+    Despair,
+}
+
+impl Unanswered {
+    /// That nothing comes back.
+    pub(super) fn obstacle(&self) -> Option<Finding> {
+        let text = self.found.as_ref()?;
+        Some(Finding::obstacle(Reason::Unanswered, text))
+    }
+
+    /// Forgets all but the rules: there is another way.
+    fn begin_anew(&mut self) {
+        *self = Unanswered {
+            hooks: self.hooks.take(),
+            ..Unanswered::default()
+        };
+    }
+
+    /// Compares with the last answer.
+    fn look(&mut self, now: Instant, seen: Seen) -> Step {
+        let is_new = seen.filters != self.before.filters;
+        let came = seen.answers != self.before.answers;
+        let heard = seen.routers != self.before.routers;
+        if is_new || came || heard {
+            self.before = seen;
+            (self.since, self.questions, self.is_proven) = (None, 0, came || heard);
+            self.rests = heard.then(|| now + REST);
+        }
+        if came || heard {
+            self.found = None;
+            return Step::Nothing;
+        }
+        let sent = seen.sent - self.before.sent;
+        if sent > 0 && self.since.is_none() {
+            self.since = Some(now);
+        }
+        let is_long = self.since.is_some_and(|since| now >= since + PATIENCE);
+        let is_doubtful = (sent >= PACKETS && is_long) || (seen.filters > 0 && !self.is_proven);
+        if self.rests.is_some_and(|until| now < until)
+            || !(is_doubtful || self.questions > 0 || self.found.is_some())
+        {
+            return Step::Nothing;
+        }
+        self.questions += 1;
+        if self.questions <= QUESTIONS {
+            return Step::Ask;
+        }
+        self.rests = Some(now + AGAIN);
+        Step::Despair
+    }
+}
+
+impl Clat {
+    /// Looks whether answers come to what is sent, and asks the next router if none do.
+    pub(super) async fn look_for_answers(&mut self) -> Result<(), Failure> {
+        let Some(device) = self.device.as_ref().filter(|_| self.ready.is_some()) else {
+            self.unanswered.begin_anew();
+            return Ok(());
+        };
+        let is_forwarded = device.fast.is_none();
+        if is_forwarded && self.unanswered.hooks.is_none() {
+            self.unanswered.hooks = Some(HookNews::begin(&self.watch).await);
+        }
+        let hooks = self.unanswered.hooks.as_ref();
+        let (fast, tallies) = (device.fast.as_deref(), &device.slow.tallies);
+        let seen = Seen {
+            sent: counters::translated(fast, tallies)[0],
+            answers: counters::came(fast, tallies).answers,
+            routers: counters::questions_answered(tallies),
+            filters: hooks.map_or(0, |hooks| hooks.now().filters),
+        };
+        if self.unanswered.before.sent > seen.sent {
+            self.unanswered.begin_anew();
+        }
+        let was_found = self.unanswered.found.is_some();
+        let step = self.unanswered.look(Instant::now(), seen);
+        if step != Step::Nothing {
+            // Each forwarder takes a hop: the translator, and the kernel if it is one.
+            let ttl = if is_forwarded { 3 } else { 2 };
+            let t = &self.site.settings.translator;
+            if let Err(error) = ask(&t.device, self.site.settings.clat.v4(), ttl) {
+                // Then there is nothing to learn from silence.
+                tracing::debug!("cannot ask the next router: {error}");
+                self.unanswered.questions = 0;
+                return Ok(());
+            }
+        }
+        if step == Step::Despair && !was_found {
+            self.unanswered.found = Some(self.nothing_comes_back(is_forwarded, seen));
+        }
+        if self.unanswered.found.is_some() != was_found {
+            self.say_doubts();
+            self.look_for_another_uplink().await?;
+        }
+        Ok(())
+    }
+
+    fn nothing_comes_back(&self, is_forwarded: bool, seen: Seen) -> String {
+        let (uplink, device) = (&self.site.uplink, &self.site.settings.translator.device);
+        let cause = match (is_forwarded, uplink.kind) {
+            (true, _) if seen.filters > 0 => format!(
+                "nftables of this host has rules for forwarded packets, which must let pass what comes from {device} and \
+                 what goes to it"
+            ),
+            (_, LinkKind::Opaque) => format!(
+                "{} may be a VPN that does not lead to the prefix: name the uplink with --uplink",
+                uplink.name
+            ),
+            (true, _) => format!(
+                "a firewall of this host must let pass what is forwarded from {device} and to it"
+            ),
+            _ => "a firewall of the network may drop them, or answers to the CLAT's address go elsewhere".to_owned(),
+        };
+        format!(
+            "nothing comes back through {}, not even a word from the next router: {cause}",
+            uplink.name
+        )
+    }
+}
+
+/// Sends a datagram that runs out of hops at the next router.
+fn ask(device: &str, from: Ipv4Addr, ttl: u32) -> std::io::Result<()> {
+    let socket = Socket::new(
+        Domain::IPV4,
+        Type::DGRAM.nonblocking().cloexec(),
+        Some(Protocol::UDP),
+    )?;
+    socket.bind_device(Some(device.as_bytes()))?;
+    socket.bind(&SocketAddrV4::new(from, 0).into())?;
+    socket.set_ttl_v4(ttl)?;
+    let to = SocketAddrV4::new(NOBODY, QUESTION_PORT);
+    socket.send_to(&[], &to.into()).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks, one each second, at packets sent, answers and routers that answered so far, and filters.
+    fn steps(looks: &[(u64, u64, u64, usize)]) -> Vec<Step> {
+        let (mut unanswered, start) = (Unanswered::default(), Instant::now());
+        let look = |(second, &(sent, answers, routers, filters))| {
+            let seen = Seen {
+                sent,
+                answers,
+                routers,
+                filters,
+            };
+            let now = start + Duration::from_secs(second as u64);
+            let step = unanswered.look(now, seen);
+            if step == Step::Despair {
+                unanswered.found = Some(String::new());
+            }
+            step
+        };
+        looks.iter().enumerate().map(look).collect()
+    }
+
+    #[test]
+    fn what_is_answered_and_what_is_idle() {
+        let answered: Vec<_> = (0..20).map(|n| (n, n, 0, 0)).collect();
+        let idle = [(0, 0, 0, 0); 20];
+        let few = [(3, 0, 0, 0); 20];
+        for looks in [&answered[..], &idle, &few] {
+            assert!(steps(looks).iter().all(|step| *step == Step::Nothing));
+        }
+    }
+
+    #[test]
+    fn silence_after_questions() {
+        let looks: Vec<_> = (0..16).map(|n| (n, 0, 0, 0)).collect();
+        use Step::{Ask, Despair, Nothing};
+        let quiet = [Nothing; 5];
+        let then = [Ask, Ask, Ask, Despair, Nothing];
+        assert_eq!(steps(&looks)[..10], [quiet, then].concat());
+        // It goes on asking.
+        assert_eq!(steps(&looks)[13], Despair);
+    }
+
+    #[test]
+    fn one_way_traffic_behind_a_router_that_answers() {
+        let looks: Vec<_> = (0..40).map(|n| (n, 0, u64::from(n > 5), 0)).collect();
+        let asked = steps(&looks);
+        let count = |wanted| asked.iter().filter(|step| **step == wanted).count();
+        assert_eq!((count(Step::Ask), count(Step::Despair)), (1, 0));
+    }
+
+    #[test]
+    fn a_firewall_is_reason_enough() {
+        use Step::{Ask, Despair, Nothing};
+        let idle = [(0, 0, 0, 1); 4];
+        assert_eq!(steps(&idle), [Ask, Ask, Ask, Despair]);
+        // Proven once, until its rules are others.
+        let looks = [(5, 5, 0, 1), (5, 5, 0, 1), (5, 5, 0, 2)];
+        assert_eq!(steps(&looks), [Nothing, Nothing, Ask]);
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A gateway: a process that may stand still or be killed, and programs that go on.
+
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use diolkos_fastpath::Gateway as Hop;
+use diolkos_nat64::config::{
+    Binding, Endpoint4, Limits, Nat64Config, Owners, Pool4, Protocol, Timeouts,
+};
+use diolkos_nat64::session::{Event as Told, State};
+use diolkos_node::gateway::{Gateway, Order};
+use diolkos_node::{Config, Event, Node, NodeId};
+
+use crate::clock;
+use crate::maps::Model;
+use crate::routes::Routes;
+use diolkos_cluster::steps::{self, Steps};
+use diolkos_datapath::slowpath::Ways;
+use diolkos_gateway::away::Away;
+use diolkos_gateway::deferral::Departing;
+use diolkos_gateway::hands;
+use diolkos_gateway::leases::Leases;
+use diolkos_gateway::mirror::Mirror;
+use diolkos_gateway::peers::Peers;
+use diolkos_gateway::records::Records;
+
+/// Which protocols hosts speak.
+pub const PROTOCOLS: [Protocol; 2] = [Protocol::Udp, Protocol::Icmp];
+pub const PORTS: u16 = 8;
+pub const FIRST_PORT: u16 = 5000;
+/// Most ports elsewhere that programs know.
+pub const AWAY: usize = 3;
+
+pub fn address(node: usize) -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, 2, node as u8)
+}
+
+/// Whose an address is.
+pub fn owner(addr: Ipv4Addr) -> NodeId {
+    NodeId(addr.octets()[3])
+}
+
+/// The peer of all hosts.
+pub fn peer(protocol: Protocol) -> Endpoint4 {
+    Endpoint4 {
+        addr: Ipv4Addr::new(198, 51, 100, 1),
+        port: if protocol == Protocol::Icmp { 0 } else { 53 },
+    }
+}
+
+/// How a gateway is reached.
+pub fn hop(node: usize) -> Hop {
+    Hop {
+        ifindex: 7,
+        next_hop: Ipv6Addr::from_bits(0xfe80 << 112 | (node as u128 + 1)),
+        mtu: 1500,
+    }
+}
+
+/// Bindings that were opened since somebody looked.
+#[derive(Clone, Debug, Default)]
+pub struct Opened(Arc<Mutex<Vec<Binding>>>);
+
+impl Opened {
+    pub fn take(&self) -> Vec<Binding> {
+        std::mem::take(&mut self.0.lock().expect("no panic"))
+    }
+}
+
+impl Records for Opened {
+    fn event(&mut self, event: &Told) {
+        if let Told::BindingOpened(binding) = event {
+            self.0.lock().expect("no panic").push(*binding);
+        }
+    }
+
+    fn follow(&mut self, _: &Nat64Config) {}
+}
+
+/// The controller without its lock.
+pub struct Inner {
+    pub state: State,
+    pub mirror: Mirror,
+    leases: Leases,
+}
+
+pub struct Tables(pub RefCell<Inner>);
+
+impl steps::Tables for Tables {
+    fn hear(&mut self, event: Event<'_>, orders: &mut Vec<Order>) {
+        let inner = self.0.get_mut();
+        let (state, mirror, leases) = (&mut inner.state, &mut inner.mirror, &mut inner.leases);
+        let departing = &mut Departing::default();
+        hands::hear(event, state, mirror, leases, orders, departing);
+    }
+
+    fn lacks_ports(&self) -> bool {
+        self.0.borrow().state.lacks_ports()
+    }
+}
+
+impl Tables {
+    /// Lets somebody look at the node.
+    pub fn look<T>(&self, see: impl FnOnce(&Node) -> T) -> T {
+        let inner = self.0.borrow();
+        see(inner.mirror.peers.as_ref().expect("it has others").node())
+    }
+
+    pub fn reach(&self, node: NodeId, hop: Option<Hop>) {
+        let mut inner = self.0.borrow_mut();
+        let peers = inner.mirror.peers.as_mut().expect("it has others");
+        peers.reach(node, hop);
+    }
+
+    /// What has expired ends.
+    pub fn expire(&self) {
+        let inner = &mut *self.0.borrow_mut();
+        inner.mirror.gather();
+        inner
+            .state
+            .expire(clock::now(), usize::MAX, &mut inner.mirror, |_| ());
+        inner.mirror.take_out();
+    }
+}
+
+/// A process.
+pub struct Process {
+    pub number: u64,
+    pub steps: Steps,
+    pub tables: Tables,
+    pub ways: Arc<Ways>,
+    pub opened: Opened,
+    pub routes: Routes,
+}
+
+impl Process {
+    /// Begins at the real time `now`; its clock is set.
+    pub fn new(
+        (number, now): (u64, u64),
+        config: &Config,
+        incarnation: u64,
+        secret: [u64; 4],
+        model: &Model,
+    ) -> Process {
+        let node = Node::new(config.clone(), incarnation, [3, 4], clock::now());
+        let gateway = Gateway::new(node.expect("a configuration"));
+        let nat64 = configured(config);
+        let state = State::new(&nat64, secret);
+        let mut mirror = Mirror::new(&nat64, Some(Arc::new(model.clone())));
+        mirror.clocks = clock::clocks();
+        let opened = Opened::default();
+        mirror.records = Some(Box::new(opened.clone()));
+        mirror.begin(&state);
+        let ways = Arc::new(Ways::default());
+        let mut peers = Peers::new(gateway, Box::new(model.clone()), ways.clone(), None);
+        peers.away = Away::at_most(AWAY);
+        mirror.join(peers, state.bindings().map(|view| view.binding));
+        let leases = Leases::new(&nat64, None);
+        Process {
+            number,
+            steps: Steps::default(),
+            tables: Tables(RefCell::new(Inner {
+                state,
+                mirror,
+                leases,
+            })),
+            ways,
+            opened,
+            routes: Routes::new(now),
+        }
+    }
+}
+
+pub struct Machine {
+    pub id: NodeId,
+    pub process: Option<Process>,
+    pub model: Model,
+    pub frozen_until: u64,
+    /// It does not reach the engine until then.
+    pub cut_from_engine_until: u64,
+    /// It knows no way to the others until then.
+    pub without_ways_until: u64,
+    offset: u64,
+    rate: f64,
+    /// When a process is to be started.
+    pub starts: Option<u64>,
+}
+
+impl Machine {
+    pub fn new(at: usize, nodes: usize, offset: u64, rate: f64) -> Machine {
+        Machine {
+            id: NodeId(at as u8),
+            process: None,
+            model: Model::new(nodes),
+            frozen_until: 0,
+            cut_from_engine_until: 0,
+            without_ways_until: 0,
+            offset,
+            rate,
+            starts: Some(0),
+        }
+    }
+
+    pub fn clock(&self, now: u64) -> Duration {
+        Duration::from_nanos(self.offset + (now as f64 * self.rate) as u64)
+    }
+}
+
+/// How the tables of a node are configured.
+fn configured(config: &Config) -> Nat64Config {
+    let members = (0..).zip(&config.members);
+    let addresses =
+        members.flat_map(|(at, member): (u8, _)| member.pool4.iter().map(move |net| (*net, at)));
+    let idle = Duration::from_secs(config.lifetimes_s[0].into());
+    Nat64Config {
+        translator: diolkos_xlat::Config {
+            pref64: config.pref64.clone(),
+            ..Default::default()
+        },
+        pool4: vec![Pool4 {
+            net: config.members[config.me.index()].pool4[0],
+            ports: FIRST_PORT..=FIRST_PORT + PORTS - 1,
+            protocols: PROTOCOLS.to_vec(),
+        }],
+        owners: Some(Owners {
+            me: config.me.0,
+            addresses: addresses.collect(),
+        }),
+        limits: Limits {
+            source_prefix_len: config.source_prefix_len,
+            host_share: 100,
+            source_share: 100,
+            site_share: 100,
+            outside_share: 100,
+            ..Limits::default()
+        },
+        timeouts: Timeouts {
+            udp: idle,
+            icmp: idle,
+            ..Timeouts::default()
+        },
+        ..Nat64Config::default()
+    }
+}

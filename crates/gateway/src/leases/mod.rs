@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the fast path may open by itself: sessions of UDP and TCP of nodes that open many, on ports that are lent to it.
+//!
+//! A node that has opened a few sessions gets a lease: a number of sessions, and ports of its own address, more the faster
+//! it uses them up. The programs tell what they have opened, and [`Leases::settle`] brings it into the tables, before
+//! these see any packet that may follow from it. So the tables stay the only truth: where they refuse, the session is
+//! taken out again.
+//!
+//! The limits hold without the programs knowing them. What is lent counts as if it were used, and nothing is lent near
+//! any limit; if others come nearer, leases end before they do harm. Of shares, which depend on what everybody has, only
+//! so much is lent as each prefix may have whatever others do ([`Terms::lendable`]).
+//!
+//! opened by packets → [`Leases::consider`] → programs → [`Leases::settle`] → refilled; idle → [`Leases::sweep`]
+
+mod margins;
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use diolkos_fastpath::{Opening, Report, LEASE_PORTS};
+use diolkos_nat64::config::{Nat64Config, Protocol};
+use diolkos_nat64::session::{Segment, Side, State};
+
+use super::conversion::{opened, protocol_of, session_of};
+use super::fastpath::FastPath;
+use super::mirror::Mirror;
+use super::terms::{at_of, queues_of, Lent, Terms, LENT};
+
+/// Sessions that a node opens the long way before it gets a lease.
+const WARM: u8 = 4;
+/// Ports of each queue in the first filling.
+const FIRST: u32 = 8;
+/// Sessions for each port of the first filling: more peers than ports.
+const SESSIONS_PER_PORT: u32 = 8;
+/// Sessions in a filling at the most. At 100 000 a second they last while the controller waits for a CPU that others use.
+const MOST_SESSIONS: u32 = 8192;
+/// Beyond what goes with its ports, a filling has one part of so many of what may still be lent: other nodes come, too.
+const PARTS: u32 = 64;
+/// Sweeps in which every lease comes up once: 8 seconds, at 250 ms each.
+const SWEEPS: usize = 32;
+
+/// All leases. Without a fast path there are none.
+#[derive(Debug)]
+pub struct Leases {
+    fast: Option<Arc<dyn FastPath>>,
+    /// By place.
+    held: Vec<Option<Held>>,
+    /// Sessions lately opened the long way by the node that last came to a place: a part of its address, and how many.
+    warm: Vec<(u32, u8)>,
+    lent: Lent,
+    /// By level and prefix.
+    lent_to: HashMap<(usize, u128), Lent>,
+    terms: Terms,
+    next_sweep: usize,
+}
+
+/// A lease.
+#[derive(Debug)]
+struct Held {
+    node: Ipv6Addr,
+    /// By which openings name it.
+    term: u32,
+    /// New bindings are of this address.
+    address: Ipv4Addr,
+    /// What is lent and not used up.
+    lent: Lent,
+    /// Ports of each queue of a protocol in a filling, in the order of [`LENT`]; none of one that was not asked for.
+    filling: [u32; 2],
+    /// Sessions in a filling.
+    sessions: u32,
+    /// Something was opened since the last sweep.
+    is_used: bool,
+}
+
+impl Leases {
+    /// Without any yet.
+    pub fn new(config: &Nat64Config, fast: Option<Arc<dyn FastPath>>) -> Leases {
+        let places = fast.as_ref().map_or(0, |fast| fast.places());
+        Leases {
+            fast,
+            held: (0..places).map(|_| None).collect(),
+            warm: vec![(0, 0); places],
+            lent: Lent::default(),
+            lent_to: HashMap::new(),
+            terms: Terms::of(config),
+            next_sweep: 0,
+        }
+    }
+
+    /// Brings what the programs tell into the tables: what they have opened, and what moves sessions of TCP. Refills what is
+    /// used up.
+    pub fn settle(
+        &mut self,
+        state: &mut State,
+        mirror: &mut Mirror,
+        now: impl FnOnce() -> Duration,
+        mut random: impl FnMut() -> u64,
+    ) {
+        let openings = self.fast.as_ref().map(|fast| fast.drain());
+        let Some(openings) = openings.filter(|openings| !openings.is_empty()) else {
+            return;
+        };
+        let now = now();
+        let mut places: Vec<usize> = Vec::new();
+        for opening in &openings {
+            if let Report::Moved {
+                is_from_peer,
+                flags,
+            } = opening.report
+            {
+                let side = if is_from_peer { Side::V4 } else { Side::V6 };
+                let by = (side, Segment::of(flags));
+                state.moved(now, session_of(opening), by, mirror);
+                continue;
+            }
+            if opening.report == Report::Unwanted {
+                let pool = state.pool_mut();
+                pool.give_back(protocol_of(opening), opening.v4.0, opening.v4.1);
+            } else {
+                mirror.adopt(state, &opened(opening), opening.report, now);
+            }
+            places.extend(self.note_used(opening));
+        }
+        if !mirror.phase().may_open() {
+            return self.end_all(state);
+        }
+        places.sort_unstable();
+        places.dedup();
+        for place in places {
+            self.fill(place, state, mirror, &mut random);
+        }
+    }
+
+    /// A packet has opened a session of a node the long way: the node may deserve a lease, and others may have to give
+    /// theirs back.
+    pub fn consider(
+        &mut self,
+        node: Ipv6Addr,
+        protocol: Protocol,
+        state: &mut State,
+        mirror: &mut Mirror,
+        mut random: impl FnMut() -> u64,
+    ) {
+        let phase = mirror.phase();
+        let Some(fast) = &self.fast else { return };
+        let place = fast.place(node);
+        let is_lent = self.lent.sessions + self.lent.all_ports() > 0;
+        if !phase.may_open() {
+            // A lease of which nothing is left opens nothing.
+            if is_lent {
+                self.end_all(state);
+            }
+            return;
+        }
+        if is_lent {
+            self.end_where_short(node, state);
+        }
+        let Some(at) = at_of(protocol) else { return };
+        match &self.held[place] {
+            Some(held) if held.node == node => {}
+            Some(_) => return,
+            None => {
+                if !self.is_warm(place, node) || !self.begin(place, node, state) {
+                    return;
+                }
+            }
+        }
+        if let Some(held) = &mut self.held[place] {
+            held.filling[at] = held.filling[at].max(FIRST);
+            held.sessions = held.sessions.max(sessions_of(held.filling));
+        }
+        self.fill(place, state, mirror, &mut random);
+    }
+
+    /// Has the node opened enough for a lease, with no other at its place in between?
+    fn is_warm(&mut self, place: usize, node: Ipv6Addr) -> bool {
+        let tag = (node.to_bits() ^ node.to_bits() >> 64) as u32;
+        let (last, times) = &mut self.warm[place];
+        *times = if *last == tag { *times + 1 } else { 1 };
+        *last = tag;
+        if *times < WARM {
+            return false;
+        }
+        self.warm[place] = (0, 0);
+        true
+    }
+
+    /// An empty lease, if anything can be put into it.
+    fn begin(&mut self, place: usize, node: Ipv6Addr, state: &State) -> bool {
+        let room = self.room(node, state);
+        let (Some(fast), Some(address)) = (&self.fast, state.address_of(node)) else {
+            return false;
+        };
+        if self.terms.nothing || room.sessions == 0 {
+            return false;
+        }
+        let term = fast.assign(place, node, address);
+        self.held[place] = Some(Held {
+            node,
+            term,
+            address,
+            lent: Lent::default(),
+            filling: [0; 2],
+            sessions: 0,
+            is_used: true,
+        });
+        true
+    }
+
+    /// Ends leases that nobody uses; to be called four times a second.
+    pub fn sweep(&mut self, state: &mut State) {
+        if self.fast.is_none() {
+            return;
+        }
+        for _ in 0..self.held.len().div_ceil(SWEEPS) {
+            let place = self.next_sweep;
+            self.next_sweep = (place + 1) % self.held.len();
+            match &mut self.held[place] {
+                Some(held) if held.is_used => held.is_used = false,
+                Some(_) => self.end(place, state),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes everything back. What programs open at this very moment they tell later.
+    pub fn end_all(&mut self, state: &mut State) {
+        self.end_where(state, |_| true);
+    }
+
+    /// Follows another configuration, once everything has been taken back.
+    pub fn follow(&mut self, config: &Nat64Config) {
+        self.terms = Terms::of(config);
+    }
+
+    /// How many leases there are, and what is lent and not used up.
+    pub fn lent_out(&self) -> (u32, Lent) {
+        (self.held.iter().flatten().count() as u32, self.lent)
+    }
+
+    /// Sessions and ports that are lent and not used up.
+    pub fn lent(&self) -> [u32; 2] {
+        [self.lent.sessions, self.lent.all_ports()]
+    }
+
+    /// Gives a lease what it lacks, and more than before if it is used up fast.
+    fn fill(
+        &mut self,
+        place: usize,
+        state: &mut State,
+        mirror: &mut Mirror,
+        random: &mut impl FnMut() -> u64,
+    ) {
+        let (Some(fast), Some(held)) = (&self.fast, &self.held[place]) else {
+            return;
+        };
+        let mut room = self.room(held.node, state);
+        let (mut filling, mut sessions) = (held.filling, held.sessions);
+        let whose = (held.node, held.address);
+        let mut more = Lent::default();
+        let left = fast.sessions(place);
+        let is_short = left * 2 <= sessions;
+        for (at, filling) in filling.iter_mut().enumerate() {
+            let ports = queues_of(at).map(|queue| fast.ports(place, queue));
+            if is_short || ports[0].min(ports[1]) * 2 <= *filling {
+                *filling = (*filling * 2).min(LEASE_PORTS);
+            }
+        }
+        if is_short {
+            let most = MOST_SESSIONS.min(room.sessions / PARTS);
+            sessions = (sessions * 2).min(most).max(sessions_of(filling));
+        }
+        more.sessions = sessions.saturating_sub(left).min(room.sessions);
+        fast.add_sessions(place, more.sessions);
+        for at in 0..LENT.len() {
+            for (like, queue) in (0..).zip(queues_of(at)) {
+                while !self.terms.no_ports
+                    && room.ports[at] > 0
+                    && fast.ports(place, queue) < filling[at]
+                {
+                    let lent = state.lend(LENT[at], whose, like, &mut *random, mirror);
+                    let Some(port) = lent else {
+                        break;
+                    };
+                    fast.add_port(place, queue, port);
+                    // A binding of either protocol is one of all.
+                    room.ports = room.ports.map(|ports| ports.saturating_sub(1));
+                    more.ports[at] += 1;
+                }
+            }
+        }
+        self.count(place, |lent| {
+            lent.sessions += more.sessions;
+            (0..LENT.len()).for_each(|at| lent.ports[at] += more.ports[at]);
+        });
+        if let Some(held) = &mut self.held[place] {
+            (held.filling, held.sessions) = (filling, sessions);
+        }
+    }
+
+    /// The place of the lease by which something was opened, if it has not ended since.
+    fn note_used(&mut self, opening: &Opening) -> Option<usize> {
+        let place = self.fast.as_ref()?.place(opening.node.0);
+        let held = self.held[place].as_mut()?;
+        if (held.node, held.term) != (opening.node.0, opening.term) {
+            return None;
+        }
+        held.is_used = true;
+        let sessions = u32::from(opening.report != Report::Unwanted);
+        let ports = u32::from(opening.report != Report::Opened);
+        let at = at_of(protocol_of(opening))?;
+        self.count(place, |lent| {
+            lent.sessions = lent.sessions.saturating_sub(sessions);
+            lent.ports[at] = lent.ports[at].saturating_sub(ports);
+        });
+        Some(place)
+    }
+
+    /// Changes what is lent: to a node, to its source, and in all.
+    fn count(&mut self, place: usize, change: impl FnOnce(&mut Lent)) {
+        let Some(held) = &mut self.held[place] else {
+            return;
+        };
+        let before = held.lent;
+        change(&mut held.lent);
+        let after = held.lent;
+        let node = held.node;
+        let follow = |sum: &mut Lent| {
+            sum.sessions = sum.sessions - before.sessions + after.sessions;
+            for at in 0..LENT.len() {
+                sum.ports[at] = sum.ports[at] - before.ports[at] + after.ports[at];
+            }
+        };
+        follow(&mut self.lent);
+        for prefix in self.terms.prefixes(node) {
+            let its = self.lent_to.entry(prefix).or_default();
+            follow(its);
+            if its.sessions == 0 && its.all_ports() == 0 {
+                self.lent_to.remove(&prefix);
+            }
+        }
+    }
+
+    fn end_where(&mut self, state: &mut State, is_it: impl Fn(&Held) -> bool) {
+        for place in 0..self.held.len() {
+            if self.held[place].as_ref().is_some_and(&is_it) {
+                self.end(place, state);
+            }
+        }
+    }
+
+    fn end(&mut self, place: usize, state: &mut State) {
+        self.count(place, |lent| *lent = Lent::default());
+        let (Some(fast), Some(held)) = (&self.fast, self.held[place].take()) else {
+            return;
+        };
+        for (queue, port) in fast.end(place) {
+            let pool = state.pool_mut();
+            pool.give_back(LENT[queue / 2], held.address, port);
+        }
+    }
+}
+
+/// Sessions that go with so many ports.
+fn sessions_of(filling: [u32; 2]) -> u32 {
+    (filling[0] + filling[1]) * SESSIONS_PER_PORT
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The state of a NAT64 (RFC 6146) while it runs: the controller owns it, the fast path has a copy, the sweeper ends what
+//! has expired, the operator asks and binds.
+//!
+//! packet ─► controller ─► mirror ─► maps of the fast path; stamps ─► mirror ─► controller ◄─ sweeper, operator
+//!           controller ─► leases ─► fast path ─► openings ─► listener ─► controller
+//!
+//! controller ─► mirror ─► records ─► log, which a thread writes
+//!
+//! other gateways ─► hands ─► tables, mirror, programs; packets without a binding here ─► mirror ─► peers
+//!
+//! packets of new bindings ─► deferral ─► worker of the cluster, if it is on
+//!
+//! controller, queues of logs ─► alarms ─► log, status, metrics
+//!
+//! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
+//!
+//! It knows the tables of `diolkos-xlat`, the maps of `diolkos-sys` and how the slow path calls it, and neither routes nor the control socket. A
+//! stranger starts a [`Controller`], gives it to the slow path as its engine, and runs a [`Listener`] and a [`Sweeper`] beside it. The
+//! modules that are public besides are those that the fast-path law and the tests of lending drive without threads.
+
+pub mod alarms;
+pub mod away;
+pub mod clocks;
+mod controller;
+pub mod conversion;
+pub mod deferral;
+pub mod fastpath;
+pub mod hands;
+pub mod leases;
+mod listener;
+mod loaded;
+mod log;
+pub mod mirror;
+pub mod peers;
+pub mod phase;
+pub mod programs;
+pub mod records;
+pub mod removals;
+mod show;
+pub mod store;
+mod sweeper;
+pub mod terms;
+mod top;
+
+pub use controller::Controller;
+pub use deferral::{Deferral, Departing};
+pub use listener::Listener;
+pub use loaded::Loaded;
+pub use log::{lister, Log};
+pub use mirror::own_networks;
+pub use peers::Peers;
+pub use show::{bindings, sessions};
+pub use sweeper::Sweeper;
+pub use top::top;

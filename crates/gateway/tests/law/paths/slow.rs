@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The slow path, called with each packet, in a world that the test owns.
+//!
+//! With state, what it tells is copied into the maps of the fast path, as the program does (`mirror`), and what the fast
+//! path has opened by itself is brought into the tables first (`leases`): then the slow path has to choose the same.
+
+use crate::input::{Input, Way};
+use diolkos_gateway::fastpath::{FastPath, Kernel};
+use diolkos_gateway::leases::Leases;
+use diolkos_gateway::mirror::Mirror;
+use diolkos_nat64::config::{Endpoint4, Endpoint6, Nat64Config, Protocol};
+use diolkos_nat64::session::{Segment, SessionState, Side};
+use diolkos_nat64::{Nat64, Random};
+use diolkos_xlat::addr::rfc6052::Pref64;
+use diolkos_xlat::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The slow path of one translator.
+pub struct SlowPath {
+    engine: Engine,
+    /// Numbers that it has drawn.
+    drawn: u64,
+}
+
+enum Engine {
+    Stateless(Box<Translator>),
+    Stateful(Box<State>),
+}
+
+/// What the slow path did.
+#[derive(Debug)]
+pub enum Outcome {
+    Done {
+        verdict: Verdict,
+        /// Packets of its own: fragments, ICMP errors.
+        sent: usize,
+        offload: Offload,
+        packet: Vec<u8>,
+        /// How many IPv4 identifications it took.
+        ipv4_ids: u16,
+        /// Of a segment of TCP, what the fast path's telling of it did to its session.
+        moved: Option<Moved>,
+    },
+    Panicked,
+}
+
+/// The session of a segment before and after the tables heard of it from the fast path alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    pub before: Option<SessionState>,
+    pub after: Option<SessionState>,
+    /// Where it must be if the fast path has translated the segment.
+    pub due: Option<SessionState>,
+}
+
+impl SlowPath {
+    /// Of a translator without state.
+    pub fn stateless(config: &Config) -> SlowPath {
+        let translator = Translator::new(config).unwrap();
+        SlowPath {
+            engine: Engine::Stateless(Box::new(translator)),
+            drawn: 0,
+        }
+    }
+
+    /// Of a NAT64, with the maps that the fast path has of its own.
+    pub fn stateful(config: &Nat64Config, sessions: Sessions, lending: Lending) -> SlowPath {
+        let fast: Arc<dyn FastPath> = Arc::new(Kernel::new(Arc::new(sessions), lending));
+        let state = State {
+            mirror: Mirror::new(config, Some(fast.clone())),
+            leases: Leases::new(config, Some(fast)),
+            nat64: Nat64::new(config, [1, 2, 3, 4]).unwrap(),
+            opened: [[0; 2]; 2],
+        };
+        SlowPath {
+            engine: Engine::Stateful(Box::new(state)),
+            drawn: 0,
+        }
+    }
+
+    /// The state of a NAT64.
+    pub fn nat64(&self) -> &Nat64 {
+        match &self.engine {
+            Engine::Stateful(state) => &state.nat64,
+            Engine::Stateless(_) => panic!("there is no state"),
+        }
+    }
+
+    /// Sessions of UDP and of TCP that there have been, and those of them that the fast path has opened by itself.
+    pub fn opened(&self) -> [[u32; 2]; 2] {
+        match &self.engine {
+            Engine::Stateful(state) => state.opened,
+            Engine::Stateless(_) => [[0; 2]; 2],
+        }
+    }
+
+    /// Takes all leases back. Returns how many ports are on loan then, of how many before.
+    pub fn end_leases(&mut self) -> [usize; 2] {
+        let Engine::Stateful(state) = &mut self.engine else {
+            return [0; 2];
+        };
+        let before = state.nat64.state().pool().leased_ports();
+        state.leases.end_all(state.nat64.state_mut());
+        [state.nat64.state().pool().leased_ports(), before]
+    }
+
+    /// What it does with a packet, if the next one of its own gets this identification.
+    pub fn run(&mut self, given: &Input, ipv4_id: u16) -> Outcome {
+        let mut buffer = vec![0xaa; HEADROOM];
+        buffer.extend(&given.bytes);
+        let end = buffer.len();
+        let mut packet = Packet::new(&mut buffer, HEADROOM, end, given.offload());
+        let mut world = World {
+            ipv4_id,
+            sent: 0,
+            drawn: self.drawn,
+        };
+        let mut wire = Wire(0);
+        let mut moved = None;
+        if let Engine::Stateful(state) = &mut self.engine {
+            let segment = state.segment(given);
+            let before = segment.and_then(|(session, ..)| state.state_of(session));
+            let held = state.nat64.state().counts().held_syns;
+            state.settle(&mut world, segment.is_some());
+            let is_awaited = state.nat64.state().counts().held_syns < held;
+            moved = segment.map(|(session, side, segment)| Moved {
+                before,
+                after: state.state_of(session),
+                due: match before {
+                    Some(before) => Some(before.after(side, segment).0),
+                    // RFC 6146 section 3.5.2.2: the SYN begins a session, or answers one that is kept.
+                    None if (side, segment) == (Side::V6, Segment::Syn) && is_awaited => {
+                        Some(SessionState::Established)
+                    }
+                    None if (side, segment) == (Side::V6, Segment::Syn) => {
+                        Some(SessionState::V6Init)
+                    }
+                    None => None,
+                },
+            });
+        }
+        let verdict = catch_unwind(AssertUnwindSafe(|| match &mut self.engine {
+            Engine::Stateless(translator) => {
+                translator.translate(&mut packet, &mut world, &mut wire)
+            }
+            Engine::Stateful(state) => state.translate(&mut packet, &mut world, &mut wire),
+        }));
+        self.drawn = world.drawn;
+        match verdict {
+            Ok(verdict) => Outcome::Done {
+                verdict,
+                sent: wire.0,
+                offload: packet.offload,
+                ipv4_ids: world.sent,
+                moved,
+                packet: match verdict {
+                    Verdict::Forward => packet.bytes().to_vec(),
+                    _ => Vec::new(),
+                },
+            },
+            Err(_) => Outcome::Panicked,
+        }
+    }
+}
+
+/// What a NAT64 has: the controller without its lock.
+struct State {
+    nat64: Nat64,
+    mirror: Mirror,
+    leases: Leases,
+    /// Sessions of UDP and of TCP that there have been, and those of them that the fast path has opened.
+    opened: [[u32; 2]; 2],
+}
+
+/// Who talks to whom.
+type Ends = (Endpoint6, Endpoint4);
+
+impl State {
+    /// The session that an unharmed segment of TCP may belong to, its side, and what it means.
+    fn segment(&self, given: &Input) -> Option<(Ends, Side, Segment)> {
+        let bytes = &given.bytes;
+        let (at, is_tcp) = match given.way {
+            Way::SixToFour => (40, bytes.get(6) == Some(&6)),
+            Way::FourToSix => (20, bytes.get(9) == Some(&6) && bytes.first() == Some(&0x45)),
+        };
+        if !is_tcp {
+            return None;
+        }
+        let port = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+        let segment = Segment::of(*bytes.get(at + 13)?);
+        let (source, destination) = (port(at)?, port(at + 2)?);
+        let state = self.nat64.state();
+        let v4 = |at: usize| Some(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?));
+        let v6 = |at: usize| Some(Ipv6Addr::from(*bytes.get(at..)?.first_chunk::<16>()?));
+        match given.way {
+            Way::SixToFour => {
+                let to = v6(24)?;
+                let prefixes = &self.nat64.config().translator.pref64;
+                let addr = prefixes.iter().find_map(|&p| Pref64::new(p).extract(to))?;
+                let node = Endpoint6 {
+                    addr: v6(8)?,
+                    port: source,
+                };
+                let port = destination;
+                Some(((node, Endpoint4 { addr, port }), Side::V6, segment))
+            }
+            Way::FourToSix => {
+                let peer = Endpoint4 {
+                    addr: v4(12)?,
+                    port: source,
+                };
+                let (addr, port) = (v4(16)?, destination);
+                let ours = Endpoint4 { addr, port };
+                let (node, _) = state.v6_of(Protocol::Tcp, ours, peer).ok()?;
+                Some(((node, peer), Side::V4, segment))
+            }
+        }
+    }
+
+    fn state_of(&self, (node, peer): Ends) -> Option<SessionState> {
+        let session = self.nat64.state().session(Protocol::Tcp, node, peer);
+        session.map(|session| session.state)
+    }
+
+    /// `is_tcp`: the packet is a segment of TCP.
+    fn settle(&mut self, world: &mut World, is_tcp: bool) {
+        let before = self.nat64.state().counts().sessions;
+        let state = self.nat64.state_mut();
+        let random = || world.random();
+        self.leases
+            .settle(state, &mut self.mirror, || Duration::ZERO, random);
+        let opened = self.nat64.state().counts().sessions - before;
+        let its = &mut self.opened[usize::from(is_tcp)];
+        *its = its.map(|n| n + opened);
+    }
+
+    fn translate(
+        &mut self,
+        packet: &mut Packet<'_>,
+        world: &mut World,
+        wire: &mut Wire,
+    ) -> Verdict {
+        let verdict = self.nat64.translate(packet, world, wire, &mut self.mirror);
+        while let Some((protocol, node)) = self.mirror.take_opened() {
+            match protocol {
+                Protocol::Udp => self.opened[0][0] += 1,
+                Protocol::Tcp => self.opened[1][0] += 1,
+                Protocol::Icmp => {}
+            }
+            let (mirror, state) = (&mut self.mirror, self.nat64.state_mut());
+            self.leases
+                .consider(node, protocol, state, mirror, || world.random());
+        }
+        verdict
+    }
+}
+
+/// Time stands still, identifications count up.
+struct World {
+    ipv4_id: u16,
+    sent: u16,
+    drawn: u64,
+}
+
+impl Random for World {
+    fn random(&mut self) -> u64 {
+        self.drawn += 1;
+        self.drawn
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+    }
+}
+
+impl Env for World {
+    fn now(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn ipv4_id(&mut self) -> u16 {
+        self.sent += 1;
+        self.ipv4_id.wrapping_add(self.sent - 1)
+    }
+}
+
+struct Wire(usize);
+
+impl Outbox for Wire {
+    fn emit(&mut self, _packet: &[u8], _offload: Offload) {
+        self.0 += 1;
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs that open sessions, and the controller that owns them, on several CPUs at once: in each order that matters
+//! for a few packets, and in random orders for many. The controller's code is the one that runs; the fast path is its
+//! twin in memory, and the programs are those of `bpf/`, step by step.
+//!
+//! For all of it holds: an external port is one node's; a peer's packet reaches a node that has sent to that peer; the
+//! tables know of what programs have sent before they look at anything else; nothing that is lent is lost. And it is
+//! shown of each thing that sees to this that without it one of these breaks.
+
+mod chance;
+mod controller;
+mod fixed;
+mod guide;
+mod incomplete;
+mod map;
+mod orders;
+mod program;
+mod twin;
+mod words;

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fast path in memory: hash maps whose elements are reused at once, leases, the ring buffer, and programs. Wherever
+//! the controller changes something that programs see, any of them may run for a while, and stop anywhere.
+//!
+//! What must hold is looked at after every step of every program and every change by the controller.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diolkos_fastpath::lease::Lease;
+use diolkos_fastpath::{self as sys, halves, Opening, Sent, Session, Sessions, LEASE_PORTS};
+use diolkos_nat64::config::Protocol;
+
+use crate::guide::Guide;
+use crate::map::Map;
+use crate::program::Program;
+use crate::words::Steps;
+use diolkos_gateway::fastpath::FastPath;
+
+pub type NodePort = (Ipv6Addr, u16);
+pub type V4 = (Ipv4Addr, u16);
+/// How the IPv4 side sees the node, and the peer.
+pub type Inward = (V4, V4);
+pub type TheLease = Lease<Steps, { LEASE_PORTS as usize }>;
+
+/// What is left out of what keeps programs and controller apart; by default, nothing.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Undone {
+    /// `lease_take_port` reads the tail before the port.
+    pub order: bool,
+    /// The controller waits for records that are reserved.
+    pub wait: bool,
+    /// `put_session` replaces nothing.
+    pub noexist: bool,
+    /// Leases have terms, and the address is read before the port is taken.
+    pub terms: bool,
+    /// Elements carry a check.
+    pub check: bool,
+    /// `use_session_of_udp` uses those of the node alone.
+    pub owner: bool,
+    /// `open_session` looks the binding up once more behind its record.
+    pub again: bool,
+}
+
+/// `struct diolkos_bound_to`; the check is a perfect one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BoundTo {
+    pub v4: V4,
+    pub check: (NodePort, V4),
+}
+
+/// `struct diolkos_outward`: a node's port and the peer, of TCP.
+pub type Outward = (NodePort, V4);
+
+/// `struct diolkos_inward_to`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct InwardTo {
+    pub node: NodePort,
+    pub seen: u64,
+    pub check: (Inward, NodePort),
+}
+
+/// A record of the ring buffer.
+#[derive(Clone, Copy, Debug)]
+pub enum Record {
+    /// By which program.
+    Reserved(usize),
+    Submitted(Opening),
+    Discarded,
+}
+
+/// All that programs and controller share, and what is known of it.
+pub struct World {
+    pub bound: Map<NodePort, BoundTo>,
+    pub inward: Map<Inward, InwardTo>,
+    /// How the peer sees the node.
+    pub outward: Map<Outward, V4>,
+    pub lease: Rc<TheLease>,
+    pub ring: Vec<Record>,
+    heard: usize,
+    pub programs: Vec<Program>,
+    pub guide: Guide,
+    /// How often a program may still begin or go on while another one, or the controller, is at work.
+    pub bursts: u32,
+    pub undone: Undone,
+    /// Of all packets.
+    pub protocol: Protocol,
+    /// The controller may stop waiting for a record.
+    pub may_give_up: bool,
+    pub gave_up: bool,
+    pub now: u64,
+    /// The map of bindings takes none of this node.
+    pub refused: Option<Ipv6Addr>,
+    /// Of which address of the pool a node's bindings are.
+    pub addresses: HashMap<Ipv6Addr, Ipv4Addr>,
+    pub on_loan: HashSet<u16>,
+    /// What has been sent to the IPv4 side: by whom, and as whom to whom.
+    pub sent: Vec<(NodePort, Inward)>,
+    /// Who may be sent what the peer sends.
+    pub expecting: HashSet<(NodePort, Inward)>,
+    pub ended: HashSet<Inward>,
+}
+
+thread_local! {
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+}
+
+/// Makes a new world.
+pub fn begin(undone: Undone, guide: Guide) {
+    let world = World {
+        bound: Map::default(),
+        inward: Map::default(),
+        outward: Map::default(),
+        lease: Rc::default(),
+        ring: Vec::new(),
+        heard: 0,
+        programs: Vec::new(),
+        guide,
+        bursts: 0,
+        undone,
+        protocol: Protocol::Udp,
+        may_give_up: false,
+        gave_up: false,
+        now: 1,
+        refused: None,
+        addresses: HashMap::new(),
+        on_loan: HashSet::new(),
+        sent: Vec::new(),
+        expecting: HashSet::new(),
+        ended: HashSet::new(),
+    };
+    WORLD.with(|cell| *cell.borrow_mut() = Some(world));
+}
+
+/// Takes it away again.
+pub fn end() -> World {
+    WORLD
+        .with(|cell| cell.borrow_mut().take())
+        .expect("a world")
+}
+
+/// Looks at it, or changes it.
+pub fn with<T>(action: impl FnOnce(&mut World) -> T) -> T {
+    WORLD.with(|cell| action(cell.borrow_mut().as_mut().expect("a world")))
+}
+
+/// Something of the controller's can be seen: programs may run.
+pub fn pause() {
+    WORLD.with(|cell| {
+        // A program that changes a word runs already.
+        if let Ok(mut world) = cell.try_borrow_mut() {
+            let world = world.as_mut().expect("a world");
+            world.check();
+            world.run_some();
+        }
+    });
+}
+
+impl World {
+    /// Programs run for as long as the guide wants.
+    fn run_some(&mut self) {
+        while self.bursts > 0 {
+            let able: Vec<usize> = (0..self.programs.len())
+                .filter(|&at| self.programs[at].outcome.is_none())
+                .collect();
+            if able.is_empty() {
+                return;
+            }
+            let who = self.guide.choose(able.len() as u32 + 1) as usize;
+            if who == 0 {
+                return;
+            }
+            self.bursts -= 1;
+            while !self.step(able[who - 1]) && self.guide.choose(2) == 1 {}
+        }
+    }
+
+    /// One step of a program. True: it was the last.
+    pub fn step(&mut self, at: usize) -> bool {
+        let mut program = self.programs[at].clone();
+        program.step(at, self);
+        self.programs[at] = program;
+        self.check();
+        self.programs[at].outcome.is_some()
+    }
+
+    /// All that have begun, or may yet, come to their end.
+    pub fn run_all(&mut self) {
+        for at in 0..self.programs.len() {
+            while self.programs[at].outcome.is_none() {
+                self.step(at);
+            }
+        }
+    }
+
+    /// An external port is one node's, unless the controller has not waited.
+    fn check(&self) {
+        if self.gave_up {
+            return;
+        }
+        let mut owners: HashMap<V4, NodePort> = HashMap::new();
+        let sessions = self.inward.at.iter();
+        let sessions = sessions.map(|(key, &at)| (key.0, self.inward.elements[at].node));
+        let bindings = self.bound.at.iter();
+        let bindings = bindings.map(|(node, &at)| (self.bound.elements[at].v4, *node));
+        for (v4, node) in sessions.chain(bindings) {
+            let other = owners.insert(v4, node);
+            assert!(
+                other.is_none_or(|other| other == node),
+                "{v4:?} serves {other:?} and {node:?}"
+            );
+        }
+    }
+}
+
+/// The world as the controller sees it. Every node has the same place.
+#[derive(Debug)]
+pub struct Twin;
+
+fn lease() -> Rc<TheLease> {
+    with(|world| world.lease.clone())
+}
+
+fn inward_key(session: &Session) -> Inward {
+    (session.v4, session.peer)
+}
+
+fn outward_key(session: &Session) -> Option<Outward> {
+    (!session.is_udp()).then_some((session.node, session.peer))
+}
+
+impl FastPath for Twin {
+    fn put(&self, session: &Session, _: Sent) -> io::Result<()> {
+        let (key, node) = (inward_key(session), session.node);
+        let check = (key, node);
+        with(|world| {
+            world.expecting.insert((node, key));
+            world.inward.put(
+                key,
+                InwardTo {
+                    node,
+                    seen: 0,
+                    check,
+                },
+            )
+        });
+        pause();
+        if let Some(key) = outward_key(session) {
+            with(|world| world.outward.put(key, session.v4));
+            pause();
+        }
+        Ok(())
+    }
+
+    fn remove(&self, session: &Session) -> io::Result<()> {
+        with(|world| {
+            world.inward.remove(&inward_key(session));
+            world.ended.insert(inward_key(session));
+        });
+        pause();
+        if let Some(key) = outward_key(session) {
+            with(|world| world.outward.remove(&key));
+            pause();
+        }
+        Ok(())
+    }
+
+    fn bind(&self, node: sys::NodePort, v4: V4) -> io::Result<()> {
+        let node = (node.addr, node.port);
+        let check = (node, v4);
+        if with(|world| world.refused == Some(node.0)) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        with(|world| world.bound.put(node, BoundTo { v4, check }));
+        pause();
+        Ok(())
+    }
+
+    fn unbind(&self, node: sys::NodePort) -> io::Result<()> {
+        with(|world| world.bound.remove(&(node.addr, node.port)));
+        pause();
+        Ok(())
+    }
+
+    fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>> {
+        let seen = with(|world| {
+            world
+                .inward
+                .get(&inward_key(session))
+                .map_or(0, |to| to.seen)
+        });
+        Ok((seen != 0).then(|| Duration::from_secs(seen)))
+    }
+
+    fn maps(&self) -> Option<Arc<Sessions>> {
+        None
+    }
+
+    fn places(&self) -> usize {
+        1
+    }
+
+    fn place(&self, _: Ipv6Addr) -> usize {
+        0
+    }
+
+    fn assign(&self, _: usize, node: Ipv6Addr, address: Ipv4Addr) -> u32 {
+        with(|world| world.addresses.insert(node, address));
+        let lease = lease();
+        lease.assign(halves(node), address.to_bits());
+        lease.term()
+    }
+
+    fn sessions(&self, _: usize) -> u32 {
+        lease().sessions()
+    }
+
+    fn add_sessions(&self, _: usize, more: u32) {
+        lease().add_sessions(more);
+    }
+
+    fn ports(&self, _: usize, queue: usize) -> u32 {
+        lease().ports(queue)
+    }
+
+    fn add_port(&self, _: usize, queue: usize, port: u16) {
+        with(|world| world.on_loan.insert(port));
+        lease().add_port(queue, port);
+    }
+
+    fn end(&self, _: usize) -> Vec<(usize, u16)> {
+        let left = lease().end();
+        with(|world| {
+            let is_left = |port| left.iter().any(|(_, left)| *left == port);
+            world.on_loan.retain(|port| !is_left(*port));
+        });
+        left
+    }
+
+    fn drain(&self) -> Vec<Opening> {
+        pause();
+        let mut openings = Vec::new();
+        with(|world| {
+            let end = world.ring.len();
+            while world.heard < end {
+                match world.ring[world.heard] {
+                    Record::Submitted(opening) => openings.push(opening),
+                    Record::Discarded => {}
+                    Record::Reserved(_) if world.undone.wait => break,
+                    Record::Reserved(program) => {
+                        if world.may_give_up && world.guide.choose(2) == 1 {
+                            world.gave_up = true;
+                            break;
+                        }
+                        // The CPU on which it runs goes on.
+                        world.step(program);
+                        continue;
+                    }
+                }
+                world.heard += 1;
+            }
+        });
+        pause();
+        openings
+    }
+}

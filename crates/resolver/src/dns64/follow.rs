@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Following the prefix of a network: the search on an uplink that may go and come back.
+//!
+//! links, addresses ─► search (`pref64`) ─► findings ─► whoever synthesises
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use ipnet::Ipv6Net;
+use tokio::time::Instant;
+
+use crate::pref64::Search;
+use diolkos_config::{Dns64, Resolver, Settings};
+use diolkos_control::service::until;
+use diolkos_figures::prefixes;
+use diolkos_kernel::net::{Event, Link, Net, News};
+use diolkos_service::failure::Failure;
+use diolkos_service::privilege::{self, NET_RAW};
+use diolkos_service::supervise::Watch;
+
+use super::prefix::Findings;
+
+/// Addresses come and go in groups.
+const SETTLE: Duration = Duration::from_millis(200);
+/// When the uplink is there and cannot be listened on.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What follows the prefix.
+pub struct Follower {
+    net: Net,
+    news: News,
+    uplink: Link,
+    /// Who is asked for the prefix (RFC 7050). Not the host's own resolvers: one of them may be this DNS64, which would
+    /// confirm for ever what it has once learnt.
+    upstream: Vec<Resolver>,
+    /// Of a CLAT on this host.
+    own: Ipv4Addr,
+    /// None while the uplink is gone.
+    search: Option<Search>,
+    /// The uplink's prefixes: what tells one network from another.
+    prefixes: Vec<Ipv6Net>,
+    look_at: Option<Instant>,
+    /// The prefix that the log has told.
+    told: Option<Ipv6Net>,
+}
+
+impl Follower {
+    /// Begins to look for the prefix, if the operator wants that.
+    pub async fn begin(
+        settings: &Settings,
+        dns64: &Dns64,
+        watch: &Watch,
+    ) -> Result<Option<Follower>, Failure> {
+        if !dns64.follows_network() {
+            return Ok(None);
+        }
+        if !privilege::missing(&[NET_RAW]).is_empty() {
+            return Err(Failure::missing(
+                "dns64.pref64 = \"auto\" needs CAP_NET_RAW to hear router advertisements: run it as root, or give it the \
+                 capability",
+            ));
+        }
+        let (net, news) = Net::connect(watch).await?;
+        let uplink = net.link(&dns64.uplink).await?;
+        let mut follower = Follower {
+            net,
+            news,
+            uplink: uplink.clone(),
+            upstream: dns64.upstream.clone(),
+            own: settings.clat.v4(),
+            search: None,
+            prefixes: Vec::new(),
+            look_at: None,
+            told: None,
+        };
+        follower.search_on(uplink).await?;
+        Ok(Some(follower))
+    }
+
+    /// Tells what the network says.
+    pub async fn run(mut self, tell: impl Fn(Findings)) {
+        loop {
+            tell(self.findings());
+            let step = async {
+                match &mut self.search {
+                    Some(search) => search.step().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = step => {}
+                event = self.news.next() => self.handle(event).await,
+                () = until(self.look_at) => self.check().await,
+            }
+        }
+    }
+
+    fn findings(&mut self) -> Findings {
+        let mut findings = Findings::default();
+        if let Some(search) = &mut self.search {
+            let choice = search.choice();
+            let begin = Instant::now() - search.now();
+            findings = Findings {
+                choice: choice.map(|known| (known.prefix, begin + known.until)),
+                known: search.known().copied().collect(),
+                begin: Some(begin),
+                counters: search.counters(),
+            };
+            if let Some(known) = choice.filter(|known| Some(known.prefix) != self.told) {
+                tracing::info!(
+                    "translation prefix {} from {}, for {} s: AAAA records are synthesised in it",
+                    known.prefix,
+                    prefixes::from(known.source),
+                    prefixes::left(&known, search.now())
+                );
+            }
+        }
+        let prefix = findings.choice.map(|(prefix, _)| prefix);
+        if prefix.is_none() && self.told.is_some() {
+            tracing::warn!(
+                "no translation prefix is known any more: answers are forwarded unchanged until there is one"
+            );
+        }
+        self.told = prefix;
+        findings
+    }
+
+    async fn handle(&mut self, event: Event) {
+        match event {
+            Event::LinkGone(index) if index == self.uplink.index && self.search.is_some() => {
+                tracing::warn!(
+                    "the uplink {} is gone: waiting until it is back",
+                    self.uplink.name
+                );
+                self.search = None;
+            }
+            Event::LinkChanged(link)
+                if link.index == self.uplink.index && self.search.is_some() =>
+            {
+                let came_up = link.running && !self.uplink.running;
+                self.uplink = link;
+                if let (true, Some(search)) = (came_up, &mut self.search) {
+                    search.attached();
+                }
+            }
+            Event::LinkChanged(link) if link.name == self.uplink.name && self.search.is_none() => {
+                self.try_on(link).await;
+            }
+            Event::AddressesChanged => {
+                self.look_at.get_or_insert(Instant::now() + SETTLE);
+            }
+            _ => {}
+        }
+    }
+
+    /// Is this the same network still? And is the uplink back, if it was gone?
+    async fn check(&mut self) {
+        self.look_at = None;
+        let looked = match &mut self.search {
+            None => match self.net.link(&self.uplink.name).await {
+                Ok(link) => return self.try_on(link).await,
+                // It is told when it is back.
+                Err(_) => return,
+            },
+            Some(_) => self.net.global_prefixes(self.uplink.index).await,
+        };
+        let (Ok(now), Some(search)) = (looked, &mut self.search) else {
+            return;
+        };
+        let before = std::mem::replace(&mut self.prefixes, now);
+        let now = &self.prefixes;
+        if !before.is_empty() && !before.iter().any(|prefix| now.contains(prefix)) {
+            search.attached();
+        } else if before != *now {
+            search.look_again();
+        }
+    }
+
+    async fn try_on(&mut self, link: Link) {
+        let name = link.name.clone();
+        if let Err(failure) = self.search_on(link).await {
+            tracing::warn!("cannot look for the prefix on {name} now: {failure}");
+            self.look_at = Some(Instant::now() + RETRY);
+        }
+    }
+
+    async fn search_on(&mut self, link: Link) -> Result<(), Failure> {
+        self.prefixes = self.net.global_prefixes(link.index).await?;
+        self.search = Some(Search::new(&link, self.upstream.clone(), self.own)?);
+        tracing::info!(
+            "waiting for a translation prefix: soliciting routers on {} (RFC 8781), asking upstream (RFC 7050); until then \
+             answers are forwarded unchanged",
+            link.name
+        );
+        self.uplink = link;
+        Ok(())
+    }
+}

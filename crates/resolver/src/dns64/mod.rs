@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The DNS64 (RFC 6147) on the network; what it answers is `diolkos-dns64`'s to say.
+//!
+//! udp, tcp (a client's bytes) → handler (limit, cache) → waiting (who waits for the same, who has too much) → upstream
+//! (exchange) → handler → waiter (how the answer gets to the client); beside it, follow (the network's prefix) → handler
+//!
+//! One thread does it all, so nothing is locked; it needs no privileges but those for its port and for hearing routers.
+//! It is a process of its own also where a file has a translator, too: whoever takes over the parser of strangers' questions gets
+//! neither the memory nor the capabilities of that one.
+
+mod datagrams;
+mod follow;
+mod listen;
+mod outbox;
+mod prefix;
+mod queries;
+mod tally;
+mod tcp;
+mod udp;
+mod unread;
+mod upstream;
+mod waiter;
+mod waiting;
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::LocalSet;
+
+use diolkos_config::{Dns64, Networks, Settings};
+use diolkos_control::control::{self, Answer, Condition, Control, Question, Request, State};
+use diolkos_control::metrics::Metrics;
+use diolkos_figures::counters::Counter;
+use diolkos_figures::figures::Figures;
+use diolkos_service::confinement;
+use diolkos_service::failure::{Failure, Kind};
+use diolkos_service::instance;
+use diolkos_service::signals::Signals;
+use diolkos_service::supervise::{Supervision, Watch};
+
+use datagrams::Datagrams;
+use follow::Follower;
+use prefix::InForce;
+use queries::QueryHandler;
+use tally::Tally;
+use tcp::Connections;
+
+/// The program without questions and answers, generously, bytes.
+const PROGRAM: u64 = 256 << 20;
+/// Between two looks at what nobody tells: whether metrics are served.
+const LOOK: Duration = Duration::from_secs(2);
+/// What is wrong while there is no prefix.
+const UNKNOWN: &str = "no translation prefix is known: answers are forwarded unchanged";
+
+/// Runs until a signal comes, and then succeeds. Without its addresses it fails.
+pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Failure> {
+    let dns64 = section(&settings)?;
+    LocalSet::new()
+        .run_until(alone(settings, dns64, supervision))
+        .await
+}
+
+/// How many files a DNS64 has open at most: sockets that listen, connections of clients, and sockets towards upstream.
+pub fn files(dns64: &Dns64) -> usize {
+    2 * dns64.listen.len() + dns64.max_tcp as usize + upstream::files(dns64)
+}
+
+/// How much memory a DNS64 may have, bytes. Answers that are kept, and as much again for how they are kept; the
+/// longest answer for each question that waits; what connections have not read, twice, and what they are; the program itself.
+pub fn memory(dns64: &Dns64) -> u64 {
+    let answers = u64::from(dns64.max_outstanding) << 16;
+    let connections = 2 * unread::MOST as u64 + (u64::from(dns64.max_tcp) << 16);
+    2 * dns64.cache_bytes + answers + connections + PROGRAM
+}
+
+fn section(settings: &Settings) -> Result<Dns64, Failure> {
+    settings
+        .dns64
+        .clone()
+        .ok_or_else(|| Failure::usage("dns64: the configuration has no section [dns64]"))
+}
+
+fn ended(by: &Failure) -> Failure {
+    Failure::run_time(format!("the DNS64 ends: {by}"))
+}
+
+async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Result<(), Failure> {
+    let Supervision {
+        watch,
+        mut alarm,
+        manager,
+    } = supervision;
+    let signals = Signals::new(&watch)?;
+    let beat = watch.beat("the DNS64");
+    let mut server = Server::start(settings, dns64, &watch).await?;
+    let metrics = Metrics::start(&server.settings, server.control.asker(), &watch);
+    let mut look = tokio::time::interval(LOOK);
+    confinement::log_mode();
+    manager.status(&confinement::with_trouble(&server.description));
+    manager.ready();
+    let done = loop {
+        beat.beat();
+        tokio::select! {
+            () = beat.due() => {}
+            () = signals.any() => {
+                tracing::info!("dns64 stopped by a signal");
+                break Ok(());
+            }
+            () = signals.reload() => {
+                tracing::warn!("SIGHUP: a DNS64 does not reload: stop it and start it again");
+            }
+            failure = alarm.rung() => break Err(ended(&failure)),
+            () = server.handler.rules().changed() => server.publish_condition(&metrics),
+            _ = look.tick() => server.publish_condition(&metrics),
+            question = server.control.next() => {
+                let ends = question.request == Request::Stop;
+                server.reply(question);
+                if ends {
+                    // The answer goes first.
+                    server.control.finish().await;
+                    tracing::info!("dns64 stopped for good");
+                    break Ok(());
+                }
+            }
+        }
+    };
+    manager.stopping();
+    done
+}
+
+/// What answers clients, and whoever asks by the control socket.
+struct Server {
+    settings: Settings,
+    control: Control,
+    handler: Rc<QueryHandler>,
+    /// Addresses, resolvers and prefixes, in one line.
+    description: String,
+}
+
+impl Server {
+    /// Binds its addresses, and serves them on tasks of the present `LocalSet`.
+    async fn start(settings: Settings, dns64: Dns64, watch: &Watch) -> Result<Server, Failure> {
+        let control = listen_for_control(&dns64.name, &settings.control.group, watch)?;
+        let tally = Rc::new(Tally::default());
+        let handler = Rc::new(QueryHandler::new(&dns64, tally, watch.clone())?);
+        let follower = Follower::begin(&settings, &dns64, watch).await?;
+        let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
+        for &address in &dns64.listen {
+            let (udp, tcp) = (listen::datagrams(address)?, listen::connections(address)?);
+            let work = serve_udp(address, udp, handler.clone());
+            watch.local("a socket for UDP", work);
+            let work = serve_tcp(
+                address,
+                tcp,
+                handler.clone(),
+                connections.clone(),
+                watch.clone(),
+            );
+            watch.local("a socket for TCP", work);
+        }
+        let description = description(&dns64, &dns64.listen);
+        tracing::info!("ready: {description}");
+        if let Some(follower) = follower {
+            let handler = handler.clone();
+            let take = move |findings| handler.take_prefix(findings);
+            watch.local("the search for the prefix", follower.run(take));
+        }
+        Ok(Server {
+            settings,
+            control,
+            handler,
+            description,
+        })
+    }
+
+    /// Publishes to followers which prefixes are in force, and what is wrong.
+    fn publish_condition(&self, metrics: &Metrics) {
+        let policy = self.handler.rules().policy();
+        self.control.publish(Condition {
+            state: State::Ready,
+            obstacles: match policy.has_prefixes() {
+                true => Vec::new(),
+                false => vec![UNKNOWN.to_owned()],
+            },
+            findings: metrics.findings(),
+            alarms: Vec::new(),
+            prefixes: policy.pref64().map(ToString::to_string).collect(),
+            address6: None,
+            datapath: None,
+            marks_trouble: None,
+        });
+    }
+
+    fn reply(&self, question: Question) {
+        let rules = self.handler.rules();
+        let mut counters = self.handler.tally.counters();
+        counters.extend(rules.counters());
+        let answer = reply(&self.settings, rules, counters, question.request);
+        question.answer(answer);
+    }
+}
+
+async fn serve_udp(address: SocketAddr, first: Datagrams, handler: Rc<QueryHandler>) {
+    let tally = handler.tally.clone();
+    let bind = || listen::datagrams(address);
+    let serve = async |socket| udp::serve(Rc::new(socket), handler.clone()).await;
+    listen::keep(format!("{address} by UDP"), first, bind, serve, &tally).await;
+}
+
+async fn serve_tcp(
+    address: SocketAddr,
+    first: TcpListener,
+    handler: Rc<QueryHandler>,
+    connections: Rc<Connections>,
+    watch: Watch,
+) {
+    let tally = handler.tally.clone();
+    let bind = || listen::connections(address);
+    let serve = async |socket| {
+        let (handler, connections) = (handler.clone(), connections.clone());
+        tcp::serve(socket, handler, connections, watch.clone()).await
+    };
+    listen::keep(format!("{address} by TCP"), first, bind, serve, &tally).await;
+}
+
+fn listen_for_control(name: &str, group: &str, watch: &Watch) -> Result<Control, Failure> {
+    if instance::is_running(name) {
+        return Err(Failure::run_time(format!(
+            "a diolkos with the name {name} already runs in this network namespace: stop it, or choose another name \
+             (--name, dns64.name)"
+        )));
+    }
+    match control::listen("dns64", name, group, watch) {
+        // A DNS64 needs no privileges, and so may run as a user who has no such folder.
+        Err(failure) if failure.kind == Kind::Missing => {
+            tracing::warn!("`diolkos show --device {name}` will not find this program: {failure}");
+            Ok(Control::none())
+        }
+        listening => listening,
+    }
+}
+
+fn description(dns64: &Dns64, served: &[SocketAddr]) -> String {
+    let list = |items: Vec<String>| match items.is_empty() {
+        true => "no address yet".to_owned(),
+        false => items.join(", "),
+    };
+    format!(
+        "dns64 on {}, upstream {}, prefixes {}",
+        list(served.iter().map(ToString::to_string).collect()),
+        list(dns64.upstream.iter().map(ToString::to_string).collect()),
+        match dns64.prefixes() {
+            Networks::Auto => format!("as the network of {} announces", dns64.uplink),
+            Networks::These(prefixes) => list(prefixes.iter().map(ToString::to_string).collect()),
+        }
+    )
+}
+
+fn reply(settings: &Settings, rules: &InForce, counters: Vec<Counter>, request: Request) -> Answer {
+    match request {
+        Request::Counters => Answer::Counters(counters),
+        Request::Figures => Answer::Figures(Box::new(Figures {
+            about: vec![("mode".to_owned(), "dns64".to_owned())],
+            counters,
+            state: None,
+            cluster: None,
+        })),
+        Request::Config => match settings.canonical() {
+            Ok(text) => Answer::Config(text),
+            Err(failure) => Answer::Failed(failure.to_string()),
+        },
+        Request::Prefix => Answer::Prefix(rules.rows()),
+        Request::Sessions(_)
+        | Request::Bindings(_)
+        | Request::Top { .. }
+        | Request::Trace(_)
+        | Request::Bind(_)
+        | Request::Unbind { .. }
+        | Request::EndSession { .. } => {
+            Answer::NotSupported("a DNS64 has no bindings and sessions".to_owned())
+        }
+        Request::Cluster
+        | Request::Drain
+        | Request::Join
+        | Request::Roll { .. }
+        | Request::CancelRoll => {
+            Answer::NotSupported("a DNS64 is not a node of a cluster".to_owned())
+        }
+        Request::Stop => Answer::Done,
+        Request::Reload => {
+            Answer::NotSupported("a DNS64 does not reload: stop it and start it again".to_owned())
+        }
+    }
+}

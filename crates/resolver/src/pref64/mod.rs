@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The translation prefix that the network says (`diolkos_pref64`), for a CLAT and for a DNS64.
+//!
+//! advertisements, replies → discovery → choice; solicitations and questions as it wants them.
+
+mod ask;
+mod resolvers;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use diolkos_pref64::advertisement::{self, ALL_ROUTERS_MAC};
+use diolkos_pref64::{Action, Discovery, Known, Moment, Reply};
+use diolkos_sys::packet::{DiscoverySocket, Hears};
+use futures_util::future::LocalBoxFuture;
+use tokio::time::Instant;
+
+use diolkos_config::Resolver;
+use diolkos_figures::counters::Counter;
+use diolkos_kernel::net::{Link, Medium};
+use diolkos_service::failure::Failure;
+use diolkos_service::random::random;
+
+use ask::Way;
+
+/// After a socket has failed, because its link is down, it is left alone for so long.
+const REST: Duration = Duration::from_secs(1);
+
+/// A search over an uplink.
+pub struct Search {
+    /// What was found.
+    pub discovery: Discovery,
+    /// When the choice was looked at last: whatever changes after that is waited for.
+    looked: Moment,
+    /// Prefixes come and go too often, which was said.
+    is_restless: bool,
+    begin: Instant,
+    uplink: Link,
+    given: Vec<Resolver>,
+    way: Way,
+    socket: DiscoverySocket,
+    /// The socket rests until then.
+    rests: Option<Instant>,
+    asking: Option<LocalBoxFuture<'static, Result<(SocketAddr, Reply), String>>>,
+    tally: BTreeMap<&'static str, u64>,
+    /// What came of the last question, as it was said.
+    last: String,
+    /// Why the last question had no answer, unless it had one.
+    silence: Option<String>,
+    /// It only checks what the operator says: what it does is no news.
+    is_check: bool,
+}
+
+/// Everything that is counted, under `pref64.`.
+const COUNTED: [&str; 7] = [
+    "solicitations",
+    "advertisements",
+    "advertisements_refused",
+    "questions",
+    "revealed",
+    "denied",
+    "unanswered",
+];
+
+impl Search {
+    /// Begins to look. Who is asked: `given`, or without any the resolvers of the host. `own` is the IPv4 address of a CLAT
+    /// on this host: nobody is asked through it.
+    pub fn new(uplink: &Link, given: Vec<Resolver>, own: Ipv4Addr) -> Result<Search, Failure> {
+        let socket = DiscoverySocket::open(uplink.index, Hears::Routers).map_err(|e| {
+            Failure::missing(format!(
+                "no packet socket on {}: {e} (CAP_NET_RAW is needed)",
+                uplink.name
+            ))
+        })?;
+        Ok(Search {
+            discovery: Discovery::new(Moment::ZERO, random()),
+            looked: Moment::ZERO,
+            is_restless: false,
+            begin: Instant::now(),
+            uplink: uplink.clone(),
+            given,
+            way: Way {
+                uplink: uplink.name.clone(),
+                own,
+            },
+            socket,
+            rests: None,
+            asking: None,
+            tally: COUNTED.iter().map(|name| (*name, 0)).collect(),
+            last: String::new(),
+            silence: None,
+            is_check: false,
+        })
+    }
+
+    /// The same, to compare what the operator says with what the network says.
+    pub fn check(uplink: &Link, given: Vec<Resolver>, own: Ipv4Addr) -> Result<Search, Failure> {
+        let mut search = Search::new(uplink, given, own)?;
+        search.is_check = true;
+        Ok(search)
+    }
+
+    /// Why the resolvers have said nothing, if that is so.
+    pub fn silence(&self) -> Option<&str> {
+        self.silence.as_deref()
+    }
+
+    /// Others are asked from now on, and by a CLAT with this address; as [`Search::new`] has them. What is known stays.
+    pub fn ask_others(&mut self, given: &[Resolver], own: Ipv4Addr) {
+        self.way.own = own;
+        if self.given != given {
+            self.given = given.to_vec();
+            self.asking = None;
+            let now = self.now();
+            self.discovery.look_again(now);
+        }
+    }
+
+    /// The present, as [`Discovery`] counts time.
+    pub fn now(&self) -> Moment {
+        self.begin.elapsed()
+    }
+
+    /// The prefix in force now.
+    pub fn choice(&mut self) -> Option<Known> {
+        self.looked = self.now();
+        let choice = self.discovery.choice(self.looked);
+        let wait = self.discovery.wait();
+        // Said once, not at each move.
+        if let (Some(wait), false) = (wait, self.is_restless) {
+            tracing::warn!(
+                "translation prefixes change too often: another one is used only after it has been the best for {} s, \
+                 and for longer if that goes on",
+                wait.as_secs()
+            );
+        }
+        self.is_restless = wait.is_some();
+        choice
+    }
+
+    /// Everything that is known now.
+    pub fn known(&self) -> impl Iterator<Item = &Known> {
+        let now = self.now();
+        self.discovery
+            .known()
+            .filter(move |known| known.until > now)
+    }
+
+    /// The node may have come to another network.
+    pub fn attached(&mut self) {
+        self.discovery.attached(self.now());
+    }
+
+    /// The node has other addresses beside those it had.
+    pub fn look_again(&mut self) {
+        self.discovery.look_again(self.now());
+    }
+
+    /// What happened, by name.
+    pub fn counters(&self) -> Vec<Counter> {
+        let counter = |name: &&'static str| Counter {
+            name: format!("pref64.{name}"),
+            packets: self.tally[name],
+            bytes: None,
+        };
+        COUNTED.iter().map(counter).collect()
+    }
+
+    /// Does what is to be done and takes in one piece of news; then the choice may be another. May be dropped at any
+    /// time and called again.
+    pub async fn step(&mut self) {
+        while let Some(action) = self.discovery.next(self.now()) {
+            match action {
+                Action::Solicit => self.solicit(),
+                Action::Ask => self.ask(),
+            }
+        }
+        let wake = self.discovery.wake(self.looked).map(|at| self.begin + at);
+        let rests = self.rests.filter(|until| *until > Instant::now());
+        let mut buffer = [0; 1500];
+        tokio::select! {
+            received = self.socket.receive(&mut buffer), if rests.is_none() => match received {
+                Ok((len, _)) => self.heard(&buffer[..len]),
+                Err(error) => {
+                    tracing::debug!("cannot receive router advertisements now: {error}");
+                    self.rests = Some(Instant::now() + REST);
+                }
+            },
+            reply = reply(&mut self.asking) => {
+                self.asking = None;
+                self.answered(reply);
+            }
+            // `choice`, which forgets what is over, is not called for a check: the end of a prefix would be due for ever.
+            () = diolkos_control::service::until(wake) => if self.is_check {
+                self.looked = self.now();
+                self.discovery.choice(self.looked);
+            },
+            () = diolkos_control::service::until(rests) => {}
+        }
+    }
+
+    fn count(&mut self, name: &'static str) {
+        *self.tally.entry(name).or_default() += 1;
+    }
+
+    fn solicit(&mut self) {
+        let to: &[u8] = match self.uplink.medium {
+            Medium::Ethernet => &ALL_ROUTERS_MAC,
+            _ => &[],
+        };
+        match self.socket.send(&advertisement::solicitation(), to) {
+            Ok(()) => self.count("solicitations"),
+            Err(error) => tracing::debug!("cannot send router solicitations now: {error}"),
+        }
+    }
+
+    fn ask(&mut self) {
+        let resolvers = resolvers::now(&self.given, &self.uplink);
+        self.count("questions");
+        self.asking = Some(Box::pin(ask::ask(resolvers, self.way.clone())));
+    }
+
+    fn heard(&mut self, packet: &[u8]) {
+        match advertisement::read(packet) {
+            Ok(advertisement) => {
+                self.count("advertisements");
+                let now = self.now();
+                self.discovery.heard(now, &advertisement);
+            }
+            Err(why) => {
+                self.count("advertisements_refused");
+                tracing::debug!("rejected a router advertisement: {why}");
+            }
+        }
+    }
+
+    fn answered(&mut self, reply: Result<(SocketAddr, Reply), String>) {
+        let (outcome, said) = match &reply {
+            Ok((_, Reply::Prefixes(..))) => ("revealed", String::new()),
+            Ok((from, Reply::Nothing(_))) => (
+                "denied",
+                format!("no translation prefix is known to the resolver {from}"),
+            ),
+            Ok((_, Reply::Failed(_) | Reply::Truncated)) => ("unanswered", String::new()),
+            Err(why) => ("unanswered", format!("{why}; retrying")),
+        };
+        self.count(outcome);
+        // Said once, not each time it is asked again.
+        if self.last != said && !said.is_empty() && !self.is_check {
+            tracing::info!("{said}");
+        }
+        self.last = said;
+        self.silence = reply.as_ref().err().cloned();
+        let now = self.now();
+        self.discovery.answered(now, reply.ok());
+    }
+}
+
+/// The reply to the question that is open, or never.
+async fn reply(
+    asking: &mut Option<LocalBoxFuture<'static, Result<(SocketAddr, Reply), String>>>,
+) -> Result<(SocketAddr, Reply), String> {
+    match asking {
+        Some(asking) => asking.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The beginning and the end of a router: on clean ground, and leaving nothing; or, with a state file and a fast path, on
+//! what an earlier run has left in the kernel, and leaving it again.
+
+use diolkos_fastpath::Pins;
+
+use super::{stateful, Gateway};
+use diolkos_config::{Datapath, Mode, Settings};
+use diolkos_control::service::{End, Host};
+use diolkos_kernel::forwarding;
+use diolkos_kernel::handover;
+use diolkos_kernel::net::Net;
+use diolkos_service::failure::{Failure, Kind};
+use diolkos_service::instance::Instance;
+use diolkos_service::privilege::{self, NET_ADMIN, SYS_ADMIN};
+use diolkos_service::supervise;
+
+/// Builds the gateway. A configuration that is wrong changes nothing: what goes on in the kernel goes on.
+pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Gateway, Failure> {
+    let net = &*host.net;
+    let device = settings.translator.device.clone();
+    if may_stay(&settings) && handover::find(net, &device).await?.is_some() {
+        match take_over(host, &device, settings.clone()).await {
+            Ok(gateway) => return Ok(gateway),
+            Err(failure) if failure.kind == Kind::Usage => return Err(failure),
+            Err(failure) if host.signals.came().already() => return Err(failure),
+            Err(failure) => {
+                // What cannot be replaced is not removed.
+                stateful::check_file(&settings)?;
+                tracing::warn!(
+                    "cannot take over the programs of an earlier run; using the state file: {failure}"
+                );
+            }
+        }
+    }
+    handover::clear(net, &device).await?;
+    Gateway::build(host, settings, None).await
+}
+
+async fn take_over(host: &Host, device: &str, settings: Settings) -> Result<Gateway, Failure> {
+    let pins = pins(device)?;
+    let gateway = Gateway::build(host, settings, Some(&pins)).await?;
+    Pins::remove_dead();
+    let heirs = (gateway.translation.fast(), gateway.labels.path());
+    handover::take_off(&host.net, device, heirs).await?;
+    Ok(gateway)
+}
+
+/// Removes what a run has left that is not there any more.
+pub async fn clear(device: String) -> Result<(), Failure> {
+    privilege::check(&[NET_ADMIN])?;
+    let (watch, _alarm) = supervise::pair();
+    let (net, _news) = Net::connect(&watch).await?;
+    // Nobody begins meanwhile.
+    let _instance = Instance::claim(&device)?;
+    if !handover::clear(&net, &device).await? {
+        tracing::info!(
+            "no diolkos runs with the device {device}, and none has left anything behind"
+        );
+    }
+    Ok(())
+}
+
+fn may_stay(settings: &Settings) -> bool {
+    let t = &settings.translator;
+    t.mode == Mode::Nat64 && settings.nat64.state().is_some() && t.datapath != Datapath::Tun
+}
+
+fn pins(device: &str) -> Result<Pins, Failure> {
+    Pins::of(device)
+        .map_err(|e| Failure::missing(format!("the network namespace has no number: {e}")))
+}
+
+impl Gateway {
+    /// Lets known sessions go on in the kernel if this ends, however it does, and the settings have it so.
+    pub(super) async fn stay(&mut self, net: &Net) {
+        if !may_stay(&self.settings) || self.translation.fast().is_none() {
+            return;
+        }
+        match self.try_stay(net).await {
+            Ok(()) => self.stays = true,
+            Err(failure) => {
+                self.go(net).await;
+                tracing::warn!("no packet will pass while diolkos does not run, because only the state file is kept: {failure}");
+            }
+        }
+    }
+
+    async fn try_stay(&mut self, net: &Net) -> Result<(), Failure> {
+        let t = &self.settings.translator;
+        if let [missing, ..] = privilege::missing(&[SYS_ADMIN])[..] {
+            return Err(Failure::missing(format!(
+                "{missing} is missing; the next start needs it to find the sessions"
+            )));
+        }
+        let pins = pins(&t.device)?;
+        self.translation.keep(&pins)?;
+        if let Some(announcer) = &mut self.announcer {
+            announcer.keep(&pins)?;
+        }
+        if forwarding::ignores_without_carrier(&t.device) {
+            tracing::warn!(
+                "net.ipv4.conf.all.ignore_routes_with_linkdown is on: while no diolkos runs, {} has no carrier, and its \
+                 routes are ignored; set it to 0",
+                t.device
+            );
+        }
+        handover::mark(net, self.index).await?;
+        self.device
+            .set_persistent(true)
+            .map_err(|e| Failure::run_time(format!("{} cannot be kept: {e}", t.device)))
+    }
+
+    /// Programs have come to places where there were none.
+    pub(super) fn stay_at_new_places(&mut self) {
+        if !self.stays {
+            return;
+        }
+        let pins = pins(&self.settings.translator.device);
+        let kept = pins.and_then(|pins| {
+            self.translation.keep(&pins)?;
+            match &mut self.announcer {
+                Some(announcer) => announcer.keep(&pins),
+                None => Ok(()),
+            }
+        });
+        if let Err(failure) = kept {
+            tracing::warn!("not all programs will stay in the kernel when diolkos ends: {failure}");
+        }
+    }
+
+    /// Neighbours are not answered beyond this.
+    pub(super) fn release_answers(&mut self) {
+        let pins = pins(&self.settings.translator.device);
+        if let (Some(announcer), Ok(pins)) = (&mut self.announcer, pins) {
+            announcer.release(&pins);
+        }
+    }
+
+    /// Takes it back.
+    async fn go(&mut self, net: &Net) {
+        self.release_answers();
+        let device = &self.settings.translator.device;
+        if let Ok(pins) = pins(device) {
+            self.translation.release(&pins);
+        }
+        if let Err(error) = self.device.set_persistent(false) {
+            // It is gone already.
+            tracing::debug!("{device}: {error}");
+        }
+        handover::unmark(net, self.index).await;
+        self.stays = false;
+    }
+
+    /// Ends. Nothing stays but what is to be taken over.
+    pub(super) async fn leave(
+        mut self,
+        net: &Net,
+        served: Result<End, Failure>,
+    ) -> Result<(), Failure> {
+        self.leave_cluster(net).await;
+        // Its threads end, and from then on no packet changes the state.
+        self.slow.stop();
+        let written = self.translation.finish();
+        if let (Err(_), Err(failure)) = (&served, &written) {
+            // What it ends by is said last; this would not be said at all.
+            tracing::error!("{failure}");
+        }
+        let device = self.settings.translator.device.clone();
+        let is_there = handover::find(net, &device)
+            .await
+            .is_ok_and(|found| found.is_some());
+        if self.stays && is_there && !matches!(served, Ok(End::ForGood)) {
+            tracing::info!(
+                "the kernel continues to translate known sessions; `diolkos stop --device {device}` ends them"
+            );
+            return served.and(written);
+        }
+        if self.stays {
+            self.go(net).await;
+        }
+        if let Some(announcer) = self.announcer.take() {
+            announcer.leave();
+        }
+        served.and(written)
+    }
+}

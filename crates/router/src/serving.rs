@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A router at work: what it does when the network moves.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tokio::time::Instant;
+
+use super::bypassed::Bypassed;
+use super::cluster::HOPS;
+use super::unannounced::Unannounced;
+use super::{addresses, ways, Gateway};
+use diolkos_config::Settings;
+use diolkos_control::control::{Asker, Condition, Finding, Request};
+use diolkos_control::metrics::Metrics;
+use diolkos_control::service::{until, Account, End, Heed, Reply, Service};
+use diolkos_datapath::expiry::{self, Expiry};
+use diolkos_kernel::net::{shown, DeviceConfig, Event, Link, Net, RouteNews, Sample};
+use diolkos_service::failure::Failure;
+use diolkos_service::signals::Came;
+use diolkos_service::supervise::Watch;
+
+mod findings;
+
+use findings::SUSPICION;
+
+/// Between two looks at what drivers can do, of which nobody tells.
+const DRIVERS: Duration = Duration::from_secs(2);
+
+/// What a router waits for by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    /// To look at what drivers can do.
+    Drivers,
+    /// Other alarms are raised.
+    Alarms,
+    /// The node of a cluster is to get packets, or no longer.
+    Cluster,
+    /// To look for the next hops to the nodes of the cluster.
+    Hops,
+    /// To see whether packets come to addresses for which nobody answers.
+    Unannounced,
+    /// IPsec policies, or rules of nftables, came or went.
+    Bypassed,
+    /// To look for routing loops.
+    Loops,
+    /// Addresses are answered for now, or left to another node.
+    Announced,
+}
+
+/// What serves a gateway.
+pub(super) struct Router<'a, R> {
+    pub(super) gateway: &'a mut Gateway,
+    pub(super) net: &'a Net,
+    /// Reads the configuration again.
+    pub(super) read: &'a R,
+    /// Nobody waits for a reload any more.
+    pub(super) came: Came,
+    /// Starts what is supervised.
+    pub(super) watch: Watch,
+    /// Where figures are served.
+    pub(super) metrics: Metrics,
+    /// What stands in the way of packets, as it was said last.
+    pub(super) obstacles: BTreeSet<String>,
+    /// Packets that had a way, or may have one.
+    pub(super) samples: Vec<Sample>,
+    /// Where somebody has switched forwarding off, as it was said last.
+    pub(super) unforwarded: BTreeSet<String>,
+    /// Addresses of this host that the pool has too, as it was said last.
+    pub(super) contradiction: Option<String>,
+    /// Where nobody answers for addresses that lead here.
+    pub(super) unannounced: Unannounced,
+    /// When to see whether packets come there all the same.
+    pub(super) suspicion_next: Instant,
+    /// An interface has changed since the last look.
+    pub(super) has_new_links: bool,
+    /// That packets can pass was said last.
+    pub(super) was_ready: bool,
+    pub(super) bypassed: Bypassed,
+    /// What else is wrong, as it was said last.
+    pub(super) findings: BTreeSet<Finding>,
+    /// When to look at what drivers can do.
+    drivers_next: Instant,
+    /// When to look for the next hops to the nodes of a cluster.
+    hops_next: Instant,
+    /// Packets that ran out of hops.
+    pub(super) expiry: Expiry,
+    /// When to look for routing loops.
+    loops_next: Instant,
+}
+
+impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
+    pub(super) fn new(
+        net: &'a Net,
+        gateway: &'a mut Gateway,
+        read: &'a R,
+        (came, watch): (Came, Watch),
+        (asker, bypassed): (Asker, Bypassed),
+    ) -> Self {
+        let expiry = Expiry::new(&gateway.slow.tallies);
+        let metrics = Metrics::start(&gateway.settings, asker, &watch);
+        let samples = ways::samples(&gateway.settings);
+        Router {
+            gateway,
+            net,
+            read,
+            came,
+            watch,
+            metrics,
+            obstacles: BTreeSet::new(),
+            samples,
+            unforwarded: BTreeSet::new(),
+            contradiction: None,
+            unannounced: Unannounced::default(),
+            suspicion_next: Instant::now(),
+            has_new_links: false,
+            was_ready: true,
+            bypassed,
+            findings: BTreeSet::new(),
+            drivers_next: Instant::now() + DRIVERS,
+            hops_next: Instant::now() + HOPS,
+            expiry,
+            loops_next: Instant::now() + expiry::LOOK,
+        }
+    }
+
+    /// Says what stands in the way of packets now, and what does not any more. Packets pass whether this can be found out
+    /// or not: to list a million routes may take longer than a request has.
+    pub(super) async fn look_for_obstacles(&mut self) {
+        self.look_at_forwarding();
+        if let Err(failure) = self.compare_obstacles().await {
+            tracing::warn!("cannot determine what blocks packets: {failure}");
+        }
+        self.look_at_networks().await;
+    }
+
+    fn look_at_forwarding(&mut self) {
+        let now = self.gateway.forwarding.check();
+        let now = now.into_iter().collect();
+        let therefore = "packets from there do not pass; `diolkos reload` switches it on again";
+        log_changes(&mut self.unforwarded, now, therefore);
+    }
+
+    async fn compare_obstacles(&mut self) -> Result<(), Failure> {
+        let all = self.net.links().await?;
+        let links = all.into_iter().filter(|link| self.is_named(link));
+        let links: Vec<Link> = links.collect();
+        // Without forwarding, the kernel refuses all packets that it is asked about.
+        let samples = match self.unforwarded.is_empty() {
+            true => &mut self.samples[..],
+            false => &mut [],
+        };
+        let now = self.net.obstacles(&links, self.gateway.index, samples);
+        let now = now.await?;
+        let now: BTreeSet<String> = now.into_iter().collect();
+        log_changes(&mut self.obstacles, now, "packets that need it cannot pass");
+        Ok(())
+    }
+
+    fn is_named(&self, link: &Link) -> bool {
+        let names = &self.gateway.settings.translator.interfaces;
+        names.contains(&link.name)
+    }
+}
+
+/// Says what is new, with what follows from it, and what is over.
+fn log_changes(before: &mut BTreeSet<String>, now: BTreeSet<String>, therefore: &str) {
+    for new in now.difference(before) {
+        tracing::warn!("{new}: {therefore}");
+    }
+    let over: Vec<String> = before.difference(&now).cloned().collect();
+    if !over.is_empty() {
+        tracing::info!("no longer: {}", shown(&over));
+    }
+    *before = now;
+}
+
+impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
+    type Wakeup = Due;
+
+    fn device(&self) -> &str {
+        &self.gateway.settings.translator.device
+    }
+
+    fn own(&self) -> Option<DeviceConfig> {
+        Some(self.gateway.own())
+    }
+
+    fn index(&self) -> Option<u32> {
+        Some(self.gateway.index)
+    }
+
+    fn has_address(&self) -> bool {
+        false
+    }
+
+    fn leads(&self, to: &IpNet) -> bool {
+        let routes = &self.gateway.routes;
+        match to {
+            IpNet::V4(to) => routes.v4.contains(to) || routes.owned.contains(to),
+            IpNet::V6(to) => routes.v6.contains(to),
+        }
+    }
+
+    fn ends(&self) -> Option<End> {
+        let goes_over = || self.gateway.cluster.as_ref()?.goes_over();
+        match self.gateway.ends {
+            true => Some(End::ForGood),
+            false => goes_over().map(|_| End::Again),
+        }
+    }
+
+    fn account(&self) -> Account {
+        let wrong = self.obstacles.iter().chain(&self.unforwarded);
+        Account {
+            is_settled: true,
+            text: self.gateway.description(),
+            wrong: wrong
+                .chain(&self.contradiction)
+                .cloned()
+                .chain(self.all_findings().into_iter().map(|finding| finding.text))
+                .collect(),
+        }
+    }
+
+    async fn wait(&mut self) -> Due {
+        let drivers = until(self.gateway.has_drivers().then_some(self.drivers_next));
+        let loops = until(Some(self.loops_next));
+        let hops = until(self.gateway.cluster.is_some().then_some(self.hops_next));
+        let looks_again = self.unannounced.may_change() || self.has_new_links;
+        let suspicion = until(looks_again.then_some(self.suspicion_next));
+        let alarms = async {
+            match self.gateway.translation.alarms() {
+                Some(alarms) => alarms.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        let moves = self.gateway.cluster_moves();
+        let announced = async {
+            match &self.gateway.announcer {
+                Some(announcer) => announcer.moved().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = drivers => Due::Drivers,
+            () = alarms => Due::Alarms,
+            () = hops => Due::Hops,
+            () = loops => Due::Loops,
+            () = moves => Due::Cluster,
+            () = announced => Due::Announced,
+            () = suspicion => Due::Unannounced,
+            () = self.bypassed.changed() => Due::Bypassed,
+        }
+    }
+
+    async fn obey(&mut self, due: Due) -> Result<(), Failure> {
+        match due {
+            // The status is told after each event.
+            Due::Alarms => return Ok(()),
+            Due::Cluster => {
+                if let Err(failure) = self.gateway.follow_cluster(self.net).await {
+                    tracing::warn!(
+                        "the routes cannot follow the node's part in the cluster; trying again: {failure}"
+                    );
+                }
+                self.find();
+                return Ok(());
+            }
+            Due::Hops => {
+                self.hops_next = Instant::now() + HOPS;
+                self.gateway.look_at_nodes(self.net).await;
+                if let Err(failure) = self.gateway.follow_cluster(self.net).await {
+                    tracing::debug!("{failure}");
+                }
+                self.find();
+                return Ok(());
+            }
+            Due::Unannounced => {
+                self.look_at_networks().await;
+                return Ok(());
+            }
+            Due::Bypassed => {
+                self.find();
+                return Ok(());
+            }
+            Due::Loops => {
+                self.loops_next = Instant::now() + expiry::LOOK;
+                self.expiry.look(&self.gateway.slow.tallies);
+                return Ok(());
+            }
+            Due::Announced => {
+                self.find();
+                return Ok(());
+            }
+            Due::Drivers => {}
+        }
+        self.drivers_next = Instant::now() + DRIVERS;
+        if let Err(failure) = self.gateway.look_at_drivers(self.net).await {
+            tracing::warn!("cannot read the XDP features of the drivers: {failure}");
+        }
+        Ok(())
+    }
+
+    async fn link(&mut self, event: Event) -> Result<Heed, Failure> {
+        // Containers come and go; only what may have taken a route along is worth a look at all of them.
+        let heed = match &event {
+            Event::LinkChanged(link) if link.running && !self.is_named(link) => Heed::Nothing,
+            _ => Heed::Routes,
+        };
+        // A network may have come with it. To look at all routes for that would take too long.
+        if !std::mem::replace(&mut self.has_new_links, true) {
+            self.suspicion_next = Instant::now() + SUSPICION;
+        }
+        let heed = match self.obstacles.is_empty() {
+            true => heed,
+            false => Heed::Routes,
+        };
+        let gateway = &mut *self.gateway;
+        if gateway.concerns_programs(&event) {
+            if let Err(failure) = gateway.refresh(self.net).await {
+                tracing::warn!("cannot update the interfaces in the programs: {failure}");
+            }
+        }
+        gateway.follow_announced(&event, self.net).await;
+        match event {
+            Event::LinkGone(index) if gateway.inline.contains(&index) => {
+                gateway.inline.retain(|inline| *inline != index);
+                tracing::warn!("an interface where packets were translated is gone");
+            }
+            Event::LinkChanged(link) if gateway.misses(&link) => {
+                if let Err(failure) = gateway.take_up(self.net, &link.name).await {
+                    tracing::warn!(
+                        "packets that arrive at {} are not translated there: {failure}",
+                        link.name
+                    );
+                }
+            }
+            _ => {}
+        }
+        // A link that goes down takes routes along, of which the kernel says nothing in IPv4.
+        Ok(heed)
+    }
+
+    fn routes_change(&mut self, news: &RouteNews) -> Heed {
+        if self.gateway.cluster.is_some() && news.moves6(Some(self.gateway.index)) {
+            self.hops_next = Instant::now();
+        }
+        // With a million routes, nobody looks at all of them for each that changes.
+        let is_led = |net: &IpNet| self.samples.iter().any(|sample| sample.is_led_by(net));
+        let is_moved = news.took_default()
+            || news.moves_rules()
+            || news.may_concern(is_led)
+            || self.gateway.concerns_loops(news);
+        match is_moved || !self.obstacles.is_empty() {
+            true => Heed::Routes,
+            false => Heed::Nothing,
+        }
+    }
+
+    async fn look_at_routes(&mut self) -> Result<(), Failure> {
+        self.look_for_obstacles().await;
+        if let Err(failure) = self.gateway.look_at_loops(self.net).await {
+            tracing::warn!("cannot determine which packets would come back: {failure}");
+        }
+        Ok(())
+    }
+
+    fn lacks_forwarding(&self) -> bool {
+        self.gateway.forwarding.is_unforced()
+    }
+
+    fn settings_forgotten(&mut self, index: u32) {
+        self.gateway.forwarding.forgotten(index);
+    }
+
+    async fn look_at_settings(&mut self) -> Result<(), Failure> {
+        let was_on = self.unforwarded.is_empty();
+        self.look_at_forwarding();
+        if was_on != self.unforwarded.is_empty() {
+            self.look_for_obstacles().await;
+        }
+        // Whether the kernel answers for others is a setting, too.
+        self.look_at_networks().await;
+        Ok(())
+    }
+
+    async fn look_at_addresses(&mut self) -> Result<(), Failure> {
+        let found = addresses::check(self.net, &self.gateway.settings).await;
+        let said = found.err().map(|failure| failure.to_string());
+        match (&self.contradiction, &said) {
+            (before, Some(now)) if before.as_ref() != Some(now) => tracing::warn!("{now}"),
+            (Some(_), None) => {
+                tracing::info!("the pool no longer contains an address of this host");
+            }
+            _ => {}
+        }
+        self.contradiction = said;
+        // With the first or the last address of a family, its routes come and go.
+        self.look_for_obstacles().await;
+        Ok(())
+    }
+
+    fn condition(&self) -> Condition {
+        let obstacles = self.obstacles.iter().chain(&self.unforwarded);
+        self.gateway.condition(
+            obstacles.chain(&self.contradiction).cloned().collect(),
+            self.all_findings(),
+        )
+    }
+
+    async fn reply(&mut self, request: Request) -> Reply {
+        self.answer(request).await
+    }
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A router's translation with state (RFC 6146): a controller, and a program for the sessions that it knows.
+
+use std::future::ready;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diolkos_fastpath::{
+    Attach, FastPath, Homes, Inherited, Inline, Lending, Media, Nat64Path, Nat64Rules, Old, Pins,
+    Prepared, Sessions,
+};
+use diolkos_nat64::config::Nat64Config;
+use diolkos_sys::memory;
+use diolkos_sys::tun::Queue;
+use futures_util::future::{BoxFuture, FutureExt};
+
+use super::rules;
+use super::survey::misconfigured;
+use diolkos_bindlog::Logs;
+use diolkos_config::Settings;
+use diolkos_control::control::{Finding, Reason};
+use diolkos_datapath::datapath;
+use diolkos_datapath::slowpath::Engine;
+use diolkos_figures::counters::Counter;
+use diolkos_figures::figures::StateFigures;
+use diolkos_gateway::alarms::{AlarmThread, Alarms};
+use diolkos_gateway::store::{self, Found, StateFile, StateSaver};
+use diolkos_gateway::{lister, own_networks, Controller, Listener, Log, Sweeper};
+use diolkos_service::failure::Failure;
+use diolkos_service::random::random;
+use diolkos_service::signals::Came;
+use diolkos_service::supervise::Watch;
+
+/// The state, and what moves it.
+pub struct Stateful {
+    // In the order in which they must end.
+    alarm_thread: Option<AlarmThread>,
+    sweeper: Option<Sweeper>,
+    saver: Option<StateSaver>,
+    listener: Option<Listener>,
+    fast: Option<Nat64Path>,
+    logs: Logs,
+    watch: Watch,
+    pub controller: Arc<Controller>,
+    pub alarms: Arc<Alarms>,
+    /// As the maps were made: sessions, bindings.
+    sizes: [u32; 2],
+}
+
+/// What an earlier run has left, beside its file.
+#[derive(Clone, Copy)]
+pub struct Past<'a> {
+    /// Where its programs are held, which still translate.
+    pub pins: Option<&'a Pins>,
+    /// Addresses of this host, which no node can have any more.
+    pub own: &'a [Ipv4Addr],
+    /// Nobody waits any more for it to come back.
+    pub came: &'a Came,
+}
+
+/// Another configuration, ready to be put in force.
+pub struct Next {
+    config: Nat64Config,
+    program: Option<Prepared>,
+}
+
+impl Stateful {
+    /// `queue`: where the sweeper sends. With a state file, the tables are those of the earlier run before any new program
+    /// sees a packet.
+    pub fn build(
+        settings: &Settings,
+        config: &Nat64Config,
+        index: u32,
+        inline: &[Inline],
+        queue: Queue,
+        past: Past<'_>,
+        watch: &Watch,
+    ) -> Result<(Stateful, Arc<dyn Engine>), Failure> {
+        config.check().map_err(|e| misconfigured(settings, e))?;
+        Logs::check(settings, true)?;
+        let (file, mut found) = read(settings)?;
+        let secret = secret(&found);
+
+        let sizes = [config.limits.sessions, config.limits.bindings];
+        let rules = |inline: &[Inline]| of(settings, config, index, sizes, inline);
+        let (fast, old) = fast_path(settings, rules, inline, past)?;
+        let (mut fast, lending) = fast.unzip();
+        let sessions = fast.as_ref().map(Nat64Path::sessions);
+        let controller = Controller::new(config, sessions.zip(lending), secret)
+            .map_err(|e| misconfigured(settings, e))?;
+        let controller = Arc::new(controller);
+        let has_past = !matches!(found, Found::Nothing) || old.is_some();
+        restore(&controller, &mut found, old.as_ref(), past)?;
+        if let (Some(fast), Some(_)) = (&mut fast, &old) {
+            fast.take_over().map_err(datapath::failure)?;
+        }
+        let mut logs = Logs::new();
+        log(&mut logs, &controller, settings, watch)?;
+        let [pool0, pool1, ..] = secret;
+        let interval = Duration::from_secs(settings.nat64.state_interval);
+        let keep = |file| {
+            let secret = [pool0, pool1];
+            StateSaver::start(file, controller.clone(), secret, interval, has_past, watch)
+        };
+        let saver = file.map(keep).transpose()?;
+        let sweeper = Sweeper::start(controller.clone(), queue, watch).map_err(|e| {
+            Failure::run_time(format!("cannot start the thread of the timers: {e}"))
+        })?;
+        let listener = Listener::start(controller.clone(), watch).map_err(|e| {
+            Failure::run_time(format!(
+                "cannot start the thread that receives what the fast path opens: {e}"
+            ))
+        })?;
+        let alarms = Arc::new(Alarms::default());
+        alarms.follow(settings.nat64.alarm_percent, logs.queues());
+        let alarm_thread =
+            AlarmThread::start(alarms.clone(), controller.clone(), watch).map_err(|e| {
+                Failure::run_time(format!("cannot start the thread of the alarms: {e}"))
+            })?;
+        let stateful = Stateful {
+            alarm_thread: Some(alarm_thread),
+            sweeper: Some(sweeper),
+            saver,
+            listener,
+            fast,
+            logs,
+            watch: watch.clone(),
+            controller: controller.clone(),
+            alarms,
+            sizes,
+        };
+        Ok((stateful, controller))
+    }
+
+    /// Translates at interfaces that were not there before.
+    pub fn widen(&mut self, settings: &Settings, new: &[Inline]) -> Result<(), Failure> {
+        let t = &settings.translator;
+        match &mut self.fast {
+            Some(fast) => fast
+                .widen(datapath::site(t, datapath::attach(t), new))
+                .map_err(datapath::failure),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the programs stay in the kernel beyond the process.
+    pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
+        let Some(fast) = &mut self.fast else {
+            return Ok(());
+        };
+        let kept = fast.keep(pins);
+        kept.map_err(|e| Failure::run_time(format!("cannot keep the programs: {e}")))
+    }
+
+    pub fn release(&mut self, pins: &Pins) {
+        if let Some(fast) = &mut self.fast {
+            fast.release(pins);
+        }
+    }
+
+    pub fn write_soon(&self) {
+        if let Some(saver) = &self.saver {
+            saver.write_soon();
+        }
+    }
+
+    /// Waits until all that is so now lasts; at once if nothing is to last.
+    pub fn write_now(&self) -> BoxFuture<'static, Result<(), Failure>> {
+        match &self.saver {
+            Some(saver) => saver.write_now().boxed(),
+            None => ready(Ok(())).boxed(),
+        }
+    }
+
+    /// How often the state file could not be written.
+    pub fn unwritten(&self) -> u64 {
+        self.saver.as_ref().map_or(0, StateSaver::failures)
+    }
+
+    /// What cannot be written: the state file, the log of bindings.
+    pub fn findings(&self) -> Vec<Finding> {
+        let broken = self.saver.as_ref().and_then(StateSaver::broken);
+        let unsaved = broken.map(|why| {
+            let text = format!("{why}; a restart loses what has changed since then; retrying");
+            Finding::trouble(Reason::StateFile, text)
+        });
+        let away = self.logs.away().into_iter();
+        let away = away.map(|text| Finding::trouble(Reason::Log, text));
+        unsaved.into_iter().chain(away).collect()
+    }
+
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        self.alarm_thread = None;
+        self.sweeper = None;
+        self.listener = None;
+        if self.controller.is_broken() {
+            // As after a kill: the file of the last time, which is whole, and the maps are what the next start has.
+            self.saver = None;
+            return Err(Failure::run_time(
+                "the state is not written, because a thread panicked while it changed the tables",
+            ));
+        }
+        // What programs opened after the last writing, nobody would own.
+        self.controller.stop_lending();
+        let written = self.saver.take().map_or(Ok(()), StateSaver::finish);
+        self.logs.finish();
+        written
+    }
+
+    pub fn fast(&self) -> Option<&FastPath> {
+        self.fast.as_deref()
+    }
+
+    /// What programs and the rest share, if there are programs: sessions, and the homes of hosts.
+    pub fn shared_maps(&self) -> Option<(Arc<Sessions>, Arc<Homes>)> {
+        let fast = self.fast.as_ref();
+        fast.map(|fast| (fast.sessions(), fast.homes()))
+    }
+
+    pub fn prepare(
+        &self,
+        settings: &Settings,
+        config: &Nat64Config,
+        index: u32,
+        inline: &[Inline],
+    ) -> Result<Next, Failure> {
+        config.check().map_err(|e| misconfigured(settings, e))?;
+        Logs::check(settings, false)?;
+        let program = match &self.fast {
+            Some(fast) => {
+                let rules = of(settings, config, index, self.sizes, inline);
+                Some(fast.prepare(&rules).map_err(datapath::failure)?)
+            }
+            None => None,
+        };
+        Ok(Next {
+            config: config.clone(),
+            program,
+        })
+    }
+
+    pub fn commit(&mut self, settings: &Settings, next: Next) -> Result<(), Failure> {
+        let (fast, program) = (&mut self.fast, next.program);
+        let swap = || match (fast, program) {
+            (Some(fast), Some(program)) => fast.swap(program),
+            _ => Ok(()),
+        };
+        self.controller
+            .reconfigure(&next.config, swap)
+            .map_err(|e| misconfigured(settings, e))?
+            .map_err(datapath::failure)?;
+        log(&mut self.logs, &self.controller, settings, &self.watch)?;
+        self.alarms
+            .follow(settings.nat64.alarm_percent, self.logs.queues());
+        Ok(())
+    }
+
+    /// Figures of the tables, and how full they are.
+    pub fn figures(&self) -> StateFigures {
+        let mut figures = self.controller.figures();
+        self.alarms.add_to(&mut figures);
+        figures
+    }
+
+    /// What became of records of bindings.
+    pub fn log_counters(&self) -> Vec<Counter> {
+        self.logs.counters()
+    }
+}
+
+/// Has collectors told of bindings, as the settings want it.
+fn log(
+    logs: &mut Logs,
+    controller: &Arc<Controller>,
+    settings: &Settings,
+    watch: &Watch,
+) -> Result<(), Failure> {
+    logs.follow(
+        settings,
+        watch,
+        |sessions| lister(controller, sessions),
+        |recorders| controller.record(|nat64| Log::to(recorders, nat64)),
+    )
+}
+
+/// The state file, if there is to be one, and what an earlier run has left in it.
+fn read(settings: &Settings) -> Result<(Option<StateFile>, Found), Failure> {
+    let mut file = settings.nat64.state().map(StateFile::new).transpose()?;
+    if let Some(file) = &mut file {
+        file.claim(&settings.translator.device)?;
+    }
+    let found = file.as_mut().map_or(Ok(Found::Nothing), StateFile::read)?;
+    Ok((file, found))
+}
+
+/// Fails if there is a state file that cannot be read.
+pub fn check_file(settings: &Settings) -> Result<(), Failure> {
+    read(settings).map(|_| ())
+}
+
+/// For the controller: the pool's is that of the earlier run, so that a source keeps its address. The keys of hash tables
+/// are fresh: whoever has learnt them in an earlier run has learnt nothing.
+fn secret(found: &Found) -> [u64; 4] {
+    let [pool0, pool1] = found.secret().unwrap_or_else(|| [random(), random()]);
+    [pool0, pool1, random(), random()]
+}
+
+/// A fast path, if there is to be one, and what the programs have that it follows.
+type Laid = (Option<(Nat64Path, Lending)>, Option<Old>);
+
+/// That of an earlier run with new programs that wait for their turn, or a new one.
+fn fast_path(
+    settings: &Settings,
+    rules: impl Fn(&[Inline]) -> Nat64Rules,
+    inline: &[Inline],
+    past: Past<'_>,
+) -> Result<Laid, Failure> {
+    let t = &settings.translator;
+    let Some(pins) = past.pins else {
+        let fast = datapath::start(t, |attach| {
+            datapath::with_drivers(t, inline, |inline| {
+                let site = datapath::site(t, attach, inline);
+                Nat64Path::start(&rules(inline), site, [random(), random()])
+            })
+        })?;
+        return Ok((fast, None));
+    };
+    let attach: Attach = datapath::attach(t);
+    let inherited = datapath::with_drivers(t, inline, |inline| {
+        let site = datapath::site(t, attach, inline);
+        Nat64Path::inherit(&rules(inline), site, pins, [random(), random()])
+    })?;
+    match inherited {
+        Some(Inherited { path, lending, old }) => Ok((Some((path, lending)), Some(old))),
+        None => Err(Failure::run_time("its programs are gone")),
+    }
+}
+
+fn restore(
+    controller: &Controller,
+    found: &mut Found,
+    old: Option<&Old>,
+    past: Past<'_>,
+) -> Result<(), Failure> {
+    if matches!(found, Found::Nothing) && old.is_none() {
+        return Ok(());
+    }
+    if let Some(Old::Unknown) = old {
+        tracing::info!(
+            "the kernel holds another version of the programs: sessions that only its maps have are lost"
+        );
+    }
+    let restored = store::restore(controller, found, old, past.own, &|| past.came.already());
+    let restored = restored.map_err(|e| Failure::run_time(format!("the state file: {e}")))?;
+    memory::give_back();
+    match restored.refused.is_empty() {
+        true => tracing::info!("{restored}"),
+        false => tracing::warn!("{restored}"),
+    }
+    Ok(())
+}
+
+/// What the fast path is told: the same as the slow path, in its own words.
+fn of(
+    settings: &Settings,
+    config: &Nat64Config,
+    tun_ifindex: u32,
+    sizes: [u32; 2],
+    inline: &[Inline],
+) -> Nat64Rules {
+    let [max_sessions, max_bindings] = sizes;
+    let own = own_networks(config);
+    Nat64Rules {
+        rules: rules::of(&config.translator, tun_ifindex),
+        pref64: rules::pref64(&config.translator),
+        max_sessions,
+        exits: rules::exits(settings, inline),
+        media: Media::of(inline),
+        drivers: rules::drivers(inline),
+        max_bindings,
+        own: own
+            .iter()
+            .map(|net| (net.network(), net.prefix_len()))
+            .collect(),
+        // Those of others' bindings that packets ask for; a machine with more sends by the home.
+        max_away: settings.cluster.as_ref().map_or(0, |_| max_bindings),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diolkos_gateway::store::format::Salvage;
+
+    #[test]
+    fn of_an_earlier_runs_secrets_only_the_pools_goes_on() {
+        let found = Found::Part(Salvage {
+            secret: Some([1, 2]),
+            ..Salvage::default()
+        });
+        let [first, second] = [secret(&found), secret(&found)];
+        assert_eq!(
+            (first[..2].to_vec(), second[..2].to_vec()),
+            (vec![1, 2], vec![1, 2])
+        );
+        assert!(first[2] != second[2] && first[3] != second[3]);
+        assert_ne!(secret(&Found::Nothing)[..2], secret(&Found::Nothing)[..2]);
+    }
+}

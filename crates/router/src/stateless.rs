@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A router's translation without state (RFC 7915): a translator that never changes, and a program made for it.
+
+use std::sync::Arc;
+
+use diolkos_fastpath::{Eam, Inline, Media, Prepared, SiitPath, SiitRules};
+use diolkos_xlat::{Config, Translator};
+
+use super::routes::Routes;
+use super::rules;
+use super::survey::misconfigured;
+use diolkos_config::Settings;
+use diolkos_datapath::datapath;
+use diolkos_datapath::slowpath::{Engine, SlowPath};
+use diolkos_service::failure::Failure;
+use diolkos_service::random::random;
+
+/// The fast path, if there is one; the slow path has the translator.
+pub struct Stateless {
+    fast: Option<SiitPath>,
+}
+
+/// Another configuration, ready to be put in force.
+pub struct Next {
+    translator: Arc<Translator>,
+    program: Option<Prepared>,
+}
+
+impl Stateless {
+    pub fn build(
+        settings: &Settings,
+        config: &Config,
+        index: u32,
+        inline: &[Inline],
+    ) -> Result<(Stateless, Arc<dyn Engine>), Failure> {
+        let translator = Translator::new(config).map_err(|e| misconfigured(settings, e))?;
+        let t = &settings.translator;
+        let fast = datapath::start(t, |attach| {
+            datapath::with_drivers(t, inline, |inline| {
+                let site = datapath::site(t, attach, inline);
+                SiitPath::start(&of(settings, config, index, inline), site, random())
+            })
+        })?;
+        Ok((Stateless { fast }, Arc::new(translator)))
+    }
+
+    /// Translates at interfaces that were not there before.
+    pub fn widen(&mut self, settings: &Settings, new: &[Inline]) -> Result<(), Failure> {
+        let t = &settings.translator;
+        match &mut self.fast {
+            Some(fast) => fast
+                .widen(datapath::site(t, datapath::attach(t), new))
+                .map_err(datapath::failure),
+            None => Ok(()),
+        }
+    }
+
+    pub fn fast(&self) -> Option<&diolkos_fastpath::FastPath> {
+        self.fast.as_deref()
+    }
+
+    pub fn prepare(
+        &self,
+        settings: &Settings,
+        config: &Config,
+        index: u32,
+        inline: &[Inline],
+    ) -> Result<Next, Failure> {
+        let translator = Translator::new(config).map_err(|e| misconfigured(settings, e))?;
+        let program = match &self.fast {
+            Some(fast) => Some(
+                fast.prepare(&of(settings, config, index, inline))
+                    .map_err(datapath::failure)?,
+            ),
+            None => None,
+        };
+        Ok(Next {
+            translator: Arc::new(translator),
+            program,
+        })
+    }
+
+    pub fn commit(&mut self, next: Next, slow: &SlowPath) -> Result<(), Failure> {
+        if let (Some(fast), Some(program)) = (&mut self.fast, next.program) {
+            fast.swap(program).map_err(datapath::failure)?;
+        }
+        slow.swap(next.translator);
+        Ok(())
+    }
+}
+
+/// What the fast path is told: the same as the slow path, in its own words.
+fn of(settings: &Settings, config: &Config, tun_ifindex: u32, inline: &[Inline]) -> SiitRules {
+    let eam = config.eam.iter().map(|eam| Eam {
+        v4: (eam.v4.network(), eam.v4.prefix_len()),
+        v6: (eam.v6.network(), eam.v6.prefix_len()),
+    });
+    SiitRules {
+        rules: rules::of(config, tun_ifindex),
+        pref64: rules::pref64(config),
+        eam: eam.collect(),
+        routes: Routes::of(settings).destinations(),
+        loops: config
+            .loops4
+            .iter()
+            .map(|net| (net.network(), net.prefix_len()))
+            .collect(),
+        exits: rules::exits(settings, inline),
+        media: Media::of(inline),
+        drivers: rules::drivers(inline),
+    }
+}
