@@ -21,7 +21,7 @@
 //! * [`xlat`]: the path from one family to the other (RFC 7915 sections 4.1 and 5.1).
 //! * [`nat64`]: the same path with state (RFC 6146): addresses and ports come from [`session`], which
 //!   takes them from the [`pool`].
-//! * [`trace`]: what would become of a packet, by the same path, with every change undone.
+//! * [`trace`]: what would become of a packet, by the same code, with look-ups where packets change the tables.
 //! * [`verdict`]: the one list of all reasons for which a packet is refused.
 //!
 //! ```
@@ -74,6 +74,6 @@ pub use config::{Config, ConfigError, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 pub use icmp::ErrorSources;
 pub use nat64::Nat64;
 pub use packet::{Checksum, Env, Gso, GsoKind, Label, Offload, Outbox, Packet, HEADROOM};
-pub use trace::{Step, Trace};
+pub use trace::Trace;
 pub use verdict::{Reason, Verdict};
 pub use xlat::Translator;

@@ -30,7 +30,6 @@ use crate::addr::Mapper;
 use crate::config::Config;
 use pool::{Pool4, Pool6};
 use rate::ErrorLimit;
-pub(crate) use rate::Tokens;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The dummy address: a source for IPv4 nodes that have no address (RFC 7600 section 4.8).

@@ -7,7 +7,7 @@
 use super::Nat64;
 use crate::csum;
 use crate::frag::{cut, transport_header_len};
-use crate::icmp::{Answer, Tokens};
+use crate::icmp::Answer;
 use crate::packet::{Checksum, Env, Offload, Outbox, Packet};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::{Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
@@ -51,7 +51,7 @@ impl Nat64 {
             Some(6) => onward6(packet, mtu),
             _ => Err(Reason::NotIp.into()),
         };
-        done.unwrap_or_else(|refusal| self.refuse(refusal, packet, (env, out), Tokens::Take))
+        done.unwrap_or_else(|refusal| self.refuse(refusal, packet, env, out))
     }
 }
 

@@ -185,14 +185,6 @@ impl Sessions {
         self.wheel.add(&mut self.sessions, at, deadline);
     }
 
-    /// Undoes [`Sessions::hasten`]: a session hangs again where it hung.
-    pub fn hang_back(&mut self, at: u32, slot: u16, links: Links) {
-        let session = &self.sessions[at];
-        if (session.slot, session.timer) != (slot, links) {
-            self.wheel.put_back(&mut self.sessions, at, slot, links);
-        }
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Session)> {
         self.sessions.iter()
     }

@@ -4,7 +4,6 @@
 use crate::csum::{self, Sum};
 use crate::frag;
 use crate::packet::{Checksum, GsoKind, Offload};
-use crate::trace::Step;
 use crate::verdict::Reason;
 use crate::wire::icmp::{self, Class, ICMP_CHECKSUM_AT, ICMP_LEN};
 use crate::wire::{protocol, Part, Transport, UdpHeader, UDP_CHECKSUM_AT};
@@ -208,16 +207,6 @@ pub(crate) fn carry_over(
 pub(crate) struct Numbers {
     pub src: u16,
     pub dst: u16,
-}
-
-impl Numbers {
-    /// Tells of them, where the packet has them from its first fragment.
-    pub fn of_later_fragment(self) -> Step {
-        Step::LaterFragment {
-            src_port: self.src,
-            dst_port: self.dst,
-        }
-    }
 }
 
 /// Writes other ports, or another identifier, and keeps the checksum right. A fragment without

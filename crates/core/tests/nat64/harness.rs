@@ -4,14 +4,12 @@
 use diolkos_core::config::nat64::{
     Binding, Endpoint4, Endpoint6, Gateway, Limits, Nat64Config, Owners, Pool4, Protocol,
 };
-use diolkos_core::nat64::Random;
+use diolkos_core::nat64::{Random, StatefulTrace};
 use diolkos_core::session::{
     Due, Event, Inbound, Inward, Missing, Outbound, Segment, SessionState, SessionView, State,
     Watcher, Way,
 };
-use diolkos_core::{
-    Config, Env, Label, Nat64, Offload, Outbox, Packet, Reason, Trace, Verdict, HEADROOM,
-};
+use diolkos_core::{Config, Env, Label, Nat64, Offload, Outbox, Packet, Reason, Verdict, HEADROOM};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -358,8 +356,8 @@ impl Router {
         }
     }
 
-    /// What would become of a packet: with the random numbers that it will have.
-    pub fn trace(&mut self, bytes: &[u8]) -> Trace {
+    /// What would become of a packet.
+    pub fn trace(&mut self, bytes: &[u8]) -> Option<StatefulTrace> {
         self.env.now = self.now;
         self.nat64.trace(bytes, &mut self.env.clone())
     }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
 use diolkos_core::config::ConfigError;
+use diolkos_core::nat64::StatefulTrace;
 use diolkos_core::session::{BindError, BindingView, Counts, Holding, SessionView};
-use diolkos_core::{Nat64, Offload, Packet, Trace, Verdict};
+use diolkos_core::{Nat64, Offload, Packet, Verdict};
 use diolkos_node::gateway::Order;
 use diolkos_node::{Event as NodeEvent, Node, NodeId};
 use diolkos_sys::clock;
@@ -434,8 +435,8 @@ impl Engine for Controller {
         self.lock().nat64.onward(packet, mtu, env, out, send)
     }
 
-    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Trace> {
-        Some(self.lock().nat64.trace(packet, env))
+    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<StatefulTrace> {
+        self.lock().nat64.trace(packet, env)
     }
 
     fn holdings_of(&self, node: Ipv6Addr) -> Vec<Holding> {

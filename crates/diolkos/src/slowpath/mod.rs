@@ -21,8 +21,9 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 
+use diolkos_core::nat64::StatefulTrace;
 use diolkos_core::session::Holding;
-use diolkos_core::{Offload, Packet, Reason, Trace, Translator, Verdict, HEADROOM};
+use diolkos_core::{Offload, Packet, Reason, Translator, Verdict, HEADROOM};
 use diolkos_sys::event::{Bell, Wake};
 use diolkos_sys::fastpath::LabelSlots;
 use diolkos_sys::tun::Queue;
@@ -61,7 +62,7 @@ pub trait Engine: Send + Sync {
     }
 
     /// What would become of a packet; see [`Translator::trace`]. None if that cannot be said.
-    fn trace(&self, _packet: &[u8], _env: &mut Clock) -> Option<Trace> {
+    fn trace(&self, _packet: &[u8], _env: &mut Clock) -> Option<StatefulTrace> {
         None
     }
 
@@ -76,8 +77,8 @@ impl Engine for Translator {
         Translator::translate(self, packet, env, out)
     }
 
-    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Trace> {
-        Some(Translator::trace(self, packet, env))
+    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<StatefulTrace> {
+        Some(Translator::trace(self, packet, env).into())
     }
 }
 
