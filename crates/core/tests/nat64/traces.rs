@@ -90,8 +90,9 @@ fn is_beyond_telling(
     came: Verdict,
     events: &[Event],
 ) -> bool {
-    let turns = packet[0] >> 4 == 6 && packet[36..40] == [203, 0, 113, 1];
-    let goes_to = |port: u16| packet[42..44] == port.to_be_bytes();
+    let is = |at: usize, bytes: &[u8]| packet.get(at..at + bytes.len()) == Some(bytes);
+    let turns = packet.first().is_some_and(|byte| byte >> 4 == 6) && is(36, &[203, 0, 113, 1]);
+    let goes_to = |port: u16| is(42, &port.to_be_bytes());
     let meets_itself = events
         .iter()
         .any(|event| matches!(event, Event::BindingOpened(binding) if goes_to(binding.v4.port)));
