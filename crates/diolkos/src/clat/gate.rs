@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use diolkos_core::nat64::StatefulTrace;
-use diolkos_core::{Packet, Translator, Verdict};
+use diolkos_nat64::Nat64Trace;
+use diolkos_xlat::{Packet, Translator, Verdict};
 
 use crate::slowpath::{Clock, Engine, Writer};
 
@@ -51,7 +51,7 @@ impl Engine for Gated {
         self.translator.translate(packet, env, out)
     }
 
-    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<StatefulTrace> {
+    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Nat64Trace> {
         Some(self.translator.trace(packet, env).into())
     }
 }

@@ -15,7 +15,7 @@ mod status;
 
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 
 use crate::nat64::{BindingRow, Entries, Order, Selection, SessionRow, TopRow};
 use crate::trace::{Imagined, Report};

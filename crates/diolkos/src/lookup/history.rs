@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use diolkos_core::config::nat64::{Figures, Mapping};
+use diolkos_nat64::config::{Figures, Mapping};
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Deserialize;
 

@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Mapping};
+use diolkos_nat64::config::{Binding, Endpoint4, Mapping};
 use ipnet::Ipv6Net;
 use serde::Serialize;
 

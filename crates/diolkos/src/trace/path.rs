@@ -4,9 +4,9 @@
 
 use std::net::IpAddr;
 
-use diolkos_core::nat64::StatefulTrace;
-use diolkos_core::session::TableStep;
-use diolkos_core::{Reason, Verdict};
+use diolkos_nat64::session::TableStep;
+use diolkos_nat64::Nat64Trace;
+use diolkos_xlat::{Reason, Verdict};
 
 use super::packet::Transport;
 use super::Asked;
@@ -21,7 +21,7 @@ pub struct FastPathKind {
 }
 
 /// `fast`, `slow` or `either`, and why.
-pub fn likely(asked: &Asked<'_>, trace: &StatefulTrace) -> (&'static str, String) {
+pub fn likely(asked: &Asked<'_>, trace: &Nat64Trace) -> (&'static str, String) {
     let Some(fast) = &asked.fast else {
         return ("slow", "there is no fast path".to_owned());
     };
@@ -60,7 +60,7 @@ pub fn likely(asked: &Asked<'_>, trace: &StatefulTrace) -> (&'static str, String
 }
 
 /// Why the programs leave it to the slow path for certain. They look in the same order (bpf/parse.h).
-fn declined(asked: &Asked<'_>, trace: &StatefulTrace) -> Option<Reason> {
+fn declined(asked: &Asked<'_>, trace: &Nat64Trace) -> Option<Reason> {
     let has = |is: fn(&TableStep) -> bool| trace.tables.iter().any(is);
     let verdict = trace.packet.verdict;
     let too_big = matches!(verdict, Verdict::Drop(Reason::TooBig | Reason::TooLong));

@@ -3,17 +3,17 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use diolkos_core::addr::Via;
-use diolkos_core::config::nat64::LevelKind;
-use diolkos_core::nat64::StatefulTrace;
-use diolkos_core::session::{Held, Holding, TableStep};
-use diolkos_core::trace::{End, Mapping};
-use diolkos_core::{Config, Eam, Reason};
+use diolkos_nat64::config::LevelKind;
+use diolkos_nat64::session::{Held, Holding, TableStep};
+use diolkos_nat64::Nat64Trace;
+use diolkos_xlat::addr::Via;
+use diolkos_xlat::trace::{End, Mapping};
+use diolkos_xlat::{Config, Eam, Reason};
 
 use super::report::Report;
 
 /// Writes every step.
-pub fn steps(report: &mut Report, trace: &StatefulTrace, config: &Config) {
+pub fn steps(report: &mut Report, trace: &Nat64Trace, config: &Config) {
     for mapping in &trace.packet.mappings {
         let (Mapping::Mapped { end, .. } | Mapping::Unmapped { end, .. }) = mapping;
         let name = match end {

@@ -3,9 +3,9 @@
 
 use std::net::IpAddr;
 
-use diolkos_core::csum::{self, Sum};
-use diolkos_core::wire::icmp::{ICMP_CHECKSUM_AT, ICMP_LEN};
-use diolkos_core::wire::{protocol, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT};
+use diolkos_xlat::csum::{self, Sum};
+use diolkos_xlat::wire::icmp::{ICMP_CHECKSUM_AT, ICMP_LEN};
+use diolkos_xlat::wire::{protocol, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT};
 
 use super::{Imagined, Transport, Words};
 

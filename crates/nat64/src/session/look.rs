@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who a packet belongs to, without a packet of its own: for ICMP errors about it, for output and for the fast path.
+//! Nothing changes.
+
+use super::event::SessionView;
+use super::State;
+use crate::config::{Endpoint4, Endpoint6, Protocol};
+use diolkos_xlat::verdict::Reason;
+
+impl State {
+    /// How the IPv4 side sees a node's port, if it is bound.
+    pub fn v4_of(&self, protocol: Protocol, v6: Endpoint6) -> Option<Endpoint4> {
+        let bib = self.bib.find_v6(protocol, v6)?;
+        Some(self.bib[bib].v4)
+    }
+
+    /// Whose port it is, if the IPv4 node `peer` may send there, and the prefix by which that node is
+    /// known.
+    pub fn v6_of(
+        &self,
+        protocol: Protocol,
+        v4: Endpoint4,
+        peer: Endpoint4,
+    ) -> Result<(Endpoint6, u8), Reason> {
+        let bib = self.bib.find_v4(protocol, v4).ok_or(Reason::NoBinding)?;
+        let v6 = self.bib[bib].v6;
+        if let Some(at) = self.sessions.find(bib, peer) {
+            return Ok((v6, self.sessions[at].prefix));
+        }
+        match self.permits(bib, peer) {
+            true => Ok((v6, 0)),
+            false => Err(Reason::Filtered),
+        }
+    }
+
+    /// The session of a node's port with a peer (with ICMP, port 0), for a fast path that has lost it.
+    pub fn session(
+        &self,
+        protocol: Protocol,
+        v6: Endpoint6,
+        peer: Endpoint4,
+    ) -> Option<SessionView> {
+        let bib = self.bib.find_v6(protocol, v6)?;
+        let at = self.sessions.find(bib, peer)?;
+        Some(self.session_view(at))
+    }
+}
