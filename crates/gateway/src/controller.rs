@@ -437,7 +437,7 @@ impl Engine for Controller {
     }
 
     fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Nat64Trace> {
-        Some(self.lock().nat64.trace(packet, env))
+        self.lock().nat64.trace(packet, env)
     }
 
     fn holdings_of(&self, node: Ipv6Addr) -> Vec<Holding> {

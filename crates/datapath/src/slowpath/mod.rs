@@ -78,7 +78,7 @@ impl Engine for Translator {
     }
 
     fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Nat64Trace> {
-        Some(Translator::trace(self, packet, env).into_steps())
+        Some(Translator::trace(self, packet, env).into())
     }
 }
 

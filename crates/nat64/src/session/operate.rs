@@ -345,7 +345,7 @@ impl State {
                 };
                 self.add_session(at, peer, state, last, Side::V6, watcher);
                 if is_awaited {
-                    let _ = self.syns.remove((v4, view.peer));
+                    self.syns.remove((v4, view.peer));
                 }
                 Ok(())
             }

@@ -6,7 +6,7 @@ use super::clock::Millis;
 use super::entry::{Links, Session};
 use super::key::{Keys, Table};
 use super::slab::{Slab, NONE};
-use super::tcp::{Lifetime, Segment, SessionState, Side};
+use super::tcp::{Lifetime, SessionState};
 use super::timer::Wheel;
 use crate::config::{Endpoint4, Timeouts};
 
@@ -133,14 +133,6 @@ impl Sessions {
     pub fn hasten(&mut self, at: u32, deadline: Millis) {
         self.wheel.remove(&mut self.sessions, at);
         self.wheel.add(&mut self.sessions, at, deadline);
-    }
-
-    /// Undoes [`Sessions::hasten`]: a session hangs again where it hung.
-    pub fn hang_back(&mut self, at: u32, slot: u16, links: Links) {
-        let session = &self.sessions[at];
-        if (session.slot, session.timer) != (slot, links) {
-            self.wheel.put_back(&mut self.sessions, at, slot, links);
-        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Session)> {

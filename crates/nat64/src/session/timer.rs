@@ -7,7 +7,7 @@
 //! at a time.
 
 use super::clock::{Millis, BEGINNING};
-use super::entry::{Links, Session};
+use super::entry::Session;
 use super::slab::{Slab, NONE};
 
 /// Milliseconds of a slot.
@@ -52,20 +52,6 @@ impl Wheel {
         if next != NONE {
             sessions[next].timer.previous = previous;
         }
-    }
-
-    /// Hangs a session where it hung when `slot` and `links` were taken, if nothing that came after it is left.
-    pub fn put_back(&mut self, sessions: &mut Slab<Session>, at: u32, slot: u16, links: Links) {
-        self.remove(sessions, at);
-        match links.previous {
-            NONE => self.heads[usize::from(slot)] = at,
-            previous => sessions[previous].timer.next = at,
-        }
-        if links.next != NONE {
-            sessions[links.next].timer.previous = at;
-        }
-        let session = &mut sessions[at];
-        (session.slot, session.timer) = (slot, links);
     }
 
     /// A session whose slot has passed, taken off; None if there is none until `now`.

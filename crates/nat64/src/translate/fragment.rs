@@ -127,16 +127,6 @@ impl Fragments {
         Some(self.clock.to_caller(next))
     }
 
-    /// From now on every change is noted, until [`Fragments::roll_back`] undoes all of them.
-    pub fn rehearse(&mut self) {
-        self.stores.iter_mut().for_each(Store::rehearse);
-    }
-
-    /// Undoes what has changed since [`Fragments::rehearse`]; only time goes on.
-    pub fn roll_back(&mut self) {
-        self.stores.iter_mut().for_each(Store::roll_back);
-    }
-
     fn source_of(&self, key: &Key) -> u128 {
         match key.is_v6 {
             true => key.src & self.source_mask,

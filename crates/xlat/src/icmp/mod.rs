@@ -30,7 +30,6 @@ use crate::addr::Mapper;
 use crate::config::Config;
 use pool::{Pool4, Pool6};
 use rate::ErrorLimit;
-pub use rate::Tokens;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of the longest ICMP error we send: the smallest MTU of IPv6 (RFC 4443 section 2.4(c)).

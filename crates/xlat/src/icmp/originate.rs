@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! ICMP errors that we originate about packets we refuse (RFC 7915 sections 4.4 and 5.4).
 
-use super::{IcmpErrors, Tokens};
+use super::rate::Tokens;
+use super::IcmpErrors;
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, AddressKind};
 use crate::csum::{self, Sum};
 use crate::packet::{Env, Offload, Outbox};
@@ -47,9 +48,30 @@ const HOPS: u8 = 64;
 
 impl IcmpErrors {
     /// Sends `answer` to the source of `packet`, of either family, as it was received; or does not,
-    /// if it must not or may not now. `tokens`: whether it counts.
+    /// if it must not or may not now.
     #[cold]
     pub fn originate(
+        &self,
+        answer: Answer,
+        packet: &[u8],
+        env: &mut impl Env,
+        out: &mut impl Outbox,
+    ) {
+        self.originate_with((answer, Tokens::Take), packet, env, out);
+    }
+
+    /// What would be sent now, for those who only ask: it does not count.
+    pub fn would_originate(
+        &self,
+        answer: Answer,
+        packet: &[u8],
+        env: &mut impl Env,
+        out: &mut impl Outbox,
+    ) {
+        self.originate_with((answer, Tokens::Look), packet, env, out);
+    }
+
+    fn originate_with(
         &self,
         (answer, tokens): (Answer, Tokens),
         packet: &[u8],

@@ -21,13 +21,14 @@
 
 pub mod hairpin;
 pub mod payload;
+mod trace;
 pub mod v4to6;
 pub mod v6to4;
 
 use crate::addr::special::AddressKind;
 use crate::addr::Mapper;
 use crate::config::{Config, ConfigError, TrafficClass, UdpZeroChecksum};
-use crate::icmp::{Answer, IcmpErrors, Tokens};
+use crate::icmp::{Answer, IcmpErrors};
 use crate::packet::{Env, Outbox, Packet};
 use crate::verdict::{Reason, Verdict};
 
@@ -82,24 +83,11 @@ impl Translator {
         env: &mut impl Env,
         out: &mut impl Outbox,
     ) -> Verdict {
-        self.translate_with(packet, env, out, Tokens::Take)
-    }
-
-    /// The same, with or without counting ICMP errors.
-    #[inline]
-    pub(crate) fn translate_with(
-        &self,
-        packet: &mut Packet<'_>,
-        env: &mut impl Env,
-        out: &mut impl Outbox,
-        tokens: Tokens,
-    ) -> Verdict {
         match self.path(packet, env, out) {
             Ok(verdict) => verdict,
             Err(Refusal { reason, answer }) => {
                 out.refused(reason, packet.bytes());
-                self.icmp
-                    .originate((answer, tokens), packet.bytes(), env, out);
+                self.icmp.originate(answer, packet.bytes(), env, out);
                 Verdict::Drop(reason)
             }
         }
@@ -116,12 +104,12 @@ impl Translator {
     ) -> Verdict {
         let reason = Reason::NoRoute;
         out.refused(reason, packet.bytes());
-        let answer = (Answer::NetworkUnreachable, Tokens::Take);
+        let answer = Answer::NetworkUnreachable;
         self.icmp.originate(answer, packet.bytes(), env, out);
         Verdict::Drop(reason)
     }
 
-    fn path(
+    pub(crate) fn path(
         &self,
         packet: &mut Packet<'_>,
         env: &mut impl Env,

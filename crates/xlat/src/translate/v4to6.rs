@@ -4,13 +4,11 @@
 use super::payload::{self, Family, Payload, PayloadKind};
 use super::{hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
 use crate::addr::special::{kind_of_ipv4, AddressKind};
-use crate::addr::Via;
 use crate::config::UdpZeroChecksum;
 use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
 use crate::icmp::{Answer, LARGEST_ERROR};
 use crate::packet::{Checksum, Offload, Outbox, Packet};
-use crate::step::{End, Step};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::{v4, Class};
 use crate::wire::{
@@ -32,13 +30,9 @@ pub(super) fn translate(
     let next_header = next_header_of(ip.protocol)?;
     let carried = carried(t, &ip, packet)?;
     if carried.kind == PayloadKind::IcmpError {
-        return error(t, &ip, hop_limit, packet, out);
+        return error(t, &ip, hop_limit, packet);
     }
     let (src, dst) = map(t, &ip)?;
-    report_mapping(t, &ip, (src, dst), out);
-    if ip.is_fragment() {
-        out.step(|| Step::LoneFragment);
-    }
     let fit = fit(t, &ip, &carried, packet.offload)?;
     if fit == Fit::Segments {
         return segments(&ip, packet, |segment| {
@@ -191,7 +185,6 @@ fn error(
     ip: &Ipv4,
     hop_limit: u8,
     packet: &mut Packet<'_>,
-    out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let mut error = [0; LARGEST_ERROR];
     let checksum = packet.offload.checksum;
@@ -200,7 +193,6 @@ fn error(
         (ip, hop_limit),
         packet.bytes(),
         checksum,
-        out,
         &mut error,
     )?;
     if !packet.replace_all(&error[..len]) {
@@ -224,24 +216,6 @@ fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
         .map_err(|why| why.reason(Reason::DestinationUnmapped))?
         .0;
     Ok((src, dst))
-}
-
-/// Reports to a trace how both addresses were mapped.
-#[inline(always)]
-fn report_mapping(
-    t: &Translator,
-    ip: &Ipv4,
-    (src, dst): (Ipv6Addr, Ipv6Addr),
-    out: &mut impl Outbox,
-) {
-    for (end, v6, v4) in [(End::Source, src, ip.src), (End::Destination, dst, ip.dst)] {
-        out.step(|| Step::Mapped {
-            end,
-            v6,
-            v4,
-            via: t.mapper.to_ipv6(v4).map_or(Via::Eam, |(_, via)| via),
-        });
-    }
 }
 
 /// RFC 7915 section 4.1. Of a packet that stands for several, one segment must fit.

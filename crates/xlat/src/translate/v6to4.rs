@@ -9,7 +9,6 @@ use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
 use crate::icmp::{Answer, LARGEST_ERROR, LARGEST_WITHOUT_DF};
 use crate::packet::{Env, Offload, Outbox, Packet};
-use crate::step::{End, Step};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::{protocol, protocol_of, Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
 use std::net::Ipv4Addr;
@@ -62,16 +61,11 @@ fn carry(
     let ipv4_protocol = protocol_of(chain.protocol)?;
     let carried = carried(chain, packet)?;
     if carried.kind == PayloadKind::IcmpError {
-        return error(t, (ip, ttl, chain), packet, env, out);
+        return error(t, (ip, ttl, chain), packet, env);
     }
     let (src, dst, via) = map(t, ip)?;
-    report_mapping(t, ip, (src, dst), out);
-    if chain.fragment.is_some_and(|fragment| !fragment.is_atomic()) {
-        out.step(|| Step::LoneFragment);
-    }
     if let Via::Pref64(prefix) = via {
         if t.mapper.is_explicit(dst) {
-            out.step(|| Step::Turns);
             let ends = (src, dst);
             return hairpin::turn(t, (ip, ttl, chain), prefix, ends, &carried, packet, out);
         }
@@ -213,7 +207,6 @@ fn error(
     (ip, ttl, chain): (&Ipv6, u8, &Chain),
     packet: &mut Packet<'_>,
     env: &mut impl Env,
-    out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let mut error = [0; LARGEST_ERROR];
     let checksum = packet.offload.checksum;
@@ -225,10 +218,9 @@ fn error(
     };
     let (mut len, hairpin) =
         t.icmp
-            .to_ipv4(&t.mapper, (ip, ttl, id), message, checksum, out, &mut error)?;
+            .to_ipv4(&t.mapper, (ip, ttl, id), message, checksum, &mut error)?;
     packet.offload = Offload::default();
     if hairpin.is_some() {
-        out.step(|| Step::Turns);
         let there = error;
         let between = Ipv4::parse_packet(&there[..len])?;
         len = t.icmp.to_ipv6(
@@ -236,7 +228,6 @@ fn error(
             (&between, ttl),
             &there[..len],
             Default::default(),
-            out,
             &mut error,
         )?;
     }
@@ -260,24 +251,6 @@ fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> 
     // An IPv6 address may carry an IPv4 address that is none of a node.
     legal(kind_of_ipv4(src), kind_of_ipv4(dst))?;
     Ok((src, dst, via))
-}
-
-/// Reports to a trace how both addresses were mapped.
-#[inline(always)]
-fn report_mapping(
-    t: &Translator,
-    ip: &Ipv6,
-    (src, dst): (Ipv4Addr, Ipv4Addr),
-    out: &mut impl Outbox,
-) {
-    for (end, v6, v4) in [(End::Source, ip.src, src), (End::Destination, ip.dst, dst)] {
-        out.step(|| Step::Mapped {
-            end,
-            v6,
-            v4,
-            via: t.mapper.to_ipv4(v6).map_or(Via::Eam, |(_, via)| via),
-        });
-    }
 }
 
 /// RFC 7915 sections 1.4 and 5. Of a packet that stands for several, one segment must fit.
