@@ -221,7 +221,7 @@ impl Logs {
                     "lost",
                     running.queue.lost() + bounced.load(Ordering::Relaxed),
                 ),
-                ("waiting", running.queue.len() as u64),
+                ("waiting", running.queue.waiting() as u64),
                 ("away", away.load(Ordering::Relaxed)),
             ];
             numbers.map(|(what, packets)| Counter {

@@ -116,14 +116,14 @@ impl Queue {
     }
 
     /// How many are waiting.
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         let inner = self.lock();
         inner.waiting.len() - inner.gaps
     }
 
     /// Room for how many there is.
     pub fn room(&self) -> usize {
-        self.most - self.len()
+        self.most - self.waiting()
     }
 
     /// Records of bindings that found no room.
@@ -210,14 +210,14 @@ mod tests {
     fn what_finds_no_room_is_counted_where_it_is_missing() {
         let queue = Queue::new(3);
         (1..=5).for_each(|at| queue.push(record(at)));
-        assert_eq!((queue.len(), queue.room(), queue.lost()), (3, 0, 2));
+        assert_eq!((queue.waiting(), queue.room(), queue.lost()), (3, 0, 2));
         let mut two = Vec::new();
         queue.take(1, &mut two, Duration::ZERO);
         queue.take(1, &mut two, Duration::ZERO);
         assert_eq!(two, [record(1), record(2)]);
         (6..=9).for_each(|at| queue.push(record(at)));
         assert_eq!(all(&queue), [(3, 0), (4, 2), (6, 0), (7, 0), (8, 2)]);
-        assert_eq!((queue.len(), queue.lost()), (0, 4));
+        assert_eq!((queue.waiting(), queue.lost()), (0, 4));
     }
 
     #[test]

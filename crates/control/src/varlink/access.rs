@@ -131,6 +131,7 @@ impl Caller {
         self.is_trusted() || self.is_reader
     }
 
+    /// A user, for tests.
     #[cfg(test)]
     pub fn user(uid: u32) -> Caller {
         Caller {

@@ -25,6 +25,12 @@ impl Clock {
     }
 }
 
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::new()
+    }
+}
+
 impl Env for Clock {
     fn now(&mut self) -> Duration {
         clock::monotonic()

@@ -199,7 +199,7 @@ const SHARES_ADVICE: &str =
 
 fn waiting(queues: &Queues) -> Vec<Waiting> {
     let of = |(name, queue): &(String, Arc<Queue>)| {
-        (name.clone(), queue.len() as u64, queue.most() as u64)
+        (name.clone(), queue.waiting() as u64, queue.most() as u64)
     };
     queues.iter().map(of).collect()
 }
