@@ -130,8 +130,8 @@ class Form(StrictModel):
     wide_blocks: int = Field(
         0,
         ge=0,
-        description="Blocks after these, at most, for claims whose interval is still wider than their `width`. The lab looks "
-        "once, when all other blocks are done.",
+        description="Blocks after all others, at most, for claims whose interval was wider than their `width` when the lab "
+        "looked: once, at the whole blocks.",
     )
     time_budget_s: float | None = Field(
         None, gt=0, description="Time for all blocks, seconds. No block begins that would not end within it."

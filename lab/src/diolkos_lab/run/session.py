@@ -3,7 +3,7 @@
 
 Stages: set up all testbeds → the generator by itself → for each block: rebuild? → repair → shuffle → for each setting of
 the host: for each load: trials → what guards objected to, again → … → blocks of what claims compare → blocks that make up for
-the rest → blocks of what claims compare whose intervals are still wide → tear down. Block 0 also finds the rates of every
+the rest → blocks of what claims compare whose intervals were wide → tear down. Block 0 also finds the rates of every
 load–loss curve, and that at which delays are measured. A procedure is a part of a block, and has as many trials as it wants.
 
 All lanes get the same load one after the other, in random order, and then the next load: a machine is faster in one minute
@@ -94,7 +94,7 @@ class Session(contextlib.ExitStack):
         self.trials_done = 0
         self._block_ends = 0  # how many trials are done when the block is
         self._pending: list[PendingRetry] = []  # of the block
-        self._records: list[Mapping[str, Any]] = []  # of the blocks of the plan, without series
+        self._records: list[Mapping[str, Any]] = []  # of the whole blocks, without series
         self._wide: list[TrialCell] | None = None  # what further blocks hold, once that is known
         self._first_wide = 0  # of them
         self._pairs = Pairs(study, self._cells)
@@ -190,10 +190,10 @@ class Session(contextlib.ExitStack):
         After the blocks of the plan, first whole ones and then those of claims, come those that make up for what guards
         objected to: a trial, and all that it is compared with, and rates of a curve that lack trials, until there are as many
         as the plan wanted, or the time is over. What a trial brought is not asked there. Then come blocks of the claims whose
-        intervals were wide when the plan was done (`widths`).
+        intervals were wide when the whole blocks were done (`widths`).
         """
         for trial in self._planned():
-            if 0 < trial.block < self._planned_blocks:
+            if 0 < trial.block < self.form.blocks:
                 self._records.append({**trial.as_json(), "series": {}})
             yield trial
         yield from self._widest()
@@ -222,7 +222,7 @@ class Session(contextlib.ExitStack):
             yield from self._block(block, lacking, rates, planned=False)
 
     def _widest(self) -> Iterator[Trial]:
-        """Blocks of what was wide when the blocks of the plan were done, while there is time."""
+        """Blocks of what was wide when the whole blocks were done, while there is time."""
         if not self.form.wide_blocks:
             return
         open_study = with_wide_rules(self._study, self._records)
@@ -235,7 +235,7 @@ class Session(contextlib.ExitStack):
 
     def _remember(self) -> None:
         """What the kept trials said when they were made. A curve keeps its rates."""
-        self._records = [each for each in self.completed.trials if 0 < each["block"] < self._planned_blocks]
+        self._records = [each for each in self.completed.trials if 0 < each["block"] < self.form.blocks]
         for cell in self._cells:
             for trial in self.completed.of_cell(cell):
                 self._pairs.record(cell, trial["block"], trusted=not trial["distrust"])

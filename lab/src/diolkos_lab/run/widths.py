@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Which rules are still too wide, when the blocks of the plan are done?
+"""Which rules get the time that is left, when the blocks of the plan are done?
 
-The study says before the run how narrow the interval of a rule has to be (`width`). The lab looks once, at that and at nothing
-else: how far the ends of an interval lie apart says nothing of the side of a threshold on which they lie. What is still wider
-gets the time that is left.
+The study says before the run how narrow the interval of a rule has to be (`width`). The lab looks once, at the whole
+blocks, and at the width and nothing else: how far the ends of an interval lie apart says nothing of the side of a threshold
+on which they lie. Rules that were wide then get further blocks. Claim blocks, which follow in any case, were not looked at:
+without such, a sample that happens to be narrow would be kept as it is, and its interval would contain the truth too
+seldom.
 """
 
 from collections.abc import Iterable, Mapping
