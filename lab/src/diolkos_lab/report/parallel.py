@@ -18,8 +18,9 @@ Direction = tuple[str, str, Callable[[Cell], bool]]
 WORDS = (
     "The form of the published tables: a line for each implementation, a column for each number of parallel connections. "
     "Minimum, average and maximum are over the runs, as in the published tables: each trial is a run, and its figure is what "
-    "the receiver got once the start was over; a run that failed counts as 0. Averages depend on the mood of the machine, so systems are best compared by the ratios to native further down. “≥”: the generator had no CPU to "
-    "spare in most trials, so the path may carry more.",
+    "the receiver got once the start was over; a run that failed counts as 0. Averages depend on the mood of the machine, so "
+    "systems are best compared by the ratios to native further down. “≥”: the generator had no CPU to spare in most trials, so "
+    "the path may carry more.",
     "IPv4 to IPv6: the client has IPv4 and opens connections to an address of the translator, which a static binding leads to "
     "a server that has IPv6. Native paths and NAT44 stand beside both, as what the same host does without translation between "
     "families.",
