@@ -3,12 +3,12 @@
 
 use std::net::Ipv6Addr;
 
-use diolkos_core::Config;
 use diolkos_sys::fastpath::{ClatRules, Pref64, Rules};
+use diolkos_xlat::Config;
 use ipnet::Ipv6Net;
 
-use crate::config::{Found, Settings, TrafficClass, V6Address, WELL_KNOWN_PREFIX};
-use crate::net::{Link, Medium};
+use diolkos_config::{Found, Settings, TrafficClass, V6Address, WELL_KNOWN_PREFIX};
+use diolkos_kernel::net::{Link, Medium};
 
 /// The kernel gives a program no room for a link-layer header in front of a longer packet that is not a super-packet.
 const LONGEST: u32 = 16_000;
@@ -138,7 +138,7 @@ mod tests {
                 );
                 assert_eq!(
                     fast.rules.traffic_class_zero,
-                    slow.traffic_class == diolkos_core::TrafficClass::Zero
+                    slow.traffic_class == diolkos_xlat::TrafficClass::Zero
                 );
                 assert_eq!(
                     fast.pref64.only_global,

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use diolkos_core::config::nat64::Protocol;
+use diolkos_nat64::config::Protocol;
 
 use super::protocol::protocol;
 

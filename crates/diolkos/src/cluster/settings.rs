@@ -6,9 +6,9 @@ use std::hash::Hasher;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::Timeouts;
 use diolkos_etcd::{Login, Settings as EngineSettings, Tls};
 use diolkos_mesh::{Files, Place, Settings as MeshSettings};
+use diolkos_nat64::config::Timeouts;
 use diolkos_node::config::{Bounds, Config, Fault, Member, Timing};
 use diolkos_node::NodeId;
 use diolkos_sys::fastpath::Cluster as ProgramRules;
@@ -16,8 +16,8 @@ use ipnet::Ipv4Net;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::host;
-use crate::config::{given, Cluster as Section, Node, Settings};
-use crate::failure::Failure;
+use diolkos_config::{given, Cluster as Section, Node, Settings};
+use diolkos_service::failure::Failure;
 
 /// Changes of bindings that a connection may lag behind; some 40 bytes each.
 const CHANGES: usize = 1 << 18;

@@ -3,11 +3,11 @@
 
 use std::net::Ipv4Addr;
 
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 
 use crate::cli;
 use crate::control::{self, Answer, Request};
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Ends a session of the running NAT64.
 pub fn run(options: cli::Session) -> Result<(), Failure> {

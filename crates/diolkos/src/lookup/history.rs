@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use diolkos_core::config::nat64::{Figures, Mapping};
+use diolkos_nat64::config::{Figures, Mapping};
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Deserialize;
 
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Entries that are kept at the most.
 const MOST: usize = 1 << 16;

@@ -12,14 +12,14 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Mapping};
+use diolkos_nat64::config::{Binding, Endpoint4, Mapping};
 use ipnet::Ipv6Net;
 use serde::Serialize;
 
 use crate::cli;
-use crate::config::{self, Found, Mode, Settings};
-use crate::counted::{agreeing, counted};
-use crate::failure::Failure;
+use diolkos_config::{self as config, Found, Mode, Settings};
+use diolkos_service::counted::{agreeing, counted};
+use diolkos_service::failure::Failure;
 
 use history::{History, Question};
 

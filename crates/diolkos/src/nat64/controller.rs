@@ -7,14 +7,16 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
-use diolkos_core::config::ConfigError;
-use diolkos_core::session::{BindError, BindingView, Counts, Holding, SessionView};
-use diolkos_core::{Nat64, Offload, Packet, Trace, Verdict};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
+use diolkos_nat64::session::{BindError, BindingView, Counts, Holding, SessionView};
+use diolkos_nat64::Nat64;
+use diolkos_nat64::Nat64Trace;
 use diolkos_node::gateway::Order;
 use diolkos_node::{Event as NodeEvent, Node, NodeId};
 use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Gateway as Hop, Lending, Sessions};
+use diolkos_xlat::config::ConfigError;
+use diolkos_xlat::{Offload, Packet, Verdict};
 use ipnet::Ipv6Net;
 
 use super::deferral::Departing;
@@ -25,10 +27,10 @@ use super::mirror::{Mirror, Restoring};
 use super::peers::Peers;
 use super::records::Records;
 use super::terms::at_of;
-use crate::counters::Tally;
-use crate::figures::{PoolFigures, Spread, StateFigures};
-use crate::random::Stock;
 use crate::slowpath::{Clock, Engine, Writer};
+use diolkos_figures::counters::Tally;
+use diolkos_figures::figures::{PoolFigures, Spread, StateFigures};
+use diolkos_service::random::Stock;
 
 /// Entries that are looked at before packets pass again.
 pub const BUDGET: usize = 512;
@@ -434,7 +436,7 @@ impl Engine for Controller {
         self.lock().nat64.onward(packet, mtu, env, out, send)
     }
 
-    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Trace> {
+    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Nat64Trace> {
         Some(self.lock().nat64.trace(packet, env))
     }
 
@@ -446,8 +448,8 @@ impl Engine for Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{self, Found};
-    use crate::supervise;
+    use diolkos_config::{self as config, Found};
+    use diolkos_service::supervise;
 
     /// Whoever comes after a panic finds tables that nobody may use, and the alarm rings.
     #[test]

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use serde::Deserialize;
 
 use super::engine::Engine;
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Far more than an answer of all bindings that are shown, bytes.
 const LONGEST: u64 = 64 << 20;

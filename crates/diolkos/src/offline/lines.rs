@@ -4,14 +4,14 @@
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
-use diolkos_core::config::nat64::Binding;
-use diolkos_core::session::{Event, SessionView};
-use diolkos_core::{Reason, Verdict};
+use diolkos_nat64::config::Binding;
+use diolkos_nat64::session::{Event, SessionView};
+use diolkos_xlat::{Reason, Verdict};
 use serde::Serialize;
 
 use super::engine::Noted;
-use crate::failure::Failure;
 use crate::packet_summary::{verdict_name, PacketSummary};
+use diolkos_service::failure::Failure;
 
 /// How lines are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,12 +19,12 @@ use std::io::{self, BufReader, BufWriter, StdoutLock};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use diolkos_core::config::ConfigError;
-use diolkos_core::{Offload, Outbox};
+use diolkos_xlat::config::ConfigError;
+use diolkos_xlat::{Offload, Outbox};
 
 use crate::cli;
-use crate::config::{self, Found, Mode, Networks, Placement, Settings};
-use crate::failure::Failure;
+use diolkos_config::{self as config, Found, Mode, Networks, Placement, Settings};
+use diolkos_service::failure::Failure;
 
 use crate::packet_summary::PacketSummary;
 use capture::Capture;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What every router's fast path is told, from a configuration that contradicts nothing.
 
-use diolkos_core::{Config, TrafficClass};
 use diolkos_sys::fastpath::{Inline, Port, Pref64, Rules};
+use diolkos_xlat::{Config, TrafficClass};
 
-use crate::config::{Settings, WELL_KNOWN_PREFIX};
+use diolkos_config::{Settings, WELL_KNOWN_PREFIX};
 
 /// What all modes share.
 pub fn of(config: &Config, tun_ifindex: u32) -> Rules {

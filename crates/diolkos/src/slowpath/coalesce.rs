@@ -9,14 +9,14 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 
-use diolkos_core::{Label, Offload};
 use diolkos_sys::vnet::LEN as VNET;
+use diolkos_xlat::{Label, Offload};
 
 use super::join::{self, Train, HEADERS, MOST};
 use super::label::Outlet;
 use super::offload::{self, Received};
 use super::slots::{Place, Slots, SLOTS};
-use crate::counters::Tally;
+use diolkos_figures::counters::Tally;
 
 /// Flows with packets that wait.
 const TRAINS: usize = 64;

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use diolkos_core::config::nat64::Gateway;
-use diolkos_core::{Label, Offload, Outbox, Reason};
+use diolkos_nat64::config::Gateway;
 use diolkos_sys::vnet::LEN as VNET;
+use diolkos_xlat::{Label, Offload, Outbox, Reason};
 
 use super::label::Outlet;
 use super::offload;
-use crate::counters::{Direction, Tally};
 use crate::events::{Events, Line};
+use diolkos_figures::counters::{Direction, Tally};
 
 /// For one packet, or for one round of the sweeper. It keeps what it is given until [`Writer::send`]. The caller counts
 /// what became of the packet first, so the counters know the cause of an ICMP error before the error is sent.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use diolkos_core::session::{BindingView, Origin, SessionView};
+use diolkos_nat64::session::{BindingView, Origin, SessionView};
 use ipnet::Ipv6Net;
 use tokio::sync::oneshot;
 
@@ -21,9 +21,9 @@ use super::super::controller::Controller;
 use super::file::StateFile;
 use super::format::{Head, Writer};
 use super::moment::Moment;
-use crate::failure::Failure;
-use crate::privilege;
-use crate::supervise::Watch;
+use diolkos_service::failure::Failure;
+use diolkos_service::privilege;
+use diolkos_service::supervise::Watch;
 
 /// Between two times if the file cannot be written, at most.
 const RETRY: Duration = Duration::from_secs(60);

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Records as messages of IPFIX (RFC 7011) with the information elements and events of RFC 8158.
+
+use std::net::IpAddr;
+
+use diolkos_nat64::config::{Binding, Protocol};
+
+use super::record::{Change, Record, What};
+
+/// Bytes of a message at the most: with the headers of UDP and IPv6 it fits into any link's MTU (RFC 7011 section 10.3.3).
+pub const LONGEST: usize = 1232;
+/// RFC 7011 section 3.1.
+const VERSION: u16 = 10;
+const HEADER: usize = 16;
+const SET_HEADER: usize = 4;
+const TEMPLATE_SET: u16 = 2;
+const OPTIONS_TEMPLATE_SET: u16 = 3;
+
+// Information elements, by their numbers at IANA, with their lengths.
+const PROTOCOL: Element = (4, 1);
+const SOURCE_PORT: Element = (7, 2);
+const DESTINATION_PORT: Element = (11, 2);
+const SOURCE6: Element = (27, 16);
+const DESTINATION6: Element = (28, 16);
+const SOURCE6_PREFIX_LENGTH: Element = (29, 1);
+const EXPORTING_PROCESS: Element = (144, 4);
+const NOT_SENT: Element = (166, 8);
+const POST_NAT_SOURCE4: Element = (225, 4);
+const POST_NAT_DESTINATION4: Element = (226, 4);
+const POST_NAPT_SOURCE_PORT: Element = (227, 2);
+const POST_NAPT_DESTINATION_PORT: Element = (228, 2);
+const NAT_EVENT: Element = (230, 1);
+const OBSERVATION_TIME: Element = (323, 8);
+const PORT_RANGE_START: Element = (361, 2);
+const PORT_RANGE_END: Element = (362, 2);
+
+/// Number and bytes.
+type Element = (u16, u16);
+
+/// A layout of records, by its number.
+struct Template {
+    id: u16,
+    elements: &'static [Element],
+    /// Of them, those that say what the others are about; none of a template without options.
+    scopes: u16,
+}
+
+/// RFC 8158: creation and deletion of an entry of the NAT64 BIB.
+const BINDING: Template = Template {
+    id: 256,
+    elements: &[
+        OBSERVATION_TIME,
+        NAT_EVENT,
+        PROTOCOL,
+        SOURCE6,
+        SOURCE_PORT,
+        POST_NAT_SOURCE4,
+        POST_NAPT_SOURCE_PORT,
+    ],
+    scopes: 0,
+};
+
+/// RFC 8158: creation and deletion of a NAT64 session.
+const SESSION: Template = Template {
+    id: 257,
+    elements: &[
+        OBSERVATION_TIME,
+        NAT_EVENT,
+        PROTOCOL,
+        SOURCE6,
+        SOURCE_PORT,
+        POST_NAT_SOURCE4,
+        POST_NAPT_SOURCE_PORT,
+        DESTINATION6,
+        DESTINATION_PORT,
+        POST_NAT_DESTINATION4,
+        POST_NAPT_DESTINATION_PORT,
+    ],
+    scopes: 0,
+};
+
+/// RFC 8158: allocation and release of a block of ports.
+const BLOCK: Template = Template {
+    id: 258,
+    elements: &[
+        OBSERVATION_TIME,
+        NAT_EVENT,
+        SOURCE6,
+        SOURCE6_PREFIX_LENGTH,
+        POST_NAT_SOURCE4,
+        PORT_RANGE_START,
+        PORT_RANGE_END,
+    ],
+    scopes: 0,
+};
+
+/// RFC 7011 section 4.3, reliability of the exporting process: the records that were not sent, in all, and when the first
+/// and the last of a gap would have been.
+const RELIABILITY: Template = Template {
+    id: 259,
+    elements: &[
+        EXPORTING_PROCESS,
+        NOT_SENT,
+        OBSERVATION_TIME,
+        OBSERVATION_TIME,
+    ],
+    scopes: 1,
+};
+
+/// Makes the messages of one connection, or of one collector that takes datagrams.
+#[derive(Debug)]
+pub struct Exporter {
+    domain: u32,
+    /// Data records that were put into messages (RFC 7011 section 3.1).
+    sequence: u32,
+    /// Records that were not sent, ever.
+    not_sent: u64,
+}
+
+impl Exporter {
+    /// Of this observation domain.
+    pub fn new(domain: u32) -> Exporter {
+        Exporter {
+            domain,
+            sequence: 0,
+            not_sent: 0,
+        }
+    }
+
+    /// A new connection counts from its beginning.
+    pub fn begin(&mut self) {
+        self.sequence = 0;
+    }
+
+    /// The message that says how records are laid out.
+    pub fn templates(&self, now: u64) -> Vec<u8> {
+        let mut message = self.header();
+        for template in [BINDING, SESSION, BLOCK] {
+            let body = 4 + 4 * template.elements.len();
+            put(&mut message, TEMPLATE_SET);
+            put(&mut message, (SET_HEADER + body) as u16);
+            template.lay(&mut message);
+        }
+        put(&mut message, OPTIONS_TEMPLATE_SET);
+        put(
+            &mut message,
+            (SET_HEADER + 6 + 4 * RELIABILITY.elements.len()) as u16,
+        );
+        RELIABILITY.lay(&mut message);
+        finish(message, now)
+    }
+
+    /// A message of the first of `records`, and how many it took. Empty if it took only such as have no form here.
+    pub fn message(&mut self, records: &[Record], now: u64) -> (Vec<u8>, usize) {
+        let mut message = self.header();
+        // Of the set that is open: where it begins, and whose it is.
+        let mut open: Option<(usize, u16)> = None;
+        let (mut taken, mut appended) = (0, 0);
+        for record in records {
+            let Some(template) = template_of(record) else {
+                taken += 1;
+                continue;
+            };
+            let begins = open.is_none_or(|(_, id)| id != template.id);
+            let needed = template.length() + if begins { SET_HEADER } else { 0 };
+            if message.len() + needed > LONGEST {
+                break;
+            }
+            if begins {
+                close(&mut message, open);
+                open = Some((message.len(), template.id));
+                put(&mut message, template.id);
+                put(&mut message, 0);
+            }
+            self.append(record, &mut message);
+            taken += 1;
+            appended += 1;
+        }
+        close(&mut message, open);
+        if appended == 0 {
+            return (Vec::new(), taken);
+        }
+        self.sequence = self.sequence.wrapping_add(appended);
+        (finish(message, now), taken)
+    }
+
+    fn header(&self) -> Vec<u8> {
+        let mut message = Vec::with_capacity(LONGEST);
+        put(&mut message, VERSION);
+        put(&mut message, 0);
+        message.extend([0; 4]);
+        message.extend(self.sequence.to_be_bytes());
+        message.extend(self.domain.to_be_bytes());
+        message
+    }
+
+    fn append(&mut self, record: &Record, message: &mut Vec<u8>) {
+        match &record.what {
+            What::Binding(change, binding) => {
+                head(record.at, nat_event(*change, false), binding, message);
+            }
+            What::Session(change, binding, peer, peer6) => {
+                head(record.at, nat_event(*change, true), binding, message);
+                address(message, *peer6);
+                put(message, peer.port);
+                address(message, peer.addr);
+                put(message, peer.port);
+            }
+            What::Block(change, block) => {
+                // Blocks have events of their own (RFC 8158).
+                let event = if *change == Change::Deleted { 17 } else { 16 };
+                message.extend(record.at.to_be_bytes());
+                message.push(event);
+                address(message, block.source);
+                message.push(block.source_prefix_len);
+                address(message, block.addr);
+                put(message, block.first);
+                put(message, block.last);
+            }
+            What::Lost(count, since) => {
+                self.not_sent += count;
+                message.extend(std::process::id().to_be_bytes());
+                message.extend(self.not_sent.to_be_bytes());
+                message.extend(since.to_be_bytes());
+                message.extend(record.at.to_be_bytes());
+            }
+            What::Started | What::Stopped | What::Listed(_) => {}
+            // RFC 8158 has no element for them.
+            What::Mapping(..) | What::MappedSources(..) | What::MappedAddresses(..) => {}
+        }
+    }
+}
+
+/// What bindings and sessions have in common.
+fn head(at: u64, event: u8, binding: &Binding, message: &mut Vec<u8>) {
+    // As the node sends it (protocolIdentifier of an IPv6 packet).
+    let protocol = match binding.protocol {
+        Protocol::Tcp => 6,
+        Protocol::Udp => 17,
+        Protocol::Icmp => 58,
+    };
+    message.extend(at.to_be_bytes());
+    message.extend([event, protocol]);
+    address(message, binding.v6.addr);
+    put(message, binding.v6.port);
+    address(message, binding.v4.addr);
+    put(message, binding.v4.port);
+}
+
+/// Values of natEvent (RFC 8158). It has none for what is in force: it is written as if it began.
+fn nat_event(change: Change, is_session: bool) -> u8 {
+    match (change, is_session) {
+        (Change::Created | Change::InForce, true) => 6,
+        (Change::Deleted, true) => 7,
+        (Change::Created | Change::InForce, false) => 10,
+        (Change::Deleted, false) => 11,
+    }
+}
+
+fn template_of(record: &Record) -> Option<&'static Template> {
+    match record.what {
+        What::Binding(..) => Some(&BINDING),
+        What::Session(..) => Some(&SESSION),
+        What::Block(..) => Some(&BLOCK),
+        What::Lost(..) => Some(&RELIABILITY),
+        What::Started | What::Stopped | What::Listed(_) => None,
+        What::Mapping(..) | What::MappedSources(..) | What::MappedAddresses(..) => None,
+    }
+}
+
+impl Template {
+    fn length(&self) -> usize {
+        let bytes = self.elements.iter().map(|(_, bytes)| usize::from(*bytes));
+        bytes.sum()
+    }
+
+    fn lay(&self, message: &mut Vec<u8>) {
+        put(message, self.id);
+        put(message, self.elements.len() as u16);
+        if self.scopes > 0 {
+            put(message, self.scopes);
+        }
+        for (number, bytes) in self.elements {
+            put(message, *number);
+            put(message, *bytes);
+        }
+    }
+}
+
+fn put(message: &mut Vec<u8>, number: u16) {
+    message.extend(number.to_be_bytes());
+}
+
+fn address(message: &mut Vec<u8>, address: impl Into<IpAddr>) {
+    match address.into() {
+        IpAddr::V4(address) => message.extend(address.octets()),
+        IpAddr::V6(address) => message.extend(address.octets()),
+    }
+}
+
+/// Says how long a set is.
+fn close(message: &mut [u8], open: Option<(usize, u16)>) {
+    if let Some((begin, _)) = open {
+        let length = (message.len() - begin) as u16;
+        message[begin + 2..begin + 4].copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+/// Says how long the message is, and when it was made.
+fn finish(mut message: Vec<u8>, now: u64) -> Vec<u8> {
+    debug_assert!(message.len() > HEADER && message.len() <= LONGEST);
+    let length = (message.len() as u16).to_be_bytes();
+    message[2..4].copy_from_slice(&length);
+    message[4..8].copy_from_slice(&((now / 1000) as u32).to_be_bytes());
+    message
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the key `udp_zero_checksum` says, and what that means in each mode.
+
+use diolkos_xlat::UdpZeroChecksum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Mode, Settings, Translator};
+
+/// What becomes of UDP over IPv4 without a checksum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ZeroChecksum {
+    /// What the RFC of the mode says.
+    #[default]
+    Auto,
+    /// It is dropped.
+    Drop,
+    /// Its checksum is computed, which costs a look at every byte. A NAT64 reassembles fragments for it; a CLAT and a SIIT
+    /// drop them all the same.
+    Compute,
+}
+
+impl ZeroChecksum {
+    /// As the translator takes it; None: what the RFC of the mode says.
+    pub fn fixed(self) -> Option<UdpZeroChecksum> {
+        match self {
+            ZeroChecksum::Auto => None,
+            ZeroChecksum::Drop => Some(UdpZeroChecksum::Drop),
+            ZeroChecksum::Compute => Some(UdpZeroChecksum::Compute),
+        }
+    }
+}
+
+impl Settings {
+    /// Puts what is in force in place of `auto`, so that it is printed.
+    pub fn settle_zero_checksum(&mut self) {
+        let Translator {
+            mode,
+            udp_zero_checksum,
+            ..
+        } = &mut self.translator;
+        *udp_zero_checksum = match (*udp_zero_checksum, *mode) {
+            (ZeroChecksum::Auto, Mode::Nat64) => ZeroChecksum::Compute,
+            (ZeroChecksum::Auto, Mode::Clat | Mode::Siit) => ZeroChecksum::Drop,
+            (fixed, _) => fixed,
+        };
+    }
+}
