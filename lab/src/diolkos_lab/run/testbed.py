@@ -177,6 +177,8 @@ class Testbed:
         self._environment.idle_wait.wait()
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
         begin = time.monotonic()
+        if self._system.datapath.is_native:
+            self.failure = None  # no program of it could have ended: it is asked anew
         if self.failure:
             return Trial(block, order, cell, started, 0.0, error=self.failure)
 
