@@ -88,7 +88,7 @@ pub struct Settings {
     pub metrics: Metrics,
     /// What is logged.
     pub log: Log,
-    /// The file has a section `[dns64]` and none of a translator.
+    /// This process serves `[dns64]`: the file has nothing else, or the command is `dns64`.
     #[serde(skip)]
     pub no_translator: bool,
     /// The command starts a translator and nothing beside it.

@@ -24,7 +24,7 @@ use diolkos_figures::figures::Figures;
 use diolkos_figures::prefixes::PrefixRows;
 use diolkos_service::failure::{Failure, Kind};
 
-pub use ask::{ask, ask_this, call_at, follow, socket, status, unexpected};
+pub use ask::{ask, ask_this, follow, socket, status, unexpected};
 pub use diolkos_figures::finding::{Finding, Kind as FindingKind, Reason};
 pub use serve::{listen, Asker, Control, Question};
 pub use status::{Address6, Condition, State, Status};

@@ -123,35 +123,6 @@ impl Mapping {
         }))
     }
 
-    /// One that somebody has written down: the prefixes of sources, those of the pool, both in their order. The error is a
-    /// sentence.
-    pub fn from_parts(
-        sources: Vec<Ipv6Net>,
-        addresses: Vec<Ipv4Net>,
-        figures: Figures,
-    ) -> Result<Mapping, String> {
-        let Figures {
-            source_prefix_len: len,
-            first_port,
-            ports_per_source: ports,
-            sources_per_address: per_address,
-            overflow_last,
-        } = figures;
-        check_sources(&sources, len).map_err(|problem| problem.message)?;
-        let end = u32::from(first_port) + u32::from(ports) * u32::from(per_address);
-        let is_behind = overflow_last == 0 || u32::from(overflow_last) + 1 >= end;
-        if ports == 0 || per_address == 0 || end > 65536 || !is_behind {
-            return Err(format!(
-                "{per_address} sources with {ports} ports each, from port {first_port} on, do not fit on an address"
-            ));
-        }
-        Ok(Mapping {
-            sources: Numbered::new(sources, len)?,
-            addresses: Numbered::new(addresses, 32)?,
-            figures,
-        })
-    }
-
     /// What decides on it, beside the lists.
     pub fn figures(&self) -> Figures {
         self.figures

@@ -259,7 +259,5 @@ proptest! {
                 prop_assert!(!mapping.is_overflow(v4));
             }
         }
-        let (sources, pool) = (mapping.sources().to_vec(), mapping.addresses().to_vec());
-        prop_assert_eq!(Mapping::from_parts(sources, pool, mapping.figures()), Ok(mapping));
     }
 }
