@@ -24,7 +24,9 @@ UNITS     := $(notdir $(wildcard packaging/systemd/*.service))
 # of its own: three times as many at once as there are CPUs.
 CPUS      := $(shell nproc)
 NET_JOBS  ?= $(shell expr 3 \* $(CPUS))
-SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh lab/src/diolkos_lab/sut/scripts/*.sh)
+# The lab's compute more.
+LAB_JOBS  ?= $(shell expr $(CPUS) + 1)
+SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh fuzz/*.sh) $(wildcard lab/src/diolkos_lab/guest/*.sh lab/src/diolkos_lab/sut/scripts/*.sh)
 # Seconds for each target of `make fuzz`.
 FUZZ_TIME ?= 20
 # Seconds of `make soak`, the seed of what happens, and the way packets take.
@@ -87,7 +89,7 @@ build-tests: setup-build
 test: root setup build-tests ## run every test (as root)
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
 	@echo "== pytest .ci, tests/kernels"; $(TEST) -m pytest .ci tests/kernels
-	@$(TEST) .ci/parallel.py tests/e2e=$(NET_JOBS) "lab/tests:not root=$(CPUS)" "lab/tests:root=$(CPUS)" tests/services=$(CPUS) proofs=$(CPUS)
+	@$(TEST) .ci/parallel.py tests/e2e=$(NET_JOBS) "lab/tests:not root=$(LAB_JOBS)" "lab/tests:root=$(LAB_JOBS)" tests/services=$(LAB_JOBS) proofs=$(CPUS)
 
 services: root setup build ## test the units under a real systemd (as root, two minutes)
 	@$(AS_ROOT) $(PYTHON) .ci/parallel.py tests/services=$(NET_JOBS)
