@@ -48,6 +48,9 @@ def outcome(monkeypatch: pytest.MonkeyPatch, tests: Path, *which: str) -> int:
     """The exit code of a whole run of these tests, of all or of those with marks."""
     monkeypatch.setattr(parallel, "CLONE", tests)
     monkeypatch.setenv("SEEN", str(tests / "seen"))
+    # Hypothesis takes a second of each run.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
     monkeypatch.setattr(sys, "argv", ["parallel.py", *(f"{tests}{mark}=1" for mark in which or [""])])
     return parallel.main()
 
