@@ -130,9 +130,10 @@ licences: setup-build ## check licence, oldest Rust and security advisories of e
 	@$(TOOLS) $(PYTHON) .ci/advisories.py
 	@$(TOOLS) $(PYTHON) .ci/rust_version.py
 
-tree: setup-build ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine, links
+tree: setup-build ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine, links, circles of imports
 	@$(TOOLS) $(PYTHON) .ci/tree.py
 	@$(TOOLS) $(PYTHON) .ci/links.py
+	@$(TOOLS) $(PYTHON) .ci/circles.py
 	@$(TOOLS) $(PYTHON) .ci/conformance.py
 
 install: ## install the translator and the packet generator, built before, below $(DESTDIR)$(PREFIX)

@@ -19,7 +19,7 @@ def found(path: str, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("crates/core/src/lib.rs", f"// {PERMISSIVE}\n//! Words."),
+        ("crates/xlat/src/lib.rs", f"// {PERMISSIVE}\n//! Words."),
         ("packaging/setup.sh", f"#!/bin/sh\n# {PERMISSIVE}\n"),
         ("bpf/change.h", f"/* {FAST_PATH} */\n"),
         ("crates/pktgen/bpf/flow.h", f"/* {FAST_PATH} */\n"),
@@ -36,12 +36,12 @@ def test_passes(path, text):
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("crates/core/src/lib.rs", "//! Words.\n"),
+        ("crates/xlat/src/lib.rs", "//! Words.\n"),
         ("lab/src/x.py", ""),
         ("lab/src/x.py", f"\n\n\n# {PERMISSIVE}\n"),
         ("bpf/change.h", f"/* {PERMISSIVE} */\n"),
         ("crates/pktgen/bpf/flow.h", f"/* {PERMISSIVE} */\n"),
-        ("crates/core/src/lib.rs", f"// {FAST_PATH}\n"),
+        ("crates/xlat/src/lib.rs", f"// {FAST_PATH}\n"),
         (".ci/run", "#!/usr/bin/env bash\n"),
         ("Makefile", "all:\n"),
     ],

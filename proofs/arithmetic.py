@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The arithmetic that both paths share, described once: step by step as the code does it.
 
-    checksums     bpf/csum.h, bpf/change.h          crates/core/src/csum.rs, xlat/payload.rs
-    addresses     bpf/addr.h                        crates/core/src/addr/rfc6052.rs
-    MTUs          (slow path alone)                 crates/core/src/icmp/table.rs
+    checksums     bpf/csum.h, bpf/change.h          crates/xlat/src/csum.rs, xlat/payload.rs
+    addresses     bpf/addr.h                        crates/xlat/src/addr/rfc6052.rs
+    MTUs          (slow path alone)                 crates/xlat/src/icmp/table.rs
 
 `test_checksums`, `test_addresses` and `test_mtus` prove of these descriptions what the RFCs demand, for all inputs.
-`test_c` and `crates/core/src/proven.rs` hold the code against them.
+`test_c` and `crates/xlat/src/proven.rs` hold the code against them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def fold_c(total: Term) -> Term:
 
 
 def fold_rust(total: Term) -> Term:
-    """Sum::fold of core::csum: the same in one step less."""
+    """Sum::fold of xlat::csum: the same in one step less."""
     total = right(total, 32) + (total & 0xFFFFFFFF)
     total = right(total, 32) + (total & 0xFFFFFFFF)
     total = right(total, 16) + (total & 0xFFFF)
@@ -47,27 +47,27 @@ def delta_c(old: Term, new: Term) -> Term:
 
 
 def difference_rust(old: Term, new: Term) -> Term:
-    """new.minus(old).fold() of core::csum."""
+    """new.minus(old).fold() of xlat::csum."""
     return fold_rust(new + complement(fold_rust(old)))
 
 
 def is_neutral(folded_difference: Term) -> Truth:
-    """csum_delta_is_zero of bpf/csum.h, are_neutral of core::csum: neither changes a checksum (RFC 6052 section 4.1)."""
+    """csum_delta_is_zero of bpf/csum.h, are_neutral of xlat::csum: neither changes a checksum (RFC 6052 section 4.1)."""
     return either(folded_difference == 0, folded_difference == 0xFFFF)
 
 
 def update_rust(checksum: Term, old: Term, new: Term) -> Term:
-    """core::csum::update (RFC 1624 equation 3)."""
+    """xlat::csum::update (RFC 1624 equation 3)."""
     return complement(fold_rust(complement(checksum) + new + complement(fold_rust(old))))
 
 
 def update_seed_rust(seed: Term, old: Term, new: Term) -> Term:
-    """core::csum::update_seed: of a field that holds the folded pseudo-header sum alone."""
+    """xlat::csum::update_seed: of a field that holds the folded pseudo-header sum alone."""
     return fold_rust(seed + new + complement(fold_rust(old)))
 
 
 def never_zero(checksum: Term) -> Term:
-    """core::csum::never_zero (RFC 768)."""
+    """xlat::csum::never_zero (RFC 768)."""
     return choose(checksum == 0, 0xFFFF, checksum)
 
 
@@ -132,7 +132,7 @@ def swap32(word: Term) -> Term:
 
 
 def halves(long: Term) -> Term:
-    """Sum::long of core::csum: 32 bits as two words."""
+    """Sum::long of xlat::csum: 32 bits as two words."""
     return right(long, 16) + (long & 0xFFFF)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The C code of the fast path against the proven descriptions. `crates/core/src/proven.rs` does it for the Rust code."""
+"""The C code of the fast path against the proven descriptions. `crates/xlat/src/proven.rs` does it for the Rust code."""
 
 from __future__ import annotations
 

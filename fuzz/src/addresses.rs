@@ -5,7 +5,7 @@
 //! number of entries | entries | number of prefixes | prefixes | addresses, in turns IPv4 and IPv6
 
 use crate::input::Input;
-use diolkos_core::{Config, Eam, Translator};
+use diolkos_xlat::{Config, Eam, Translator};
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -28,7 +28,7 @@ pub fn run(file: &[u8]) {
                     let translator = table.get("translator");
                     translator.is_some_and(|section| section.get("pref64").is_some())
                 });
-                whole.settle_prefix_of_dns64();
+                whole.settle_prefix_of_dns64(!no_translator);
                 whole.settle_zero_checksum();
                 whole
             });

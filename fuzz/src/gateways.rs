@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::{Bounds, Digests, Member, Timing};
 use diolkos_node::message::{Beat, Change, Mark, Message, Status, Tag, MAX_BYTES};
 use diolkos_node::record::{Answer, Found, Outcome, Part, Record};

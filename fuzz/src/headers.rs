@@ -2,7 +2,7 @@
 //! The headers, read a second time as their RFCs describe them, and both readings compared.
 
 use crate::seeds;
-use diolkos_core::wire::{source_route, Chain, Fragment, Ipv4, Ipv6, SourceRoute, MAX_EXTENSIONS};
+use diolkos_xlat::wire::{source_route, Chain, Fragment, Ipv4, Ipv6, SourceRoute, MAX_EXTENSIONS};
 
 /// The target: a packet, from its IP header on.
 pub fn run(packet: &[u8]) {

@@ -8,7 +8,7 @@
 use crate::common::{error4, error6, ones_sum, packet4, packet6, udp, v6};
 use crate::input::Input;
 use crate::{judge, seeds, setting};
-use diolkos_core::{Offload, Translator, Verdict};
+use diolkos_xlat::{Offload, Translator, Verdict};
 use std::net::Ipv4Addr;
 
 /// Nodes behind us and beyond us, and some that are neither.

@@ -6,7 +6,7 @@
 use crate::common::{self, ones_sum, Outcome, World};
 use crate::seen::Seen;
 use crate::setting::SCARCE_BURST;
-use diolkos_core::{Checksum, Config, Offload, TrafficClass, Translator, UdpZeroChecksum, Verdict};
+use diolkos_xlat::{Checksum, Config, Offload, TrafficClass, Translator, UdpZeroChecksum, Verdict};
 
 /// Translates the packet and panics if anything about the outcome cannot be.
 pub fn judge(config: &Config, translator: &Translator, packet: &[u8], offload: Offload) -> Outcome {

@@ -46,13 +46,13 @@ pub mod translate;
 
 // The world and the checksums of the translator's own tests.
 #[allow(missing_docs)]
-#[path = "../../crates/core/tests/common/mod.rs"]
+#[path = "../../crates/xlat/tests/common/mod.rs"]
 mod common;
 #[allow(missing_docs, dead_code)] // Vectors are replayed elsewhere; here their packets are seeds.
-#[path = "../../crates/core/tests/vectors/file.rs"]
+#[path = "../../crates/xlat/tests/vectors/file.rs"]
 mod vectors;
 #[allow(missing_docs, dead_code)] // Its tables are tested without packets elsewhere.
-#[path = "../../crates/core/tests/nat64/harness.rs"]
+#[path = "../../crates/nat64/tests/nat64/harness.rs"]
 mod world;
 
 /// A target: its name, what it does with bytes, and what to begin with.

@@ -11,8 +11,8 @@ use crate::input::Input;
 use crate::seeds;
 use crate::seen::Seen;
 use crate::world::{binding, config, e6, Router};
-use diolkos_core::config::nat64::{Filtering, Nat64Config, Protocol};
-use diolkos_core::{Checksum, Gso, GsoKind, Offload, UdpZeroChecksum, Verdict};
+use diolkos_nat64::config::{Filtering, Nat64Config, Protocol};
+use diolkos_xlat::{Checksum, Gso, GsoKind, Offload, UdpZeroChecksum, Verdict};
 use std::net::Ipv6Addr;
 
 /// The longest sequence: each step can depend on the ones before.

@@ -7,7 +7,7 @@ use crate::common::Outcome;
 use crate::input::Input;
 use crate::{judge, seeds, setting};
 use diolkos::readers::{flow, offload, offload_header, part, Train};
-use diolkos_core::{Checksum, Offload, Translator, Verdict};
+use diolkos_xlat::{Checksum, Offload, Translator, Verdict};
 
 /// Bytes of the header (`struct virtio_net_hdr`).
 const LEN: usize = 10;

@@ -6,11 +6,11 @@
 //! against the discovery; prefixes of answers, against a search through all that could be embedded.
 
 use crate::input::Input;
-use diolkos_core::{Config, Eam};
 use diolkos_pref64::synthesis::{prefixes, read, WELL_KNOWN};
 use diolkos_pref64::{
     preference, Action, Advertisement, Discovery, Known, Moment, Reply, Source, Unusable,
 };
+use diolkos_xlat::{Config, Eam};
 use ipnet::Ipv6Net;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

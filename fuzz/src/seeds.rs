@@ -2,7 +2,7 @@
 //! Where seeds come from: the packets of `vectors/`, each with its configuration.
 
 use crate::vectors::File;
-use diolkos_core::Config;
+use diolkos_xlat::Config;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@
 
 use crate::common::ones_sum;
 use crate::headers::walk;
-use diolkos_core::{Gso, GsoKind, Offload};
+use diolkos_xlat::{Gso, GsoKind, Offload};
 
 /// A packet as it stands on the wire.
 #[derive(Clone, Copy, Debug)]

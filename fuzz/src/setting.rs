@@ -4,7 +4,7 @@
 //! The addresses are those of the vectors, so that packets from there are translated.
 
 use crate::input::Input;
-use diolkos_core::{Config, Eam, Icmp, TrafficClass, UdpZeroChecksum};
+use diolkos_xlat::{Config, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 
 /// Bytes that a configuration takes.
 pub const LEN: usize = 6;

@@ -7,8 +7,8 @@
 
 use diolkos::readers::state::{salvage, verify, Head, Malformed, Reader, Writer};
 use diolkos::readers::Moment;
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_core::session::{SessionState, SessionView};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::session::{SessionState, SessionView};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 
 use crate::input::Input;
 use crate::{judge, seeds, setting};
-use diolkos_core::{Checksum, Gso, GsoKind, Offload, Translator};
+use diolkos_xlat::{Checksum, Gso, GsoKind, Offload, Translator};
 
 const PARTIAL: u8 = 1;
 const TCP: u8 = 2;

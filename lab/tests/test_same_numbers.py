@@ -52,7 +52,7 @@ def test_page_terminal_list_and_export_say_how_many_trials_are_trusted(run: Path
     assert sentence in _terminal(run)
     assert sentence in " ".join(method.sentences(samples_folder.read(run)))
     with open_folder.to_read(run) as opened:
-        listed = run_details.read(opened, "key", "small", reported=False)
+        listed = run_details.read(opened, "key", "small")
     assert listed.trusted_text == "80 %"
 
 
@@ -61,7 +61,7 @@ def test_page_terminal_list_and_export_have_the_same_verdicts(run: Path) -> None
     said = verdict["sentence"].partition(". ")[2]
     assert said in _text(run) and said in _terminal(run)
     with open_folder.to_read(run) as opened:
-        listed = run_details.read(opened, "key", "small", reported=False)
+        listed = run_details.read(opened, "key", "small")
     assert verdict["outcome"] == "undecided" and listed.outcomes == (0, 0, 1), "a native path that failed gives no ratio"
 
 

@@ -11,7 +11,6 @@ import json
 
 import pytest
 from network import Network
-from test_clat_manager import listed, manager, order
 
 OTHER = "another CLAT serves this host: other0 has 192.0.0.5"
 METRIC = "100"
@@ -85,14 +84,3 @@ def test_it_takes_over_if_it_is_told_to(other: Network) -> None:
     )
     assert "diolkos0" not in second.log()
     assert second.stop() == 0 and clat.stop() == 0
-
-
-def test_its_manager_is_told_too(other: Network) -> None:
-    """What it does beside the other one is a parameter of each CLAT."""
-    net = other
-    comes(net)
-    manager(net)
-    order(net, "up", "wan0", "--pref64", "64:ff9b::/96")
-    net.until(lambda: [clat["state"] for clat in listed(net)] == ["waiting"])
-    order(net, "up", "wan0", "--pref64", "64:ff9b::/96", "--other-clat", "take-over")
-    net.until(lambda: [clat["state"] for clat in listed(net)] == ["ready"])

@@ -212,7 +212,7 @@ def test_the_prefix_of_the_translator_beside(dns64_network: Dns64Network) -> Non
     net.unbound()
     translator = '[translator]\nmode = "siit"\npref64 = ["2001:db8:77::/96", "2001:db8:78::/96"]\n'
     section = f'[dns64]\nlisten = ["[{DNS64}]:53"]\nupstream = ["{RESOLVER}"]\n'
-    running = net.diolkos("run", "--config", str(net.config(translator + section)))
+    running = net.dns64("--config", str(net.config(translator + section)))
     assert net.dig("v4.example").data() == ["2001:db8:77::c000:201", "2001:db8:77::c000:202"]
     assert [prefix["prefix"] for prefix in net.prefixes()] == ["2001:db8:77::/96"]
     assert "warning: " not in running.log()

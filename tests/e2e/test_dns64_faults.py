@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -320,46 +319,6 @@ def test_check_prints_what_run_takes(dns64_network: Dns64Network) -> None:
     assert (code, "does not reload" in message) == (RUN_TIME, True)
 
 
-def test_run_does_everything_that_the_file_says(dns64_network: Dns64Network) -> None:
-    """A translator and a DNS64 in one process, ended by one signal."""
-    net = dns64_network
-    net.unbound()
-    translator = f'[translator]\nmode = "siit"\npref64 = ["{PREF64}"]\n'
-    running = net.diolkos("run", "--config", str(net.config(translator + CONFIG)))
-    net.until(lambda: "ready: siit" in running.log())
-    assert len(net.dig("v4.example").data()) == 2
-    assert "diolkos0" in net.ip(net.router, "link")
-    assert running.stop() == 0
-    assert "diolkos0" not in net.ip(net.router, "link")
-
-
-def test_a_port_that_is_taken_beside_a_translator(dns64_network: Dns64Network) -> None:
-    """The translator goes on without it, and the DNS64 begins as soon as the port is free."""
-    net = dns64_network
-    net.unbound()
-    taken = """
-import socket, sys
-udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-udp.bind((sys.argv[1], 53))
-print("taken", flush=True)
-sys.stdin.read()
-"""
-    log = net.scratch / "taken"
-    with log.open("w") as sink:
-        holder = net.start(net.router, sys.executable, "-c", taken, DNS64, stdout=sink, stdin=subprocess.PIPE)
-    net.until(lambda: "taken" in log.read_text())
-    translator = f'[translator]\nmode = "siit"\npref64 = ["{PREF64}"]\n'
-    running = net.diolkos("run", "--config", str(net.config(translator + CONFIG)), ready=False)
-    net.until(lambda: "ready: siit" in running.log())
-    assert running.log().count(f"(process {holder.pid}) has UDP port 53 there") == 1
-    net.until(lambda: net.counters()["listen_failed"] >= 2)
-    assert running.log().count("has UDP port 53 there") == 1, "it is said once"
-    holder.stdin.close()
-    net.until(lambda: "ready: dns64" in running.log())
-    assert len(net.dig("v4.example").data()) == 2
-    assert running.stop() == 0
-
-
 @pytest.mark.parametrize("command", ["clat", "siit", "nat64"])
 def test_a_translator_alone_starts_no_dns64(net: Network, command: str) -> None:
     """A file may be that of `diolkos dns64`, too. That the section has no effect is said before anything else happens."""
@@ -368,5 +327,5 @@ def test_a_translator_alone_starts_no_dns64(net: Network, command: str) -> None:
     file.write_text(f'[dns64]\nlisten = ["[::1]:5353"]\nupstream = ["::1"]\n[translator]\npref64 = ["2001:db8:64::/96"]\n'
                     f'interfaces = ["absent0"]\n{pool}')  # fmt: skip
     _, said = net.refused(command, "--config", str(file))
-    assert f"both.toml:1:1: dns64: `diolkos {command}` starts no DNS64: `diolkos run FILE` starts both" in said
+    assert f"both.toml:1:1: dns64: `diolkos {command}` starts no DNS64: `diolkos dns64 --config FILE` does" in said
     assert "absent0" in said

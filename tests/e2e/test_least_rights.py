@@ -14,18 +14,11 @@ from stream import Stream
 
 # linux/capability.h
 CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER = 0, 1, 2, 3
-KILL, SETGID, SETUID = 5, 6, 7
 NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_ADMIN, PERFMON, BPF = 10, 12, 13, 21, 38, 39
 FILES = {CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER}
 # linux/seccomp.h
 UNFILTERED, FILTERED = 0, 2
 ALL = FILES | {NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_ADMIN, PERFMON, BPF}
-
-BESIDE = """
-[dns64]
-listen = ["[::1]:53"]
-upstream = ["[::1]:5300"]
-"""
 
 
 def rights(pid: int) -> dict[str, set[int]]:
@@ -44,16 +37,15 @@ def rights(pid: int) -> dict[str, set[int]]:
 @pytest.mark.parametrize("nat64", ["tc"], indirect=True)
 def test_threads_of_a_nat64(nat64: Nat64Network) -> None:
     """Who reads packets and questions of strangers has next to nothing; what they do with that still works."""
-    nat64.configure(CONFIG + BESIDE)
+    nat64.configure(CONFIG)
     running = nat64.siit("--state", str(nat64.scratch / "nat64.state"), command="run")
-    # The DNS64 is ready before.
     nat64.until(lambda: "ready: nat64" in running.log())
     Stream.through(nat64).flow()
     found = rights(running.process.pid)
     readers = {name for name in found if name.startswith("tun-")}
     assert readers
     expected = {name: {BPF} for name in (*readers, "sweeper", "listener", "alarms")}
-    expected |= {"saver": FILES | {BPF}, "dns64": {NET_BIND_SERVICE, KILL, SETGID, SETUID}}
+    expected |= {"saver": FILES | {BPF}}
     assert {name: found[name] for name in expected} == expected
     # The event loop and its worker move devices, routes and programs.
     others = {name: caps for name, caps in found.items() if name not in expected}

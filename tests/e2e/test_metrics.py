@@ -23,6 +23,14 @@ DASHBOARD = ROOT / "packaging" / "grafana" / "diolkos.json"
 NAME = re.compile(r"\b(?:diolkos|process)_\w+|\bup\b")
 
 
+def answer_names(nat64: Nat64Network) -> None:
+    """The DNS64 of the same file, once it answers who asks for its counters."""
+    with (nat64.scratch / "log-dns64").open("w") as sink:
+        nat64.start(nat64.translator, str(nat64.program), "dns64", "--config", str(nat64.config), stderr=sink)
+    shown = (str(nat64.program), "show", "counters", "--device", "dns64")
+    nat64.until(lambda: nat64.run(nat64.translator, *shown, check=False).returncode == 0)
+
+
 def test_the_alerts_are_right() -> None:
     """They parse, and come when they should."""
     for what in (["check", "rules", "diolkos.rules.yml"], ["test", "rules", "diolkos.rules.test.yml"]):
@@ -34,6 +42,7 @@ def test_a_prometheus_understands_it_all(nat64: Nat64Network) -> None:
     """Every panel of the dashboard and every alert asks for series that are there."""
     nat64.configure(CONFIG + METRICS + DNS64)
     running = nat64.siit(command="run")
+    answer_names(nat64)
     nat64.until(lambda: " ready: nat64" in running.log())
     question = nat64.socket(V6)
     answerer = nat64.socket(V4, 4711)
@@ -86,6 +95,7 @@ def test_who_asks_for_no_format_gets_what_everybody_knows(nat64: Nat64Network) -
     """The older text format, which is valid, and has the samples of the other."""
     nat64.configure(CONFIG + METRICS + DNS64)
     running = nat64.siit(command="run")
+    answer_names(nat64)
     nat64.until(lambda: "metrics are served" in running.log())
     ask(nat64.socket(V6), (in_ipv6(V4), 4711), nat64.socket(V4, 4711))
     page = checked(nat64, nat64.translator)

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
 
 import pytest
-from logs import endpoints, records, shown_bindings, to_file
+from conftest import ROOT
+from logs import endpoints, records, shown_bindings, to_file, until_listed
 from nat64 import CONFIG, UNSHARED, Nat64Network, with_keys
+from network import PATIENCE
 from siit import V4, V6
 from test_clat_faults import USAGE
 from test_nat64_logs import send_from_many_ports
@@ -71,21 +74,55 @@ def test_peers_see_ports_of_the_source(nat64: Nat64Network) -> None:
         is_fixed = address == seen[0][0] and 1536 <= int(port) <= 2047
         assert is_fixed != any(address == a and int(port) in ports for a, ports in ranges)
 
-    # The look-up names the source of each, and knows the overflow by the log alone, which may have been rotated.
+    # The look-up names the source of each, and says that only the log knows the overflow.
     for _, port in seen[:3]:
         [owner] = look_up(nat64, seen[0][0], str(port))["owners"]
         assert (owner["by"], owner["source"]) == ("mapping", "2001:db8:6::/64")
         assert (owner["first_port"], owner["last_port"]) == (1536, 2047)
+    answer = look_up(nat64, blocks[0]["address"], str(blocks[0]["first_port"] + 5))
+    assert answer["owners"] == []
+    assert "only a log of bindings knows" in answer["notes"][0]
+    [all_ports] = look_up(nat64, V6)["owners"]
+    assert (all_ports["by"], all_ports["address"], all_ports["first_port"]) == ("mapping", seen[0][0], 1536)
+    # The records of the mapping are enough to compute it (RFC 7422 section 3).
+    [address] = [r["address"] for r in told if r["event"] == "mapping-addresses" and r["number"] == 0]
+    slot = (seen[0][1] - mapping["first_port"]) // mapping["ports_per_source"]
+    [source] = [r["source"] for r in told if r["event"] == "mapping-sources" and r["number"] == slot]
+    assert (address, source) == (seen[0][0], "2001:db8:6::")
+
+
+@paths
+def test_the_commands_of_the_page_find_owners_in_old_logs(nat64: Nat64Network) -> None:
+    """docs/logging.md: in files that were renamed and compressed, too."""
+    path = nat64.scratch / "bindings.json"
+    nat64.nat64(to_file(path))
+    send_from_many_ports(nat64, 20_000, 1)
+    nat64.until(lambda: len(shown_bindings(nat64)) == 1)
+    [(protocol, source, source_port, address, port)] = shown_bindings(nat64)
+    nat64.until(lambda: any("port" in r for r in records(path)))
+    until_listed(nat64, path)
+    [opened] = [r for r in records(path) if r["event"] == "binding-created"]
     (path.parent / "bindings.json.1.gz").write_bytes(gzip.compress(path.read_bytes()))
-    path.write_text("")
-    address, port = blocks[0]["address"], str(blocks[0]["first_port"] + 5)
-    assert look_up(nat64, address, port)["owners"] == []
-    [owner] = look_up(nat64, "--log", str(path), address, port)["owners"]
-    assert (owner["by"], owner["source"], owner["since"]) == ("block", "2001:db8:6::/64", blocks[0]["time"])
-    all_ports = look_up(nat64, "--log", str(path), V6)["owners"]
-    assert sorted((o["by"], o["address"], o["first_port"]) for o in all_ports) == sorted(
-        [("mapping", seen[0][0], 1536), *(("block", b["address"], b["first_port"]) for b in blocks)]
-    )
+    path.unlink()
+    # Another one, in the new file.
+    send_from_many_ports(nat64, 21_000, 1)
+    nat64.until(lambda: any(r["event"] == "binding-created" for r in records(path)))
+
+    page = (ROOT / "docs/logging.md").read_text()
+    [command] = [block for block in page.split("```") if "zgrep" in block]
+    asked = {
+        "/var/log/diolkos-bindings.json": str(path),
+        "192.0.2.1": address,
+        "40000": port,
+        '"tcp"': f'"{protocol}"',
+        "2026-11-23T18:33:28.999Z": opened["time"],
+    }
+    for word, value in asked.items():
+        assert word in command
+        command = command.replace(word, value)
+    found = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    last = json.loads([line for line in found.stdout.splitlines() if "binding-" in line][-1])
+    assert endpoints(last) == (protocol, source, source_port, address, port)
 
 
 def test_a_reload_keeps_sessions_and_says_what_holds(nat64: Nat64Network) -> None:
@@ -109,14 +146,10 @@ def test_a_reload_keeps_sessions_and_says_what_holds(nat64: Nat64Network) -> Non
     assert sum(r["event"] == "mapping" for r in new) == 1
     assert {endpoints(r) for r in new if r["event"] == "binding-in-force"} == shown_bindings(nat64)
     assert len(shown_bindings(nat64)) == 100
-    # The port was the second source's by the first mapping, and is so by a binding of its own since.
-    _, _, _, address, port = sorted(shown_bindings(nat64))[0]
-    log = ("--log", str(path), address, port)
-    [by_binding, by_mapping] = look_up(nat64, *log)["owners"]
-    assert (by_binding["by"], by_binding["source"]) == ("binding", f"{V6}/128")
-    assert (by_mapping["by"], by_mapping["source"]) == ("mapping", "2001:db8:7::/64")
-    [first] = look_up(nat64, "--time", records(path)[before - 1]["time"], *log)["owners"]
-    assert (first["by"], first["source"]) == ("mapping", "2001:db8:6::/64")
+    # The port was the second source's by the first mapping. By the new one it is another's: the log's record counts before it.
+    _, source, _, address, port = sorted(shown_bindings(nat64))[0]
+    [by_mapping] = look_up(nat64, address, port)["owners"]
+    assert (source, by_mapping["by"], by_mapping["source"]) == (V6, "mapping", "2001:db8:7::/64")
 
 
 def test_other_sources_get_nothing(nat64: Nat64Network) -> None:

@@ -65,6 +65,8 @@ def test_the_page(nat64: Nat64Network) -> None:
     nat64.configure(CONFIG + DNS64)
     running = nat64.siit(command="run")
     nat64.until(lambda: "neighbours see an IPv6 router on b4, lan0 while diolkos runs" in running.log())
+    with (nat64.scratch / "log-dns64").open("w") as sink:
+        nat64.start(nat64.translator, str(nat64.program), "dns64", "--config", str(nat64.config), stderr=sink)
 
     advertised = block("/etc/radvd.conf")
     has_pref64 = knows_pref64()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The distribution's NetworkManager and its dispatcher, with a D-Bus of their own, beside `diolkos clat-manager`."""
+"""The distribution's NetworkManager and its dispatcher, with a D-Bus of their own: the script starts and stops CLATs."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from conftest import ROOT
 from network import ROUTER6
 from pref64 import OWN, ROUTER, Option, Pref64Network
-from test_clat_manager import SCRIPT, listed, manager, order, pings, until_ready
+from test_networkmanager_script import SCRIPT
 
 pytestmark = pytest.mark.skipif(
     shutil.which("NetworkManager", path="/usr/sbin:/usr/bin") is None, reason="no NetworkManager here"
@@ -21,6 +22,19 @@ pytestmark = pytest.mark.skipif(
 
 OPTION108 = ROOT / "packaging/systemd/option108"
 NETWORK = "ICMPv6NDOptPrefixInfo(prefix='2001:2:0:1::', prefixlen=64, L=1, A=1, validlifetime=3600, preferredlifetime=1800)"
+
+# What the script tells systemd, done at once: the CLAT of an interface is started or ended.
+SYSTEMCTL = """#!/bin/sh
+for word; do unit=$word; done
+uplink=${unit#diolkos-clat@} uplink=${uplink%.service}
+pid=/run/clat-$uplink
+case $* in
+cat*) exit 0 ;;
+is-enabled*) exit 1 ;;
+*start*) [ -e "$pid" ] || { setsid diolkos clat --uplink "$uplink" >>/run/log-clat 2>&1 & echo $! >"$pid"; } ;;
+*stop*) [ ! -e "$pid" ] || { kill "$(cat "$pid")"; rm "$pid"; } ;;
+esac
+"""
 
 # Everything that these programs keep lies in memory, and ends with this shell: it is process 1 of its namespace.
 SYSTEM = """
@@ -89,6 +103,8 @@ class System:
         tools = net.scratch / "tools"
         tools.mkdir()
         (tools / "diolkos").symlink_to(net.program)
+        (tools / "systemctl").write_text(SYSTEMCTL)
+        (tools / "systemctl").chmod(0o755)
         spaces = ("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc")
         path = ("env", f"PATH={tools}:/usr/sbin:/usr/bin:/sbin:/bin")
         command = (*spaces, *path, "sh", "-c", SYSTEM, "sh", str(net.scratch), str(SCRIPT))
@@ -106,6 +122,23 @@ class System:
         """Have nmcli(1) do something; what comes of it is waited for elsewhere."""
         self.shell.stdin.write(f"{words}\n")
         self.shell.stdin.flush()
+
+
+def condition(net: Pref64Network) -> dict:
+    """What the CLAT says of itself; nothing without one."""
+    shown = net.run(net.client, str(net.program), "show", "status", "--json", check=False).stdout
+    return json.loads(shown) if shown else {}
+
+
+def until_ready(net: Pref64Network) -> dict:
+    """The CLAT, once IPv4 can pass."""
+    net.until(lambda: condition(net).get("state") == "ready")
+    return condition(net)
+
+
+def pings(net: Pref64Network) -> bool:
+    """Whether the server is there by IPv4."""
+    return net.ping("-c1").returncode == 0
 
 
 @pytest.fixture
@@ -143,20 +176,19 @@ def system(network: Pref64Network) -> Iterator[Callable[[], System]]:
 def test_a_clat_comes_and_goes_with_the_connection(network: Pref64Network, system: Callable[[], System]) -> None:
     """The prefix is that of the router; NetworkManager leaves the device alone, also when it is started anew."""
     net = network
-    manager(net)
     networkmanager = system()
     clat = until_ready(net)
-    assert (clat["interface"], clat["prefixes"]) == ("wan0", [OWN])
+    assert (clat["device"], clat["prefixes"]) == ("diolkos0", [OWN])
     assert pings(net)
     networkmanager.nmcli("connection down uplink")
-    net.until(lambda: listed(net) == [])
+    net.until(lambda: condition(net) == {})
     assert "diolkos0" not in net.ip(net.client, "link")
     networkmanager.nmcli("connection up uplink")
     until_ready(net)
     assert pings(net)
     # The cable is pulled, and NetworkManager waits some seconds for it to come back.
     net.ip(net.router, "link", "set", "down0", "down")
-    net.until(lambda: listed(net) == [])
+    net.until(lambda: condition(net) == {})
 
 
 def test_a_clat_of_others_is_left_alone(network: Pref64Network, system: Callable[[], System]) -> None:
@@ -164,15 +196,10 @@ def test_a_clat_of_others_is_left_alone(network: Pref64Network, system: Callable
     net = network
     net.ip(net.client, "link", "add", "clat0", "type", "veth", "peer", "clat1")
     net.ip(net.client, "address", "add", "192.0.0.1/32", "dev", "clat0")
-    manager(net)
     networkmanager = system()
     net.until(lambda: "clat0 has 192.0.0.1: another CLAT serves this host" in networkmanager.log.read_text())
-    assert listed(net) == []
+    assert condition(net) == {}
     assert "diolkos0" not in net.ip(net.client, "link")
-    # Ours is no other one's: an order by hand is refused by the CLAT itself.
-    order(net, "up", "wan0")
-    net.until(lambda: [clat["state"] for clat in listed(net)] == ["failed"])
-    assert "192.0.0.1" in listed(net)[0]["obstacles"][0]
 
 
 def version() -> tuple[int, ...]:
@@ -185,7 +212,6 @@ def version() -> tuple[int, ...]:
 def test_a_networkmanager_without_option_108_says_so(network: Pref64Network, system: Callable[[], System]) -> None:
     """The property does not exist before 1.52: the log says that nothing was requested, and nothing is left."""
     net = network
-    manager(net)
     networkmanager = system()
     until_ready(net)
     requests, log = net.scratch / "requests", net.scratch / "log-option108"

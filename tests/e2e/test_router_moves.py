@@ -9,18 +9,8 @@ import subprocess
 
 import pytest
 from conftest import DATAPATHS
-from nat64 import CONFIG as STATEFUL
 from nat64 import Nat64Network
-from siit import CONFIG, PREF64, TRANSLATOR4, TRANSLATOR6, V4, V4_IN_IPV6, V6_MAPPED, SiitNetwork
-
-# Asks a DNS server for its status (RFC 1035 section 4.1.1, opcode 2), which needs nobody else, and prints the answer's length.
-STATUS = f"""
-import socket
-udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-udp.settimeout(10)
-udp.sendto(bytes.fromhex("1234 1000 0000 0000 0000 0000"), ("{TRANSLATOR6}", 53))
-print(udp.recv(512).hex()[:4])
-"""
+from siit import CONFIG, V4_IN_IPV6, V6_MAPPED, SiitNetwork
 
 
 def both_reach(net: SiitNetwork) -> bool:
@@ -137,26 +127,6 @@ def test_what_cannot_pass_is_said(siit: SiitNetwork) -> None:
     assert "no IPv6 route except those to the translator" in running.log()
 
 
-def test_a_reload_that_takes_long_does_not_hold_up_dns(nat64: Nat64Network) -> None:
-    """The configuration comes out of a pipe in which nobody writes yet: the DNS64 answers meanwhile, then the reload ends."""
-    dns64 = f'[dns64]\nlisten = ["[{TRANSLATOR6}]:53"]\nupstream = ["{V4}"]\npref64 = ["{PREF64}"]\n'
-    nat64.configure(STATEFUL + dns64)
-    running = nat64.siit(command="run")
-    nat64.until(lambda: "dns64 on" in running.log() and "nat64 on" in running.log())
-    text = nat64.config.read_text()
-    nat64.config.unlink()
-    os.mkfifo(nat64.config)
-    reload = nat64.start(nat64.translator, str(nat64.program), "reload", stderr=subprocess.PIPE, text=True)
-    # It opens once the program reads: from then on the translator waits for us.
-    with nat64.config.open("w") as pipe:
-        assert nat64.script(nat64.v6, STATUS).strip() == "1234"
-        assert "dns64" in nat64.run(nat64.translator, str(nat64.program), "show", "config", "--device", "dns64").stdout
-        pipe.write(text)
-    assert reload.wait(15) == 0, reload.stderr.read()
-    assert "reloaded: nat64 on" in running.log()
-    assert running.stop() == 0
-
-
 def test_a_signal_while_a_reload_waits(nat64: Nat64Network) -> None:
     """It is heard meanwhile: the reload is given up, and the program ends cleanly."""
     running = nat64.nat64("", "--log", "debug")
@@ -173,13 +143,3 @@ def test_a_signal_while_a_reload_waits(nat64: Nat64Network) -> None:
     assert "is about to end" in reload.stderr.read()
     assert "reloaded: " not in running.log()
     assert nat64.leftovers() == []
-
-
-def test_what_ends_ends_with_it(nat64: Nat64Network) -> None:
-    """`stop` ends the DNS64 that runs beside the translator, too."""
-    dns64 = f'[dns64]\nlisten = ["[{TRANSLATOR6}]:53"]\nupstream = ["{TRANSLATOR4}"]\npref64 = ["{PREF64}"]\n'
-    nat64.configure(STATEFUL + dns64)
-    running = nat64.siit(command="run")
-    nat64.until(lambda: "dns64 on" in running.log() and "nat64 on" in running.log())
-    assert nat64.diolkos("stop") == (0, "")
-    assert running.wait() == 0

@@ -66,28 +66,6 @@ def test_a_state_file(nat64: Nat64Network) -> None:
     assert not file.with_name("nat64.state.lock").exists()
 
 
-def test_names_and_ports_of_a_dns64(nat64: Nat64Network) -> None:
-    """A name is refused before anything is ready. A port is waited for, and until then the DNS64 is not ready."""
-    nat64.configure(CONFIG + NAMES)
-    first = nat64.siit(command="run")
-    nat64.until(lambda: "ready: dns64" in first.log())
-    assert "dns64 already runs" in refused(second(nat64, SECOND + OTHER_POOL + NAMES))
-    other = second(nat64, SECOND + OTHER_POOL + NAMES + 'name = "second"\n')
-    show = (str(nat64.program), "show", "status", "--json", "--device", "second")
-
-    def status() -> dict:
-        return json.loads(nat64.run(nat64.translator, *show, check=False).stdout)
-
-    assert "ready: dns64" not in other.log()
-    nat64.until(lambda: status()["state"] == "waiting")
-    assert f"diolkos (process {first.process.pid}) has UDP port 5353 there" in status()["obstacles"][0]
-    assert first.stop() == 0
-    nat64.until(lambda: status()["state"] == "ready")
-    nat64.until(lambda: "ready: dns64 on [::1]:5353" in other.log())
-    assert status()["obstacles"] == []
-    assert other.stop() == 0
-
-
 def test_pools_prefixes_logs_and_metrics(nat64: Nat64Network) -> None:
     """Pools that overlap, the same prefix, one file for two logs, one place for the figures of two."""
     path = nat64.scratch / "bindings.json"

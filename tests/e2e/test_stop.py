@@ -17,8 +17,7 @@ from nat64 import Nat64Network
 from network import Network, Running
 from siit import SiitNetwork
 from stateful import left, state
-from test_clat_faults import NO_ROOT, RUN_TIME, USAGE, one_sentence
-from test_clat_manager import listed, manager, order, until_ready
+from test_clat_faults import NO_ROOT, RUN_TIME, one_sentence
 from test_control import CAPABLE, USER, folder, on_run
 from test_tun_owner import OPEN_TO_ALL
 
@@ -174,20 +173,6 @@ def test_a_clat(net: Network, how: str) -> None:
     assert clat.wait() == 0
     assert "stopped for good" in clat.log()
     assert remains(net) == []
-
-
-def test_a_clat_of_a_manager(net: Network) -> None:
-    """The manager is told, so that it does not start it again; the manager itself ends by a signal."""
-    running = manager(net)
-    order(net, "up", "wan0", "--pref64", "64:ff9b::/96")
-    until_ready(net)
-    net.run(net.client, str(net.program), "stop", "--device", "diolkos0")
-    assert (listed(net), remains(net)) == ([], [])
-    done = net.run(net.client, str(net.program), "stop", "--device", "clat-manager", check=False)
-    assert done.returncode == USAGE
-    assert "ends by a signal" in one_sentence(done.stderr.strip())
-    assert running.process.poll() is None
-    assert running.stop() == 0
 
 
 def test_a_dns64(dns64_network: Dns64Network) -> None:

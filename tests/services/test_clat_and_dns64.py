@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`diolkos-clat@INTERFACE.service`, `diolkos-clat-manager.service` and `diolkos-dns64@NAME.service`."""
+"""`diolkos-clat@INTERFACE.service` and `diolkos-dns64@NAME.service`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from test_clat_defaults import add_second_uplink
 
 # linux/capability.h
 NET_BIND_SERVICE, NET_RAW = 1 << 10, 1 << 13
-MANAGER = "diolkos-clat-manager.service"
 CLAT = "diolkos-clat@wan0.service"
 DNS64 = "diolkos-dns64@names.service"
 CONFIG = f"""
@@ -132,58 +131,55 @@ def clat_of(host: Machine) -> int:
     return json.loads(shown)["pid"] if shown else 0
 
 
-def test_clats_by_order(net: Network, machine: Callable[[Network, str], Machine]) -> None:
-    """The manager is ready when it takes orders; its CLATs end with it and leave nothing."""
+def test_networkmanagers_script(net: Network, machine: Callable[[Network, str], Machine]) -> None:
+    """The unit comes and goes as the script says, and systemd starts a CLAT again that somebody has killed."""
+    script = "/etc/NetworkManager/dispatcher.d/90-diolkos-clat"
     host = machine(net, net.client)
+    host.file(script, (ROOT / "packaging/networkmanager/90-diolkos-clat").read_text())
+    host.file("/etc/diolkos/clat-wan0.env", "CLAT_OPTIONS=--pref64 64:ff9b::/96\n")
     host.boot()
-    host.systemctl("start", MANAGER)
-    assert "takes orders at" in host.shown(MANAGER, "StatusText")
-    host.run("diolkos", "clat-manager", "up", "wan0", "--pref64", "64:ff9b::/96")
+    only_ipv6 = ("IP6_NUM_ADDRESSES=1", "IP6_GATEWAY=fe80::1")
+    host.run("env", *only_ipv6, "sh", script, "wan0", "up")
     host.until(lambda: net.ping("-c1").returncode == 0, host.journal)
-    # Somebody's fault ends one CLAT, and not the manager.
-    pid = host.main(MANAGER)
     killed = clat_of(host)
     host.run("kill", "-9", str(killed))
     # The kernel takes the device of a killed process away a moment later: until then, packets pass by its programs.
     host.until(lambda: clat_of(host) not in (0, killed) and net.ping("-c1").returncode == 0, host.journal)
-    assert host.main(MANAGER) == pid
-    host.systemctl("stop", MANAGER)
+    host.run("env", *only_ipv6, "IP4_NUM_ADDRESSES=1", "sh", script, "wan0", "dhcp4-change")
+    host.until(lambda: host.shown(CLAT, "ActiveState") == "inactive", host.journal)
     assert [link["ifname"] for link in net.ip_json(net.client, "link")] == ["lo", "wan0"]
     assert host.run("find", "/run/diolkos", "-type", "s").stdout == ""
 
 
-def test_a_dns64_beside_a_translator(machine: Callable[[Network, str], Machine], dns64_network: Dns64Network) -> None:
-    """Its process runs under the unit of the translator, which starts another one when it is killed, and reloads it."""
+def test_a_file_for_a_translator_and_a_dns64(machine: Callable[[Network, str], Machine], dns64_network: Dns64Network) -> None:
+    """Two units read it. The one starts again without the other, and the translator's page has the figures of both."""
     network = dns64_network
     host = machine(network, network.router)
-    unit, path = "diolkos@both.service", "/etc/diolkos/both.toml"
+    unit, names, path = "diolkos@both.service", "diolkos-dns64@both.service", "/etc/diolkos/both.toml"
     translator = f'[translator]\nmode = "siit"\npref64 = ["{PREF64}", "2001:db8:65::/96"]\n'
     section = CONFIG.replace(f'pref64 = ["{PREF64}"]\n', "")
-    host.file(path, translator + section)
+    metrics = '[metrics]\nlisten = ["[::1]:9464"]\n'
+    host.file(path, translator + metrics + section)
     host.boot()
-    host.systemctl("start", unit)
-    pid = host.main(unit)
+    host.systemctl("start", unit, names)
     asked = ("dig", "+short", "AAAA", "v4.example", f"@{DNS64_ADDRESS}")
 
     def answers(address: str) -> bool:
         return address in network.run(network.client, *asked, check=False).stdout.split()
 
-    def children() -> list[int]:
-        lists = Path(f"/proc/{pid}/task").glob("*/children")
-        return [int(child) for children in lists for child in children.read_text().split()]
-
     host.until(lambda: answers("2001:db8:64::c000:201"), host.journal)
-    (child,) = children()
-    status = dict(line.split(":", 1) for line in Path(f"/proc/{child}/status").read_text().splitlines())
-    assert int(status["CapPrm"], 16) == 0 and status["NoNewPrivs"].strip() == "1"
-    assert "0" not in (*status["Uid"].split(), *status["Gid"].split(), *status["Groups"].split())
-    os.kill(child, signal.SIGKILL)
-    host.until(lambda: answers("2001:db8:64::c000:201") and children() not in ([], [child]), host.journal)
-    assert "killed by signal 9" in host.journal(unit)
-    host.file(path, translator + section + 'pref64 = ["2001:db8:65::/96"]\n')
+    # Root without the right to pass by the modes of files, and a user who is nobody else.
+    page = ("curl", "--silent", "http://[::1]:9464/metrics")
+    host.until(lambda: "diolkos_dns64_up 1" in host.run(*page).stdout, host.journal)
+    pid, killed = host.main(unit), host.main(names)
+    os.kill(killed, signal.SIGKILL)
+    host.until(lambda: answers("2001:db8:64::c000:201") and host.main(names) != killed, host.journal)
+    host.file(path, translator + metrics + section + 'pref64 = ["2001:db8:65::/96"]\n')
     host.systemctl("reload", unit)
+    host.systemctl("restart", names)
     assert answers("2001:db8:65::c000:201")
     assert host.main(unit) == pid
     host.systemctl("stop", unit)
-    assert host.shown(unit, "Result") == "success"
-    assert not Path(f"/proc/{child}").exists()
+    assert answers("2001:db8:65::c000:201")
+    host.systemctl("stop", names)
+    assert (host.shown(unit, "Result"), host.shown(names, "Result")) == ("success", "success")

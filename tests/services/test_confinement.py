@@ -11,14 +11,13 @@ from machine import Machine
 from nat64 import CONFIG, Nat64Network
 from network import Network
 
-CLAT, MANAGER, OPTION108 = "diolkos-clat@wan0.service", "diolkos-clat-manager.service", "diolkos-option108@wan0.service"
-ALONE, BOTH, NAT64 = "diolkos-dns64@names.service", "diolkos@both.service", "diolkos@nat.service"
+CLAT, OPTION108 = "diolkos-clat@wan0.service", "diolkos-option108@wan0.service"
+ALONE, NAT64 = "diolkos-dns64@names.service", "diolkos@nat.service"
 NAMES = f"""
 [dns64]
 listen = ["[{DNS64}]:53"]
 upstream = ["{RESOLVER}"]
 """
-TRANSLATOR = f'[translator]\nmode = "siit"\npref64 = ["{PREF64}"]\n'
 STATE = '[nat64]\nstate = "/var/lib/diolkos/nat.state"\n[[nat64.pool4]]'
 RECORDS = '\n[[log.bindings]]\nto = "file"\npath = "/var/log/diolkos/bindings.json"\n'
 # As on a systemd whose sets lack it, or in a container with a narrow profile.
@@ -26,11 +25,11 @@ WITHOUT = "[Service]\nSystemCallFilter=~seccomp\n"
 
 
 def test_clats(net: Network, machine: Callable[[Network, str], Machine]) -> None:
-    """A CLAT, the script of DHCP option 108 beside it, and the manager with a CLAT that it has started."""
+    """A CLAT, and the script of DHCP option 108 beside it."""
     host = machine(net, net.client)
     host.file("/etc/diolkos/clat-wan0.env", "CLAT_OPTIONS=--pref64 64:ff9b::/96\n")
     host.file("/etc/diolkos/option108-wan0.env", "DHCP_CLIENT=networkmanager\n")
-    for unit in (CLAT, MANAGER, OPTION108):
+    for unit in (CLAT, OPTION108):
         host.file(*drop_in(unit))
     host.boot()
     host.systemctl("start", CLAT)
@@ -42,21 +41,14 @@ def test_clats(net: Network, machine: Callable[[Network, str], Machine]) -> None
     pid = host.main(OPTION108)
     status = host.run("grep", "-E", "^(Seccomp|NoNewPrivs|CapPrm|CapBnd):", f"/proc/{host.shown(OPTION108, 'MainPID')}/status")
     assert "".join(status.stdout.split()) == "CapPrm:0000000000000000CapBnd:0000000000000000NoNewPrivs:1Seccomp:2", pid
-    host.systemctl("stop", CLAT)
-    host.systemctl("start", MANAGER)
-    host.run("diolkos", "clat-manager", "up", "wan0", "--pref64", "64:ff9b::/96")
-    host.until(lambda: net.ping("-c1").returncode == 0, host.journal)
-    check(host, MANAGER, 2, "diolkos0")
 
 
-def test_dns64s(machine: Callable[[Network, str], Machine], dns64_network: Dns64Network) -> None:
-    """One alone, and one as a process beside a translator, which has no rights at all."""
+def test_a_dns64(machine: Callable[[Network, str], Machine], dns64_network: Dns64Network) -> None:
+    """All threads of it."""
     network = dns64_network
     host = machine(network, network.router)
     host.file("/etc/diolkos/names.toml", NAMES + f'pref64 = ["{PREF64}"]\n')
-    host.file("/etc/diolkos/both.toml", TRANSLATOR + NAMES)
-    for unit in (ALONE, BOTH):
-        host.file(*drop_in(unit))
+    host.file(*drop_in(ALONE))
     host.boot()
     asked = ("dig", "+short", "AAAA", "v4.example", f"@{DNS64}")
 
@@ -66,13 +58,6 @@ def test_dns64s(machine: Callable[[Network, str], Machine], dns64_network: Dns64
     host.systemctl("start", ALONE)
     host.until(answers, host.journal)
     check(host, ALONE, 1, "dns64")
-    host.systemctl("stop", ALONE)
-    host.systemctl("start", BOTH)
-    host.until(answers, host.journal)
-    found = check(host, BOTH, 2, "diolkos0", "dns64")
-    main = int(host.shown(BOTH, "MainPID"))
-    (threads,) = (threads for pid, threads in found.items() if pid != main)
-    assert {(thread.name, thread.permitted) for thread in threads} == {("dns64", 0)}
 
 
 def test_a_nat64(nat64: Nat64Network, machine: Callable[[Network, str], Machine]) -> None:

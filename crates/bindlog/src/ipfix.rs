@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use diolkos_core::config::nat64::{Binding, Protocol};
+use diolkos_nat64::config::{Binding, Protocol};
 
 use super::record::{Change, Record, What};
 

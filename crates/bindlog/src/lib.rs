@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use diolkos_core::config::nat64::{Deterministic, Pool4};
+use diolkos_nat64::config::{Deterministic, Pool4};
 
 use diolkos_config::{Collector, Destination, Settings};
 use diolkos_figures::counters::Counter;

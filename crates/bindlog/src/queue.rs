@@ -174,7 +174,7 @@ impl Inner {
 mod tests {
     use super::*;
     use crate::record::Change;
-    use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+    use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     fn record(at: u64) -> Record {

@@ -5,8 +5,8 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Figures, Protocol};
-use diolkos_core::session::BlockView;
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Figures, Protocol};
+use diolkos_nat64::session::BlockView;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use diolkos_service::counted::{agreeing, counted};

@@ -84,7 +84,7 @@ pub fn journal(record: &Record, instance: &str, into: &mut String) {
 mod tests {
     use super::*;
     use crate::record::Change;
-    use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+    use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
     use std::net::Ipv4Addr;
 
     fn session() -> Record {

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use diolkos_core::config::nat64::{Binding, Protocol};
+use diolkos_nat64::config::{Binding, Protocol};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use diolkos_core::config::auto::OrAuto;
+use diolkos_xlat::config::auto::OrAuto;
 use ipnet::Ipv6Net;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error, SeqAccess, Visitor};

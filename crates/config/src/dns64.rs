@@ -4,9 +4,9 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use diolkos_core::config::Problem;
 use diolkos_dns64::policy::{default_exclude4, default_exclude6};
 use diolkos_dns64::{Range, Rules};
+use diolkos_xlat::config::Problem;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -300,10 +300,10 @@ fn wrong_prefixes(key: &str, prefixes: &[Ipv6Net]) -> Vec<(String, String)> {
 }
 
 /// A translation with these prefixes.
-fn alone(prefixes: &[Ipv6Net]) -> diolkos_core::Config {
-    diolkos_core::Config {
+fn alone(prefixes: &[Ipv6Net]) -> diolkos_xlat::Config {
+    diolkos_xlat::Config {
         pref64: prefixes.to_vec(),
-        ..diolkos_core::Config::default()
+        ..diolkos_xlat::Config::default()
     }
 }
 

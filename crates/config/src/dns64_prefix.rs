@@ -16,8 +16,9 @@ impl Settings {
 
     /// Says what a DNS64 without the key `pref64` does: beside a translator it takes that one's first prefix, since every
     /// further one only adds an address of the same node to each answer; alone it takes the well-known prefix.
-    pub fn settle_prefix_of_dns64(&mut self) {
-        let is_alone = self.no_translator;
+    /// `has_translator`: the file has one, whatever this process serves of it.
+    pub fn settle_prefix_of_dns64(&mut self, has_translator: bool) {
+        let is_alone = !has_translator;
         let translator = &self.translator;
         let Some(dns64) = self.dns64.as_mut().filter(|dns64| dns64.pref64.is_none()) else {
             return;
@@ -105,6 +106,17 @@ mod tests {
             let again = parse(&print, "print", |_| ()).expect("the print is right");
             assert_eq!(again, settings);
         }
+    }
+
+    #[test]
+    fn the_prefix_is_the_translators_also_where_another_process_translates() {
+        let text = format!("{}{DNS64}", nat64("pref64 = [\"2001:db8:2::/96\"]\n"));
+        let alone = parse(&text, "x.toml", |settings| settings.no_translator = true);
+        let (prefix, warnings) = settled(&alone.expect("it is right"));
+        assert_eq!(
+            (prefix.as_str(), warnings.len()),
+            ("[\"2001:db8:2::/96\"]", 0)
+        );
     }
 
     #[test]

@@ -43,10 +43,11 @@ pub fn parse(
         None => whole(text, name)?,
     };
     let sections = sections(text);
-    settings.no_translator = settings.dns64.is_some() && !has_translator(&sections);
+    let has_translator = has_translator(&sections);
+    settings.no_translator = settings.dns64.is_some() && !has_translator;
     adjust(&mut settings);
     settings.settle_prefix_of_router(|| says_prefix(text));
-    settings.settle_prefix_of_dns64();
+    settings.settle_prefix_of_dns64(has_translator);
     settings.settle_zero_checksum();
     let mut objections = settings.of_other_modes(&sections);
     objections.extend(settings.objections());

@@ -4,7 +4,7 @@
 
 use ipnet::Ipv4Net;
 
-use crate::{Cluster, Dns64, Settings};
+use crate::{Cluster, Settings};
 
 /// The first key that differs and must not, as a sentence.
 pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
@@ -41,8 +41,7 @@ pub fn of_this_process(old: &Settings, new: &Settings) -> Option<String> {
         ("log.level", old.log.level == new.log.level),
         ("cluster", old.cluster.is_some() == new.cluster.is_some()),
     ];
-    let of_dns64 = of_dns64(old.dns64.as_ref(), new.dns64.as_ref());
-    let (key, _) = fixed.iter().chain(&of_dns64).find(|(_, same)| !same)?;
+    let (key, _) = fixed.iter().find(|(_, same)| !same)?;
     Some(while_it_runs(key))
 }
 
@@ -93,28 +92,6 @@ fn nodes(cluster: &Cluster) -> Vec<(&str, Vec<Ipv4Net>)> {
 fn shared(settings: &Settings) -> [std::time::Duration; 4] {
     let t = &settings.nat64.timeouts;
     [t.udp, t.tcp_established, t.tcp_transitory, t.icmp]
-}
-
-/// What of a DNS64 needs another start: its sockets, its rights, and how much memory and how many files it may have.
-fn of_dns64(old: Option<&Dns64>, new: Option<&Dns64>) -> Vec<(&'static str, bool)> {
-    let (Some(o), Some(n)) = (old, new) else {
-        return vec![("dns64", old.is_none() && new.is_none())];
-    };
-    vec![
-        ("dns64.name", o.name == n.name),
-        ("dns64.listen", o.listen == n.listen),
-        (
-            "dns64.pref64 = \"auto\"",
-            o.follows_network() == n.follows_network(),
-        ),
-        ("dns64.uplink", o.uplink == n.uplink),
-        ("dns64.max_tcp", o.max_tcp == n.max_tcp),
-        (
-            "dns64.max_outstanding",
-            o.max_outstanding == n.max_outstanding,
-        ),
-        ("dns64.cache_bytes", o.cache_bytes == n.cache_bytes),
-    ]
 }
 
 #[cfg(test)]
@@ -198,30 +175,6 @@ mod tests {
                 "{said}"
             );
         }
-    }
-
-    #[test]
-    fn a_dns64_takes_other_rules_and_no_other_sockets() {
-        let old = Settings {
-            dns64: Some(Dns64::default()),
-            ..Settings::default()
-        };
-        let with = |change: fn(&mut Dns64)| {
-            let mut new = old.clone();
-            change(new.dns64.get_or_insert_default());
-            refusal(&old, &new).unwrap_or_default()
-        };
-        assert_eq!(with(|dns64| dns64.exclude4.clear()), "");
-        assert_eq!(with(|dns64| dns64.rate = 7), "");
-        assert_eq!(
-            with(|dns64| dns64.pref64 = Some(Networks::These(Vec::new()))),
-            ""
-        );
-        assert!(with(|dns64| dns64.listen.clear()).starts_with("dns64.listen cannot change"));
-        assert!(with(|dns64| dns64.pref64 = Some(Networks::Auto)).contains("\"auto\" cannot"));
-        assert!(with(|dns64| dns64.max_tcp += 1).starts_with("dns64.max_tcp cannot"));
-        let none = Settings::default();
-        assert!(refusal(&old, &none).is_some_and(|why| why.starts_with("dns64 cannot")));
     }
 
     #[test]

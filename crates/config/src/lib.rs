@@ -4,9 +4,9 @@
 //! The file is TOML; every key has a default. [`Settings`] prints itself in
 //! canonical form and parses its own print.
 //!
-//! file (→ pieces, if it is long; → mistake, if it is wrong) → settings → objections → translation (as `diolkos-core` takes it)
+//! file (→ pieces, if it is long; → mistake, if it is wrong) → settings → objections → translation (as `diolkos-xlat` takes it)
 //!
-//! It knows what `diolkos-core` can be told and how the kernel spells names, and changes nothing on the machine. For use from outside are
+//! It knows what `diolkos-xlat` can be told and how the kernel spells names, and changes nothing on the machine. For use from outside are
 //! [`Settings`] with its parts, [`load`] and [`parse`], [`fixed_keys`] (what a reload may not change) and [`port_owner`] (who has a
 //! port that the file wants).
 
@@ -40,14 +40,14 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use diolkos_core::config::auto::number;
+use diolkos_xlat::config::auto::number;
 use network::networks;
 
 pub use announce::Announce;
 pub use auto::{Mtu, Networks, Prefix, V4Address, V6Address};
 pub use cluster::{given, Cluster, Node};
 pub use control::Control;
-pub use diolkos_core::config::{network, Eam, Icmp, TrafficClass};
+pub use diolkos_xlat::config::{network, Eam, Icmp, TrafficClass};
 pub use dns64::Dns64;
 pub use file::{device, load, parse};
 pub use log::{Collector, Destination, Facility, Level, Log, Transport};
@@ -88,7 +88,7 @@ pub struct Settings {
     pub metrics: Metrics,
     /// What is logged.
     pub log: Log,
-    /// The file has a section `[dns64]` and none of a translator.
+    /// This process serves `[dns64]`: the file has nothing else, or the command is `dns64`.
     #[serde(skip)]
     pub no_translator: bool,
     /// The command starts a translator and nothing beside it.

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use diolkos_core::config::auto::number;
-use diolkos_core::config::nat64::{
+use diolkos_nat64::config::{
     Binding, Deterministic, Filtering, Limits, Nat64Config, Pool4, PortBlocks, Timeouts, MAX_SITES,
 };
+use diolkos_xlat::config::auto::number;
 use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,8 @@
 
 use std::ops::RangeInclusive;
 
-use diolkos_core::addr::special::name_of;
-use diolkos_core::config::nat64::MAX_SITES;
+use diolkos_nat64::config::MAX_SITES;
+use diolkos_xlat::addr::special::name_of;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::{

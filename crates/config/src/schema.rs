@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use diolkos_core::config::auto::schema_or_auto;
+use diolkos_xlat::config::auto::schema_or_auto;
 use schemars::generate::SchemaSettings;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 

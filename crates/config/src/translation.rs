@@ -3,7 +3,7 @@
 
 use std::net::Ipv6Addr;
 
-use diolkos_core::Config;
+use diolkos_xlat::Config;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::{Eam, Icmp, Mode, Placement, Settings};

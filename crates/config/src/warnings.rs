@@ -25,9 +25,8 @@ impl Settings {
 
     fn dns64_left_out(&self) -> Objection {
         let mode = self.translator.mode.name();
-        let message = format!(
-            "`diolkos {mode}` starts no DNS64: `diolkos run FILE` starts both, and `diolkos dns64 --config FILE` the DNS64 alone"
-        );
+        let message =
+            format!("`diolkos {mode}` starts no DNS64: `diolkos dns64 --config FILE` does");
         Objection::new("dns64", message)
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the key `udp_zero_checksum` says, and what that means in each mode.
 
-use diolkos_core::UdpZeroChecksum;
+use diolkos_xlat::UdpZeroChecksum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

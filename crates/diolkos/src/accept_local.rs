@@ -9,7 +9,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 
-use diolkos_core::ErrorSources;
+use diolkos_xlat::ErrorSources;
 use ipnet::Ipv4Net;
 
 use diolkos_config::{Found, Settings};

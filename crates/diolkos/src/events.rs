@@ -6,10 +6,10 @@ use std::fmt::Write;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
-use diolkos_core::addr::rfc6052::Pref64;
-use diolkos_core::addr::special::is_global;
-use diolkos_core::wire::{protocol, Ipv4, Ipv6, Part};
-use diolkos_core::Reason;
+use diolkos_xlat::addr::rfc6052::Pref64;
+use diolkos_xlat::addr::special::is_global;
+use diolkos_xlat::wire::{protocol, Ipv4, Ipv6, Part};
+use diolkos_xlat::Reason;
 
 use diolkos_config::WELL_KNOWN_PREFIX;
 use diolkos_service::counted::{agreeing, counted};

@@ -15,11 +15,9 @@
 mod accept_local;
 mod announce;
 mod clat;
-mod clats;
 mod cli;
 mod cluster;
 mod commands;
-mod companion;
 mod control;
 mod datapath;
 mod dns64;

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use diolkos_core::wire::{protocol, Chain, Ipv4, Ipv6, Part};
-use diolkos_core::Verdict;
+use diolkos_xlat::wire::{protocol, Chain, Ipv4, Ipv6, Part};
+use diolkos_xlat::Verdict;
 use serde::Serialize;
 
 /// What a line says of a packet. What cannot be read is left out.

@@ -6,7 +6,7 @@
 //! After each of them the service manager is told how the service stands, if that has changed.
 //!
 //! The loop may take its time for its own work (a new configuration, say). Whatever must not wait for it runs on the
-//! runtime's worker or on a thread: the DNS64, Neighbour Discovery, netlink, signals, large answers.
+//! runtime's worker or on a thread: Neighbour Discovery, netlink, signals, large answers.
 
 mod notify;
 mod settle;
@@ -19,15 +19,13 @@ use futures_util::future::BoxFuture;
 use ipnet::IpNet;
 use tokio::time::MissedTickBehavior;
 
-use crate::companion::{Companion, Supervision};
 use crate::control::{Answer, Condition, Control, Request};
-use diolkos_config::Settings;
 use diolkos_kernel::net::{DeviceConfig, Event, Net, News, RouteNews};
 use diolkos_service::confinement;
 use diolkos_service::failure::Failure;
 use diolkos_service::manager::Manager;
 use diolkos_service::signals::Signals;
-use diolkos_service::supervise::{self, Alarm, Task, Watch};
+use diolkos_service::supervise::{self, Alarm, Supervision, Task, Watch};
 use diolkos_service::watchdog::Heartbeat;
 
 use notify::Notified;
@@ -52,7 +50,6 @@ pub struct Host {
     pub signals: Signals,
     /// Is told how it goes.
     pub manager: Manager,
-    companion: Companion,
     alarm: Alarm,
     news: News,
     _worker: Option<Task>,
@@ -65,7 +62,6 @@ impl Host {
             watch,
             alarm,
             manager,
-            companion,
         } = supervision;
         let signals = Signals::new(&watch)?;
         let (net, news) = Net::connect(&watch).await?;
@@ -75,16 +71,9 @@ impl Host {
             watch,
             signals,
             manager,
-            companion,
             alarm,
             news,
         })
-    }
-
-    /// Has what runs beside take these settings, too.
-    pub async fn bring(&self, settings: &Settings) {
-        self.companion.offer(settings);
-        self.companion.take().await;
     }
 }
 
@@ -214,7 +203,6 @@ pub async fn work(
     control: &mut Control,
 ) -> Result<End, Failure> {
     let net = host.net.clone();
-    let companion = host.companion.clone();
     let beat = host.watch.beat("the service");
     let mut told = Notified::default();
     let mut looks = Checks::default();
@@ -233,7 +221,7 @@ pub async fn work(
         keeping.add_to(&mut condition, service.device());
         control.publish(condition);
         beat.beat();
-        told.notify(&host.manager, service, &keeping, &companion);
+        told.notify(&host.manager, service, &keeping);
         tokio::select! {
             () = beat.due() => {}
             _ = looks_at_forwarding.tick() => {
@@ -244,7 +232,7 @@ pub async fn work(
             }
             () = host.signals.reload() => {
                 tracing::info!("SIGHUP: reading the configuration again");
-                let answer = reload(service, (&host.manager, &companion), &beat, &mut told).await;
+                let answer = reload(service, &host.manager, &beat, &mut told).await;
                 if answer == Answer::Reloaded {
                     control.reloaded();
                 }
@@ -327,7 +315,7 @@ pub async fn work(
             }
             question = control.next() => {
                 if question.request == Request::Reload {
-                    question.answer(reload(service, (&host.manager, &companion), &beat, &mut told).await);
+                    question.answer(reload(service, &host.manager, &beat, &mut told).await);
                     continue;
                 }
                 match beat.through(LONGEST_WORK, service.reply(question.request)).await {
@@ -351,20 +339,16 @@ pub async fn work(
 /// Has the configuration read again, whoever wants it.
 async fn reload(
     service: &mut impl Service,
-    (manager, companion): (&Manager, &Companion),
+    manager: &Manager,
     beat: &Heartbeat,
     told: &mut Notified,
 ) -> Answer {
     manager.reloading();
     let read = async {
-        let answer = match service.reply(Request::Reload).await {
+        match service.reply(Request::Reload).await {
             Reply::Now(answer) => answer,
             Reply::Later(answer) => answer.await,
-        };
-        if answer == Answer::Reloaded {
-            companion.take().await;
         }
-        answer
     };
     let answer = beat.through(LONGEST_WORK, read).await;
     told.refusal = None;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos stop`: asks the program that runs, and waits for the end of that one; if none runs, removes what one has left.
-//! A manager that keeps a CLAT running is asked in its place.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::clats;
 use crate::control::{self, Answer, Request};
 use crate::files::Files;
 use crate::process;
@@ -25,15 +23,6 @@ const TRIES: u32 = 5;
 
 /// Ends the program with this device; nothing of it is left then.
 pub fn stop(device: &str) -> Result<(), Failure> {
-    if device == clats::NAME {
-        return Err(Failure::usage(
-            "the manager of CLATs ends by a signal (`systemctl stop diolkos-clat-manager`), and all its CLATs with it; \
-             `diolkos clat-manager down INTERFACE` ends one",
-        ));
-    }
-    if clats::end(device)? {
-        return Ok(());
-    }
     let mut tries = 0;
     loop {
         let running = match instance::find(device) {

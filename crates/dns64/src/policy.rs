@@ -3,8 +3,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use diolkos_core::addr::rfc6052::{Pref64, WELL_KNOWN_PREFIX};
-use diolkos_core::addr::special::is_global;
+use diolkos_xlat::addr::rfc6052::{Pref64, WELL_KNOWN_PREFIX};
+use diolkos_xlat::addr::special::is_global;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::wire::OptRcode;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster_status::ClusterStatus;
 use crate::counters::Counter;
 
-/// Protocols in the order in which figures of each protocol stand: that of `Protocol::index` in `diolkos-core`.
+/// Protocols in the order in which figures of each protocol stand: that of `Protocol::index` in `diolkos-xlat`.
 pub const PROTOCOLS: [&str; 3] = ["tcp", "udp", "icmp"];
 
 /// What prefixes stand for, in the order in which figures of each kind stand.

@@ -9,8 +9,8 @@ use std::io;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
 
-use diolkos_core::csum;
 use diolkos_sys::packet::{DiscoverySocket, Hears};
+use diolkos_xlat::csum;
 use tokio::time::{timeout_at, Instant};
 
 /// ICMPv6 type (RFC 4861 section 4.3).

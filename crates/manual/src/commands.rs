@@ -11,7 +11,6 @@ use clap_complete::Shell;
 
 use crate::pages;
 use crate::values;
-use crate::visible::visible;
 
 /// Writes a page of this section for a program and for each of its commands, and the files that shells complete its command
 /// line by: below `folder`, in `man`, `bash`, `zsh` and `fish`, under the names that these look for.
@@ -38,7 +37,7 @@ pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
 pub fn script(command: &Command, shell: Shell) -> String {
     let name = command.get_name();
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut visible(command), name, &mut script);
+    clap_complete::generate(shell, &mut command.clone(), name, &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     match name {
         "diolkos" => values::added(shell, &script),

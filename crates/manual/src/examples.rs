@@ -43,7 +43,7 @@ pub const ALL: &[(&str, &[Example])] = &[
             ("What it counts:", "diolkos show counters --device dns64"),
         ],
     ),
-    ("diolkos-run", &[("All that a file describes, as `diolkos@nat64.service` does:", "diolkos run --config /etc/diolkos/nat64.toml")]),
+    ("diolkos-run", &[("The translator of a file, as `diolkos@nat64.service` does:", "diolkos run --config /etc/diolkos/nat64.toml")]),
     ("diolkos-check", &[("Print every key that is in force, or each mistake with its line:", "diolkos check /etc/diolkos/nat64.toml")]),
     (
         "diolkos-translate",
@@ -52,14 +52,10 @@ pub const ALL: &[(&str, &[Example])] = &[
     (
         "diolkos-lookup",
         &[(
-            "Whose was this port at this time?",
-            "diolkos lookup --config nat64.toml --log /var/log/diolkos-bindings.json --time 2026-11-23T18:33:28Z 192.0.2.1 40000",
+            "Whose is this fixed port?",
+            "diolkos lookup --config nat64.toml 192.0.2.1 40000",
         )],
     ),
-    ("diolkos-clat-manager", &[("Take orders of network managers, as `diolkos-clat-manager.service` does:", "diolkos clat-manager")]),
-    ("diolkos-clat-manager-up", &[("A CLAT for an interface:", "diolkos clat-manager up wlan0")]),
-    ("diolkos-clat-manager-down", &[("End it:", "diolkos clat-manager down wlan0")]),
-    ("diolkos-clat-manager-list", &[("All CLATs, again at each change:", "diolkos clat-manager list --follow")]),
     (
         "diolkos-show",
         &[

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   command lines ─┬─► pages ◄─ examples ───► commands ─► NAME.8
-//!                  └─► visible ─► values ───► commands ─► completions
+//!                  └─► values ──────────────► commands ─► completions
 //!   types of the configuration ─► keys ─► page ─────────► diolkos.toml.5
 //! ```
 
@@ -13,7 +13,6 @@ pub mod keys;
 pub mod page;
 pub mod pages;
 mod values;
-pub mod visible;
 
 use std::fs;
 use std::io;

@@ -27,10 +27,9 @@ const STATUS: [(&str, &str); 4] = [
 ];
 
 /// Services of systemd.
-const UNITS: &str =
-    "diolkos@.service, diolkos-clat@.service, diolkos-clat-manager.service, diolkos-dns64@.service";
+const UNITS: &str = "diolkos@.service, diolkos-clat@.service, diolkos-dns64@.service";
 
-/// The pages of a program and of all its visible commands: each its file's name, and its text.
+/// The pages of a program and of all its commands: each its file's name, and its text.
 pub fn of(command: &Command, section: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
     // The page of `help` would say no more than this one.
     let mut command = command.clone().disable_help_subcommand(true);
@@ -45,7 +44,7 @@ pub fn of(command: &Command, section: &str) -> io::Result<Vec<(String, Vec<u8>)>
 /// Commands by the names of their pages.
 fn collect(command: &Command, names: &mut Vec<String>) {
     names.push(name(command));
-    let below = command.get_subcommands().filter(|one| !one.is_hide_set());
+    let below = command.get_subcommands();
     below.for_each(|one| collect(one, names));
 }
 
@@ -60,7 +59,7 @@ fn add(
     names: &[String],
     pages: &mut Vec<(String, Vec<u8>)>,
 ) -> io::Result<()> {
-    for below in command.get_subcommands().filter(|one| !one.is_hide_set()) {
+    for below in command.get_subcommands() {
         add(below, section, names, pages)?;
     }
     let man = Man::new(command.clone()).section(section);
@@ -70,7 +69,7 @@ fn add(
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
-    if command.get_subcommands().any(|one| !one.is_hide_set()) {
+    if command.has_subcommands() {
         man.render_subcommands_section(&mut page)?;
     }
     rest(command, section, names).to_writer(&mut page)?;

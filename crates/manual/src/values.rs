@@ -31,7 +31,7 @@ _diolkos_with_values() {
     [[ $cur == = ]] && cur=
     [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}
     case "${COMP_WORDS[1]} $prev" in
-        *" --uplink" | "clat-manager up" | "clat-manager down")
+        *" --uplink")
             values=$(printf '%s\n' /sys/class/net/* | sed 's|.*/||') ;;
         "clat --device")
             values="diolkos0 diolkos1" ;;
@@ -60,9 +60,8 @@ function __fish_diolkos_devices
     end | sort -u
 end
 complete -c diolkos -n "__fish_seen_subcommand_from clat dns64" -l uplink -x -a "(command ls /sys/class/net)"
-complete -c diolkos -n "__fish_seen_subcommand_from clat-manager; and __fish_seen_subcommand_from up down" -f -a "(command ls /sys/class/net)"
-complete -c diolkos -n "__fish_seen_subcommand_from clat clat-manager dns64" -l pref64 -x -a auto
-complete -c diolkos -n "__fish_seen_subcommand_from clat clat-manager" -l v6-prefix -x -a auto
+complete -c diolkos -n "__fish_seen_subcommand_from clat dns64" -l pref64 -x -a auto
+complete -c diolkos -n "__fish_seen_subcommand_from clat" -l v6-prefix -x -a auto
 complete -c diolkos -n "__fish_seen_subcommand_from clat" -l v6 -x -a auto
 complete -c diolkos -n "not __fish_seen_subcommand_from clat" -l device -x -a "(__fish_diolkos_devices)"
 "#;
@@ -90,7 +89,7 @@ fn zsh(script: &str) -> String {
 fn of_zsh(line: &str) -> String {
     let option = line.trim_start_matches(['\'', '*', '(']);
     let replaced = |action: &str| line.replace(":_default'", &format!(":{action}'"));
-    if option.starts_with("--uplink=") || option.starts_with(":interface ") {
+    if option.starts_with("--uplink=") {
         replaced("_net_interfaces")
     } else if option.starts_with("--device=[TUN device") {
         replaced("_diolkos_devices")

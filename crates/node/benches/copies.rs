@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use common::file;
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::Bounds;
 use diolkos_node::record::{Answer, Found, Outcome, Request};
 use diolkos_node::{Action, Config, Event, Node, NodeId};

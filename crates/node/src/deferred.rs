@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 
 use crate::Moment;
 

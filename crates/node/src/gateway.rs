@@ -12,7 +12,7 @@
 //! Two things are done here that are no node's business. Copies of an owner that takes packets itself are not used: its packets
 //! go to it. And sessions of copies that are all to end at once end a few at a time: until the last has, none is used.
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
 
 use crate::config::NodeId;
 use crate::interface::{Action, Event, Reason, Report, Way};

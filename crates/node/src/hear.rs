@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What another node says: of its bindings, of which this node keeps copies, and of this node's, of which it has copies.
 
-use diolkos_core::config::nat64::Binding;
+use diolkos_nat64::config::Binding;
 
 use crate::config::NodeId;
 use crate::interface::Action;

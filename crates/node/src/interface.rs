@@ -5,7 +5,7 @@ use crate::config::NodeId;
 use crate::record::{Answer, Request};
 use crate::roll::Armed;
 use crate::Moment;
-use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
 
 /// What happens to a node.
 #[derive(Debug)]

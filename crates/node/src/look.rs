@@ -8,7 +8,7 @@
 //! known which one that is ([`Via::SomeNode`]), only by the first node of the order. So the places of
 //! the nodes that it passes fall, but for the last step. A packet of the IPv4 side is forwarded once.
 
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 
 use crate::config::NodeId;
 use crate::interface::{Reason, Way};

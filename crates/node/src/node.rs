@@ -13,7 +13,7 @@ use crate::rests::{Log, Rest, Rests};
 use crate::roll::Armed;
 use crate::store::{State, Store};
 use crate::Moment;
-use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
 use std::net::Ipv4Addr;
 
 /// Copies that one call of [`Node::handle`] tells, hears, gives back or removes, and ports that it frees, at most, whatever there is to

@@ -3,9 +3,9 @@
 
 use std::net::Ipv4Addr;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_core::session::key::{Keys, Table};
-use diolkos_core::session::slab::Slab;
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::session::key::{Keys, Table};
+use diolkos_nat64::session::slab::Slab;
 
 /// What an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

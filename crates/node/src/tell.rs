@@ -142,7 +142,7 @@ fn say_places(
     left: &mut usize,
     link: &mut Link,
     out: &mut Mouth<'_>,
-    message: impl Fn(Vec<diolkos_core::config::nat64::Binding>) -> Message,
+    message: impl Fn(Vec<diolkos_nat64::config::Binding>) -> Message,
 ) -> Option<u32> {
     loop {
         let most = fitting(link.room).min(*left / LOOKS);

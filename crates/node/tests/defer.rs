@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use common::file;
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::Timing;
 use diolkos_node::{Action, Asked, Config, Event, Moment, Node, NodeId, Via, Way};
 use proptest::prelude::*;

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::FORMAT;
 use diolkos_node::message::{Beat, Change, Mark, Message, Status, Tag, MAX_BYTES, MAX_CHANGES};
 use diolkos_node::record::{Part, Record};

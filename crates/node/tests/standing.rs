@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::file;
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::message::{Beat, Message, Status};
 use diolkos_node::{Action, Event, Node, NodeId, Standing};
 

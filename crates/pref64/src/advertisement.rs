@@ -5,7 +5,7 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use diolkos_core::csum;
+use diolkos_xlat::csum;
 use ipnet::Ipv6Net;
 
 use crate::preference::is_usable;

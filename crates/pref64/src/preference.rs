@@ -4,8 +4,8 @@
 //! RFC 7050 section 3, which RFC 8781 section 5.1 follows, is for nodes that use all prefixes, in the order received. A CLAT
 //! has one, so it has to choose; nobody is promised which (RFC 7050 section 5).
 
-use diolkos_core::addr::rfc6052::{Pref64, PREFIX_LENGTHS};
-use diolkos_core::addr::special::{kind_of_ipv6, Kind};
+use diolkos_xlat::addr::rfc6052::{Pref64, PREFIX_LENGTHS};
+use diolkos_xlat::addr::special::{kind_of_ipv6, Kind};
 use ipnet::Ipv6Net;
 
 /// Can it be a translation prefix at all? What networks say is not always so.

@@ -6,10 +6,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use diolkos_core::addr::rfc6052::{Pref64, PREFIX_LENGTHS};
 use diolkos_dns64::exchange::answers;
 use diolkos_dns64::wire::{Name, OptRcode, Rtype, Section};
 use diolkos_dns64::{Ask, Message, Question};
+use diolkos_xlat::addr::rfc6052::{Pref64, PREFIX_LENGTHS};
 use ipnet::Ipv6Net;
 
 use crate::preference::is_usable;

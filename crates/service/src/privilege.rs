@@ -4,8 +4,6 @@
 //! Capabilities and filters of system calls belong to threads. The process keeps what a translator can have a use for; each
 //! thread that reads what strangers send keeps what its own work needs. Nobody gets more again (`no_new_privs`).
 
-use std::fs;
-
 use diolkos_sys::limit;
 use diolkos_sys::seccomp::{Calls, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_UNIX};
 use rustix::io::Errno;
@@ -15,17 +13,17 @@ use rustix::thread::{self as thread_rights, CapabilitySet, CapabilitySets};
 use crate::confinement::{self, confine};
 use crate::failure::Failure;
 
-/// Of linux/capability.h.
-type Capability = (u32, &'static str);
+/// With its name in capabilities(7).
+type Capability = (CapabilitySet, &'static str);
 /// To make devices and routes.
-pub const NET_ADMIN: Capability = (12, "CAP_NET_ADMIN");
+pub const NET_ADMIN: Capability = (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN");
 /// To open packet sockets.
-pub const NET_RAW: Capability = (13, "CAP_NET_RAW");
+pub const NET_RAW: Capability = (CapabilitySet::NET_RAW, "CAP_NET_RAW");
 
 /// To load programs in which the verifier has to follow pointers.
-pub const PERFMON: Capability = (38, "CAP_PERFMON");
+pub const PERFMON: Capability = (CapabilitySet::PERFMON, "CAP_PERFMON");
 /// To find what programs of an earlier run have.
-pub const SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
+pub const SYS_ADMIN: Capability = (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN");
 
 /// For maps whose descriptors a thread has. Kernels before 5.19 ask for it at each change.
 const MAPS: CapabilitySet = CapabilitySet::BPF;
@@ -33,10 +31,6 @@ const MAPS: CapabilitySet = CapabilitySet::BPF;
 const PORTS: CapabilitySet = CapabilitySet::NET_BIND_SERVICE;
 /// For router advertisements, which a DNS64 hears that learns its prefix.
 const HEARING: CapabilitySet = CapabilitySet::NET_RAW;
-/// To give a program that it starts another user, and to kill that.
-const USERS: CapabilitySet = CapabilitySet::SETUID
-    .union(CapabilitySet::SETGID)
-    .union(CapabilitySet::KILL);
 /// For files of other users that root has named: the state file, and logs of bindings.
 const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::DAC_READ_SEARCH)
@@ -49,9 +43,6 @@ const KERNEL: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::SYS_ADMIN);
 
-/// The overflow user and group ID, which own no file (linux/highuid.h).
-pub const NOBODY: u32 = 65534;
-
 /// All families of sockets that some thread opens. AF_NETLINK, AF_PACKET: devices, routes and neighbours.
 const FAMILIES: &[i32] = &[AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET];
 
@@ -59,15 +50,12 @@ const FAMILIES: &[i32] = &[AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET];
 #[derive(Clone, Copy, Debug)]
 pub struct Role {
     capabilities: CapabilitySet,
-    /// What programs that it starts may have of them.
-    passes_on: CapabilitySet,
     calls: &'static [Calls],
 }
 
 /// The event loop of a translator, its worker, and whatever they start.
 pub const TRANSLATOR: Role = Role {
     capabilities: KERNEL.union(FILES).union(PORTS),
-    passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
         Calls::Threads,
@@ -75,38 +63,21 @@ pub const TRANSLATOR: Role = Role {
         Calls::Files,
         Calls::Sockets(FAMILIES),
         Calls::Programs,
-    ],
-};
-/// What starts translators as processes of their own, which begin with all that it has.
-pub const MANAGER: Role = Role {
-    capabilities: TRANSLATOR.capabilities,
-    passes_on: TRANSLATOR.capabilities,
-    calls: &[
-        Calls::Thread,
-        Calls::Threads,
-        Calls::EventLoop,
-        Calls::Files,
-        Calls::Sockets(FAMILIES),
-        Calls::Programs,
-        Calls::Processes,
     ],
 };
 /// A thread that reads or changes BPF maps, and packets of a TUN device that is there already.
 pub const TABLES: Role = Role {
     capabilities: MAPS,
-    passes_on: CapabilitySet::empty(),
     calls: &[Calls::Thread, Calls::EventLoop, Calls::Maps],
 };
 /// The thread that writes the state file.
 pub const SAVER: Role = Role {
     capabilities: MAPS.union(FILES),
-    passes_on: CapabilitySet::empty(),
     calls: &[Calls::Thread, Calls::Files, Calls::Maps],
 };
 /// A thread that writes a log of bindings: to a file, or to a collector.
 pub const LOG: Role = Role {
     capabilities: FILES,
-    passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
         Calls::Files,
@@ -117,7 +88,6 @@ pub const LOG: Role = Role {
 /// servers, and changes maps.
 pub const CLUSTER: Role = Role {
     capabilities: MAPS.union(FILES),
-    passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
         Calls::Threads,
@@ -130,40 +100,11 @@ pub const CLUSTER: Role = Role {
 /// The thread that speaks to the service manager, on a socket that is there already.
 pub const WATCHDOG: Role = Role {
     capabilities: CapabilitySet::empty(),
-    passes_on: CapabilitySet::empty(),
     calls: &[Calls::Thread, Calls::Messages],
 };
-/// What keeps the process of a DNS64 running, and opens the ports of that one.
-pub const KEEPER: Role = Role {
-    capabilities: PORTS.union(USERS),
-    passes_on: CapabilitySet::empty(),
-    calls: &[
-        Calls::Thread,
-        Calls::Threads,
-        Calls::EventLoop,
-        Calls::Files,
-        Calls::Sockets(FAMILIES),
-        Calls::Processes,
-        Calls::Users,
-    ],
-};
-/// The same where the network says the prefix: it hears routers for that process.
-pub const HEARING_KEEPER: Role = Role {
-    capabilities: KEEPER.capabilities.union(HEARING),
-    passes_on: CapabilitySet::empty(),
-    calls: KEEPER.calls,
-};
-/// The process of a DNS64 beside a translator: sockets of the Internet, and no files. Its user is no longer root where its keeper
-/// has [`USERS`].
-pub const DNS64_PROCESS: Role = Role {
-    capabilities: CapabilitySet::empty(),
-    passes_on: CapabilitySet::empty(),
-    calls: &[Calls::Thread, Calls::EventLoop, Calls::Internet],
-};
-/// A DNS64 alone with configured prefixes.
+/// A DNS64 with configured prefixes.
 pub const DNS64: Role = Role {
     capabilities: PORTS,
-    passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
         Calls::Threads,
@@ -172,10 +113,9 @@ pub const DNS64: Role = Role {
         Calls::Sockets(&[AF_UNIX, AF_INET, AF_INET6]),
     ],
 };
-/// A DNS64 alone that learns its prefix from the network.
+/// A DNS64 that learns its prefix from the network.
 pub const HEARING_DNS64: Role = Role {
     capabilities: PORTS.union(HEARING),
-    passes_on: CapabilitySet::empty(),
     calls: &[
         Calls::Thread,
         Calls::Threads,
@@ -184,25 +124,6 @@ pub const HEARING_DNS64: Role = Role {
         Calls::Sockets(FAMILIES),
     ],
 };
-
-/// The user of a process that needs nothing of the host's, unless this one has none to give: then it is not root, or a unit or
-/// container has taken [`USERS`] from it. The package makes such a user (`packaging/debian/diolkos.sysusers`); otherwise it is
-/// the one that owns nothing.
-pub fn lesser_user() -> Option<u32> {
-    let has = thread_rights::capabilities(None).ok()?.effective;
-    let may = rustix::process::geteuid().is_root() && has.contains(USERS);
-    may.then(|| {
-        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-        user_of(&users).unwrap_or(NOBODY)
-    })
-}
-
-/// The package's user in passwd(5).
-fn user_of(passwd: &str) -> Option<u32> {
-    let mut lines = passwd.lines().map(|line| line.split(':'));
-    let mut its = lines.find(|fields| fields.clone().next() == Some("diolkos"))?;
-    its.nth(2)?.parse().ok().filter(|user| *user != 0)
-}
 
 /// Keeps what this process has in memory from others: no core is written, and no other process of the same user can trace it.
 /// It knows who asked for what, and secrets. Where somebody looks for an error (`DIOLKOS_SECCOMP=off`), nothing is done.
@@ -216,13 +137,6 @@ pub fn seal() -> Result<(), Failure> {
         .map_err(|error: std::io::Error| Failure::run_time(format!("cannot forbid cores: {error}")))
 }
 
-impl Role {
-    /// Whether it starts programs, which inherit what the thread has.
-    pub fn starts_programs(&self) -> bool {
-        self.calls.iter().any(|c| matches!(c, Calls::Processes))
-    }
-}
-
 /// Gives up everything that this thread, and those that it starts, do not need for their work; nothing comes back, by no
 /// program that is started either. With CAP_SETPCAP, which units of systemd do not give, it says so to the kernel a second time:
 /// the bounding set is emptied.
@@ -231,7 +145,7 @@ pub fn keep(role: Role) -> Result<(), Failure> {
         thread_rights::set_no_new_privs(true)?;
         let has = thread_rights::capabilities(None)?;
         if has.effective.contains(CapabilitySet::SETPCAP) {
-            for one in CapabilitySet::all().difference(role.passes_on).iter() {
+            for one in CapabilitySet::all().iter() {
                 match thread_rights::remove_capability_from_bounding_set(one) {
                     // An older kernel does not know it.
                     Ok(()) | Err(Errno::INVAL) => {}
@@ -242,7 +156,7 @@ pub fn keep(role: Role) -> Result<(), Failure> {
         let left = CapabilitySets {
             effective: has.effective & role.capabilities,
             permitted: has.permitted & role.capabilities,
-            inheritable: has.inheritable & role.passes_on,
+            inheritable: CapabilitySet::empty(),
         };
         thread_rights::set_capabilities(None, left)
     };
@@ -264,22 +178,12 @@ pub fn check(needed: &[Capability]) -> Result<(), Failure> {
     )))
 }
 
-/// Those of them that the process does not have.
+/// Those of them that this thread does not have.
 pub fn missing(needed: &[Capability]) -> Vec<&'static str> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let Some(effective) = effective(&status) else {
-        return Vec::new();
-    };
-    let missing = needed.iter().filter(|(bit, _)| effective >> bit & 1 == 0);
+    let sets = thread_rights::capabilities(None);
+    let effective = sets.map_or(CapabilitySet::empty(), |sets| sets.effective);
+    let missing = needed.iter().filter(|(one, _)| !effective.contains(*one));
     missing.map(|(_, name)| *name).collect()
-}
-
-/// The effective capabilities in /proc/PID/status (proc(5)).
-fn effective(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
 }
 
 #[cfg(test)]
@@ -310,30 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn the_user_of_the_package_is_never_root() {
-        let others = "root:x:0:0:root:/root:/bin/sh\ndiolkosx:x:7:7::/:\n";
-        let with = |line: &str| user_of(&format!("{others}{line}\n"));
-        assert_eq!(
-            with("diolkos:x:998:997:diolkos DNS64:/:/usr/sbin/nologin"),
-            Some(998)
-        );
-        for line in [
-            "",
-            "diolkos:x:0:0::/:",
-            "diolkos:x::",
-            "diolkos",
-            "a:diolkos:1:1",
-        ] {
-            assert_eq!(with(line), None, "{line}");
-        }
-    }
-
-    #[test]
-    fn capabilities_are_read_from_the_status_file() {
-        assert_eq!(
-            effective("Name:\tx\nCapEff:\t0000000000003000\n"),
-            Some(0x3000)
-        );
-        assert_eq!(effective("Name:\tx\n"), None);
+    fn what_a_thread_lacks_is_named() {
+        let lacking = std::thread::spawn(|| {
+            keep(DNS64).expect("less is always possible");
+            missing(&[NET_ADMIN, PERFMON])
+        });
+        let lacking = lacking.join().expect("it ended");
+        assert_eq!(lacking, ["CAP_NET_ADMIN", "CAP_PERFMON"]);
     }
 }

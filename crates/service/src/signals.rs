@@ -11,9 +11,6 @@ use std::fs::File;
 use std::sync::Arc;
 
 use diolkos_sys::signal::MEANINGLESS;
-use nix::sys::prctl;
-use nix::sys::signal::Signal;
-use nix::unistd::getppid;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::watch::{channel, Receiver};
 use tokio::sync::Notify;
@@ -105,20 +102,6 @@ impl Signals {
     /// For whoever works long.
     pub fn came(&self) -> Came {
         self.came.clone()
-    }
-}
-
-/// Has the kernel end this process, by this signal, with the one that has started it.
-pub fn end_with(parent: u32, signal: Signal) -> Result<(), Failure> {
-    let failed =
-        |error| Failure::run_time(format!("cannot be ended with process {parent}: {error}"));
-    prctl::set_pdeathsig(signal).map_err(failed)?;
-    // It may have ended before.
-    match u32::try_from(getppid().as_raw()) == Ok(parent) {
-        true => Ok(()),
-        false => Err(Failure::run_time(format!(
-            "process {parent}, which started this one, has ended"
-        ))),
     }
 }
 

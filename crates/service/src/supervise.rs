@@ -16,6 +16,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
 
 use crate::failure::Failure;
+use crate::manager::Manager;
 use crate::privilege::{self, Role};
 use crate::watchdog::{Heartbeat, Watchdog};
 
@@ -28,6 +29,16 @@ pub struct Watch {
 
 /// Rings when something that is watched has panicked or failed.
 pub struct Alarm(UnboundedReceiver<Failure>);
+
+/// What a service is run under.
+pub struct Supervision {
+    /// Starts what is watched.
+    pub watch: Watch,
+    /// Rings when it fails.
+    pub alarm: Alarm,
+    /// Is told how it goes.
+    pub manager: Manager,
+}
 
 /// A watched task. Dropped, it ends.
 #[derive(Debug)]
@@ -77,8 +88,7 @@ impl Watch {
 
     /// The same of a thread that keeps the capabilities and system calls of this role only. The kernel may give a signal of the
     /// process to any thread that does not block it, and the handler wakes the tasks by a system call. Where the filter refuses
-    /// that call, the signal is lost: so confined threads block signals. One that starts programs may make that call, and does not
-    /// block signals, since programs inherit that.
+    /// that call, the signal is lost: so confined threads block signals.
     pub fn thread_with(
         &self,
         role: Role,
@@ -86,10 +96,8 @@ impl Watch {
         work: impl FnOnce() -> Result<(), Failure> + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         self.thread(name, move || {
-            if !role.starts_programs() {
-                leave_to_others()
-                    .map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))?;
-            }
+            leave_to_others()
+                .map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))?;
             privilege::keep(role)?;
             work()
         })

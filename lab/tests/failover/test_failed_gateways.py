@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from failover_runs import row, study
 
-from diolkos_lab.failover import command, definition, disruptions, judge, records, traffic, trial
+from diolkos_lab.failover import command, definition, disruptions, judge, processors, records, traffic, trial
 from diolkos_lab.failover.cluster import Cluster
 from diolkos_lab.failover.definition import FaultName
 from diolkos_lab.failover.gateways import GatewayFault, Gateways
 from diolkos_lab.failover.trial import Planned
 from diolkos_lab.faults import Fault, InstrumentFault
 from diolkos_lab.outcome import Outcome
+from diolkos_lab.topology.control_group import ProcessTree
 
 PLANNED = Planned("cluster", study().fault[0], 0, 1)
 INSTRUMENTS: list[Exception] = [
@@ -94,6 +95,46 @@ def test_an_application_that_breaks_off_is_a_result(tmp_path: Path) -> None:
     broken = _running(tmp_path, download_0_client=28, stream_0_client=1)
     assert broken.finish() == {"downloads": 1, "downloads_whole": 0}
     broken.wait_for_fault(0.0)
+
+
+# ---- CPU time
+
+
+@pytest.mark.parametrize(
+    ("used_s", "share", "outcome"),
+    [
+        ([0.0, 0.1, 2.0, 2.1], 0.95, Outcome.MEASURED),  # of two CPUs, in the second second
+        ([0.0, 0.5, 1.0, 1.5], 0.25, Outcome.UNTRUSTED),
+    ],
+)
+def test_gateways_that_take_the_cpus_do_not_excuse_themselves_by_a_late_generator(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, used_s: list[float], share: float, outcome: Outcome
+) -> None:
+    late = "the generator of fine was 0.20 s late"
+    times = traffic.Times(0, 0, 100_000_000_000)
+    running = SimpleNamespace(
+        times=times, folder=tmp_path, wait_for_fault=lambda _: None, finish=lambda: {"downloads": 0, "downloads_whole": 0}
+    )
+    monkeypatch.setattr(trial.traffic, "start", lambda *_: running)
+    monkeypatch.setattr(trial, "_downs", lambda *_: 0)
+    monkeypatch.setattr(trial.disruptions, "carry_out", lambda *_: [SimpleNamespace(begun_ns=0, ended_ns=0)])
+    measured = {**row(), "gap_s": 0.2, "guards": [late]}
+    monkeypatch.setattr(trial.evaluate, "row", lambda *_: dict(measured))
+    cpus = processors.Watch(ProcessTree(), 2)
+    for second, each in enumerate(used_s):
+        cpus.note(second, each)
+    found = row() | trial._observe(study().traffic, PLANNED, SimpleNamespace(network=None), tmp_path, cpus)  # type: ignore[arg-type]
+    assert judge.outcome(found) is outcome
+    assert (found["gap_s"], found["gateways_cpu_share"]) == (0.2, pytest.approx(share))
+    assert [*found["guards"], *found.get("late_by_gateways", [])] == [late]
+    assert records._Row.model_validate(found).guards == found["guards"]
+
+
+def test_what_gateways_run_is_counted_while_it_is_watched(tmp_path: Path) -> None:
+    group = ProcessTree()
+    with processors.Watch(group) as cpus:
+        pass
+    assert cpus.share == 0.0 and not cpus.blames_gateways
 
 
 # ---- routing, engine, faults

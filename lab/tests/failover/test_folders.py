@@ -17,8 +17,9 @@ from diolkos_lab.failover import command, comparing, merging, records, trial
 from diolkos_lab.failover.definition import FailoverStudy
 from diolkos_lab.faults import Interrupted, UsageFault
 from diolkos_lab.samples import folder as samples_folder
+from diolkos_lab.serve import changes as two_runs
+from diolkos_lab.serve import reports, site
 from diolkos_lab.serve.index import Index
-from diolkos_lab.serve.site import Site, compare_path
 from lines import line
 from whole_program import Lab, refused
 
@@ -253,7 +254,7 @@ def test_serve_lists_and_shows_runs_of_this_study(tmp_path: Path) -> None:
     write(root / "two", seed=2)
     command.again(root / "two")
     with Index([root]) as index:
-        two, one = index.listing().runs
+        two, one = index.listing.runs
         assert (one.study, one.form, one.host, one.kernel, one.versions) == (
             "failover",
             "quick",
@@ -261,16 +262,16 @@ def test_serve_lists_and_shows_runs_of_this_study(tmp_path: Path) -> None:
             "6.12.1",
             ("diolkos 0.1.0",),
         )
-        assert (one.outcomes, one.trusted, one.whole, one.reported) == ((0, 0, 8), pytest.approx(2 / 3), True, False)
+        assert (one.outcomes, one.trusted, one.whole) == ((0, 0, 8), pytest.approx(2 / 3), True)
         assert one.remark == "Only 3 of 8 trials are here: the run was interrupted, or goes on."
-        site = Site("SYNTHETIC", index)
-        assert "kill-gateway" in site.page(f"run/{one.key}/report.html").content.decode(), "made without a file"
-        assert not (root / "one" / "report.html").exists()
-        assert site.page(f"run/{two.key}/report.html").content == (root / "two" / "report.html").read_bytes()
-        assert site.page(f"run/{one.key}/samples.jsonl").status == 404
-        page = site.page(compare_path(one, two))
-        assert page.status == 200 and "nothing can be said" in page.content.decode() and "longest gap" in page.content.decode()
-        assert "failover" in site.page("index.html").content.decode()
+        made: dict[str, bytes] = {}
+        site.write("SYNTHETIC", index, 1, 2, made.__setitem__, lambda _: None)
+    assert b"kill-gateway" in made[f"run/{one.key}/report.html"], "made without a file"
+    assert not (root / "one" / "report.html").exists()
+    assert made[f"run/{two.key}/report.html"] == (root / "two" / "report.html").read_bytes()
+    compared = made[f"compare/{one.key}-{two.key}.html"]
+    assert b"nothing can be said" in compared and b"longest gap" in compared
+    assert b"failover" in made["index.html"] and not [name for name in made if name.endswith("samples.jsonl")]
 
 
 def test_damaged_folders_are_listed_with_a_sentence(tmp_path: Path, lanes: Path) -> None:
@@ -281,18 +282,19 @@ def test_damaged_folders_are_listed_with_a_sentence(tmp_path: Path, lanes: Path)
     write(root / "none", [])
     lanes.rename(root / "lanes")
     with Index([root]) as index:
-        found = {run.place: run for run in index.listing().runs}
+        found = {run.place: run for run in index.listing.runs}
         assert set(found) == {"half", "newer", "shape", "none", "lanes"}
         assert found["half"].remark.startswith("failover.json: not a JSON object")
         assert found["newer"].remark == "failover.json: this lab reads format 2, not 3."
         assert found["shape"].remark.startswith("failover.json: study: ")
         assert found["none"].remark.startswith("Only 0 of 8 trials")
         assert [run.place for run in found.values() if run.whole] == ["lanes"]
-        site = Site("SYNTHETIC", index)
         for name in ("half", "newer", "shape", "none"):
-            page = site.page(f"run/{found[name].key}/report.html")
-            assert page.status == 422 and str(root) not in page.content.decode()
-        assert site.page(compare_path(found["lanes"], found["none"])).status == 422
+            with pytest.raises(UsageFault) as fault:
+                reports.made(index, found[name])
+            assert str(root) not in str(fault.value)
+        with pytest.raises(UsageFault):
+            two_runs.compare(index, found["lanes"], found["none"])
 
 
 # ---- what is broken

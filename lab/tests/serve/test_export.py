@@ -15,9 +15,10 @@ import runs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diolkos_lab.export import command, latex, site
+from diolkos_lab.export import command, latex
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.report.tables import Table
+from diolkos_lab.serve import site
 from diolkos_lab.serve.index import Index
 
 HOSTILE = (
@@ -145,12 +146,12 @@ def test_a_site_beside_the_runs_is_no_run(one: Path) -> None:
     command.export(command.ExportRequest([one.parent], one.parent / "site", pairs=0), lambda _: None)
     assert list((one.parent / "site").rglob("samples.jsonl")), "the site has copies"
     with Index([one.parent]) as index:
-        assert [run.place for run in index.listing().runs] == ["one"]
+        assert [run.place for run in index.listing.runs] == ["one"]
 
 
 def test_neighbours_in_time_are_compared_first(few: Path) -> None:
     with Index([few]) as index:
-        found = index.listing().runs
+        found = index.listing.runs
     pairs = [(first.place, second.place) for first, second in site.nearest(found, 100)]
     assert pairs[:2] == [("beta/fourth", "stopped"), ("beta/third", "beta/fourth")]
     assert len(pairs) == len(set(pairs)) == 10 and pairs[-1] == ("alpha/first", "stopped")

@@ -13,8 +13,6 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from diolkos_lab.export import command
 from diolkos_lab.serve.http import Server
-from diolkos_lab.serve.index import Index
-from diolkos_lab.serve.site import Site
 
 PATIENCE = 60  # s; a page is ready in one or two
 
@@ -42,13 +40,13 @@ def chromium():
 
 
 @pytest.fixture(scope="module")
-def served(few: Path):
-    with Index([few]) as index:
-        server = Server(Site("Runs", index), "127.0.0.1", 0)
+def served(few: Path, tmp_path_factory: pytest.TempPathFactory):
+    out = tmp_path_factory.mktemp("served") / "site"
+    command.export(command.ExportRequest([few], out), lambda _: None)
+    with Server(out, "127.0.0.1", 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.url
         server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 //! Messages by hand from the RFCs: no collector that we know reads ranges of ports.
 
 use super::*;
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6};
-use diolkos_core::session::BlockView;
+use diolkos_nat64::config::{Endpoint4, Endpoint6};
+use diolkos_nat64::session::BlockView;
 use std::net::Ipv4Addr;
 
 fn created(port: u16) -> Record {

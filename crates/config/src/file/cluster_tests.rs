@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-use diolkos_core::config::nat64::Nat64Config;
+use diolkos_nat64::config::Nat64Config;
 
 use super::parse;
 use crate::{Cluster, Found, Settings};

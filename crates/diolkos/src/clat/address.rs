@@ -10,7 +10,7 @@ use std::fs;
 use std::hash::Hasher;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use diolkos_core::csum::Sum;
+use diolkos_xlat::csum::Sum;
 use ipnet::Ipv6Net;
 use siphasher::sip::SipHasher24;
 

@@ -8,8 +8,8 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Instant;
 
-use diolkos_core::Translator;
 use diolkos_sys::fastpath::{ClatPath, WayOut};
+use diolkos_xlat::Translator;
 use ipnet::Ipv6Net;
 
 use crate::accept_local;

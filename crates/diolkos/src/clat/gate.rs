@@ -7,7 +7,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use diolkos_core::{Packet, Trace, Translator, Verdict};
+use diolkos_nat64::Nat64Trace;
+use diolkos_xlat::{Packet, Translator, Verdict};
 
 use crate::slowpath::{Clock, Engine, Writer};
 
@@ -50,7 +51,7 @@ impl Engine for Gated {
         self.translator.translate(packet, env, out)
     }
 
-    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Trace> {
-        Some(self.translator.trace(packet, env))
+    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Nat64Trace> {
+        Some(self.translator.trace(packet, env).into_steps())
     }
 }

@@ -33,7 +33,6 @@ use ipnet::Ipv6Net;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::companion::Supervision;
 use crate::control;
 use crate::expiry::{self, Expiry};
 use crate::metrics::Metrics;
@@ -43,6 +42,7 @@ use diolkos_kernel::handover;
 use diolkos_kernel::net::{Link, PolicyNews};
 use diolkos_service::failure::{Failure, Kind};
 use diolkos_service::privilege::{self, NET_ADMIN, NET_RAW};
+use diolkos_service::supervise::Supervision;
 use diolkos_service::supervise::{Task, Watch};
 
 use arrival::Arrival;

@@ -3,8 +3,8 @@
 
 use std::net::Ipv6Addr;
 
-use diolkos_core::Config;
 use diolkos_sys::fastpath::{ClatRules, Pref64, Rules};
+use diolkos_xlat::Config;
 use ipnet::Ipv6Net;
 
 use diolkos_config::{Found, Settings, TrafficClass, V6Address, WELL_KNOWN_PREFIX};
@@ -138,7 +138,7 @@ mod tests {
                 );
                 assert_eq!(
                     fast.rules.traffic_class_zero,
-                    slow.traffic_class == diolkos_core::TrafficClass::Zero
+                    slow.traffic_class == diolkos_xlat::TrafficClass::Zero
                 );
                 assert_eq!(
                     fast.pref64.only_global,

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use clap::Subcommand;
-use diolkos_core::config::nat64::{Endpoint4, Protocol};
+use diolkos_nat64::config::{Endpoint4, Protocol};
 
 use super::endpoint::endpoint;
 use super::protocol::protocol;

@@ -52,9 +52,6 @@ pub struct Clat {
     /// A configuration file for everything else
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The process that has started this one: this one ends when that one ends
-    #[arg(long, value_name = "PROCESS", hide = true)]
-    pub end_with: Option<u32>,
     /// Options of every translator
     #[command(flatten)]
     pub common: Common,

@@ -44,17 +44,3 @@ pub struct Dns64 {
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub log: Option<Level>,
 }
-
-/// Options of the process of a DNS64 beside a translator.
-#[derive(Args, Debug)]
-pub struct Dns64Process {
-    /// The process that has started this one: this one ends when that one ends
-    #[arg(long, value_name = "PROCESS")]
-    pub parent: u32,
-    /// How much memory it may have, bytes
-    #[arg(long, value_name = "BYTES")]
-    pub memory: u64,
-    /// What to log
-    #[arg(long, value_enum, value_name = "LEVEL")]
-    pub log: Level,
-}

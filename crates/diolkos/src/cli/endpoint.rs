@@ -3,7 +3,7 @@
 
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6};
+use diolkos_nat64::config::{Endpoint4, Endpoint6};
 
 /// Reads one of either family. The error says what to write.
 pub fn endpoint(text: &str) -> Result<SocketAddr, String> {

@@ -4,17 +4,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use diolkos_core::config::nat64::Protocol;
+use diolkos_nat64::config::Protocol;
 
 use super::protocol::protocol;
 
 /// Options of `lookup`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Fixed ports ([nat64.deterministic]) and static bindings follow from the configuration; everything else from \
-                        logs of bindings (`to = \"file\"`).\n\
-                        Example: diolkos lookup --config nat64.toml --log /var/log/diolkos-bindings.json --time 2026-11-23T18:33:28Z \
-                        192.0.2.1 40000"
+    after_help = "Fixed ports ([nat64.deterministic]) and static bindings follow from the configuration; everything else stands in \
+                        logs of bindings alone.\n\
+                        Example: diolkos lookup --config nat64.toml 192.0.2.1 40000"
 )]
 pub struct Lookup {
     /// The configuration file of the NAT64
@@ -23,13 +22,6 @@ pub struct Lookup {
     /// The node of a cluster whose ports are meant; by default the one that has the IPv4 address
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
-    /// A log of bindings, plain or gzip; files that were rotated away (FILE.1, FILE.2.gz) are read, too; may be given several
-    /// times
-    #[arg(long = "log", value_name = "FILE")]
-    pub logs: Vec<PathBuf>,
-    /// At which time, UTC, as 2026-11-23T18:33:28Z; the end of that second [default: now]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_rfc3339_weak)]
-    pub time: Option<std::time::SystemTime>,
     /// Only this protocol; icmp: the port is a query identifier
     #[arg(long, value_parser = protocol())]
     pub protocol: Option<Protocol>,

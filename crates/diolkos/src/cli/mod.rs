@@ -3,7 +3,6 @@
 
 mod bind;
 mod clat;
-mod clat_manager;
 mod cluster;
 mod dns64;
 mod endpoint;
@@ -26,9 +25,8 @@ use clap::{Parser, Subcommand};
 
 pub use bind::Bind;
 pub use clat::Clat;
-pub use clat_manager::{ClatManager, ClatOrder};
 pub use cluster::{Cluster, Reset};
-pub use dns64::{Dns64, Dns64Process};
+pub use dns64::Dns64;
 pub use follow::Follow;
 pub use lookup::Lookup;
 pub use reload::Reload;
@@ -64,10 +62,7 @@ pub enum Command {
     Nat64(Run),
     /// Run a DNS64 (RFC 6147) in the foreground: AAAA records for names that have A records only
     Dns64(Dns64),
-    /// The process of a DNS64 beside a translator, which that one starts
-    #[command(hide = true)]
-    Dns64Process(Dns64Process),
-    /// Run what a configuration file describes, in the foreground
+    /// Run the translator of a configuration file in the foreground, or its DNS64 if it has nothing else
     Run(Run),
     /// Check a configuration file and print it in canonical form
     Check {
@@ -76,10 +71,8 @@ pub enum Command {
     },
     /// Translate a capture file, without a network and without privileges
     Translate(Translate),
-    /// Look up, without a running diolkos, which source of a NAT64 had an address and port, or which ports a source has
+    /// Look up, without a running diolkos, which source of a NAT64 has a fixed port, or which ports a source has
     Lookup(Lookup),
-    /// Start and stop CLATs for a network manager, in the foreground; or order a running manager to do so
-    ClatManager(ClatManager),
     /// Ask a running diolkos in this network namespace
     Show(Show),
     /// Print whether packets can pass, and if not, why: the same as `show status`

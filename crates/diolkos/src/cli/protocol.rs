@@ -2,7 +2,7 @@
 //! The protocols of bindings as arguments.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use diolkos_core::config::nat64::Protocol;
+use diolkos_nat64::config::Protocol;
 
 /// Reads the name of a protocol, as configuration and output have it.
 pub fn protocol() -> impl TypedValueParser<Value = Protocol> {

@@ -2,7 +2,7 @@
 //! `diolkos session`.
 
 use clap::Subcommand;
-use diolkos_core::config::nat64::Protocol;
+use diolkos_nat64::config::Protocol;
 
 use super::protocol::protocol;
 

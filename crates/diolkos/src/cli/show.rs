@@ -2,7 +2,7 @@
 //! `diolkos show`.
 
 use clap::Args;
-use diolkos_core::config::nat64::Protocol;
+use diolkos_nat64::config::Protocol;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::protocol::protocol;

@@ -6,9 +6,9 @@ use std::hash::Hasher;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::Timeouts;
 use diolkos_etcd::{Login, Settings as EngineSettings, Tls};
 use diolkos_mesh::{Files, Place, Settings as MeshSettings};
+use diolkos_nat64::config::Timeouts;
 use diolkos_node::config::{Bounds, Config, Fault, Member, Timing};
 use diolkos_node::NodeId;
 use diolkos_sys::fastpath::Cluster as ProgramRules;

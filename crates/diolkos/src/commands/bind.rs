@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6};
 
 use crate::cli;
 use crate::control::{self, Answer, Request};

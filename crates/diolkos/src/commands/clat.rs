@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos clat`: file and options → settings → translator.
 
-use nix::sys::signal::Signal;
-
 use super::settings::checked;
 use crate::clat;
 use crate::cli;
@@ -11,12 +9,9 @@ use crate::process::translator;
 use diolkos_config::port_owner;
 use diolkos_config::{self as config, Mode, Settings, V4Address};
 use diolkos_service::failure::Failure;
-use diolkos_service::signals;
 
 /// Runs a CLAT until a signal ends it.
 pub fn run(options: cli::Clat) -> Result<(), Failure> {
-    let end_with = |parent| signals::end_with(parent, Signal::SIGTERM);
-    options.end_with.map_or(Ok(()), end_with)?;
     let settings = configured(&options)?;
     let read = move || match &options.config {
         Some(_) => configured(&options),
@@ -26,7 +21,7 @@ pub fn run(options: cli::Clat) -> Result<(), Failure> {
     };
     port_owner::note(&settings);
     let (files, level) = (Files::of_translator(&settings), settings.log.level);
-    translator(files, level, None, |with| clat::run(settings, read, with))
+    translator(files, level, |with| clat::run(settings, read, with))
 }
 
 fn configured(options: &cli::Clat) -> Result<Settings, Failure> {

@@ -26,7 +26,10 @@ fn settings(options: cli::Dns64) -> Result<Settings, Failure> {
         }
     };
     let adjust = |settings: &mut Settings| {
-        // Whatever else the file says is for `run`.
+        // The translator of this file serves the figures of both.
+        if settings.dns64.is_some() && !settings.no_translator {
+            settings.metrics.listen.clear();
+        }
         settings.no_translator = true;
         settings.log.level = cli.log.unwrap_or(settings.log.level);
         let dns64 = settings.dns64.get_or_insert_default();
@@ -51,6 +54,6 @@ fn settings(options: cli::Dns64) -> Result<Settings, Failure> {
     }
     let mut settings = Settings::default();
     adjust(&mut settings);
-    settings.settle_prefix_of_dns64();
+    settings.settle_prefix_of_dns64(false);
     checked(settings, true)
 }

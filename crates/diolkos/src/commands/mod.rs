@@ -5,7 +5,6 @@
 
 mod bind;
 mod clat;
-mod clat_manager;
 mod cluster;
 mod dns64;
 mod follow;
@@ -20,7 +19,6 @@ mod trace;
 use crate::cli::Command;
 use crate::lookup;
 use crate::offline;
-use crate::process::dns64_apart;
 use crate::stop;
 use diolkos_config::{self as config, Mode};
 use diolkos_service::failure::Failure;
@@ -34,14 +32,12 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Siit(options) => run::run(options, Some(Mode::Siit)),
         Command::Nat64(options) => run::run(options, Some(Mode::Nat64)),
         Command::Dns64(options) => dns64::run(options),
-        Command::Dns64Process(options) => dns64_apart(options.parent, options.memory, options.log),
         Command::Run(options) => run::run(options, None),
         Command::Check { file } => config::load(&file, |_| ())
             .and_then(|settings| settings.canonical())
             .and_then(print),
         Command::Translate(options) => offline::run(&options),
         Command::Lookup(options) => lookup::look_up(&options).and_then(print),
-        Command::ClatManager(options) => clat_manager::run(options),
         Command::Show(options) => show::run(&options),
         Command::Status(options) => show::run(&options.into()),
         Command::Trace(options) => trace::run(&options),

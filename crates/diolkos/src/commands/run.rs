@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos run`, `diolkos siit`, `diolkos nat64`: file → settings → translator, DNS64 or both.
+//! `diolkos run`, `diolkos siit`, `diolkos nat64`: file → settings → translator, or DNS64 where the file has nothing else.
 
 use crate::clat;
 use crate::cli;
-use crate::companion::Supervision;
 use crate::files::Files;
 use crate::process::{dns64_alone, translator};
 use crate::router;
 use diolkos_config::port_owner;
-use diolkos_config::{self as config, Mode, Settings};
+use diolkos_config::{self as config, Mode};
 use diolkos_service::failure::Failure;
 
-/// Everything that a file says, where the command line does not say it. `mode` is what the command is called.
+/// The translator of a file, or its DNS64 if that is all it has. `mode` is what the command is called.
 pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     let read = move || {
         config::load(&options.config, |settings| {
@@ -35,30 +34,23 @@ pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     }
     port_owner::note(&settings);
     let (files, level) = (Files::of_translator(&settings), settings.log.level);
-    // `run` does everything that the file says, and the other commands what they are called.
-    let beside = settings.dns64.is_some() && mode.is_none();
-    let beside = beside.then(|| settings.clone());
+    // The other commands have warned.
+    let is_told = settings.dns64.is_some() && mode.is_none();
+    let tell = move || {
+        if is_told {
+            tracing::info!(
+                "[dns64] is for `diolkos dns64 --config FILE` (diolkos-dns64@NAME.service): this process translates"
+            );
+        }
+    };
     match settings.translator.mode {
-        Mode::Clat => translator(files, level, beside, |with| {
-            let read = offered(&with, read);
+        Mode::Clat => translator(files, level, |with| {
+            tell();
             clat::run(settings, read, with)
         }),
-        Mode::Siit | Mode::Nat64 => translator(files, level, beside, |with| {
-            let read = offered(&with, read);
+        Mode::Siit | Mode::Nat64 => translator(files, level, |with| {
+            tell();
             router::run(settings, read, with)
         }),
-    }
-}
-
-/// Lets what runs beside a translator know what is read.
-fn offered(
-    with: &Supervision,
-    read: impl Fn() -> Result<Settings, Failure>,
-) -> impl Fn() -> Result<Settings, Failure> {
-    let companion = with.companion.clone();
-    move || {
-        let settings = read()?;
-        companion.offer(&settings);
-        Ok(settings)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 
 use crate::cli;
 use crate::control::{self, Answer, Request};

@@ -98,7 +98,7 @@ fn watch(device: &str, follow: bool, each: impl FnMut(Value) -> bool) -> Result<
 
 /// Calls a method of the program with this name. `patience`: for each reply; None: the call follows the program until it
 /// ends, and the last reply is null.
-pub fn call_at(
+fn call_at(
     device: &str,
     call: &Call,
     patience: Option<Duration>,

@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use diolkos_core::config::nat64::Binding;
+use diolkos_nat64::config::Binding;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};

@@ -14,7 +14,7 @@ mod status;
 
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 
 use crate::nat64::{BindingRow, Entries, Order, Selection, SessionRow, TopRow};
 use crate::trace::{Imagined, Report};
@@ -24,7 +24,7 @@ use diolkos_figures::figures::Figures;
 use diolkos_figures::prefixes::PrefixRows;
 use diolkos_service::failure::{Failure, Kind};
 
-pub use ask::{ask, ask_this, call_at, follow, socket, status, unexpected};
+pub use ask::{ask, ask_this, follow, socket, status, unexpected};
 pub use diolkos_figures::finding::{Finding, Kind as FindingKind, Reason};
 pub use serve::{listen, Asker, Control, Question};
 pub use status::{Address6, Condition, State, Status};

@@ -20,40 +20,21 @@ const BACKLOG: i32 = 256;
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// An address that could not be had is tried again after so long, then after twice as long, …
-pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// … and at least so often.
-pub const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// Takes an address for datagrams. The failure is [`diolkos_service::failure::Kind::RunTime`] if another try may succeed.
-pub fn for_datagrams(address: SocketAddr) -> Result<Socket, Failure> {
-    udp(address).map_err(|error| refusal(address, "UDP", &error))
-}
-
-/// The same for connections.
-pub fn for_connections(address: SocketAddr) -> Result<Socket, Failure> {
-    tcp(address).map_err(|error| refusal(address, "TCP", &error))
-}
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Takes an address for datagrams, and reads them.
 pub fn datagrams(address: SocketAddr) -> Result<Datagrams, Failure> {
-    let socket = for_datagrams(address)?;
-    datagrams_of(socket).map_err(|error| refusal(address, "UDP", &error))
+    let socket =
+        udp(address).and_then(|socket| Datagrams::new(UdpSocket::from_std(socket.into())?));
+    socket.map_err(|error| refusal(address, "UDP", &error))
 }
 
 /// Takes an address for connections, and accepts them.
 pub fn connections(address: SocketAddr) -> Result<TcpListener, Failure> {
-    let socket = for_connections(address)?;
-    connections_of(socket).map_err(|error| refusal(address, "TCP", &error))
-}
-
-/// Reads datagrams from a socket that is bound.
-pub fn datagrams_of(socket: Socket) -> io::Result<Datagrams> {
-    Datagrams::new(UdpSocket::from_std(socket.into())?)
-}
-
-/// Accepts connections of a socket that listens.
-pub fn connections_of(socket: Socket) -> io::Result<TcpListener> {
-    TcpListener::from_std(socket.into())
+    let socket = tcp(address).and_then(|socket| TcpListener::from_std(socket.into()));
+    socket.map_err(|error| refusal(address, "TCP", &error))
 }
 
 /// Serves for ever. A socket that breaks is bound again, which is said once.

@@ -5,10 +5,9 @@
 //! (exchange) → handler → waiter (how the answer gets to the client); beside it, follow (the network's prefix) → handler
 //!
 //! One thread does it all, so nothing is locked; it needs no privileges but those for its port and for hearing routers.
-//! Beside a translator it is a process of its own, which has none: see `apart`.
+//! It is a process of its own also where a file has a translator, too: whoever takes over the parser of strangers' questions gets
+//! neither the memory nor the capabilities of that one.
 
-mod apart;
-mod current;
 mod datagrams;
 mod follow;
 mod listen;
@@ -28,11 +27,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-use crate::companion::Post;
-use crate::companion::Supervision;
 use crate::control::{self, Answer, Condition, Control, Question, Request, State};
 use crate::metrics::Metrics;
 use diolkos_config::{Dns64, Networks, Settings};
@@ -42,18 +38,14 @@ use diolkos_service::confinement;
 use diolkos_service::failure::{Failure, Kind};
 use diolkos_service::instance;
 use diolkos_service::signals::Signals;
-use diolkos_service::supervise::Watch;
-use diolkos_service::watchdog::Heartbeat;
+use diolkos_service::supervise::{Supervision, Watch};
 
-use current::Current;
 use datagrams::Datagrams;
 use follow::Follower;
 use prefix::InForce;
 use queries::QueryHandler;
 use tally::Tally;
 use tcp::Connections;
-
-pub use apart::{standard_input, work};
 
 /// The program without questions and answers, generously, bytes.
 const PROGRAM: u64 = 256 << 20;
@@ -70,26 +62,12 @@ pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Fai
         .await
 }
 
-/// Keeps the process of a DNS64 beside a translator running until that one ends (`stopped`). It hears no signals: one that
-/// came before the translator hears them would end the DNS64 alone.
-pub async fn run_beside(
-    settings: Settings,
-    beat: Heartbeat,
-    post: Post,
-    stopped: oneshot::Receiver<()>,
-) -> Result<(), Failure> {
-    let dns64 = section(&settings)?;
-    LocalSet::new()
-        .run_until(apart::keep(settings, dns64, beat, post, stopped))
-        .await
-}
-
 /// How many files a DNS64 has open at most: sockets that listen, connections of clients, and sockets towards upstream.
 pub fn files(dns64: &Dns64) -> usize {
     2 * dns64.listen.len() + dns64.max_tcp as usize + upstream::files(dns64)
 }
 
-/// How much memory the process of a DNS64 may have, bytes. Answers that are kept, and as much again for how they are kept; the
+/// How much memory a DNS64 may have, bytes. Answers that are kept, and as much again for how they are kept; the
 /// longest answer for each question that waits; what connections have not read, twice, and what they are; the program itself.
 pub fn memory(dns64: &Dns64) -> u64 {
     let answers = u64::from(dns64.max_outstanding) << 16;
@@ -113,12 +91,10 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
         watch,
         mut alarm,
         manager,
-        companion: _,
     } = supervision;
     let signals = Signals::new(&watch)?;
     let beat = watch.beat("the DNS64");
     let mut server = Server::start(settings, dns64, &watch).await?;
-    // Beside a translator, that one tells the figures of both.
     let metrics = Metrics::start(&server.settings, server.control.asker(), &watch);
     let mut look = tokio::time::interval(LOOK);
     confinement::log_mode();
@@ -169,17 +145,16 @@ impl Server {
         let control = listen_for_control(&dns64.name, &settings.control.group, watch)?;
         let tally = Rc::new(Tally::default());
         let handler = Rc::new(QueryHandler::new(&dns64, tally, watch.clone())?);
-        let current = Rc::new(Current::new(handler.clone()));
         let follower = Follower::begin(&settings, &dns64, watch).await?;
         let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
         for &address in &dns64.listen {
             let (udp, tcp) = (listen::datagrams(address)?, listen::connections(address)?);
-            let work = serve_udp(address, udp, current.clone());
+            let work = serve_udp(address, udp, handler.clone());
             watch.local("a socket for UDP", work);
             let work = serve_tcp(
                 address,
                 tcp,
-                current.clone(),
+                handler.clone(),
                 connections.clone(),
                 watch.clone(),
             );
@@ -227,25 +202,25 @@ impl Server {
     }
 }
 
-async fn serve_udp(address: SocketAddr, first: Datagrams, current: Rc<Current>) {
-    let tally = current.handler().tally.clone();
+async fn serve_udp(address: SocketAddr, first: Datagrams, handler: Rc<QueryHandler>) {
+    let tally = handler.tally.clone();
     let bind = || listen::datagrams(address);
-    let serve = async |socket| udp::serve(Rc::new(socket), current.clone()).await;
+    let serve = async |socket| udp::serve(Rc::new(socket), handler.clone()).await;
     listen::keep(format!("{address} by UDP"), first, bind, serve, &tally).await;
 }
 
 async fn serve_tcp(
     address: SocketAddr,
     first: TcpListener,
-    current: Rc<Current>,
+    handler: Rc<QueryHandler>,
     connections: Rc<Connections>,
     watch: Watch,
 ) {
-    let tally = current.handler().tally.clone();
+    let tally = handler.tally.clone();
     let bind = || listen::connections(address);
     let serve = async |socket| {
-        let (current, connections) = (current.clone(), connections.clone());
-        tcp::serve(socket, current, connections, watch.clone()).await
+        let (handler, connections) = (handler.clone(), connections.clone());
+        tcp::serve(socket, handler, connections, watch.clone()).await
     };
     listen::keep(format!("{address} by TCP"), first, bind, serve, &tally).await;
 }
@@ -313,16 +288,9 @@ fn reply(settings: &Settings, rules: &InForce, counters: Vec<Counter>, request: 
         | Request::CancelRoll => {
             Answer::NotSupported("a DNS64 is not a node of a cluster".to_owned())
         }
-        Request::Stop if settings.no_translator => Answer::Done,
-        Request::Stop => Answer::NotSupported(
-            "this DNS64 ends with its translator: name the translator's device".to_owned(),
-        ),
+        Request::Stop => Answer::Done,
         Request::Reload => {
-            let how = match settings.no_translator {
-                true => "a DNS64 alone does not reload: stop it and start it again",
-                false => "this DNS64 reloads with its translator: name the translator's device",
-            };
-            Answer::NotSupported(how.to_owned())
+            Answer::NotSupported("a DNS64 does not reload: stop it and start it again".to_owned())
         }
     }
 }

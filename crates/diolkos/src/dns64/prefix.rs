@@ -38,7 +38,7 @@ pub struct Findings {
 
 /// The rules, and where their prefix is from.
 pub struct InForce {
-    configured: RefCell<Rules>,
+    configured: Rules,
     is_auto: bool,
     policy: RefCell<Rc<Policy>>,
     /// How often another prefix was taken.
@@ -53,7 +53,7 @@ impl InForce {
         let configured = dns64.rules();
         InForce {
             policy: RefCell::new(Rc::new(Policy::new(configured.clone()))),
-            configured: RefCell::new(configured),
+            configured,
             is_auto: dns64.follows_network(),
             changes: Cell::default(),
             findings: RefCell::default(),
@@ -88,14 +88,8 @@ impl InForce {
         true
     }
 
-    /// Takes other rules of the configuration, in which the prefix is `auto` as before, or as before is not.
-    pub fn renew(&self, dns64: &Dns64) {
-        self.configured.replace(dns64.rules());
-        self.put_in_force();
-    }
-
     fn put_in_force(&self) {
-        let mut rules = self.configured.borrow().clone();
+        let mut rules = self.configured.clone();
         if self.is_auto {
             let choice = self.findings.borrow().choice;
             rules.pref64 = choice.into_iter().map(|(prefix, _)| prefix).collect();
@@ -103,11 +97,6 @@ impl InForce {
         *self.policy.borrow_mut() = Rc::new(Policy::new(rules));
         self.changes.set(self.changes.get() + 1);
         self.changed.notify_one();
-    }
-
-    /// The prefix that the network says, and until when.
-    pub fn learnt(&self) -> Option<(Ipv6Net, Instant)> {
-        self.findings.borrow().choice
     }
 
     /// For how long clients may keep an answer about this type at most, seconds: no longer than the prefix holds that it
@@ -134,8 +123,7 @@ impl InForce {
             let is_in_force = Some(known.prefix) == in_force;
             PrefixRow::learnt(known, now, is_in_force)
         });
-        let configured = self.configured.borrow();
-        let configured = configured.pref64.iter();
+        let configured = self.configured.pref64.iter();
         let configured = configured.map(|prefix| PrefixRow::configured(*prefix, true));
         PrefixRows {
             prefixes: configured.chain(learnt).collect(),

@@ -81,12 +81,10 @@ pub enum Fate {
     UpstreamPortSuspect,
     /// A port towards upstream was given up since it was old, or nobody used it.
     UpstreamPortAged,
-    /// The process of a DNS64 beside a translator ended, or could not be started; another start follows.
-    Restarted,
 }
 
 /// How many fates there are.
-pub const NUMBER: usize = 36;
+const NUMBER: usize = 35;
 
 /// The names, in the order of [`Fate`].
 const NAMES: [&str; NUMBER] = [
@@ -125,7 +123,6 @@ const NAMES: [&str; NUMBER] = [
     "upstream.late",
     "upstream.port_suspect",
     "upstream.port_aged",
-    "restarted",
 ];
 
 /// How often each of it happened.
@@ -158,23 +155,13 @@ impl Tally {
 
     /// All of them, for `diolkos show counters`.
     pub fn counters(&self) -> Vec<Counter> {
-        counters(&self.counts())
+        let counter = |(name, count): (&&str, &Cell<u64>)| Counter {
+            name: format!("dns64.{name}"),
+            packets: count.get(),
+            bytes: None,
+        };
+        NAMES.iter().zip(&self.0).map(counter).collect()
     }
-
-    /// Of each fate, in the order of [`Fate`].
-    pub fn counts(&self) -> [u64; NUMBER] {
-        self.0.each_ref().map(Cell::get)
-    }
-}
-
-/// Counts by their names.
-pub fn counters(counts: &[u64; NUMBER]) -> Vec<Counter> {
-    let counter = |(name, count): (&&str, &u64)| Counter {
-        name: format!("dns64.{name}"),
-        packets: *count,
-        bytes: None,
-    };
-    NAMES.iter().zip(counts).map(counter).collect()
 }
 
 #[cfg(test)]

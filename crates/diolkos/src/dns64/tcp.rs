@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Clients that ask by TCP (RFC 7766): several questions on a connection, answered as soon as each can be.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -17,8 +17,7 @@ use tokio::time::timeout;
 
 use diolkos_service::supervise::Watch;
 
-use super::current::Current;
-use super::queries::Scratch;
+use super::queries::{QueryHandler, Scratch};
 use super::tally::Fate;
 use super::unread::{Memory, Reader};
 use super::waiter::{Reply, Waiter};
@@ -39,7 +38,7 @@ const MOST_ERRORS: u32 = 600;
 pub struct Connections {
     shares: RefCell<Shares<Rc<Notify>>>,
     unread: Rc<Memory>,
-    idle: Cell<Duration>,
+    idle: Duration,
 }
 
 impl Connections {
@@ -48,20 +47,15 @@ impl Connections {
         Connections {
             shares: RefCell::new(Shares::new(most, most / SHARE)),
             unread: Rc::default(),
-            idle: Cell::new(Duration::from_secs(u64::from(idle_s))),
+            idle: Duration::from_secs(u64::from(idle_s)),
         }
-    }
-
-    /// From now on, connections are closed after so many seconds without a question.
-    pub fn set_idle(&self, idle_s: u32) {
-        self.idle.set(Duration::from_secs(u64::from(idle_s)));
     }
 }
 
 /// Accepts until the listener is unusable.
 pub async fn serve(
     listener: TcpListener,
-    current: Rc<Current>,
+    handler: Rc<QueryHandler>,
     connections: Rc<Connections>,
     watch: Watch,
 ) -> io::Error {
@@ -70,7 +64,7 @@ pub async fn serve(
         match listener.accept().await {
             Ok((stream, client)) => {
                 errors = 0;
-                let work = connect(stream, client.ip(), current.clone(), connections.clone());
+                let work = connect(stream, client.ip(), handler.clone(), connections.clone());
                 watch.local("a connection", work);
             }
             Err(error) if errors == MOST_ERRORS => return error,
@@ -90,7 +84,7 @@ pub async fn serve(
 async fn connect(
     stream: TcpStream,
     client: IpAddr,
-    current: Rc<Current>,
+    handler: Rc<QueryHandler>,
     connections: Rc<Connections>,
 ) {
     let close = Rc::new(Notify::new());
@@ -101,13 +95,13 @@ async fn connect(
     }
     let reader = connections.unread.reader(client, close.clone());
     tokio::select! {
-        done = converse(stream, (client, reader), &current, connections.idle.get()) => {
+        done = converse(stream, (client, reader), &handler, connections.idle) => {
             if let Err(error) = done {
                 tracing::debug!("a connection of {client} ended: {error}");
             }
         }
         () = close.notified() => {
-            current.handler().tally.count(Fate::TcpEvicted);
+            handler.tally.count(Fate::TcpEvicted);
             tracing::debug!("a connection of {client} was closed to make room for others");
         }
     }
@@ -118,7 +112,7 @@ async fn connect(
 async fn converse(
     stream: TcpStream,
     client: (IpAddr, Reader),
-    current: &Current,
+    handler: &Rc<QueryHandler>,
     idle: Duration,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
@@ -126,7 +120,7 @@ async fn converse(
     let (answers, ready) = mpsc::channel(PIPELINE);
     // Questions on their way still hold a sender; their answers are written before the connection closes.
     let (done, ()) = tokio::join!(
-        take_questions(read, answers, client, current, idle),
+        take_questions(read, answers, client, handler, idle),
         write_answers(write, ready, idle)
     );
     done
@@ -136,14 +130,14 @@ async fn take_questions(
     mut read: OwnedReadHalf,
     answers: mpsc::Sender<Reply>,
     (client, reader): (IpAddr, Reader),
-    current: &Current,
+    handler: &Rc<QueryHandler>,
     idle: Duration,
 ) -> io::Result<()> {
     let places = Arc::new(Semaphore::new(PIPELINE));
     let mut scratch = Scratch::default();
     loop {
         if places.available_permits() == 0 {
-            current.handler().tally.count(Fate::TcpPaused);
+            handler.tally.count(Fate::TcpPaused);
         }
         // Every question under way ends in time, so this does too.
         let Ok(place) = places.clone().acquire_owned().await else {
@@ -154,13 +148,12 @@ async fn take_questions(
             Ok(Ok(None)) | Err(_) => return Ok(()),
             Ok(Err(error)) => return Err(error),
         };
-        current.handler().wait_for_rate(client).await;
+        handler.wait_for_rate(client).await;
         if answers.is_closed() {
             return Ok(());
         }
         let waiter = Waiter::Connection(answers.clone(), place, reader.clone());
-        // Another one may have come while the client had to wait.
-        current.handler().take(&query, client, waiter, &mut scratch);
+        handler.take(&query, client, waiter, &mut scratch);
     }
 }
 

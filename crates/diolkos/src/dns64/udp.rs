@@ -6,9 +6,8 @@ use std::rc::Rc;
 
 use quinn_udp::RecvMeta;
 
-use super::current::Current;
 use super::datagrams::Datagrams;
-use super::queries::Scratch;
+use super::queries::{QueryHandler, Scratch};
 use super::tally::Fate;
 use super::waiter::Waiter;
 
@@ -20,7 +19,7 @@ const BUFFER: usize = 1 << 16;
 const MOST_ERRORS: u32 = 64;
 
 /// Answers until the socket is unusable.
-pub async fn serve(datagrams: Rc<Datagrams>, current: Rc<Current>) -> io::Error {
+pub async fn serve(datagrams: Rc<Datagrams>, handler: Rc<QueryHandler>) -> io::Error {
     let mut buffers = vec![vec![0; BUFFER]; BATCH];
     let mut metas = [RecvMeta::default(); BATCH];
     let mut scratch = Scratch::default();
@@ -41,7 +40,6 @@ pub async fn serve(datagrams: Rc<Datagrams>, current: Rc<Current>) -> io::Error 
             }
         };
         errors = 0;
-        let handler = current.handler();
         datagrams.gather();
         for (buffer, meta) in buffers.iter().zip(&metas).take(read) {
             for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What figures are called, by the conventions of Prometheus. Labels have values from fixed lists only: never an address.
 
-use diolkos_core::verdict::Group;
-use diolkos_core::Reason;
+use diolkos_xlat::verdict::Group;
+use diolkos_xlat::Reason;
 use prometheus_client::registry::Unit;
 
 use super::cluster;

@@ -7,14 +7,16 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
-use diolkos_core::config::ConfigError;
-use diolkos_core::session::{BindError, BindingView, Counts, Holding, SessionView};
-use diolkos_core::{Nat64, Offload, Packet, Trace, Verdict};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
+use diolkos_nat64::session::{BindError, BindingView, Counts, Holding, SessionView};
+use diolkos_nat64::Nat64;
+use diolkos_nat64::Nat64Trace;
 use diolkos_node::gateway::Order;
 use diolkos_node::{Event as NodeEvent, Node, NodeId};
 use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Gateway as Hop, Lending, Sessions};
+use diolkos_xlat::config::ConfigError;
+use diolkos_xlat::{Offload, Packet, Verdict};
 use ipnet::Ipv6Net;
 
 use super::deferral::Departing;
@@ -434,7 +436,7 @@ impl Engine for Controller {
         self.lock().nat64.onward(packet, mtu, env, out, send)
     }
 
-    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Trace> {
+    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Nat64Trace> {
         Some(self.lock().nat64.trace(packet, env))
     }
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_core::session::{SessionState, SessionView};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::session::{SessionState, SessionView};
 use diolkos_sys::fastpath::{NodePort, Opening, Owner, Sent, Session};
 
 /// As the maps have it: protocols by IPv4's numbers.

@@ -10,8 +10,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint6, Protocol};
-use diolkos_core::session::SessionView;
+use diolkos_nat64::config::{Binding, Endpoint6, Protocol};
+use diolkos_nat64::session::SessionView;
 use diolkos_node::deferred::Released;
 use diolkos_node::{Deferred, Node};
 

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
-use diolkos_core::session::State;
+use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
+use diolkos_nat64::session::State;
 use diolkos_node::gateway::{Changed, Order, Tables};
 use diolkos_node::{Event, NodeId};
 use diolkos_sys::fastpath::{Gateway as Hop, Owner};

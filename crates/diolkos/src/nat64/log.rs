@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Weak};
 
-use diolkos_core::addr::rfc6052::Pref64;
-use diolkos_core::config::nat64::{Binding, Mapping, Nat64Config, PortBlocks};
-use diolkos_core::session::{BlockView, Event, SessionView};
-use diolkos_core::Nat64;
+use diolkos_nat64::config::{Binding, Mapping, Nat64Config, PortBlocks};
+use diolkos_nat64::session::{BlockView, Event, SessionView};
+use diolkos_nat64::Nat64;
+use diolkos_xlat::addr::rfc6052::Pref64;
 
 use super::controller::Controller;
 use super::records::Records;

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::session::{Event, Missing, Way};
-use diolkos_core::Reason;
+use diolkos_nat64::session::{Event, Missing, Way};
 use diolkos_node::gateway::{Changed, Gateway};
 use diolkos_node::{Asked, Node, NodeId, Reason as Why, Via, Way as NodeWay};
 use diolkos_sys::fastpath::{Gateway as Hop, HostPort};
+use diolkos_xlat::Reason;
 
 use super::away::Away;
 use super::conversion::number;

@@ -3,8 +3,8 @@
 
 use std::fmt::Debug;
 
-use diolkos_core::config::nat64::Nat64Config;
-use diolkos_core::session::Event;
+use diolkos_nat64::config::Nat64Config;
+use diolkos_nat64::session::Event;
 
 /// Hears every change of the tables under their lock: it must not wait for anything.
 pub trait Records: Send + Debug {

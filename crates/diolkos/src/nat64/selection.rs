@@ -5,9 +5,9 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
-use diolkos_core::config::network::{self, Network};
-use diolkos_core::session::{BindingView, SessionView};
+use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::session::{BindingView, SessionView};
+use diolkos_xlat::config::network::{self, Network};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// What an entry must have to be selected. What is None, any entry has.

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use diolkos_core::session::{BindingView, SessionView};
+use diolkos_nat64::session::{BindingView, SessionView};
 use serde::{Deserialize, Serialize};
 
 use super::{Controller, Selection};

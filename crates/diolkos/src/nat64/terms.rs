@@ -3,8 +3,8 @@
 
 use std::net::Ipv6Addr;
 
-use diolkos_core::config::nat64::{Lendable, Level, Limits, Nat64Config, Protocol};
-use diolkos_core::session::State;
+use diolkos_nat64::config::{Lendable, Level, Limits, Nat64Config, Protocol};
+use diolkos_nat64::session::State;
 use diolkos_sys::fastpath::{queue_of, OWN};
 
 use super::mirror::own_networks;

@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use diolkos_core::config::nat64::LevelKind;
-use diolkos_core::session::{Held, Holding};
+use diolkos_nat64::config::LevelKind;
+use diolkos_nat64::session::{Held, Holding};
 use serde::{Deserialize, Serialize};
 
 use super::controller::BUDGET;

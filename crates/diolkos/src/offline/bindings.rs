@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use serde::Deserialize;
 
 use super::engine::Engine;

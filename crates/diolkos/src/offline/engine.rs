@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Nat64Config};
-use diolkos_core::config::ConfigError;
-use diolkos_core::session::{BindError, Counts, Event, SessionView, Watcher};
-use diolkos_core::{
-    Config, ErrorSources, Nat64, Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM,
+use diolkos_nat64::config::{Binding, Nat64Config};
+use diolkos_nat64::session::{BindError, Counts, Event, SessionView, Watcher};
+use diolkos_nat64::Nat64;
+use diolkos_xlat::config::ConfigError;
+use diolkos_xlat::{
+    Config, ErrorSources, Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM,
 };
 
 use super::environment::Environment;

@@ -4,8 +4,8 @@
 use std::hash::Hasher;
 use std::time::Duration;
 
-use diolkos_core::nat64::Random;
-use diolkos_core::Env;
+use diolkos_nat64::Random;
+use diolkos_xlat::Env;
 use siphasher::sip::SipHasher24;
 
 /// The capture's time, identifications that count up, and random numbers of a seed.

@@ -4,9 +4,9 @@
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
-use diolkos_core::config::nat64::Binding;
-use diolkos_core::session::{Event, SessionView};
-use diolkos_core::{Reason, Verdict};
+use diolkos_nat64::config::Binding;
+use diolkos_nat64::session::{Event, SessionView};
+use diolkos_xlat::{Reason, Verdict};
 use serde::Serialize;
 
 use super::engine::Noted;

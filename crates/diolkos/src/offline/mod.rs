@@ -19,8 +19,8 @@ use std::io::{self, BufReader, BufWriter, StdoutLock};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use diolkos_core::config::ConfigError;
-use diolkos_core::{Offload, Outbox};
+use diolkos_xlat::config::ConfigError;
+use diolkos_xlat::{Offload, Outbox};
 
 use crate::cli;
 use diolkos_config::{self as config, Found, Mode, Networks, Placement, Settings};

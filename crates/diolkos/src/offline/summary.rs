@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use diolkos_core::session::Counts;
-use diolkos_core::{Reason, Verdict};
+use diolkos_nat64::session::Counts;
+use diolkos_xlat::{Reason, Verdict};
 
 use super::lines::Fate;
 

@@ -7,7 +7,7 @@
 //! A route of somebody else inside one of these networks leads to a node: in IPv6 to one with an address in the prefix, in
 //! IPv4 to one of that family. All tables count, for packets may follow any.
 
-use diolkos_core::addr::rfc6052::Pref64;
+use diolkos_xlat::addr::rfc6052::Pref64;
 use ipnet::{IpNet, Ipv4Net, Ipv4Subnets, Ipv6Net};
 
 use super::Gateway;

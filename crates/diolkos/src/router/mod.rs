@@ -33,7 +33,6 @@ use diolkos_sys::tun::Queue;
 use crate::accept_local;
 use crate::announce::{self, Announcer};
 use crate::cluster::Cluster;
-use crate::companion::Supervision;
 use crate::control::{self, Condition, Control, State};
 use crate::datapath;
 use crate::labels::Labels;
@@ -47,6 +46,7 @@ use diolkos_service::counted::counted;
 use diolkos_service::failure::Failure;
 use diolkos_service::privilege::{self, NET_ADMIN};
 use diolkos_service::signals::Came;
+use diolkos_service::supervise::Supervision;
 use diolkos_service::supervise::Watch;
 
 use bypassed::Bypassed;
@@ -90,7 +90,6 @@ pub async fn run(
             state: State::Starting,
             ..Condition::default()
         });
-        host.bring(&settings).await;
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What every router's fast path is told, from a configuration that contradicts nothing.
 
-use diolkos_core::{Config, TrafficClass};
 use diolkos_sys::fastpath::{Inline, Port, Pref64, Rules};
+use diolkos_xlat::{Config, TrafficClass};
 
 use diolkos_config::{Settings, WELL_KNOWN_PREFIX};
 

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::Nat64Config;
+use diolkos_nat64::config::Nat64Config;
 use diolkos_sys::fastpath::{
     Attach, FastPath, Homes, Inherited, Inline, Lending, Media, Nat64Path, Nat64Rules, Old, Pins,
     Prepared, Sessions,

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use diolkos_core::{Config, Translator};
 use diolkos_sys::fastpath::{Eam, Inline, Media, Prepared, SiitPath, SiitRules};
+use diolkos_xlat::{Config, Translator};
 
 use super::routes::Routes;
 use super::rules;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the machine says where the settings say `auto`, and what contradicts itself then.
 
-use diolkos_core::ConfigError;
+use diolkos_xlat::ConfigError;
 
 use diolkos_config::{self as config, Found, Settings};
 use diolkos_kernel::net::Net;

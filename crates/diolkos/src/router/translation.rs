@@ -4,9 +4,9 @@
 use std::future::ready;
 use std::sync::Arc;
 
-use diolkos_core::ErrorSources;
 use diolkos_sys::fastpath::{FastPath, Homes, Inline, Pins, Sessions};
 use diolkos_sys::tun::Queue;
+use diolkos_xlat::ErrorSources;
 use futures_util::future::{BoxFuture, FutureExt};
 
 use super::stateful::{self, Past, Stateful};

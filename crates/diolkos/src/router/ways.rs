@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use diolkos_core::addr::rfc6052::Pref64;
+use diolkos_xlat::addr::rfc6052::Pref64;
 
 use diolkos_config::{Mode, Settings};
 use diolkos_kernel::net::Sample;

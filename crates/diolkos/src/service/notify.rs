@@ -3,7 +3,6 @@
 
 use super::settle::Restoring;
 use super::{Account, Service};
-use crate::companion::Companion;
 use diolkos_service::confinement;
 use diolkos_service::manager::Manager;
 
@@ -21,7 +20,6 @@ impl Notified {
         manager: &Manager,
         service: &impl Service,
         keeping: &Restoring,
-        companion: &Companion,
     ) {
         if !manager.listens() {
             return;
@@ -33,8 +31,6 @@ impl Notified {
         } = service.account();
         wrong.extend(self.refusal.clone());
         wrong.extend(keeping.trouble(service.device()));
-        let beside = companion.troubles().into_iter();
-        wrong.extend(beside.map(|trouble| format!("dns64: {trouble}")));
         wrong.extend(confinement::trouble());
         if !wrong.is_empty() {
             text = format!("{text}; wrong: {}", wrong.join("; "));

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use diolkos_core::nat64::Random;
-use diolkos_core::Env;
+use diolkos_nat64::Random;
 use diolkos_sys::clock;
+use diolkos_xlat::Env;
 
 use diolkos_service::random::{random, Stock};
 

@@ -9,8 +9,8 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 
-use diolkos_core::{Label, Offload};
 use diolkos_sys::vnet::LEN as VNET;
+use diolkos_xlat::{Label, Offload};
 
 use super::join::{self, Train, HEADERS, MOST};
 use super::label::Outlet;

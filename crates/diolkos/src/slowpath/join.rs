@@ -6,8 +6,8 @@
 //! The rules are those of the kernel's own GRO: whoever cuts the super-packet gets the same packets again. Only IPv4
 //! identifications beside DF may differ, where they mean nothing (RFC 6864 section 4.1).
 
-use diolkos_core::csum;
-use diolkos_core::{Checksum, Gso, GsoKind, Label, Offload};
+use diolkos_xlat::csum;
+use diolkos_xlat::{Checksum, Gso, GsoKind, Label, Offload};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;

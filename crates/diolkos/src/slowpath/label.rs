@@ -9,10 +9,10 @@
 use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use diolkos_core::Label;
 use diolkos_sys::fastpath::{LabelSlots, Owner, Slip, LABEL_HEAD, SPOILT_V4, SPOILT_V6};
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::LEN as VNET;
+use diolkos_xlat::Label;
 
 /// What a label begins with (`DIOLKOS_LABEL_MAGIC`): the version of no IP packet.
 const MAGIC: [u8; 4] = [0xd1, 0x01, 0xc0, 0x5e];

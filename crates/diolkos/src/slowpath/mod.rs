@@ -21,12 +21,13 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 
-use diolkos_core::session::Holding;
-use diolkos_core::{Offload, Packet, Reason, Trace, Translator, Verdict, HEADROOM};
+use diolkos_nat64::session::Holding;
+use diolkos_nat64::Nat64Trace;
 use diolkos_sys::event::{Bell, Wake};
 use diolkos_sys::fastpath::LabelSlots;
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::{self, LEN as VNET};
+use diolkos_xlat::{Offload, Packet, Reason, Translator, Verdict, HEADROOM};
 
 use crate::events::Events;
 use diolkos_figures::counters::{Direction, Tally};
@@ -48,7 +49,7 @@ pub trait Engine: Send + Sync {
     /// Translates one packet; see [`Translator::translate`].
     fn translate(&self, packet: &mut Packet<'_>, env: &mut Clock, out: &mut Writer<'_>) -> Verdict;
 
-    /// Makes a packet for another gateway ready for the way there, which takes `mtu` bytes; see [`diolkos_core::Nat64::onward`].
+    /// Makes a packet for another gateway ready for the way there, which takes `mtu` bytes; see [`diolkos_nat64::Nat64::onward`].
     fn onward(
         &self,
         _packet: &mut Packet<'_>,
@@ -61,7 +62,7 @@ pub trait Engine: Send + Sync {
     }
 
     /// What would become of a packet; see [`Translator::trace`]. None if that cannot be said.
-    fn trace(&self, _packet: &[u8], _env: &mut Clock) -> Option<Trace> {
+    fn trace(&self, _packet: &[u8], _env: &mut Clock) -> Option<Nat64Trace> {
         None
     }
 
@@ -76,8 +77,8 @@ impl Engine for Translator {
         Translator::translate(self, packet, env, out)
     }
 
-    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Trace> {
-        Some(Translator::trace(self, packet, env))
+    fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Nat64Trace> {
+        Some(Translator::trace(self, packet, env).into_steps())
     }
 }
 

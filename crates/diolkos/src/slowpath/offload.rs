@@ -3,9 +3,9 @@
 //!
 //! header in front of the packet → what is left to do → translation → header again
 
-use diolkos_core::csum;
-use diolkos_core::{Checksum, Gso, GsoKind, Label, Offload};
 use diolkos_sys::vnet::{self, ChecksumPlace, Header, Segments, Shape, LEN as VNET};
+use diolkos_xlat::csum;
+use diolkos_xlat::{Checksum, Gso, GsoKind, Label, Offload};
 
 /// What a header said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,9 +5,9 @@
 //!
 //! None of them waits for others of its flow.
 
-use diolkos_core::config::nat64::Gateway;
-use diolkos_core::{Offload, Outbox, Packet, Reason, Verdict};
+use diolkos_nat64::config::Gateway;
 use diolkos_sys::fastpath::Owner;
+use diolkos_xlat::{Offload, Outbox, Packet, Reason, Verdict};
 
 use super::label::Outlet;
 use super::offload;

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Mutex;
 
-use diolkos_core::{Offload, Outbox};
+use diolkos_xlat::{Offload, Outbox};
 
 use super::*;
 use diolkos_figures::counters;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use diolkos_core::config::nat64::{Gateway, MOST_GATEWAYS};
+use diolkos_nat64::config::{Gateway, MOST_GATEWAYS};
 
 /// Of each gateway, by its number, how long packets may be that are sent there; 0: there is no way. All readers look at it for every
 /// such packet.

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use diolkos_core::config::nat64::Gateway;
-use diolkos_core::{Label, Offload, Outbox, Reason};
+use diolkos_nat64::config::Gateway;
 use diolkos_sys::vnet::LEN as VNET;
+use diolkos_xlat::{Label, Offload, Outbox, Reason};
 
 use super::label::Outlet;
 use super::offload;

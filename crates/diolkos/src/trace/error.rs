@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an ICMP error says that leaves: its MTU, and the packet in it.
 
-use diolkos_core::wire::icmp::{v4, v6, Class, ICMP_LEN};
-use diolkos_core::wire::{protocol, Ipv4, Ipv6, IPV6_LEN};
+use diolkos_xlat::wire::icmp::{v4, v6, Class, ICMP_LEN};
+use diolkos_xlat::wire::{protocol, Ipv4, Ipv6, IPV6_LEN};
 
 use crate::packet_summary::PacketSummary;
 

@@ -11,7 +11,7 @@ mod sentences;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use diolkos_core::{Config, Verdict};
+use diolkos_xlat::{Config, Verdict};
 use serde_json::json;
 
 use crate::packet_summary::{self, PacketSummary};

@@ -4,8 +4,9 @@
 
 use std::net::IpAddr;
 
-use diolkos_core::session::Event;
-use diolkos_core::{Reason, Step, Trace, Verdict};
+use diolkos_nat64::session::Event;
+use diolkos_nat64::{Nat64Step, Nat64Trace};
+use diolkos_xlat::{Reason, Step, Verdict};
 
 use super::packet::Transport;
 use super::Asked;
@@ -20,7 +21,7 @@ pub struct FastPathKind {
 }
 
 /// `fast`, `slow` or `either`, and why.
-pub fn likely(asked: &Asked<'_>, trace: &Trace) -> (&'static str, String) {
+pub fn likely(asked: &Asked<'_>, trace: &Nat64Trace) -> (&'static str, String) {
     let Some(fast) = &asked.fast else {
         return ("slow", "there is no fast path".to_owned());
     };
@@ -46,7 +47,7 @@ pub fn likely(asked: &Asked<'_>, trace: &Trace) -> (&'static str, String) {
         let has_session = trace
             .steps
             .iter()
-            .any(|step| matches!(step, Step::Session(_)));
+            .any(|step| matches!(step, Nat64Step::Session(_)));
         let is_out = matches!(asked.packet.words.source(), IpAddr::V6(_));
         if !has_session && is_out {
             let why = "it opens a session: fast if the programs have a lease for the node, otherwise slow (decline_state)";
@@ -64,8 +65,8 @@ pub fn likely(asked: &Asked<'_>, trace: &Trace) -> (&'static str, String) {
 }
 
 /// Why the programs leave it to the slow path for certain. They look in the same order (bpf/parse.h).
-fn declined(asked: &Asked<'_>, trace: &Trace) -> Option<Reason> {
-    let has = |is: fn(&Step) -> bool| trace.steps.iter().any(is);
+fn declined(asked: &Asked<'_>, trace: &Nat64Trace) -> Option<Reason> {
+    let has = |is: fn(&Nat64Step) -> bool| trace.steps.iter().any(is);
     let too_big = matches!(
         trace.verdict,
         Verdict::Drop(Reason::TooBig | Reason::TooLong)
@@ -83,13 +84,14 @@ fn declined(asked: &Asked<'_>, trace: &Trace) -> Option<Reason> {
         None => Some(Reason::DeclineIcmp),
         Some(Transport::Other(_)) => Some(Reason::DeclineTransport),
         Some(Transport::Udp(..) | Transport::Tcp(..) | Transport::Echo { .. }) => {
-            if has(|step| matches!(step, Step::Turns)) {
+            if has(|step| matches!(step, Nat64Step::Stateless(Step::Turns))) {
                 Some(Reason::DeclineHairpin)
             } else if too_big || trace.verdict == Verdict::Emitted {
                 Some(Reason::DeclineSize)
-            } else if has(|step| matches!(step, Step::Session(view) if !view.is_for_fast_path()))
-                || has(|step| matches!(step, Step::NoSession))
-                || has(|step| matches!(step, Step::Changes(Event::BlockAllocated(_))))
+            } else if has(
+                |step| matches!(step, Nat64Step::Session(view) if !view.is_for_fast_path()),
+            ) || has(|step| matches!(step, Nat64Step::NoSession))
+                || has(|step| matches!(step, Nat64Step::Changes(Event::BlockAllocated(_))))
             {
                 Some(Reason::DeclineState)
             } else {

@@ -3,81 +3,82 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use diolkos_core::addr::Via;
-use diolkos_core::config::nat64::{Binding, LevelKind};
-use diolkos_core::session::{Event, Held, Holding};
-use diolkos_core::trace::End;
-use diolkos_core::{Config, Eam, Reason, Step};
+use diolkos_nat64::config::{Binding, LevelKind};
+use diolkos_nat64::session::{Event, Held, Holding};
+use diolkos_nat64::Nat64Step;
+use diolkos_xlat::addr::Via;
+use diolkos_xlat::step::End;
+use diolkos_xlat::{Config, Eam, Reason, Step};
 
 use super::report::Report;
 
 /// Writes every step.
-pub fn steps(report: &mut Report, steps: &[Step], config: &Config) {
+pub fn steps(report: &mut Report, steps: &[Nat64Step], config: &Config) {
     let mut is_of_others = false;
     for step in steps {
         // What waited for a first fragment goes its way, which has been told.
-        if is_of_others && !matches!(step, Step::Changes(_)) {
+        if is_of_others && !matches!(step, Nat64Step::Changes(_)) {
             continue;
         }
-        is_of_others |= matches!(step, Step::FirstFragment { .. });
+        is_of_others |= matches!(step, Nat64Step::FirstFragment { .. });
         match step {
-            Step::Mapped { end, v6, v4, via } => {
+            Nat64Step::Stateless(Step::Mapped { end, v6, v4, via }) => {
                 let (name, which) = names(*end);
                 report.step(name, format!("{which}{v6} is {v4} by {}", by(config, *via, *v6, *v4)));
             }
-            Step::Unmapped { end, addr } => {
+            Nat64Step::Stateless(Step::Unmapped { end, addr }) => {
                 let (name, which) = names(*end);
                 let other = if addr.is_ipv4() { "IPv6" } else { "IPv4" };
                 report.step(name, format!("{which}{addr} has no {other} address"));
             }
-            Step::StandsIn { router, by } => {
+            Nat64Step::Stateless(Step::StandsIn { router, by }) => {
                 report.step("source", format!("{by} stands in for the router {router} (RFC 6791)"));
             }
-            Step::NoBinding { protocol, node } => report.step(
+            Nat64Step::NoBinding { protocol, node } => report.step(
                 "binding",
                 format!("none is that of the quoted packet: {} {node}", protocol.name()),
             ),
-            Step::Astray { to, quoted } => report.step(
+            Nat64Step::Astray { to, quoted } => report.step(
                 "quoted",
                 format!("the packet came from {quoted}, but the error goes to {to}"),
             ),
-            Step::QuotesLaterFragment => report.step(
+            Nat64Step::QuotesLaterFragment => report.step(
                 "quoted",
                 "a fragment other than the first, which has no ports to find a binding by".to_owned(),
             ),
-            Step::LoneFragment => report.step(
+            Nat64Step::Stateless(Step::LoneFragment) => report.step(
                 "fragment",
                 "translated by itself, without regard to the others (RFC 7915 sections 4.1 and 5.1.1)".to_owned(),
             ),
-            Step::FirstFragment { held } => report.step("fragment", first_fragment(*held)),
-            Step::LaterFragment { src_port, dst_port } => report.step(
+            Nat64Step::FirstFragment { held } => report.step("fragment", first_fragment(*held)),
+            Nat64Step::LaterFragment { src_port, dst_port } => report.step(
                 "fragment",
                 format!("the first one of the packet has passed, with the ports {src_port} > {dst_port}"),
             ),
-            Step::HeldFragment => report.step(
+            Nat64Step::HeldFragment => report.step(
                 "fragment",
                 "the first one of the packet, which has the ports, has not come: this one would be held until then (RFC 6146 section 3.4)"
                     .to_owned(),
             ),
-            Step::GatheredFragment => report.step(
+            Nat64Step::GatheredFragment => report.step(
                 "fragment",
                 "of ICMP, or of UDP without checksum, which is translated as a whole: it would be held until all others have come (RFC 6146 section 3.4)"
                     .to_owned(),
             ),
-            Step::Reassembled { fragments, len } => report.step(
+            Nat64Step::Reassembled { fragments, len } => report.step(
                 "fragment",
                 format!("the last one to come: {fragments} make a packet of {len} bytes, of which the lines below tell"),
             ),
-            Step::Turns => report.step(
+            Nat64Step::Stateless(Step::Turns) => report.step(
                 "hairpin",
                 "the destination is behind the translator, too: the packet turns back to IPv6 (RFC 6146 section 3.8, RFC 7757 section 4.2)"
                     .to_owned(),
             ),
-            Step::Binding(view) => {
+            Nat64Step::Binding(view) => {
                 let (origin, sessions) = (view.origin.name(), view.sessions);
                 report.step("binding", format!("found: {} ({origin}, sessions: {sessions})", both(&view.binding)));
             }
-            Step::Session(view) => report.step(
+            Nat64Step::Session(view) => report.step(
                 "session",
                 format!(
                     "found: with {} ({}, expires in {} s)",
@@ -86,13 +87,13 @@ pub fn steps(report: &mut Report, steps: &[Step], config: &Config) {
                     view.remaining.as_secs()
                 ),
             ),
-            Step::NoSession => report.step(
+            Nat64Step::NoSession => report.step(
                 "session",
                 "none, and none would be opened: the packet is no SYN; the binding alone lets it through (RFC 6146 section 3.5.2.2)"
                     .to_owned(),
             ),
-            Step::Filtering { by_address, permits } => report.step("filtering", filtering(*by_address, *permits).to_owned()),
-            Step::Changes(event) => changes(report, event),
+            Nat64Step::Filtering { by_address, permits } => report.step("filtering", filtering(*by_address, *permits).to_owned()),
+            Nat64Step::Changes(event) => changes(report, event),
         }
     }
 }

@@ -51,20 +51,21 @@ impl Readers {
         self.0.is_some()
     }
 
-    /// Lets them connect to a socket of this user, and nobody else.
+    /// Lets them and root connect to a socket of this user, and nobody else: a translator that serves the figures of a DNS64
+    /// may be root without the capability to connect to whatever it wants.
     ///
     /// An access control list does it, since its owner may set one without a capability; the owner of a file may give it to
     /// no group but his own.
     pub fn admit(self, socket: &Path) -> io::Result<()> {
         fs::set_permissions(socket, Permissions::from_mode(0o600))?;
-        let Some(gid) = self.0 else { return Ok(()) };
-        setxattr(
-            socket,
-            "system.posix_acl_access",
-            &acl(gid),
-            XattrFlags::empty(),
-        )
-        .map_err(io::Error::from)
+        let root = (peer::own_uid() != 0).then_some(0);
+        let acl = acl(root, self.0);
+        let set = setxattr(socket, "system.posix_acl_access", &acl, XattrFlags::empty());
+        match self.0 {
+            Some(_) => set.map_err(io::Error::from),
+            // A user namespace may have no root. Elsewhere, root needs no list but where a unit takes its rights away.
+            None => Ok(()),
+        }
     }
 
     /// Who is at the other end of a connection, as the kernel vouches for him.
@@ -82,17 +83,16 @@ impl Readers {
     }
 }
 
-/// Read and write for the owner and this group: the kernel's own form (linux/posix_acl_xattr.h), little-endian.
-fn acl(gid: u32) -> Vec<u8> {
+/// Read and write for the owner, this user and this group: the kernel's own form (linux/posix_acl_xattr.h), little-endian.
+fn acl(user: Option<u32>, group: Option<u32>) -> Vec<u8> {
     const VERSION: u32 = 2;
     const NOBODY: u32 = u32::MAX;
-    let entries: [(u16, u16, u32); 5] = [
-        (0x01, 6, NOBODY), // the owner
-        (0x04, 0, NOBODY), // the file's group
-        (0x08, 6, gid),
-        (0x10, 6, NOBODY), // the most that groups may
-        (0x20, 0, NOBODY), // others
-    ];
+    let owner = [(0x01_u16, 6_u16, NOBODY)].into_iter();
+    let user = user.map(|uid| (0x02, 6, uid));
+    let of_file = (0x04, 0, NOBODY); // the file's group
+    let group = group.map(|gid| (0x08, 6, gid));
+    let rest = [(0x10, 6, NOBODY), (0x20, 0, NOBODY)]; // the most that these may, and others
+    let entries = owner.chain(user).chain([of_file]).chain(group).chain(rest);
     let mut bytes = VERSION.to_le_bytes().to_vec();
     for (tag, may, id) in entries {
         bytes.extend(tag.to_le_bytes());
@@ -177,11 +177,20 @@ mod tests {
             found.permissions().mode() & 0o777
         };
         Readers(None).admit(&path).expect("it is ours");
-        assert_eq!(mode(), 0o600);
+        // Root needs to be let in by another user only.
+        let by_list = if peer::own_uid() == 0 { 0 } else { 0o060 };
+        assert_eq!(mode(), 0o600 | by_list);
         Readers(Some(4711)).admit(&path).expect("it is ours");
         // With a list, the bits of the group are the most that any group may.
         assert_eq!(mode(), 0o660);
         Readers(None).admit(&path).expect("it is ours");
+        // In the order that the kernel demands: owner, user, the file's group, group, the most, others.
+        let tags = |acl: Vec<u8>| acl[4..].chunks(8).map(|entry| entry[0]).collect::<Vec<_>>();
+        assert_eq!(
+            tags(acl(Some(0), Some(7))),
+            [0x01, 0x02, 0x04, 0x08, 0x10, 0x20]
+        );
+        assert_eq!(tags(acl(Some(0), None)), [0x01, 0x02, 0x04, 0x10, 0x20]);
         fs::remove_file(&path).expect("it is there");
     }
 }

@@ -11,8 +11,8 @@
 //!
 //! VLAN tags and who hears the answers are tested with real devices in `tests/e2e`.
 
-// Checksums as the tests of `core` add them up: without code of the translator.
-#[path = "../../../core/tests/common/mod.rs"]
+// Checksums as the tests of `xlat` add them up: without code of the translator.
+#[path = "../../../xlat/tests/common/mod.rs"]
 mod common;
 mod hostile;
 mod reference;

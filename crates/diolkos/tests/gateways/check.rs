@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 use diolkos_node::message::Status;
 use diolkos_node::NodeId;
 use diolkos_sys::fastpath::Owner;

@@ -6,10 +6,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{
+use diolkos_nat64::config::{
     Binding, Endpoint4, Limits, Nat64Config, Owners, Pool4, Protocol, Timeouts,
 };
-use diolkos_core::session::{Event as Told, State};
+use diolkos_nat64::session::{Event as Told, State};
 use diolkos_node::gateway::{Gateway, Order};
 use diolkos_node::{Config, Event, Node, NodeId};
 use diolkos_sys::fastpath::Gateway as Hop;
@@ -216,7 +216,7 @@ fn configured(config: &Config) -> Nat64Config {
         members.flat_map(|(at, member): (u8, _)| member.pool4.iter().map(move |net| (*net, at)));
     let idle = Duration::from_secs(config.lifetimes_s[0].into());
     Nat64Config {
-        translator: diolkos_core::Config {
+        translator: diolkos_xlat::Config {
             pref64: config.pref64.clone(),
             ..Default::default()
         },

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets: of hosts and servers, from gateway to gateway, and what the checker says to their translation.
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_core::session::{Inbound, Inward, Outbound, Segment};
-use diolkos_core::Reason;
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::session::{Inbound, Inward, Outbound, Segment};
 use diolkos_node::{Event, NodeId};
 use diolkos_sys::fastpath::Session;
+use diolkos_xlat::Reason;
 
 use crate::clock;
 use crate::machine::{address, owner, peer, Inner, FIRST_PORT, PORTS, PROTOCOLS};

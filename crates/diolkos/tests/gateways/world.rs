@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::Ipv6Addr;
 
-use diolkos_core::config::nat64::{Endpoint6, Protocol};
+use diolkos_nat64::config::{Endpoint6, Protocol};
 use diolkos_node::config::{Bounds, Config};
 use diolkos_node::gateway::Order;
 use diolkos_node::order;

@@ -3,8 +3,8 @@
 //! they are and with others. SIITs: tables and prefixes of every shape. NAT64s. And every key that a program looks at.
 
 use super::setup::Setup;
-use diolkos_core::config::nat64::{Filtering, Nat64Config};
-use diolkos_core::{Eam, TrafficClass, UdpZeroChecksum};
+use diolkos_nat64::config::{Filtering, Nat64Config};
+use diolkos_xlat::{Eam, TrafficClass, UdpZeroChecksum};
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::Ipv4Addr;
 

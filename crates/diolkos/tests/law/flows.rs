@@ -6,9 +6,9 @@
 use super::common::ones_sum;
 use super::input::{Input, Way};
 use super::setup::Setup;
-use diolkos_core::addr::rfc6052::Pref64;
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
-use diolkos_core::Nat64;
+use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::Nat64;
+use diolkos_xlat::addr::rfc6052::Pref64;
 use fastrand::Rng;
 use std::net::{Ipv4Addr, Ipv6Addr};
 

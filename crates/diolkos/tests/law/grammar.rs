@@ -8,8 +8,8 @@ mod bytes;
 
 use super::input::Way;
 use super::setup::{Node, Setup};
-use diolkos_core::addr::special;
 use diolkos_sys::fastpath::testrun::LONGEST;
+use diolkos_xlat::addr::special;
 use fastrand::Rng;
 use std::net::Ipv4Addr;
 

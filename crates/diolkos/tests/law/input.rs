@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A packet for both paths: where it is given to them, its bytes, and what the device says about it.
 
-use diolkos_core::{Gso, GsoKind, Offload};
+use diolkos_xlat::{Gso, GsoKind, Offload};
 
 /// Where the packet is given to the programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

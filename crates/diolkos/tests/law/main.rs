@@ -26,8 +26,8 @@ mod away;
 #[expect(dead_code, reason = "only the program is one of several gateways")]
 #[path = "../../src/nat64/clocks.rs"]
 mod clocks;
-// Checksums as the tests of `core` add them up: without code of the translator.
-#[path = "../../../core/tests/common/mod.rs"]
+// Checksums as the tests of `xlat` add them up: without code of the translator.
+#[path = "../../../xlat/tests/common/mod.rs"]
 mod common;
 mod configurations;
 #[path = "../../src/nat64/conversion.rs"]
@@ -76,7 +76,7 @@ mod terms;
     dead_code,
     reason = "vectors are replayed there; here only their packets are of use"
 )]
-#[path = "../../../core/tests/vectors/file.rs"]
+#[path = "../../../xlat/tests/vectors/file.rs"]
 mod vectors;
 
 use fate::{Fate, Tally};

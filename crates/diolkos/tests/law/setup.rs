@@ -5,10 +5,10 @@
 
 mod programs;
 
-use diolkos_core::addr::rfc6052::Pref64;
-use diolkos_core::config::nat64::{Filtering, Nat64Config, Pool4, Protocol};
-use diolkos_core::csum::Sum;
-use diolkos_core::{Config, Eam, Icmp};
+use diolkos_nat64::config::{Filtering, Nat64Config, Pool4, Protocol};
+use diolkos_xlat::addr::rfc6052::Pref64;
+use diolkos_xlat::csum::Sum;
+use diolkos_xlat::{Config, Eam, Icmp};
 use ipnet::Ipv6Net;
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Many packets, expiry, reloads and the operator, in random orders.
 
-use diolkos_core::config::nat64::Protocol;
+use diolkos_nat64::config::Protocol;
 
 use crate::controller::{arrive, config, node, peer as of, seen, Controller};
 use crate::guide::Guide;

@@ -7,9 +7,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Limits, Nat64Config, Pool4, Protocol};
-use diolkos_core::session::{self, Inbound, Outbound, Segment, State};
-use diolkos_core::Config;
+use diolkos_nat64::config::{Endpoint4, Endpoint6, Limits, Nat64Config, Pool4, Protocol};
+use diolkos_nat64::session::{self, Inbound, Outbound, Segment, State};
+use diolkos_xlat::Config;
 
 use crate::fastpath::FastPath;
 use crate::leases::Leases;

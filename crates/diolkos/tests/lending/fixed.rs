@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sources with fixed ports: each has all of its own before it gets a block of the overflow, or nothing, whatever is on loan
 //! (RFC 7422 section 2, step 3).
-use diolkos_core::config::nat64::{Deterministic, Nat64Config, PortBlocks, Protocol};
+use diolkos_nat64::config::{Deterministic, Nat64Config, PortBlocks, Protocol};
 
 use crate::controller::{config, peer, run, Controller};
 use crate::guide::Guide;

@@ -3,7 +3,7 @@
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use diolkos_core::config::nat64::Protocol;
+use diolkos_nat64::config::Protocol;
 
 use crate::controller::{arrive, config, node, peer, run, Controller};
 use crate::guide::Guide;

@@ -17,7 +17,7 @@
 //!
 //! Left out is what concerns one program alone: the packet itself, prefixes, ports below 1024, RTP's neighbours.
 
-use diolkos_core::config::nat64::Protocol;
+use diolkos_nat64::config::Protocol;
 use diolkos_sys::fastpath::lease::program as lease;
 use diolkos_sys::fastpath::lease::Word;
 use diolkos_sys::fastpath::{halves, queue_of, Opening, Report};

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::Protocol;
+use diolkos_nat64::config::Protocol;
 use diolkos_sys::fastpath::lease::Lease;
 use diolkos_sys::fastpath::{self as sys, halves, Opening, Sent, Session, Sessions, LEASE_PORTS};
 

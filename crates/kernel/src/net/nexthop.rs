@@ -10,7 +10,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use diolkos_core::addr::rfc6052::Pref64;
+use diolkos_xlat::addr::rfc6052::Pref64;
 use ipnet::{IpNet, Ipv6Net};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteNextHopFlags,

@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_mesh::Settings;
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::{Bounds, Member, Timing};
 use diolkos_node::message::Status;
 use diolkos_node::record::{Answer, Found, Outcome, Request};

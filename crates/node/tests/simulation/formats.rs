@@ -4,7 +4,7 @@
 //! A process of that version is one of this version that hears and speaks by [`turned`]: what two of them say to each other they understand, and
 //! what they and others say to each other looks to either side like the words of the other version.
 
-use diolkos_core::config::nat64::Binding;
+use diolkos_nat64::config::Binding;
 use diolkos_node::config::FORMAT;
 use diolkos_node::message::{Change, Message};
 use diolkos_node::record::{Answer, Outcome, Record, Request};

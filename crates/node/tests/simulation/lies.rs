@@ -3,7 +3,7 @@
 
 use std::net::Ipv6Addr;
 
-use diolkos_core::config::nat64::{Binding, Endpoint6};
+use diolkos_nat64::config::{Binding, Endpoint6};
 use diolkos_node::message::{Change, Message};
 
 use crate::machine::{address, v4, FIRST_PORT, PROTOCOLS};

@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Nat64Config, Protocol};
-use diolkos_core::session::State;
+use diolkos_nat64::config::{Binding, Endpoint4, Nat64Config, Protocol};
+use diolkos_nat64::session::State;
 use diolkos_node::gateway::Gateway;
 use diolkos_node::{Config, Node, NodeId};
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint6, Protocol};
 use diolkos_node::order::BUCKETS;
 use diolkos_node::NodeId;
 

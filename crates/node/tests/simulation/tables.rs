@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{
+use diolkos_nat64::config::{
     Binding, Endpoint4, Limits, Nat64Config, Owners, Pool4, Protocol, Timeouts,
 };
-use diolkos_core::session::{self, Missing, SessionView, State, Watcher};
-use diolkos_core::Reason;
+use diolkos_nat64::session::{self, Missing, SessionView, State, Watcher};
 use diolkos_node::gateway::{Changed, Gateway, Tables};
 use diolkos_node::{Asked, Config, NodeId, Via, Way};
+use diolkos_xlat::Reason;
 
 use crate::machine::{FIRST_PORT, PORTS, PROTOCOLS};
 use crate::program::Program;
@@ -25,7 +25,7 @@ pub fn configured(config: &Config) -> Nat64Config {
         members.flat_map(|(at, member): (u8, _)| member.pool4.iter().map(move |net| (*net, at)));
     let idle = Duration::from_secs(config.lifetimes_s[0].into());
     Nat64Config {
-        translator: diolkos_core::Config {
+        translator: diolkos_xlat::Config {
             pref64: config.pref64.clone(),
             ..Default::default()
         },

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
 
 pub type Key = (u32, u16, u8);
 

@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint6, Protocol};
 use diolkos_node::config::{Bounds, Config};
 use diolkos_node::gateway::Order;
 use diolkos_node::message::Message;

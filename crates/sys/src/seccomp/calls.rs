@@ -23,18 +23,12 @@ pub enum Calls {
     Files,
     /// Sockets of these families, and what is done with them.
     Sockets(&'static [i32]),
-    /// Sockets of IPv4 and IPv6, and what is done with them; none of them listens that was not given.
-    Internet,
     /// Messages on sockets that are there already.
     Messages,
     /// Reading and changing BPF maps that the thread has.
     Maps,
     /// All that BPF offers.
     Programs,
-    /// Starting other programs, and waiting for their end.
-    Processes,
-    /// Giving a program that is started another user and group than root, and no further group.
-    Users,
 }
 
 /// Calls whose arguments are of no interest.
@@ -192,17 +186,6 @@ const MESSAGES: &[c_long] = &[
     libc::SYS_getsockopt,
 ];
 
-/// Besides [`MESSAGES`], without what opens a socket.
-const CLIENTS: &[c_long] = &[
-    libc::SYS_bind,
-    libc::SYS_connect,
-    libc::SYS_accept4,
-    libc::SYS_getsockname,
-    libc::SYS_getpeername,
-    libc::SYS_setsockopt,
-    libc::SYS_shutdown,
-];
-
 /// Besides [`MESSAGES`].
 const SOCKETS: &[c_long] = &[
     libc::SYS_bind,
@@ -215,23 +198,6 @@ const SOCKETS: &[c_long] = &[
     libc::SYS_shutdown,
     libc::SYS_socketpair,
     libc::SYS_ioctl,
-];
-
-const PROCESSES: &[c_long] = &[
-    // Of the processes that it starts, too.
-    libc::SYS_tgkill,
-    libc::SYS_execve,
-    libc::SYS_wait4,
-    libc::SYS_waitid,
-    libc::SYS_kill,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_send_signal,
-    libc::SYS_setpgid,
-    libc::SYS_chdir,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_arch_prctl,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_vfork,
 ];
 
 /// Of prctl(2): names of threads and memory, slack of timers, rights, and the end with the parent.
@@ -247,9 +213,6 @@ const OWN_AFFAIRS: &[i32] = &[
     libc::PR_CAP_AMBIENT,
     PR_GET_AUXV,
 ];
-
-/// That a socket does not block.
-const FIONBIO: i32 = libc::FIONBIO as i32;
 
 /// Not in libc: linux/prctl.h.
 const PR_GET_AUXV: i32 = 0x4155_5856;
@@ -280,12 +243,10 @@ impl Calls {
             Calls::EventLoop => &[EVENT_LOOP],
             Calls::Files => &[FILES, OLD_FILES],
             Calls::Sockets(_) => &[SOCKETS, MESSAGES],
-            Calls::Internet => &[CLIENTS, MESSAGES],
             Calls::Messages => &[MESSAGES],
-            Calls::Maps | Calls::Users => &[],
+            Calls::Maps => &[],
             // libbpf keeps the numbers of maps to come by files in memory.
             Calls::Programs => &[&[libc::SYS_bpf, libc::SYS_memfd_create]],
-            Calls::Processes => &[PROCESSES],
         };
         lists.concat()
     }
@@ -311,27 +272,7 @@ impl Calls {
             // Limits of this process, and not of others.
             Calls::Files => vec![(libc::SYS_prlimit64, one_of(0, &[0]))],
             Calls::Sockets(families) => vec![(libc::SYS_socket, one_of(0, families))],
-            Calls::Internet => vec![
-                (
-                    libc::SYS_socket,
-                    one_of(0, &[libc::AF_INET, libc::AF_INET6]),
-                ),
-                (libc::SYS_ioctl, one_of(1, &[FIONBIO])),
-            ],
             Calls::Maps => vec![(libc::SYS_bpf, one_of(0, OF_MAPS))],
-            Calls::Processes => vec![
-                (libc::SYS_clone, without(0, NEW_NAMESPACES)),
-                // The new program may forbid cores of itself.
-                (libc::SYS_prctl, pair((0, libc::PR_SET_DUMPABLE), (1, 0))),
-                // The loader of the new program maps code; it begins with this filter.
-                (libc::SYS_mmap, without(2, libc::PROT_WRITE as u64)),
-                (libc::SYS_mprotect, without(2, libc::PROT_WRITE as u64)),
-            ],
-            Calls::Users => vec![
-                (libc::SYS_setuid, other_than(0, 0)),
-                (libc::SYS_setgid, other_than(0, 0)),
-                (libc::SYS_setgroups, one_of(0, &[0])),
-            ],
             Calls::EventLoop | Calls::Messages | Calls::Programs => Vec::new(),
         }
     }
@@ -345,24 +286,6 @@ fn one_of(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, BackendError
         SeccompRule::new(vec![is_it])
     };
     values.iter().map(rule).collect()
-}
-
-/// One of the arguments, of 32 bits, has another value.
-fn other_than(argument: u8, value: u64) -> Result<Vec<SeccompRule>, BackendError> {
-    let is_other = SeccompCondition::new(argument, Dword, SeccompCmpOp::Ne, value)?;
-    Ok(vec![SeccompRule::new(vec![is_other])?])
-}
-
-/// Two of the arguments have these values.
-fn pair(one: (u8, i32), other: (u8, i32)) -> Result<Vec<SeccompRule>, BackendError> {
-    let condition = |(argument, value): (u8, i32)| {
-        let value = u64::from(value.cast_unsigned());
-        SeccompCondition::new(argument, Dword, SeccompCmpOp::Eq, value)
-    };
-    Ok(vec![SeccompRule::new(vec![
-        condition(one)?,
-        condition(other)?,
-    ])?])
 }
 
 /// One of the arguments has none of these bits.

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diolkos_lab import open_folder
-from diolkos_lab.export import failover_run, one_run, site
+from diolkos_lab.export import failover_run, one_run
 from diolkos_lab.export.output import Output
 from diolkos_lab.failover import records as failovers
 from diolkos_lab.faults import Fault, UsageFault
+from diolkos_lab.serve import site
 from diolkos_lab.serve.find_runs import MARKS
 from diolkos_lab.serve.index import Index
-
-PAIRS, REPORTS = 50, 20
 
 
 @dataclass(frozen=True)
@@ -24,8 +23,8 @@ class ExportRequest:
 
     folders: Sequence[Path]
     out: Path
-    pairs: int = PAIRS
-    reports: int = REPORTS
+    pairs: int = site.MOST_PAIRS
+    reports: int = site.MOST_REPORTS
 
 
 def export(request: ExportRequest, say: Callable[[str], None]) -> str:
@@ -48,7 +47,7 @@ def _export(request: ExportRequest, say: Callable[[str], None]) -> str:
                 output.write(name, content)
         return f"Tables and text: {request.out} ({len(files)} files)"
     with Index(request.folders) as index:
-        if not index.listing().runs:
+        if not index.listing.runs:
             raise UsageFault(f"{request.folders[0]}: holds no result folder")
         names = ", ".join(folder.resolve().name or str(folder) for folder in request.folders[:3])
         more = f" and {len(request.folders) - 3} more" if len(request.folders) > 3 else ""

@@ -21,6 +21,7 @@ from diolkos_lab.failover.routing import Routing
 from diolkos_lab.failover.waiting import wait_until
 from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.topology import namespace
+from diolkos_lab.topology.control_group import Group
 
 ANNOUNCED_S = 60.0
 
@@ -102,13 +103,16 @@ class Cluster:
         return all(self.owner_of(node.pool4[1]) == node.name for node in plan.NODES)
 
 
-def build(network: Network, folder: Path, study: FailoverStudy, kind: Kind, binary: Path) -> Cluster:
+def build(
+    network: Network, folder: Path, study: FailoverStudy, kind: Kind, binary: Path, group: Group | None = None
+) -> Cluster:
     """All of it, in a network that is there. Raises GatewayFault when the gateways do not get ready, and another Fault when
     something else does not."""
     certificates = engine.make_certificates(folder / "certificates")
     servers = engine.start(network, folder / "engine", certificates)
     routers = routing.start(network, folder / "frr", study.bfd)
-    cluster = Cluster(network, servers, routers, Gateways(network, kind, binary, folder / "gateways", certificates))
+    gateways = Gateways(network, kind, binary, folder / "gateways", certificates, group)
+    cluster = Cluster(network, servers, routers, gateways)
     try:
         cluster.gateways.start_all()
         if not wait_until(cluster.everything_is_announced, ANNOUNCED_S):

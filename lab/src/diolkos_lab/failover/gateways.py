@@ -19,7 +19,8 @@ from diolkos_lab.failover.engine import Certificates
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.waiting import wait_until
 from diolkos_lab.faults import Fault
-from diolkos_lab.topology import namespace
+from diolkos_lab.topology import control_group, namespace
+from diolkos_lab.topology.control_group import Group
 from diolkos_lab.topology.process import Process, wait_for_text
 
 CLUSTER_NAME = "lab"
@@ -44,6 +45,7 @@ class Gateways:
     binary: Path
     folder: Path
     certificates: Certificates
+    group: Group | None = None  # that counts their CPU time
     processes: dict[str, Process] = field(default_factory=dict)
     farewells: dict[str, list[dict[str, int]]] = field(default_factory=dict)  # counters of programs that were ended
 
@@ -58,8 +60,8 @@ class Gateways:
         if self.kind == "cluster":
             command += ["--node", name]
         log = home / f"diolkos-{len(list(home.glob('*.log')))}.log"  # a restart has a log of its own
-        process = Process(self.network.namespace(name), command, log, log)
-        self.processes[name] = process
+        with control_group.entered(self.group):
+            process = self.processes[name] = Process(self.network.namespace(name), command, log, log)
         if not wait_for_text(process, READY, PATIENCE_S):
             raise GatewayFault(f"diolkos in {name} {process.how_it_ended()}: {' '.join(process.last_words())}")
 

@@ -49,6 +49,7 @@ class _Row(_Shape):
     error: str | None = None
     guards: list[str] = []
     lost: str | None = None  # why a gateway did not come back
+    late_by_gateways: list[str] = []  # what would be a guard, had the gateways not used the CPUs
     run: str | None = None  # of a merged folder
     flows: Count = 0
     established: Count = 0

@@ -54,7 +54,8 @@ DECIDES = (
     "BFD lost a neighbour before the fault, the fault came late or had no effect, the flows sent less than twice in what "
     "counts, or an instrument failed: a program that sends or receives, FRR, etcd, or the host. The run repeats such "
     "trials. Gateways that do not start, drain or come back, or take longer for it than the study watches them, have "
-    "failed: then no flow was kept, and no gap has an end."
+    "failed: then no flow was kept, and no gap has an end. Where their programs used more than half of all CPUs for a second, "
+    "what was late is their result."
 )
 Part = str | list[str] | Table  # a paragraph, a list or a table
 STYLE = """
@@ -295,7 +296,9 @@ def _programs(host: Any) -> list[str]:
 
 
 def _why_lost(row: Row) -> str:
-    return f" ({row['lost']})" if row.get("lost") else ""
+    whys = [row["lost"]] if row.get("lost") else []
+    whys += [f"{'; '.join(late)}, by the CPU time of the gateways"] if (late := row.get("late_by_gateways")) else []
+    return f" ({'; '.join(whys)})" if whys else ""
 
 
 def _exactly(value: float | None, quantity: str) -> str:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from diolkos_lab.failover import cluster as clusters
-from diolkos_lab.failover import disruptions, drops, evaluate, plan, traffic
+from diolkos_lab.failover import disruptions, drops, evaluate, plan, processors, traffic
 from diolkos_lab.failover.cluster import Cluster
 from diolkos_lab.failover.definition import KEPT_AFTER_S, KEPT_ROUNDS, FailoverStudy, FaultPlan, Kind, Traffic
 from diolkos_lab.failover.gateways import GatewayFault
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.traffic import Running
 from diolkos_lab.faults import Fault
+from diolkos_lab.topology import control_group
 
 AHEAD_S = 4.0  # before the fault, the last questions are asked
 FAULT_LATE_S = 1.0  # a fault that came later than this is not watched for as long as it should be
@@ -76,12 +77,16 @@ def run(study: FailoverStudy, flows: Traffic, planned: Planned, binary: Path, fo
 def _measure(
     study: FailoverStudy, flows: Traffic, planned: Planned, binary: Path, network: Network, folder: Path
 ) -> Mapping[str, Any]:
-    cluster = clusters.build(network, folder, study, planned.kind, binary)
-    with drops.watch(cluster) as watch:
-        return {**_observe(flows, planned, cluster, folder), "drops": watch.drops()}
+    group = control_group.make("failover", "system")
+    try:
+        cluster = clusters.build(network, folder, study, planned.kind, binary, group)
+        with drops.watch(cluster) as watch, processors.Watch(group) as cpus:
+            return {**_observe(flows, planned, cluster, folder, cpus), "drops": watch.drops()}
+    finally:
+        group.remove()
 
 
-def _observe(flows: Traffic, planned: Planned, cluster: Cluster, folder: Path) -> dict[str, Any]:
+def _observe(flows: Traffic, planned: Planned, cluster: Cluster, folder: Path, cpus: processors.Watch) -> dict[str, Any]:
     before = _downs(cluster, planned)
     running = traffic.start(cluster.network, folder / "traffic", flows, planned.fault, planned.seed + planned.repetition)
     running.wait_for_fault(AHEAD_S)
@@ -100,18 +105,23 @@ def _observe(flows: Traffic, planned: Planned, cluster: Cluster, folder: Path) -
     guards = list(figures.pop("guards"))
     if (late_s := (fault_ns - planned_ns) / 1e9) > FAULT_LATE_S:
         guards.append(f"the fault came {late_s:.2f} s late")
+    if before is not None and at_fault is not None and at_fault > before:
+        guards.append(f"BFD lost {at_fault - before} neighbours before the fault")
+    late: dict[str, list[str]] = {}
+    if guards and cpus.blames_gateways:  # who takes the CPUs from what measures him has no excuse
+        late, guards = {"late_by_gateways": guards}, []
+    if before is None or at_fault is None:
+        guards.append("bfdd did not say whether it lost a neighbour before the fault")
     if (watched_s := (running.times.end_ns - fault_ns) / 1e9 - limit_s) < KEPT_ROUNDS * flows.many.interval_s:
         short = f"it was watched for {watched_s:.1f} s after its last step, and flows send every {flows.many.interval_s:g} s"
         # Gateways that take longer than the study has time for are no excuse: nobody saw that flows go on.
         figures |= {**LOST, "lost": short} if planned.fault.name in disruptions.OF_GATEWAYS and not guards else {}
         guards += [] if figures.get("lost") else [short]
-    if before is None or at_fault is None:
-        guards.append("bfdd did not say whether it lost a neighbour before the fault")
-    elif at_fault > before:
-        guards.append(f"BFD lost {at_fault - before} neighbours before the fault")
     return {
         **figures,
         **_downloads(finished),
+        **late,
+        "gateways_cpu_share": round(cpus.share, 3),
         "step_s": round(max(step.ended_ns - step.begun_ns for step in steps) / 1e9, 3),
         "steps_s": [round((step.ended_ns - fault_ns) / 1e9, 3) for step in steps],
         "bfd_lost_among_others": _lost(at_fault, _downs(cluster, planned)) if planned.fault.name != "upgrade-gateways" else 0,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
 from diolkos_lab.failover.records import FILE as FAILOVER
@@ -15,28 +14,16 @@ MOST_FOLDERS = 20_000
 MOST_RUNS = 5_000
 MOST_REMARKS = 20
 MARKS = ("samples.jsonl", "summary.json", FAILOVER)  # a folder that has one of them holds a run
-READ = ("host.json", *MARKS)  # what the list is made of
-REPORT = "report.html"
 EXPORT = "export.json"  # marks what `export` has written, which holds copies of samples
 
 Place = tuple[str, ...]  # names of folders, from the root on
-Signature = tuple[tuple[int, int, int], ...]  # of each file: inode, size and time of the last change
-
-
-@dataclass(frozen=True)
-class Found:
-    """A result folder. Its signature changes when a file changes that the list is made of."""
-
-    place: Place
-    signature: Signature
-    reported: bool  # it has a report
 
 
 @dataclass
 class FolderSearch:
     """One search. `remarks` say what was left out, a sentence each."""
 
-    found: list[Found] = field(default_factory=list)
+    found: list[Place] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     folders: int = 0
 
@@ -66,8 +53,7 @@ def _search(folder: OpenFolder, place: Place, walk: FolderSearch) -> None:
         if EXPORT in entries:
             return
         if any(name in entries for name in MARKS):
-            signature = tuple(_signs(entries[name]) for name in READ if name in entries)
-            walk.found.append(Found(place, signature, REPORT in entries))
+            walk.found.append(place)
             return
         inner = [name for name, entry in entries.items() if not name.startswith(".") and entry.is_dir(follow_symlinks=False)]
     except (UsageFault, OSError) as error:
@@ -84,8 +70,3 @@ def _search(folder: OpenFolder, place: Place, walk: FolderSearch) -> None:
                 _search(opened, (*place, name), walk)
         except UsageFault as fault:
             walk.note(f"{fault}.")
-
-
-def _signs(entry: os.DirEntry[str]) -> tuple[int, int, int]:
-    found = entry.stat(follow_symlinks=False)
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -6,11 +6,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -19,45 +20,63 @@ from diolkos_lab.report import charts, live
 from diolkos_lab.report.charts import Picture, RenderedPicture
 from diolkos_lab.report.publish import environment, page, style
 from diolkos_lab.report.tables import Table
-from diolkos_lab.serve import filters
 from diolkos_lab.serve.changes import Comparison, ComparisonOfFailovers
 from diolkos_lab.serve.changes import picture as picture_of_changes
 from diolkos_lab.serve.changes import table as table_of_changes
 from diolkos_lab.serve.figures import Kind
 from diolkos_lab.serve.index import RunList
 from diolkos_lab.serve.replicated import Study as Repeated
+from diolkos_lab.serve.run_details import Run
 from diolkos_lab.serve.trends import Trend, pictures
 from diolkos_lab.serve.trends import table as table_of_trend
 
 PACKAGE = "diolkos_lab.serve"
+MOST_VALUES = 200  # of one filter
 NOTHING: dict[str, Any] = {}
+
+
+class Filter(NamedTuple):
+    name: str
+    title: str
+    values: list[tuple[str, int]]
 
 
 @dataclass(frozen=True)
 class Extent:
-    """What a site has a page for. None: for all."""
+    """What a site has a page for."""
 
-    pairs: frozenset[str] | None = None  # of the names of comparisons
-    reports: frozenset[str] | None = None  # of the keys of runs
+    pairs: frozenset[str] = frozenset()  # of the names of comparisons
+    reports: frozenset[str] = frozenset()  # of the keys of runs
     note: str = ""  # what is said of it, above the list
 
 
 def listing(title: str, found: RunList, trends: Mapping[str, str], extent: Extent, repeated: Sequence[Repeated] = ()) -> str:
     """All runs. `trends` leads from a study to its page; `repeated` are the studies that were published before."""
-    about = {"pairs": None if extent.pairs is None else sorted(extent.pairs)}
+    about = {"pairs": sorted(extent.pairs)}
     return _plain(
         "list.html.j2",
         title=title,
         runs=found.runs,
         remarks=found.remarks,
         repeated=repeated,
-        filters=filters.of_runs(found.runs),
+        filters=filters(found.runs),
         trends=trends,
         reports=extent.reports,
         note=extent.note,
         zip=zip,
         about=Markup(json.dumps(about).translate(live.ESCAPES)),
     )
+
+
+def filters(runs: Sequence[Run]) -> list[Filter]:
+    """What the browser can filter the list by: the values that its runs have, with how many runs have them."""
+    found = {
+        ("study", "Study"): (run.study for run in runs),
+        ("host", "Host"): (run.host for run in runs),
+        ("kernel", "Kernel"): (run.kernel for run in runs),
+        ("version", "Version of a system"): (version for run in runs for version in run.versions),
+    }
+    return [Filter(*about, sorted(Counter(values).most_common(MOST_VALUES))) for about, values in found.items()]
 
 
 def trend(study: str, found: Trend, kinds: Sequence[tuple[Kind, str]], root: str) -> str:
@@ -69,19 +88,14 @@ def trend(study: str, found: Trend, kinds: Sequence[tuple[Kind, str]], root: str
     )
 
 
-def comparison(found: Comparison | ComparisonOfFailovers, root: str, extent: Extent) -> str:
+def comparison(found: Comparison | ComparisonOfFailovers, root: str, reported: Collection[str]) -> str:
     shown: list[Picture] = []
     tables: list[Table] = []
     if isinstance(found, ComparisonOfFailovers):
         tables = [table_of_failovers(found.found)]
     elif found.changes:
         shown, tables = [picture_of_changes(found)], [table_of_changes(found)]
-    return _with_charts("compare.html.j2", shown, tables, found=found, root=root, reports=extent.reports)
-
-
-def message(title: str, sentence: str, root: str) -> str:
-    """A page with one sentence."""
-    return _plain("message.html.j2", title=title, sentence=sentence, root=root)
+    return _with_charts("compare.html.j2", shown, tables, found=found, root=root, reports=reported)
 
 
 def _with_charts(template: str, shown: Sequence[Picture], tables: Sequence[Table], **content: Any) -> str:

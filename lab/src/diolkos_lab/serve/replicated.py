@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The published studies that ours repeat: each with its latest run, its question, and what that run answers.
-
-An answer needs all samples of a run. It is made once, and again when the files of the run change.
-"""
+"""The published studies that ours repeat: each with its latest run, its question, and what that run answers."""
 
 from __future__ import annotations
 
@@ -26,38 +23,26 @@ class Study:
     run: Run | None  # the latest; None where there is none
 
 
-class Repeated:
-    """Not for several threads at once."""
+def studies(index: Index) -> list[Study]:
+    """All of them where there is a run of at least one; otherwise none."""
+    every = {name: latest(index.listing, name) for name in names()}
+    if not any(every.values()):
+        return []
+    found = []
+    for name, run in every.items():
+        data = ratios.published_figures(name)
+        if data is not None:
+            none = f"There is no run of it here; `sudo diolkos-lab run {name} --quick` makes one."
+            found.append(Study(data.title, data.question, _answer(index, run) if run else none, run))
+    return found
 
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._known: dict[str, tuple[Run, str]] = {}
 
-    def studies(self, found: RunList) -> list[Study]:
-        """All of them where there is a run of at least one; otherwise none."""
-        every = [(name, latest(found, name)) for name in names()]
-        if not any(run for _, run in every):
-            return []
-        studies = []
-        for name, run in every:
-            data = ratios.published_figures(name)
-            if data is not None:
-                none = f"There is no run of it here; `sudo diolkos-lab run {name} --quick` makes one."
-                said = self._answer(run) if run else none
-                studies.append(Study(data.title, data.question, said, run))
-        return studies
-
-    def _answer(self, run: Run) -> str:
-        kept = self._known.get(run.study)
-        if kept and kept[0] is run:  # the index has another one when files change
-            return kept[1]
-        try:
-            with self._index.folder(run) as folder:
-                said, _ = page.answer_of(from_contents(contents.read(folder, most=MOST_BYTES)))
-        except UsageFault as fault:
-            said = f"Its latest run cannot be read: {short(str(fault).rstrip('.'))}."
-        self._known[run.study] = run, said
-        return said
+def _answer(index: Index, run: Run) -> str:
+    try:
+        with index.folder(run) as folder:
+            return page.answer_of(from_contents(contents.read(folder, most=MOST_BYTES)))[0]
+    except UsageFault as fault:
+        return f"Its latest run cannot be read: {short(str(fault).rstrip('.'))}."
 
 
 def names() -> list[str]:

@@ -111,7 +111,6 @@ class Run:
     outcomes: tuple[int, int, int] | None  # rules that are met, not met and undecided
     trusted: float | None  # share of the trials
     remark: str  # what is wrong with the folder, one sentence; or empty
-    reported: bool  # the folder has a report
     whole: bool  # it has samples or trials of this format, so that it can be compared
     of_failover: bool = False  # it is of that study, whose folders are laid out differently
 
@@ -120,10 +119,10 @@ class Run:
         return "" if self.trusted is None else counting.percent(self.trusted)
 
 
-def read(opened: OpenFolder, key: str, place: str, reported: bool) -> Run:
+def read(opened: OpenFolder, key: str, place: str) -> Run:
     """Never raises: what cannot be read is said in the run's remark."""
     if any(entry.name == failovers.FILE for entry in opened.entries()):
-        return _of_failover(opened, key, place, reported)
+        return _of_failover(opened, key, place)
     damages: list[str] = []
     header = _part(opened, "samples.jsonl", _Header, damages)
     whole = header is not None
@@ -143,17 +142,16 @@ def read(opened: OpenFolder, key: str, place: str, reported: bool) -> Run:
         outcomes=_counted(outcomes) if summary else None,
         trusted=counting.trusted_share(summary.trials.model_dump()) if summary else None,
         remark=damages[0] if damages else "",
-        reported=reported,
         whole=whole,
     )
 
 
-def _of_failover(opened: OpenFolder, key: str, place: str, reported: bool) -> Run:
+def _of_failover(opened: OpenFolder, key: str, place: str) -> Run:
     try:
         found = failovers.read_open(opened)
     except UsageFault as fault:
         remark = short(str(fault).replace(f"{opened.path / failovers.FILE}", failovers.FILE).rstrip("."))
-        return Run(key, place, KIND, "", False, "", "unknown", "unknown", (), None, None, f"{remark}.", reported, False, True)
+        return Run(key, place, KIND, "", False, "", "unknown", "unknown", (), None, None, f"{remark}.", False, True)
     try:
         host = _Host.model_validate(found.host)
     except ValidationError:
@@ -173,7 +171,6 @@ def _of_failover(opened: OpenFolder, key: str, place: str, reported: bool) -> Ru
         outcomes=_counted(list(verdicts)) if found.rows else None,
         trusted=trusted / len(found.rows) if found.rows else None,
         remark=short(report.unfinished(found)),
-        reported=reported,
         whole=bool(found.rows),
         of_failover=True,
     )

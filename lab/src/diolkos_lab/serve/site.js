@@ -3,7 +3,7 @@
   const table = document.querySelector("#runs");
   if (!table) return;
   const about = JSON.parse(document.querySelector("#about").textContent);
-  const pairs = about.pairs && new Set(about.pairs);
+  const pairs = new Set(about.pairs);
   const body = table.tBodies[0], rows = [...body.rows];
   const fields = [...document.querySelectorAll("#filters [name]")];
   const order = new Map(rows.map((row, place) => [row, place])); // the newest first
@@ -30,7 +30,7 @@
     if (on) ticked.push(row);
     while (ticked.length > 2) ticked.shift().querySelector("input").checked = false;
     const two = ticked.length === 2, same = two && ticked[0].dataset.study === ticked[1].dataset.study;
-    const there = same && (!pairs || pairs.has(pair()));
+    const there = same && pairs.has(pair());
     compare.disabled = !there;
     const folders = ticked.map((row) => row.cells[row.cells.length - 1].querySelector(".place").textContent);
     if (!two) said.value = ticked.length ? "Tick one more run." : "Tick two runs to compare them.";

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::nat64::Order;
-use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 
 const EVERYTHING: Selection = Selection {
     protocol: None,

@@ -4,8 +4,8 @@
 
 use std::cmp::Reverse;
 
-use diolkos_core::config::nat64::LevelKind;
-use diolkos_core::session::Holding;
+use diolkos_nat64::config::LevelKind;
+use diolkos_nat64::session::Holding;
 
 use diolkos_figures::figures::KINDS;
 use diolkos_service::counted::counted;
@@ -129,7 +129,7 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diolkos_core::session::Held;
+    use diolkos_nat64::session::Held;
 
     #[test]
     fn numbers_and_words_agree() {

@@ -6,7 +6,7 @@
 
 use std::net::Ipv6Addr;
 
-use diolkos_core::session::State;
+use diolkos_nat64::session::State;
 
 use super::super::terms::{Lent, Ports, LENT};
 use super::Leases;

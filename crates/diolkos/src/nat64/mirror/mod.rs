@@ -17,13 +17,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint6, Nat64Config, Owners, Protocol};
-use diolkos_core::session::{
+use diolkos_nat64::config::{Binding, Endpoint6, Nat64Config, Owners, Protocol};
+use diolkos_nat64::session::{
     Event, Missing, Origin, SessionState, SessionView, State, Watcher, Way,
 };
-use diolkos_core::Reason;
 use diolkos_node::gateway::Changed;
 use diolkos_sys::fastpath::{Owner, Report, Session};
+use diolkos_xlat::Reason;
 use ipnet::Ipv4Net;
 
 use super::clocks::Clocks;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::Nat64Config;
-use diolkos_core::session::{Event, SessionView, State, Watcher};
-use diolkos_core::Reason;
+use diolkos_nat64::config::Nat64Config;
+use diolkos_nat64::session::{Event, SessionView, State, Watcher};
 use diolkos_sys::fastpath::Sessions;
+use diolkos_xlat::Reason;
 
 use super::Mirror;
 

@@ -7,13 +7,13 @@
 use std::io;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
-use diolkos_core::session::{
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
+use diolkos_nat64::session::{
     BindingView, Event, Segment, SessionState, SessionView, Side, State, Watcher,
 };
-use diolkos_core::Reason;
 use diolkos_sys::clock;
 use diolkos_sys::fastpath::{Old, Owner, Seen, Sent, Session, Sessions};
+use diolkos_xlat::Reason;
 use ipnet::Ipv6Net;
 
 use super::super::conversion::{node_port, sent, to_maps};
@@ -331,7 +331,7 @@ mod tests {
     fn tables_with(state: SessionState) -> State {
         let mut config = Nat64Config::default();
         config.translator.pref64 = vec!["64:ff9b::/96".parse().expect("a prefix")];
-        config.pool4 = vec![diolkos_core::config::nat64::Pool4 {
+        config.pool4 = vec![diolkos_nat64::config::Pool4 {
             net: "203.0.113.0/29".parse().expect("a network"),
             ports: 1024..=65535,
             protocols: vec![Protocol::Tcp],

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use diolkos_core::session::{BindingView, Origin, SessionView};
+use diolkos_nat64::session::{BindingView, Origin, SessionView};
 use ipnet::Ipv6Net;
 use tokio::sync::oneshot;
 

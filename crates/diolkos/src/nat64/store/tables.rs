@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is filled when a state comes back.
 
-use diolkos_core::Nat64;
+use diolkos_nat64::Nat64;
 
 use super::super::mirror::Restoring;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets for other gateways, as they are written. No program looks at the slots here, so all of them stray.
 
-use diolkos_core::config::nat64::{Gateway, Nat64Config, Pool4, Protocol};
-use diolkos_core::{Config, Nat64};
+use diolkos_nat64::config::{Gateway, Nat64Config, Pool4, Protocol};
+use diolkos_nat64::Nat64;
+use diolkos_xlat::Config;
 
 use super::*;
 

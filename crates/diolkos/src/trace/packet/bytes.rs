@@ -4,9 +4,9 @@
 
 use std::net::IpAddr;
 
-use diolkos_core::csum::{self, Sum};
-use diolkos_core::wire::icmp::{ICMP_CHECKSUM_AT, ICMP_LEN};
-use diolkos_core::wire::{protocol, Ipv4, Ipv6, FRAGMENT_LEN, IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT};
+use diolkos_xlat::csum::{self, Sum};
+use diolkos_xlat::wire::icmp::{ICMP_CHECKSUM_AT, ICMP_LEN};
+use diolkos_xlat::wire::{protocol, Ipv4, Ipv6, FRAGMENT_LEN, IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT};
 
 use super::icmp::{self, Field};
 use super::{Carried, Details, Fragment, Header, Imagined, Kind, Quoted, Transport};
@@ -193,7 +193,7 @@ impl Header {
                 }
                 .emit(&mut bytes);
                 if self.fragment.is_some() {
-                    diolkos_core::wire::Fragment {
+                    diolkos_xlat::wire::Fragment {
                         next_header: number,
                         offset: fragment.offset,
                         more: fragment.more,

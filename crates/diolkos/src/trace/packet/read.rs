@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use diolkos_core::addr::rfc6052::Pref64;
+use diolkos_xlat::addr::rfc6052::Pref64;
 use ipnet::Ipv6Net;
 
 use super::ends::{different, end, is_ipv4_endpoint};

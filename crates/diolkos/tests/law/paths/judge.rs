@@ -7,9 +7,9 @@ use super::slow::Outcome;
 use crate::fate::Fate;
 use crate::input::{Input, Way};
 use crate::setup::Setup;
-use diolkos_core::Verdict;
 use diolkos_sys::fastpath::testrun::{Action, Run};
 use diolkos_sys::fastpath::Count;
+use diolkos_xlat::Verdict;
 
 /// Fails with what is broken.
 pub fn judge(setup: &Setup, given: &Input, fast: &Run, slow: &Outcome) -> Result<Fate, String> {

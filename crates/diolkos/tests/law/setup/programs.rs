@@ -3,12 +3,12 @@
 
 use super::Setup;
 use crate::mirror::own_networks;
-use diolkos_core::{Eam, TrafficClass};
 use diolkos_sys::fastpath::testrun::TestRun;
 use diolkos_sys::fastpath::{
     self, ClatRules, Destinations, FastPathError, Lending, Media, Nat64Rules, Rules, Sessions,
     SiitRules,
 };
+use diolkos_xlat::{Eam, TrafficClass};
 use ipnet::Ipv6Net;
 
 /// Index of the one interface that is always there.

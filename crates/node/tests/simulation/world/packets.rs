@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets: of hosts and servers, from gateway to gateway, and what the checker says to their translation.
 
-use diolkos_core::session::{self, Inbound, Inward, Missing, Outbound, Segment, Watcher};
-use diolkos_core::Reason;
+use diolkos_nat64::session::{self, Inbound, Inward, Missing, Outbound, Segment, Watcher};
+use diolkos_xlat::Reason;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 //! The operator changes a node's file while the node runs. If it is loaded, what nodes compare is refused, and all else is for the
 //! tables, as in the program. All nodes go over to another file together, in new processes.
 
-use diolkos_core::config::nat64::{Endpoint4, Limits, Nat64Config, Timeouts};
+use diolkos_nat64::config::{Endpoint4, Limits, Nat64Config, Timeouts};
 use diolkos_node::config::PARTS;
 use diolkos_node::message::Status;
 use diolkos_node::Armed;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a process does with its tables, and what the checker says to bindings that it opens.
 
-use diolkos_core::session::State;
+use diolkos_nat64::session::State;
 use diolkos_node::gateway::Changed;
 use diolkos_node::{Moment, Via};
 

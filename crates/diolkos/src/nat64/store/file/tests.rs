@@ -2,7 +2,7 @@
 //! The state file among files of others, damaged ones, and no room.
 
 use super::*;
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_service::failure::Kind;
 use std::os::unix::fs::{symlink, PermissionsExt};
 

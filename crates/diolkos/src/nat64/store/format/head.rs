@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use diolkos_core::config::nat64::Binding;
+use diolkos_nat64::config::Binding;
 use ipnet::Ipv6Net;
 
 use super::super::moment::Moment;

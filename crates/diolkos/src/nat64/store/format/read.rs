@@ -5,8 +5,8 @@ use std::io::Read;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Protocol};
-use diolkos_core::session::{SessionState, SessionView};
+use diolkos_nat64::config::{Binding, Protocol};
+use diolkos_nat64::session::{SessionState, SessionView};
 use ipnet::Ipv6Net;
 
 use super::super::moment::Moment;

@@ -4,7 +4,7 @@
 
 use std::io::Read;
 
-use diolkos_core::config::nat64::Binding;
+use diolkos_nat64::config::Binding;
 
 use super::fields::{Fields, BINDING};
 use super::first;

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_core::session::{SessionState, SessionView};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_nat64::session::{SessionState, SessionView};
 
 use super::super::moment::Moment;
 use super::head::{CLEAN, SESSION};

@@ -3,8 +3,8 @@
 
 use std::io::{self, Write};
 
-use diolkos_core::config::nat64::Binding;
-use diolkos_core::session::SessionView;
+use diolkos_nat64::config::Binding;
+use diolkos_nat64::session::SessionView;
 
 use super::fields::{of_binding, of_v4, of_v6, BINDING};
 use super::head::{Head, CLEAN, NAT64, OUTDATED, SESSION};

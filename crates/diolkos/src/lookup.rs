@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whose an address and port are, and which ports a node has, by the configuration alone (RFC 7422 section 2): by its mapping
+//! and its static bindings. What a log of bindings says is for tools that search text.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use diolkos_nat64::config::{Binding, Endpoint4, Mapping};
+use ipnet::Ipv6Net;
+use serde::Serialize;
+
+use crate::cli;
+use diolkos_config::{self as config, Found, Mode, Settings};
+use diolkos_service::failure::Failure;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+enum Question {
+    /// Whose this address and port are.
+    Owner(Ipv4Addr, u16),
+    /// What this node has.
+    Ports(Ipv6Addr),
+}
+
+/// Who has ports.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+struct Owner {
+    /// How this is known; a static binding counts before the mapping.
+    by: By,
+    /// The protocol, if only that is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol: Option<String>,
+    address: Ipv4Addr,
+    first_port: u16,
+    last_port: u16,
+    source: Ipv6Net,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_port: Option<u16>,
+}
+
+/// How it is known whose ports are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum By {
+    /// A static binding of the configuration.
+    Static,
+    /// The deterministic mapping.
+    Mapping,
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Answer {
+    address: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<u16>,
+    /// The first one that has the protocol in question counts.
+    owners: Vec<Owner>,
+    /// What makes the answer less than certain.
+    notes: Vec<String>,
+}
+
+/// Looks it up. Returns what is to be printed.
+pub fn look_up(options: &cli::Lookup) -> Result<String, Failure> {
+    let question = Question::of(options.address, options.port)?;
+    let settings = config::load(&options.config, |_| ())?;
+    let node = match (&options.node, &settings.cluster, question) {
+        (None, Some(cluster), Question::Owner(addr, _)) => cluster.node_of(addr),
+        _ => None,
+    };
+    let node = node.map(|node| node.name.as_str());
+    let settings = settings.as_node(options.node.as_deref().or(node))?;
+    let name = options.config.display().to_string();
+    if settings.translator.mode != Mode::Nat64 || settings.dns64_alone().is_some() {
+        return Err(Failure::usage(format!(
+            "{name} is no configuration of a NAT64: only a NAT64 has bindings"
+        )));
+    }
+    // The settings have been checked: there is no error.
+    let mapping = Mapping::of(&settings.stateful(Found::ANYTHING))
+        .ok()
+        .flatten()
+        .ok_or_else(|| {
+            Failure::usage(format!(
+                "{name} has no [nat64.deterministic], so only a log of bindings knows whose a port was: search it as \
+                 docs/logging.md says"
+            ))
+        })?;
+
+    let mut owners: Vec<Owner> = statics(&settings, question);
+    owners.extend(fixed(&mapping, question));
+    if let Some(protocol) = options.protocol {
+        let wanted = protocol.name();
+        owners.retain(|owner| owner.protocol.as_deref().is_none_or(|of| of == wanted));
+    }
+    owners.sort();
+    let notes = match question {
+        Question::Owner(addr, port) if mapping.is_overflow(Endpoint4 { addr, port }) => vec![
+            "the port is one of the overflow: only a log of bindings knows whose it was".to_owned(),
+        ],
+        _ => Vec::new(),
+    };
+    let answer = Answer {
+        address: options.address,
+        port: options.port,
+        owners,
+        notes,
+    };
+    match options.json {
+        true => serde_json::to_string(&answer)
+            .map(|text| text + "\n")
+            .map_err(|error| Failure::run_time(format!("the answer is no JSON: {error}"))),
+        false => Ok(text(&answer)),
+    }
+}
+
+fn statics(settings: &Settings, question: Question) -> Vec<Owner> {
+    let all = settings.nat64.bindings.iter();
+    let asked = all.filter(|binding| match question {
+        Question::Owner(addr, port) => binding.v4 == Endpoint4 { addr, port },
+        Question::Ports(node) => binding.v6.addr == node,
+    });
+    let owner = |binding: &Binding| Owner {
+        by: By::Static,
+        protocol: Some(binding.protocol.name().to_owned()),
+        address: binding.v4.addr,
+        first_port: binding.v4.port,
+        last_port: binding.v4.port,
+        source: Ipv6Net::from(binding.v6.addr),
+        source_port: Some(binding.v6.port),
+    };
+    asked.map(owner).collect()
+}
+
+fn fixed(mapping: &Mapping, question: Question) -> Option<Owner> {
+    let node = match question {
+        Question::Owner(addr, port) => mapping.source_of(Endpoint4 { addr, port })?.addr(),
+        Question::Ports(node) => node,
+    };
+    let range = mapping.ports_of(node)?;
+    let source = Ipv6Net::new(node, mapping.figures().source_prefix_len).ok()?;
+    Some(Owner {
+        by: By::Mapping,
+        protocol: None,
+        address: range.addr,
+        first_port: range.first,
+        last_port: range.last,
+        source: source.trunc(),
+        source_port: None,
+    })
+}
+
+fn text(answer: &Answer) -> String {
+    let mut text = String::new();
+    let asked = match answer.port {
+        Some(port) => format!("{}, port {port}", answer.address),
+        None => answer.address.to_string(),
+    };
+    if answer.owners.is_empty() {
+        let what = match answer.port {
+            Some(_) => "belongs to no source",
+            None => "has no fixed ports",
+        };
+        let _ = writeln!(text, "{asked} {what}.");
+    } else {
+        let _ = writeln!(text, "{asked}:");
+    }
+    for owner in &answer.owners {
+        let Owner {
+            address,
+            first_port,
+            last_port,
+            source,
+            ..
+        } = owner;
+        let protocol = owner.protocol.as_deref().unwrap_or("all protocols");
+        let node = match owner.source_port {
+            Some(port) => format!("{}, port {port}", source.addr()),
+            None => source.to_string(),
+        };
+        let ports = match first_port == last_port {
+            true => format!("port {first_port}"),
+            false => format!("ports {first_port}-{last_port}"),
+        };
+        let by = match owner.by {
+            By::Static => "a static binding",
+            By::Mapping => "the mapping",
+        };
+        let _ = writeln!(text, "  {node}: {protocol}, {address} {ports}, by {by}");
+    }
+    for note in &answer.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+impl Question {
+    /// The question about an address, with a port if it is one of IPv4.
+    fn of(address: IpAddr, port: Option<u16>) -> Result<Question, Failure> {
+        match (address, port) {
+            (IpAddr::V4(addr), Some(port)) => Ok(Question::Owner(addr, port)),
+            (IpAddr::V6(node), None) => Ok(Question::Ports(node)),
+            (IpAddr::V4(addr), None) => Err(Failure::usage(format!(
+                "many sources share {addr}: name a port, as `diolkos lookup … {addr} 40000`"
+            ))),
+            (IpAddr::V6(node), Some(port)) => Err(Failure::usage(format!(
+                "the ports of {node} are looked up without a port: remove {port}"
+            ))),
+        }
+    }
+}

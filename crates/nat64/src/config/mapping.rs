@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fixed ports of each source (RFC 7422 section 2, algorithm 0): a function of the configuration alone. Whoever has the
+//! configuration knows whose a port was, without a log.
+//!
+//! Sources are numbered in the order of their prefixes, addresses in that of the pool. The first address serves the first
+//! sources, each with the ports that follow those of the source before it, the next address the next ones, and so on. The
+//! ports behind them are the overflow: blocks of it are given to sources that need more, and logged.
+
+use super::numbered::Numbered;
+use super::{Deterministic, Endpoint4, Nat64Config, Pool4, Protocol};
+use diolkos_xlat::config::check::{is_unicast6, not_unicast};
+use diolkos_xlat::config::Problem;
+use ipnet::{Ipv4Net, Ipv6Net};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Ports are given in multiples of so many.
+const UNIT: u32 = 64;
+/// Sources get none of the well-known ports.
+const FIRST_USER_PORT: u32 = 1024;
+/// The largest share of the overflow, percent.
+const MOST_OVERFLOW: u8 = 90;
+
+/// Ports of one address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortRange {
+    /// The address.
+    pub addr: Ipv4Addr,
+    /// The first port.
+    pub first: u16,
+    /// The last one.
+    pub last: u16,
+}
+
+/// What decides on a mapping, beside the two lists of prefixes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Figures {
+    /// Bits of the prefix that is one source.
+    pub source_prefix_len: u8,
+    /// The first port that a source has.
+    pub first_port: u16,
+    /// Ports of each source: a multiple of 64.
+    pub ports_per_source: u16,
+    /// Sources of each address.
+    pub sources_per_address: u16,
+    /// The last port of the overflow; 0: there is none.
+    pub overflow_last: u16,
+}
+
+/// Which source has which ports.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    sources: Numbered<Ipv6Net>,
+    addresses: Numbered<Ipv4Net>,
+    figures: Figures,
+}
+
+impl Mapping {
+    /// That of a configuration, if it has any. The error says which key is wrong.
+    pub fn of(config: &Nat64Config) -> Result<Option<Mapping>, Problem> {
+        let Some(wanted) = &config.deterministic else {
+            return Ok(None);
+        };
+        let len = config.limits.source_prefix_len;
+        check_sources(&wanted.sources, len)?;
+        let (first, end) = ports_of(&config.pool4)?;
+        let pool = config.pool4.iter().map(|part| part.net).collect();
+        let addresses = Numbered::new(pool, 32).map_err(|why| {
+            problem(
+                "nat64.pool4",
+                format!("{why}; a fixed mapping needs each once"),
+            )
+        })?;
+        let sources = Numbered::new(wanted.sources.clone(), len)
+            .map_err(|why| problem("nat64.deterministic.sources", why))?;
+        let division = Division {
+            sources: sources.len,
+            addresses: addresses.len,
+            ports: end - first,
+            overflow: wanted.overflow_share,
+            len,
+        };
+        let (ports, per_address) = division.solve(wanted)?;
+        let behind = first + ports * per_address;
+        let overflow_last = match (wanted.overflow_share, &config.blocks) {
+            (0, None) => 0,
+            (0, Some(_)) => {
+                return Err(problem(
+                    "nat64.ports_per_block",
+                    "with [nat64.deterministic], blocks are those of the overflow, and its share is 0: set \
+                     nat64.deterministic.overflow_share, or remove ports_per_block"
+                        .into(),
+                ))
+            }
+            (share, None) => {
+                return Err(problem(
+                    "nat64.deterministic.overflow_share",
+                    format!("{share} % of the ports are given in blocks: set nat64.ports_per_block, as 256"),
+                ))
+            }
+            (share, Some(blocks)) => {
+                let size = u32::from(blocks.ports.max(1));
+                if behind.next_multiple_of(size) + size > end {
+                    let left = end - behind;
+                    return Err(problem(
+                        "nat64.deterministic.overflow_share",
+                        format!("{share} % are {left} ports of each address, in which no block of {size} begins"),
+                    ));
+                }
+                (end - 1) as u16
+            }
+        };
+        let figures = Figures {
+            source_prefix_len: len,
+            first_port: first as u16,
+            ports_per_source: ports as u16,
+            sources_per_address: per_address as u16,
+            overflow_last,
+        };
+        Ok(Some(Mapping {
+            sources,
+            addresses,
+            figures,
+        }))
+    }
+
+    /// What decides on it, beside the lists.
+    pub fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// The prefixes of sources, in their order.
+    pub fn sources(&self) -> &[Ipv6Net] {
+        &self.sources.nets
+    }
+
+    /// The prefixes of the pool, in their order.
+    pub fn addresses(&self) -> &[Ipv4Net] {
+        &self.addresses.nets
+    }
+
+    /// How many sources there are.
+    pub fn source_count(&self) -> u64 {
+        self.sources.len
+    }
+
+    /// The fixed ports of a node's source; None if it is none of the sources.
+    pub fn ports_of(&self, node: Ipv6Addr) -> Option<PortRange> {
+        let number = self.sources.number_of(node.to_bits())?;
+        let per_address = u64::from(self.figures.sources_per_address);
+        let addr = self.addresses.nth(number / per_address)?;
+        let first =
+            self.figures.first_port + (number % per_address) as u16 * self.figures.ports_per_source;
+        Some(PortRange {
+            addr: Ipv4Addr::from_bits(addr as u32),
+            first,
+            last: first + (self.figures.ports_per_source - 1),
+        })
+    }
+
+    /// The source whose fixed ports these are among; None if they are nobody's.
+    pub fn source_of(&self, v4: Endpoint4) -> Option<Ipv6Net> {
+        let first = self.first_of(v4.port)?;
+        let at = self.addresses.number_of(u128::from(v4.addr.to_bits()))?;
+        let slot = (first - self.figures.first_port) / self.figures.ports_per_source;
+        let number = at * u64::from(self.figures.sources_per_address) + u64::from(slot);
+        let source = Ipv6Addr::from_bits(self.sources.nth(number)?);
+        Ipv6Net::new(source, self.figures.source_prefix_len).ok()
+    }
+
+    /// The first one of the fixed ports that a port is among, whosever they are; None if it is not fixed.
+    pub fn first_of(&self, port: u16) -> Option<u16> {
+        let size = u32::from(self.figures.ports_per_source);
+        let offset = port.checked_sub(self.figures.first_port)?;
+        let is_fixed = u32::from(port) < self.fixed_end();
+        is_fixed.then(|| self.figures.first_port + (u32::from(offset) / size * size) as u16)
+    }
+
+    /// The port behind all fixed ones; 65536 if there is none.
+    pub fn fixed_end(&self) -> u32 {
+        let Figures {
+            first_port,
+            ports_per_source,
+            sources_per_address,
+            ..
+        } = self.figures;
+        u32::from(first_port) + u32::from(ports_per_source) * u32::from(sources_per_address)
+    }
+
+    /// Is it a port of the overflow, on an address of the pool?
+    pub fn is_overflow(&self, v4: Endpoint4) -> bool {
+        let bits = u128::from(v4.addr.to_bits());
+        u32::from(v4.port) >= self.fixed_end()
+            && v4.port <= self.figures.overflow_last
+            && self.addresses.number_of(bits).is_some()
+    }
+}
+
+/// What has to be divided.
+struct Division {
+    sources: u64,
+    addresses: u64,
+    /// Ports of each address.
+    ports: u32,
+    /// Percent of them.
+    overflow: u8,
+    len: u8,
+}
+
+impl Division {
+    /// Ports of a source, and sources of an address.
+    fn solve(&self, wanted: &Deterministic) -> Result<(u32, u32), Problem> {
+        let Division {
+            sources,
+            addresses,
+            ports: all,
+            overflow,
+            len,
+        } = *self;
+        if overflow > MOST_OVERFLOW {
+            return Err(problem(
+                "nat64.deterministic.overflow_share",
+                format!("{overflow} is not between 0 and {MOST_OVERFLOW} percent"),
+            ));
+        }
+        let for_overflow = (all * u32::from(overflow)).div_ceil(100);
+        let fixed = all - for_overflow;
+        let told = match overflow {
+            0 => format!("{all} ports"),
+            _ => format!("{all} - {for_overflow} (overflow) = {fixed} ports"),
+        };
+        match wanted.ports_per_source {
+            None => {
+                let per_address = sources.div_ceil(addresses);
+                let ports = u64::from(fixed) / per_address / u64::from(UNIT) * u64::from(UNIT);
+                if ports == 0 {
+                    let most = addresses * u64::from(fixed / UNIT);
+                    return Err(problem(
+                        "nat64.deterministic.sources",
+                        format!(
+                            "{sources} sources (/{len}) / {addresses} pool addresses = {per_address} for each address, \
+                             which has {told}: less than {UNIT} for each source. The pool is large enough for {most} \
+                             sources: add addresses, or lower source_prefix_len"
+                        ),
+                    ));
+                }
+                Ok((ports as u32, per_address as u32))
+            }
+            Some(ports) => {
+                if ports == 0 || !ports.is_multiple_of(UNIT) {
+                    return Err(problem(
+                        "nat64.deterministic.ports_per_source",
+                        format!("{ports} is neither \"auto\" nor a multiple of {UNIT}"),
+                    ));
+                }
+                let per_address = fixed / ports;
+                let most = addresses * u64::from(per_address);
+                if most < sources {
+                    return Err(problem(
+                        "nat64.deterministic.ports_per_source",
+                        format!(
+                            "{sources} sources (/{len}) x {ports} ports do not fit: each of the {addresses} pool \
+                             addresses has {told} / {ports} = {per_address} sources, together {most}. Add addresses, or \
+                             lower ports_per_source"
+                        ),
+                    ));
+                }
+                Ok((ports, per_address))
+            }
+        }
+    }
+}
+
+fn check_sources(sources: &[Ipv6Net], len: u8) -> Result<(), Problem> {
+    let object = |at: usize, message: String| {
+        Err(problem(
+            &format!("nat64.deterministic.sources[{at}]"),
+            message,
+        ))
+    };
+    if sources.is_empty() {
+        let message = "name the prefixes of those who may use the pool, as [\"2001:db8::/40\"]";
+        return Err(problem("nat64.deterministic.sources", message.into()));
+    }
+    for (at, net) in sources.iter().enumerate() {
+        if net.addr() != net.network() {
+            let meant = net.trunc();
+            return object(at, format!("{net} has host bits set; write {meant}"));
+        }
+        if !is_unicast6(*net) {
+            return object(at, not_unicast(*net));
+        }
+        if net.prefix_len() > len {
+            return object(
+                at,
+                format!("{net} is a part of one source: source_prefix_len is {len}"),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The ports that every address of the pool has, and the one behind them.
+fn ports_of(pool: &[Pool4]) -> Result<(u32, u32), Problem> {
+    let Some(first) = pool.first() else {
+        return Err(problem(
+            "nat64.pool4",
+            "a fixed mapping needs a pool".into(),
+        ));
+    };
+    for (at, part) in pool.iter().enumerate() {
+        if part.ports != first.ports {
+            let message = "all addresses of a fixed mapping have the same ports, as the first one";
+            return Err(problem(&format!("nat64.pool4[{at}].ports"), message.into()));
+        }
+        if !Protocol::ALL.iter().all(|of| part.protocols.contains(of)) {
+            let message = "a fixed mapping has the same ports for all three protocols";
+            return Err(problem(
+                &format!("nat64.pool4[{at}].protocols"),
+                message.into(),
+            ));
+        }
+    }
+    let low = u32::from(*first.ports.start())
+        .max(FIRST_USER_PORT)
+        .next_multiple_of(UNIT);
+    let end = (u32::from(*first.ports.end()) + 1) / UNIT * UNIT;
+    if low >= end {
+        let (from, to) = (first.ports.start(), first.ports.end());
+        return Err(problem(
+            "nat64.pool4[0].ports",
+            format!("{from}-{to} has no {UNIT} ports above 1023, from a multiple of {UNIT} on, for a source"),
+        ));
+    }
+    Ok((low, end))
+}
+
+fn problem(key: &str, message: String) -> Problem {
+    Problem {
+        key: key.to_owned(),
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests;

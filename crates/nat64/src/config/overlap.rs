@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Parts of a pool that have an address and port in common: each would be counted twice.
+
+use super::Pool4;
+
+/// For each part that overlaps an earlier or wider one, both.
+pub(super) fn parts(pool: &[Pool4]) -> Vec<(usize, usize)> {
+    let mut order: Vec<usize> = (0..pool.len()).collect();
+    order.sort_by_key(|&at| (pool[at].net.network(), pool[at].net.prefix_len(), at));
+    let mut found = Vec::new();
+    // Parts whose network contains that of the next one.
+    let mut around: Vec<usize> = Vec::new();
+    for at in order {
+        let part = &pool[at];
+        while around
+            .last()
+            .is_some_and(|&other| !pool[other].net.contains(&part.net))
+        {
+            around.pop();
+        }
+        let other = around
+            .iter()
+            .copied()
+            .find(|&other| share(part, &pool[other]));
+        // The one that stands below is named first.
+        found.extend(other.map(|other| (at.max(other), at.min(other))));
+        around.push(at);
+    }
+    found.sort_unstable();
+    found
+}
+
+/// Of parts with addresses in common: have they ports in common as well?
+fn share(one: &Pool4, other: &Pool4) -> bool {
+    let (a, b) = (&one.ports, &other.ports);
+    let ports = a.start() <= b.end() && b.start() <= a.end();
+    ports
+        && one
+            .protocols
+            .iter()
+            .any(|protocol| other.protocols.contains(protocol))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Protocol;
+
+    fn part(net: &str, ports: std::ops::RangeInclusive<u16>, protocols: &[Protocol]) -> Pool4 {
+        Pool4 {
+            net: net.parse().unwrap(),
+            ports,
+            protocols: protocols.to_vec(),
+        }
+    }
+
+    #[test]
+    fn parts_that_share_ports_overlap() {
+        let all = &Protocol::ALL[..];
+        let wide = part("192.0.2.32/29", 1024..=65535, all);
+        let inside = part("192.0.2.36/32", 1024..=2047, all);
+        assert_eq!(parts(&[wide.clone(), inside.clone()]), [(1, 0)]);
+        assert_eq!(parts(&[inside.clone(), wide.clone()]), [(1, 0)]);
+        let beside = part("192.0.2.40/29", 1024..=65535, all);
+        assert_eq!(parts(&[wide.clone(), beside, inside]), [(2, 0)]);
+        let low = part("192.0.2.36/32", 1..=1023, all);
+        assert_eq!(parts(&[wide, low]), []);
+        let tcp = part("192.0.2.36/32", 1..=9, &[Protocol::Tcp]);
+        let udp = part("192.0.2.36/32", 1..=9, &[Protocol::Udp]);
+        assert_eq!(parts(&[tcp, udp]), []);
+    }
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The pool in blocks of ports, each of which is given to one source as a whole (RFC 6888 REQ-14, RFC 7422 section 2): a
+//! block is the same ports of one address for every protocol.
+//!
+//! One bit for each block of an address that nobody has. Of the free ports in a block, each is as likely as any other.
+
+use super::block::Parity;
+use super::Pool;
+use crate::config::{Endpoint4, Mapping, Protocol};
+use crate::session::key::Keys;
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
+
+/// Blocks begin behind the well-known ports.
+const FIRST_USER_PORT: u32 = 1024;
+/// Words of bits for the smallest blocks: 1024 of 64 ports.
+const WORDS: usize = 65536 / 64 / 64;
+
+type Bits = [u64; WORDS];
+
+/// Which block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// Of which address.
+    pub addr: Ipv4Addr,
+    /// Its first port.
+    pub first: u16,
+}
+
+/// The blocks of the pool.
+#[derive(Debug)]
+pub struct Division {
+    /// Ports of a block, unless it is fixed.
+    size: u16,
+    /// Whose the fixed blocks are, which are nobody else's.
+    mapping: Option<Mapping>,
+    /// Those that an address has, by its kind.
+    of_kind: Vec<Bits>,
+    /// Those of each address that nobody has; None: all that it has.
+    free: Vec<Option<Box<Bits>>>,
+    /// One bit for each address that has a free block.
+    with_free: Vec<u64>,
+    free_blocks: u64,
+    blocks: u64,
+    /// Blocks with ports that rest, which nobody gets.
+    resting: HashMap<Place, Resting, Keys>,
+}
+
+/// What rests in a block.
+#[derive(Debug)]
+struct Resting {
+    ports: u32,
+    /// Somebody has the block, or nobody can get it.
+    is_owned: bool,
+}
+
+impl Division {
+    /// The block in which a port is. A port between the fixed ones and the first other block is in none.
+    fn first_of(&self, port: u16) -> Option<u16> {
+        let first = port & !(self.size - 1);
+        match &self.mapping {
+            None => Some(first),
+            Some(mapping) => mapping
+                .first_of(port)
+                .or_else(|| (u32::from(first) >= mapping.fixed_end()).then_some(first)),
+        }
+    }
+
+    fn size_of(&self, place: Place) -> u16 {
+        let fixed = self.mapping.as_ref();
+        match fixed.filter(|mapping| mapping.first_of(place.first).is_some()) {
+            Some(mapping) => mapping.figures().ports_per_source,
+            None => self.size,
+        }
+    }
+}
+
+impl Pool {
+    /// Divides it into blocks of so many ports, a power of two between 64 and 4096. With a mapping, each source has a fixed
+    /// block, and the others are behind these, if `size` is not 0.
+    pub fn divide(&mut self, size: u16, mapping: Option<Mapping>) {
+        let is_free = size > 0;
+        let size = size.max(64);
+        let fixed_end = mapping.as_ref().map_or(0, Mapping::fixed_end);
+        let least = FIRST_USER_PORT.max(fixed_end);
+        let of_kind: Vec<Bits> = self
+            .kinds
+            .iter()
+            .map(|kind| {
+                let mut bits = [0; WORDS];
+                for index in 0..65536 / u32::from(size) {
+                    let (first, last) =
+                        (index * u32::from(size), (index + 1) * u32::from(size) - 1);
+                    let has = |ports: &RangeInclusive<u16>| {
+                        u32::from(*ports.start()) <= last && u32::from(*ports.end()) >= first
+                    };
+                    let is_any = kind.ranges.iter().flatten().any(has);
+                    if is_free && first >= least && is_any {
+                        bits[index as usize / 64] |= 1 << (index % 64);
+                    }
+                }
+                bits
+            })
+            .collect();
+        let count = |bits: &Bits| {
+            bits.iter()
+                .map(|word| u64::from(word.count_ones()))
+                .sum::<u64>()
+        };
+        let mut with_free = vec![0; self.addresses.len().div_ceil(64)];
+        let mut blocks = 0;
+        for (at, address) in self.addresses.iter().enumerate() {
+            let its = count(&of_kind[address.kind as usize]);
+            blocks += its;
+            with_free[at / 64] |= u64::from(its > 0) << (at % 64);
+        }
+        self.division = Some(Division {
+            size,
+            mapping,
+            of_kind,
+            free: self.addresses.iter().map(|_| None).collect(),
+            with_free,
+            free_blocks: blocks,
+            blocks,
+            resting: HashMap::with_hasher(Keys(self.key)),
+        });
+    }
+
+    /// Blocks that nobody has, and all.
+    pub fn blocks(&self) -> (u64, u64) {
+        let division = self.division.as_ref();
+        division.map_or((0, 0), |division| (division.free_blocks, division.blocks))
+    }
+
+    /// Whose the fixed blocks are, if there are any.
+    pub fn mapping(&self) -> Option<&Mapping> {
+        self.division.as_ref()?.mapping.as_ref()
+    }
+
+    /// The ports of a block.
+    pub fn size_of(&self, place: Place) -> u16 {
+        let division = self.division.as_ref();
+        division.map_or(0, |division| division.size_of(place))
+    }
+
+    /// The block in which a port is, whosever it is; None if it is in none.
+    pub fn place_of(&self, v4: Endpoint4) -> Option<Place> {
+        let first = self.division.as_ref()?.first_of(v4.port)?;
+        Some(Place {
+            addr: v4.addr,
+            first,
+        })
+    }
+
+    /// A block that nobody has, which is now the caller's: of this address, or unless `only` that is wanted, of the next one
+    /// that has any.
+    pub fn take_block(
+        &mut self,
+        address: Ipv4Addr,
+        only: bool,
+        mut random: impl FnMut() -> u64,
+    ) -> Option<Place> {
+        let start = self.position(address)? as usize;
+        let at = match only {
+            true => start,
+            false => super::next_in(&self.division.as_ref()?.with_free, start)? as usize,
+        };
+        let kind = self.addresses[at].kind as usize;
+        let division = self.division.as_ref()?;
+        let bits = division.free[at]
+            .as_deref()
+            .unwrap_or(&division.of_kind[kind]);
+        let free: u32 = bits.iter().map(|word| word.count_ones()).sum();
+        let mut n = random().checked_rem(u64::from(free))? as u32;
+        for (word, &bits) in bits.iter().enumerate() {
+            let here = bits.count_ones();
+            if n < here {
+                let mut bits = bits;
+                (0..n).for_each(|_| bits &= bits - 1);
+                let index = word as u32 * 64 + bits.trailing_zeros();
+                let first = (index * u32::from(division.size)) as u16;
+                let place = Place {
+                    addr: self.addresses[at].addr,
+                    first,
+                };
+                return self.mark(place, false).then_some(place);
+            }
+            n -= here;
+        }
+        None
+    }
+
+    /// Takes a certain block for a host's source. False if the pool does not have it, if somebody has it, or if a port of it rests
+    /// for another subscriber.
+    pub fn claim_block(&mut self, place: Place, host: Ipv6Addr) -> bool {
+        let resting = self.resting_in(place);
+        if resting.is_none_or(|resting| resting.is_owned) {
+            return self.mark(place, false);
+        }
+        if !self.rests_only_for(place, self.subscriber(host)) {
+            return false;
+        }
+        if let Some(resting) = self.resting_in(place) {
+            resting.is_owned = true;
+        }
+        true
+    }
+
+    /// Gives a block back.
+    pub fn put_back_block(&mut self, place: Place) {
+        match self.resting_in(place) {
+            Some(resting) => resting.is_owned = false,
+            None => {
+                self.mark(place, true);
+            }
+        }
+    }
+
+    fn resting_in(&mut self, place: Place) -> Option<&mut Resting> {
+        self.division.as_mut()?.resting.get_mut(&place)
+    }
+
+    /// A port rests that did not.
+    pub(super) fn note_rest(&mut self, v4: Endpoint4) {
+        let Some(place) = self.place_of(v4) else {
+            return;
+        };
+        if let Some(resting) = self.resting_in(place) {
+            resting.ports += 1;
+            return;
+        }
+        let is_owned = !self.mark(place, false);
+        if let Some(division) = &mut self.division {
+            let ports = 1;
+            division.resting.insert(place, Resting { ports, is_owned });
+        }
+    }
+
+    /// A port rests no longer.
+    pub(super) fn note_rest_over(&mut self, v4: Endpoint4) {
+        let Some(place) = self.place_of(v4) else {
+            return;
+        };
+        let Some(resting) = self.resting_in(place) else {
+            return;
+        };
+        resting.ports -= 1;
+        if resting.ports > 0 {
+            return;
+        }
+        let division = self.division.as_mut();
+        let gone = division.and_then(|division| division.resting.remove(&place));
+        if gone.is_some_and(|gone| !gone.is_owned) {
+            self.mark(place, true);
+        }
+    }
+
+    /// Makes a block free, or somebody's. False if it is so already, or is none.
+    fn mark(&mut self, place: Place, is_free: bool) -> bool {
+        let Some(at) = self.position(place.addr) else {
+            return false;
+        };
+        let at = at as usize;
+        let kind = self.addresses[at].kind as usize;
+        let Some(division) = &mut self.division else {
+            return false;
+        };
+        let index = usize::from(place.first / division.size);
+        let (word, bit) = (index / 64, 1u64 << (index % 64));
+        let all = &division.of_kind[kind];
+        let bits = division.free[at].get_or_insert_with(|| Box::new(*all));
+        if all[word] & bit == 0 || (bits[word] & bit != 0) == is_free {
+            return false;
+        }
+        bits[word] ^= bit;
+        let has_free = bits.iter().any(|word| *word != 0);
+        if **bits == *all {
+            division.free[at] = None;
+        }
+        let bit = 1 << (at % 64);
+        match has_free {
+            true => division.with_free[at / 64] |= bit,
+            false => division.with_free[at / 64] &= !bit,
+        }
+        match is_free {
+            true => division.free_blocks += 1,
+            false => division.free_blocks -= 1,
+        }
+        true
+    }
+
+    /// A free port of a block, which is now the caller's: the best one, or one of the parity of `like`, or with `any` one of
+    /// the other parity, too.
+    pub fn take_in(
+        &mut self,
+        protocol: Protocol,
+        place: Place,
+        (best, like, any): (Option<u16>, u16, bool),
+        random: impl FnMut() -> u64,
+    ) -> Option<u16> {
+        let at = self.position(place.addr)?;
+        let size = self.division.as_ref()?.size_of(place);
+        let block = self.block(protocol, at);
+        let ports = place.first..=place.first + (size - 1);
+        let is_there = |port: &u16| ports.contains(port) && block.is_free(*port);
+        let parity = if any { Parity::Any } else { Parity::of(like) };
+        let port = match best.filter(is_there) {
+            Some(best) => best,
+            None => block.draw_in(place.first, size, parity, random)?,
+        };
+        self.take_for(protocol, at, port);
+        Some(port)
+    }
+
+    /// Lends a port of a block, even or odd as the port `like`.
+    pub fn lend_in(
+        &mut self,
+        protocol: Protocol,
+        place: Place,
+        like: u16,
+        random: impl FnMut() -> u64,
+    ) -> Option<u16> {
+        let at = self.position(place.addr)?;
+        let size = self.division.as_ref()?.size_of(place);
+        let block = self.block(protocol, at);
+        let port = block.draw_in(place.first, size, Parity::of(like), random)?;
+        block.lend(port);
+        self.note_taken(protocol, at);
+        Some(port)
+    }
+
+    /// Free ports of a protocol in a block.
+    pub fn free_in(&self, protocol: Protocol, place: Place) -> u32 {
+        let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
+            return 0;
+        };
+        match &self.addresses[at as usize].blocks[protocol.index()] {
+            Some(block) => block.free_in(place.first, division.size_of(place), Parity::Any),
+            None => u32::from(division.size_of(place)),
+        }
+    }
+
+    /// Ports of a protocol in a block that are on loan.
+    pub fn lent_in(&self, protocol: Protocol, place: Place) -> u32 {
+        let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
+            return 0;
+        };
+        let block = self.addresses[at as usize].blocks[protocol.index()].as_ref();
+        block.map_or(0, |block| {
+            block.lent_in(place.first, division.size_of(place))
+        })
+    }
+
+    /// Is any port of a block bound or lent, or does any rest?
+    pub fn is_used(&self, place: Place) -> bool {
+        let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
+            return false;
+        };
+        if division.resting.contains_key(&place) {
+            return true;
+        }
+        let blocks = self.addresses[at as usize].blocks.iter().flatten();
+        blocks
+            .map(|block| block.taken_in(place.first, division.size_of(place)))
+            .sum::<u32>()
+            > 0
+    }
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The pool of IPv4 transport addresses (pool4): who gets which address and port.
+//!
+//! Stages of an allocation:
+//!
+//! 1. An address. The same source always begins at the same one (RFC 4787 REQ-2, "paired"), by a
+//!    keyed hash of its address; only when that has no free port left is the next one taken.
+//! 2. `allocate`: a port of it.
+//! 3. `block`: the port is taken, until it is released.
+//!
+//! All of it takes the same time however full the pool is. `rest` keeps ports from others for a while after their bindings,
+//! if several gateways serve the same hosts. `lease` lends ports to others; `divide` has blocks of ports that
+//! are given to sources.
+
+mod allocate;
+mod block;
+mod divide;
+mod lease;
+mod rest;
+
+use crate::config::{Endpoint4, Pool4, Protocol};
+use allocate::Wish;
+use block::{Block, Ports};
+pub use divide::Place;
+pub use rest::Subscriber;
+use siphasher::sip::SipHasher13;
+use std::collections::HashMap;
+use std::hash::Hasher;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// What became of a claim to a certain address and port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Claim {
+    /// It is the claimant's, and must be released.
+    Taken,
+    /// Somebody has it.
+    Occupied,
+    /// The pool does not have it, and does not care.
+    Elsewhere,
+}
+
+/// Who asks for a binding.
+#[derive(Clone, Copy, Debug)]
+pub struct Applicant {
+    /// The table.
+    pub protocol: Protocol,
+    /// The node.
+    pub source: Ipv6Addr,
+    /// The port or query identifier that it uses itself.
+    pub port: u16,
+    /// Where the port before it (its RTP to this RTCP) is bound, if it is: the next one is tried
+    /// first (RFC 4787 section 4.2.3, contiguity).
+    pub neighbour: Option<Endpoint4>,
+}
+
+/// The ports of one address.
+#[derive(Debug)]
+struct Address {
+    addr: Ipv4Addr,
+    /// What ports it has, by its place among the kinds.
+    kind: u32,
+    /// Made when the first port of a protocol is asked for.
+    blocks: [Option<Box<Block>>; 3],
+}
+
+/// Ports of each protocol. The addresses of a large pool have a few kinds.
+#[derive(Debug)]
+struct Kind {
+    ranges: Ranges,
+    /// Made when the first port of a protocol is asked for.
+    ports: [Option<Arc<Ports>>; 3],
+}
+
+/// What the configuration gives to an address, for each protocol. They may overlap.
+type Ranges = [Vec<RangeInclusive<u16>>; 3];
+
+/// The pool.
+#[derive(Debug)]
+pub struct Pool {
+    kinds: Vec<Kind>,
+    /// In rising order.
+    addresses: Vec<Address>,
+    /// For each protocol, one bit for each address that has a free port.
+    with_free: [Vec<u64>; 3],
+    /// Free ports of each protocol, and all.
+    free: [u64; 3],
+    ports: [u64; 3],
+    preserve_ports: bool,
+    key: [u64; 2],
+    /// If sources get blocks of ports.
+    division: Option<divide::Division>,
+    /// If ports rest.
+    rests: Option<rest::Rests>,
+}
+
+impl Pool {
+    /// A pool of nothing but free ports. `key` is secret, and random.
+    pub fn new(parts: &[Pool4], preserve_ports: bool, key: [u64; 2]) -> Pool {
+        // Each address with its parts, whether these are one network or 65 536 single addresses.
+        let mut given: Vec<(Ipv4Addr, &Pool4)> = Vec::new();
+        for part in parts {
+            let first = part.net.network().to_bits();
+            let all = (first..=part.net.broadcast().to_bits()).map(Ipv4Addr::from_bits);
+            given.extend(all.map(|addr| (addr, part)));
+        }
+        given.sort_by_key(|(addr, _)| *addr);
+        let mut pool = Pool {
+            kinds: Vec::new(),
+            addresses: Vec::new(),
+            with_free: [(); 3].map(|()| Vec::new()),
+            free: [0; 3],
+            ports: [0; 3],
+            preserve_ports,
+            key,
+            division: None,
+            rests: None,
+        };
+        let mut kinds: HashMap<Ranges, u32> = HashMap::new();
+        for its_parts in given.chunk_by(|(a, _), (b, _)| a == b) {
+            let ranges = Protocol::ALL.map(|protocol| ranges(its_parts, protocol));
+            pool.add(its_parts[0].0, ranges, &mut kinds);
+        }
+        pool.ports = pool.free;
+        pool
+    }
+
+    fn add(&mut self, addr: Ipv4Addr, ranges: Ranges, kinds: &mut HashMap<Ranges, u32>) {
+        let at = self.addresses.len();
+        for (protocol, ranges) in ranges.iter().enumerate() {
+            let ports = count(ranges.clone());
+            self.with_free[protocol].resize(at / 64 + 1, 0);
+            self.with_free[protocol][at / 64] |= u64::from(ports > 0) << (at % 64);
+            self.free[protocol] += ports;
+        }
+        let kind = *kinds.entry(ranges).or_insert_with_key(|ranges| {
+            self.kinds.push(Kind {
+                ranges: ranges.clone(),
+                ports: [None, None, None],
+            });
+            self.kinds.len() as u32 - 1
+        });
+        self.addresses.push(Address {
+            addr,
+            kind,
+            blocks: [None, None, None],
+        });
+    }
+
+    /// The secret that it was made with.
+    pub(crate) fn key(&self) -> [u64; 2] {
+        self.key
+    }
+
+    /// Every address, in rising order.
+    pub fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+        self.addresses.iter().map(|address| address.addr)
+    }
+
+    /// Is it one of its addresses?
+    pub fn contains(&self, addr: Ipv4Addr) -> bool {
+        self.position(addr).is_some()
+    }
+
+    /// Does this address and port belong to it, free or not?
+    pub fn covers(&self, protocol: Protocol, v4: Endpoint4) -> bool {
+        let Some(at) = self.position(v4.addr) else {
+            return false;
+        };
+        let address = &self.addresses[at as usize];
+        match &address.blocks[protocol.index()] {
+            Some(block) => block.is_pooled(v4.port),
+            None => {
+                let kind = &self.kinds[address.kind as usize];
+                let mut ranges = kind.ranges[protocol.index()].iter();
+                ranges.any(|ports| ports.contains(&v4.port))
+            }
+        }
+    }
+
+    /// The address at which a source begins.
+    pub fn address_of(&self, source: Ipv6Addr) -> Option<Ipv4Addr> {
+        let at = self.begin(source)?;
+        Some(self.addresses[at].addr)
+    }
+
+    /// A free address and port, which is now the applicant's; None if there is none.
+    pub fn allocate(
+        &mut self,
+        applicant: Applicant,
+        mut random: impl FnMut() -> u64,
+    ) -> Option<Endpoint4> {
+        let Applicant {
+            protocol,
+            port: own,
+            neighbour,
+            ..
+        } = applicant;
+        let mut at = self.next_with_free(protocol, self.begin(applicant.source)?)?;
+        let mut best = self.preserve_ports.then_some(own);
+        if let Some(neighbour) = neighbour {
+            let beside = neighbour.port.checked_add(1);
+            let position = self.position(neighbour.addr);
+            if let (Some(port), Some(position)) = (beside, position) {
+                if self.may_take(protocol, position, port, applicant.source) {
+                    (at, best) = (position, Some(port));
+                }
+            }
+        }
+        let resting = best.filter(|&port| {
+            self.rests.is_some() && self.may_take(protocol, at, port, applicant.source)
+        });
+        if let Some(port) = resting {
+            self.take_for(protocol, at, port);
+            let addr = self.addresses[at as usize].addr;
+            return Some(Endpoint4 { addr, port });
+        }
+        let wish = Wish {
+            protocol,
+            port: own,
+            best,
+        };
+        let block = self.block(protocol, at);
+        let port = allocate::choose(block, wish, &mut random)?;
+        block.take(port);
+        self.note_taken(protocol, at);
+        let addr = self.addresses[at as usize].addr;
+        Some(Endpoint4 { addr, port })
+    }
+
+    /// Claims this address and port, for a binding of a host that the operator or an earlier run made.
+    pub fn claim(&mut self, protocol: Protocol, v4: Endpoint4, host: Ipv6Addr) -> Claim {
+        let position = self.position(v4.addr);
+        let at = position.filter(|&at| self.block(protocol, at).is_pooled(v4.port));
+        let Some(at) = at else {
+            let rests = self.rests_for(protocol, v4);
+            if rests.is_some_and(|of| of != self.subscriber(host)) {
+                return Claim::Occupied;
+            }
+            self.free(protocol, v4);
+            return Claim::Elsewhere;
+        };
+        if !self.may_take(protocol, at, v4.port, host) {
+            return Claim::Occupied;
+        }
+        self.take_for(protocol, at, v4.port);
+        Claim::Taken
+    }
+
+    /// Gives back what [`Pool::allocate`], [`Pool::claim`] or [`Pool::take_leased`] gave.
+    pub fn release(&mut self, protocol: Protocol, v4: Endpoint4) {
+        if let Some(at) = self.position(v4.addr) {
+            self.block(protocol, at).put_back(v4.port);
+            self.note_put_back(protocol, at);
+        }
+    }
+
+    /// Free ports of a protocol, on all addresses. What is on loan is not free.
+    pub fn free_ports(&self, protocol: Protocol) -> u64 {
+        self.free[protocol.index()]
+    }
+
+    /// Ports of a protocol, free or not.
+    pub fn ports(&self, protocol: Protocol) -> u64 {
+        self.ports[protocol.index()]
+    }
+
+    /// Addresses with a free port of a protocol. It takes a step for each 64 addresses.
+    pub fn addresses_with_free(&self, protocol: Protocol) -> u32 {
+        let words = &self.with_free[protocol.index()];
+        words.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// How many addresses there are.
+    pub fn len(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Whether it has no address.
+    pub fn is_empty(&self) -> bool {
+        self.addresses.is_empty()
+    }
+
+    fn begin(&self, source: Ipv6Addr) -> Option<usize> {
+        let mut hasher = SipHasher13::new_with_keys(self.key[0], self.key[1]);
+        hasher.write(&source.octets());
+        hasher
+            .finish()
+            .checked_rem(self.addresses.len() as u64)
+            .map(|at| at as usize)
+    }
+
+    /// The first address from `start` on, around, that has a free port.
+    fn next_with_free(&self, protocol: Protocol, start: usize) -> Option<u32> {
+        next_in(&self.with_free[protocol.index()], start)
+    }
+
+    fn position(&self, addr: Ipv4Addr) -> Option<u32> {
+        let found = self
+            .addresses
+            .binary_search_by_key(&addr, |address| address.addr);
+        found.ok().map(|at| at as u32)
+    }
+
+    fn block(&mut self, protocol: Protocol, at: u32) -> &mut Block {
+        let Address { kind, blocks, .. } = &mut self.addresses[at as usize];
+        blocks[protocol.index()].get_or_insert_with(|| {
+            let Kind { ranges, ports } = &mut self.kinds[*kind as usize];
+            let ranges = ranges[protocol.index()].iter().cloned();
+            let ports = ports[protocol.index()].get_or_insert_with(|| Arc::new(Ports::new(ranges)));
+            Box::new(Block::new(ports.clone()))
+        })
+    }
+
+    fn note_taken(&mut self, protocol: Protocol, at: u32) {
+        self.free[protocol.index()] -= 1;
+        self.note_free(protocol, at);
+    }
+
+    fn note_put_back(&mut self, protocol: Protocol, at: u32) {
+        self.free[protocol.index()] += 1;
+        self.note_free(protocol, at);
+    }
+
+    /// Notes whether an address still has a free port.
+    fn note_free(&mut self, protocol: Protocol, at: u32) {
+        let has_free = self.block(protocol, at).free_ports() > 0;
+        let word = &mut self.with_free[protocol.index()][at as usize / 64];
+        let bit = 1 << (at % 64);
+        if has_free {
+            *word |= bit;
+        } else {
+            *word &= !bit;
+        }
+    }
+}
+
+/// The first set bit from `start` on, around.
+fn next_in(words: &[u64], start: usize) -> Option<u32> {
+    let first = words[start / 64] & (!0 << (start % 64));
+    let found =
+        |word: usize, bits: u64| (bits != 0).then(|| (word * 64) as u32 + bits.trailing_zeros());
+    found(start / 64, first).or_else(|| {
+        let after = start / 64 + 1..words.len();
+        after
+            .chain(0..=start / 64)
+            .find_map(|word| found(word, words[word]))
+    })
+}
+
+/// The ports of a protocol that its parts of the configuration give to an address. They may overlap.
+fn ranges(parts: &[(Ipv4Addr, &Pool4)], protocol: Protocol) -> Vec<RangeInclusive<u16>> {
+    let least = u16::from(protocol != Protocol::Icmp);
+    let its = parts
+        .iter()
+        .filter(|(_, part)| part.protocols.contains(&protocol));
+    let ranges = its.map(|(_, part)| *part.ports.start().max(&least)..=*part.ports.end());
+    ranges.filter(|ports| !ports.is_empty()).collect()
+}
+
+/// Ports in ranges that may overlap.
+fn count(mut ranges: Vec<RangeInclusive<u16>>) -> u64 {
+    ranges.sort_unstable_by_key(|ports| *ports.start());
+    let mut counted = 0;
+    let mut next = 0;
+    for ports in ranges {
+        let start = u32::from(*ports.start()).max(next);
+        let end = u32::from(*ports.end()) + 1;
+        counted += u64::from(end.saturating_sub(start));
+        next = next.max(end);
+    }
+    counted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Alike or not, in one network or given one by one: what addresses have alike stands in one place.
+    #[test]
+    fn addresses_of_a_kind_share_what_they_have_alike() {
+        let part = |net: String, ports| Pool4 {
+            net: net.parse().expect("a network"),
+            ports,
+            protocols: Protocol::ALL.to_vec(),
+        };
+        let single = |n| part(format!("198.18.{}.{}/32", n / 256, n % 256), 1024..=65535);
+        let mut parts: Vec<Pool4> = (0..65_536u32).map(single).collect();
+        parts[7].ports = 2000..=2999;
+        let listed = Pool::new(&parts, false, [1, 2]);
+        assert_eq!((listed.addresses.len(), listed.kinds.len()), (65_536, 2));
+        let mut pool = Pool::new(&[part("198.18.0.0/16".into(), 1024..=65535)], false, [1, 2]);
+        assert_eq!((pool.addresses.len(), pool.kinds.len()), (65_536, 1));
+        assert_eq!(
+            pool.ports(Protocol::Udp) - listed.ports(Protocol::Udp),
+            63_512
+        );
+        for at in [0, 65_535] {
+            assert!(pool.block(Protocol::Udp, at).is_free(1024));
+        }
+        let ports = pool.kinds[0].ports[Protocol::Udp.index()].as_ref();
+        assert_eq!(ports.map(Arc::strong_count), Some(3));
+        assert!(size_of::<Address>() <= 32);
+    }
+}

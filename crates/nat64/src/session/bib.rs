@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The binding information bases (RFC 6146 section 3.1): which node's port is which IPv4 address and
+//! port. One entry for both, whoever the peer is: endpoint-independent mapping (RFC 4787 REQ-1).
+
+use super::key::{Keys, Table};
+use super::shared::Whose;
+use super::slab::{Slab, NONE};
+use crate::config::{Binding, Endpoint4, Endpoint6, Gateway, Protocol};
+
+/// No other gateway: the binding is this one's.
+pub const OWN: Gateway = Gateway::MAX;
+
+/// Who made a binding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Origin {
+    /// A packet. It ends with its last session.
+    Dynamic,
+    /// The configuration. It ends when the configuration no longer has it.
+    Configured,
+    /// The operator, at run time. It ends when the operator says so.
+    Operator,
+    /// A packet that came to another gateway ([`super::State::inherit`]). It ends with its last session, or if none begins in
+    /// time.
+    Inherited,
+}
+
+impl Origin {
+    /// The name for output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Origin::Dynamic => "dynamic",
+            Origin::Configured => "configured",
+            Origin::Operator => "operator",
+            Origin::Inherited => "inherited",
+        }
+    }
+
+    /// Did a packet make it, here or elsewhere?
+    pub const fn is_of_packets(self) -> bool {
+        matches!(self, Origin::Dynamic | Origin::Inherited)
+    }
+}
+
+/// An entry. Small: there may be millions.
+#[derive(Debug)]
+pub struct Entry {
+    pub v6: Endpoint6,
+    pub v4: Endpoint4,
+    /// The first of its sessions.
+    pub first: u32,
+    /// How many they are.
+    pub sessions: u32,
+    /// Of these, opened from the IPv4 side.
+    pub outside: u32,
+    /// Whose it is, in [`super::limit::Sources`].
+    pub source: u32,
+    pub protocol: Protocol,
+    pub origin: Origin,
+    /// The pool is to be told when it ends.
+    pub pooled: bool,
+    /// The gateway whose binding this is a copy of, or [`OWN`].
+    pub owner: Gateway,
+}
+
+const _: () = assert!(size_of::<Entry>() == 44);
+
+impl Entry {
+    #[inline]
+    pub fn whose(&self) -> Whose {
+        match self.owner {
+            OWN => Whose::Own,
+            _ => Whose::Copied,
+        }
+    }
+
+    pub fn binding(&self) -> Binding {
+        Binding {
+            protocol: self.protocol,
+            v4: self.v4,
+            v6: self.v6,
+        }
+    }
+}
+
+/// All entries, of all protocols.
+#[derive(Debug)]
+pub struct Bib {
+    entries: Slab<Entry>,
+    by_v6: Table,
+    by_v4: Table,
+    keys: Keys,
+    /// Entries of each protocol.
+    of_protocol: [u32; 3],
+}
+
+impl Bib {
+    pub fn new(keys: Keys) -> Bib {
+        Bib {
+            entries: Slab::new(),
+            by_v6: Table::new(),
+            by_v4: Table::new(),
+            keys,
+            of_protocol: [0; 3],
+        }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.entries.len()
+    }
+
+    pub fn of_protocol(&self) -> [u32; 3] {
+        self.of_protocol
+    }
+
+    #[inline]
+    pub fn find_v6(&self, protocol: Protocol, v6: Endpoint6) -> Option<u32> {
+        let is_it = |at| {
+            let entry: &Entry = &self.entries[at];
+            entry.v6 == v6 && entry.protocol == protocol
+        };
+        self.by_v6.find(self.keys.v6(protocol, v6), is_it)
+    }
+
+    #[inline]
+    pub fn find_v4(&self, protocol: Protocol, v4: Endpoint4) -> Option<u32> {
+        let is_it = |at| {
+            let entry: &Entry = &self.entries[at];
+            entry.v4 == v4 && entry.protocol == protocol
+        };
+        self.by_v4.find(self.keys.v4(protocol, v4), is_it)
+    }
+
+    /// Adds an entry without sessions. Neither side of it may be bound.
+    pub fn insert(&mut self, binding: Binding, origin: Origin, pooled: bool, source: u32) -> u32 {
+        let Binding { protocol, v4, v6 } = binding;
+        let at = self.entries.insert(Entry {
+            v6,
+            v4,
+            first: NONE,
+            sessions: 0,
+            outside: 0,
+            source,
+            protocol,
+            origin,
+            pooled,
+            owner: OWN,
+        });
+        self.by_v6.insert(self.keys.v6(protocol, v6), at);
+        self.by_v4.insert(self.keys.v4(protocol, v4), at);
+        self.of_protocol[protocol.index()] += 1;
+        at
+    }
+
+    pub fn remove(&mut self, at: u32) -> Entry {
+        let entry = self.entries.remove(at);
+        let Entry {
+            protocol, v4, v6, ..
+        } = entry;
+        self.by_v6.remove(self.keys.v6(protocol, v6), at);
+        self.by_v4.remove(self.keys.v4(protocol, v4), at);
+        self.of_protocol[protocol.index()] -= 1;
+        entry
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        self.entries.iter()
+    }
+
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, Option<&Entry>)> {
+        self.entries.iter_from(first)
+    }
+
+    pub fn memory(&self) -> usize {
+        self.entries.memory() + self.by_v6.memory() + self.by_v4.memory()
+    }
+}
+
+impl std::ops::Index<u32> for Bib {
+    type Output = Entry;
+
+    #[inline]
+    fn index(&self, at: u32) -> &Entry {
+        &self.entries[at]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Bib {
+    #[inline]
+    fn index_mut(&mut self, at: u32) -> &mut Entry {
+        &mut self.entries[at]
+    }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which source has which blocks of ports, if sources get blocks at all ([`crate::config::PortBlocks`]). With a
+//! [`crate::config::Mapping`], each also has a fixed one, of which nobody is told.
+//!
+//! A source keeps a block while any of its ports is bound or lent, and for a while after that. Nobody counts these: a look
+//! at a block finds out, and blocks are looked at in turn.
+
+use super::block_list::{Blocks, Owned};
+use super::event::{BlockView, Event, Watcher};
+use super::rehearse::Undo;
+use super::timer::Millis;
+use super::State;
+use crate::config::{Binding, Endpoint4, LevelKind, Protocol};
+use crate::pool::{Applicant, Place};
+use diolkos_xlat::verdict::Reason;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Blocks that are looked at when time passes.
+const LOOKS: usize = 1024;
+
+impl State {
+    /// Every block that a source has, in no order; from a place of their list on, at most so many.
+    pub fn blocks_from(&self, first: u32, places: usize) -> Vec<BlockView> {
+        let Some(blocks) = &self.blocks else {
+            return Vec::new();
+        };
+        let owned = blocks.owned.iter().skip(first as usize).take(places);
+        owned
+            .map(|owned| self.block_view(owned.place, owned.source))
+            .collect()
+    }
+
+    /// Is the port of a binding in a block of the node's source? Then whoever knows the blocks knows whose it is.
+    pub fn is_in_block(&self, binding: &Binding) -> bool {
+        let place = self.pool.place_of(binding.v4);
+        let source = self.source_of(binding.v6.addr);
+        place.is_some_and(|place| self.owns(source, place))
+    }
+
+    /// The address of the pool of which a node gets new ports; None if it gets none.
+    pub fn address_of(&self, node: Ipv6Addr) -> Option<Ipv4Addr> {
+        let Some(blocks) = &self.blocks else {
+            return self.pool.address_of(node);
+        };
+        let source = self.source_of(node);
+        match blocks.of_source(source).last() {
+            // Fixed ports come first, whatever blocks there are.
+            Some(place) if self.pool.mapping().is_none() => Some(place.addr),
+            _ => self.begin_of(source),
+        }
+    }
+
+    /// The address at which a source begins; None if the mapping does not have it.
+    fn begin_of(&self, source: u128) -> Option<Ipv4Addr> {
+        let source = Ipv6Addr::from_bits(source);
+        match self.pool.mapping() {
+            Some(mapping) => Some(mapping.ports_of(source)?.addr),
+            None => self.pool.address_of(source),
+        }
+    }
+
+    /// The fixed block of a source, which is nobody else's; None if there is no mapping, or if it does not have the source.
+    pub(super) fn fixed_of(&self, source: u128) -> Option<Place> {
+        let range = self.pool.mapping()?.ports_of(Ipv6Addr::from_bits(source))?;
+        Some(Place {
+            addr: range.addr,
+            first: range.first,
+        })
+    }
+
+    /// All blocks of a source, the fixed one first.
+    pub(super) fn places_of(&self, source: u128) -> impl Iterator<Item = Place> + '_ {
+        let given = self.given_to(source).iter().copied();
+        self.fixed_of(source).into_iter().chain(given)
+    }
+
+    /// The blocks that a source was given, the oldest first.
+    pub(super) fn given_to(&self, source: u128) -> &[Place] {
+        let blocks = self.blocks.as_ref();
+        blocks.map_or(&[], |blocks| blocks.of_source(source))
+    }
+
+    /// A port of a block of the node's source, of a new one if need be.
+    pub(super) fn allocate_in_blocks(
+        &mut self,
+        applicant: Applicant,
+        mut random: impl FnMut() -> u64,
+        watcher: &mut impl Watcher,
+    ) -> Result<Endpoint4, Reason> {
+        let Applicant {
+            protocol,
+            source: node,
+            port: own,
+            neighbour,
+        } = applicant;
+        let source = self.source_of(node);
+        let begin = self.begin_of(source).ok_or(Reason::SourceUnmapped)?;
+        // What is on loan comes back when it is needed.
+        let free = self.free_of_source(protocol, source) + self.lent_to_source(protocol, source);
+        self.admit_port_of_source(protocol, node, free)?;
+        let best = match neighbour.and_then(|neighbour| neighbour.port.checked_add(1)) {
+            Some(beside) => Some(beside),
+            None => self.config.port_preservation.then_some(own),
+        };
+        // A fixed port, even of the other parity, before that of any block (RFC 7422 section 2, step 3).
+        let (fixed, given) = (self.fixed_of(source), self.given_to(source).to_vec());
+        for its in [fixed.as_slice(), &given] {
+            for any in [false, true] {
+                for &place in its {
+                    let wish = (best, own, any);
+                    if let Some(port) = self.pool.take_in(protocol, place, wish, &mut random) {
+                        self.note_used(place);
+                        return Ok(Endpoint4 {
+                            addr: place.addr,
+                            port,
+                        });
+                    }
+                }
+            }
+        }
+        let place = self.open_block(node, (begin, false), &mut random, watcher)?;
+        let port = self
+            .pool
+            .take_in(protocol, place, (best, own, true), random);
+        let addr = place.addr;
+        port.map(|port| Endpoint4 { addr, port })
+            .ok_or(Reason::PoolExhausted)
+    }
+
+    /// One host of a source leaves some ports to the others. `free`: ports that the source can still have.
+    pub(super) fn admit_port_of_source(
+        &self,
+        protocol: Protocol,
+        node: Ipv6Addr,
+        free: u64,
+    ) -> Result<(), Reason> {
+        let has = self.sources.of_node(node);
+        let mut levels = self.sources.levels();
+        let Some((at, host)) = levels.find(|(_, level)| level.kind == LevelKind::Host) else {
+            return Ok(());
+        };
+        let used = u64::from(has[at].bindings[protocol.index()]);
+        match used < host.limit(used, free) {
+            true => Ok(()),
+            // Nothing is left at all: the reason is that of the source.
+            false if free == 0 => Err(Reason::SourceBindingLimit),
+            false => Err(Reason::HostBindingLimit),
+        }
+    }
+
+    /// Ports of a protocol that a source can still have.
+    pub(super) fn free_of_source(&self, protocol: Protocol, source: u128) -> u64 {
+        let Some(blocks) = &self.blocks else { return 0 };
+        let free = self
+            .places_of(source)
+            .map(|place| u64::from(self.pool.free_in(protocol, place)));
+        let given = self.given_to(source).len();
+        let more = usize::from(blocks.rules.per_source).saturating_sub(given) as u64;
+        let more = more.min(self.pool.blocks().0);
+        free.sum::<u64>() + more * u64::from(blocks.rules.ports)
+    }
+
+    /// A block more for a node's source, if limits and shares allow it.
+    pub(super) fn open_block(
+        &mut self,
+        node: Ipv6Addr,
+        (address, only): (Ipv4Addr, bool),
+        random: impl FnMut() -> u64,
+        watcher: &mut impl Watcher,
+    ) -> Result<Place, Reason> {
+        let source = self.source_of(node);
+        let Some(blocks) = &self.blocks else {
+            return Err(Reason::PoolExhausted);
+        };
+        if blocks.of_source(source).len() >= usize::from(blocks.rules.per_source) {
+            return Err(Reason::SourceBindingLimit);
+        }
+        self.admit_block(&self.sources.of_node(node))?;
+        let taken = self.pool.take_block(address, only, random);
+        let place = taken.ok_or(Reason::PoolExhausted)?;
+        self.own(place, source);
+        watcher.event(Event::BlockAllocated(self.block_view(place, source)));
+        Ok(place)
+    }
+
+    /// A binding that packets have made in another run, or before another configuration: its block is that of its source,
+    /// unless somebody else has it.
+    pub(super) fn adopt_block(&mut self, binding: &Binding, watcher: &mut impl Watcher) {
+        let Some(place) = self.pool.place_of(binding.v4) else {
+            return;
+        };
+        let source = self.source_of(binding.v6.addr);
+        if self.pool.claim_block(place, binding.v6.addr) {
+            self.own(place, source);
+            watcher.event(Event::BlockAllocated(self.block_view(place, source)));
+        }
+        self.note_used(place);
+    }
+
+    fn own(&mut self, place: Place, source: u128) {
+        let part = self.sources.hold(Ipv6Addr::from_bits(source));
+        if let Some(blocks) = &mut self.blocks {
+            blocks.add(place, source, part);
+        }
+        self.note(|_| Undo::Block(place));
+    }
+
+    /// Releases blocks of which no port has been used for long enough; looks at some.
+    pub(super) fn release_blocks(&mut self, watcher: &mut impl Watcher) {
+        let now = self.clock.now();
+        let looks = self
+            .blocks
+            .as_ref()
+            .map_or(0, |blocks| blocks.owned.len().min(LOOKS));
+        for _ in 0..looks {
+            let Some(blocks) = &mut self.blocks else {
+                return;
+            };
+            if blocks.next_look >= blocks.owned.len() {
+                blocks.next_look = 0;
+            }
+            let at = blocks.next_look;
+            let Some(owned) = blocks.owned.get_mut(at) else {
+                return;
+            };
+            if self.pool.is_used(owned.place) {
+                owned.idle_since = None;
+            } else {
+                let since = *owned.idle_since.get_or_insert(now);
+                if since + blocks.idle.as_millis() as Millis <= now {
+                    let gone = blocks.remove(at);
+                    self.let_go(&gone, watcher);
+                    continue;
+                }
+            }
+            blocks.next_look += 1;
+        }
+    }
+
+    fn let_go(&mut self, gone: &Owned, watcher: &mut impl Watcher) {
+        self.pool.put_back_block(gone.place);
+        self.sources.let_go(gone.part);
+        watcher.event(Event::BlockReleased(
+            self.block_view(gone.place, gone.source),
+        ));
+    }
+
+    /// Sources and pool are new, and have no blocks yet: those with bindings stay with their sources.
+    pub(super) fn divide_again(&mut self, watcher: &mut impl Watcher) {
+        let before = self.blocks.take();
+        let all = before.iter().flat_map(|blocks| &blocks.owned);
+        let all = all.map(|owned| view(before.as_ref(), owned.place, owned.source));
+        let old: Vec<BlockView> = all.collect();
+        self.blocks = Blocks::of(&self.config, self.keys);
+        let bindings: Vec<Binding> = self
+            .bib
+            .iter()
+            .filter(|(_, entry)| entry.pooled && entry.origin.is_of_packets())
+            .map(|(_, entry)| entry.binding())
+            .collect();
+        for binding in &bindings {
+            self.adopt_block(binding, &mut ());
+        }
+        let new = self.blocks_from(0, usize::MAX);
+        let is_in = |all: &[BlockView]| -> std::collections::HashSet<BlockView> {
+            all.iter().copied().collect()
+        };
+        let (had, has) = (is_in(&old), is_in(&new));
+        for gone in old.iter().filter(|view| !has.contains(view)) {
+            watcher.event(Event::BlockReleased(*gone));
+        }
+        for come in new.iter().filter(|view| !had.contains(view)) {
+            watcher.event(Event::BlockAllocated(*come));
+        }
+    }
+
+    pub(super) fn note_used(&mut self, place: Place) {
+        let used = self.blocks.as_mut().and_then(|b| b.note_used(place));
+        if let Some((at, since)) = used {
+            self.note(|_| Undo::Idle(at, since));
+        }
+    }
+
+    /// Undoes [`State::note_used`].
+    pub(super) fn make_idle(&mut self, at: u32, since: Option<Millis>) {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.owned[at as usize].idle_since = since;
+        }
+    }
+
+    /// Undoes [`State::own`].
+    pub(super) fn put_back_block(&mut self, place: Place) {
+        let blocks = self.blocks.as_mut();
+        let gone = blocks.and_then(|blocks| {
+            let at = *blocks.by_place.get(&place)?;
+            Some(blocks.remove(at as usize))
+        });
+        if let Some(gone) = gone {
+            self.let_go(&gone, &mut ());
+        }
+    }
+
+    fn owns(&self, source: u128, place: Place) -> bool {
+        let Some(blocks) = &self.blocks else {
+            return false;
+        };
+        let Place { addr, first: port } = place;
+        let fixed = |source| self.pool.mapping()?.source_of(source);
+        if let Some(owner) = fixed(Endpoint4 { addr, port }) {
+            return owner.network().to_bits() == source;
+        }
+        let at = blocks.by_place.get(&place);
+        at.is_some_and(|&at| blocks.owned[at as usize].source == source)
+    }
+
+    /// The prefix that is a node's source.
+    pub(super) fn source_of(&self, node: Ipv6Addr) -> u128 {
+        let len = self
+            .blocks
+            .as_ref()
+            .map_or(128, |blocks| blocks.rules.source_prefix_len);
+        node.to_bits() & u128::MAX << (128 - u32::from(len.clamp(1, 128)))
+    }
+
+    fn block_view(&self, place: Place, source: u128) -> BlockView {
+        view(self.blocks.as_ref(), place, source)
+    }
+}
+
+fn view(blocks: Option<&Blocks>, place: Place, source: u128) -> BlockView {
+    let (ports, len) = blocks.map_or((1, 128), |b| (b.rules.ports, b.rules.source_prefix_len));
+    BlockView {
+        source: Ipv6Addr::from_bits(source),
+        source_prefix_len: len,
+        addr: place.addr,
+        first: place.first,
+        last: place.first + (ports - 1),
+    }
+}

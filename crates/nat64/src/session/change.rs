@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every change of the tables: the only place where entries begin, change and end, so that counts,
+//! limits, permissions, pool and watchers always agree.
+
+use super::bib::Origin;
+use super::event::{BindingView, Event, SessionView, Watcher};
+use super::rehearse::{Before, Undo};
+use super::shared::Whose;
+use super::tcp::{Segment, SessionState, Side};
+use super::timer::Millis;
+use super::{table, Outbound, State};
+use crate::config::{Binding, Endpoint4};
+use crate::pool::{Applicant, Claim};
+use diolkos_xlat::verdict::Reason;
+use std::time::Duration;
+
+impl State {
+    /// A binding for a node that has none, of a port that the pool gives.
+    pub(super) fn open_binding(
+        &mut self,
+        packet: &Outbound,
+        random: impl FnMut() -> u64,
+        watcher: &mut impl Watcher,
+    ) -> Result<u32, Reason> {
+        if !self.serves() {
+            return Err(Reason::NotServing);
+        }
+        let node = self.sources.of_node(packet.v6.addr);
+        self.admit_session((Side::V6, Whose::Own), &node)?;
+        let applicant = self.applicant(packet);
+        let v4 = if self.blocks.is_some() {
+            self.admit_binding_in_block(&node)?;
+            self.allocate_in_blocks(applicant, random, watcher)?
+        } else {
+            let free = self.pool.free_ports(packet.protocol);
+            self.admit_binding(packet.protocol, free, &node)?;
+            let allocated = self.pool.allocate(applicant, random);
+            allocated.ok_or(Reason::PoolExhausted)?
+        };
+        let binding = Binding {
+            protocol: packet.protocol,
+            v4,
+            v6: packet.v6,
+        };
+        Ok(self.add_binding(binding, Origin::Dynamic, true, watcher))
+    }
+
+    fn applicant(&self, packet: &Outbound) -> Applicant {
+        use crate::config::Protocol;
+        let v6 = packet.v6;
+        // RTP has an even port, and RTCP the next (RFC 3550 section 11).
+        let neighbour = (packet.protocol == Protocol::Udp && v6.port % 2 == 1)
+            .then(|| crate::config::Endpoint6 {
+                port: v6.port - 1,
+                ..v6
+            })
+            .and_then(|rtp| self.v4_of(Protocol::Udp, rtp))
+            .filter(|rtp| rtp.port % 2 == 0);
+        Applicant {
+            protocol: packet.protocol,
+            source: v6.addr,
+            port: v6.port,
+            neighbour,
+        }
+    }
+
+    /// A binding that somebody else decided on. Both sides must be unbound. False if the pool has
+    /// given the port away, or lent it.
+    pub(super) fn insert_binding(
+        &mut self,
+        binding: Binding,
+        origin: Origin,
+        watcher: &mut impl Watcher,
+    ) -> bool {
+        let pooled = match self
+            .pool
+            .claim(binding.protocol, binding.v4, binding.v6.addr)
+        {
+            Claim::Taken => true,
+            Claim::Elsewhere => false,
+            Claim::Occupied => return false,
+        };
+        self.add_binding(binding, origin, pooled, watcher);
+        true
+    }
+
+    pub(super) fn add_binding(
+        &mut self,
+        binding: Binding,
+        origin: Origin,
+        pooled: bool,
+        watcher: &mut impl Watcher,
+    ) -> u32 {
+        let source = self.sources.bind(binding.v6.addr, binding.protocol);
+        let at = self.bib.insert(binding, origin, pooled, source);
+        self.note(|_| Undo::Binding(at));
+        watcher.event(Event::BindingOpened(binding));
+        at
+    }
+
+    /// Ends a binding, and all its sessions before it.
+    pub(super) fn close_binding(&mut self, at: u32, watcher: &mut impl Watcher) {
+        while self.bib[at].sessions > 0 {
+            self.close_session(self.bib[at].first, watcher);
+        }
+        self.forget_opened(at);
+        self.waiting.remove(at);
+        let entry = self.bib.remove(at);
+        if entry.whose() == Whose::Copied {
+            return self.note_copy_ended(&entry, watcher);
+        }
+        self.leave_port(&entry);
+        self.sources.unbind(entry.source, entry.protocol);
+        watcher.event(Event::BindingClosed(entry.binding()));
+    }
+
+    /// Ends a binding, and its sessions before it, but no more than the budget has. False if something is left.
+    pub(super) fn close_within(
+        &mut self,
+        at: u32,
+        budget: &mut usize,
+        watcher: &mut impl Watcher,
+    ) -> bool {
+        while self.bib[at].sessions > 0 {
+            if !spend(budget) {
+                return false;
+            }
+            self.close_session(self.bib[at].first, watcher);
+        }
+        let is_left = spend(budget);
+        if is_left {
+            self.close_binding(at, watcher);
+        }
+        is_left
+    }
+
+    /// A binding that a packet made ends with its last session (RFC 6146 section 3.1).
+    pub(super) fn close_binding_if_idle(&mut self, at: u32, watcher: &mut impl Watcher) {
+        let entry = &self.bib[at];
+        if entry.sessions == 0 && entry.origin.is_of_packets() {
+            self.close_binding(at, watcher);
+        }
+    }
+
+    /// A binding for a session that was refused then: it ends if it has no other, unless it waits for one.
+    pub(super) fn close_binding_if_unused(&mut self, at: u32, watcher: &mut impl Watcher) {
+        if self.bib[at].origin != Origin::Inherited {
+            self.close_binding_if_idle(at, watcher);
+        }
+    }
+
+    /// Ends a session; its binding stays.
+    pub(super) fn close_session(&mut self, at: u32, watcher: &mut impl Watcher) {
+        let view = self.session_view(at);
+        let ended = self.sessions.remove(&mut self.bib, at);
+        self.note_closed(&ended, view, watcher);
+    }
+
+    /// A session of a binding with a peer, if limits and shares allow it.
+    pub(super) fn open_session(
+        &mut self,
+        bib: u32,
+        peer: (Endpoint4, u8),
+        state: SessionState,
+        last: Millis,
+        side: Side,
+        watcher: &mut impl Watcher,
+    ) -> Result<u32, Reason> {
+        let binding = &self.bib[bib];
+        let whose = binding.whose();
+        let node = self.sources_of(whose).upwards(binding.source);
+        self.admit_session((side, whose), &node)?;
+        if side == Side::V4 {
+            self.admit_from_outside((&node, whose), binding.outside, peer.0.addr)?;
+        }
+        Ok(self.add_session(bib, peer, state, last, side, watcher))
+    }
+
+    pub(super) fn add_session(
+        &mut self,
+        bib: u32,
+        peer: (Endpoint4, u8),
+        state: SessionState,
+        last: Millis,
+        side: Side,
+        watcher: &mut impl Watcher,
+    ) -> u32 {
+        let (source, whose) = (self.bib[bib].source, self.bib[bib].whose());
+        let outside = side == Side::V4;
+        let by = outside.then_some(peer.0.addr);
+        self.sources_mut_of(whose).open(source, by);
+        self.count_session(bib, |sessions| *sessions += 1);
+        if let Some(permissions) = &mut self.permissions {
+            permissions.add(bib, peer.0.addr);
+        }
+        let deadline = last + table::millis_of(state.lifetime(), &self.config.timeouts);
+        let at = self
+            .sessions
+            .insert(&mut self.bib, bib, (peer, outside), (state, last, deadline));
+        self.note(|_| Undo::Session(at));
+        watcher.event(Event::SessionOpened(self.session_view(at)));
+        at
+    }
+
+    /// What is left to do when a session has been taken out of its table.
+    pub(super) fn note_closed(
+        &mut self,
+        ended: &table::Session,
+        view: SessionView,
+        watcher: &mut impl Watcher,
+    ) {
+        let (source, whose) = (self.bib[ended.bib].source, self.bib[ended.bib].whose());
+        let peer = ended.peer.addr;
+        let by = ended.outside.then_some(peer);
+        self.sources_mut_of(whose).close(source, by);
+        self.count_session(ended.bib, |sessions| *sessions -= 1);
+        if let Some(permissions) = &mut self.permissions {
+            permissions.remove(ended.bib, peer);
+        }
+        watcher.event(Event::SessionClosed(view));
+    }
+
+    /// A packet of a session that exists.
+    pub(super) fn pass(
+        &mut self,
+        at: u32,
+        side: Side,
+        segment: Segment,
+        prefix: Option<u8>,
+        watcher: &mut impl Watcher,
+    ) {
+        self.note(|tables| Undo::Used(Before::of(at, &tables.sessions[at])));
+        let now = self.clock.now();
+        let session = &mut self.sessions[at];
+        let (state, renewed) = session.after(side, segment);
+        let before = (session.state, session.prefix);
+        session.state = state;
+        session.one_sided &= state == SessionState::Trans;
+        session.prefix = prefix.unwrap_or(session.prefix);
+        let changed = before != (session.state, session.prefix);
+        if renewed {
+            session.last = now;
+        } else if before.1 != session.prefix {
+            // The copy of the fast path, and what it has seen, is about to be replaced.
+            self.catch_up_with(at, before.0, watcher);
+        }
+        if before.0.lifetime() != state.lifetime() {
+            self.hasten(at);
+        }
+        if changed {
+            watcher.event(Event::SessionChanged(self.session_view(at), before));
+        }
+    }
+
+    /// Has a session looked at when its deadline has passed, which may be earlier than before.
+    pub(super) fn hasten(&mut self, at: u32) {
+        let deadline = self.deadline(at);
+        self.sessions.hasten(at, deadline);
+    }
+
+    pub(super) fn deadline(&self, at: u32) -> Millis {
+        let session = &self.sessions[at];
+        session.last + table::millis_of(session.state.lifetime(), &self.config.timeouts)
+    }
+
+    pub(super) fn session_view(&self, at: u32) -> SessionView {
+        let session = &self.sessions[at];
+        let remaining = self.deadline(at).saturating_sub(self.clock.now());
+        SessionView {
+            binding: self.bib[session.bib].binding(),
+            peer: session.peer,
+            prefix: session.prefix,
+            state: session.state,
+            remaining: Duration::from_millis(remaining),
+        }
+    }
+
+    pub(super) fn binding_view(&self, at: u32) -> BindingView {
+        let entry = &self.bib[at];
+        BindingView {
+            binding: entry.binding(),
+            origin: entry.origin,
+            sessions: entry.sessions,
+        }
+    }
+}
+
+/// Takes one from the budget, if there is one.
+pub(super) fn spend(budget: &mut usize) -> bool {
+    let is_left = *budget > 0;
+    *budget = budget.saturating_sub(1);
+    is_left
+}

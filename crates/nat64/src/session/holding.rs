@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What each prefix has of what it may have, for those who want to know whose limit is near.
+
+use super::limit::Has;
+use super::shared::Whose;
+use super::State;
+use crate::config::{LevelKind, Protocol, LEVELS};
+use std::net::Ipv6Addr;
+
+/// Something that is limited.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// What there is.
+    pub has: u64,
+    /// How much there may be at this moment. It depends on what others have, so it may be less than `has`.
+    pub may: u64,
+}
+
+impl Held {
+    /// Percent of what there may be, rounded down; of nothing, 100.
+    pub fn percent(&self) -> u64 {
+        (self.has * 100).checked_div(self.may).unwrap_or(100)
+    }
+}
+
+/// A prefix that has something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Holding {
+    /// Its first address.
+    pub prefix: Ipv6Addr,
+    /// Its length, bits.
+    pub prefix_len: u8,
+    /// What it stands for.
+    pub kind: LevelKind,
+    /// Sessions.
+    pub sessions: Held,
+    /// Of these, opened from the IPv4 side.
+    pub outside: u32,
+    /// Bindings of all protocols.
+    pub bindings: Held,
+    /// Bindings of each protocol, by [`Protocol::index`], and the ports that it may have.
+    pub ports: [Held; 3],
+}
+
+impl Holding {
+    /// Of that of which it has most for what it may have.
+    pub fn percent(&self) -> u64 {
+        let ports = self.ports.iter().filter(|ports| ports.has > 0);
+        let all = ports.chain([&self.sessions, &self.bindings]);
+        all.filter(|held| held.has > 0)
+            .map(Held::percent)
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+impl State {
+    /// Prefixes in parts, as [`State::sessions_from`] has sessions.
+    pub fn holdings_from(&self, first: u32, places: usize) -> (Vec<Holding>, Option<u32>) {
+        let mut holdings = Vec::new();
+        let mut next = None;
+        for (at, prefix) in self.sources.prefixes_from(first).take(places) {
+            holdings.extend(
+                prefix
+                    .map(|(level, prefix)| self.holding(&self.sources.upwards(at), level, prefix)),
+            );
+            next = Some(at + 1);
+        }
+        let rest = self.sources.prefixes_from(next.unwrap_or(0)).next();
+        (holdings, next.filter(|_| rest.is_some()))
+    }
+
+    /// What the prefixes have that a node is in, the widest first.
+    pub fn holdings_of(&self, node: Ipv6Addr) -> Vec<Holding> {
+        let all = self.sources.of_node(node);
+        let levels = self.sources.levels();
+        levels
+            .map(|(at, level)| self.holding(&all, at, level.prefix_of(node)))
+            .collect()
+    }
+
+    /// Sessions that the IPv4 side has opened, of those that it may have opened at this moment.
+    pub fn from_outside(&self) -> Held {
+        let has = u64::from(self.sources.outside());
+        Held {
+            has,
+            may: self.most_from_outside(Whose::Own),
+        }
+    }
+
+    fn holding(&self, all: &[Has; LEVELS], level: usize, prefix: u128) -> Holding {
+        let has = &all[level];
+        let limits = &self.config.limits;
+        let free = |limit: u32, used: u32| u64::from(limit.saturating_sub(used));
+        let held = |used: &dyn Fn(&Has) -> u32, of_source: u32, free: u64| Held {
+            has: u64::from(used(has)),
+            may: self.may_have(all, level, used, (of_source, free)),
+        };
+        let of_level = self.sources.levels().nth(level).map(|(_, level)| *level);
+        Holding {
+            prefix: Ipv6Addr::from_bits(prefix),
+            prefix_len: of_level.map_or(128, |level| level.prefix_len),
+            kind: of_level.map_or(LevelKind::Host, |level| level.kind),
+            sessions: held(
+                &|has| has.sessions,
+                limits.sessions_per_source,
+                free(limits.sessions, self.sessions_of(Whose::Own)),
+            ),
+            outside: has.outside,
+            bindings: held(
+                &Has::all_bindings,
+                limits.bindings_per_source,
+                free(limits.bindings, self.bindings_of(Whose::Own)),
+            ),
+            ports: Protocol::ALL.map(|protocol| {
+                let used = |has: &Has| has.bindings[protocol.index()];
+                held(&used, u32::MAX, self.pool.free_ports(protocol))
+            }),
+        }
+    }
+
+    /// How much of something a prefix of this level may have in all: its share of what it has and of what is nobody's, and no
+    /// more than the wider prefixes leave that it is in.
+    fn may_have(
+        &self,
+        node: &[Has; LEVELS],
+        level: usize,
+        used: impl Fn(&Has) -> u32,
+        (of_source, mut free): (u32, u64),
+    ) -> u64 {
+        let mut may = 0;
+        for (at, its) in self.sources.levels().take(level + 1) {
+            let has = u64::from(used(&node[at]));
+            may = its.limit(has, free);
+            if its.kind == LevelKind::Source {
+                may = may.min(u64::from(of_source));
+            }
+            free = free.min(may.saturating_sub(has));
+        }
+        may
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Another configuration for tables that are full: what it still allows goes on.
+
+use super::bib::Origin;
+use super::event::Watcher;
+use super::filter::Permissions;
+use super::limit::Sources;
+use super::shared::{Shared, Whose};
+use super::State;
+use crate::config::{Filtering, Nat64Config};
+use crate::pool::Claim;
+use std::collections::HashSet;
+
+impl State {
+    /// Follows another configuration, which must have been checked. It looks at every entry.
+    ///
+    /// A binding of packets goes on if its port is in the new pool, one of the operator in any case,
+    /// one of the configuration if the new one has it too. A new binding of the configuration ends
+    /// those that are in its way. A session goes on if the prefix of its peer does. Limits hold for
+    /// what begins from now on. Leases end: the caller has taken them back.
+    pub fn reconfigure(&mut self, config: &Nat64Config, watcher: &mut impl Watcher) {
+        let pool_key = self.pool.key();
+        let old_prefixes = std::mem::take(&mut self.config.translator.pref64);
+        self.config = config.clone();
+        self.close_sessions_of_lost_prefixes(&old_prefixes, watcher);
+        self.follow_owners(watcher);
+        self.close_bindings_in_the_way(watcher);
+        let pool = super::pool(config, pool_key);
+        let old = std::mem::replace(&mut self.pool, pool);
+        self.pool.take_over_rests(&old);
+        drop(old);
+        self.claim_again(watcher);
+        if self.serves() {
+            self.bind_configured(watcher);
+        }
+        self.count_sources_again();
+        self.divide_again(watcher);
+        self.count_permissions_again();
+        self.syns.set_limit(config.limits.held_syns);
+    }
+
+    /// Bindings of the configuration, in whose way none is any more. Those whose ports rest for others come later.
+    pub(super) fn bind_configured(&mut self, watcher: &mut impl Watcher) {
+        for binding in self.config.bindings.clone() {
+            match self.bib.find_v4(binding.protocol, binding.v4) {
+                Some(at) => self.bib[at].origin = Origin::Configured,
+                None => {
+                    if !self.insert_binding(binding, Origin::Configured, watcher) {
+                        self.await_port(binding);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sessions know prefixes by their place in the list.
+    fn close_sessions_of_lost_prefixes(
+        &mut self,
+        old: &[ipnet::Ipv6Net],
+        watcher: &mut impl Watcher,
+    ) {
+        let new = &self.config.translator.pref64;
+        if old == new {
+            return;
+        }
+        let places: Vec<Option<u8>> = old
+            .iter()
+            .map(|prefix| {
+                new.iter()
+                    .position(|other| other == prefix)
+                    .map(|at| at as u8)
+            })
+            .collect();
+        let all: Vec<u32> = self.sessions.iter().map(|(at, _)| at).collect();
+        for at in all {
+            let session = &mut self.sessions[at];
+            match places[usize::from(session.prefix)] {
+                Some(place) => session.prefix = place,
+                None => {
+                    let bib = session.bib;
+                    self.close_session(at, watcher);
+                    self.close_binding_if_idle(bib, watcher);
+                }
+            }
+        }
+    }
+
+    /// Bindings that the configuration had and has no more, and those that hold one side of a binding
+    /// that it has now.
+    pub(super) fn close_bindings_in_the_way(&mut self, watcher: &mut impl Watcher) {
+        let configured: HashSet<_, super::key::Keys> = {
+            let mut set = HashSet::with_hasher(self.keys);
+            set.extend(self.config.bindings.iter().copied());
+            set
+        };
+        let mut lost: Vec<u32> = Vec::new();
+        for (at, entry) in self.bib.iter() {
+            let gone = entry.origin == Origin::Configured && !configured.contains(&entry.binding());
+            let misplaced = entry.binding().misplaced(&self.config.translator);
+            if gone || misplaced.is_some() {
+                lost.push(at);
+            }
+        }
+        for binding in &self.config.bindings {
+            let by_v4 = self.bib.find_v4(binding.protocol, binding.v4);
+            let by_v6 = self.bib.find_v6(binding.protocol, binding.v6);
+            if by_v4 != by_v6 {
+                lost.extend(by_v4.into_iter().chain(by_v6));
+            }
+        }
+        lost.sort_unstable();
+        lost.dedup();
+        for at in lost {
+            self.close_binding(at, watcher);
+        }
+    }
+
+    /// If other addresses have other owners, copies end. Deadlines and what has been told of serving stay if they are the same.
+    fn follow_owners(&mut self, watcher: &mut impl Watcher) {
+        self.awaited.clear();
+        let rules = self.shared.as_ref().map(|shared| &shared.rules);
+        if rules == self.config.owners.as_ref() {
+            return;
+        }
+        let all: Vec<u32> = self.bib.iter().map(|(at, _)| at).collect();
+        for at in all
+            .into_iter()
+            .filter(|&at| self.bib[at].owner != super::bib::OWN)
+            .collect::<Vec<_>>()
+        {
+            self.close_binding(at, watcher);
+        }
+        self.shared = Shared::of(&self.config, self.keys);
+    }
+
+    /// Claims the ports of all bindings in a pool that has just been made.
+    fn claim_again(&mut self, watcher: &mut impl Watcher) {
+        let mut lost = Vec::new();
+        let own = self
+            .bib
+            .iter()
+            .filter(|(_, entry)| entry.whose() == Whose::Own);
+        let all: Vec<u32> = own.map(|(at, _)| at).collect();
+        for at in all {
+            let entry = &mut self.bib[at];
+            // No two bindings have the same port: it is free, or not in the pool.
+            let claim = self.pool.claim(entry.protocol, entry.v4, entry.v6.addr);
+            entry.pooled = claim == Claim::Taken;
+            if !entry.pooled && entry.origin.is_of_packets() {
+                lost.push(at);
+            }
+        }
+        for at in lost {
+            self.close_binding(at, watcher);
+        }
+    }
+
+    /// A source may be another prefix now.
+    fn count_sources_again(&mut self) {
+        let new = || Sources::new(self.keys, &self.config.limits);
+        let (mut own, mut copied) = (new(), new());
+        let all: Vec<u32> = self.bib.iter().map(|(at, _)| at).collect();
+        for at in all {
+            let entry = &mut self.bib[at];
+            let sources = match entry.whose() {
+                Whose::Own => &mut own,
+                Whose::Copied => &mut copied,
+            };
+            entry.source = sources.bind(entry.v6.addr, entry.protocol);
+        }
+        for (_, session) in self.sessions.iter() {
+            let peer = session.outside.then_some(session.peer.addr);
+            let entry = &self.bib[session.bib];
+            let sources = match entry.whose() {
+                Whose::Own => &mut own,
+                Whose::Copied => &mut copied,
+            };
+            sources.open(entry.source, peer);
+        }
+        self.sources = own;
+        if let Some(shared) = &mut self.shared {
+            shared.sources = copied;
+        }
+    }
+
+    fn count_permissions_again(&mut self) {
+        let dependent = self.config.filtering == Filtering::AddressDependent;
+        if dependent == self.permissions.is_some() {
+            return;
+        }
+        self.permissions = dependent.then(|| {
+            let mut permissions = Permissions::new(self.keys);
+            for (_, session) in self.sessions.iter() {
+                permissions.add(session.bib, session.peer.addr);
+            }
+            permissions
+        });
+    }
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The session tables (RFC 6146 section 3.2): a binding and a peer, and when they last spoke.
+
+use super::bib::Bib;
+use super::key::{Keys, Table};
+use super::slab::{Slab, NONE};
+use super::tcp::{Lifetime, Segment, SessionState, Side};
+use super::timer::{Millis, Wheel};
+use crate::config::{Endpoint4, Timeouts};
+
+/// Neighbours in a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Links {
+    pub previous: u32,
+    pub next: u32,
+}
+
+impl Links {
+    pub const NONE: Links = Links {
+        previous: NONE,
+        next: NONE,
+    };
+}
+
+/// A session. Small: there may be millions.
+#[derive(Debug)]
+pub struct Session {
+    /// When a packet last refreshed it, as far as we have seen.
+    pub last: Millis,
+    /// Its binding.
+    pub bib: u32,
+    /// The IPv4 node; with ICMP, port 0.
+    pub peer: Endpoint4,
+    /// Among the sessions of its binding.
+    pub siblings: Links,
+    /// On the wheel.
+    pub timer: Links,
+    pub slot: u16,
+    pub state: SessionState,
+    /// By which translation prefix the node knows the peer.
+    pub prefix: u8,
+    /// The IPv4 side has opened it.
+    pub outside: bool,
+    /// A connection that was met in its middle, of which only the side that opened the session has been seen so far.
+    pub one_sided: bool,
+}
+
+impl Session {
+    /// The state after a packet, and whether its timeout begins anew ([`SessionState::after`]).
+    ///
+    /// A connection that was met in its middle is established once both sides have been seen, and transitory until then. As
+    /// with one that is met at its beginning (RFC 6146 section 3.5.2.2, V4 INIT and V6 INIT), only the node can make it
+    /// last without an answer.
+    pub fn after(&self, side: Side, segment: Segment) -> (SessionState, bool) {
+        let seen = if self.outside { Side::V4 } else { Side::V6 };
+        if self.one_sided && side == seen {
+            return (self.state, side == Side::V6 && segment != Segment::Rst);
+        }
+        self.state.after(side, segment)
+    }
+}
+
+/// All sessions, of all protocols.
+#[derive(Debug)]
+pub struct Sessions {
+    sessions: Slab<Session>,
+    by_peer: Table,
+    wheel: Wheel,
+    keys: Keys,
+    /// Sessions of each protocol.
+    of_protocol: [u32; 3],
+}
+
+impl Sessions {
+    pub fn new(keys: Keys) -> Sessions {
+        Sessions {
+            sessions: Slab::new(),
+            by_peer: Table::new(),
+            wheel: Wheel::new(),
+            keys,
+            of_protocol: [0; 3],
+        }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.sessions.len()
+    }
+
+    pub fn of_protocol(&self) -> [u32; 3] {
+        self.of_protocol
+    }
+
+    /// The session of a binding with a peer.
+    #[inline]
+    pub fn find(&self, bib: u32, peer: Endpoint4) -> Option<u32> {
+        let is_it = |at| {
+            let session: &Session = &self.sessions[at];
+            session.bib == bib && session.peer == peer
+        };
+        self.by_peer.find(self.keys.numbered(bib, peer), is_it)
+    }
+
+    /// Adds a session that is not there.
+    pub fn insert(
+        &mut self,
+        bindings: &mut Bib,
+        bib: u32,
+        ((peer, prefix), outside): ((Endpoint4, u8), bool),
+        (state, last, deadline): (SessionState, Millis, Millis),
+    ) -> u32 {
+        let binding = &mut bindings[bib];
+        let first = binding.first;
+        let at = self.sessions.insert(Session {
+            last,
+            bib,
+            peer,
+            siblings: Links {
+                previous: NONE,
+                next: first,
+            },
+            timer: Links::NONE,
+            slot: 0,
+            state,
+            prefix,
+            outside,
+            one_sided: false,
+        });
+        binding.first = at;
+        binding.sessions += 1;
+        self.of_protocol[binding.protocol.index()] += 1;
+        binding.outside += u32::from(outside);
+        if first != NONE {
+            self.sessions[first].siblings.previous = at;
+        }
+        self.by_peer.insert(self.keys.numbered(bib, peer), at);
+        self.wheel.add(&mut self.sessions, at, deadline);
+        at
+    }
+
+    /// Removes a session that hangs on the wheel.
+    pub fn remove(&mut self, bindings: &mut Bib, at: u32) -> Session {
+        self.wheel.remove(&mut self.sessions, at);
+        self.remove_popped(bindings, at)
+    }
+
+    /// Removes a session that [`Sessions::pop`] has given.
+    pub fn remove_popped(&mut self, bindings: &mut Bib, at: u32) -> Session {
+        let session = self.sessions.remove(at);
+        let Links { previous, next } = session.siblings;
+        let binding = &mut bindings[session.bib];
+        binding.sessions -= 1;
+        self.of_protocol[binding.protocol.index()] -= 1;
+        binding.outside -= u32::from(session.outside);
+        if previous == NONE {
+            binding.first = next;
+        } else {
+            self.sessions[previous].siblings.next = next;
+        }
+        if next != NONE {
+            self.sessions[next].siblings.previous = previous;
+        }
+        let hash = self.keys.numbered(session.bib, session.peer);
+        self.by_peer.remove(hash, at);
+        session
+    }
+
+    /// The next session whose time may have come until `now`. It hangs nowhere any more.
+    pub fn pop(&mut self, now: Millis) -> Option<u32> {
+        self.wheel.pop(&mut self.sessions, now)
+    }
+
+    /// When [`Sessions::pop`] gives something at the earliest; None if there are no sessions.
+    pub fn next(&self) -> Option<Millis> {
+        self.wheel.next()
+    }
+
+    /// Hangs up again what [`Sessions::pop`] has given.
+    pub fn hang_up(&mut self, at: u32, deadline: Millis) {
+        self.wheel.add(&mut self.sessions, at, deadline);
+    }
+
+    /// Hangs up a session elsewhere: its deadline has come nearer.
+    pub fn hasten(&mut self, at: u32, deadline: Millis) {
+        self.wheel.remove(&mut self.sessions, at);
+        self.wheel.add(&mut self.sessions, at, deadline);
+    }
+
+    /// Undoes [`Sessions::hasten`]: a session hangs again where it hung.
+    pub fn hang_back(&mut self, at: u32, slot: u16, links: Links) {
+        let session = &self.sessions[at];
+        if (session.slot, session.timer) != (slot, links) {
+            self.wheel.put_back(&mut self.sessions, at, slot, links);
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Session)> {
+        self.sessions.iter()
+    }
+
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, Option<&Session>)> {
+        self.sessions.iter_from(first)
+    }
+
+    pub fn memory(&self) -> usize {
+        self.sessions.memory() + self.by_peer.memory() + self.wheel.memory()
+    }
+}
+
+impl std::ops::Index<u32> for Sessions {
+    type Output = Session;
+
+    #[inline]
+    fn index(&self, at: u32) -> &Session {
+        &self.sessions[at]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Sessions {
+    #[inline]
+    fn index_mut(&mut self, at: u32) -> &mut Session {
+        &mut self.sessions[at]
+    }
+}
+
+/// Milliseconds of a lifetime.
+pub fn millis_of(lifetime: Lifetime, timeouts: &Timeouts) -> Millis {
+    let timeout = match lifetime {
+        Lifetime::Udp => timeouts.udp,
+        Lifetime::Icmp => timeouts.icmp,
+        Lifetime::Established => timeouts.tcp_established,
+        Lifetime::Transitory => timeouts.tcp_transitory,
+    };
+    timeout.as_millis() as Millis
+}

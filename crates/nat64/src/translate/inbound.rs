@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From the IPv4 side.
+
+use super::fragment::{Key, Later};
+use super::{note_lost, refusal, tuple, Fragmented, Nat64, Random};
+use crate::config::{Endpoint4, Protocol};
+use crate::session::{Inbound, Inward, Watcher};
+use crate::step::Nat64Step;
+use diolkos_xlat::addr::Via;
+use diolkos_xlat::packet::{Outbox, Packet};
+use diolkos_xlat::step::{End, Step};
+use diolkos_xlat::translate::payload::{self, Kind, Numbers};
+use diolkos_xlat::translate::{hop, leave, v4to6, Fit, Refusal};
+use diolkos_xlat::verdict::{Reason, Verdict};
+use diolkos_xlat::wire::{next_header_of, protocol, Ipv4, Part, UDP_CHECKSUM_AT};
+
+impl Nat64 {
+    pub(super) fn inbound(
+        &mut self,
+        packet: &mut Packet<'_>,
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
+        first: &mut Option<Fragmented>,
+    ) -> Result<Verdict, Refusal> {
+        let ip = v4to6::receive(packet)?;
+        let hop_limit = hop(&self.translator, ip.ttl)?;
+        let next_header = next_header_of(ip.protocol)?;
+        let protocol = tuple::protocol_of(ip.protocol, protocol::ICMPV4).map_err(refusal)?;
+        if ip.is_fragment() && self.only_whole(protocol, &ip, packet) {
+            return self.gather(Key::v4(&ip), packet, env.now(), watcher, first);
+        }
+        let carried = v4to6::carried(&self.translator, &ip, packet)?;
+        if carried.kind == Kind::IcmpError {
+            return self.error_from_ipv4((&ip, hop_limit), packet, watcher);
+        }
+        // The source must have a place in IPv6, whatever the tables say.
+        self.mapper()
+            .embed(0, ip.src)
+            .map_err(|why| why.reason(Reason::SourceUnmapped))?;
+
+        let now = env.now();
+        let part = Part::of(ip.fragment_offset, ip.more_fragments);
+        let bytes = &packet.bytes()[ip.header_len..];
+        let segment = tuple::segment_of(protocol, bytes, part);
+        let numbers = match tuple::numbers_of(carried.kind, bytes, part)? {
+            Some(numbers) => {
+                *first = (part == Part::First).then(|| Fragmented::First(Key::v4(&ip), numbers));
+                numbers
+            }
+            None => match self.fragments.later(Key::v4(&ip), packet, now)? {
+                Later::Of(numbers) => {
+                    watcher.step(|| Nat64Step::of_later_fragment(numbers));
+                    numbers
+                }
+                Later::Held(lost) => {
+                    watcher.step(|| Nat64Step::HeldFragment);
+                    note_lost(lost, watcher);
+                    return Ok(Verdict::Held);
+                }
+            },
+        };
+        // What one node sends to another turns back before it reaches the IPv4 side (RFC 6146 section
+        // 3.8). From there, somebody pretends to be a node, and filtering would believe it. To an address of another gateway
+        // it goes over the IPv4 side, and may come back here, if that gateway is away.
+        let source = Endpoint4 {
+            addr: ip.src,
+            port: numbers.src,
+        };
+        if self.state.is_ours(protocol, source) && !self.state.is_of_other(ip.dst) {
+            return Err(Reason::SourceInPool.into());
+        }
+        let fit = v4to6::fit(&self.translator, &ip, &carried, packet.offload)?;
+        let arriving = Inbound {
+            protocol,
+            v4: Endpoint4 {
+                addr: ip.dst,
+                port: numbers.dst,
+            },
+            peer: Endpoint4 {
+                addr: ip.src,
+                port: tuple::peer_port(protocol, numbers.src),
+            },
+            segment,
+            bytes: packet.bytes(),
+        };
+        let inward = self
+            .state
+            .inbound(now, &arriving, watcher)
+            .map_err(|reason| silent_for_tcp(protocol, reason))?;
+        let Inward::Node(node, prefix) = inward else {
+            return Ok(Verdict::Held);
+        };
+        let src = self
+            .mapper()
+            .embed(prefix, ip.src)
+            .map_err(|why| why.reason(Reason::SourceUnmapped))?;
+        out.step(|| Step::Mapped {
+            end: End::Source,
+            v6: src,
+            v4: ip.src,
+            via: Via::Pref64(prefix),
+        });
+        let numbers = Numbers {
+            src: match protocol {
+                Protocol::Icmp => node.port,
+                Protocol::Tcp | Protocol::Udp => numbers.src,
+            },
+            dst: node.port,
+        };
+        let offload = packet.offload;
+        payload::renumber(
+            &mut packet.bytes_mut()[ip.header_len..],
+            carried.kind,
+            offload,
+            numbers,
+        );
+        let t = &self.translator;
+        let addresses = (src, node.addr);
+        if fit == Fit::Segments {
+            return v4to6::segments(&ip, packet, |segment| {
+                let ip = v4to6::receive(segment)?;
+                let carried = v4to6::carried(t, &ip, segment)?;
+                let fit = v4to6::fit(t, &ip, &carried, segment.offload)?;
+                let what = (next_header, &carried, fit);
+                let verdict = v4to6::send(t, segment, out, (&ip, hop_limit), what, addresses)?;
+                leave(verdict, segment, out)
+            });
+        }
+        let what = (next_header, &carried, fit);
+        v4to6::send(t, packet, out, (&ip, hop_limit), what, addresses)
+    }
+
+    /// A fragment can be translated with all others of its packet only: of ICMP, and of UDP without checksum, which its first
+    /// fragment shows.
+    #[cold]
+    fn only_whole(&self, protocol: Protocol, ip: &Ipv4, packet: &Packet<'_>) -> bool {
+        let udp = &packet.bytes()[ip.header_len..];
+        match protocol {
+            Protocol::Icmp => true,
+            Protocol::Tcp => false,
+            Protocol::Udp if ip.fragment_offset > 0 => self.fragments.gathers(&Key::v4(ip)),
+            Protocol::Udp => {
+                self.translator.computes_checksums()
+                    && udp.get(UDP_CHECKSUM_AT..UDP_CHECKSUM_AT + 2) == Some(&[0, 0])
+            }
+        }
+    }
+
+    /// Whether a packet of the IPv4 side, as it was received, claims to come from a node behind us. What has no ports
+    /// that say otherwise does so by its address.
+    #[cold]
+    pub(super) fn claims_to_be_ours(&self, packet: &[u8]) -> bool {
+        let Ok(ip) = Ipv4::parse(packet) else {
+            return false;
+        };
+        let protocol = tuple::protocol_of(ip.protocol, protocol::ICMPV4).unwrap_or(Protocol::Icmp);
+        let at = ip.header_len + if protocol == Protocol::Icmp { 4 } else { 0 };
+        let source = |port| Endpoint4 { addr: ip.src, port };
+        match packet.get(at..) {
+            Some(&[high, low, ..]) => {
+                let port = u16::from_be_bytes([high, low]);
+                self.state.is_ours(protocol, source(port))
+            }
+            _ => self.state.is_ours(Protocol::Icmp, source(0)),
+        }
+    }
+}
+
+/// TCP packets to nobody are discarded silently (RFC 6146 section 3.5.2.2).
+fn silent_for_tcp(protocol: Protocol, reason: Reason) -> Refusal {
+    match (protocol, reason) {
+        (Protocol::Tcp, Reason::NoBinding) => reason.into(),
+        _ => refusal(reason),
+    }
+}

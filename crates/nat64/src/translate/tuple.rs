@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Protocol and ports of a packet (RFC 6146 section 3.4).
+
+use crate::config::Protocol;
+use crate::session::Segment;
+use diolkos_xlat::translate::payload::{Kind, Numbers};
+use diolkos_xlat::verdict::Reason;
+use diolkos_xlat::wire::{protocol, Part};
+
+/// Which table a transport belongs to; `icmp` is ICMP of the packet's own family.
+pub fn protocol_of(number: u8, icmp: u8) -> Result<Protocol, Reason> {
+    match number {
+        protocol::TCP => Ok(Protocol::Tcp),
+        protocol::UDP => Ok(Protocol::Udp),
+        number if number == icmp => Ok(Protocol::Icmp),
+        _ => Err(Reason::TransportUnknown),
+    }
+}
+
+/// The ports of a packet whose transport part is `bytes`; with ICMP, the identifier for both. None
+/// if it is a later fragment, which has none.
+pub fn numbers_of(kind: Kind, bytes: &[u8], part: Part) -> Result<Option<Numbers>, Reason> {
+    if part == Part::Later {
+        return Ok(None);
+    }
+    let at = match kind {
+        Kind::Echo(_) => (4, 4),
+        _ => (0, 2),
+    };
+    let number = |at: usize| {
+        let field = bytes.get(at..at + 2).ok_or(Reason::TransportTruncated)?;
+        Ok(u16::from_be_bytes([field[0], field[1]]))
+    };
+    Ok(Some(Numbers {
+        src: number(at.0)?,
+        dst: number(at.1)?,
+    }))
+}
+
+/// What a packet means to a TCP session.
+pub fn segment_of(protocol: Protocol, bytes: &[u8], part: Part) -> Segment {
+    match (protocol, bytes.get(13)) {
+        (Protocol::Tcp, Some(&flags)) if part != Part::Later => Segment::of(flags),
+        _ => Segment::Other,
+    }
+}
+
+/// The port of the peer, which an ICMP query does not have.
+pub fn peer_port(protocol: Protocol, port: u16) -> u16 {
+    match protocol {
+        Protocol::Icmp => 0,
+        Protocol::Tcp | Protocol::Udp => port,
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A packet out of its fragments (RFC 791 section 3.2, RFC 8200 section 4.5), where none can be translated without the
+//! others: the checksum of ICMPv6 covers the length of the whole message, and a UDP checksum that nobody has computed
+//! covers every byte.
+//!
+//! What comes out may be fragmented again on the other side, as its fragments could: it has no DF, or a Fragment header
+//! that says that it is one piece (RFC 6946), with the identification that they had.
+
+use super::store::Held;
+use diolkos_xlat::packet::Label;
+use diolkos_xlat::verdict::Reason;
+use diolkos_xlat::wire::{Chain, Fragment, Ipv4, Ipv6, FRAGMENT_LEN, IPV4_LEN, IPV6_LEN};
+
+/// Fragments that one packet may come in: 64 KiB in the smallest fragments that a path of IPv6 asks for are 54.
+const MAX_PARTS: usize = 64;
+
+/// What fragments of one packet make.
+#[derive(Debug)]
+pub enum Sum {
+    /// Others are to come.
+    Incomplete,
+    /// The packet, whole. It has the label of the first fragment, as one that the kernel puts together.
+    Whole(Held),
+    /// They contradict each other, or are more than any packet needs.
+    Spoilt(Reason),
+}
+
+/// One fragment: where it stands in the packet, in bytes.
+struct Part<'a> {
+    packet: &'a [u8],
+    label: Label,
+    from: usize,
+    data: &'a [u8],
+    more: bool,
+}
+
+impl Part<'_> {
+    fn to(&self) -> usize {
+        self.from + self.data.len()
+    }
+}
+
+/// Puts fragments together, which came in any order. Each has passed the checks of a fragment that is translated by
+/// itself.
+pub fn sum(held: &[Held]) -> Sum {
+    let mut parts: Vec<Part<'_>> = held.iter().filter_map(part).collect();
+    if parts.len() != held.len() || parts.iter().any(|part| part.data.is_empty()) {
+        return Sum::Spoilt(Reason::FragmentMalformed);
+    }
+    parts.sort_by_key(|part| (part.from, part.to()));
+    // Copies, which networks make, are no overlap (RFC 8200 section 4.5).
+    parts.dedup_by(|b, a| (a.from, a.data, a.more) == (b.from, b.data, b.more));
+    if parts.len() > MAX_PARTS {
+        return Sum::Spoilt(Reason::FragmentLimit);
+    }
+    let overlap = parts.windows(2).any(|two| two[0].to() > two[1].from);
+    // Nothing stands behind the last one.
+    let beyond = parts.iter().rev().skip(1).any(|part| !part.more);
+    if overlap || beyond {
+        return Sum::Spoilt(Reason::FragmentOverlap);
+    }
+    let len: usize = parts.iter().map(|part| part.data.len()).sum();
+    match parts.last() {
+        Some(last) if !last.more && last.to() == len => join(&parts, len),
+        _ => Sum::Incomplete,
+    }
+}
+
+fn part(held: &Held) -> Option<Part<'_>> {
+    let (packet, label) = (&*held.bytes, held.label);
+    if packet.first()? >> 4 == 4 {
+        let ip = Ipv4::parse(packet).ok()?;
+        return Some(Part {
+            packet,
+            label,
+            from: usize::from(ip.fragment_offset) * 8,
+            data: packet.get(ip.header_len..ip.total_len)?,
+            more: ip.more_fragments,
+        });
+    }
+    let (_, chain, fragment) = ipv6(packet)?;
+    Some(Part {
+        packet,
+        label,
+        from: usize::from(fragment.offset) * 8,
+        data: packet.get(chain.payload_at..)?,
+        more: fragment.more,
+    })
+}
+
+fn ipv6(packet: &[u8]) -> Option<(Ipv6, Chain, Fragment)> {
+    let ip = Ipv6::parse_packet(packet).ok()?;
+    let chain = Chain::walk(packet, ip.next_header)?;
+    Some((ip, chain, chain.fragment?))
+}
+
+/// The headers are those of the first fragment.
+fn join(parts: &[Part<'_>], len: usize) -> Sum {
+    let headers = match parts[0].packet[0] >> 4 {
+        4 => headers4(parts, len),
+        _ => headers6(parts, len),
+    };
+    let Some(mut whole) = headers else {
+        return Sum::Spoilt(Reason::TooLong);
+    };
+    parts.iter().for_each(|part| whole.extend(part.data));
+    Sum::Whole(Held {
+        bytes: whole.into(),
+        label: parts[0].label,
+    })
+}
+
+/// Without options, which are not translated.
+fn headers4(parts: &[Part<'_>], len: usize) -> Option<Vec<u8>> {
+    let ip = Ipv4::parse(parts[0].packet).ok()?;
+    let classes = parts.iter().map(|part| part.packet[1]);
+    let header = Ipv4 {
+        tos: congestion(ip.tos, classes),
+        header_len: IPV4_LEN,
+        total_len: IPV4_LEN + len,
+        dont_fragment: false,
+        more_fragments: false,
+        fragment_offset: 0,
+        ..ip
+    };
+    if header.total_len > usize::from(u16::MAX) {
+        return None;
+    }
+    let mut whole = vec![0; IPV4_LEN];
+    header.emit(&mut whole);
+    Some(whole)
+}
+
+fn headers6(parts: &[Part<'_>], len: usize) -> Option<Vec<u8>> {
+    let (ip, chain, fragment) = ipv6(parts[0].packet)?;
+    let classes = parts
+        .iter()
+        .map(|part| part.packet[0] << 4 | part.packet[1] >> 4);
+    let header = Ipv6 {
+        traffic_class: congestion(ip.traffic_class, classes),
+        payload_len: chain.payload_at - IPV6_LEN + len,
+        ..ip
+    };
+    if header.payload_len > usize::from(u16::MAX) {
+        return None;
+    }
+    let mut whole = parts[0].packet[..chain.payload_at].to_vec();
+    header.emit(&mut whole);
+    let one_piece = Fragment {
+        offset: 0,
+        more: false,
+        ..fragment
+    };
+    one_piece.emit(&mut whole[chain.payload_at - FRAGMENT_LEN..]);
+    Some(whole)
+}
+
+/// "If any fragment has the CE codepoint set, the reassembled packet has it" (RFC 3168 section 5.3), unless the first
+/// says that the transport does not know it.
+fn congestion(first: u8, mut all: impl Iterator<Item = u8>) -> u8 {
+    const ECN: u8 = 3;
+    let met = all.any(|class| class & ECN == ECN);
+    match first & ECN {
+        0 => first,
+        _ if met => first | ECN,
+        _ => first,
+    }
+}
+
+#[cfg(test)]
+mod tests;

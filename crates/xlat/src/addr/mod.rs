@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The IPv6 and the IPv4 address of the same node.
+//!
+//! Stages, in the order in which an address meets them:
+//!
+//! 1. [`special`]: may the address be translated at all?
+//! 2. [`eamt`]: is there an explicit mapping (RFC 7757)? The longest match decides.
+//! 3. [`rfc6052`]: otherwise, is it embedded in, or to be embedded in, a translation prefix?
+
+pub mod eamt;
+mod networks;
+pub mod rfc6052;
+pub mod special;
+
+use crate::config::{Config, Eam};
+use crate::verdict::Reason;
+use eamt::Eamt;
+use networks::Networks4;
+use rfc6052::Pref64;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// How an address was mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Via {
+    /// By an entry of the explicit address mapping table.
+    Eam,
+    /// By a translation prefix: this one of the configuration's list.
+    Pref64(u8),
+}
+
+/// Why an address was not mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unmappable {
+    /// Nothing maps it.
+    Unmapped,
+    /// The well-known prefix must not carry it (RFC 6052 section 3.1).
+    NotGlobalWithWkp,
+    /// Both families lead it to the translator, and no explicit mapping says whose it is.
+    Loops,
+}
+
+impl Unmappable {
+    /// The reason for which a packet is refused whose address has no counterpart: `unmapped`, or one of its own.
+    pub fn reason(self, unmapped: Reason) -> Reason {
+        match self {
+            Unmappable::Unmapped => unmapped,
+            Unmappable::NotGlobalWithWkp => Reason::NotGlobalWithWkp,
+            Unmappable::Loops => match unmapped {
+                Reason::DestinationUnmapped => Reason::DestinationLoops,
+                other => other,
+            },
+        }
+    }
+}
+
+/// Maps addresses from one family to the other and back.
+#[derive(Debug)]
+pub struct Mapper {
+    eamt: Eamt,
+    pref64: Vec<Pref64>,
+    /// An explicit mapping lies in a translation prefix. If none does, an address in a prefix need
+    /// not be looked up.
+    eam_in_pref64: bool,
+    allow_private_with_wkp: bool,
+    loops4: Networks4,
+}
+
+impl Mapper {
+    pub(crate) fn new(config: &Config) -> Mapper {
+        let inside = |eam: &Eam| config.pref64.iter().any(|prefix| prefix.contains(&eam.v6));
+        Mapper {
+            eamt: Eamt::new(&config.eam),
+            eam_in_pref64: config.eam.iter().any(inside),
+            pref64: config
+                .pref64
+                .iter()
+                .map(|&prefix| Pref64::new(prefix))
+                .collect(),
+            allow_private_with_wkp: config.allow_private_with_wkp,
+            loops4: Networks4::new(&config.loops4),
+        }
+    }
+
+    /// The IPv6 address of an IPv4 node. Of several translation prefixes the first is used.
+    #[inline]
+    pub fn to_ipv6(&self, addr: Ipv4Addr) -> Result<(Ipv6Addr, Via), Unmappable> {
+        match self.eamt.to_ipv6(addr) {
+            Some(mapped) => Ok((mapped, Via::Eam)),
+            None if self.loops4.contains(addr) => Err(Unmappable::Loops),
+            None => self.embed(0, addr).map(|mapped| (mapped, Via::Pref64(0))),
+        }
+    }
+
+    /// The IPv4 address of an IPv6 node.
+    #[inline]
+    pub fn to_ipv4(&self, addr: Ipv6Addr) -> Result<(Ipv4Addr, Via), Unmappable> {
+        let explicit = || self.eamt.to_ipv4(addr).map(|mapped| (mapped, Via::Eam));
+        if self.eam_in_pref64 {
+            if let Some(mapped) = explicit() {
+                return Ok(mapped);
+            }
+        }
+        for (at, prefix) in self.pref64.iter().enumerate() {
+            if let Some(mapped) = prefix.extract(addr) {
+                self.permit(prefix, mapped)?;
+                if self.loops4.contains(mapped) && !self.is_explicit(mapped) {
+                    return Err(Unmappable::Loops);
+                }
+                return Ok((mapped, Via::Pref64(at as u8)));
+            }
+        }
+        explicit().ok_or(Unmappable::Unmapped)
+    }
+
+    /// The IPv6 address of an IPv4 node in one of the translation prefixes, whatever the explicit
+    /// mappings say.
+    #[inline]
+    pub fn embed(&self, prefix: u8, addr: Ipv4Addr) -> Result<Ipv6Addr, Unmappable> {
+        let prefix = self
+            .pref64
+            .get(usize::from(prefix))
+            .ok_or(Unmappable::Unmapped)?;
+        self.permit(prefix, addr)?;
+        Ok(prefix.embed(addr))
+    }
+
+    /// As which IPv6 address the first translation prefix carries an IPv4 address, if it may.
+    pub(crate) fn embed_by_first(config: &Config, addr: Ipv4Addr) -> Option<Ipv6Addr> {
+        let prefix = Pref64::new(*config.pref64.first()?);
+        permit(&prefix, addr, config.allow_private_with_wkp).ok()?;
+        Some(prefix.embed(addr))
+    }
+
+    /// Does the address lie in a translation prefix?
+    #[inline]
+    pub fn holds(&self, addr: Ipv6Addr) -> bool {
+        self.pref64
+            .iter()
+            .any(|prefix| prefix.extract(addr).is_some())
+    }
+
+    /// Is the node behind us, known by an explicit mapping?
+    #[inline]
+    pub fn is_explicit(&self, addr: Ipv4Addr) -> bool {
+        self.eamt.covers_ipv4(addr)
+    }
+
+    #[inline]
+    fn permit(&self, prefix: &Pref64, addr: Ipv4Addr) -> Result<(), Unmappable> {
+        permit(prefix, addr, self.allow_private_with_wkp)
+    }
+}
+
+/// RFC 6052 section 3.1. RFC 8215's 64:ff9b:1::/48 knows no such rule.
+#[inline]
+fn permit(prefix: &Pref64, addr: Ipv4Addr, allow_private_with_wkp: bool) -> Result<(), Unmappable> {
+    if prefix.is_well_known() && !allow_private_with_wkp && !special::is_global(addr) {
+        return Err(Unmappable::NotGlobalWithWkp);
+    }
+    Ok(())
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An ICMP error on its way through (RFC 7915 sections 4.2, 4.3, 5.2 and 5.3): written anew, from
+//! its outer header to its extensions.
+
+use super::interface::Named;
+use super::table::{self, Head, Mtus};
+use super::{inner, quote, Icmp};
+use crate::addr::special::{kind_of_ipv4, Kind};
+use crate::addr::{Mapper, Unmappable, Via};
+use crate::csum;
+use crate::packet::{Checksum, Outbox};
+use crate::step::{End, Step};
+use crate::verdict::Reason;
+use crate::wire::icmp::{ICMP_CHECKSUM_AT, ICMP_LEN};
+use crate::wire::{protocol, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Bytes of the longest ICMP error we send: the smallest MTU of IPv6 (RFC 4443 section 2.4(c)).
+pub const LARGEST_ERROR: usize = 1280;
+
+/// The same in IPv4, which is also the longest packet that is sent without DF (RFC 7915 section
+/// 5.1).
+pub(super) const LARGEST_WITHOUT_DF: usize = 1260;
+
+/// The error is about a packet that went from IPv6 through us to IPv6: the place in the
+/// configuration of the translation prefix it used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hairpin(pub u8);
+
+/// Addresses of an error, and of the packet that it quotes (source, destination).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends<A> {
+    /// The source of the error.
+    pub src: A,
+    /// Its destination.
+    pub dst: A,
+    /// Source and destination of the quoted packet.
+    pub inner: (A, A),
+    /// The source stands in for a router without an address, and the error will leave with it.
+    pub stands_in: bool,
+}
+
+/// What an error says before translation.
+struct Error<'a> {
+    head: Head,
+    quote: &'a [u8],
+    extensions: &'a [u8],
+}
+
+impl<'a> Error<'a> {
+    /// Reads a message whose checksum, unless the device is still to complete it, must be right:
+    /// it will be computed anew, which would make a broken message look whole.
+    fn read(
+        message: &'a [u8],
+        pseudo: csum::Sum,
+        checksum: Checksum,
+        field: fn(u8) -> Option<quote::LengthField>,
+    ) -> Result<Error<'a>, Reason> {
+        if checksum == Checksum::Complete && csum::sum(message).plus(pseudo).fold() != 0xffff {
+            return Err(Reason::IcmpChecksum);
+        }
+        let (&[icmp_type, code, _, _, a, b, c, d], body) = message
+            .split_first_chunk::<ICMP_LEN>()
+            .ok_or(Reason::TransportTruncated)?;
+        let (quote, extensions) = quote::split(message, body, field(icmp_type))?;
+        Ok(Error {
+            head: Head {
+                icmp_type,
+                code,
+                rest: [a, b, c, d],
+            },
+            quote,
+            extensions,
+        })
+    }
+}
+
+impl Icmp {
+    fn mtus(&self) -> Mtus {
+        Mtus {
+            mtu4: self.mtu4,
+            mtu6: self.mtu6,
+        }
+    }
+
+    fn class_out(&self, class: u8) -> u8 {
+        if self.zero_traffic_class {
+            0
+        } else {
+            class
+        }
+    }
+
+    /// Writes the ICMPv4 error in `packet`, whose header is `ip`, to `out` as an IPv6 packet.
+    /// Returns its length.
+    pub(crate) fn to_ipv6(
+        &self,
+        (mapper, hairpin): (&Mapper, Option<Hairpin>),
+        (ip, hop_limit): (&Ipv4, u8),
+        packet: &[u8],
+        checksum: Checksum,
+        report: &mut impl Outbox,
+        out: &mut [u8; LARGEST_ERROR],
+    ) -> Result<usize, Reason> {
+        let addresses = |quoted: &Ipv4| {
+            // Of what turns, the way to IPv4 is reported.
+            let mut map = |end, addr| match hairpin {
+                None => map_to_ipv6(mapper, end, addr, report),
+                Some(_) => mapper.to_ipv6(addr).map(|(addr, _)| addr),
+            };
+            let inner_src =
+                map(End::QuotedSource, quoted.src).map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let inner_dst = match hairpin {
+                // The sender knew its peer by the prefix (RFC 7757 section 4.2).
+                Some(Hairpin(prefix)) => mapper.embed(prefix, quoted.dst),
+                None => map(End::QuotedDestination, quoted.dst),
+            }
+            .map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let dst = map(End::Destination, ip.dst)
+                .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
+            let src = match hairpin {
+                Some(Hairpin(prefix)) if ip.src == quoted.dst => mapper.embed(prefix, ip.src),
+                _ => map(End::Source, ip.src),
+            };
+            let stands_in = src.is_err();
+            let src = src
+                .ok()
+                .or_else(|| self.pool6.stand_in(ip.src))
+                .ok_or(Reason::SourceUnmapped)?;
+            if stands_in {
+                report.step(|| Step::StandsIn {
+                    router: ip.src.into(),
+                    by: src.into(),
+                });
+            }
+            Ok(Ends {
+                src,
+                dst,
+                inner: (inner_src, inner_dst),
+                stands_in,
+            })
+        };
+        self.to_ipv6_between((ip, hop_limit), packet, checksum, addresses, out)
+    }
+
+    /// The same, where `addresses` says the addresses, given the quoted header.
+    pub fn to_ipv6_between(
+        &self,
+        (ip, hop_limit): (&Ipv4, u8),
+        packet: &[u8],
+        checksum: Checksum,
+        addresses: impl FnOnce(&Ipv4) -> Result<Ends<Ipv6Addr>, Reason>,
+        out: &mut [u8; LARGEST_ERROR],
+    ) -> Result<usize, Reason> {
+        let message = &packet[ip.header_len..];
+        let error = Error::read(
+            message,
+            csum::Sum::default(),
+            checksum,
+            quote::length_field_of_icmpv4,
+        )?;
+        let quoted = inner::parse_ipv4(error.quote)?;
+        let head = table::to_icmpv6(error.head, quoted.total_len, self.mtus())?;
+
+        let Ends {
+            src, dst, inner, ..
+        } = addresses(&quoted)?;
+        let class = self.class_out(quoted.tos);
+        let body_at = IPV6_LEN + ICMP_LEN;
+        let full = inner::to_ipv6(&quoted, error.quote, class, inner, &mut out[body_at..])?;
+        let field = quote::length_field_of_icmpv6(head.icmp_type);
+        let len = body_at
+            + finish(
+                head,
+                field,
+                full,
+                error.extensions,
+                LARGEST_ERROR - body_at,
+                &mut out[IPV6_LEN..],
+            );
+
+        let header = Ipv6 {
+            traffic_class: self.class_out(ip.tos),
+            flow_label: 0,
+            payload_len: len - IPV6_LEN,
+            next_header: protocol::ICMPV6,
+            hop_limit,
+            src,
+            dst,
+        };
+        header.emit(out);
+        let pseudo = csum::pseudo_ipv6(src, dst, protocol::ICMPV6, len - IPV6_LEN);
+        csum::fill_in(&mut out[IPV6_LEN..len], ICMP_CHECKSUM_AT, pseudo);
+        Ok(len)
+    }
+
+    /// Writes the ICMPv6 error at byte `message_at` of `packet`, whose header is `ip`, to `out` as
+    /// an IPv4 packet. Returns its length, and whether the packet it is about went through us to
+    /// IPv6 again.
+    pub(crate) fn to_ipv4(
+        &self,
+        mapper: &Mapper,
+        (ip, ttl, id): (&Ipv6, u8, u16),
+        (packet, message_at): (&[u8], usize),
+        checksum: Checksum,
+        report: &mut impl Outbox,
+        out: &mut [u8; LARGEST_ERROR],
+    ) -> Result<(usize, Option<Hairpin>), Reason> {
+        let mut hairpin = None;
+        let addresses = |quoted: &Ipv6| {
+            let mut map = |end, addr| map_to_ipv4(mapper, end, addr, report);
+            let (inner_src, via) =
+                map(End::QuotedSource, quoted.src).map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let (inner_dst, _) =
+                map(End::QuotedDestination, quoted.dst).map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let (dst, _) = map(End::Destination, ip.dst)
+                .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
+            let dst = legal_destination(dst)?;
+            let src = map(End::Source, ip.src).ok().map(|(addr, _)| addr);
+            let src = src.filter(|&src| kind_of_ipv4(src) == Kind::Unicast);
+            hairpin = match via {
+                Via::Pref64(prefix) if mapper.is_explicit(inner_src) => Some(Hairpin(prefix)),
+                _ => None,
+            };
+            let by = src.unwrap_or_else(|| self.pool4.stand_in(ip.src));
+            if src.is_none() {
+                report.step(|| Step::StandsIn {
+                    router: ip.src.into(),
+                    by: by.into(),
+                });
+            }
+            Ok(Ends {
+                src: by,
+                dst,
+                inner: (inner_src, inner_dst),
+                stands_in: src.is_none() && hairpin.is_none(),
+            })
+        };
+        let message = (packet, message_at);
+        let len = self.to_ipv4_between((ip, ttl, id), message, checksum, addresses, out)?;
+        Ok((len, hairpin))
+    }
+
+    /// The same, where `addresses` says the addresses, given the quoted header.
+    pub fn to_ipv4_between(
+        &self,
+        (ip, ttl, id): (&Ipv6, u8, u16),
+        (packet, message_at): (&[u8], usize),
+        checksum: Checksum,
+        addresses: impl FnOnce(&Ipv6) -> Result<Ends<Ipv4Addr>, Reason>,
+        out: &mut [u8; LARGEST_ERROR],
+    ) -> Result<usize, Reason> {
+        let message = &packet[message_at..];
+        let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, message.len());
+        let error = Error::read(message, pseudo, checksum, quote::length_field_of_icmpv6)?;
+        let (quoted, chain) = inner::parse_ipv6(error.quote)?;
+        let head = table::to_icmpv4(error.head, chain.fragment.is_some(), self.mtus())?;
+
+        let Ends {
+            src,
+            dst,
+            inner,
+            stands_in,
+        } = addresses(&quoted)?;
+        let tos = self.class_out(quoted.traffic_class);
+        let body_at = IPV4_LEN + ICMP_LEN;
+        let room = LARGEST_WITHOUT_DF.min(self.mtu4) - body_at;
+        let full = inner::to_ipv4(
+            &quoted,
+            &chain,
+            error.quote,
+            tos,
+            inner,
+            &mut out[body_at..],
+        )?;
+        let field = quote::length_field_of_icmpv4(head.icmp_type);
+        // Who gets the error as IPv4 learns the router's name from it.
+        let named = match field {
+            Some(field) if stands_in && self.name_routers => {
+                Named::new(ip.src, error.extensions, room.min(field.room))
+            }
+            _ => None,
+        };
+        let len = body_at
+            + finish(
+                head,
+                field,
+                full,
+                named.as_ref().map_or(error.extensions, Named::bytes),
+                room,
+                &mut out[IPV4_LEN..],
+            );
+
+        let header = Ipv4 {
+            tos: self.class_out(ip.traffic_class),
+            header_len: IPV4_LEN,
+            total_len: len,
+            id,
+            dont_fragment: false,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl,
+            protocol: protocol::ICMPV4,
+            src,
+            dst,
+        };
+        header.emit(out);
+        csum::fill_in(
+            &mut out[IPV4_LEN..len],
+            ICMP_CHECKSUM_AT,
+            csum::Sum::default(),
+        );
+        Ok(len)
+    }
+}
+
+/// The IPv6 address of an IPv4 node, or that it has none; `report` gets which.
+fn map_to_ipv6(
+    mapper: &Mapper,
+    end: End,
+    v4: Ipv4Addr,
+    report: &mut impl Outbox,
+) -> Result<Ipv6Addr, Unmappable> {
+    let mapped = mapper.to_ipv6(v4);
+    report.step(|| match mapped {
+        Ok((v6, via)) => Step::Mapped { end, v6, v4, via },
+        Err(_) => Step::Unmapped {
+            end,
+            addr: v4.into(),
+        },
+    });
+    mapped.map(|(v6, _)| v6)
+}
+
+/// The same for the IPv4 address of an IPv6 node, with what mapped it.
+fn map_to_ipv4(
+    mapper: &Mapper,
+    end: End,
+    v6: Ipv6Addr,
+    report: &mut impl Outbox,
+) -> Result<(Ipv4Addr, Via), Unmappable> {
+    let mapped = mapper.to_ipv4(v6);
+    report.step(|| match mapped {
+        Ok((v4, via)) => Step::Mapped { end, v6, v4, via },
+        Err(_) => Step::Unmapped {
+            end,
+            addr: v6.into(),
+        },
+    });
+    mapped
+}
+
+fn legal_destination(addr: Ipv4Addr) -> Result<Ipv4Addr, Reason> {
+    match kind_of_ipv4(addr) {
+        Kind::Unicast => Ok(addr),
+        Kind::Multicast => Err(Reason::Multicast),
+        Kind::Unroutable => Err(Reason::DestinationIllegal),
+    }
+}
+
+/// Puts the ICMP header in front of a quote of `full` bytes, of which those that fit stand in
+/// `message` already, and the extensions behind it, in at most `room` bytes. Returns the number of
+/// bytes after the header.
+fn finish(
+    mut head: Head,
+    field: Option<quote::LengthField>,
+    full: usize,
+    extensions: &[u8],
+    room: usize,
+    message: &mut [u8],
+) -> usize {
+    let plan = quote::plan(full, extensions.len(), room, field);
+    if let Some(field) = field {
+        head.rest[field.at - 4] = plan.length;
+    }
+    message[0] = head.icmp_type;
+    message[1] = head.code;
+    message[4..ICMP_LEN].copy_from_slice(&head.rest);
+    let (padding, behind) = message[ICMP_LEN + plan.quote..].split_at_mut(plan.padding);
+    padding.fill(0);
+    behind[..plan.extensions].copy_from_slice(&extensions[..plan.extensions]);
+    plan.quote + plan.padding + plan.extensions
+}

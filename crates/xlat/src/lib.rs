@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Translation between IPv6 and IPv4 without state: the whole of RFC 7915, with the addresses of RFC 6052 and RFC 7757, and the
+//! ICMP errors of RFC 4884, RFC 5837 and RFC 6791.
+//!
+//! This crate knows no other crate of the project. It reads no socket, no clock and no source of randomness; the caller passes
+//! them in ([`Env`]). A packet is translated in the buffer in which it arrived: headers are rewritten in front of the payload,
+//! and the payload stays where it is.
+//!
+//! A stranger calls [`Translator::new`] with a [`Config`], and [`Translator::translate`] with each [`Packet`]. The modules below
+//! are public for stateful translators, which take the same stages one by one and put their tables between them.
+//!
+//! The modules, in the order in which a packet meets them:
+//!
+//! * [`config`]: the operator's settings, checked for contradictions before the first packet.
+//! * [`packet`]: the packet in its buffer, what the device said about it, and the outbox for what
+//!   else has to be sent.
+//! * [`translate`]: the path from one family to the other (RFC 7915 sections 4.1 and 5.1).
+//! * [`wire`]: the headers, as checked views first and as meaning second.
+//! * [`addr`]: IPv6 and IPv4 addresses of the same node (RFC 6052, RFC 7757), and addresses that
+//!   must not be translated.
+//! * [`csum`]: Internet checksums, whole and by difference (RFC 1071, RFC 1624).
+//! * [`icmp`]: ICMP errors, those that pass through and our own (RFC 7915 sections 4.2 to 4.4 and 5.2
+//!   to 5.4, RFC 4884, RFC 6791).
+//! * [`frag`]: one packet into several.
+//! * [`verdict`]: the one list of all reasons for which a packet is refused.
+//! * [`step`] and [`trace`]: what would become of a packet, by the same path.
+//!
+//! ```
+//! use diolkos_xlat::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
+//! use std::time::Duration;
+//!
+//! struct Zero;
+//! impl Env for Zero {
+//!     fn now(&mut self) -> Duration { Duration::ZERO }
+//!     fn ipv4_id(&mut self) -> u16 { 0 }
+//! }
+//! struct Wire(Vec<Vec<u8>>);
+//! impl Outbox for Wire {
+//!     fn emit(&mut self, packet: &[u8], _offload: Offload) { self.0.push(packet.to_vec()) }
+//! }
+//!
+//! let config = Config { pref64: vec!["2001:db8:64::/96".parse().unwrap()], ..Config::default() };
+//! let translator = Translator::new(&config).unwrap();
+//! // A UDP datagram from 192.0.2.1 to 198.51.100.2, without data.
+//! let datagram = [
+//!     0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0x4e, 0x9a, 192, 0, 2, 1, 198, 51, 100, 2, //
+//!     0x13, 0x88, 0x13, 0x89, 0, 8, 0xec, 0x95,
+//! ];
+//! let mut buffer = [0u8; HEADROOM + 28];
+//! buffer[HEADROOM..].copy_from_slice(&datagram);
+//! let mut packet = Packet::new(&mut buffer, HEADROOM, HEADROOM + 28, Offload::default());
+//! assert_eq!(translator.translate(&mut packet, &mut Zero, &mut Wire(vec![])), Verdict::Forward);
+//! assert_eq!(packet.bytes().len(), 48);
+//! assert_eq!(packet.bytes()[0] >> 4, 6);
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod addr;
+pub mod config;
+pub mod csum;
+pub mod frag;
+pub mod icmp;
+pub mod packet;
+#[cfg(test)]
+mod proven;
+pub mod step;
+pub mod trace;
+pub mod translate;
+pub mod verdict;
+pub mod wire;
+
+pub use config::{Config, ConfigError, Eam, Icmp, TrafficClass, UdpZeroChecksum};
+pub use icmp::ErrorSources;
+pub use packet::{Checksum, Env, Gso, GsoKind, Label, Offload, Outbox, Packet, HEADROOM};
+pub use step::Step;
+pub use trace::Trace;
+pub use translate::Translator;
+pub use verdict::{Gateway, Reason, Verdict};

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From IPv6 to IPv4 (RFC 7915 section 5).
+
+use super::payload::{self, Family, Kind, Payload};
+use super::{hairpin, hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
+use crate::addr::special::{kind_of_ipv4, kind_of_ipv6};
+use crate::addr::Via;
+use crate::csum::{self, Sum};
+use crate::frag::{self, Piece};
+use crate::icmp::{Answer, LARGEST_ERROR};
+use crate::packet::{Env, Offload, Outbox, Packet};
+use crate::step::{End, Step};
+use crate::verdict::{Reason, Verdict};
+use crate::wire::{protocol, protocol_of, Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
+use std::net::Ipv4Addr;
+
+/// "When the resulting IPv4 packet is smaller than or equal to 1260 bytes, the translator MUST send
+/// the packet with a cleared Don't Fragment bit. Otherwise, the packet MUST be sent with the Don't
+/// Fragment bit set" (RFC 7915 section 5).
+const LARGEST_WITHOUT_DF: usize = 1260;
+
+/// The smallest MTU of IPv6 (RFC 8200 section 5).
+const MIN_MTU_6: usize = 1280;
+
+pub(super) fn translate(
+    t: &Translator,
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
+) -> Result<Verdict, Refusal> {
+    let ip = receive(packet)?;
+    let ttl = hop(t, ip.hop_limit)?;
+    if t.clat && !matches!(t.mapper.to_ipv4(ip.dst), Ok((_, Via::Eam))) {
+        return Err(Reason::DestinationUnmapped.into());
+    }
+    // Most packets have no extension headers, and go a path that knows it.
+    match Chain::empty(ip.next_header) {
+        Some(chain) => carry(t, packet, env, out, &ip, ttl, &chain),
+        None => follow_and_carry(t, packet, env, out, &ip, ttl),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn follow_and_carry(
+    t: &Translator,
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
+    ip: &Ipv6,
+    ttl: u8,
+) -> Result<Verdict, Refusal> {
+    let chain = follow(packet, ip)?;
+    carry(t, packet, env, out, ip, ttl, &chain)
+}
+
+#[inline(always)]
+fn carry(
+    t: &Translator,
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
+    ip: &Ipv6,
+    ttl: u8,
+    chain: &Chain,
+) -> Result<Verdict, Refusal> {
+    let ipv4_protocol = protocol_of(chain.protocol)?;
+    let carried = carried(chain, packet)?;
+    if carried.kind == Kind::IcmpError {
+        return error(t, (ip, ttl, chain), packet, env, out);
+    }
+    let (src, dst, via) = map(t, ip)?;
+    report_mapping(t, ip, (src, dst), out);
+    if chain.fragment.is_some_and(|fragment| !fragment.is_atomic()) {
+        out.step(|| Step::LoneFragment);
+    }
+    if let Via::Pref64(prefix) = via {
+        if t.mapper.is_explicit(dst) {
+            out.step(|| Step::Turns);
+            let ends = (src, dst);
+            return hairpin::turn(t, (ip, ttl, chain), prefix, ends, &carried, packet, out);
+        }
+    }
+    let fit = fit(t, packet, chain, &carried)?;
+    if fit == Fit::Segments {
+        return segments(ip, chain, packet, |segment| {
+            leave(translate(t, segment, env, out)?, segment, out)
+        });
+    }
+    let what = (ipv4_protocol, &carried, fit);
+    Ok(send(
+        t,
+        packet,
+        env,
+        out,
+        (ip, ttl, chain),
+        what,
+        (src, dst),
+    ))
+}
+
+/// Sends a packet that fits on as one of IPv4, between these addresses.
+#[inline(always)]
+pub fn send(
+    t: &Translator,
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
+    (ip, ttl, chain): (&Ipv6, u8, &Chain),
+    (ipv4_protocol, carried, fit): (u8, &Payload, Fit),
+    (src, dst): (Ipv4Addr, Ipv4Addr),
+) -> Verdict {
+    rewrite_payload(packet, ip, chain, carried.kind, src, dst);
+    let may_fragment =
+        chain.fragment.is_some() || IPV4_LEN + carried.largest() <= LARGEST_WITHOUT_DF;
+    let header = Ipv4 {
+        tos: t.class_out(ip.traffic_class),
+        header_len: IPV4_LEN,
+        total_len: IPV4_LEN + packet.bytes().len() - chain.payload_at,
+        id: match chain.fragment {
+            // "Copied from the low-order 16 bits in the Identification field" (RFC 7915 section
+            // 5.1.1).
+            Some(fragment) => fragment.id as u16,
+            // An identification has meaning only where the packet may be fragmented (RFC 6864
+            // section 4.1).
+            None if may_fragment => {
+                let payload_len = packet.bytes().len() - chain.payload_at;
+                env.ipv4_ids(carried.segments(payload_len, packet.offload))
+            }
+            None => 0,
+        },
+        dont_fragment: !may_fragment,
+        more_fragments: chain.fragment.is_some_and(|fragment| fragment.more),
+        fragment_offset: chain.fragment.map_or(0, |fragment| fragment.offset),
+        ttl,
+        protocol: ipv4_protocol,
+        src,
+        dst,
+    };
+    match fit {
+        Fit::Whole | Fit::Segments => {
+            packet.replace_front(chain.payload_at, IPV4_LEN);
+            header.emit(packet.bytes_mut());
+            Verdict::Forward
+        }
+        Fit::Cut(largest) => {
+            let offload = packet.offload;
+            payload::complete(
+                &mut packet.bytes_mut()[chain.payload_at..],
+                carried.kind,
+                offload,
+            );
+            frag::cut(
+                packet,
+                chain.payload_at,
+                IPV4_LEN,
+                largest - IPV4_LEN,
+                out,
+                |bytes, piece| {
+                    fragment_header(bytes, &header, piece);
+                },
+            );
+            Verdict::Emitted
+        }
+    }
+}
+
+/// The header, if a router may forward what it says; padding of the link is cut off.
+#[inline]
+pub fn receive(packet: &mut Packet<'_>) -> Result<Ipv6, Refusal> {
+    let ip = Ipv6::parse_packet(packet.bytes())?;
+    packet.truncate(IPV6_LEN + ip.payload_len);
+    legal(kind_of_ipv6(ip.src), kind_of_ipv6(ip.dst))?;
+    Ok(ip)
+}
+
+/// The extension headers: ignored, except the Fragment header and a routing header that is not yet
+/// at its end (RFC 7915 section 5.1).
+#[inline]
+pub fn follow(packet: &Packet<'_>, ip: &Ipv6) -> Result<Chain, Refusal> {
+    let chain = Chain::walk(packet.bytes(), ip.next_header).ok_or(Reason::ExtensionChain)?;
+    if let Some(at) = chain.segments_left_at {
+        return Err(Reason::RoutingSegmentsLeft.answered(Answer::ErroneousField(at)));
+    }
+    if let Some(fragment) = chain.fragment {
+        if chain.extension_after_fragment {
+            // "The packet SHOULD be dropped and logged" (RFC 7915 section 5.1.1).
+            return Err(Reason::FragmentExtension.into());
+        }
+        let len = packet.bytes().len() - chain.payload_at;
+        place_in_datagram(fragment.offset, len, fragment.more, 0)?;
+        if usize::from(fragment.offset) * 8 + len > usize::from(u16::MAX) - IPV4_LEN {
+            return Err(Reason::TooLong.into());
+        }
+    }
+    Ok(chain)
+}
+
+/// What the packet carries, if it can be carried over.
+#[inline]
+pub fn carried(chain: &Chain, packet: &Packet<'_>) -> Result<Payload, Refusal> {
+    let part = chain.fragment.map_or(Part::Whole, |fragment| {
+        Part::of(fragment.offset, fragment.more)
+    });
+    let bytes = &packet.bytes()[chain.payload_at..];
+    Ok(payload::inspect(
+        Family::V6,
+        chain.protocol,
+        bytes,
+        part,
+        packet.offload,
+    )?)
+}
+
+/// An ICMP error is written anew; one about a packet that went from IPv6 through us to IPv6, twice.
+fn error(
+    t: &Translator,
+    (ip, ttl, chain): (&Ipv6, u8, &Chain),
+    packet: &mut Packet<'_>,
+    env: &mut impl Env,
+    out: &mut impl Outbox,
+) -> Result<Verdict, Refusal> {
+    let mut error = [0; LARGEST_ERROR];
+    let checksum = packet.offload.checksum;
+    let message = (packet.bytes(), chain.payload_at);
+    // An error in an atomic fragment brings its identification (RFC 7915 section 5.1.1).
+    let id = match chain.fragment {
+        Some(fragment) => fragment.id as u16,
+        None => env.ipv4_id(),
+    };
+    let (mut len, hairpin) =
+        t.icmp
+            .to_ipv4(&t.mapper, (ip, ttl, id), message, checksum, out, &mut error)?;
+    packet.offload = Offload::default();
+    if hairpin.is_some() {
+        out.step(|| Step::Turns);
+        let there = error;
+        let between = Ipv4::parse_packet(&there[..len])?;
+        len = t.icmp.to_ipv6(
+            (&t.mapper, hairpin),
+            (&between, ttl),
+            &there[..len],
+            Default::default(),
+            out,
+            &mut error,
+        )?;
+    }
+    if !packet.replace_all(&error[..len]) {
+        return Err(Reason::Headroom.into());
+    }
+    Ok(Verdict::Forward)
+}
+
+/// Both addresses (RFC 7915 section 6), and how the destination was mapped.
+#[inline]
+fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> {
+    let (src, _) = t
+        .mapper
+        .to_ipv4(ip.src)
+        .map_err(|why| why.reason(Reason::SourceUnmapped))?;
+    let (dst, via) = t
+        .mapper
+        .to_ipv4(ip.dst)
+        .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
+    // An IPv6 address may carry an IPv4 address that is none of a node.
+    legal(kind_of_ipv4(src), kind_of_ipv4(dst))?;
+    Ok((src, dst, via))
+}
+
+/// Reports to a trace how both addresses were mapped.
+#[inline(always)]
+fn report_mapping(
+    t: &Translator,
+    ip: &Ipv6,
+    (src, dst): (Ipv4Addr, Ipv4Addr),
+    out: &mut impl Outbox,
+) {
+    for (end, v6, v4) in [(End::Source, ip.src, src), (End::Destination, ip.dst, dst)] {
+        out.step(|| Step::Mapped {
+            end,
+            v6,
+            v4,
+            via: t.mapper.to_ipv4(v6).map_or(Via::Eam, |(_, via)| via),
+        });
+    }
+}
+
+/// RFC 7915 sections 1.4 and 5. Of a packet that stands for several, one segment must fit.
+#[inline]
+pub fn fit(
+    t: &Translator,
+    packet: &Packet<'_>,
+    chain: &Chain,
+    carried: &Payload,
+) -> Result<Fit, Refusal> {
+    let largest = IPV4_LEN + carried.largest();
+    if largest > t.mtu4 {
+        if largest > LARGEST_WITHOUT_DF && chain.fragment.is_none() {
+            // No IPv6 node has to go below 1280; what it sends then is without DF, and cut here.
+            let mtu = (t.mtu4 + IPV6_LEN - IPV4_LEN).max(MIN_MTU_6);
+            return Err(Reason::TooBig.answered(Answer::TooBig(mtu)));
+        }
+        return Ok(if packet.offload.gso.is_some() {
+            Fit::Segments
+        } else {
+            Fit::Cut(t.mtu4)
+        });
+    }
+    if IPV4_LEN + packet.bytes().len() - chain.payload_at > usize::from(u16::MAX) {
+        // Only a packet that stands for several can be too long for the length field, and have
+        // segments that fit.
+        return Ok(Fit::Segments);
+    }
+    Ok(Fit::Whole)
+}
+
+/// The segments of a packet that stands for several, one by one, each with a header like that of the
+/// packet, given to `send`.
+#[cold]
+#[inline(never)]
+pub fn segments(
+    ip: &Ipv6,
+    chain: &Chain,
+    packet: &mut Packet<'_>,
+    send: impl FnMut(&mut Packet<'_>) -> Result<(), Refusal>,
+) -> Result<Verdict, Refusal> {
+    let Some(gso) = packet.offload.gso else {
+        return Err(Reason::TooLong.into());
+    };
+    let head = |bytes: &mut [u8], _number: u16, len: usize| {
+        Ipv6 {
+            payload_len: len,
+            next_header: chain.protocol,
+            ..*ip
+        }
+        .emit(bytes);
+        csum::pseudo_ipv6(ip.src, ip.dst, chain.protocol, len)
+    };
+    frag::segments(packet, chain.payload_at, gso, IPV6_LEN, head, send)
+        .map_err(|refusal| refusal.reason.answered(Answer::Silence))?;
+    Ok(Verdict::Emitted)
+}
+
+/// Makes the payload one of IPv4: ICMP type, checksum.
+#[inline]
+fn rewrite_payload(
+    packet: &mut Packet<'_>,
+    ip: &Ipv6,
+    chain: &Chain,
+    kind: Kind,
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+) {
+    let offload = packet.offload;
+    let bytes = &mut packet.bytes_mut()[chain.payload_at..];
+    match kind {
+        Kind::Checksummed { at, never_zero } => {
+            // Protocol and length are the same in both pseudo-headers.
+            let old = Sum::default().ipv6(ip.src).ipv6(ip.dst);
+            let new = Sum::default().ipv4(src).ipv4(dst);
+            payload::carry_over(bytes, at.into(), never_zero, offload, old, new);
+        }
+        Kind::Echo(new_type) => {
+            let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, bytes.len());
+            payload::rewrite_echo(bytes, new_type, offload, pseudo, Sum::default());
+        }
+        // IPv4 allows UDP without checksum; IPv6 does for tunnels (RFC 6935), and a tunnel it may
+        // remain.
+        Kind::UdpZeroChecksum | Kind::IcmpError | Kind::Opaque => {}
+    }
+}
+
+/// Writes the header of a fragment (RFC 791 section 2.3).
+pub fn fragment_header(bytes: &mut [u8], header: &Ipv4, piece: Piece) {
+    let fragment = Ipv4 {
+        total_len: IPV4_LEN + piece.len,
+        more_fragments: header.more_fragments || !piece.last,
+        fragment_offset: header.fragment_offset + piece.offset,
+        ..*header
+    };
+    fragment.emit(bytes);
+}
