@@ -6,7 +6,7 @@ use super::clock::Millis;
 use super::entry::{Links, Session};
 use super::key::{Keys, Table};
 use super::slab::{Slab, NONE};
-use super::tcp::{Lifetime, Segment, SessionState, Side};
+use super::tcp::{Lifetime, SessionState};
 use super::timer::Wheel;
 use crate::config::{Endpoint4, Timeouts};
 
