@@ -67,7 +67,7 @@ pub fn is_test(name: &str) -> bool {
 }
 
 /// Where the tests' modules are, below `crates/`.
-const TESTS: [&str; 10] = [
+const TESTS: [&str; 11] = [
     "nat64/tests/nat64",
     "nat64/tests",
     "nat64/src",
@@ -76,6 +76,7 @@ const TESTS: [&str; 10] = [
     "dns64/src",
     "pref64/src",
     "pref64/tests",
+    "bindlog/src",
     "diolkos/src",
     "diolkos/tests",
 ];
