@@ -2,7 +2,7 @@
 //! A gateway in a network namespace of its own, with frames on real interfaces, a TUN device and the kernel's routing in between.
 
 use std::fs;
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;

@@ -5,6 +5,7 @@
 //! path has opened by itself is brought into the tables first (`leases`): then the slow path has to choose the same.
 
 use crate::input::{Input, Way};
+use diolkos_fastpath::{Lending, Sessions};
 use diolkos_gateway::fastpath::{FastPath, Kernel};
 use diolkos_gateway::leases::Leases;
 use diolkos_gateway::mirror::Mirror;
