@@ -15,12 +15,18 @@ LOG       := target/log
 RUFF      := $(PYTHON) -m ruff
 # Outside lab/, ruff does not find the configuration by itself.
 RUFF_REST := --config lab/pyproject.toml .ci packaging proofs vectors $(wildcard tests)
-PYTEST    := $(AS_ROOT) $(PYTHON) -m pytest
+# Tests run the programs that are built like the tests: with all checks of a debug build, and every crate compiled once.
+# Where `make build` has put its programs, nothing changes.
+PROGRAMS  := $(CURDIR)/target/debug
+TEST      := $(AS_ROOT) env DIOLKOS_PROGRAMS=$(PROGRAMS) $(PYTHON)
 UNITS     := $(notdir $(wildcard packaging/systemd/*.service))
-# Tests in networks wait most of the time, and each has namespaces of its own: twice as many at once as there are CPUs.
+# Tests in networks wait most of the time (one takes half a second of CPU time in two to three seconds), and each has namespaces
+# of its own: three times as many at once as there are CPUs.
 CPUS      := $(shell nproc)
-NET_JOBS  ?= $(shell expr 2 \* $(CPUS))
-SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh) fuzz/run.sh $(wildcard lab/src/diolkos_lab/guest/*.sh lab/src/diolkos_lab/sut/scripts/*.sh)
+NET_JOBS  ?= $(shell expr 3 \* $(CPUS))
+# The lab's compute more.
+LAB_JOBS  ?= $(shell expr $(CPUS) + 1)
+SHELL_SRC := .ci/run $(wildcard packaging/*.sh) packaging/diolkos-lab packaging/systemd/after-stop packaging/systemd/option108 tests/services/boot.sh packaging/lab/diolkos-lab packaging/lab/diolkos-lab-setup $(wildcard packaging/debian/*.p* tests/packages/*.sh fuzz/*.sh) $(wildcard lab/src/diolkos_lab/guest/*.sh lab/src/diolkos_lab/sut/scripts/*.sh)
 # Seconds for each target of `make fuzz`.
 FUZZ_TIME ?= 20
 # Seconds of `make soak`, the seed of what happens, and the way packets take.
@@ -39,7 +45,7 @@ RELEASES  ?= bookworm
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
-.PHONY: image release test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
+.PHONY: image release test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build build-tests demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -77,11 +83,13 @@ build: setup-build ## build bin/diolkos, bin/diolkos-pktgen and bin/diolkos-lab
 demo: root setup-demo build ## measure CLAT against native forwarding on this machine (as root, some minutes)
 	@$(AS_ROOT) bin/diolkos-lab run clat --quick --out results/demo
 
-test: root setup build ## run every test (as root)
-	@$(STEP) "Building the Rust tests" $(LOG)/build-tests.log cargo test --workspace --locked --no-run
+build-tests: setup-build
+	@$(STEP) "Building the programs under test, and the tests" $(LOG)/build-tests.log cargo test --workspace --locked --no-run
+
+test: root setup build-tests ## run every test (as root)
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
-	@echo "== pytest .ci, tests/kernels"; $(PYTEST) .ci tests/kernels
-	@$(AS_ROOT) $(PYTHON) .ci/parallel.py tests/e2e=$(NET_JOBS) "lab/tests:root=$(CPUS)" "lab/tests:not root=$(CPUS)" proofs=1 tests/services=$(CPUS)
+	@echo "== pytest .ci, tests/kernels"; $(TEST) -m pytest .ci tests/kernels
+	@$(TEST) .ci/parallel.py tests/e2e=$(NET_JOBS) "lab/tests:not root=$(LAB_JOBS)" "lab/tests:root=$(LAB_JOBS)" tests/services=$(LAB_JOBS) proofs=$(CPUS)
 
 services: root setup build ## test the units under a real systemd (as root, two minutes)
 	@$(AS_ROOT) $(PYTHON) .ci/parallel.py tests/services=$(NET_JOBS)
@@ -116,7 +124,7 @@ format-check: setup-lint ## fail if `make format` would change a file
 	@$(STEP) "ruff format" $(LOG)/ruff-format.log sh -c '$(RUFF) format --check --diff lab && $(RUFF) format --check --diff $(RUFF_REST)'
 	@$(STEP) "clang-format" $(LOG)/clang-format.log clang-format --dry-run -Werror $(BPF_SRC)
 
-licences: build ## check licence, oldest Rust and security advisories of every dependency
+licences: setup-build ## check licence, oldest Rust and security advisories of every dependency
 	@$(STEP) "Fetching the crates of fuzz" $(LOG)/fetch-fuzz.log cargo fetch --locked
 	@$(TOOLS) $(PYTHON) .ci/licences.py
 	@$(TOOLS) $(PYTHON) .ci/advisories.py

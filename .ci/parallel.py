@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""All tests of some folders: the folders side by side, most of their tests several at once, then those that nothing may run
+"""All tests of some folders: two folders side by side, most of their tests several at once, then those that nothing may run
 beside.
 
     sudo .venv/bin/python .ci/parallel.py tests/e2e=4 "lab/tests:root=2" "lab/tests:not root=1"
 
-Most tests wait for networks and programs, so one folder alone leaves CPUs idle. What a folder says is shown when all of it has
-ended; until then it is in target/log.
+Most tests wait for networks and programs, so one folder alone leaves CPUs idle. The first named, which takes longest, has the
+others beside it one after the other: all at once would keep each other waiting, and at the end only the longest would run. What
+a folder says is shown when all of it has ended; until then it is in target/log.
 
-Several at once wait for the same CPUs, and now and then a test sees a moment that it did not reckon with. At most three such
-tests of a folder are run once more, with nothing beside them, and are named: one that passes then has a fault of its own,
-which is to be mended, and does not say that the translator is broken. One that fails again is a failure.
+Several at once wait for the same CPUs, and now and then a test sees a moment that it did not reckon with. One such test of a
+folder is run once more, with nothing beside it, and is named: if it passes then, it has a fault of its own, which is to be
+mended, and does not say that the translator is broken. One that fails again is a failure, and so are two.
 
 Many tests mount things, for which `/` has to be a mount. In a chroot it is none, so there they run where it is one, and where
 there are control groups.
@@ -32,7 +33,8 @@ from typing import TextIO
 from diolkos_lab.topology import mounts
 
 CLONE = Path(__file__).resolve().parents[1]
-MOST_AGAIN = 3
+FOLDERS_AT_ONCE = 2
+MOST_AGAIN = 1
 CGROUPS = 'mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec "$@"'
 PASSED, FAILED, NONE = 0, 1, 5  # pytest's exit codes: all passed; tests ran, and some failed; no test was chosen
 
@@ -79,8 +81,8 @@ def main() -> int:
 
 
 def side_by_side(everything: Sequence[Tests], memory: Path) -> None:
-    """Run what bears neighbours, of all folders at once; note how each ended."""
-    with ThreadPoolExecutor(len(everything)) as pool:
+    """Run what bears neighbours; note how each folder ended."""
+    with ThreadPoolExecutor(FOLDERS_AT_ONCE) as pool:
         running = {pool.submit(together, tests, memory_of(tests, everything, memory)): tests for tests in everything}
         for done in as_completed(running):
             done.result()
@@ -105,7 +107,7 @@ def together(tests: Tests, memory: Path) -> None:
 
 
 def once_more(tests: Tests, memory: Path) -> None:
-    """Run those again that failed, with nothing beside them."""
+    """Run those again that failed, one at a time, with nothing beside them."""
     names = ", ".join(tests.failed)
     print(f"== pytest {tests}, once more and alone: {names}", flush=True)
     tests.code = _pytest("--last-failed", "-o", f"cache_dir={memory}", *tests.chosen("not alone"))

@@ -8,7 +8,7 @@
 #
 #   programs and pages ─► tree of the sources ─► debhelper ─► .deb
 #
-# All times are the commit's (SOURCE_DATE_EPOCH), and paths of this machine do not get into compiled Rust and C; crates/sys/build.rs
+# All times are the commit's (SOURCE_DATE_EPOCH), and paths of this machine do not get into compiled Rust and C; crates/fastpath/build.rs
 # keeps them out of eBPF programs. `make reproducible` compares. DEB_MAINTAINER="Name <address>" says who answers for the packages.
 set -euo pipefail
 

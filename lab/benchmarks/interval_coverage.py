@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from diolkos_lab.curve import by_block, judge, loss
 from diolkos_lab.curve.crossing import crossing
 from diolkos_lab.curve.resampling import Plan
+from diolkos_lab.experiment.definition import Claim
+from diolkos_lab.run.widths import is_wide
 from diolkos_lab.stats import effects, family, hierarchy, hosts, median, rank_test
 from diolkos_lab.stats.bounds import Bounds, exactly
 from diolkos_lab.stats.pairing import Samples
@@ -92,6 +94,18 @@ def _ratio(blocks: int) -> Callable[[np.random.Generator, Drift], bool]:
         speed = drift.speeds(random, blocks)
         upper, lower = 0.9 * speed * drift.lane(random, blocks), speed * drift.lane(random, blocks)
         return _holds(median.interval((upper / lower).tolist()), 0.9)
+
+    return covers
+
+
+def _looked_at(width: float, whole: int = 6, planned: int = 10, most: int = 33) -> Callable[[np.random.Generator, Drift], bool]:
+    """A rule that gets further blocks where its interval is wider than that when the whole ones are done."""
+    claim = Claim(claim="c", system="a", datapath="b", loads=("ping",), metric="rtt", at_most=1.0, width=width)
+
+    def covers(random: np.random.Generator, drift: Drift) -> bool:
+        ratios = (drift.lane(random, most) / drift.lane(random, most)).tolist()
+        wide = is_wide(claim, median.interval(ratios[:whole]))
+        return _holds(median.interval(ratios if wide else ratios[:planned]), 1)
 
     return covers
 
@@ -267,6 +281,7 @@ def _rules(number: int, blocks: int = 13) -> Callable[[np.random.Generator, Drif
 CASES = (
     *(Case(f"median (TCP, RTT, packets), {n} blocks", _median(n), claims_slow=False) for n in (6, 13, 30)),
     *(Case(f"ratio within blocks, {n} blocks", _ratio(n)) for n in (6, 13, 30)),
+    *(Case(f"ratio, 10 blocks, or 33 if wider than {width:g}", _looked_at(width)) for width in (1.05, 1.1, 1.2)),
     Case("ratio of 99th percentiles, 10 blocks", _percentile(10)),
     *(Case(f"{n} builds of {of} blocks", _builds(n, of)) for n, of in ((6, 2), (8, 4))),
     *(Case(f"{n} merged hosts", _hosts(n), dear=True) for n in (3, 6)),

@@ -39,7 +39,8 @@ def home(tmp_path: Path) -> Path:
         (folder / name).mkdir(parents=True)
     for name in ("results/clat-monday", "with space"):
         (folder / name / SAMPLES).touch()
-    (folder / "mine.toml").touch()
+    # Under a name that no study of the lab begins with.
+    (folder / "zz-mine.toml").touch()
     (folder / "mine.txt").touch()
     return folder
 
@@ -94,7 +95,7 @@ def _until_it_ends(terminal: int, running: subprocess.Popen[bytes]) -> bytes:
     [
         ("schem\t", ["schema"]),
         ("run many\t", ["run", "many-sessions"]),
-        ("run min\t", ["run", "mine.toml"]),
+        ("run zz-\t", ["run", "zz-mine.toml"]),
         ("run clat --only tayg\t", ["run", "clat", "--only", "tayga"]),
         ("run siit --path tund\t/opt/tundra", ["run", "siit", "--path", "tundra=/opt/tundra"]),
         ("report re\tcl\t", ["report", "results/clat-monday"]),
@@ -133,7 +134,7 @@ def test_candidates_are_those_of_the_lab(home: Path, monkeypatch: pytest.MonkeyP
     assert completion.result("") == ["empty/", "results/", "with space"]
     assert completion.result("results/") == ["results/clat-monday", "results/other/"]
     assert completion.result("nowhere/") == [] == completion.result("~nobody-of-that-name/")
-    assert {"clat", "siit", "failover", "mine.toml"} <= set(completion.study("")) and "mine.txt" not in completion.study("")
+    assert {"clat", "siit", "failover", "zz-mine.toml"} <= set(completion.study("")) and "mine.txt" not in completion.study("")
     assert completion.program("") == [f"{name}=" for name in definition.load_all()]
     (home / "line\nbreak").mkdir()
     assert completion.result("line") == [], "a line holds one candidate"

@@ -95,7 +95,8 @@ def _testbed(fault: BaseException, name: str, server: Any, alive: Callable[[], N
     servers.restart = lambda: None  # type: ignore[method-assign]
     made.failure, made._servers = None, servers
     made.lane, made._groups = SimpleNamespace(wake=lambda: False), {"server": None}  # type: ignore[assignment, dict-item]
-    made._system = SimpleNamespace(check_alive=alive, sessions=None)  # type: ignore[assignment]
+    datapath = SimpleNamespace(is_native=True)
+    made._system = SimpleNamespace(check_alive=alive, sessions=None, datapath=datapath)  # type: ignore[assignment]
     made._environment = SimpleNamespace(  # type: ignore[assignment]
         idle_wait=SimpleNamespace(wait=lambda: None), topology=SimpleNamespace(empty_conntrack=False)
     )
@@ -176,6 +177,21 @@ def test_a_baseline_that_fails_makes_nothing_fast(
     assert found["value"] in (None, pytest.approx(0.3))
     if broken >= 4:
         assert found["value_bounds"] == [0.0, None], "most blocks say nothing"
+
+
+def test_what_a_native_path_failed_at_is_not_held_against_its_next_load() -> None:
+    """It has no program that could have ended. A system's may have, and is started again when the next block begins."""
+    made = _testbed(LoadFault("UDP GSO: no datagram arrived"), "datagrams", _ended(None))
+    assert _trial(made)["error"] == "UDP GSO: no datagram arrived"
+
+    def next_one(_: TrialCell) -> Any:
+        raise LoadFault("asked anew")
+
+    made._load = next_one  # type: ignore[method-assign]
+    assert _trial(made)["error"] == "asked anew"
+    made._system.datapath.is_native = False  # type: ignore[misc]
+    made._load = lambda _: pytest.fail("its program is not there")  # type: ignore[method-assign]
+    assert _trial(made)["error"] == "asked anew"
 
 
 def test_a_system_that_has_ended_failed_whatever_became_of_the_instruments() -> None:

@@ -2,12 +2,14 @@
 """The packet generator as a load: its command lines, and what it prints, on captured output."""
 
 import json
+import re
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from diolkos_lab.experiment.frames import ForwardingRateLoad
 from diolkos_lab.experiment.latency import LatencyLoad
@@ -15,7 +17,7 @@ from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.experiment.procedures import Rfc8219
 from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import pktgen, registry
-from diolkos_lab.load.reading import Answers, ClientContext, LoadFault, PacketEndpoints
+from diolkos_lab.load.reading import Answers, ClientContext, LoadFault, Native, PacketEndpoints
 
 LOAD = PpsLoad(name="pps", seconds=0.3)
 PPS = registry.LOADS["pps"]
@@ -169,6 +171,57 @@ def test_of_two_directions_counts_are_added_and_the_worse_time_counts(data: Path
         assert reading.metrics["loss"] == pytest.approx(1 / 30)
         assert reading.metrics["latency"] == pytest.approx(7e-6) and reading.metrics["pdv"] == pytest.approx(24.1035e-6)
         assert reading.pace_error == pytest.approx(-0.2)
+
+
+def _with_native(context: ClientContext, folder: Path) -> ClientContext:
+    assert context.ends
+    own, server = IPv6Address("2001:2:0:1::2"), IPv6Address("2001:2:0:f::2")
+    native = Native(own, server, IPv6Network("2001:2:0:2::/120"), None)
+    return replace(context, folder=folder, ends=replace(context.ends, native=native))
+
+
+def test_native_packets_take_their_share_of_the_offered_rate(tmp_path: Path) -> None:
+    load = LOAD.model_copy(update={"native_share": 0.1, "directions": "both"}).at(1000)
+    script = PPS.command(load, _with_native(_ends(_context(6)), tmp_path))[-1]
+    sends = re.findall(r"netns/(\S+) .* send --stream (\d) .*--src (\S+) --dst (\S+) .*--rate (\d+) --seconds 0.3 ", script)
+    own, server = "2001:2:0:1::2", "2001:2:0:f::2"
+    assert sends == [
+        ("lane-client", "0", own, "64:ff9b::c000:ab", "900"),
+        ("lane-client", "1", own, server, "100"),
+        ("lane-server", "0", server, own, "900"),
+        ("lane-server", "1", server, own, "100"),
+    ]
+    assert re.findall(r"netns/(\S+) .* sink --streams 2", script) == ["lane-server", "lane-client"]
+    assert load.factors["native_share"] == 0.1 and "native_share" not in LOAD.factors
+
+
+@pytest.mark.parametrize(("lost", "of_native"), [(0, 0), (9, 0), (0, 1)])
+def test_both_kinds_are_counted_together_and_each_by_itself(data: Path, lost: int, of_native: int) -> None:
+    load = LOAD.model_copy(update={"native_share": 0.25}).at(20_000)
+    report = json.loads((data / "pktgen-0.1.0-measured.jsonl").read_text())["directions"][0]
+    lines = [{"event": "begun", "format": 1}]
+    lines += [{**report["sent"], "event": "sent", "stream": 0, "written": 3000, "rate_pps": 15_000.0}]
+    lines += [{**report["sent"], "event": "sent", "stream": 1, "written": 1000, "rate_pps": 5100.0}]
+    arrived = [{**report["received"], "received": 3000 - lost, "rate_pps": 15_000.0, "stream": 0}]
+    arrived += [{**report["received"], "received": 1000 - of_native, "rate_pps": 5000.0, "stream": 1}]
+    lines += [{"event": "received", "streams": arrived, "corrupted_unattributed": 2, "foreign": 7}]
+    reading = pktgen.parse("\n".join(map(json.dumps, lines)), load)
+    assert (reading.metrics["sent"], reading.metrics["received"]) == (4000, 4000 - lost - of_native)
+    assert (reading.metrics["native_sent"], reading.metrics["native_received"]) == (1000, 1000 - of_native)
+    assert reading.metrics["translated_loss"] == pytest.approx(lost / 3000) and reading.packets == 3000 - lost
+    assert reading.metrics["rate"] == 20_000 and reading.metrics["corrupted"] == 2
+    assert reading.pace_error == pytest.approx(0.02), "the worse of both generators"
+
+
+@pytest.mark.parametrize("text", ["", "no interface up0", '{"event":"sent","stream":0}', '{"event":"received","streams":[]}'])
+def test_a_generator_or_a_sink_without_a_report_is_a_fault_of_the_instrument(text: str) -> None:
+    with pytest.raises(InstrumentFault, match="gave no report"):
+        pktgen.parse(text, LOAD.model_copy(update={"native_share": 0.5}).at(50_000))
+
+
+def test_a_rate_without_limit_has_no_native_share() -> None:
+    with pytest.raises(ValidationError, match="forwarding-rate has none"):
+        ForwardingRateLoad(name="forwarding-rate", seconds=0.2, native_share=0.5)
 
 
 def test_sessions_that_are_not_there_are_a_fault() -> None:

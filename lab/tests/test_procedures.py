@@ -272,6 +272,11 @@ def test_what_the_rfcs_ask_for_is_done_by_default_but_for_what_is_said() -> None
     ):
         assert each in told
     assert len(whole.deviations) == 6 and whole.directions == "both"
+    beside = [
+        [text for text in whole.model_copy(update={"native_share": share}).deviations if "native" in text]
+        for share in (0.0, 0.1, 0.5, 0.9, 0.3)
+    ]
+    assert list(map(len, beside)) == [1, 0, 0, 0, 1] and "30 % native IPv6" in beside[-1][0], "RFC 8219 section 5.3"
     more = {"flows": "unique", "next_hops": 64, "frame_timeout_s": 1.0, "directions": "one"}
     told = " | ".join(whole.model_copy(update=more).deviations)
     assert "flows" not in told and "time limit" not in told and "one direction only" in told and "64 destinations" in told

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from diolkos_lab.experiment.frames import ForwardingRateLoad
+from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.run import endpoints
 from diolkos_lab.sut import definition
 from diolkos_lab.topology.lane import Lane, Shape
@@ -61,6 +61,8 @@ def test_a_clat_knows_one_client() -> None:
     ("path", "traffic", "reason"),
     [
         ("nat44/nftables", {"directions": "both", "flows": "unique"}, "each packet opens one"),
+        ("nat44/nftables", {"directions": "both", "native_share": 0.5}, "in one direction only"),
+        ("diolkos/siit-dc-tc", {"directions": "both", "native_share": 0.5}, None),
         ("diolkos/siit-dc-tc", {"directions": "both", "flows": "unique", "next_hops": 64}, None),
         ("tayga/inbound", {"next_hops": 64}, "one destination"),
         ("native/kernel", {"next_hops": 64}, None),
@@ -68,5 +70,5 @@ def test_a_clat_knows_one_client() -> None:
 )
 def test_what_a_path_cannot_have_is_known_before_it_is_measured(path: str, traffic: dict[str, Any], reason: str | None) -> None:
     system, _, datapath = path.partition("/")
-    said = SYSTEMS[system].obstacle(datapath, ForwardingRateLoad(name="forwarding-rate", seconds=1, **traffic))
+    said = SYSTEMS[system].obstacle(datapath, PpsLoad(name="pps", seconds=1, **traffic))
     assert said is None if reason is None else reason in (said or "")

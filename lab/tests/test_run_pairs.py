@@ -18,6 +18,7 @@ from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.guards import Objection
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.trial import Trial
+from diolkos_lab.run.widths import is_wide
 from diolkos_lab.stats.pairing import CellKey, Samples
 from diolkos_lab.sut import definition, lookup
 
@@ -54,6 +55,7 @@ def _run(
     blocks: int = 10,
     build_blocks: int = 1,
     claim_blocks: int = 0,
+    wide_blocks: int = 0,
     budget_s: float | None = None,
     seed: int = 1,
     names: tuple[str, ...] = ("tcp-upload", "ping"),
@@ -64,7 +66,7 @@ def _run(
     chosen = tuple(
         each for each in study.system if each.system in ("native", "diolkos") and each.datapath in ("kernel", "tc", "tun")
     )
-    claims = tuple(claim for claim in study.claim if claim.system == "diolkos" and not claim.against)
+    claims = tuple(claim for claim in study.claim if claim.datapath in ("tc", "tun") and not claim.against)
     study = study.model_copy(update={"system": chosen, "claim": claims})
     loads = [load for load in study.form["quick"].load if load.name in names]
     form = study.form["quick"].model_copy(
@@ -72,6 +74,7 @@ def _run(
             "blocks": blocks,
             "build_blocks": build_blocks,
             "claim_blocks": claim_blocks,
+            "wide_blocks": wide_blocks,
             "load": loads,
             "time_budget_s": budget_s,
         }
@@ -181,6 +184,35 @@ def test_what_claims_compare_gets_further_blocks_and_nothing_else_does(monkeypat
         claimed = _is_claimed(lane, load)
         assert number >= (4 + 7 if claimed else 4), (lane, load)
         assert claimed or lane.subject.system == "native" or number < 4 + 7
+
+
+def test_rules_that_are_still_wide_get_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tun` strays by a third, and the rest by nothing: on which side of their thresholds they lie changes no block."""
+
+    def made(factor: float, budget_s: float | None = None) -> list[tuple[int, str, str]]:
+        draw = random.Random(9)
+
+        def value(cell: TrialCell) -> float:
+            ours = cell.lane.subject.system == "diolkos"
+            return (factor if ours else 1.0) * (draw.uniform(0.7, 1.3) if cell.lane.subject.datapath == "tun" else 1.0)
+
+        trials = _run(monkeypatch, _never, value, blocks=7, claim_blocks=2, wide_blocks=9, budget_s=budget_s)
+        return [(trial.block, trial.cell.lane.subject.key, trial.cell.load.name) for trial in trials]
+
+    trials = made(1.0)
+    last = {each[1:] for each in trials if each[0] >= 7 + 2}
+    assert {subject for subject, _ in last} == {"native/kernel/ipv6/1", "native/kernel/ipv4/1", "diolkos/tun/ipv4/1"}
+    assert {load for _, load in last} == {"tcp-upload"}
+    assert {block for block, *_ in trials} == set(range(7 + 2 + 9))
+    assert made(0.1) == trials == made(10.0), "no verdict is asked"
+    assert 0 < len(made(1.0, budget_s=len(trials) - 4)) < len(trials) - 3, "the time is over"
+
+
+def test_without_a_width_every_interval_is_wide() -> None:
+    claim = next(claim for claim in studies.load("clat").claim if claim.datapath == "tc")
+    assert claim.width and not is_wide(claim, (1.0, claim.width)) and is_wide(claim, (1.0, claim.width * 1.01))
+    assert is_wide(claim, None) and is_wide(claim, (0.0, 1.0))
+    assert is_wide(claim.model_copy(update={"width": None}), (1.0, 1.0))
 
 
 def test_a_failure_is_no_reason_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:

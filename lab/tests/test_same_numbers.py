@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 import lines
-from diolkos_lab import open_folder, report, screen, summary
+from diolkos_lab import cli, open_folder, report, screen, summary
 from diolkos_lab.report import method
 from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.serve import run_details
@@ -71,6 +72,13 @@ def test_what_many_rules_do_to_each_other_is_said_on_page_and_terminal(run: Path
     summary.write(samples_folder.read(run))
     start = "2 rules are judged together"
     assert start in _text(run) and start in _terminal(run)
+
+
+def test_the_terminal_ends_with_the_first_sentence_of_the_page(run: Path) -> None:
+    ended = CliRunner().invoke(cli.app, ["report", str(run)])
+    assert ended.exit_code == 0
+    first = re.search(r"<h1>(.*?)</h1>", (run / "report.html").read_text(), re.DOTALL)
+    assert first and " ".join(html.unescape(first[1]).split()) + " Report:" in " ".join(ended.output.split())
 
 
 def _text(run: Path) -> str:

@@ -66,8 +66,9 @@ def mount_bpf_file_system() -> bool:
 
 
 def program() -> Path:
-    """The program under test."""
-    return Path(os.environ.get("DIOLKOS", ROOT / "bin" / "diolkos")).absolute()
+    """The program under test: of `make build`, or of the folder that DIOLKOS_PROGRAMS names."""
+    built = Path(os.environ.get("DIOLKOS_PROGRAMS", ROOT / "bin")) / "diolkos"
+    return Path(os.environ.get("DIOLKOS", built)).absolute()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ on 64:ff9b::192.0.0.171, which is what a CLAT makes of 192.0.0.171, so that no P
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import json
 import os
@@ -17,6 +18,8 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +34,26 @@ PATIENCE = float(os.environ.get("DIOLKOS_PATIENCE", "15"))
 # The exit code of `show status` where packets, or some of them, cannot pass.
 NOT_READY = 4
 SERIAL = itertools.count()
+# linux/sched.h
+CLONE_NEWNET = 0x40000000
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def inside(name: str) -> Iterator[None]:
+    """The calling thread, and what it starts, is in a namespace. A program that enters one would be started for each step."""
+    with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{name}") as there:
+        enter(there.fileno())
+        try:
+            yield
+        finally:
+            enter(home.fileno())
+
+
+def enter(namespace: int) -> None:
+    """setns(2) for a network namespace."""
+    if LIBC.setns(namespace, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
 
 
 @dataclass
@@ -167,14 +190,16 @@ class Network:
     def run(self, name: str, *command: str, check: bool = True, **options) -> subprocess.CompletedProcess:
         """Run a command in a namespace and wait for it."""
         options = {"capture_output": True, "text": True, "timeout": 4 * PATIENCE, **options}
-        done = subprocess.run(["nsenter", f"--net=/run/netns/{name}", *command], check=False, **options)
+        with inside(name):
+            done = subprocess.run(command, check=False, **options)
         if check and done.returncode != 0:
             raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done
 
     def start(self, name: str, *command: str, **options) -> subprocess.Popen:
         """Start a command in a namespace; it ends with the test."""
-        process = subprocess.Popen(["nsenter", f"--net=/run/netns/{name}", *command], **options)
+        with inside(name):
+            process = subprocess.Popen(command, **options)
         self.running.append(process)
         return process
 
@@ -189,9 +214,12 @@ class Network:
 
     def sysctl(self, name: str, key: str, value: str | None = None) -> str:
         """Read, or write, a setting of the namespace."""
-        path = "/proc/sys/" + key.replace(".", "/")
-        command = f"cat {path}" if value is None else f"echo {value} > {path}"
-        return self.run(name, "sh", "-c", command).stdout.strip()
+        setting = Path("/proc/sys") / key.replace(".", "/")
+        with inside(name):
+            if value is None:
+                return setting.read_text().strip()
+            setting.write_text(f"{value}\n")
+        return ""
 
     def has_vlan(self, name: str, link: str, number: int) -> bool:
         """Put a link into a VLAN, if this kernel has VLANs."""

@@ -19,7 +19,7 @@ from nat64 import UNSHARED, Nat64Network, ask, with_keys
 from network import PATIENCE
 from pyroute2.netns import create_socket
 from siit import V4, V4_IN_IPV6, V6
-from test_siit_traffic import resident_kib
+from test_siit_traffic import own_kib
 
 all_datapaths = pytest.mark.parametrize("nat64", ROUTER_DATAPATHS, indirect=True)
 
@@ -113,7 +113,7 @@ def test_killed_under_load(nat64: Nat64Network) -> None:
     connection.sendall(b"anybody?")
     nat64.until(lambda: "slow.drop.no_connection" in nat64.drops())
     assert nat64.drops("no_connection", "no_binding") == {}
-    assert resident_kib(running.process.pid) < 60 * 1024
+    assert own_kib(running.process.pid) < 36 * 1024
     load.kill()
     assert running.stop() == 0
     assert nat64.forwarding() == before
@@ -146,7 +146,7 @@ def test_malformed_packets_beside_a_session(nat64: Nat64Network) -> None:
             frames["v6" if packet[0] >> 4 == 6 else "v4"].send(packet)
 
     storm(1)
-    before_kib = resident_kib(running.process.pid)
+    before_kib = own_kib(running.process.pid)
     for seed in range(2, 5):
         storm(seed)
         assert ask(inside, (V4_IN_IPV6, 4002), outside) == mapped
@@ -159,7 +159,7 @@ def test_malformed_packets_beside_a_session(nat64: Nat64Network) -> None:
     assert counters["state.sessions"] <= 500
     assert running.process.poll() is None
     assert "panicked" not in running.log()
-    assert resident_kib(running.process.pid) < before_kib + 2048
+    assert own_kib(running.process.pid) < before_kib + 2048
 
 
 @dataclass

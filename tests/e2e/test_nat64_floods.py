@@ -16,7 +16,7 @@ from nat64 import BOUND, CONFIG, POOL, UNSHARED, V6_ELSEWHERE, V6_OTHER, Nat64Ne
 from raw import internet_checksum, ipv4_header, syn
 from siit import V4, V4_IN_IPV6, V6
 from test_nat64_faults import connected
-from test_siit_traffic import resident_kib
+from test_siit_traffic import own_kib
 
 FLOOD = 6000
 IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_MTU = 10, 2, 14  # linux/in.h, which Python does not name
@@ -67,7 +67,7 @@ def test_a_flood(nat64: Nat64Network, flood: str) -> None:
     connection, peer = connected(nat64)
     inside, outside = nat64.socket(V6), nat64.socket(V4, 4000)
     mapped = ask(inside, (V4_IN_IPV6, 4000), outside)
-    before_kib, before_bytes = resident_kib(pid), hash_map_bytes(pid)
+    before_kib, before_bytes = own_kib(pid), hash_map_bytes(pid)
 
     raw = nat64.socket(V6, 0, socket.SOCK_RAW, socket.IPPROTO_RAW)
     for number in range(FLOOD):
@@ -84,7 +84,7 @@ def test_a_flood(nat64: Nat64Network, flood: str) -> None:
     assert nat64.drops(refused) == {}
     assert most <= counters["state.sessions"] <= most + 2
     assert counters["state.sources"] <= most + 2
-    assert resident_kib(pid) < before_kib + 4096
+    assert own_kib(pid) < before_kib + 4096
     assert hash_map_bytes(pid) - before_bytes < most * 400
     if refused.startswith("source"):
         ask(nat64.socket(V6), (V4_IN_IPV6, 4000), outside)

@@ -13,7 +13,7 @@ from nat64 import BOUND, POOL, UNSHARED, V6_ELSEWHERE, V6_OTHER, Nat64Network, a
 from raw import syn
 from siit import V4, V4_IN_IPV6, V6
 from test_nat64_state import all_datapaths
-from test_siit_traffic import TCP_CLIENT, TCP_SERVER, listen, resident_kib
+from test_siit_traffic import TCP_CLIENT, TCP_SERVER, listen, own_kib
 
 FLOOD = 6000
 
@@ -102,4 +102,4 @@ def test_a_flood_of_syns(nat64: Nat64Network, side: str) -> None:
     most = {"ipv4": 1, "ipv4-to-binding": 201, "ipv6": 1000}[side]
     assert counters["state.sessions"] <= most
     assert counters["state.held_syns"] <= 4096
-    assert resident_kib(running.process.pid) < 60 * 1024
+    assert own_kib(running.process.pid) < 36 * 1024

@@ -17,7 +17,7 @@ from nat64 import BOUND, CONFIG, POOL, V6_OTHER, Nat64Network, ask, in_ipv6, ref
 from scapy.layers.inet import ICMP, IP, UDP, fragment
 from scapy.packet import Raw
 from siit import TRANSLATOR4, TRANSLATOR4_IN_IPV6, TRANSLATOR6, V4, V4_IN_IPV6, V6
-from test_siit_traffic import UDP_ASK, UDP_ECHO, discover, in_order, listen, next_error, resident_kib, transfer, whole
+from test_siit_traffic import UDP_ASK, UDP_ECHO, discover, in_order, listen, next_error, own_kib, transfer, whole
 
 pytestmark = pytest.mark.parametrize("nat64", ROUTER_DATAPATHS, indirect=True)
 
@@ -84,7 +84,7 @@ def test_ping_udp_tcp(nat64: Nat64Network) -> None:
         assert [name for name in seen if name.startswith("fast.decline")] == ["fast.decline_state"], report
         assert counters["state.refused_by_fast_path"] == 0
     assert nat64.drops() == {}
-    assert resident_kib(running.process.pid) < 40 * 1024
+    assert own_kib(running.process.pid) < 16 * 1024
 
 
 def test_pings_that_do_not_fit(nat64: Nat64Network) -> None:

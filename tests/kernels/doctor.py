@@ -17,7 +17,7 @@ TRIED = ("packet generator", "fast path of diolkos siit", "fast path of diolkos 
 
 def main() -> int:
     """Each finding that depends on the kernel, against the kernel's version."""
-    done = subprocess.run([CLONE / "bin/diolkos-lab", "doctor"], check=False, capture_output=True, text=True)
+    done = subprocess.run([CLONE / "packaging/diolkos-lab", "doctor"], check=False, capture_output=True, text=True)
     print(done.stdout, done.stderr, sep="\n")
     version = tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
     # That others use this machine's CPUs just now says nothing of its kernel.

@@ -37,6 +37,8 @@ ROUTERS = "tests/test_sut_router.py::test_a_forwarder_forwards_past_the_kernel_a
 # Parts: a guest has two CPUs.
 AT_ONCE = 2
 FAILED = threading.Event()
+# Variables of the host's that all parts are given; `main` reads them.
+SETTINGS: dict[str, str] = {}
 
 
 @dataclass
@@ -58,7 +60,7 @@ class Part:
         passed = failed = 0
         with (RESULTS / f"{self.name}.log").open("w") as log:
             process = subprocess.Popen(
-                ["env", *(f"{key}={value}" for key, value in (PATIENCE | self.environment).items()), *self.command],
+                ["env", *(f"{key}={value}" for key, value in (PATIENCE | SETTINGS | self.environment).items()), *self.command],
                 cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                 errors="replace",
             )  # fmt: skip
@@ -120,9 +122,9 @@ def parts(told: dict) -> list[Part]:
         pytest("routers", [ROUTERS], folder=CLONE / "lab"),
         Part("doctor", [PYTHON, str(HERE / "doctor.py")]),
         Part("generator-programs", [told["kernel"], "--test-threads=1"], CLONE / "crates/pktgen", shapes),
-        Part("copies", [told["copies"], "--test-threads=1"], CLONE / "crates/sys", least=4),
-        Part("forwarding", [told["forwarding"], "--test-threads=1"], CLONE / "crates/sys", least=12),
-        Part("gateway-links", [told["gateway_links"], "--test-threads=1"], CLONE / "crates/sys", least=2),
+        Part("copies", [told["copies"], "--test-threads=1"], CLONE / "crates/fastpath", least=4),
+        Part("forwarding", [told["forwarding"], "--test-threads=1"], CLONE / "crates/fastpath", least=12),
+        Part("gateway-links", [told["gateway_links"], "--test-threads=1"], CLONE / "crates/fastpath", least=2),
     ]
 
 
@@ -134,6 +136,7 @@ NAMES = [part.name for part in parts({**dict.fromkeys(TESTS, ""), "law_cases": 0
 def main() -> int:
     """The parts that are wanted."""
     told = json.loads((RESULTS / "told.json").read_text())
+    SETTINGS.update(told["settings"])
     subprocess.run(["modprobe", "-a", *MODULES], check=False)
     wanted = set(told["parts"])
     waiting = queue.SimpleQueue()

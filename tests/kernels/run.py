@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import signal
 import subprocess
@@ -36,6 +37,8 @@ SHOWN = 60
 FEWEST_CASES = 12000
 # Tests in Rust that no wanted part runs.
 UNBUILT = dict.fromkeys(inside.TESTS, "")
+# What of the environment a guest is told: the folder of the programs under test, if it is not bin/.
+SETTINGS = ("DIOLKOS_PROGRAMS",)
 RUN_TIME, USAGE, MISSING = 1, 2, 3
 
 
@@ -70,7 +73,13 @@ def main() -> int:
     if "routers" in parts:
         # An emulated processor takes long to compile them.
         compiling.everything()
-    told = {"law_cases": wanted.law_cases, "parts": parts, **(test_programs() if needs_programs else UNBUILT)}
+    settings = {name: str(Path(os.environ[name]).absolute()) for name in SETTINGS if name in os.environ}
+    told = {
+        "law_cases": wanted.law_cases,
+        "parts": parts,
+        "settings": settings,
+        **(test_programs() if needs_programs else UNBUILT),
+    }
     cards = cabling()
     ran, failed = 0, []
     for name, look in [

@@ -25,8 +25,9 @@ FURTHER = ("dbus", "iputils-ping", "network-manager")
 
 
 def program() -> Path:
-    """The program under test."""
-    return Path(os.environ.get("DIOLKOS", ROOT / "bin/diolkos")).absolute()
+    """The program under test: of `make build`, or of the folder that DIOLKOS_PROGRAMS names."""
+    built = Path(os.environ.get("DIOLKOS_PROGRAMS", ROOT / "bin")) / "diolkos"
+    return Path(os.environ.get("DIOLKOS", built)).absolute()
 
 
 def pytest_configure() -> None:

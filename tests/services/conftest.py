@@ -24,8 +24,9 @@ from pref64 import Pref64Network  # noqa: E402
 
 
 def program() -> Path:
-    """The program under test."""
-    return Path(os.environ.get("DIOLKOS", ROOT / "bin" / "diolkos")).absolute()
+    """The program under test: of `make build`, or of the folder that DIOLKOS_PROGRAMS names."""
+    built = Path(os.environ.get("DIOLKOS_PROGRAMS", ROOT / "bin")) / "diolkos"
+    return Path(os.environ.get("DIOLKOS", built)).absolute()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nat64 import Nat64Network
 from network import Running
 from test_nat64_floods import hash_map_bytes
-from test_siit_traffic import resident_kib
+from test_siit_traffic import own_kib
 
 # They count faults of ours, or of the kernel that we told something it did not take.
 FAULTS = ("slow.write_failed", "fast.failed", "state.refused_by_fast_path")
@@ -23,7 +23,7 @@ class Look:
 
     sessions: int
     bindings: int
-    resident_kib: int
+    own_kib: int
     map_bytes: int
 
 
@@ -54,11 +54,11 @@ class Watch:
         assert not moved, f"faults were counted: {moved}"
         said = [line for line in self.running.log().splitlines() if any(word in line for word in WORDS)]
         assert not said, f"it complains: {said[:3]}"
-        now = Look(counters["state.sessions"], counters["state.bindings"], resident_kib(pid), hash_map_bytes(pid))
+        now = Look(counters["state.sessions"], counters["state.bindings"], own_kib(pid), hash_map_bytes(pid))
         self.looks.append(now)
         peak = max(look.sessions for look in self.looks)
-        allowed_kib = self.looks[0].resident_kib + SLACK_KIB + peak * ENTRY_BYTES // 1024
-        assert now.resident_kib <= allowed_kib, f"{now.resident_kib} KiB for {peak} sessions at most: {allowed_kib} are allowed"
+        allowed_kib = self.looks[0].own_kib + SLACK_KIB + peak * ENTRY_BYTES // 1024
+        assert now.own_kib <= allowed_kib, f"{now.own_kib} KiB for {peak} sessions at most: {allowed_kib} are allowed"
         return now
 
     def nothing_is_left(self) -> None:
@@ -72,15 +72,15 @@ class Watch:
     def line(self) -> str:
         """How it is now."""
         now = self.looks[-1]
-        return f"{now.sessions} sessions, {now.resident_kib / 1024:.1f} MiB, {now.map_bytes / 1024:.0f} KiB in maps"
+        return f"{now.sessions} sessions, {now.own_kib / 1024:.1f} MiB, {now.map_bytes / 1024:.0f} KiB in maps"
 
     def summary(self) -> list[str]:
         """What it took: at first, at most, in both halves."""
         half = len(self.looks) // 2
-        halves = [max((look.resident_kib for look in part), default=0) for part in (self.looks[:half], self.looks[half:])]
+        halves = [max((look.own_kib for look in part), default=0) for part in (self.looks[:half], self.looks[half:])]
         most = max(self.looks, key=lambda look: look.sessions)
-        first = self.looks[0].resident_kib
+        first = self.looks[0].own_kib
         return [
-            f"   sessions: {most.sessions} at most, with {most.resident_kib} KiB and {most.map_bytes // 1024} KiB in maps",
-            f"   resident: {first} KiB at first, {halves[0]} at most in the first half, {halves[1]} in the second",
+            f"   sessions: {most.sessions} at most, with {most.own_kib} KiB and {most.map_bytes // 1024} KiB in maps",
+            f"   memory: {first} KiB at first, {halves[0]} at most in the first half, {halves[1]} in the second",
         ]

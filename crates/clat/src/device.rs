@@ -8,7 +8,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Instant;
 
-use diolkos_sys::fastpath::{ClatPath, WayOut};
+use diolkos_fastpath::{ClatPath, WayOut};
 use diolkos_xlat::Translator;
 use ipnet::Ipv6Net;
 

@@ -52,6 +52,6 @@ impl Engine for Gated {
     }
 
     fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Nat64Trace> {
-        Some(self.translator.trace(packet, env).into_steps())
+        Some(self.translator.trace(packet, env).into())
     }
 }

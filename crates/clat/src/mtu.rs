@@ -14,6 +14,8 @@ use tokio::time::Instant;
 const FREE: usize = 4;
 /// … within so long are followed at once.
 const PERIOD: Duration = Duration::from_secs(60);
+/// The kernel tells of the addresses of an advertisement before it has taken the MTU, and not every kernel tells of that.
+const LATER: Duration = Duration::from_millis(100);
 
 /// The changes that were followed.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub struct Changes {
     last: VecDeque<Instant>,
     /// A larger one waits until then.
     waits: Option<Instant>,
+    /// Addresses have changed, and the MTU may do so until then.
+    later: Option<Instant>,
 }
 
 impl Changes {
@@ -44,14 +48,19 @@ impl Changes {
         new
     }
 
+    /// An advertisement may have brought addresses, which are known, and an MTU, which is not.
+    pub fn come_later(&mut self, now: Instant) {
+        self.later.get_or_insert(now + LATER);
+    }
+
     /// It is looked at now.
     pub fn rest(&mut self) {
-        self.waits = None;
+        (self.waits, self.later) = (None, None);
     }
 
     /// When it is to be looked at again.
     pub fn waits(&self) -> Option<Instant> {
-        self.waits
+        [self.waits, self.later].into_iter().flatten().min()
     }
 }
 
@@ -78,6 +87,28 @@ mod tests {
         let at = changes.waits().expect("a moment");
         assert!(at > now && at <= now + PERIOD);
         assert_eq!(changes.follow(at, mtu, 1500), 1500);
+        assert_eq!(changes.waits(), None);
+    }
+
+    #[test]
+    fn after_addresses_it_is_looked_at_once_more() {
+        let now = Instant::now();
+        let mut changes = Changes::default();
+        changes.come_later(now);
+        assert_eq!(changes.follow(now, 1500, 1500), 1500);
+        assert_eq!(
+            changes.waits(),
+            Some(now + LATER),
+            "looking does not end it"
+        );
+        changes.come_later(now + LATER / 2);
+        assert_eq!(
+            changes.waits(),
+            Some(now + LATER),
+            "nor can others delay it"
+        );
+        changes.rest();
+        assert_eq!(changes.follow(now + LATER, 1500, 1400), 1400);
         assert_eq!(changes.waits(), None);
     }
 

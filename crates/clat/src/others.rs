@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use diolkos_sys::fastpath::{self, Attachee, ClatPath};
+use diolkos_fastpath::{Attachee, ClatPath};
 
 use diolkos_config::{OtherClat, Settings, CONTINUITY};
 use diolkos_kernel::net::{Link, Net};
@@ -81,7 +81,7 @@ fn of_clat(programs: &[Attachee]) -> Option<&str> {
 
 /// The name of a program of another CLAT that is at the uplink, in use or left there. Ours has to be in front of it.
 pub(super) fn program_at(uplink: &Link) -> Option<String> {
-    of_clat(&fastpath::at_ingress(uplink.index)).map(str::to_owned)
+    of_clat(&diolkos_fastpath::at_ingress(uplink.index)).map(str::to_owned)
 }
 
 /// That a program of another CLAT gets the uplink's packets before ours, in words. Ours went in front at its start, so the other
@@ -104,7 +104,7 @@ pub(super) fn keeps_packets(fast: &ClatPath, uplink: &Link) -> Option<String> {
 pub(super) fn may_keep_packets(fast: &ClatPath, uplink: &Link) -> Option<String> {
     let before = fast.before();
     let unknown = before.iter().find(|its| its.name.is_none())?;
-    fastpath::has_egress(uplink.index).then(|| {
+    diolkos_fastpath::has_egress(uplink.index).then(|| {
         format!(
             "the BPF program {} is attached to {name} in front of that of diolkos, which lacks CAP_SYS_ADMIN to see whose it is: \
              nothing has come back yet. If it is of NetworkManager's CLAT, switched off or not, take the connection of {name} \

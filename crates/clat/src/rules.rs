@@ -3,7 +3,7 @@
 
 use std::net::Ipv6Addr;
 
-use diolkos_sys::fastpath::{ClatRules, Pref64, Rules};
+use diolkos_fastpath::{ClatRules, Pref64, Rules};
 use diolkos_xlat::Config;
 use ipnet::Ipv6Net;
 

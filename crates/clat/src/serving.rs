@@ -196,8 +196,9 @@ impl Service for Clat {
 
     /// Does the CLAT's address still fit, and is this the same network?
     async fn look_at_addresses(&mut self) -> Result<(), Failure> {
-        // What a router says of the MTU comes with addresses.
+        // What a router says of the MTU comes with addresses, or right after them.
         self.follow_uplink().await?;
+        self.mtus.come_later(Instant::now());
         self.look_at_left().await?;
         self.look_at_own_address().await?;
         if let (true, Some(prefix), None) = (self.stranded, self.wanted, &self.claiming) {

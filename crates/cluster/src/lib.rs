@@ -25,10 +25,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use diolkos_fastpath::{ForwardPath, Gateway as Hop, Homes, Sessions};
 use diolkos_node::gateway::Gateway;
 use diolkos_node::{Armed, Node, NodeId};
 use diolkos_sys::clock::kernel_boottime;
-use diolkos_sys::fastpath::{ForwardPath, Gateway as Hop, Homes, Sessions};
 use tokio::sync::Notify;
 
 use diolkos_config::{Cluster as Section, Settings};

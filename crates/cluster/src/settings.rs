@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use diolkos_etcd::{Login, Settings as EngineSettings, Tls};
+use diolkos_fastpath::Cluster as ProgramRules;
 use diolkos_mesh::{Files, Place, Settings as MeshSettings};
 use diolkos_nat64::config::Timeouts;
 use diolkos_node::config::{Bounds, Config, Fault, Member, Timing};
 use diolkos_node::NodeId;
-use diolkos_sys::fastpath::Cluster as ProgramRules;
 use ipnet::Ipv4Net;
 use siphasher::sip128::{Hasher128, SipHasher13};
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use diolkos_etcd::{Answers, Client, Settings as EngineSettings};
+use diolkos_fastpath::{Forwarding, Gateway as Hop};
 use diolkos_mesh::{Credentials, Event as MeshEvent, Files, Mesh, Settings as MeshSettings};
 use diolkos_node::gateway::Order as NodeOrder;
 use diolkos_node::{Armed, Event, NodeId};
 use diolkos_sys::clock::kernel_boottime;
-use diolkos_sys::fastpath::{Forwarding, Gateway as Hop};
 
 use super::status::{self, Notes, Seen};
 use super::steps::{End, Steps, Tables, BREATH};

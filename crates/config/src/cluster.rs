@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
+use diolkos_fastpath::LINKS;
 use diolkos_nat64::config::{Nat64Config, Owners, Pool4};
-use diolkos_sys::fastpath::LINKS;
 use diolkos_xlat::config::ConfigError;
 use ipnet::Ipv4Net;
 use schemars::JsonSchema;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which parts of a configuration may change while it is in force: everything
-//! that means something to one packet at a time.
+//! that means something to one packet at a time. A test has every key of the schema, so that nobody adds one without deciding.
 
 use ipnet::Ipv4Net;
 
@@ -13,8 +13,15 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
 
 /// The same of what cannot even change when all nodes of a cluster go over to a new file together.
 pub fn of_this_process(old: &Settings, new: &Settings) -> Option<String> {
+    let fixed = of_translator(old, new);
+    let (key, _) = fixed.iter().find(|(_, same)| !same)?;
+    Some(while_it_runs(key))
+}
+
+/// What needs another start, and whether it is the same.
+fn of_translator(old: &Settings, new: &Settings) -> Vec<(&'static str, bool)> {
     let (o, n) = (&old.translator, &new.translator);
-    let fixed = [
+    vec![
         ("translator.mode", o.mode == n.mode),
         ("translator.datapath", o.datapath == n.datapath),
         ("translator.placement", o.placement == n.placement),
@@ -40,9 +47,7 @@ pub fn of_this_process(old: &Settings, new: &Settings) -> Option<String> {
         ("control.group", old.control == new.control),
         ("log.level", old.log.level == new.log.level),
         ("cluster", old.cluster.is_some() == new.cluster.is_some()),
-    ];
-    let (key, _) = fixed.iter().find(|(_, same)| !same)?;
-    Some(while_it_runs(key))
+    ]
 }
 
 /// What all nodes of a cluster compare: with another value, a node would be alone.
@@ -96,8 +101,100 @@ fn shared(settings: &Settings) -> [std::time::Duration; 4] {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
     use super::*;
     use crate::{Networks, Node};
+
+    /// All other keys, by sections. `cluster` as a whole is fixed; a translator uses nothing of `dns64`.
+    const MAY_CHANGE: &str = "\
+        announce: addresses duplicate_detection echo interface
+        clat: metric other_clat resolvers routes v4 v6 v6_prefix
+        dns64: cache_bytes listen max_outstanding max_tcp name uplink
+        dns64: allow_private_with_wkp burst clients exclude4 exclude6 max_negative_ttl_s
+        dns64: max_outstanding_of_client max_ttl_s on_error pref64 rate tcp_idle_s timeout_ms tries udp_size upstream
+        dns64.range: pref64 v4
+        eam: v4 v6
+        icmp: address4 address6 burst name_routers rate source_pool4 source_pool6
+        log: instance
+        log.bindings: address domain facility name path queue sessions to transport
+        metrics: listen
+        nat64: alarm_percent filtering host_share max_bindings_per_source max_blocks_per_source max_sessions_per_source
+        nat64: outside_share port_preservation ports_per_block routes4 routes6 site_prefix_lens site_share
+        nat64: source_prefix_len source_share
+        nat64.deterministic: overflow_share ports_per_source sources
+        nat64.pool4: address ports protocols
+        nat64.static: protocol v4 v6
+        nat64.timeouts: fragments icmp port_block tcp_established tcp_incoming_syn tcp_transitory udp
+        siit: routes4 routes6
+        translator: allow_private_with_wkp lowest_ipv6_mtu mtu4 mtu6 pref64 traffic_class udp_zero_checksum
+        translator: udp_zero_checksum_ports";
+
+    /// Every key below a part of the schema.
+    fn keys(name: &str, schema: &Value, found: &mut BTreeSet<String>) {
+        let either = schema["anyOf"].as_array().into_iter().flatten();
+        let parts = either.chain([schema, &schema["items"]]);
+        let tables: Vec<_> = parts
+            .filter_map(|part| match part.get("properties") {
+                Some(properties) => properties.as_object(),
+                None => part.get("items")?.get("properties")?.as_object(),
+            })
+            .collect();
+        if tables.is_empty() {
+            found.insert(name.to_owned());
+        }
+        for (key, value) in tables.into_iter().flatten() {
+            let dot = if name.is_empty() { "" } else { "." };
+            keys(&format!("{name}{dot}{key}"), value, found);
+        }
+    }
+
+    #[test]
+    fn it_is_decided_of_every_key_whether_it_may_change() {
+        let mut all = BTreeSet::new();
+        let schema = serde_json::to_value(crate::schema()).expect("it is JSON");
+        keys("", &schema, &mut all);
+        let settings = Settings::default();
+        let fixed: Vec<_> = of_translator(&settings, &settings)
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
+        let is_fixed = |key: &&String| {
+            let is_it = |fixed: &&str| key == fixed || key.starts_with(&format!("{fixed}."));
+            fixed.iter().any(is_it)
+        };
+        let may_change: BTreeSet<String> = MAY_CHANGE
+            .lines()
+            .filter_map(|line| line.trim().split_once(':'))
+            .flat_map(|(section, keys)| {
+                keys.split_whitespace()
+                    .map(move |key| format!("{section}.{key}"))
+            })
+            .collect();
+        assert_eq!(
+            may_change.iter().find(is_fixed),
+            None,
+            "it is one or the other"
+        );
+        let undecided: Vec<_> = all
+            .difference(&may_change)
+            .filter(|key| !is_fixed(key))
+            .collect();
+        assert!(
+            undecided.is_empty(),
+            "may these change at a reload? {undecided:?}"
+        );
+        let gone: Vec<_> = may_change.difference(&all).collect();
+        assert!(gone.is_empty(), "there are no such keys: {gone:?}");
+        for key in fixed {
+            let is_there = all
+                .iter()
+                .any(|one| one == key || one.starts_with(&format!("{key}.")));
+            assert!(is_there, "there is no key {key}");
+        }
+    }
 
     #[test]
     fn what_is_about_packets_may_change() {

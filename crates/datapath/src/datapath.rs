@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether there is a fast path: what the settings ask for, and what the machine can do.
 
+use diolkos_fastpath::{Attach, FastPath, FastPathError, Inline, Site};
 use diolkos_sys::ethtool;
-use diolkos_sys::fastpath::{Attach, FastPath, FastPathError, Inline, Site};
 use diolkos_sys::kernel::{self, Correction};
 use diolkos_sys::limit;
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use diolkos_sys::fastpath::{Forwarding, LabelCount, LabelPath, LabelSlots};
+use diolkos_fastpath::{Forwarding, LabelCount, LabelPath, LabelSlots};
 
 use crate::datapath;
 use diolkos_config::Translator;

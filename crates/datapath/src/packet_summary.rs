@@ -35,7 +35,8 @@ enum Detail {
     #[default]
     None,
     Ports {
-        src_port: u16,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        src_port: Option<u16>,
         dst_port: u16,
         #[serde(skip_serializing_if = "Option::is_none")]
         tcp_flags: Option<String>,
@@ -118,7 +119,7 @@ impl PacketSummary {
         self.detail = match number {
             protocol::TCP | protocol::UDP => match (short(0), short(2)) {
                 (Some(src_port), Some(dst_port)) => Detail::Ports {
-                    src_port,
+                    src_port: Some(src_port),
                     dst_port,
                     tcp_flags: bytes
                         .get(13)
@@ -148,6 +149,15 @@ fn flags_of(flags: u8) -> String {
 }
 
 impl PacketSummary {
+    /// Leaves out the port of the source, or the identifier of an echo.
+    pub fn forget_source_port(&mut self) {
+        match &mut self.detail {
+            Detail::Ports { src_port, .. } => *src_port = None,
+            Detail::Icmp { icmp_id, .. } => *icmp_id = None,
+            Detail::None => {}
+        }
+    }
+
     /// Where it goes.
     pub fn destination(&self) -> Option<IpAddr> {
         self.dst
@@ -190,7 +200,10 @@ impl fmt::Display for PacketSummary {
             (addr, None) => addr.to_string(),
             (addr, Some(port)) => std::net::SocketAddr::new(addr, port).to_string(),
         };
-        let src = end(src, ports.map(|p| p.0));
+        let src = match ports {
+            Some((None, _)) => format!("{src}:?"),
+            _ => end(src, ports.and_then(|p| p.0)),
+        };
         let dst = end(dst, ports.map(|p| p.1));
         write!(f, "{src} > {dst}")?;
         if let Some(protocol) = &self.protocol {

@@ -10,7 +10,8 @@
 //! datapath   slow path, choice of the fast path  bindlog   log of bindings
 //! kernel     netlink, sysctls   config   the file   figures   what is told
 //! service    supervision, privileges, locks, failures
-//! core dns64 pref64 node         no I/O; mesh etcd sys: connections, records, the kernel's edge
+//! fastpath   compiles, loads and feeds bpf/
+//! xlat nat64 dns64 pref64 node   no I/O; mesh etcd sys: connections, records, the kernel's edge
 //! ```
 //!
 //! cli → commands → config → process → clat, router, dns64; commands → offline; commands → control, which asks a running program.

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use diolkos_fastpath::{FastPath, FATE_NAMES};
 use diolkos_nat64::session::Counts;
-use diolkos_sys::fastpath::{FastPath, FATE_NAMES};
 use diolkos_xlat::Reason;
 use serde::{Deserialize, Serialize};
 

@@ -5,8 +5,8 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use diolkos_fastpath::HostPort;
 use diolkos_node::NodeId;
-use diolkos_sys::fastpath::HostPort;
 
 use super::programs::Programs;
 

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use diolkos_fastpath::{Gateway as Hop, Lending, Sessions};
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
 use diolkos_nat64::session::{BindError, BindingView, Counts, Holding, SessionView};
 use diolkos_nat64::Nat64;
@@ -14,7 +15,6 @@ use diolkos_nat64::Nat64Trace;
 use diolkos_node::gateway::Order;
 use diolkos_node::{Event as NodeEvent, Node, NodeId};
 use diolkos_sys::clock;
-use diolkos_sys::fastpath::{Gateway as Hop, Lending, Sessions};
 use diolkos_xlat::config::ConfigError;
 use diolkos_xlat::{Offload, Packet, Verdict};
 use ipnet::Ipv6Net;
@@ -437,7 +437,7 @@ impl Engine for Controller {
     }
 
     fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Nat64Trace> {
-        Some(self.lock().nat64.trace(packet, env))
+        self.lock().nat64.trace(packet, env)
     }
 
     fn holdings_of(&self, node: Ipv6Addr) -> Vec<Holding> {

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use diolkos_fastpath::{NodePort, Opening, Owner, Sent, Session};
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_nat64::session::{SessionState, SessionView};
-use diolkos_sys::fastpath::{NodePort, Opening, Owner, Sent, Session};
 
 /// As the maps have it: protocols by IPv4's numbers.
 pub fn to_maps(view: &SessionView, owner: Owner) -> Session {

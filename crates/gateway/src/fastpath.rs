@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_sys::fastpath::{Lending, NodePort, Opening, Owner, Sent, Session, Sessions, LEASES};
+use diolkos_fastpath::{Lending, NodePort, Opening, Owner, Sent, Session, Sessions, LEASES};
 
 /// The fast path as the controller sees it. Each lease has a place.
 pub trait FastPath: fmt::Debug + Send + Sync {
@@ -44,9 +44,9 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     fn sessions(&self, place: usize) -> u32;
     /// So many more.
     fn add_sessions(&self, place: usize, more: u32);
-    /// Ports of a queue ([`diolkos_sys::fastpath::lease::queue_of`]) that are left.
+    /// Ports of a queue ([`diolkos_fastpath::lease::queue_of`]) that are left.
     fn ports(&self, place: usize, queue: usize) -> u32;
-    /// Lends a port, in whose queue there must be fewer than [`diolkos_sys::fastpath::LEASE_PORTS`].
+    /// Lends a port, in whose queue there must be fewer than [`diolkos_fastpath::LEASE_PORTS`].
     fn add_port(&self, place: usize, queue: usize, port: u16);
     /// Ends a lease. Returns the ports that no program has taken, with their queues; of those taken, they will tell.
     fn end(&self, place: usize) -> Vec<(usize, u16)>;

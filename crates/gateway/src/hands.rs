@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
+use diolkos_fastpath::{Gateway as Hop, Owner};
 use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
 use diolkos_nat64::session::State;
 use diolkos_node::gateway::{Changed, Order, Tables};
 use diolkos_node::{Event, NodeId};
-use diolkos_sys::fastpath::{Gateway as Hop, Owner};
 
 use super::deferral::{Deferral, Departing};
 use super::leases::Leases;

@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use diolkos_fastpath::{Forwarding, Gateway as Hop, Homes, HostPort, Owner, Sessions};
 use diolkos_node::NodeId;
-use diolkos_sys::fastpath::{Forwarding, Gateway as Hop, Homes, HostPort, Owner, Sessions};
 
 use super::programs::{of, Programs};
 

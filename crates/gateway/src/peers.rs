@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use diolkos_fastpath::{Gateway as Hop, HostPort};
 use diolkos_nat64::session::{Event, Missing, Way};
 use diolkos_node::gateway::{Changed, Gateway};
 use diolkos_node::{Asked, Node, NodeId, Reason as Why, Via, Way as NodeWay};
-use diolkos_sys::fastpath::{Gateway as Hop, HostPort};
 use diolkos_xlat::Reason;
 
 use super::away::Away;

@@ -5,8 +5,8 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use diolkos_fastpath::{Gateway as Hop, HostPort, Owner};
 use diolkos_node::NodeId;
-use diolkos_sys::fastpath::{Gateway as Hop, HostPort, Owner};
 
 /// The programs of a node. What is said to them takes effect with the next packet.
 pub trait Programs: fmt::Debug + Send {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use diolkos_sys::fastpath::{NodePort, Session};
+use diolkos_fastpath::{NodePort, Session};
 
 use super::fastpath::FastPath;
 

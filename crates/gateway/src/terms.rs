@@ -3,9 +3,9 @@
 
 use std::net::Ipv6Addr;
 
+use diolkos_fastpath::{queue_of, OWN};
 use diolkos_nat64::config::{Lendable, Level, Limits, Nat64Config, Protocol};
 use diolkos_nat64::session::State;
-use diolkos_sys::fastpath::{queue_of, OWN};
 
 use super::mirror::own_networks;
 

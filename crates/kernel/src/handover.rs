@@ -2,7 +2,7 @@
 //! What a NAT64 with a state file leaves in the kernel when it ends, so that known sessions go on: the TUN device with its
 //! routes, the programs with their maps, and forwarding. The next start takes it over, or removes it.
 
-use diolkos_sys::fastpath::{self, FastPath, LabelPath, Pins};
+use diolkos_fastpath::{FastPath, LabelPath, Pins};
 
 use crate::forwarding;
 use crate::net::Net;
@@ -63,7 +63,7 @@ pub async fn take_off(
 ) -> Result<bool, Failure> {
     let mut found = false;
     for link in net.links().await? {
-        if fastpath::take_off_leftovers(link.index, device, heirs) {
+        if diolkos_fastpath::take_off_leftovers(link.index, device, heirs) {
             tracing::info!(
                 "detached the programs that an earlier run left on {}",
                 link.name

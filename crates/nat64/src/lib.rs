@@ -14,7 +14,7 @@
 //! * `translate`: the path of a packet; ICMP errors, fragments, hairpins.
 //! * [`session`]: the tables of bindings and sessions, their timers and limits (RFC 6146 section 3.5).
 //! * [`pool`]: which IPv4 addresses and ports are free.
-//! * [`step`] and `trace`: what would become of a packet, by the same path, with every change undone.
+//! * [`Nat64::trace`]: what would become of a packet, by the same code, with look-ups where packets change the tables.
 //!
 //! ```
 //! use diolkos_nat64::config::{Nat64Config, Pool4, Protocol};
@@ -71,10 +71,6 @@
 pub mod config;
 pub mod pool;
 pub mod session;
-pub mod step;
-mod trace;
 mod translate;
 
-pub use step::Nat64Step;
-pub use trace::Nat64Trace;
-pub use translate::{Nat64, Random};
+pub use translate::{Nat64, Nat64Trace, Random};

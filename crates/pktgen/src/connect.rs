@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use diolkos_sys::pktgen::Sink;
+use crate::kernel::Sink;
 use diolkos_sys::task::Signals;
 use serde::Serialize;
 

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use diolkos_sys::pktgen::{Sink, SEGMENTS};
+use crate::kernel::{Sink, SEGMENTS};
 use diolkos_sys::task::Signals;
 use serde::Serialize;
 

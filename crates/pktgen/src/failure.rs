@@ -3,7 +3,7 @@
 
 use std::{fmt, io};
 
-use diolkos_sys::fastpath::FastPathError;
+use diolkos_fastpath::FastPathError;
 
 /// An error for people: what is wrong and, where it is not plain, what to do.
 #[derive(Debug)]

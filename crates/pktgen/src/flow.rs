@@ -6,7 +6,7 @@
 //!
 //! `bpf/flow.h` does the same.
 
-use diolkos_sys::pktgen::Plan;
+use crate::kernel::Plan;
 
 /// A 4-tuple. With ICMP, the source port is the identifier, and the destination port the sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

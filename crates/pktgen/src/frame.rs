@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-use diolkos_sys::pktgen::{Plan, HEAD, SIGNATURE};
+use crate::kernel::{Plan, HEAD, SIGNATURE};
 
 use crate::failure::Failure;
 use crate::flow::{bits_of, Flow};

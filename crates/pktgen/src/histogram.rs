@@ -2,7 +2,7 @@
 //! Histograms of nanoseconds, as the kernel's programs keep them: exact below 1024 ns, then 1024 buckets for each power
 //! of two, so that no value is off by more than 0.1 %. `bucket_of` in `bpf/signature.h` chooses the bucket.
 
-use diolkos_sys::pktgen::{BUCKETS, SUB_BITS, TOP_BITS};
+use crate::kernel::{BUCKETS, SUB_BITS, TOP_BITS};
 use serde::Serialize;
 
 /// What a distribution says, ns.

@@ -18,6 +18,7 @@ pub mod failure;
 pub mod flow;
 pub mod frame;
 pub mod histogram;
+pub mod kernel;
 mod measure;
 mod net;
 pub mod pace;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! When frames are due: so many at once, at an interval that is kept to the part of a nanosecond.
 
-use diolkos_sys::pktgen::Plan;
+use crate::kernel::Plan;
 
 /// As many bursts a second are what one CPU starts without being busy with nothing else.
 const BURSTS_PER_S: f64 = 50_000.0;

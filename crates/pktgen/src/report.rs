@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use diolkos_sys::pktgen::Stream;
+use crate::kernel::Stream;
 use serde::Serialize;
 use serde_json::{json, Value};
 

@@ -12,7 +12,7 @@
 //!
 //! All in network byte order. `bpf/signature.h` does the same.
 
-use diolkos_sys::pktgen::{SIGNATURE, STAMP_BITS};
+use crate::kernel::{SIGNATURE, STAMP_BITS};
 
 /// What makes a damaged signature still look like one of ours.
 pub const MAGIC: u8 = 0xd1;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use diolkos_sys::pktgen::{Sink, SinkMode, Stream, Tally, Watch};
+use crate::kernel::{Sink, SinkMode, Stream, Tally, Watch};
 use diolkos_sys::task::Signals;
 use serde::Serialize;
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use crate::kernel::{Memory, Plan};
 use diolkos_sys::clock;
-use diolkos_sys::pktgen::{Memory, Plan};
 
 use crate::cli::{Addresses, Amount, Flows, Looks, PathArgument};
 use crate::failure::Failure;

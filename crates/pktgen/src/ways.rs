@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use diolkos_sys::pktgen::{Memory, Sink};
+use crate::kernel::{Memory, Sink};
 use diolkos_sys::task::Signals;
 use serde::Serialize;
 

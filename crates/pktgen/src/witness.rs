@@ -5,7 +5,7 @@
 //! test has lost. It need not count that as stolen time. So a timer on each CPU that matters looks at the clock again and
 //! again, and notes when it came late (`bpf/pktgen_witness.bpf.c`).
 
-use diolkos_sys::pktgen::{Stall, Vigil, Witness};
+use crate::kernel::{Stall, Vigil, Witness};
 use serde::Serialize;
 
 use crate::failure::Failure;

@@ -5,7 +5,7 @@
 //! has one, so it has to choose; nobody is promised which (RFC 7050 section 5).
 
 use diolkos_xlat::addr::rfc6052::{Pref64, PREFIX_LENGTHS};
-use diolkos_xlat::addr::special::{kind_of_ipv6, Kind};
+use diolkos_xlat::addr::special::{kind_of_ipv6, AddressKind};
 use ipnet::Ipv6Net;
 
 /// Can it be a translation prefix at all? What networks say is not always so.
@@ -18,7 +18,7 @@ pub fn is_usable(prefix: Ipv6Net) -> bool {
     let reserved = network.to_bits() >> 112 == 0;
     prefix.addr() == network
         && PREFIX_LENGTHS.contains(&prefix.prefix_len())
-        && kind_of_ipv6(network) == Kind::Unicast
+        && kind_of_ipv6(network) == AddressKind::Unicast
         && !reserved
 }
 

@@ -8,7 +8,7 @@ use std::future::ready;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use diolkos_sys::fastpath::{ForwardPath, Gateway as Hop, Owner};
+use diolkos_fastpath::{ForwardPath, Gateway as Hop, Owner};
 
 use super::routes::Routes;
 use super::translation::Translation;

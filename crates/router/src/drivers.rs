@@ -2,8 +2,8 @@
 //! The interfaces whose drivers translate (XDP, placements `xdp` and `auto`): what stands against it, and what `auto`
 //! chooses.
 
+use diolkos_fastpath::{attached, Abilities, Port, Sends};
 use diolkos_sys::ethtool::{self, Channels};
-use diolkos_sys::fastpath::{attached, Abilities, Port, Sends};
 use diolkos_sys::kernel;
 
 use super::vrf::vrf;

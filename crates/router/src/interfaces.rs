@@ -2,7 +2,7 @@
 //! The interfaces at which a router's packets are translated before any routing: found at start and at a reload, and
 //! taken up again when they went and come.
 
-use diolkos_sys::fastpath::{Inline, Media};
+use diolkos_fastpath::{Inline, Media};
 
 use super::vrf::{vrf, warn_of_vrfs};
 use super::{drivers, Gateway};

@@ -28,7 +28,7 @@ mod unannounced;
 mod vrf;
 mod ways;
 
-use diolkos_sys::fastpath::{FastPath, ForwardPath, Inline, Pins};
+use diolkos_fastpath::{FastPath, ForwardPath, Inline, Pins};
 use diolkos_sys::memory;
 use diolkos_sys::namespace;
 use diolkos_sys::tun::Queue;

@@ -2,7 +2,7 @@
 //! The beginning and the end of a router: on clean ground, and leaving nothing; or, with a state file and a fast path, on
 //! what an earlier run has left in the kernel, and leaving it again.
 
-use diolkos_sys::fastpath::Pins;
+use diolkos_fastpath::Pins;
 
 use super::{stateful, Gateway};
 use diolkos_config::{Datapath, Mode, Settings};

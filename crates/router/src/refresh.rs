@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the programs know of the interfaces, which may change while they run: addresses, VRFs, and what drivers send.
 
+use diolkos_fastpath::{Abilities, FastPath, Inline, Port};
 use diolkos_sys::ethtool;
-use diolkos_sys::fastpath::{Abilities, FastPath, Inline, Port};
 use diolkos_sys::namespace;
 
 use super::drivers::{choose_now, examine};

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::future::ready;
 
-use diolkos_sys::fastpath::Destinations;
+use diolkos_fastpath::Destinations;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use diolkos_config::{Mode, Networks, Settings};

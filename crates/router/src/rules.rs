@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What every router's fast path is told, from a configuration that contradicts nothing.
 
-use diolkos_sys::fastpath::{Inline, Port, Pref64, Rules};
+use diolkos_fastpath::{Inline, Port, Pref64, Rules};
 use diolkos_xlat::{Config, TrafficClass};
 
 use diolkos_config::{Settings, WELL_KNOWN_PREFIX};

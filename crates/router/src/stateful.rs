@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_nat64::config::Nat64Config;
-use diolkos_sys::fastpath::{
+use diolkos_fastpath::{
     Attach, FastPath, Homes, Inherited, Inline, Lending, Media, Nat64Path, Nat64Rules, Old, Pins,
     Prepared, Sessions,
 };
+use diolkos_nat64::config::Nat64Config;
 use diolkos_sys::memory;
 use diolkos_sys::tun::Queue;
 use futures_util::future::{BoxFuture, FutureExt};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use diolkos_sys::fastpath::{Eam, Inline, Media, Prepared, SiitPath, SiitRules};
+use diolkos_fastpath::{Eam, Inline, Media, Prepared, SiitPath, SiitRules};
 use diolkos_xlat::{Config, Translator};
 
 use super::routes::Routes;
@@ -55,7 +55,7 @@ impl Stateless {
         }
     }
 
-    pub fn fast(&self) -> Option<&diolkos_sys::fastpath::FastPath> {
+    pub fn fast(&self) -> Option<&diolkos_fastpath::FastPath> {
         self.fast.as_deref()
     }
 

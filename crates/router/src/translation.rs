@@ -4,7 +4,7 @@
 use std::future::ready;
 use std::sync::Arc;
 
-use diolkos_sys::fastpath::{FastPath, Homes, Inline, Pins, Sessions};
+use diolkos_fastpath::{FastPath, Homes, Inline, Pins, Sessions};
 use diolkos_sys::tun::Queue;
 use diolkos_xlat::ErrorSources;
 use futures_util::future::{BoxFuture, FutureExt};
@@ -120,106 +120,90 @@ impl Translation {
         }
     }
 
+    fn stateful(&self) -> Option<&Stateful> {
+        match self {
+            Translation::Stateless(_) => None,
+            Translation::Stateful(stateful) => Some(stateful),
+        }
+    }
+
+    fn stateful_mut(&mut self) -> Option<&mut Stateful> {
+        match self {
+            Translation::Stateless(_) => None,
+            Translation::Stateful(stateful) => Some(stateful),
+        }
+    }
+
     /// Lets the fast path stay in the kernel beyond the process.
     pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
-        match self {
-            Translation::Stateless(_) => Ok(()),
-            Translation::Stateful(stateful) => stateful.keep(pins),
-        }
+        let kept = self.stateful_mut().map(|stateful| stateful.keep(pins));
+        kept.unwrap_or(Ok(()))
     }
 
     /// Takes [`Translation::keep`] back.
     pub fn release(&mut self, pins: &Pins) {
-        if let Translation::Stateful(stateful) = self {
+        if let Some(stateful) = self.stateful_mut() {
             stateful.release(pins);
         }
     }
 
     /// The operator has changed something that is to survive.
     pub fn write_soon(&self) {
-        if let Translation::Stateful(stateful) = self {
+        if let Some(stateful) = self.stateful() {
             stateful.write_soon();
         }
     }
 
     /// Waits until what the operator has changed survives a restart, so far as it is to.
     pub fn write_now(&self) -> BoxFuture<'static, Result<(), Failure>> {
-        match self {
-            Translation::Stateless(_) => ready(Ok(())).boxed(),
-            Translation::Stateful(stateful) => stateful.write_now(),
-        }
+        let written = self.stateful().map(Stateful::write_now);
+        written.unwrap_or_else(|| ready(Ok(())).boxed())
     }
 
     /// How often the state file could not be written.
     pub fn unwritten(&self) -> u64 {
-        match self {
-            Translation::Stateless(_) => 0,
-            Translation::Stateful(stateful) => stateful.unwritten(),
-        }
+        self.stateful().map_or(0, Stateful::unwritten)
     }
 
     /// What cannot be written: the state file, the log of bindings.
     pub fn findings(&self) -> Vec<Finding> {
-        match self {
-            Translation::Stateless(_) => Vec::new(),
-            Translation::Stateful(stateful) => stateful.findings(),
-        }
+        self.stateful().map_or_else(Vec::new, Stateful::findings)
     }
 
     /// Ends what moves the state, and writes it, once no packet comes any more.
     pub fn finish(&mut self) -> Result<(), Failure> {
-        match self {
-            Translation::Stateless(_) => Ok(()),
-            Translation::Stateful(stateful) => stateful.finish(),
-        }
+        self.stateful_mut().map_or(Ok(()), Stateful::finish)
     }
 
     /// The owner of the sessions, if there are any.
     pub fn controller(&self) -> Option<&Controller> {
-        match self {
-            Translation::Stateless(_) => None,
-            Translation::Stateful(stateful) => Some(&stateful.controller),
-        }
+        self.stateful().map(|stateful| &*stateful.controller)
     }
 
     /// Figures of its tables, if there are any.
     pub fn state_figures(&self) -> Option<StateFigures> {
-        match self {
-            Translation::Stateless(_) => None,
-            Translation::Stateful(stateful) => Some(stateful.figures()),
-        }
+        self.stateful().map(Stateful::figures)
     }
 
     /// The alarms of its tables, if there are any.
     pub fn alarms(&self) -> Option<&Alarms> {
-        match self {
-            Translation::Stateless(_) => None,
-            Translation::Stateful(stateful) => Some(&stateful.alarms),
-        }
+        self.stateful().map(|stateful| &*stateful.alarms)
     }
 
     /// The controller for another thread.
     pub fn shared_controller(&self) -> Option<Arc<Controller>> {
-        match self {
-            Translation::Stateless(_) => None,
-            Translation::Stateful(stateful) => Some(stateful.controller.clone()),
-        }
+        self.stateful().map(|stateful| stateful.controller.clone())
     }
 
     /// What programs and the rest share of a NAT64, if it has programs: sessions, and the homes of hosts.
     pub fn shared_maps(&self) -> Option<(Arc<Sessions>, Arc<Homes>)> {
-        match self {
-            Translation::Stateless(_) => None,
-            Translation::Stateful(stateful) => stateful.shared_maps(),
-        }
+        self.stateful().and_then(Stateful::shared_maps)
     }
 
     /// What became of records of bindings.
     pub fn log_counters(&self) -> Vec<Counter> {
-        match self {
-            Translation::Stateless(_) => Vec::new(),
-            Translation::Stateful(stateful) => stateful.log_counters(),
-        }
+        self.stateful()
+            .map_or_else(Vec::new, Stateful::log_counters)
     }
 
     /// What is counted beside the readers.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Routing domains (VRFs) that a router's interfaces belong to.
 
-use diolkos_sys::fastpath::Inline;
+use diolkos_fastpath::Inline;
 
 use super::rules;
 use diolkos_kernel::net::{Link, LinkKind};

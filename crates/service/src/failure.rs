@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use diolkos_sys::fastpath::FastPathError;
+use diolkos_fastpath::FastPathError;
 use diolkos_sys::tun::TunError;
 
 /// What the exit code says; the codes are a promise to scripts.

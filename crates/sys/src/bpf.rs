@@ -12,10 +12,10 @@ use libbpf_rs::{MapCore, MapHandle, MapType, Program};
 use libbpf_sys as bpf;
 
 /// Where a walk through a map goes on: as long as the longest key, or a bucket's number.
-pub(crate) type Position = [u8; 64];
+pub type Position = [u8; 64];
 
 /// Attaches a program to an interface. `attach_type`: `BPF_XDP`, `BPF_TCX_INGRESS` or another one of interfaces.
-pub(crate) fn attach(
+pub fn attach(
     program: BorrowedFd<'_>,
     ifindex: u32,
     attach_type: bpf::bpf_attach_type,
@@ -35,7 +35,7 @@ pub(crate) fn attach(
 }
 
 /// Puts a program in the place of the one that a link holds.
-pub(crate) fn update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+pub fn update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: it takes no options for a null pointer, and no other pointer is passed.
     done(unsafe { bpf::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), ptr::null()) })
 }
@@ -45,7 +45,7 @@ const MOST_PROGRAMS: usize = 64;
 
 /// The numbers of the programs at a tcx hook of an interface, in the order in which packets meet them. Fails where the kernel
 /// has no tcx.
-pub(crate) fn attached(ifindex: u32, attach_type: bpf::bpf_attach_type) -> io::Result<Vec<u32>> {
+pub fn attached(ifindex: u32, attach_type: bpf::bpf_attach_type) -> io::Result<Vec<u32>> {
     let mut numbers = vec![0; MOST_PROGRAMS];
     let mut options = bpf::bpf_prog_query_opts {
         sz: size_of::<bpf::bpf_prog_query_opts>() as _,
@@ -62,8 +62,22 @@ pub(crate) fn attached(ifindex: u32, attach_type: bpf::bpf_attach_type) -> io::R
     Ok(numbers)
 }
 
+/// The XDP programs of an interface, whoever attached them.
+pub fn xdp_query(ifindex: u32) -> io::Result<bpf::bpf_xdp_query_opts> {
+    let mut found = bpf::bpf_xdp_query_opts {
+        sz: size_of::<bpf::bpf_xdp_query_opts>() as _,
+        ..Default::default()
+    };
+    // Not by libbpf-rs, which wants a program for it.
+    // SAFETY: `found` says its size, and outlives the call; the kernel writes integers.
+    match unsafe { bpf::bpf_xdp_query(ifindex as i32, 0, &mut found) } {
+        0 => Ok(found),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}
+
 /// The name of a program, of which the kernel keeps 15 bytes. Looking at programs of others needs CAP_SYS_ADMIN.
-pub(crate) fn program_name(number: u32) -> io::Result<String> {
+pub fn program_name(number: u32) -> io::Result<String> {
     let program = Program::fd_from_id(number).map_err(io::Error::other)?;
     let info = program_info(program.as_fd(), &mut [])?;
     // Signed on some architectures, unsigned on others.
@@ -73,14 +87,14 @@ pub(crate) fn program_name(number: u32) -> io::Result<String> {
 }
 
 /// Pins an object under a path in bpffs.
-pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = c_path(path)?;
     // SAFETY: the path is a C string that outlives the call.
     done(unsafe { bpf::bpf_obj_pin(object.as_raw_fd(), path.as_ptr()) })
 }
 
 /// What is pinned under a path. (libbpf-rs opens links too, and prints an error where nothing is.)
-pub(crate) fn pinned(path: &Path) -> io::Result<OwnedFd> {
+pub fn pinned(path: &Path) -> io::Result<OwnedFd> {
     let path = c_path(path)?;
     // SAFETY: the path is a C string that outlives the call.
     let fd = unsafe { bpf::bpf_obj_get(path.as_ptr()) };
@@ -94,10 +108,7 @@ fn c_path(path: &Path) -> io::Result<CString> {
 }
 
 /// What the kernel knows of a program; and the numbers of its maps, of as many as fit.
-pub(crate) fn program_info(
-    program: BorrowedFd<'_>,
-    maps: &mut [u32],
-) -> io::Result<bpf::bpf_prog_info> {
+pub fn program_info(program: BorrowedFd<'_>, maps: &mut [u32]) -> io::Result<bpf::bpf_prog_info> {
     let mut info = bpf::bpf_prog_info {
         nr_map_ids: maps.len() as u32,
         map_ids: maps.as_mut_ptr() as u64,
@@ -113,7 +124,7 @@ pub(crate) fn program_info(
 
 /// One call of BPF_PROG_TEST_RUN.
 #[derive(Debug, Default)]
-pub(crate) struct TestRun<'a> {
+pub struct TestRun<'a> {
     /// The frame.
     pub data_in: &'a [u8],
     /// Where the frame is written that has become of it.
@@ -165,7 +176,7 @@ fn address(bytes: &[u8]) -> *const c_void {
 /// Reads as many entries as fit, from `after` on or from the beginning: keys and values, each one behind the other. Returns
 /// how many there are, and where to go on; then nowhere if they are the last ones. Fails with ENOSPC where a bucket has more
 /// than fit.
-pub(crate) fn read(
+pub fn read(
     map: &MapHandle,
     after: Option<&mut Position>,
     keys: &mut [u8],
@@ -212,7 +223,7 @@ fn value_len(map: &MapHandle) -> io::Result<usize> {
 
 /// Deletes entries by their keys, one behind the other, up to the first one that is not there. Returns how many; fewer than
 /// keys if one was missing.
-pub(crate) fn delete(map: &MapHandle, keys: &[u8]) -> io::Result<usize> {
+pub fn delete(map: &MapHandle, keys: &[u8]) -> io::Result<usize> {
     let mut count = (keys.len() / map.key_size() as usize) as u32;
     let map = map.as_fd().as_raw_fd();
     // SAFETY: there are `count` keys, which the kernel reads; it writes nothing but `count`.

@@ -5,7 +5,7 @@ use rustix::net::addr::{SocketAddrArg, SocketAddrLen, SocketAddrOpaque};
 
 /// An interface, what is heard there, and a link-layer address.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LinkLayer(libc::sockaddr_ll);
+pub struct LinkLayer(libc::sockaddr_ll);
 
 impl LinkLayer {
     /// `ethertype`: of linux/if_ether.h, 0 for none. `to`: as long as the link's addresses are, empty for none.

@@ -23,7 +23,7 @@
 //!   to 5.4, RFC 4884, RFC 6791).
 //! * [`frag`]: one packet into several.
 //! * [`verdict`]: the one list of all reasons for which a packet is refused.
-//! * [`step`] and [`trace`]: what would become of a packet, by the same path.
+//! * [`trace`]: what would become of a packet, by the same code.
 //!
 //! ```
 //! use diolkos_xlat::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
@@ -63,7 +63,6 @@ pub mod icmp;
 pub mod packet;
 #[cfg(test)]
 mod proven;
-pub mod step;
 pub mod trace;
 pub mod translate;
 pub mod verdict;
@@ -72,7 +71,6 @@ pub mod wire;
 pub use config::{Config, ConfigError, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 pub use icmp::ErrorSources;
 pub use packet::{Checksum, Env, Gso, GsoKind, Label, Offload, Outbox, Packet, HEADROOM};
-pub use step::Step;
 pub use trace::Trace;
 pub use translate::Translator;
 pub use verdict::{Gateway, Reason, Verdict};

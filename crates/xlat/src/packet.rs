@@ -2,7 +2,6 @@
 //! A packet in a buffer that belongs to the caller, and what the translator asks of the world
 //! around it.
 
-use crate::step::Step;
 use crate::verdict::{Gateway, Reason};
 use std::time::Duration;
 
@@ -209,11 +208,5 @@ pub trait Outbox {
     /// that padding of the link may be cut off, and that of a packet that stands for several, segments may have left.
     fn refused(&mut self, reason: Reason, packet: &[u8]) {
         let _ = (reason, packet);
-    }
-
-    /// Is told of a step on the way of the packet, for those who want to know why it went so.
-    #[inline(always)]
-    fn step(&mut self, step: impl FnOnce() -> Step) {
-        let _ = step;
     }
 }

@@ -1,134 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What would become of a packet, and why.
 //!
-//! A trace goes the way of the packet itself: the same stages, the same verdict. No token of the limit of ICMP errors is used.
-//! On its way the packet tells its steps ([`Step`]) through [`Outbox::step`], which costs nothing where nobody listens.
+//! A copy of the packet is translated by the code that translates every packet ([`crate::Translator::trace`]).
+//! A stateful translator looks up what it would meet in the tables. Nothing changes, and no token of the limit of ICMP errors is
+//! used.
 
-use crate::icmp::Tokens;
+use crate::addr::Via;
+use crate::icmp::{Answer, IcmpErrors};
 use crate::packet::{Env, Offload, Outbox, Packet, HEADROOM};
-use crate::step::Step;
-use crate::translate::Translator;
-use crate::verdict::{Reason, Verdict};
-use std::cell::RefCell;
+use crate::translate::Refusal;
+use crate::verdict::Verdict;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Room behind the packet for what the translator adds at its end (padding of RFC 4884 extensions).
 const BACK: usize = 256;
 
-/// What would become of a packet. `S`: its steps, which a stateful translator has more of.
+/// Which address of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The source.
+    Source,
+    /// The destination.
+    Destination,
+}
+
+/// How an address of a packet is that of the other family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mapping {
+    /// It was mapped.
+    Mapped {
+        /// Which one.
+        end: End,
+        /// In IPv6.
+        v6: Ipv6Addr,
+        /// In IPv4.
+        v4: Ipv4Addr,
+        /// By what.
+        via: Via,
+    },
+    /// It has none.
+    Unmapped {
+        /// Which one.
+        end: End,
+        /// The address.
+        addr: IpAddr,
+    },
+}
+
+/// What would become of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Trace<S = Step> {
-    /// In their order.
-    pub steps: Vec<S>,
-    /// As [`Translator::translate`] says it.
+pub struct Trace {
+    /// Its addresses, as far as prefixes and mappings have them.
+    pub mappings: Vec<Mapping>,
+    /// The destination is behind the translator, as the source is: the packet turns back (RFC 6146 section 3.8, RFC 7757
+    /// section 4.2).
+    pub turns: bool,
+    /// As [`crate::Translator::translate`] says it.
     pub verdict: Verdict,
-    /// What would leave, translated: one packet, or several fragments; and behind a first fragment those that waited for it.
+    /// What would leave, translated: one packet, or several fragments.
     pub sent: Vec<Vec<u8>>,
-    /// Packets that were held before and would be dropped now, each with the reason.
-    pub dropped: Vec<Reason>,
     /// The ICMP error that its sender would get.
     pub answer: Option<Vec<u8>>,
 }
 
 impl Trace {
-    /// The same, with the steps of another translator.
-    pub fn into_steps<S: From<Step>>(self) -> Trace<S> {
+    /// Of a copy of a packet, which `translate` translates; `answer_to` says what its sender is told if it refuses.
+    pub fn of<E: Env>(
+        bytes: &[u8],
+        (icmp, env): (&IcmpErrors, &mut E),
+        translate: impl FnOnce(&mut Packet<'_>, &mut E, &mut Leaving) -> Result<Verdict, Refusal>,
+        answer_to: impl FnOnce(&Refusal, &[u8]) -> Answer,
+    ) -> Trace {
+        let end = HEADROOM + bytes.len();
+        let mut buffer = vec![0; end + BACK];
+        buffer[HEADROOM..end].copy_from_slice(bytes);
+        let mut packet = Packet::new(&mut buffer, HEADROOM, end, Offload::default());
+        let (mut sent, mut answer) = (Leaving::default(), Leaving::default());
+        let verdict = match translate(&mut packet, env, &mut sent) {
+            Ok(verdict) => verdict,
+            Err(refusal) => {
+                let told = answer_to(&refusal, packet.bytes());
+                icmp.would_originate(told, packet.bytes(), env, &mut answer);
+                Verdict::Drop(refusal.reason)
+            }
+        };
+        if verdict == Verdict::Forward {
+            sent.0.push(packet.bytes().to_vec());
+        }
+        let is_v6 = |packet: &[u8]| packet.first().is_some_and(|byte| byte >> 4 == 6);
         Trace {
-            steps: self.steps.into_iter().map(S::from).collect(),
-            verdict: self.verdict,
-            sent: self.sent,
-            dropped: self.dropped,
-            answer: self.answer,
+            mappings: Vec::new(),
+            turns: is_v6(bytes) && sent.0.first().is_some_and(|sent| is_v6(sent)),
+            verdict,
+            sent: sent.0,
+            answer: answer.0.pop(),
         }
     }
 }
 
-impl Translator {
-    /// What would become of a packet that came now. No error is counted.
-    pub fn trace(&self, packet: &[u8], env: &mut impl Env) -> Trace {
-        let record = RefCell::default();
-        record_packet(packet, &record, |packet| {
-            self.translate_with(packet, env, &mut Recorder(&record), Tokens::Look)
-        })
-    }
-}
+/// Keeps what leaves.
+#[derive(Default)]
+pub struct Leaving(Vec<Vec<u8>>);
 
-/// Has a copy of the packet translated, and takes down what it became. `translate` gives what happens to recorders of
-/// `record`.
-pub fn record_packet<S>(
-    bytes: &[u8],
-    record: &RefCell<Record<S>>,
-    translate: impl FnOnce(&mut Packet<'_>) -> Verdict,
-) -> Trace<S> {
-    let end = HEADROOM + bytes.len();
-    let mut buffer = vec![0; end + BACK];
-    buffer[HEADROOM..end].copy_from_slice(bytes);
-    let mut packet = Packet::new(&mut buffer, HEADROOM, end, Offload::default());
-    let verdict = translate(&mut packet);
-    let mut record = record.take();
-    if verdict == Verdict::Forward {
-        record.sent.push(packet.bytes().to_vec());
-    }
-    Trace {
-        steps: record.steps,
-        verdict,
-        sent: record.sent,
-        dropped: record.dropped,
-        answer: record.answer,
-    }
-}
-
-/// What a packet has told so far.
-#[derive(Debug)]
-pub struct Record<S> {
-    steps: Vec<S>,
-    sent: Vec<Vec<u8>>,
-    dropped: Vec<Reason>,
-    answer: Option<Vec<u8>>,
-    is_refused: bool,
-}
-
-impl<S> Default for Record<S> {
-    fn default() -> Record<S> {
-        Record {
-            steps: Vec::new(),
-            sent: Vec::new(),
-            dropped: Vec::new(),
-            answer: None,
-            is_refused: false,
-        }
-    }
-}
-
-impl<S> Record<S> {
-    /// Takes down a step.
-    pub fn step(&mut self, step: S) {
-        self.steps.push(step);
-    }
-
-    /// Takes down that a packet that was held is dropped.
-    pub fn dropped(&mut self, reason: Reason) {
-        self.dropped.push(reason);
-    }
-}
-
-/// Writes what a packet tells into its record.
-#[derive(Debug)]
-pub struct Recorder<'a, S>(pub &'a RefCell<Record<S>>);
-
-impl<S: From<Step>> Outbox for Recorder<'_, S> {
+impl Outbox for Leaving {
     fn emit(&mut self, packet: &[u8], _: Offload) {
-        let mut record = self.0.borrow_mut();
-        match record.is_refused {
-            true => record.answer = Some(packet.to_vec()),
-            false => record.sent.push(packet.to_vec()),
-        }
-    }
-
-    fn refused(&mut self, _: Reason, _: &[u8]) {
-        self.0.borrow_mut().is_refused = true;
-    }
-
-    fn step(&mut self, step: impl FnOnce() -> Step) {
-        self.0.borrow_mut().steps.push(step().into());
+        self.0.push(packet.to_vec());
     }
 }

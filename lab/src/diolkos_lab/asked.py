@@ -85,7 +85,7 @@ def fitting(of: Study, form: FormName, systems: Collection[str], hours: float | 
     """With as many blocks as the systems that are here can have in this time. Raises UsageFault where there are too few."""
     if hours is None:
         return of
-    plain = of.form[form].model_copy(update={"claim_blocks": 0, "time_budget_s": None})
+    plain = of.form[form].model_copy(update={"claim_blocks": 0, "wide_blocks": 0, "time_budget_s": None})
     cells = trial_cells(plain, under(plain.vary.settings, lane_cells(of, plain, systems)))
 
     def expected_s(blocks: int) -> float:
@@ -146,7 +146,7 @@ def _shaped(form: Form, length: Length) -> Form:
     changed: dict[str, object] = {}
     if length.blocks is not None:
         budget_s = form.time_budget_s and form.time_budget_s * length.blocks / form.blocks
-        changed |= {"blocks": length.blocks, "claim_blocks": 0, "time_budget_s": budget_s}
+        changed |= {"blocks": length.blocks, "claim_blocks": 0, "wide_blocks": 0, "time_budget_s": budget_s}
     if length.seconds is not None:
         changed["load"] = tuple(_for_seconds(load, length.seconds) for load in form.load)
     return form.model_copy(update=changed)

@@ -373,7 +373,9 @@ def completion_(
 def _say_report(folder: Path) -> None:
     from diolkos_lab import report as page
 
-    console.print(f"Report: {printable(str(page.write(folder)))}", soft_wrap=True, markup=False)
+    written, answer = page.write_and_answer(folder)
+    console.print(printable(" ".join(answer.split())), style="bold", highlight=False, markup=False)
+    console.print(f"Report: {printable(str(written))}", soft_wrap=True, markup=False)
 
 
 def _say(text: str) -> None:

@@ -115,6 +115,7 @@ def document(of: Plan) -> dict[str, Any]:
         "blocks": of.form.blocks,
         "build_blocks": of.form.build_blocks,
         "claim_blocks": of.form.claim_blocks,
+        "wide_blocks": of.form.wide_blocks,
         "vary": {name: list(levels) for name, levels in of.form.vary.levels.items()},
         "expected_s": round(of.expected_s, 1),
         "time_budget_s": of.form.time_budget_s,
@@ -142,6 +143,7 @@ def show(console: Console, of: Plan) -> None:
         console.print(f"no for {', '.join(dict.fromkeys(systems))}: {why}", soft_wrap=True, markup=False)
     about = f"about {of.expected_s / 60:.0f} minutes" if of.expected_s > 90 else f"about {of.expected_s:.0f} s"
     more = f", and {of.form.claim_blocks} of what rules compare" if of.form.claim_blocks else ""
+    more += f", and up to {of.form.wide_blocks} of rules that are still wide" if of.form.wide_blocks else ""
     console.print(f"{of.form.blocks} blocks, the first to warm up{more}: {about} and what guards object to. Seed: {of.seed}.")
     if of.unfit:
         console.print(f"No run begins here: {of.unfit}.", soft_wrap=True, markup=False)

@@ -221,7 +221,8 @@ def loss_steps(found: Found) -> list[dict[str, Any]]:
     made = []
     for percent, steps in sorted(by_percent.items(), reverse=True):
         used = [step for step in steps if step["trusted"]] or steps
-        figures = {name: median([step[name] for step in used]) for name in ("offered_pps", "loss_ratio")}
+        names = ("offered_pps", "loss_ratio", "native_loss_ratio", "translated_loss_ratio")
+        figures = {name: median([step[name] for step in used]) for name in names if used[0].get(name) is not None}
         made.append({"percent": percent, **figures, "trusted": used[0]["trusted"]})
     return made
 

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use diolkos_fastpath::{ForwardCount, Forwarding, Gateway as Hop, Owner};
 use diolkos_mesh::{Refusal, Refused};
 use diolkos_node::{Filed, Moment, NodeId, Report};
 use diolkos_sys::clock::kernel_boottime;
-use diolkos_sys::fastpath::{ForwardCount, Forwarding, Gateway as Hop, Owner};
 use diolkos_sys::namespace;
 
 use diolkos_config::Cluster as Section;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use std::net::Ipv6Addr;
 
+use diolkos_fastpath::Gateway as Hop;
 use diolkos_mesh::Refused;
 use diolkos_node::config::{Bounds, Config, Member, Timing};
 use diolkos_node::{Event, Report};
-use diolkos_sys::fastpath::Gateway as Hop;
 
 use super::*;
 use diolkos_config::Node as Named;

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use diolkos_fastpath::Owner;
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 use diolkos_node::message::Status;
 use diolkos_node::NodeId;
-use diolkos_sys::fastpath::Owner;
 
 use crate::machine::{hop, Machine, Process, AWAY};
 use crate::maps::Maps;

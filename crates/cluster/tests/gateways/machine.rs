@@ -6,13 +6,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use diolkos_fastpath::Gateway as Hop;
 use diolkos_nat64::config::{
     Binding, Endpoint4, Limits, Nat64Config, Owners, Pool4, Protocol, Timeouts,
 };
 use diolkos_nat64::session::{Event as Told, State};
 use diolkos_node::gateway::{Gateway, Order};
 use diolkos_node::{Config, Event, Node, NodeId};
-use diolkos_sys::fastpath::Gateway as Hop;
 
 use crate::clock;
 use crate::maps::Model;

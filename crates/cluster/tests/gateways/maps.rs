@@ -7,12 +7,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use diolkos_fastpath::{
+    Gateway as Hop, HostPort, NodePort, Opening, Owner, Sent, Session, Sessions,
+};
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 use diolkos_node::order::BUCKETS;
 use diolkos_node::NodeId;
-use diolkos_sys::fastpath::{
-    Gateway as Hop, HostPort, NodePort, Opening, Owner, Sent, Session, Sessions,
-};
 
 use crate::clock;
 use diolkos_gateway::conversion::number;

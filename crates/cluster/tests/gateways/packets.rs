@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets: of hosts and servers, from gateway to gateway, and what the checker says to their translation.
 
+use diolkos_fastpath::Session;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_nat64::session::{Inbound, Inward, Outbound, Segment};
 use diolkos_node::{Event, NodeId};
-use diolkos_sys::fastpath::Session;
 use diolkos_xlat::Reason;
 
 use crate::clock;

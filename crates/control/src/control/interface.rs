@@ -31,50 +31,59 @@ pub enum Asked {
     Once(Request),
 }
 
+/// The methods without parameters.
+const PLAIN: [(&str, Request); 10] = [
+    ("Counters", Request::Counters),
+    ("Figures", Request::Figures),
+    ("Config", Request::Config),
+    ("Prefixes", Request::Prefix),
+    ("Cluster", Request::Cluster),
+    ("Drain", Request::Drain),
+    ("Join", Request::Join),
+    ("CancelRoll", Request::CancelRoll),
+    ("Reload", Request::Reload),
+    ("Stop", Request::Stop),
+];
+
 /// Reads a call.
 pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
-    let request = match call.target().1 {
-        "Status" => return call.done().map(|()| Asked::Status),
-        "Follow" => return call.done().map(|()| Asked::Follow),
-        "Counters" => Request::Counters,
-        "Figures" => Request::Figures,
-        "Config" => Request::Config,
-        "Prefixes" => Request::Prefix,
-        "Sessions" => Request::Sessions(Selection {
-            peer: side(&mut call, "peer")?,
-            ..selection(&mut call)?
-        }),
-        "Bindings" => Request::Bindings(selection(&mut call)?),
-        "Top" => Request::Top {
-            order: call.take("by")?,
-            lines: call.take("lines")?,
+    let method = call.target().1;
+    let plain = PLAIN.iter().find(|(name, _)| *name == method);
+    let request = match (plain, method) {
+        (Some((_, request)), _) => *request,
+        (None, name) => match name {
+            "Status" => return call.done().map(|()| Asked::Status),
+            "Follow" => return call.done().map(|()| Asked::Follow),
+            "Sessions" => Request::Sessions(Selection {
+                peer: side(&mut call, "peer")?,
+                ..selection(&mut call)?
+            }),
+            "Bindings" => Request::Bindings(selection(&mut call)?),
+            "Top" => Request::Top {
+                order: call.take("by")?,
+                lines: call.take("lines")?,
+            },
+            "Trace" => Request::Trace(imagined(&mut call)?),
+            "Bind" => Request::Bind(Binding {
+                protocol: call.take("protocol")?,
+                v4: call.take("v4")?,
+                v6: call.take("v6")?,
+            }),
+            "Unbind" => Request::Unbind {
+                protocol: call.take("protocol")?,
+                v4: call.take("v4")?,
+            },
+            "EndSession" => Request::EndSession {
+                protocol: call.take("protocol")?,
+                v6: call.take("v6")?,
+                v4: call.take("v4")?,
+                peer: call.take("peer")?,
+            },
+            "Roll" => Request::Roll {
+                seconds: call.take("seconds")?,
+            },
+            _ => return Err(Refusal::method_not_found(&call.method)),
         },
-        "Trace" => Request::Trace(imagined(&mut call)?),
-        "Bind" => Request::Bind(Binding {
-            protocol: call.take("protocol")?,
-            v4: call.take("v4")?,
-            v6: call.take("v6")?,
-        }),
-        "Unbind" => Request::Unbind {
-            protocol: call.take("protocol")?,
-            v4: call.take("v4")?,
-        },
-        "EndSession" => Request::EndSession {
-            protocol: call.take("protocol")?,
-            v6: call.take("v6")?,
-            v4: call.take("v4")?,
-            peer: call.take("peer")?,
-        },
-        "Cluster" => Request::Cluster,
-        "Drain" => Request::Drain,
-        "Join" => Request::Join,
-        "Roll" => Request::Roll {
-            seconds: call.take("seconds")?,
-        },
-        "CancelRoll" => Request::CancelRoll,
-        "Reload" => Request::Reload,
-        "Stop" => Request::Stop,
-        _ => return Err(Refusal::method_not_found(&call.method)),
     };
     call.done()?;
     Ok(Asked::Once(request))
@@ -114,12 +123,7 @@ fn imagined(call: &mut Call) -> Result<Imagined, Refusal> {
 
 /// Writes the call of a request.
 pub fn call(request: Request) -> Call {
-    let none = json!({});
     let (method, parameters) = match request {
-        Request::Counters => ("Counters", none),
-        Request::Figures => ("Figures", none),
-        Request::Config => ("Config", none),
-        Request::Prefix => ("Prefixes", none),
         Request::Sessions(selection) => ("Sessions", selected(&selection)),
         Request::Bindings(selection) => ("Bindings", selected(&selection)),
         Request::Top { order, lines } => ("Top", json!({ "by": order, "lines": lines })),
@@ -153,13 +157,11 @@ pub fn call(request: Request) -> Call {
             }
             ("EndSession", parameters)
         }
-        Request::Cluster => ("Cluster", none),
-        Request::Drain => ("Drain", none),
-        Request::Join => ("Join", none),
         Request::Roll { seconds } => ("Roll", json!({ "seconds": seconds })),
-        Request::CancelRoll => ("CancelRoll", none),
-        Request::Reload => ("Reload", none),
-        Request::Stop => ("Stop", none),
+        plain => {
+            let found = PLAIN.iter().find(|(_, request)| *request == plain);
+            (found.map_or("", |(name, _)| name), json!({}))
+        }
     };
     let call = Call::new(format!("{}.{method}", INTERFACE.name), parameters);
     match request.has_parts() {
@@ -248,14 +250,8 @@ pub fn answer(request: Request, first: Vec<Value>, last: Value) -> serde_json::R
         Request::Trace(_) => Answer::Trace(Box::new(field(last, "trace")?)),
         Request::Cluster => Answer::Cluster(Box::new(field(last, "cluster")?)),
         Request::Reload => Answer::Reloaded,
-        Request::Stop
-        | Request::Drain
-        | Request::Join
-        | Request::Roll { .. }
-        | Request::CancelRoll
-        | Request::Bind(_)
-        | Request::Unbind { .. }
-        | Request::EndSession { .. } => Answer::Done,
+        // What is done has no other answer.
+        _ => Answer::Done,
     })
 }
 

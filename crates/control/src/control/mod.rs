@@ -4,8 +4,9 @@
 //! ask (the command line) → interface (requests and answers as calls and replies) → serve → the program's loop
 //!
 //! A new request needs a method in `packaging/varlink/org.diolkos.Translator.varlink`, a [`Request`] and an [`Answer`], both
-//! directions in `interface.rs`, and an answer of each service. The socket is in a folder that only the program's user can
-//! change (see [`diolkos_service::instance`]), so that nobody else can take its place. Besides, each side asks the kernel who the other is.
+//! directions in `interface.rs` (without parameters, its name there), and an answer of each service. The socket is in a folder
+//! that only the program's user can change (see [`diolkos_service::instance`]), so that nobody else can take its place. Besides,
+//! each side asks the kernel who the other is.
 
 mod ask;
 mod interface;
@@ -98,33 +99,18 @@ pub enum Request {
 }
 
 impl Request {
-    /// Something may be different afterwards: only root and the program's own user may ask for it.
-    fn changes(self) -> bool {
-        match self {
-            Request::Reload
-            | Request::Stop
-            | Request::Drain
-            | Request::Join
-            | Request::Roll { .. }
-            | Request::CancelRoll
-            | Request::Bind(_)
-            | Request::Unbind { .. }
-            | Request::EndSession { .. } => true,
+    /// Members of the control group may ask for it: nothing is different afterwards, and the answer does not say who talks to
+    /// whom. Everything else is for root and the program's own user.
+    fn is_for_members(self) -> bool {
+        matches!(
+            self,
             Request::Counters
-            | Request::Figures
-            | Request::Config
-            | Request::Prefix
-            | Request::Cluster
-            | Request::Sessions(_)
-            | Request::Bindings(_)
-            | Request::Trace(_)
-            | Request::Top { .. } => false,
-        }
-    }
-
-    /// The answer says who talks to whom: only root and the program's own user may have it.
-    fn is_private(self) -> bool {
-        self.has_parts() || matches!(self, Request::Trace(_))
+                | Request::Figures
+                | Request::Config
+                | Request::Prefix
+                | Request::Cluster
+                | Request::Top { .. }
+        )
     }
 
     /// The answer may take more than one reply.

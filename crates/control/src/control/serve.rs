@@ -245,10 +245,10 @@ impl Service for Translator {
             Ok(Asked::Once(request)) if caller.is_trusted() => {
                 self.once(request, more, replies).await
             }
-            Ok(Asked::Once(request)) if request.changes() || request.is_private() => {
-                replies.refuse(&Refusal::permission_denied()).await
+            Ok(Asked::Once(request)) if request.is_for_members() => {
+                self.once_for_reader(request, replies).await
             }
-            Ok(Asked::Once(request)) => self.once_for_reader(request, replies).await,
+            Ok(Asked::Once(_)) => replies.refuse(&Refusal::permission_denied()).await,
         }
     }
 }

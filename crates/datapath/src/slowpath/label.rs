@@ -9,7 +9,7 @@
 use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use diolkos_sys::fastpath::{LabelSlots, Owner, Slip, LABEL_HEAD, SPOILT_V4, SPOILT_V6};
+use diolkos_fastpath::{LabelSlots, Owner, Slip, LABEL_HEAD, SPOILT_V4, SPOILT_V6};
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::LEN as VNET;
 use diolkos_xlat::Label;

@@ -21,10 +21,10 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 
+use diolkos_fastpath::LabelSlots;
 use diolkos_nat64::session::Holding;
 use diolkos_nat64::Nat64Trace;
 use diolkos_sys::event::{Bell, Wake};
-use diolkos_sys::fastpath::LabelSlots;
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::{self, LEN as VNET};
 use diolkos_xlat::{Offload, Packet, Reason, Translator, Verdict, HEADROOM};
@@ -78,7 +78,7 @@ impl Engine for Translator {
     }
 
     fn trace(&self, packet: &[u8], env: &mut Clock) -> Option<Nat64Trace> {
-        Some(Translator::trace(self, packet, env).into_steps())
+        Some(Translator::trace(self, packet, env).into())
     }
 }
 

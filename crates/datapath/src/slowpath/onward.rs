@@ -5,8 +5,8 @@
 //!
 //! None of them waits for others of its flow.
 
+use diolkos_fastpath::Owner;
 use diolkos_nat64::config::Gateway;
-use diolkos_sys::fastpath::Owner;
 use diolkos_xlat::{Offload, Outbox, Packet, Reason, Verdict};
 
 use super::label::Outlet;

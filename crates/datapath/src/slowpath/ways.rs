@@ -19,8 +19,8 @@ impl Default for Ways {
 
 impl Ways {
     /// From now on, the way to a gateway takes packets of at most `mtu` bytes from the IP header on; None: there is no way. The
-    /// programs have to know the way and the cluster before ([`diolkos_sys::fastpath::Forwarding::lead`],
-    /// [`diolkos_sys::fastpath::Homes::set_cluster`]), and until after it is taken back.
+    /// programs have to know the way and the cluster before ([`diolkos_fastpath::Forwarding::lead`],
+    /// [`diolkos_fastpath::Homes::set_cluster`]), and until after it is taken back.
     pub fn set(&self, to: Gateway, mtu: Option<u32>) {
         if let Some(way) = self.0.get(usize::from(to)) {
             way.store(mtu.unwrap_or(0), Ordering::Release);

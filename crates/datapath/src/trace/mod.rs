@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What would become of a packet in a running translator, and why: packet (words → bytes) → the engine's own way, undone
-//! afterwards → report. Around it, what the kernel would do: does it lead the packet here, and where does the result go?
+//! What would become of a packet in a running translator, and why: packet (words → bytes) → the engine, which only looks →
+//! report. Around it, what the kernel would do: does it lead the packet here, and where does the result go?
 
 mod error;
 mod packet;
@@ -44,7 +44,8 @@ pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
     let bytes = asked.packet.bytes().map_err(Failure::usage)?;
     let words = asked.packet.words;
     let trace = asked.engine.trace(&bytes, &mut Clock::new());
-    let trace = trace.ok_or_else(|| Failure::usage("this translator cannot trace packets"))?;
+    let told = trace.ok_or_else(|| Failure::usage("this translator cannot trace packets"))?;
+    let trace = &told.packet;
     let mut report = Report {
         packet: format!("{words}, {} bytes", bytes.len()),
         arrives: true,
@@ -52,27 +53,26 @@ pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
         verdict: packet_summary::verdict_name(trace.verdict).to_owned(),
         reason: None,
         meaning: None,
-        sent: trace.sent.iter().map(|sent| leaving(sent)).collect(),
-        dropped: trace
-            .dropped
+        sent: trace
+            .sent
             .iter()
-            .map(|why| why.name().to_owned())
+            .map(|sent| leaving(sent, told.is_port_random))
             .collect(),
-        answer: trace.answer.as_deref().map(leaving),
+        answer: trace.answer.as_deref().map(|answer| leaving(answer, false)),
         route: None,
         path: String::new(),
         path_because: String::new(),
     };
     arrival(asked, net, &mut report).await;
-    sentences::steps(&mut report, &trace.steps, asked.config);
+    sentences::steps(&mut report, &told, asked.config);
     if let Verdict::Drop(reason) = trace.verdict {
         report.reason = Some(reason.name().to_owned());
         report.meaning = Some(reason.describe().to_owned());
-        if let IpAddr::V6(node) = words.source() {
+        if let IpAddr::V6(node) = words.src {
             sentences::shares(&mut report, reason, &asked.engine.holdings_of(node));
         }
     }
-    let (path, because) = path::likely(asked, &trace);
+    let (path, because) = path::likely(asked, &told);
     (report.path, report.path_because) = (path.to_owned(), because);
     if let Some(to) = trace
         .sent
@@ -91,7 +91,7 @@ pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
 
 /// Does the kernel lead it here at all?
 async fn arrival(asked: &Asked<'_>, net: &Net, report: &mut Report) {
-    let (to, device) = (asked.packet.words.destination(), asked.device);
+    let (to, device) = (asked.packet.words.dst, asked.device);
     let text = match net.leads(to).await {
         Ok(Leads::Here) => {
             report.arrives = false;
@@ -117,9 +117,12 @@ async fn arrival(asked: &Asked<'_>, net: &Net, report: &mut Report) {
     report.step("arrival", text);
 }
 
-/// A packet as it would leave.
-fn leaving(bytes: &[u8]) -> Leaving {
-    let shape = PacketSummary::of(bytes);
+/// A packet as it would leave. `is_port_random`: its port, or identifier, is only to be chosen.
+fn leaving(bytes: &[u8], is_port_random: bool) -> Leaving {
+    let mut shape = PacketSummary::of(bytes);
+    if is_port_random {
+        shape.forget_source_port();
+    }
     let header = packet_summary::header(bytes);
     let said = error::said(bytes);
     let (mtu, quoted) = said.map_or((None, None), |said| (said.mtu, Some(said.quoted)));

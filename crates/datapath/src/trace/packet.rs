@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet in words, and the bytes of it: `read` words → `Words` → `write` the same words, or `bytes`. The names of ICMP
-//! errors stand in `icmp`.
+//! A packet in words, and the bytes of it: `read` words → `Words` → the same words, or `bytes`.
 
 mod bytes;
-mod ends;
-mod icmp;
 mod read;
-mod write;
 
+use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -15,14 +12,12 @@ use serde::{Deserialize, Serialize};
 /// How packets are written.
 const GRAMMAR: &str =
     "udp SOURCE:PORT to DESTINATION:PORT, tcp [FLAG,…] SOURCE:PORT to DESTINATION:PORT, \
-     icmp echo|reply ID SOURCE to DESTINATION, protocol NUMBER SOURCE to DESTINATION, \
-     or icmp SOURCE to DESTINATION ERROR quoting PACKET; \
-     behind the destination or the error, `fragment offset BYTES id NUMBER [more]`";
+     icmp echo|reply ID SOURCE to DESTINATION, or protocol NUMBER SOURCE to DESTINATION";
 
 /// Of TCP, from the lowest bit on (RFC 9293 section 3.1).
 const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
 
-/// What a packet carries that is no ICMP error.
+/// What a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// A datagram between these ports.
@@ -40,59 +35,21 @@ pub enum Transport {
     Other(u8),
 }
 
-/// Which part of its packet a fragment is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Fragment {
-    /// In units of 8 bytes.
-    offset: u16,
-    id: u32,
-    more: bool,
-}
-
-/// What the IP header says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Header {
-    /// Both of one family.
-    src: IpAddr,
-    dst: IpAddr,
-    fragment: Option<Fragment>,
-}
-
-/// The packet that an ICMP error quotes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Quoted {
-    header: Header,
-    transport: Transport,
-    /// Bytes that it had, from the IP header on; None: as few as it can have.
-    length: Option<u16>,
-}
-
-/// An ICMP error: its type, its code, and the four bytes behind the checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kind {
-    icmp_type: u8,
-    code: u8,
-    rest: u32,
-}
-
-/// What a packet carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Carried {
-    Transport(Transport),
-    Error(Kind, Quoted),
-}
-
 /// A packet that has not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
-    header: Header,
-    carried: Carried,
+    /// Where it comes from.
+    pub src: IpAddr,
+    /// Where it goes, of the same family.
+    pub dst: IpAddr,
+    /// What it carries.
+    pub transport: Transport,
 }
 
 /// What else is said of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
-    /// Bytes, from the IP header on; None: as few as it can have. An ICMP error quotes what fits.
+    /// Bytes, from the IP header on; None: as few as it can have.
     pub length: Option<u16>,
     /// Don't Fragment, of IPv4 only.
     pub dont_fragment: bool,
@@ -109,28 +66,23 @@ pub struct Imagined {
     pub details: Details,
 }
 
-impl Words {
-    /// Where it goes.
-    pub fn destination(&self) -> IpAddr {
-        self.header.dst
-    }
-
-    /// Where it comes from.
-    pub fn source(&self) -> IpAddr {
-        self.header.src
-    }
-
-    /// What it carries; None: an ICMP error.
-    pub fn transport(&self) -> Option<Transport> {
-        match self.carried {
-            Carried::Transport(transport) => Some(transport),
-            Carried::Error(..) => None,
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Words { src, dst, .. } = self;
+        match self.transport {
+            Transport::Udp(from, to) => write!(f, "udp {src} {from} > {dst} {to}"),
+            Transport::Tcp(from, to, flags) => {
+                let names = FLAGS.iter().enumerate();
+                let names = names.filter(|(at, _)| flags >> at & 1 == 1);
+                let names: Vec<_> = names.map(|(_, name)| *name).collect();
+                write!(f, "tcp {} {src} {from} > {dst} {to}", names.join(","))
+            }
+            Transport::Echo { id, is_reply } => {
+                let kind = if is_reply { "reply" } else { "echo" };
+                write!(f, "icmp {kind} {id} {src} > {dst}")
+            }
+            Transport::Other(number) => write!(f, "protocol {number} {src} > {dst}"),
         }
-    }
-
-    /// Has it a Fragment header, or is it a part of an IPv4 packet?
-    pub fn is_fragment(&self) -> bool {
-        self.header.fragment.is_some()
     }
 }
 

@@ -4,9 +4,9 @@
 
 use std::net::IpAddr;
 
-use diolkos_nat64::session::Event;
-use diolkos_nat64::{Nat64Step, Nat64Trace};
-use diolkos_xlat::{Reason, Step, Verdict};
+use diolkos_nat64::session::TableStep;
+use diolkos_nat64::Nat64Trace;
+use diolkos_xlat::{Reason, Verdict};
 
 use super::packet::Transport;
 use super::Asked;
@@ -26,18 +26,13 @@ pub fn likely(asked: &Asked<'_>, trace: &Nat64Trace) -> (&'static str, String) {
         return ("slow", "there is no fast path".to_owned());
     };
     if let Some(reason) = declined(asked, trace) {
-        let words = &asked.packet.words;
-        let meaning = match reason {
-            Reason::DeclineTransport if words.is_fragment() => "It follows no Fragment header.",
-            reason => reason.describe(),
-        };
-        let name = reason.name();
+        let (name, meaning) = (reason.name(), reason.describe());
         return (
             "slow",
             format!("the fast path declines it ({name}): {meaning}"),
         );
     }
-    if matches!(trace.verdict, Verdict::Drop(_) | Verdict::Held) {
+    if matches!(trace.packet.verdict, Verdict::Drop(_) | Verdict::Held) {
         return (
             "either",
             "whichever refuses it does so for the same reason".to_owned(),
@@ -45,10 +40,10 @@ pub fn likely(asked: &Asked<'_>, trace: &Nat64Trace) -> (&'static str, String) {
     }
     if fast.is_stateful {
         let has_session = trace
-            .steps
+            .tables
             .iter()
-            .any(|step| matches!(step, Nat64Step::Session(_)));
-        let is_out = matches!(asked.packet.words.source(), IpAddr::V6(_));
+            .any(|step| matches!(step, TableStep::Session(_)));
+        let is_out = matches!(asked.packet.words.src, IpAddr::V6(_));
         if !has_session && is_out {
             let why = "it opens a session: fast if the programs have a lease for the node, otherwise slow (decline_state)";
             return ("either", why.to_owned());
@@ -66,37 +61,24 @@ pub fn likely(asked: &Asked<'_>, trace: &Nat64Trace) -> (&'static str, String) {
 
 /// Why the programs leave it to the slow path for certain. They look in the same order (bpf/parse.h).
 fn declined(asked: &Asked<'_>, trace: &Nat64Trace) -> Option<Reason> {
-    let has = |is: fn(&Nat64Step) -> bool| trace.steps.iter().any(is);
-    let too_big = matches!(
-        trace.verdict,
-        Verdict::Drop(Reason::TooBig | Reason::TooLong)
-    );
-    let words = &asked.packet.words;
-    if words.is_fragment() && words.source().is_ipv4() {
-        return Some(Reason::DeclineFragment);
-    }
+    let has = |is: fn(&TableStep) -> bool| trace.tables.iter().any(is);
+    let verdict = trace.packet.verdict;
+    let too_big = matches!(verdict, Verdict::Drop(Reason::TooBig | Reason::TooLong));
     if asked.packet.details.hop_limit <= 1 {
         return Some(Reason::DeclineHopLimit);
     }
-    match words.transport() {
-        // To the programs a Fragment header of IPv6 is a transport that they do not know.
-        _ if words.is_fragment() => Some(Reason::DeclineTransport),
-        None => Some(Reason::DeclineIcmp),
-        Some(Transport::Other(_)) => Some(Reason::DeclineTransport),
-        Some(Transport::Udp(..) | Transport::Tcp(..) | Transport::Echo { .. }) => {
-            if has(|step| matches!(step, Nat64Step::Stateless(Step::Turns))) {
-                Some(Reason::DeclineHairpin)
-            } else if too_big || trace.verdict == Verdict::Emitted {
-                Some(Reason::DeclineSize)
-            } else if has(
-                |step| matches!(step, Nat64Step::Session(view) if !view.is_for_fast_path()),
-            ) || has(|step| matches!(step, Nat64Step::NoSession))
-                || has(|step| matches!(step, Nat64Step::Changes(Event::BlockAllocated(_))))
-            {
-                Some(Reason::DeclineState)
-            } else {
-                None
-            }
-        }
+    if matches!(asked.packet.words.transport, Transport::Other(_)) {
+        return Some(Reason::DeclineTransport);
+    }
+    if trace.packet.turns {
+        Some(Reason::DeclineHairpin)
+    } else if too_big || verdict == Verdict::Emitted {
+        Some(Reason::DeclineSize)
+    } else if has(|step| matches!(step, TableStep::Session(view) if !view.is_for_fast_path()))
+        || has(|step| matches!(step, TableStep::NoSession | TableStep::GivesBlock { .. }))
+    {
+        Some(Reason::DeclineState)
+    } else {
+        None
     }
 }

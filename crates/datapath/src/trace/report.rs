@@ -7,8 +7,8 @@ use serde_json::Value;
 /// A step of the packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepRow {
-    /// What it is about: `arrival`, `destination`, `source`, `hairpin`, `quoted`, `fragment`, `binding`,
-    /// `session`, `filtering`, `block`, `share`.
+    /// What it is about: `arrival`, `destination`, `source`, `hairpin`, `binding`, `session`, `filtering`, `block`,
+    /// `share`.
     pub step: String,
     /// A sentence.
     pub text: String,
@@ -19,7 +19,7 @@ pub struct StepRow {
 pub struct Leaving {
     /// In words.
     pub text: String,
-    /// As `diolkos translate --json` has packets.
+    /// As `diolkos translate --json` has packets; without a port or an identifier that would be random.
     pub packet: Value,
     /// Of an ICMP error about the size of a packet, the MTU in bytes that it tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,9 +46,6 @@ pub struct Report {
     pub meaning: Option<String>,
     /// What would leave, translated.
     pub sent: Vec<Leaving>,
-    /// Fragments that are held and would be dropped: the name of the reason for each.
-    #[serde(default)]
-    pub dropped: Vec<String>,
     /// The ICMP error that the sender would get.
     pub answer: Option<Leaving>,
     /// Where the kernel would send what leaves.
@@ -82,10 +79,6 @@ impl Report {
             self.sent
                 .iter()
                 .map(|sent| format!("sent         {}", sent.text)),
-        );
-        let dropped = self.dropped.iter();
-        lines.extend(
-            dropped.map(|reason| format!("dropped      a fragment that is held ({reason})")),
         );
         let answer = self.answer.as_ref();
         lines.extend(answer.map(|answer| format!("answer       {}", answer.text)));

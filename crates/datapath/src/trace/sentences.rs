@@ -3,117 +3,109 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use diolkos_nat64::config::{Binding, LevelKind};
-use diolkos_nat64::session::{Event, Held, Holding};
-use diolkos_nat64::Nat64Step;
+use diolkos_nat64::config::LevelKind;
+use diolkos_nat64::session::{Held, Holding, TableStep};
+use diolkos_nat64::Nat64Trace;
 use diolkos_xlat::addr::Via;
-use diolkos_xlat::step::End;
-use diolkos_xlat::{Config, Eam, Reason, Step};
+use diolkos_xlat::trace::{End, Mapping};
+use diolkos_xlat::{Config, Eam, Reason};
 
 use super::report::Report;
 
 /// Writes every step.
-pub fn steps(report: &mut Report, steps: &[Nat64Step], config: &Config) {
-    let mut is_of_others = false;
-    for step in steps {
-        // What waited for a first fragment goes its way, which has been told.
-        if is_of_others && !matches!(step, Nat64Step::Changes(_)) {
-            continue;
-        }
-        is_of_others |= matches!(step, Nat64Step::FirstFragment { .. });
-        match step {
-            Nat64Step::Stateless(Step::Mapped { end, v6, v4, via }) => {
-                let (name, which) = names(*end);
-                report.step(name, format!("{which}{v6} is {v4} by {}", by(config, *via, *v6, *v4)));
+pub fn steps(report: &mut Report, trace: &Nat64Trace, config: &Config) {
+    for mapping in &trace.packet.mappings {
+        let (Mapping::Mapped { end, .. } | Mapping::Unmapped { end, .. }) = mapping;
+        let name = match end {
+            End::Source => "source",
+            End::Destination => "destination",
+        };
+        let text = match mapping {
+            Mapping::Mapped { v6, v4, via, .. } => {
+                format!("{v6} is {v4} by {}", by(config, *via, *v6, *v4))
             }
-            Nat64Step::Stateless(Step::Unmapped { end, addr }) => {
-                let (name, which) = names(*end);
+            Mapping::Unmapped { addr, .. } => {
                 let other = if addr.is_ipv4() { "IPv6" } else { "IPv4" };
-                report.step(name, format!("{which}{addr} has no {other} address"));
+                format!("{addr} has no {other} address")
             }
-            Nat64Step::Stateless(Step::StandsIn { router, by }) => {
-                report.step("source", format!("{by} stands in for the router {router} (RFC 6791)"));
-            }
-            Nat64Step::NoBinding { protocol, node } => report.step(
+        };
+        report.step(name, text);
+    }
+    if trace.packet.turns {
+        let text = "the destination is behind the translator, too: the packet turns back to IPv6 (RFC 6146 section 3.8, RFC 7757 section 4.2)";
+        report.step("hairpin", text.to_owned());
+    }
+    for step in &trace.tables {
+        let (name, text) = table_step(step);
+        report.step(name, text);
+    }
+}
+
+fn table_step(step: &TableStep) -> (&'static str, String) {
+    match step {
+        TableStep::Binding(view) => {
+            let binding = view.binding;
+            let (protocol, v6, v4) = (binding.protocol.name(), binding.v6, binding.v4);
+            let (origin, sessions) = (view.origin.name(), view.sessions);
+            (
                 "binding",
-                format!("none is that of the quoted packet: {} {node}", protocol.name()),
-            ),
-            Nat64Step::Astray { to, quoted } => report.step(
-                "quoted",
-                format!("the packet came from {quoted}, but the error goes to {to}"),
-            ),
-            Nat64Step::QuotesLaterFragment => report.step(
-                "quoted",
-                "a fragment other than the first, which has no ports to find a binding by".to_owned(),
-            ),
-            Nat64Step::Stateless(Step::LoneFragment) => report.step(
-                "fragment",
-                "translated by itself, without regard to the others (RFC 7915 sections 4.1 and 5.1.1)".to_owned(),
-            ),
-            Nat64Step::FirstFragment { held } => report.step("fragment", first_fragment(*held)),
-            Nat64Step::LaterFragment { src_port, dst_port } => report.step(
-                "fragment",
-                format!("the first one of the packet has passed, with the ports {src_port} > {dst_port}"),
-            ),
-            Nat64Step::HeldFragment => report.step(
-                "fragment",
-                "the first one of the packet, which has the ports, has not come: this one would be held until then (RFC 6146 section 3.4)"
-                    .to_owned(),
-            ),
-            Nat64Step::GatheredFragment => report.step(
-                "fragment",
-                "of ICMP, or of UDP without checksum, which is translated as a whole: it would be held until all others have come (RFC 6146 section 3.4)"
-                    .to_owned(),
-            ),
-            Nat64Step::Reassembled { fragments, len } => report.step(
-                "fragment",
-                format!("the last one to come: {fragments} make a packet of {len} bytes, of which the lines below tell"),
-            ),
-            Nat64Step::Stateless(Step::Turns) => report.step(
-                "hairpin",
-                "the destination is behind the translator, too: the packet turns back to IPv6 (RFC 6146 section 3.8, RFC 7757 section 4.2)"
-                    .to_owned(),
-            ),
-            Nat64Step::Binding(view) => {
-                let (origin, sessions) = (view.origin.name(), view.sessions);
-                report.step("binding", format!("found: {} ({origin}, sessions: {sessions})", both(&view.binding)));
-            }
-            Nat64Step::Session(view) => report.step(
-                "session",
-                format!(
-                    "found: with {} ({}, expires in {} s)",
-                    view.peer,
-                    view.state.name(),
-                    view.remaining.as_secs()
-                ),
-            ),
-            Nat64Step::NoSession => report.step(
-                "session",
-                "none, and none would be opened: the packet is no SYN; the binding alone lets it through (RFC 6146 section 3.5.2.2)"
-                    .to_owned(),
-            ),
-            Nat64Step::Filtering { by_address, permits } => report.step("filtering", filtering(*by_address, *permits).to_owned()),
-            Nat64Step::Changes(event) => changes(report, event),
+                format!("found: {protocol} {v6} is {v4} ({origin}, sessions: {sessions})"),
+            )
         }
-    }
-}
-
-/// Of an address: the name of the step, and the beginning of the sentence.
-fn names(end: End) -> (&'static str, &'static str) {
-    match end {
-        End::Source => ("source", ""),
-        End::Destination => ("destination", ""),
-        End::QuotedSource => ("quoted", "source "),
-        End::QuotedDestination => ("quoted", "destination "),
-    }
-}
-
-fn first_fragment(held: usize) -> String {
-    let ports = "the first one of the packet: its ports are remembered for the others";
-    match held {
-        0 => ports.to_owned(),
-        1 => format!("{ports}; 1 is held and leaves behind it"),
-        held => format!("{ports}; {held} are held and leave behind it"),
+        TableStep::Binds {
+            protocol,
+            v6,
+            addr,
+            port,
+        } => {
+            let port = match port {
+                Some(port) => format!("with port {port}"),
+                None => "with a port that is chosen at random".to_owned(),
+            };
+            let protocol = protocol.name();
+            (
+                "binding",
+                format!("would be opened: {protocol} {v6} on {addr} of the pool, {port}"),
+            )
+        }
+        TableStep::Session(view) => (
+            "session",
+            format!(
+                "found: with {} ({}, expires in {} s)",
+                view.peer,
+                view.state.name(),
+                view.remaining.as_secs()
+            ),
+        ),
+        TableStep::Opens { peer, state } => (
+            "session",
+            format!("would be opened: with {peer} ({})", state.name()),
+        ),
+        TableStep::Moves { from, to } => (
+            "session",
+            format!("would change from {} to {}", from.name(), to.name()),
+        ),
+        TableStep::NoSession => (
+            "session",
+            "none, and none would be opened: the packet is no SYN; the binding alone lets it through (RFC 6146 section 3.5.2.2)"
+                .to_owned(),
+        ),
+        TableStep::KeepsSyn => (
+            "session",
+            "none: the SYN would be kept for the case that the node sends one, too (RFC 6146 section 3.5.2.2)".to_owned(),
+        ),
+        TableStep::Filtering {
+            by_address,
+            permits,
+        } => ("filtering", filtering(*by_address, *permits).to_owned()),
+        TableStep::GivesBlock {
+            source,
+            source_prefix_len,
+            addr,
+        } => (
+            "block",
+            format!("would be given to {source}/{source_prefix_len}, of {addr}"),
+        ),
     }
 }
 
@@ -129,46 +121,6 @@ fn filtering(by_address: bool, permits: bool) -> &'static str {
             "depends on addresses: the node has not sent to this address (RFC 4787 section 5)"
         }
     }
-}
-
-fn changes(report: &mut Report, event: &Event) {
-    match event {
-        Event::BindingOpened(binding) => report.step(
-            "binding",
-            format!("would be opened: {}, or another port, which is chosen at random unless a port is preserved", both(binding)),
-        ),
-        Event::SessionOpened(view) => report.step(
-            "session",
-            format!("would be opened: with {} ({})", view.peer, view.state.name()),
-        ),
-        Event::SessionChanged(view, (before, _)) => report.step(
-            "session",
-            format!("would change from {} to {}", before.name(), view.state.name()),
-        ),
-        Event::BlockAllocated(block) => report.step(
-            "block",
-            format!(
-                "would be given to {}/{}: ports {}-{} of {}, or another one",
-                block.source, block.source_prefix_len, block.first, block.last, block.addr
-            ),
-        ),
-        // What was opened before is taken back: the verdict says why.
-        Event::BindingClosed(_) => report.step("binding", "would be closed again".to_owned()),
-        Event::CopyMade(binding, _) => report.step(
-            "binding",
-            format!("would be that of another gateway: {}", both(binding)),
-        ),
-        Event::SessionClosed(_) | Event::BlockReleased(_) | Event::CopyEnded(..) => {}
-    }
-}
-
-fn both(binding: &Binding) -> String {
-    format!(
-        "{} {} is {}",
-        binding.protocol.name(),
-        binding.v6,
-        binding.v4
-    )
 }
 
 /// What mapped an address.

@@ -8,27 +8,18 @@ use clap::Args;
 #[command(
     after_help = "Examples:\n  diolkos trace udp [2001:db8::5]:4711 to [64:ff9b::c633:6401]:53\n  \
                   diolkos trace tcp syn,ack 198.51.100.1:443 to 192.0.2.1:40000\n  \
-                  diolkos trace --length 1500 --df icmp echo 7 198.51.100.1 to 192.0.2.1\n  \
-                  diolkos trace udp 198.51.100.1:53 to 192.0.2.1:40000 fragment offset 1480 id 77\n  \
-                  diolkos trace \"icmp 2001:db8::9 to 64:ff9b::c633:6401 too-big mtu 1400 \
-                  quoting 'tcp ack [64:ff9b::c633:6401]:443 to [2001:db8::5]:4711'\"\n\
+                  diolkos trace --length 1500 --df icmp echo 7 198.51.100.1 to 192.0.2.1\n\
                   The word `to` may be left out. A line of `diolkos show sessions` is a packet from its node to its peer. \
                   An endpoint may also be two words, `ADDRESS PORT`, and `to` a `>` in quotation marks. Some shells, such as zsh, \
                   take brackets for a pattern: put the packet into quotation marks there. \
-                  Without flags, a segment of TCP is a SYN.\n\
-                  ERROR is one of (IPv4) unreachable CODE, unreachable fragmentation-needed mtu BYTES, time-exceeded [CODE], \
-                  parameter-problem [CODE] [pointer BYTE]; (IPv6) unreachable CODE, too-big mtu BYTES, time-exceeded [CODE], \
-                  parameter-problem [CODE] [pointer BYTE]. A CODE is a name, which a wrong one is answered with, or a number. \
-                  The quoted PACKET may end with `length BYTES`."
+                  Without flags, a segment of TCP is a SYN."
 )]
 pub struct Trace {
     /// PROTOCOL SOURCE to DESTINATION, where PROTOCOL is `udp`, `tcp`, `tcp FLAG,…`, `icmp echo ID`, `icmp reply ID` or
-    /// `protocol NUMBER`, and both ends have a port if the protocol has any; an ICMP error is icmp SOURCE to DESTINATION ERROR
-    /// quoting PACKET. Of a fragment, the words describe the whole packet, and end with fragment offset BYTES id NUMBER [more]
+    /// `protocol NUMBER`, and both ends have a port if the protocol has any
     #[arg(required = true, value_name = "PACKET")]
     pub packet: Vec<String>,
-    /// Its length in bytes, from the IP header on [default: headers without data; of an ICMP error, the quoted packet up to 576
-    /// bytes, in IPv6 1280]
+    /// Its length in bytes, from the IP header on [default: headers without data]
     #[arg(long, value_name = "BYTES")]
     pub length: Option<u16>,
     /// Set Don't Fragment (IPv4)

@@ -18,6 +18,7 @@ mod trace;
 
 use crate::cli::Command;
 use crate::lookup;
+
 use crate::stop;
 use diolkos_config::{self as config, Mode};
 use diolkos_offline as offline;

@@ -19,9 +19,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use diolkos_fastpath::{Opening, Report, LEASE_PORTS};
 use diolkos_nat64::config::{Nat64Config, Protocol};
 use diolkos_nat64::session::{Segment, Side, State};
-use diolkos_sys::fastpath::{Opening, Report, LEASE_PORTS};
 
 use super::conversion::{opened, protocol_of, session_of};
 use super::fastpath::FastPath;

@@ -17,12 +17,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use diolkos_fastpath::{Owner, Report, Session};
 use diolkos_nat64::config::{Binding, Endpoint6, Nat64Config, Owners, Protocol};
 use diolkos_nat64::session::{
     Event, Missing, Origin, SessionState, SessionView, State, Watcher, Way,
 };
 use diolkos_node::gateway::Changed;
-use diolkos_sys::fastpath::{Owner, Report, Session};
 use diolkos_xlat::Reason;
 use ipnet::Ipv4Net;
 

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use diolkos_fastpath::Sessions;
 use diolkos_nat64::config::Nat64Config;
 use diolkos_nat64::session::{Event, SessionView, State, Watcher};
-use diolkos_sys::fastpath::Sessions;
 use diolkos_xlat::Reason;
 
 use super::Mirror;

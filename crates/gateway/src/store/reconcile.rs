@@ -7,12 +7,12 @@
 use std::io;
 use std::time::Duration;
 
+use diolkos_fastpath::{Old, Owner, Seen, Sent, Session, Sessions};
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
 use diolkos_nat64::session::{
     BindingView, Event, Segment, SessionState, SessionView, Side, State, Watcher,
 };
 use diolkos_sys::clock;
-use diolkos_sys::fastpath::{Old, Owner, Seen, Sent, Session, Sessions};
 use diolkos_xlat::Reason;
 use ipnet::Ipv6Net;
 

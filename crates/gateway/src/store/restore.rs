@@ -9,10 +9,10 @@ use std::io::{self, Read};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use diolkos_fastpath::Old;
 use diolkos_nat64::config::{Binding, Nat64Config};
 use diolkos_nat64::session::{BindingView, Origin, SessionState, SessionView};
 use diolkos_sys::clock;
-use diolkos_sys::fastpath::Old;
 use diolkos_xlat::Reason;
 use ipnet::Ipv6Net;
 

@@ -8,7 +8,7 @@ mod bytes;
 
 use super::input::Way;
 use super::setup::{Node, Setup};
-use diolkos_sys::fastpath::testrun::LONGEST;
+use diolkos_fastpath::testrun::LONGEST;
 use diolkos_xlat::addr::special;
 use fastrand::Rng;
 use std::net::Ipv4Addr;
@@ -404,11 +404,11 @@ fn is_plain_peer(setup: &Setup, address: Ipv4Addr) -> bool {
 fn is_plain_node(setup: &Setup, way: Way, (v4, v6): Node) -> bool {
     let mapped = setup.maps(v4);
     is_plain_unicast(v4)
-        && (way == Way::FourToSix || special::kind_of_ipv6(v6) == special::Kind::Unicast)
+        && (way == Way::FourToSix || special::kind_of_ipv6(v6) == special::AddressKind::Unicast)
         && setup.knows(v6)
         && (mapped || is_plain_peer(setup, v4))
 }
 
 fn is_plain_unicast(address: Ipv4Addr) -> bool {
-    special::kind_of_ipv4(address) == special::Kind::Unicast && address.octets()[0] < 224
+    special::kind_of_ipv4(address) == special::AddressKind::Unicast && address.octets()[0] < 224
 }

@@ -11,7 +11,7 @@ mod slow;
 use super::fate::Fate;
 use super::input::{Input, Way};
 use super::setup::Setup;
-use diolkos_sys::fastpath::testrun::{Action, Run, TestRun, LONGEST, SHORTEST};
+use diolkos_fastpath::testrun::{Action, Run, TestRun, LONGEST, SHORTEST};
 use judge::judge;
 use slow::{Outcome, SlowPath};
 use std::fmt::Write;

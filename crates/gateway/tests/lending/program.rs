@@ -17,10 +17,10 @@
 //!
 //! Left out is what concerns one program alone: the packet itself, prefixes, ports below 1024, RTP's neighbours.
 
+use diolkos_fastpath::lease::program as lease;
+use diolkos_fastpath::lease::Word;
+use diolkos_fastpath::{halves, queue_of, Opening, Report};
 use diolkos_nat64::config::Protocol;
-use diolkos_sys::fastpath::lease::program as lease;
-use diolkos_sys::fastpath::lease::Word;
-use diolkos_sys::fastpath::{halves, queue_of, Opening, Report};
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::Relaxed;
 

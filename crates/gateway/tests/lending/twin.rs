@@ -12,9 +12,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use diolkos_fastpath::lease::Lease;
+use diolkos_fastpath::{self as sys, halves, Opening, Sent, Session, Sessions, LEASE_PORTS};
 use diolkos_nat64::config::Protocol;
-use diolkos_sys::fastpath::lease::Lease;
-use diolkos_sys::fastpath::{self as sys, halves, Opening, Sent, Session, Sessions, LEASE_PORTS};
 
 use crate::guide::Guide;
 use crate::map::Map;

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use diolkos_sys::fastpath::lease::{Memory, Word};
+use diolkos_fastpath::lease::{Memory, Word};
 
 use crate::twin::pause;
 

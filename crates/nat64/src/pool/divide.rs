@@ -161,10 +161,9 @@ impl Pool {
         only: bool,
         mut random: impl FnMut() -> u64,
     ) -> Option<Place> {
-        let start = self.position(address)? as usize;
         let at = match only {
-            true => start,
-            false => super::next_in(&self.division.as_ref()?.with_free, start)? as usize,
+            true => self.position(address)? as usize,
+            false => self.next_with_block(address)?,
         };
         let kind = self.addresses[at].kind as usize;
         let division = self.division.as_ref()?;
@@ -189,6 +188,18 @@ impl Pool {
             n -= here;
         }
         None
+    }
+
+    /// The address of which [`Pool::take_block`] would take a block.
+    pub fn would_take_block(&self, address: Ipv4Addr) -> Option<Ipv4Addr> {
+        let at = self.next_with_block(address)?;
+        Some(self.addresses[at].addr)
+    }
+
+    fn next_with_block(&self, address: Ipv4Addr) -> Option<usize> {
+        let start = self.position(address)? as usize;
+        let at = super::next_in(&self.division.as_ref()?.with_free, start)?;
+        Some(at as usize)
     }
 
     /// Takes a certain block for a host's source. False if the pool does not have it, if somebody has it, or if a port of it rests

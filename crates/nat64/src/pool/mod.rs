@@ -168,15 +168,25 @@ impl Pool {
         let Some(at) = self.position(v4.addr) else {
             return false;
         };
-        let address = &self.addresses[at as usize];
-        match &address.blocks[protocol.index()] {
+        match &self.addresses[at as usize].blocks[protocol.index()] {
             Some(block) => block.is_pooled(v4.port),
-            None => {
-                let kind = &self.kinds[address.kind as usize];
-                let mut ranges = kind.ranges[protocol.index()].iter();
-                ranges.any(|ports| ports.contains(&v4.port))
-            }
+            None => self.gives(protocol, at, v4.port),
         }
+    }
+
+    /// Is a port of an address nobody's?
+    fn is_free(&self, protocol: Protocol, at: u32, port: u16) -> bool {
+        match &self.addresses[at as usize].blocks[protocol.index()] {
+            Some(block) => block.is_free(port),
+            None => self.gives(protocol, at, port),
+        }
+    }
+
+    /// Does the configuration give a port to an address?
+    fn gives(&self, protocol: Protocol, at: u32, port: u16) -> bool {
+        let kind = self.addresses[at as usize].kind as usize;
+        let mut ranges = self.kinds[kind].ranges[protocol.index()].iter();
+        ranges.any(|ports| ports.contains(&port))
     }
 
     /// The address at which a source begins.
@@ -194,20 +204,9 @@ impl Pool {
         let Applicant {
             protocol,
             port: own,
-            neighbour,
             ..
         } = applicant;
-        let mut at = self.next_with_free(protocol, self.begin(applicant.source)?)?;
-        let mut best = self.preserve_ports.then_some(own);
-        if let Some(neighbour) = neighbour {
-            let beside = neighbour.port.checked_add(1);
-            let position = self.position(neighbour.addr);
-            if let (Some(port), Some(position)) = (beside, position) {
-                if self.may_take(protocol, position, port, applicant.source) {
-                    (at, best) = (position, Some(port));
-                }
-            }
-        }
+        let (at, best) = self.wish_of(&applicant)?;
         let resting = best.filter(|&port| {
             self.rests.is_some() && self.may_take(protocol, at, port, applicant.source)
         });
@@ -227,6 +226,31 @@ impl Pool {
         self.note_taken(protocol, at);
         let addr = self.addresses[at as usize].addr;
         Some(Endpoint4 { addr, port })
+    }
+
+    /// What [`Pool::allocate`] would give: the address, and the port unless it would be a random one.
+    pub fn would_allocate(&self, applicant: &Applicant) -> Option<(Ipv4Addr, Option<u16>)> {
+        let (at, best) = self.wish_of(applicant)?;
+        let may_take = |port: &u16| self.may_take(applicant.protocol, at, *port, applicant.source);
+        Some((self.addresses[at as usize].addr, best.filter(may_take)))
+    }
+
+    /// The address of which an applicant gets a port, and the port that it would like most.
+    fn wish_of(&self, applicant: &Applicant) -> Option<(u32, Option<u16>)> {
+        let &Applicant {
+            protocol,
+            source,
+            port,
+            neighbour,
+        } = applicant;
+        let at = self.next_with_free(protocol, self.begin(source)?)?;
+        let beside = neighbour.and_then(|neighbour| {
+            let port = neighbour.port.checked_add(1)?;
+            let at = self.position(neighbour.addr)?;
+            self.may_take(protocol, at, port, source)
+                .then_some((at, Some(port)))
+        });
+        Some(beside.unwrap_or((at, self.preserve_ports.then_some(port))))
     }
 
     /// Claims this address and port, for a binding of a host that the operator or an earlier run made.

@@ -47,8 +47,6 @@ pub struct Rests {
     keys: Keys,
     prefix_len: u8,
     count: [u32; 3],
-    /// What rested before a rehearsal took it, and whether it was free in its block.
-    taken: Option<Vec<(Protocol, Endpoint4, Subscriber, bool)>>,
 }
 
 impl Rests {
@@ -60,7 +58,6 @@ impl Rests {
             keys,
             prefix_len: prefix_len.clamp(1, 128),
             count: [0; 3],
-            taken: None,
         }
     }
 
@@ -251,14 +248,8 @@ impl Pool {
     }
 
     /// May a host have this port of an address: is it free, or does it rest for the host's subscriber?
-    pub(super) fn may_take(
-        &mut self,
-        protocol: Protocol,
-        at: u32,
-        port: u16,
-        host: Ipv6Addr,
-    ) -> bool {
-        let is_free = self.block(protocol, at).is_free(port);
+    pub(super) fn may_take(&self, protocol: Protocol, at: u32, port: u16, host: Ipv6Addr) -> bool {
+        let is_free = self.is_free(protocol, at, port);
         let Some(rests) = &self.rests else {
             return is_free;
         };
@@ -273,31 +264,10 @@ impl Pool {
         let addr = self.addresses[at as usize].addr;
         let v4 = Endpoint4 { addr, port };
         let is_free = self.block(protocol, at).is_free(port);
-        let rested = self.end_rest(protocol, at, v4);
-        let journal = self.rests.as_mut().and_then(|rests| rests.taken.as_mut());
-        if let (Some(of), Some(journal)) = (rested, journal) {
-            journal.push((protocol, v4, of, is_free));
-        }
+        self.end_rest(protocol, at, v4);
         if is_free {
             self.block(protocol, at).take(port);
             self.note_taken(protocol, at);
-        }
-    }
-
-    /// From now on it is noted which ports that rest are taken, until [`Pool::roll_back`].
-    pub(crate) fn rehearse(&mut self) {
-        if let Some(rests) = &mut self.rests {
-            rests.taken = Some(Vec::new());
-        }
-    }
-
-    /// What has been taken since [`Pool::rehearse`], and was released since, rests again.
-    pub(crate) fn roll_back(&mut self) {
-        let journal = self.rests.as_mut().and_then(|rests| rests.taken.take());
-        for (protocol, v4, of, in_block) in journal.into_iter().flatten().rev() {
-            if self.hold(protocol, v4) {
-                self.rest(protocol, v4, of, in_block);
-            }
         }
     }
 

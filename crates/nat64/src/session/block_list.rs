@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The list of blocks of ports that sources were given ([`super::blocks`] gives them).
 
+use super::clock::Millis;
 use super::key::Keys;
-use super::timer::Millis;
 use crate::config::{Nat64Config, PortBlocks};
 use crate::pool::Place;
 use std::collections::HashMap;
@@ -92,8 +92,9 @@ impl Blocks {
     }
 
     /// A port of a block is in use. Returns its number, and since when none was.
-    pub fn note_used(&mut self, place: Place) -> Option<(u32, Option<Millis>)> {
-        let at = *self.by_place.get(&place)?;
-        Some((at, self.owned[at as usize].idle_since.take()))
+    pub fn note_used(&mut self, place: Place) {
+        if let Some(&at) = self.by_place.get(&place) {
+            self.owned[at as usize].idle_since = None;
+        }
     }
 }

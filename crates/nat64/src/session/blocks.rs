@@ -6,9 +6,8 @@
 //! at a block finds out, and blocks are looked at in turn.
 
 use super::block_list::{Blocks, Owned};
+use super::clock::Millis;
 use super::event::{BlockView, Event, Watcher};
-use super::rehearse::Undo;
-use super::timer::Millis;
 use super::State;
 use crate::config::{Binding, Endpoint4, LevelKind, Protocol};
 use crate::pool::{Applicant, Place};
@@ -94,10 +93,7 @@ impl State {
             neighbour,
         } = applicant;
         let source = self.source_of(node);
-        let begin = self.begin_of(source).ok_or(Reason::SourceUnmapped)?;
-        // What is on loan comes back when it is needed.
-        let free = self.free_of_source(protocol, source) + self.lent_to_source(protocol, source);
-        self.admit_port_of_source(protocol, node, free)?;
+        let begin = self.may_take_port(protocol, node)?;
         let best = match neighbour.and_then(|neighbour| neighbour.port.checked_add(1)) {
             Some(beside) => Some(beside),
             None => self.config.port_preservation.then_some(own),
@@ -125,6 +121,20 @@ impl State {
         let addr = place.addr;
         port.map(|port| Endpoint4 { addr, port })
             .ok_or(Reason::PoolExhausted)
+    }
+
+    /// May a node have a port more of its source's? Returns the address at which the source begins.
+    pub(super) fn may_take_port(
+        &self,
+        protocol: Protocol,
+        node: Ipv6Addr,
+    ) -> Result<Ipv4Addr, Reason> {
+        let source = self.source_of(node);
+        let begin = self.begin_of(source).ok_or(Reason::SourceUnmapped)?;
+        // What is on loan comes back when it is needed.
+        let free = self.free_of_source(protocol, source) + self.lent_to_source(protocol, source);
+        self.admit_port_of_source(protocol, node, free)?;
+        Ok(begin)
     }
 
     /// One host of a source leaves some ports to the others. `free`: ports that the source can still have.
@@ -168,19 +178,25 @@ impl State {
         random: impl FnMut() -> u64,
         watcher: &mut impl Watcher,
     ) -> Result<Place, Reason> {
+        self.may_open_block(node)?;
         let source = self.source_of(node);
-        let Some(blocks) = &self.blocks else {
-            return Err(Reason::PoolExhausted);
-        };
-        if blocks.of_source(source).len() >= usize::from(blocks.rules.per_source) {
-            return Err(Reason::SourceBindingLimit);
-        }
-        self.admit_block(&self.sources.of_node(node))?;
         let taken = self.pool.take_block(address, only, random);
         let place = taken.ok_or(Reason::PoolExhausted)?;
         self.own(place, source);
         watcher.event(Event::BlockAllocated(self.block_view(place, source)));
         Ok(place)
+    }
+
+    /// May a node's source have a block more?
+    pub(super) fn may_open_block(&self, node: Ipv6Addr) -> Result<(), Reason> {
+        let Some(blocks) = &self.blocks else {
+            return Err(Reason::PoolExhausted);
+        };
+        let has = blocks.of_source(self.source_of(node)).len();
+        if has >= usize::from(blocks.rules.per_source) {
+            return Err(Reason::SourceBindingLimit);
+        }
+        self.admit_block(&self.sources.of_node(node))
     }
 
     /// A binding that packets have made in another run, or before another configuration: its block is that of its source,
@@ -202,7 +218,6 @@ impl State {
         if let Some(blocks) = &mut self.blocks {
             blocks.add(place, source, part);
         }
-        self.note(|_| Undo::Block(place));
     }
 
     /// Releases blocks of which no port has been used for long enough; looks at some.
@@ -275,28 +290,8 @@ impl State {
     }
 
     pub(super) fn note_used(&mut self, place: Place) {
-        let used = self.blocks.as_mut().and_then(|b| b.note_used(place));
-        if let Some((at, since)) = used {
-            self.note(|_| Undo::Idle(at, since));
-        }
-    }
-
-    /// Undoes [`State::note_used`].
-    pub(super) fn make_idle(&mut self, at: u32, since: Option<Millis>) {
         if let Some(blocks) = &mut self.blocks {
-            blocks.owned[at as usize].idle_since = since;
-        }
-    }
-
-    /// Undoes [`State::own`].
-    pub(super) fn put_back_block(&mut self, place: Place) {
-        let blocks = self.blocks.as_mut();
-        let gone = blocks.and_then(|blocks| {
-            let at = *blocks.by_place.get(&place)?;
-            Some(blocks.remove(at as usize))
-        });
-        if let Some(gone) = gone {
-            self.let_go(&gone, &mut ());
+            blocks.note_used(place);
         }
     }
 

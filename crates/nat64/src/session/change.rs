@@ -3,15 +3,16 @@
 //! limits, permissions, pool and watchers always agree.
 
 use super::bib::Origin;
+use super::clock::Millis;
+use super::entry::Session;
 use super::event::{BindingView, Event, SessionView, Watcher};
-use super::rehearse::{Before, Undo};
 use super::shared::Whose;
 use super::tcp::{Segment, SessionState, Side};
-use super::timer::Millis;
 use super::{table, Outbound, State};
 use crate::config::{Binding, Endpoint4};
 use crate::pool::{Applicant, Claim};
 use diolkos_xlat::verdict::Reason;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 impl State {
@@ -22,20 +23,14 @@ impl State {
         random: impl FnMut() -> u64,
         watcher: &mut impl Watcher,
     ) -> Result<u32, Reason> {
-        if !self.serves() {
-            return Err(Reason::NotServing);
-        }
-        let node = self.sources.of_node(packet.v6.addr);
-        self.admit_session((Side::V6, Whose::Own), &node)?;
+        self.may_open_binding(packet)?;
         let applicant = self.applicant(packet);
-        let v4 = if self.blocks.is_some() {
-            self.admit_binding_in_block(&node)?;
-            self.allocate_in_blocks(applicant, random, watcher)?
-        } else {
-            let free = self.pool.free_ports(packet.protocol);
-            self.admit_binding(packet.protocol, free, &node)?;
-            let allocated = self.pool.allocate(applicant, random);
-            allocated.ok_or(Reason::PoolExhausted)?
+        let v4 = match self.blocks.is_some() {
+            true => self.allocate_in_blocks(applicant, random, watcher)?,
+            false => {
+                let allocated = self.pool.allocate(applicant, random);
+                allocated.ok_or(Reason::PoolExhausted)?
+            }
         };
         let binding = Binding {
             protocol: packet.protocol,
@@ -45,7 +40,23 @@ impl State {
         Ok(self.add_binding(binding, Origin::Dynamic, true, watcher))
     }
 
-    fn applicant(&self, packet: &Outbound) -> Applicant {
+    /// May a node that has no binding have one, and a session?
+    pub(super) fn may_open_binding(&self, packet: &Outbound) -> Result<(), Reason> {
+        if !self.serves() {
+            return Err(Reason::NotServing);
+        }
+        let node = self.sources.of_node(packet.v6.addr);
+        self.admit_session((Side::V6, Whose::Own), &node)?;
+        match self.blocks.is_some() {
+            true => self.admit_binding_in_block(&node),
+            false => {
+                let free = self.pool.free_ports(packet.protocol);
+                self.admit_binding(packet.protocol, free, &node)
+            }
+        }
+    }
+
+    pub(super) fn applicant(&self, packet: &Outbound) -> Applicant {
         use crate::config::Protocol;
         let v6 = packet.v6;
         // RTP has an even port, and RTCP the next (RFC 3550 section 11).
@@ -93,7 +104,6 @@ impl State {
     ) -> u32 {
         let source = self.sources.bind(binding.v6.addr, binding.protocol);
         let at = self.bib.insert(binding, origin, pooled, source);
-        self.note(|_| Undo::Binding(at));
         watcher.event(Event::BindingOpened(binding));
         at
     }
@@ -103,7 +113,6 @@ impl State {
         while self.bib[at].sessions > 0 {
             self.close_session(self.bib[at].first, watcher);
         }
-        self.forget_opened(at);
         self.waiting.remove(at);
         let entry = self.bib.remove(at);
         if entry.whose() == Whose::Copied {
@@ -166,14 +175,25 @@ impl State {
         side: Side,
         watcher: &mut impl Watcher,
     ) -> Result<u32, Reason> {
+        self.may_open_session(bib, peer.0.addr, side)?;
+        Ok(self.add_session(bib, peer, state, last, side, watcher))
+    }
+
+    /// May this side open a session of a binding with this peer?
+    pub(super) fn may_open_session(
+        &self,
+        bib: u32,
+        peer: Ipv4Addr,
+        side: Side,
+    ) -> Result<(), Reason> {
         let binding = &self.bib[bib];
         let whose = binding.whose();
         let node = self.sources_of(whose).upwards(binding.source);
         self.admit_session((side, whose), &node)?;
-        if side == Side::V4 {
-            self.admit_from_outside((&node, whose), binding.outside, peer.0.addr)?;
+        match side {
+            Side::V4 => self.admit_from_outside((&node, whose), binding.outside, peer),
+            Side::V6 => Ok(()),
         }
-        Ok(self.add_session(bib, peer, state, last, side, watcher))
     }
 
     pub(super) fn add_session(
@@ -197,7 +217,6 @@ impl State {
         let at = self
             .sessions
             .insert(&mut self.bib, bib, (peer, outside), (state, last, deadline));
-        self.note(|_| Undo::Session(at));
         watcher.event(Event::SessionOpened(self.session_view(at)));
         at
     }
@@ -205,7 +224,7 @@ impl State {
     /// What is left to do when a session has been taken out of its table.
     pub(super) fn note_closed(
         &mut self,
-        ended: &table::Session,
+        ended: &Session,
         view: SessionView,
         watcher: &mut impl Watcher,
     ) {
@@ -229,7 +248,6 @@ impl State {
         prefix: Option<u8>,
         watcher: &mut impl Watcher,
     ) {
-        self.note(|tables| Undo::Used(Before::of(at, &tables.sessions[at])));
         let now = self.clock.now();
         let session = &mut self.sessions[at];
         let (state, renewed) = session.after(side, segment);

@@ -9,7 +9,6 @@
 
 use super::bib::Origin;
 use super::event::{Event, Missing, Watcher, Way};
-use super::rehearse::Undo;
 use super::shared::Whose;
 use super::State;
 use crate::config::{Binding, Endpoint4, Gateway, Protocol};
@@ -172,10 +171,7 @@ impl State {
     /// A copy that packets met until now gives way.
     fn make_room(&mut self, found: Option<u32>, watcher: &mut impl Watcher) -> Result<(), Reason> {
         let mut budget = ENDED_BY_PACKET;
-        // A rehearsal could not undo the end of what was there before.
-        let is_rehearsal = self.undo.is_some();
         match found {
-            Some(_) if is_rehearsal => Err(Reason::NoBinding),
             Some(at) if !self.close_within(at, &mut budget, watcher) => Err(Reason::NoBinding),
             _ => Ok(()),
         }
@@ -210,7 +206,6 @@ impl State {
             shared.bindings_of[protocol.index()] += 1;
         }
         self.waiting.add(at, protocol, self.clock.now());
-        self.note(|_| Undo::Binding(at));
         watcher.event(Event::CopyMade(binding, owner));
         at
     }

@@ -4,7 +4,6 @@
 use super::bib::Origin;
 use super::tcp::SessionState;
 use crate::config::{Binding, Endpoint4, Endpoint6, Gateway, Protocol};
-use crate::step::Nat64Step;
 use diolkos_xlat::verdict::Reason;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -148,12 +147,6 @@ pub trait Watcher {
 
     /// A packet that was held ([`diolkos_xlat::Verdict::Held`]) has been dropped.
     fn dropped(&mut self, reason: Reason);
-
-    /// Is told of a step on the way of a packet, for those who want to know why it went so.
-    #[inline(always)]
-    fn step<S: Into<Nat64Step>>(&mut self, step: impl FnOnce() -> S) {
-        let _ = step;
-    }
 }
 
 /// Nobody watches.

@@ -6,14 +6,13 @@
 //! inherited binding begin in their middle, with a TCP connection as well, until the binding ends.
 
 use super::bib::Origin;
+use super::clock::Millis;
 use super::event::{Missing, Watcher};
 use super::table::millis_of;
 use super::tcp::{Lifetime, Segment, SessionState, Side};
-use super::timer::Millis;
 use super::State;
 use crate::config::{Binding, Endpoint4, Protocol};
 use crate::pool::Claim;
-use crate::step::Nat64Step;
 use diolkos_xlat::verdict::Reason;
 use std::time::Duration;
 
@@ -89,17 +88,21 @@ impl State {
         now: Millis,
         watcher: &mut impl Watcher,
     ) {
-        let entry = &self.bib[bib];
-        let goes_on = entry.origin == Origin::Inherited
-            && entry.protocol == Protocol::Tcp
-            && matches!(segment, Segment::Fin | Segment::Other);
-        let opened = goes_on
+        let opened = self
+            .goes_on(bib, segment)
             .then(|| self.open_session(bib, peer, SessionState::Trans, now, side, watcher))
             .and_then(Result::ok);
-        match opened {
-            Some(at) => self.sessions[at].one_sided = true,
-            None => watcher.step(|| Nat64Step::NoSession),
+        if let Some(at) = opened {
+            self.sessions[at].one_sided = true;
         }
+    }
+
+    /// Another gateway may have seen the connection begin of which this segment is.
+    pub(super) fn goes_on(&self, bib: u32, segment: Segment) -> bool {
+        let entry = &self.bib[bib];
+        entry.origin == Origin::Inherited
+            && entry.protocol == Protocol::Tcp
+            && matches!(segment, Segment::Fin | Segment::Other)
     }
 
     /// An inherited binding whose time to get a session is over, now or in the past. It waits no longer.

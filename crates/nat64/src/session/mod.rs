@@ -24,7 +24,9 @@ mod bib;
 mod block_list;
 mod blocks;
 mod change;
+pub(crate) mod clock;
 mod copies;
+mod entry;
 mod event;
 mod expire;
 mod filter;
@@ -35,7 +37,6 @@ mod lending;
 mod limit;
 mod look;
 mod operate;
-mod rehearse;
 mod reload;
 mod rests;
 mod shared;
@@ -44,6 +45,7 @@ mod syn;
 mod table;
 mod tcp;
 pub(crate) mod timer;
+mod trace;
 mod waiting;
 
 pub use bib::Origin;
@@ -52,22 +54,22 @@ pub use expire::Due;
 pub use holding::{Held, Holding};
 pub use operate::{BindError, Usage};
 pub use tcp::{Lifetime, Segment, SessionState, Side};
+pub(crate) use trace::come_back;
+pub use trace::TableStep;
 
 use crate::config::{Binding, Endpoint4, Endpoint6, Filtering, Mapping, Nat64Config, Protocol};
 use crate::pool::Pool;
-use crate::step::Nat64Step;
 use bib::Bib;
 use block_list::Blocks;
+use clock::Clock;
 use diolkos_xlat::verdict::Reason;
 use filter::Permissions;
 use key::Keys;
 use limit::Sources;
-use rehearse::Undo;
 use shared::{Shared, Whose};
 use std::time::Duration;
 use syn::Syns;
 use table::Sessions;
-use timer::Clock;
 use waiting::Waiting;
 
 /// A packet from the IPv6 side.
@@ -147,8 +149,6 @@ pub struct State {
     waiting: Waiting,
     clock: Clock,
     keys: Keys,
-    /// What undoes the changes since a rehearsal has begun; None: this is none.
-    undo: Option<Vec<Undo>>,
 }
 
 impl State {
@@ -173,7 +173,6 @@ impl State {
             waiting: Waiting::new(keys),
             clock: Clock::new(),
             keys,
-            undo: None,
         };
         if state.serves() {
             state.bind_configured(&mut ());
@@ -193,10 +192,7 @@ impl State {
         let now = self.clock.advance(now);
         let opens = packet.protocol != Protocol::Tcp || packet.segment == Segment::Syn;
         let bib = match self.bib.find_v6(packet.protocol, packet.v6) {
-            Some(bib) if !self.is_copy(bib) => {
-                watcher.step(|| Nat64Step::Binding(self.binding_view(bib)));
-                bib
-            }
+            Some(bib) if !self.is_copy(bib) => bib,
             found => match self.way_of(
                 Missing::V6(packet.protocol, packet.v6),
                 found,
@@ -211,15 +207,10 @@ impl State {
         };
         let v4 = self.bib[bib].v4;
         if let Some(at) = self.sessions.find(bib, packet.peer) {
-            watcher.step(|| Nat64Step::Session(self.session_view(at)));
             self.pass(at, Side::V6, packet.segment, Some(packet.prefix), watcher);
         } else if opens {
-            let state = match packet.protocol {
-                Protocol::Udp => SessionState::Udp,
-                Protocol::Icmp => SessionState::Icmp,
-                Protocol::Tcp if self.syns.holds((v4, packet.peer)) => SessionState::Established,
-                Protocol::Tcp => SessionState::V6Init,
-            };
+            let is_awaited = self.syns.holds((v4, packet.peer));
+            let state = SessionState::first(packet.protocol, is_awaited);
             let peer = (packet.peer, packet.prefix);
             let opened = self.open_session(bib, peer, state, now, Side::V6, watcher);
             if let Err(reason) = opened {
@@ -227,10 +218,7 @@ impl State {
                 return Err(reason);
             }
             if state == SessionState::Established {
-                let key = (v4, packet.peer);
-                if let Some(kept) = self.syns.remove(key) {
-                    self.note(|_| Undo::SynAnswered(key, kept));
-                }
+                self.syns.remove((v4, packet.peer));
             }
         } else {
             let (peer, by) = ((packet.peer, packet.prefix), (Side::V6, packet.segment));
@@ -265,18 +253,11 @@ impl State {
             };
         };
         let v6 = self.bib[bib].v6;
-        watcher.step(|| Nat64Step::Binding(self.binding_view(bib)));
         if let Some(at) = self.sessions.find(bib, packet.peer) {
-            watcher.step(|| Nat64Step::Session(self.session_view(at)));
             self.pass(at, Side::V4, packet.segment, None, watcher);
             return Ok(Inward::Node(v6, self.sessions[at].prefix));
         }
-        let permits = self.permits(bib, packet.peer);
-        watcher.step(|| Nat64Step::Filtering {
-            by_address: self.permissions.is_some(),
-            permits,
-        });
-        if !permits {
+        if !self.permits(bib, packet.peer) {
             return if is_syn {
                 self.keep_syn(packet, now)
             } else {
@@ -355,15 +336,11 @@ impl State {
     }
 
     /// The packet is stored, in case of a simultaneous open (RFC 6146 section 3.5.2.2).
-    fn keep_syn(&mut self, packet: &Inbound<'_>, now: timer::Millis) -> Result<Inward, Reason> {
-        let deadline = now + self.config.timeouts.tcp_incoming_syn.as_millis() as timer::Millis;
+    fn keep_syn(&mut self, packet: &Inbound<'_>, now: clock::Millis) -> Result<Inward, Reason> {
+        let deadline = now + self.config.timeouts.tcp_incoming_syn.as_millis() as clock::Millis;
         let key = (packet.v4, packet.peer);
-        let is_new = !self.syns.holds(key);
         if !self.syns.keep(key, packet.bytes, deadline) {
             return Err(Reason::SynLimit);
-        }
-        if is_new {
-            self.note(|_| Undo::SynKept(key));
         }
         Ok(Inward::Held)
     }

@@ -3,11 +3,11 @@
 //! sessions that the fast path has opened by itself.
 
 use super::bib::Origin;
+use super::clock::Millis;
 use super::event::{BindingView, Event, SessionView, Watcher};
 use super::shared::Whose;
 use super::table;
 use super::tcp::{Segment, SessionState, Side};
-use super::timer::Millis;
 use super::State;
 use crate::config::{Binding, Endpoint4, Endpoint6, Protocol, LEVELS};
 use diolkos_xlat::verdict::Reason;
@@ -345,7 +345,7 @@ impl State {
                 };
                 self.add_session(at, peer, state, last, Side::V6, watcher);
                 if is_awaited {
-                    let _ = self.syns.remove((v4, view.peer));
+                    self.syns.remove((v4, view.peer));
                 }
                 Ok(())
             }

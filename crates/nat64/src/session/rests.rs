@@ -51,8 +51,7 @@ impl State {
     /// The port of a binding that has ended is free, or rests.
     pub(super) fn leave_port(&mut self, entry: &Entry) {
         let binding = entry.binding();
-        // A binding that was made in a rehearsal has carried nothing.
-        if !self.pool.rests() || self.undo.is_some() {
+        if !self.pool.rests() {
             if entry.pooled {
                 self.pool.release(binding.protocol, binding.v4);
             }

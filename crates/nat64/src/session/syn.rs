@@ -3,8 +3,8 @@
 //! sends one too (simultaneous open, RFC 6146 section 3.5.2.2, state V4 INIT). They stand here and
 //! not among the sessions, so that whoever scans the pool fills this store and no other.
 
+use super::clock::Millis;
 use super::key::Keys;
-use super::timer::Millis;
 use crate::config::Endpoint4;
 use std::collections::{HashMap, VecDeque};
 
@@ -15,7 +15,7 @@ const KEPT: usize = 548;
 type Key = (Endpoint4, Endpoint4);
 
 /// A SYN that is kept: its number, and its beginning.
-pub type Kept = (u64, Box<[u8]>);
+type Kept = (u64, Box<[u8]>);
 
 /// The SYNs, in the order of their coming.
 #[derive(Debug)]
@@ -47,12 +47,9 @@ impl Syns {
     /// Keeps a SYN until `deadline`; of a repeated one the first, and its time. False if there is no
     /// room.
     pub fn keep(&mut self, key: Key, packet: &[u8], deadline: Millis) -> bool {
-        if self.kept.contains_key(&key) {
-            return true;
-        }
         // What was taken leaves its place in the order until its time comes.
-        if self.order.len() >= self.limit as usize {
-            return false;
+        if self.kept.contains_key(&key) || !self.has_room(key) {
+            return self.kept.contains_key(&key);
         }
         let number = self.next;
         self.next += 1;
@@ -67,21 +64,14 @@ impl Syns {
         !self.kept.is_empty() && self.kept.contains_key(&key)
     }
 
-    /// The node has answered it.
-    pub fn remove(&mut self, key: Key) -> Option<Kept> {
-        self.kept.remove(&key)
+    /// Would [`Syns::keep`] keep it?
+    pub fn has_room(&self, key: Key) -> bool {
+        self.kept.contains_key(&key) || self.order.len() < self.limit as usize
     }
 
-    /// Undoes [`Syns::remove`].
-    pub fn put_back(&mut self, key: Key, kept: Kept) {
-        self.kept.insert(key, kept);
-    }
-
-    /// Undoes [`Syns::keep`] of a SYN that was not there.
-    pub fn unkeep(&mut self, key: Key) {
+    /// The node has answered it, if it is kept.
+    pub fn remove(&mut self, key: Key) {
         self.kept.remove(&key);
-        self.order.pop_back();
-        self.next -= 1;
     }
 
     /// When the time of one is over at the earliest; None if none is kept.

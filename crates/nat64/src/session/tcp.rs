@@ -4,6 +4,8 @@
 //! CLOSED is no state here: a session that does not exist is closed, and what opens one is decided
 //! where the bindings are known ([`super::State`]).
 
+use crate::config::Protocol;
+
 /// Where a packet comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
@@ -79,6 +81,16 @@ pub enum Lifetime {
 }
 
 impl SessionState {
+    /// That of a session that a node opens. `is_awaited`: a SYN of its peer is kept.
+    pub(crate) fn first(protocol: Protocol, is_awaited: bool) -> SessionState {
+        match protocol {
+            Protocol::Udp => SessionState::Udp,
+            Protocol::Icmp => SessionState::Icmp,
+            Protocol::Tcp if is_awaited => SessionState::Established,
+            Protocol::Tcp => SessionState::V6Init,
+        }
+    }
+
     /// Every state.
     pub const ALL: [SessionState; 9] = [
         SessionState::Udp,

@@ -2,9 +2,9 @@
 //! Inherited bindings, in the order in which they were inherited, so that those end that get no session. Those that get one
 //! stay on the list until their turn comes.
 
+use super::clock::Millis;
 use super::key::{Keys, Table};
 use super::slab::{Slab, NONE};
-use super::timer::Millis;
 use crate::config::{Endpoint4, Protocol};
 use std::net::Ipv4Addr;
 

@@ -9,13 +9,10 @@
 use super::{tuple, Nat64, Random};
 use crate::config::{Endpoint4, Endpoint6, Protocol};
 use crate::session::{Missing, Watcher};
-use crate::step::Nat64Step;
-use diolkos_xlat::addr::special::{kind_of_ipv4, Kind as AddressKind};
-use diolkos_xlat::addr::Via;
+use diolkos_xlat::addr::special::{kind_of_ipv4, AddressKind};
 use diolkos_xlat::csum;
 use diolkos_xlat::icmp::{parse_quoted_ipv4, parse_quoted_ipv6, Ends, LARGEST_ERROR};
 use diolkos_xlat::packet::{Checksum, Packet};
-use diolkos_xlat::step::{End, Step};
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::translate::{legal, Refusal};
 use diolkos_xlat::verdict::{Reason, Verdict};
@@ -59,29 +56,14 @@ impl Nat64 {
         let message = &packet.bytes()[at..];
         let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, message.len());
         verify(message, pseudo, packet.offload.checksum)?;
-        let (dst, prefix) = self.destination(ip)?;
-        watcher.step(|| Step::Mapped {
-            end: End::Destination,
-            v6: ip.dst,
-            v4: dst,
-            via: Via::Pref64(prefix),
-        });
+        let (dst, _) = self.destination(ip)?;
 
         let quote = message.get(ICMP_LEN..).ok_or(Reason::TransportTruncated)?;
         let (quoted, inner_chain) = parse_quoted_ipv6(quote)?;
-        let (inner_src, via) = self.mapper().to_ipv4(quoted.src).map_err(|_| {
-            watcher.step(|| Step::Unmapped {
-                end: End::QuotedSource,
-                addr: quoted.src.into(),
-            });
-            Reason::IcmpInnerUnmapped
-        })?;
-        watcher.step(|| Step::Mapped {
-            end: End::QuotedSource,
-            v6: quoted.src,
-            v4: inner_src,
-            via,
-        });
+        let (inner_src, _) = self
+            .mapper()
+            .to_ipv4(quoted.src)
+            .map_err(|_| Reason::IcmpInnerUnmapped)?;
         let part = inner_chain.fragment.map_or(Part::Whole, |fragment| {
             Part::of(fragment.offset, fragment.more)
         });
@@ -90,7 +72,6 @@ impl Nat64 {
             tuple::protocol_of(inner_chain.protocol, protocol::ICMPV6),
             part,
             v6::class_of,
-            watcher,
         )?;
         let node = Endpoint6 {
             addr: quoted.dst,
@@ -100,13 +81,9 @@ impl Nat64 {
         self.state.look_for(missing, watcher)?;
         let bound = self
             .state
-            .v4_watched(inner.protocol, node, watcher)
+            .v4_of(inner.protocol, node)
             .ok_or(Reason::IcmpInnerUnmapped)?;
         if inner_src != dst {
-            watcher.step(|| Nat64Step::Astray {
-                to: dst.into(),
-                quoted: inner_src.into(),
-            });
             return Err(Reason::IcmpInnerUnmapped.into());
         }
         let peer = Endpoint4 {
@@ -136,12 +113,6 @@ impl Nat64 {
             inner: (inner_src, bound.addr),
             stands_in: stands_in && !turns,
         };
-        if ip.src != quoted.dst {
-            watcher.step(|| Step::StandsIn {
-                router: ip.src.into(),
-                by: ends.src.into(),
-            });
-        }
         let id = chain
             .fragment
             .map_or_else(|| env.ipv4_id(), |fragment| fragment.id as u16);
@@ -154,7 +125,6 @@ impl Nat64 {
             &mut error,
         )?;
         if turns {
-            watcher.step(|| Step::Turns);
             // One hop further, and not two.
             let mut there = error;
             let between = Ipv4::parse_packet(&there[..len])?;
@@ -187,7 +157,6 @@ impl Nat64 {
             tuple::protocol_of(quoted.protocol, protocol::ICMPV4),
             Part::of(quoted.fragment_offset, quoted.more_fragments),
             v4::class_of,
-            watcher,
         )?;
         let bound = Endpoint4 {
             addr: quoted.src,
@@ -211,13 +180,9 @@ impl Nat64 {
         self.state.look_for(missing, watcher)?;
         let (node, prefix) = self
             .state
-            .v6_watched(inner.protocol, bound, peer, watcher)
+            .v6_of(inner.protocol, bound, peer)
             .map_err(|_| Reason::IcmpInnerUnmapped)?;
         if ip.dst != quoted.src {
-            watcher.step(|| Nat64Step::Astray {
-                to: ip.dst.into(),
-                quoted: quoted.src.into(),
-            });
             return Err(Reason::IcmpInnerUnmapped.into());
         }
         inner.renumber(
@@ -238,18 +203,6 @@ impl Nat64 {
         let src = embedded
             .or_else(|| self.translator.icmp().stand_in_ipv6(ip.src))
             .ok_or(Reason::SourceUnmapped)?;
-        watcher.step(|| match embedded {
-            Some(v6) => Step::Mapped {
-                end: End::Source,
-                v6,
-                v4: ip.src,
-                via: Via::Pref64(prefix),
-            },
-            None => Step::StandsIn {
-                router: ip.src.into(),
-                by: src.into(),
-            },
-        });
         let ends = Ends {
             src,
             dst: node.addr,
@@ -307,12 +260,10 @@ impl Inner {
         protocol: Result<Protocol, Reason>,
         part: Part,
         class_of: fn(u8) -> Class,
-        watcher: &mut impl Watcher,
     ) -> Result<Inner, Reason> {
         let protocol = protocol.map_err(|_| Reason::IcmpInnerUnmapped)?;
         if part == Part::Later {
             // Its ports went by with the first fragment.
-            watcher.step(|| Nat64Step::QuotesLaterFragment);
             return Err(Reason::IcmpInnerUnmapped);
         }
         let &[a, b, c, d, e, f, ..] = transport else {

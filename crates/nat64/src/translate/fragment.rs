@@ -7,10 +7,11 @@
 //! `store` of their own, with bounds.
 
 use super::store::Store;
-pub use super::store::{Gathered, Held, Key};
+pub use super::store::{Gathered, Key};
+pub use super::whole::Held;
 use crate::config::Nat64Config;
+use crate::session::clock::{Clock, Millis};
 use crate::session::key::Keys;
-use crate::session::timer::{Clock, Millis};
 use diolkos_xlat::packet::{Label, Packet};
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::verdict::Reason;
@@ -124,16 +125,6 @@ impl Fragments {
     pub fn next_due(&self) -> Option<Duration> {
         let next = self.stores.iter().filter_map(Store::next).min()?;
         Some(self.clock.to_caller(next))
-    }
-
-    /// From now on every change is noted, until [`Fragments::roll_back`] undoes all of them.
-    pub fn rehearse(&mut self) {
-        self.stores.iter_mut().for_each(Store::rehearse);
-    }
-
-    /// Undoes what has changed since [`Fragments::rehearse`]; only time goes on.
-    pub fn roll_back(&mut self) {
-        self.stores.iter_mut().for_each(Store::roll_back);
     }
 
     fn source_of(&self, key: &Key) -> u128 {

@@ -3,16 +3,23 @@
 
 use super::fragment::{Key, Later};
 use super::{note_lost, refusal, tuple, Fragmented, Nat64, Random};
-use crate::config::{Endpoint4, Protocol};
+use crate::config::{Endpoint4, Endpoint6, Protocol};
 use crate::session::{Inbound, Inward, Watcher};
-use crate::step::Nat64Step;
-use diolkos_xlat::addr::Via;
 use diolkos_xlat::packet::{Outbox, Packet};
-use diolkos_xlat::step::{End, Step};
-use diolkos_xlat::translate::payload::{self, Kind, Numbers};
+use diolkos_xlat::translate::payload::{self, Numbers, Payload, PayloadKind};
 use diolkos_xlat::translate::{hop, leave, v4to6, Fit, Refusal};
 use diolkos_xlat::verdict::{Reason, Verdict};
 use diolkos_xlat::wire::{next_header_of, protocol, Ipv4, Part, UDP_CHECKSUM_AT};
+
+/// A packet against which the stateless stages have nothing.
+pub(super) struct Received<'a> {
+    pub ip: &'a Ipv4,
+    pub hop_limit: u8,
+    pub carried: &'a Payload,
+    pub protocol: Protocol,
+    /// That of IPv6.
+    pub next_header: u8,
+}
 
 impl Nat64 {
     pub(super) fn inbound(
@@ -31,7 +38,7 @@ impl Nat64 {
             return self.gather(Key::v4(&ip), packet, env.now(), watcher, first);
         }
         let carried = v4to6::carried(&self.translator, &ip, packet)?;
-        if carried.kind == Kind::IcmpError {
+        if carried.kind == PayloadKind::IcmpError {
             return self.error_from_ipv4((&ip, hop_limit), packet, watcher);
         }
         // The source must have a place in IPv6, whatever the tables say.
@@ -42,24 +49,54 @@ impl Nat64 {
         let now = env.now();
         let part = Part::of(ip.fragment_offset, ip.more_fragments);
         let bytes = &packet.bytes()[ip.header_len..];
-        let segment = tuple::segment_of(protocol, bytes, part);
         let numbers = match tuple::numbers_of(carried.kind, bytes, part)? {
             Some(numbers) => {
                 *first = (part == Part::First).then(|| Fragmented::First(Key::v4(&ip), numbers));
                 numbers
             }
             None => match self.fragments.later(Key::v4(&ip), packet, now)? {
-                Later::Of(numbers) => {
-                    watcher.step(|| Nat64Step::of_later_fragment(numbers));
-                    numbers
-                }
+                Later::Of(numbers) => numbers,
                 Later::Held(lost) => {
-                    watcher.step(|| Nat64Step::HeldFragment);
                     note_lost(lost, watcher);
                     return Ok(Verdict::Held);
                 }
             },
         };
+        let received = Received {
+            ip: &ip,
+            hop_limit,
+            carried: &carried,
+            protocol,
+            next_header,
+        };
+        let (arriving, fit) = self.asked_by_ipv4(&received, numbers, packet)?;
+        let inward = self
+            .state
+            .inbound(now, &arriving, watcher)
+            .map_err(|reason| silent_for_tcp(protocol, reason))?;
+        match inward {
+            Inward::Node(node, prefix) => {
+                let src = numbers.src;
+                self.send_to_ipv6(&received, src, (node, prefix), fit, packet, out)
+            }
+            Inward::Held => Ok(Verdict::Held),
+        }
+    }
+
+    /// What the tables are to be asked about a packet with these ports, if it fits, and how it does.
+    #[inline]
+    pub(super) fn asked_by_ipv4<'p>(
+        &self,
+        received: &Received<'_>,
+        numbers: Numbers,
+        packet: &'p Packet<'_>,
+    ) -> Result<(Inbound<'p>, Fit), Refusal> {
+        let &Received {
+            ip,
+            carried,
+            protocol,
+            ..
+        } = received;
         // What one node sends to another turns back before it reaches the IPv4 side (RFC 6146 section
         // 3.8). From there, somebody pretends to be a node, and filtering would believe it. To an address of another gateway
         // it goes over the IPv4 side, and may come back here, if that gateway is away.
@@ -70,7 +107,8 @@ impl Nat64 {
         if self.state.is_ours(protocol, source) && !self.state.is_of_other(ip.dst) {
             return Err(Reason::SourceInPool.into());
         }
-        let fit = v4to6::fit(&self.translator, &ip, &carried, packet.offload)?;
+        let fit = v4to6::fit(&self.translator, ip, carried, packet.offload)?;
+        let part = Part::of(ip.fragment_offset, ip.more_fragments);
         let arriving = Inbound {
             protocol,
             v4: Endpoint4 {
@@ -81,33 +119,41 @@ impl Nat64 {
                 addr: ip.src,
                 port: tuple::peer_port(protocol, numbers.src),
             },
-            segment,
+            segment: tuple::segment_of(protocol, &packet.bytes()[ip.header_len..], part),
             bytes: packet.bytes(),
         };
-        let inward = self
-            .state
-            .inbound(now, &arriving, watcher)
-            .map_err(|reason| silent_for_tcp(protocol, reason))?;
-        let Inward::Node(node, prefix) = inward else {
-            return Ok(Verdict::Held);
+        Ok((arriving, fit))
+    }
+
+    /// The packet leaves as one of IPv6, to this node, which knows the sender by this prefix. `src`: the port of the sender.
+    #[inline]
+    pub(super) fn send_to_ipv6(
+        &self,
+        received: &Received<'_>,
+        src: u16,
+        (node, prefix): (Endpoint6, u8),
+        fit: Fit,
+        packet: &mut Packet<'_>,
+        out: &mut impl Outbox,
+    ) -> Result<Verdict, Refusal> {
+        let &Received {
+            ip,
+            hop_limit,
+            carried,
+            protocol,
+            next_header,
+        } = received;
+        let numbers = Numbers {
+            src: match protocol {
+                Protocol::Icmp => node.port,
+                Protocol::Tcp | Protocol::Udp => src,
+            },
+            dst: node.port,
         };
         let src = self
             .mapper()
             .embed(prefix, ip.src)
             .map_err(|why| why.reason(Reason::SourceUnmapped))?;
-        out.step(|| Step::Mapped {
-            end: End::Source,
-            v6: src,
-            v4: ip.src,
-            via: Via::Pref64(prefix),
-        });
-        let numbers = Numbers {
-            src: match protocol {
-                Protocol::Icmp => node.port,
-                Protocol::Tcp | Protocol::Udp => numbers.src,
-            },
-            dst: node.port,
-        };
         let offload = packet.offload;
         payload::renumber(
             &mut packet.bytes_mut()[ip.header_len..],
@@ -118,7 +164,7 @@ impl Nat64 {
         let t = &self.translator;
         let addresses = (src, node.addr);
         if fit == Fit::Segments {
-            return v4to6::segments(&ip, packet, |segment| {
+            return v4to6::segments(ip, packet, |segment| {
                 let ip = v4to6::receive(segment)?;
                 let carried = v4to6::carried(t, &ip, segment)?;
                 let fit = v4to6::fit(t, &ip, &carried, segment.offload)?;
@@ -127,8 +173,8 @@ impl Nat64 {
                 leave(verdict, segment, out)
             });
         }
-        let what = (next_header, &carried, fit);
-        v4to6::send(t, packet, out, (&ip, hop_limit), what, addresses)
+        let what = (next_header, carried, fit);
+        v4to6::send(t, packet, out, (ip, hop_limit), what, addresses)
     }
 
     /// A fragment can be translated with all others of its packet only: of ICMP, and of UDP without checksum, which its first
@@ -168,7 +214,7 @@ impl Nat64 {
 }
 
 /// TCP packets to nobody are discarded silently (RFC 6146 section 3.5.2.2).
-fn silent_for_tcp(protocol: Protocol, reason: Reason) -> Refusal {
+pub(super) fn silent_for_tcp(protocol: Protocol, reason: Reason) -> Refusal {
     match (protocol, reason) {
         (Protocol::Tcp, Reason::NoBinding) => reason.into(),
         _ => refusal(reason),

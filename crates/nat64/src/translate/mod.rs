@@ -23,21 +23,22 @@ mod outbound;
 mod probe;
 mod store;
 mod together;
+mod trace;
 mod tuple;
 mod whole;
 
 use crate::config::Nat64Config;
 use crate::session::{Due, State, Watcher};
-use crate::step::Nat64Step;
 use diolkos_xlat::addr::Mapper;
 use diolkos_xlat::config::{ConfigError, UdpZeroChecksum};
-use diolkos_xlat::icmp::{Answer, Tokens};
+use diolkos_xlat::icmp::Answer;
 use diolkos_xlat::packet::{Env, Outbox, Packet};
 use diolkos_xlat::translate::{Refusal, Translator};
 use diolkos_xlat::verdict::{Reason, Verdict};
 use fragment::Fragments;
 use std::time::Duration;
 use together::{note_lost, Fragmented};
+pub use trace::Nat64Trace;
 
 /// Time, identifications, and numbers that nobody can guess.
 pub trait Random: Env {
@@ -95,25 +96,13 @@ impl Nat64 {
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
     ) -> Verdict {
-        self.translate_with(packet, env, out, watcher, Tokens::Take)
-    }
-
-    /// The same, with or without counting ICMP errors.
-    pub(crate) fn translate_with(
-        &mut self,
-        packet: &mut Packet<'_>,
-        env: &mut impl Random,
-        out: &mut impl Outbox,
-        watcher: &mut impl Watcher,
-        tokens: Tokens,
-    ) -> Verdict {
         let mut first = None;
-        let verdict = self.judge(packet, env, out, watcher, (&mut first, tokens));
+        let verdict = self.judge(packet, env, out, watcher, &mut first);
         let (key, numbers) = match first {
             None => return verdict,
             Some(Fragmented::First(key, numbers)) => (key, numbers),
             Some(Fragmented::Whole(whole, pieces)) => {
-                return self.begin_anew(&whole, &pieces, (env, out, watcher), tokens)
+                return self.begin_anew(&whole, &pieces, (env, out, watcher))
             }
         };
         // Only what the tables accept is remembered: strangers would decide on the rest.
@@ -121,7 +110,6 @@ impl Nat64 {
             Verdict::Forward | Verdict::Emitted | Verdict::Elsewhere(_) => {
                 let (held, lost) = self.fragments.first(key, numbers, env.now());
                 note_lost(lost, watcher);
-                watcher.step(|| Nat64Step::FirstFragment { held: held.len() });
                 held
             }
             Verdict::Held | Verdict::Drop(_) => self.fragments.refused(key),
@@ -129,19 +117,7 @@ impl Nat64 {
         if held.is_empty() {
             return verdict;
         }
-        self.release((verdict, tokens), packet, held, env, out, watcher)
-    }
-
-    /// From now on packets change the tables and the fragments that are followed only until [`Nat64::roll_back`].
-    pub(crate) fn rehearse(&mut self) {
-        self.state.rehearse();
-        self.fragments.rehearse();
-    }
-
-    /// Undoes what packets have changed since [`Nat64::rehearse`].
-    pub(crate) fn roll_back(&mut self) {
-        self.state.roll_back();
-        self.fragments.roll_back();
+        self.release(verdict, packet, held, env, out, watcher)
     }
 
     /// A packet by itself, whatever waits for it. If it is a first fragment, or the last one that a whole waits for, that comes
@@ -153,7 +129,7 @@ impl Nat64 {
         env: &mut impl Random,
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
-        (first, tokens): (&mut Option<Fragmented>, Tokens),
+        first: &mut Option<Fragmented>,
     ) -> Verdict {
         match self.path(packet, env, out, watcher, first) {
             Ok(verdict) => verdict,
@@ -164,28 +140,34 @@ impl Nat64 {
                 Some(gateway) => Verdict::Elsewhere(gateway),
                 None => Verdict::Drop(Reason::Elsewhere),
             },
-            Err(refusal) => self.refuse(refusal, packet, (env, out), tokens),
+            Err(refusal) => self.refuse(refusal, packet, env, out),
         }
     }
 
     /// The packet, as it was received, is dropped, and its sender is told.
     fn refuse(
         &self,
-        Refusal { reason, answer }: Refusal,
+        refusal: Refusal,
         packet: &Packet<'_>,
-        (env, out): (&mut impl Env, &mut impl Outbox),
-        tokens: Tokens,
+        env: &mut impl Env,
+        out: &mut impl Outbox,
     ) -> Verdict {
-        out.refused(reason, packet.bytes());
-        // The node whose address it is would take the answer for one about a packet of its own.
-        let answer = match answer {
-            Answer::Silence => answer,
-            _ if self.claims_to_be_ours(packet.bytes()) => Answer::Silence,
-            _ => answer,
-        };
-        let icmp = self.translator.icmp();
-        icmp.originate((answer, tokens), packet.bytes(), env, out);
-        Verdict::Drop(reason)
+        out.refused(refusal.reason, packet.bytes());
+        let answer = self.answer(&refusal, packet.bytes());
+        self.translator
+            .icmp()
+            .originate(answer, packet.bytes(), env, out);
+        Verdict::Drop(refusal.reason)
+    }
+
+    /// What the sender of a refused packet is told.
+    fn answer(&self, refusal: &Refusal, packet: &[u8]) -> Answer {
+        match refusal.answer {
+            Answer::Silence => Answer::Silence,
+            // The node whose address it is would take the answer for one about a packet of its own.
+            _ if self.claims_to_be_ours(packet) => Answer::Silence,
+            answer => answer,
+        }
     }
 
     fn path(
@@ -230,8 +212,7 @@ impl Nat64 {
         state.expire(now, budget, watcher, |due| match due {
             Due::Probe(session) => probe::send(t.mapper(), &session, out),
             Due::Unanswered(syn) => {
-                let answer = (Answer::PortUnreachable, Tokens::Take);
-                t.icmp().originate(answer, syn, env, out);
+                t.icmp().originate(Answer::PortUnreachable, syn, env, out);
             }
         })
     }

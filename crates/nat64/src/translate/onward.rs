@@ -7,7 +7,7 @@
 use super::Nat64;
 use diolkos_xlat::csum;
 use diolkos_xlat::frag::{cut, transport_header_len};
-use diolkos_xlat::icmp::{Answer, Tokens};
+use diolkos_xlat::icmp::Answer;
 use diolkos_xlat::packet::{Checksum, Env, Offload, Outbox, Packet};
 use diolkos_xlat::translate::payload::{self, Family};
 use diolkos_xlat::translate::{v4to6, v6to4, Refusal};
@@ -51,7 +51,7 @@ impl Nat64 {
             Some(6) => onward6(packet, mtu),
             _ => Err(Reason::NotIp.into()),
         };
-        done.unwrap_or_else(|refusal| self.refuse(refusal, packet, (env, out), Tokens::Take))
+        done.unwrap_or_else(|refusal| self.refuse(refusal, packet, env, out))
     }
 }
 

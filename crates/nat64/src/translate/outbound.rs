@@ -5,12 +5,10 @@ use super::fragment::{Key, Later};
 use super::{note_lost, refusal, tuple, Fragmented, Nat64, Random};
 use crate::config::{Endpoint4, Endpoint6, Protocol};
 use crate::session::{Inbound, Inward, Outbound, Segment, Watcher};
-use crate::step::Nat64Step;
-use diolkos_xlat::addr::special::{kind_of_ipv4, Kind as AddressKind};
+use diolkos_xlat::addr::special::{kind_of_ipv4, AddressKind};
 use diolkos_xlat::addr::Via;
-use diolkos_xlat::packet::{Outbox, Packet};
-use diolkos_xlat::step::{End, Step};
-use diolkos_xlat::translate::payload::{self, Kind, Numbers, Payload};
+use diolkos_xlat::packet::{Env, Outbox, Packet};
+use diolkos_xlat::translate::payload::{self, Numbers, Payload, PayloadKind};
 use diolkos_xlat::translate::{hairpin, hop, leave, legal, v6to4, Fit, Refusal};
 use diolkos_xlat::verdict::{Reason, Verdict};
 use diolkos_xlat::wire::{protocol, protocol_of, Chain, Ipv6, Part};
@@ -18,15 +16,28 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 /// A packet against which the stateless stages have nothing.
-struct Received<'a> {
-    ip: &'a Ipv6,
-    ttl: u8,
-    chain: &'a Chain,
-    carried: &'a Payload,
-    part: Part,
-    protocol: Protocol,
+pub(super) struct Received<'a> {
+    pub ip: &'a Ipv6,
+    pub ttl: u8,
+    pub chain: &'a Chain,
+    pub carried: &'a Payload,
+    pub part: Part,
+    pub protocol: Protocol,
+    /// That of IPv4.
+    pub ipv4_protocol: u8,
+    /// Where it goes.
+    pub dst: Ipv4Addr,
     /// The prefix of its destination.
-    prefix: u8,
+    pub prefix: u8,
+}
+
+/// What the tables are asked about a packet, and what they do not decide.
+pub(super) struct Asked {
+    pub passing: Outbound,
+    pub to: Endpoint4,
+    /// The destination is behind us, too.
+    pub turns: bool,
+    pub fit: Fit,
 }
 
 impl Nat64 {
@@ -38,6 +49,70 @@ impl Nat64 {
         watcher: &mut impl Watcher,
         first: &mut Option<Fragmented>,
     ) -> Result<Verdict, Refusal> {
+        let (ip, ttl, chain) = self.receive_ipv6(packet)?;
+        let ipv4_protocol = protocol_of(chain.protocol)?;
+        let protocol = tuple::protocol_of(chain.protocol, protocol::ICMPV6).map_err(refusal)?;
+        if protocol == Protocol::Icmp {
+            if let Some(fragment) = chain.fragment.filter(|f| !f.is_atomic()) {
+                let key = Key::v6(&ip, fragment.id, chain.protocol);
+                return self.gather(key, packet, env.now(), watcher, first);
+            }
+        }
+        let carried = v6to4::carried(&chain, packet)?;
+        if carried.kind == PayloadKind::IcmpError {
+            return self.error_from_ipv6((&ip, ttl, &chain), packet, env, watcher);
+        }
+        let (dst, prefix) = self.destination(&ip)?;
+        let received = Received {
+            ip: &ip,
+            ttl,
+            chain: &chain,
+            carried: &carried,
+            part: chain.fragment.map_or(Part::Whole, |fragment| {
+                Part::of(fragment.offset, fragment.more)
+            }),
+            protocol,
+            ipv4_protocol,
+            dst,
+            prefix,
+        };
+
+        let now = env.now();
+        let numbers = match self.numbers_of_ipv6(&received, packet, now, first)? {
+            Later::Of(numbers) => numbers,
+            Later::Held(lost) => {
+                note_lost(lost, watcher);
+                return Ok(Verdict::Held);
+            }
+        };
+        let asked = self.asked_by_ipv6(&received, numbers, packet)?;
+        let from = self
+            .state
+            .outbound(now, &asked.passing, || env.random(), watcher)
+            .map_err(refusal)?;
+        watcher.sends(protocol, asked.passing.v6);
+        if !asked.turns {
+            return self.send_to_ipv4(&received, from, &asked, packet, env, out);
+        }
+        let arriving = received.turned((from, asked.to), packet);
+        let inward = self
+            .state
+            .inbound(now, &arriving, watcher)
+            .map_err(refusal)?;
+        match inward {
+            Inward::Node(node, known_by) => {
+                self.turn(&received, from, (node, known_by), packet, out)
+            }
+            Inward::Held => Ok(Verdict::Held),
+        }
+    }
+
+    /// The headers of a packet, if a translator may forward it.
+    #[inline]
+    pub(super) fn receive_ipv6(
+        &self,
+        packet: &mut Packet<'_>,
+    ) -> Result<(Ipv6, u8, Chain), Refusal> {
         let ip = v6to4::receive(packet)?;
         // "The NAT64 MUST silently discard all incoming IPv6 packets containing a source address that
         // contains the Pref64::/n" (RFC 6146 section 3.5), or they could go round in circles.
@@ -49,51 +124,26 @@ impl Nat64 {
             Some(chain) => chain,
             None => v6to4::follow(packet, &ip)?,
         };
-        let ipv4_protocol = protocol_of(chain.protocol)?;
-        let protocol = tuple::protocol_of(chain.protocol, protocol::ICMPV6).map_err(refusal)?;
-        if protocol == Protocol::Icmp {
-            if let Some(fragment) = chain.fragment.filter(|f| !f.is_atomic()) {
-                let key = Key::v6(&ip, fragment.id, chain.protocol);
-                return self.gather(key, packet, env.now(), watcher, first);
-            }
-        }
-        let carried = v6to4::carried(&chain, packet)?;
-        if carried.kind == Kind::IcmpError {
-            return self.error_from_ipv6((&ip, ttl, &chain), packet, env, watcher);
-        }
-        let (dst, prefix) = self.destination(&ip)?;
-        out.step(|| Step::Mapped {
-            end: End::Destination,
-            v6: ip.dst,
-            v4: dst,
-            via: Via::Pref64(prefix),
-        });
-        let received = Received {
-            ip: &ip,
-            ttl,
-            chain: &chain,
-            carried: &carried,
-            part: chain.fragment.map_or(Part::Whole, |fragment| {
-                Part::of(fragment.offset, fragment.more)
-            }),
-            protocol,
-            prefix,
-        };
+        Ok((ip, ttl, chain))
+    }
 
-        let now = env.now();
-        let numbers = match self.numbers_of_ipv6(&received, packet, now, first)? {
-            Later::Of(numbers) => {
-                if received.part == Part::Later {
-                    watcher.step(|| Nat64Step::of_later_fragment(numbers));
-                }
-                numbers
-            }
-            Later::Held(lost) => {
-                watcher.step(|| Nat64Step::HeldFragment);
-                note_lost(lost, watcher);
-                return Ok(Verdict::Held);
-            }
-        };
+    /// What the tables are to be asked about a packet with these ports, if it fits.
+    #[inline]
+    pub(super) fn asked_by_ipv6(
+        &self,
+        received: &Received<'_>,
+        numbers: Numbers,
+        packet: &Packet<'_>,
+    ) -> Result<Asked, Refusal> {
+        let &Received {
+            ip,
+            chain,
+            carried,
+            protocol,
+            dst,
+            prefix,
+            ..
+        } = received;
         let to = Endpoint4 {
             addr: dst,
             port: numbers.dst,
@@ -101,7 +151,7 @@ impl Nat64 {
         let turns = self.state.is_ours(protocol, to);
         let fit = match turns {
             true => Fit::Whole, // The other way has another size.
-            false => v6to4::fit(&self.translator, packet, &chain, &carried)?,
+            false => v6to4::fit(&self.translator, packet, chain, carried)?,
         };
         let passing = Outbound {
             protocol,
@@ -116,15 +166,33 @@ impl Nat64 {
             prefix,
             segment: received.segment(packet),
         };
-        let from = self
-            .state
-            .outbound(now, &passing, || env.random(), watcher)
-            .map_err(refusal)?;
-        watcher.sends(protocol, passing.v6);
-        if turns {
-            watcher.step(|| Step::Turns);
-            return self.turn(&received, (from, to), packet, now, out, watcher);
-        }
+        Ok(Asked {
+            passing,
+            to,
+            turns,
+            fit,
+        })
+    }
+
+    /// The packet leaves as one of IPv4, from this address and port.
+    #[inline]
+    pub(super) fn send_to_ipv4(
+        &self,
+        received: &Received<'_>,
+        from: Endpoint4,
+        &Asked { to, fit, .. }: &Asked,
+        packet: &mut Packet<'_>,
+        env: &mut impl Env,
+        out: &mut impl Outbox,
+    ) -> Result<Verdict, Refusal> {
+        let &Received {
+            ip,
+            ttl,
+            chain,
+            carried,
+            ipv4_protocol,
+            ..
+        } = received;
         let offload = packet.offload;
         let numbers = Numbers {
             src: from.port,
@@ -139,7 +207,7 @@ impl Nat64 {
         let t = &self.translator;
         let addresses = (from.addr, to.addr);
         if fit == Fit::Segments {
-            return v6to4::segments(&ip, &chain, packet, |segment| {
+            return v6to4::segments(ip, chain, packet, |segment| {
                 let ip = v6to4::receive(segment)?;
                 let chain = Chain::empty(ip.next_header).ok_or(Reason::ExtensionChain)?;
                 let carried = v6to4::carried(&chain, segment)?;
@@ -150,8 +218,8 @@ impl Nat64 {
                 leave(verdict, segment, out)
             });
         }
-        let received = (&ip, ttl, &chain);
-        let what = (ipv4_protocol, &carried, fit);
+        let received = (ip, ttl, chain);
+        let what = (ipv4_protocol, carried, fit);
         Ok(v6to4::send(t, packet, env, out, received, what, addresses))
     }
 
@@ -192,45 +260,23 @@ impl Nat64 {
         }
     }
 
-    /// To a node behind us (RFC 6146 section 3.8): `from` sends to `to`, both as the IPv4 side sees
-    /// them.
-    fn turn(
-        &mut self,
+    /// To a node behind us (RFC 6146 section 3.8), which knows the sender by this prefix. `from`: the sender, as the IPv4
+    /// side sees it.
+    pub(super) fn turn(
+        &self,
         received: &Received<'_>,
-        (from, to): (Endpoint4, Endpoint4),
+        from: Endpoint4,
+        (node, known_by): (Endpoint6, u8),
         packet: &mut Packet<'_>,
-        now: Duration,
         out: &mut impl Outbox,
-        watcher: &mut impl Watcher,
     ) -> Result<Verdict, Refusal> {
-        let is_query = received.protocol == Protocol::Icmp;
-        let arriving = Inbound {
-            protocol: received.protocol,
-            v4: Endpoint4 {
-                // An ICMP query takes its identifier along.
-                port: if is_query { from.port } else { to.port },
-                ..to
-            },
-            peer: Endpoint4 {
-                port: tuple::peer_port(received.protocol, from.port),
-                ..from
-            },
-            segment: received.segment(packet),
-            bytes: packet.bytes(),
-        };
-        let inward = self
-            .state
-            .inbound(now, &arriving, watcher)
-            .map_err(refusal)?;
-        let Inward::Node(node, known_by) = inward else {
-            return Ok(Verdict::Held);
-        };
         // The node may know its peer by another prefix than the sender knows the node.
         let src = self
             .mapper()
             .embed(known_by, from.addr)
             .or_else(|_| self.mapper().embed(received.prefix, from.addr))
             .map_err(|why| why.reason(Reason::SourceUnmapped))?;
+        let is_query = received.protocol == Protocol::Icmp;
         let numbers = Numbers {
             src: if is_query { node.port } else { from.port },
             dst: node.port,
@@ -247,6 +293,29 @@ impl Nat64 {
 }
 
 impl Received<'_> {
+    /// The packet as it would come from the IPv4 side (RFC 6146 section 3.8): `from` sends to `to`.
+    pub(super) fn turned<'p>(
+        &self,
+        (from, to): (Endpoint4, Endpoint4),
+        packet: &'p Packet<'_>,
+    ) -> Inbound<'p> {
+        let is_query = self.protocol == Protocol::Icmp;
+        Inbound {
+            protocol: self.protocol,
+            v4: Endpoint4 {
+                // An ICMP query takes its identifier along.
+                port: if is_query { from.port } else { to.port },
+                ..to
+            },
+            peer: Endpoint4 {
+                port: tuple::peer_port(self.protocol, from.port),
+                ..from
+            },
+            segment: self.segment(packet),
+            bytes: packet.bytes(),
+        }
+    }
+
     fn segment(&self, packet: &Packet<'_>) -> Segment {
         let bytes = &packet.bytes()[self.chain.payload_at..];
         tuple::segment_of(self.protocol, bytes, self.part)

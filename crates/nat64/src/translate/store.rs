@@ -5,20 +5,15 @@
 //! loses its own oldest packet. When the store is full, a source that has more than its part of a crowded
 //! store gives way, and otherwise the oldest packet of all: made-up sources drive each other out, and a
 //! packet whose fragments come at once has passed before its turn comes.
-//!
-//! `rehearse` undoes what a packet has changed that did not come.
 
-mod rehearse;
-
-use super::whole::{self, Sum};
+use super::whole::{self, Held, Sum};
 use crate::config::Limits;
+use crate::session::clock::Millis;
 use crate::session::key::Keys;
-use crate::session::timer::Millis;
-use diolkos_xlat::packet::Label;
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::verdict::Reason;
 use diolkos_xlat::wire::{Ipv4, Ipv6};
-use rehearse::Rehearsal;
+use diolkos_xlat::Label;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// On the average, a held fragment may have so many bytes.
@@ -26,15 +21,6 @@ const BYTES: usize = 2048;
 
 /// Who has more than this part of a full store gives way first.
 const CROWD: usize = 64;
-
-/// A fragment that waits, or a packet out of fragments.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Held {
-    /// Whole, from the IP header on.
-    pub bytes: Box<[u8]>,
-    /// It came with this.
-    pub label: Label,
-}
 
 /// What the fragments of one packet have in common (RFC 791 section 3.2, RFC 8200 section 4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -137,8 +123,6 @@ pub struct Store {
     max_packets_of_source: usize,
     max_held: usize,
     max_held_of_source: usize,
-    /// What undoes the changes since a rehearsal has begun; None: this is none.
-    rehearsal: Option<Rehearsal>,
 }
 
 impl Store {
@@ -157,7 +141,6 @@ impl Store {
             max_packets_of_source: 0,
             max_held: 0,
             max_held_of_source: 0,
-            rehearsal: None,
         }
     }
 
@@ -199,7 +182,6 @@ impl Store {
         numbers: Numbers,
         deadline: Millis,
     ) -> (Vec<Held>, usize) {
-        self.note(&key);
         if let Some(packet) = self.packets.get_mut(&key) {
             packet.numbers = Some(numbers);
             let held = std::mem::take(&mut packet.held);
@@ -261,7 +243,6 @@ impl Store {
 
     /// Forgets the fragments of a packet, and remembers that those to come are not wanted. Returns how many there were.
     fn spoil(&mut self, key: &Key) -> usize {
-        self.note(key);
         let Some(packet) = self.packets.get_mut(key) else {
             return 0;
         };
@@ -295,7 +276,6 @@ impl Store {
             };
             lost += self.remove(&oldest).len();
         }
-        self.note(&key);
         if !self.packets.contains_key(&key) {
             lost += self.make_room(source);
             self.follow(key, source, None, deadline);
@@ -315,7 +295,6 @@ impl Store {
 
     /// Forgets a packet; returns the fragments that waited.
     pub fn remove(&mut self, key: &Key) -> Vec<Held> {
-        self.note(key);
         let Some(packet) = self.packets.remove(key) else {
             return Vec::new();
         };

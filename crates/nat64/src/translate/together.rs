@@ -5,8 +5,6 @@
 use super::fragment::{Gathered, Held, Key};
 use super::{Nat64, Random};
 use crate::session::Watcher;
-use crate::step::Nat64Step;
-use diolkos_xlat::icmp::Tokens;
 use diolkos_xlat::packet::{Offload, Outbox, Packet, HEADROOM};
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::translate::Refusal;
@@ -32,7 +30,7 @@ impl Nat64 {
     #[cold]
     pub(super) fn release(
         &mut self,
-        (verdict, tokens): (Verdict, Tokens),
+        verdict: Verdict,
         first: &Packet<'_>,
         held: Vec<Held>,
         env: &mut impl Random,
@@ -57,7 +55,7 @@ impl Nat64 {
         }
         for fragment in held {
             let pieces = std::slice::from_ref(&fragment);
-            match self.begin_anew(&fragment, pieces, (env, out, watcher), tokens) {
+            match self.begin_anew(&fragment, pieces, (env, out, watcher)) {
                 Verdict::Forward | Verdict::Emitted | Verdict::Held | Verdict::Elsewhere(_) => {}
                 Verdict::Drop(reason) => watcher.dropped(reason),
             }
@@ -73,7 +71,6 @@ impl Nat64 {
         held: &Held,
         pieces: &[Held],
         (env, out, watcher): (&mut impl Random, &mut impl Outbox, &mut impl Watcher),
-        tokens: Tokens,
     ) -> Verdict {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(&held.bytes);
@@ -83,7 +80,7 @@ impl Nat64 {
             ..Offload::default()
         };
         let mut packet = Packet::new(&mut buffer, HEADROOM, end, offload);
-        let verdict = self.translate_with(&mut packet, env, out, watcher, tokens);
+        let verdict = self.translate(&mut packet, env, out, watcher);
         if let Verdict::Elsewhere(gateway) = verdict {
             for Held { bytes, label } in pieces {
                 let label = *label;
@@ -116,7 +113,6 @@ impl Nat64 {
         match self.fragments.gather(key, packet, now)? {
             Gathered::Waits { lost } => {
                 note_lost(lost, watcher);
-                watcher.step(|| Nat64Step::GatheredFragment);
             }
             Gathered::Whole {
                 packet,
@@ -124,10 +120,6 @@ impl Nat64 {
                 lost,
             } => {
                 note_lost(lost, watcher);
-                watcher.step(|| Nat64Step::Reassembled {
-                    fragments: pieces.len(),
-                    len: packet.bytes.len(),
-                });
                 *first = Some(Fragmented::Whole(packet, pieces));
             }
             Gathered::Spoilt {

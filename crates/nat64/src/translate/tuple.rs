@@ -3,7 +3,7 @@
 
 use crate::config::Protocol;
 use crate::session::Segment;
-use diolkos_xlat::translate::payload::{Kind, Numbers};
+use diolkos_xlat::translate::payload::{Numbers, PayloadKind};
 use diolkos_xlat::verdict::Reason;
 use diolkos_xlat::wire::{protocol, Part};
 
@@ -19,12 +19,12 @@ pub fn protocol_of(number: u8, icmp: u8) -> Result<Protocol, Reason> {
 
 /// The ports of a packet whose transport part is `bytes`; with ICMP, the identifier for both. None
 /// if it is a later fragment, which has none.
-pub fn numbers_of(kind: Kind, bytes: &[u8], part: Part) -> Result<Option<Numbers>, Reason> {
+pub fn numbers_of(kind: PayloadKind, bytes: &[u8], part: Part) -> Result<Option<Numbers>, Reason> {
     if part == Part::Later {
         return Ok(None);
     }
     let at = match kind {
-        Kind::Echo(_) => (4, 4),
+        PayloadKind::Echo(_) => (4, 4),
         _ => (0, 2),
     };
     let number = |at: usize| {

@@ -6,13 +6,21 @@
 //! What comes out may be fragmented again on the other side, as its fragments could: it has no DF, or a Fragment header
 //! that says that it is one piece (RFC 6946), with the identification that they had.
 
-use super::store::Held;
 use diolkos_xlat::packet::Label;
 use diolkos_xlat::verdict::Reason;
 use diolkos_xlat::wire::{Chain, Fragment, Ipv4, Ipv6, FRAGMENT_LEN, IPV4_LEN, IPV6_LEN};
 
 /// Fragments that one packet may come in: 64 KiB in the smallest fragments that a path of IPv6 asks for are 54.
 const MAX_PARTS: usize = 64;
+
+/// A fragment that waits, or a packet out of fragments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// Whole, from the IP header on.
+    pub bytes: Box<[u8]>,
+    /// It came with this.
+    pub label: Label,
+}
 
 /// What fragments of one packet make.
 #[derive(Debug)]

@@ -8,9 +8,7 @@ use diolkos_nat64::session::{
     Due, Event, Inbound, Inward, Missing, Outbound, Segment, SessionState, SessionView, State,
     Watcher, Way,
 };
-use diolkos_nat64::Nat64;
-use diolkos_nat64::Nat64Trace;
-use diolkos_nat64::Random;
+use diolkos_nat64::{Nat64, Nat64Trace, Random};
 use diolkos_xlat::{Config, Env, Label, Offload, Outbox, Packet, Reason, Verdict, HEADROOM};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -358,8 +356,8 @@ impl Router {
         }
     }
 
-    /// What would become of a packet: with the random numbers that it will have.
-    pub fn trace(&mut self, bytes: &[u8]) -> Nat64Trace {
+    /// What would become of a packet.
+    pub fn trace(&mut self, bytes: &[u8]) -> Option<Nat64Trace> {
         self.env.now = self.now;
         self.nat64.trace(bytes, &mut self.env.clone())
     }

@@ -7,7 +7,6 @@ use crate::fragments::{cut4, cut6};
 use crate::harness::*;
 use crate::packets::*;
 use diolkos_nat64::config::{Limits, Protocol};
-use diolkos_nat64::Nat64Step;
 use diolkos_xlat::{Reason, Verdict};
 
 /// What fragments that left carry together; each fits the MTU, all have the identification.
@@ -302,28 +301,4 @@ fn a_source_has_its_bound() {
     assert_eq!(w.give(&pieces[0]).0, Verdict::Held);
     assert_eq!(w.give(&pieces[1]).0, Verdict::Held);
     assert_eq!(w.give(&pieces[2]).0, Verdict::Emitted);
-}
-
-#[test]
-fn a_trace_tells_and_keeps_nothing() {
-    let mut w = Router::new(|_| {});
-    let there = packet6(NODE, PEER6, 58, echo_of(128, 77, &pattern(2000)));
-    let pieces = cut6(&there, 58, 5, 1448);
-    assert!(w
-        .trace(&pieces[0])
-        .steps
-        .contains(&Nat64Step::GatheredFragment));
-    assert_eq!(w.nat64.held_fragments(), 0);
-    w.give(&pieces[0]);
-    for _ in 0..2 {
-        let trace = w.trace(&pieces[1]);
-        let whole = Nat64Step::Reassembled {
-            fragments: 2,
-            len: 40 + 8 + 2008,
-        };
-        assert_eq!(trace.steps[0], whole);
-        assert_eq!((trace.verdict, trace.sent.len()), (Verdict::Emitted, 2));
-        assert_eq!(w.nat64.held_fragments(), 1);
-    }
-    assert_eq!(w.give(&pieces[1]).0, Verdict::Emitted);
 }

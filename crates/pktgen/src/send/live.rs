@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use diolkos_sys::pktgen::{Generator, Plan, State, FILLER};
+use crate::kernel::{Generator, Plan, State, FILLER};
+use diolkos_fastpath::FastPathError;
+use diolkos_sys::clock;
 use diolkos_sys::task::Interruptible;
-use diolkos_sys::{clock, fastpath::FastPathError};
 
 use super::{Done, Job, NotLive, Path, Stop};
 use crate::failure::Failure;

@@ -9,7 +9,7 @@ mod packet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use diolkos_sys::pktgen::{Memory, Plan, Stopper};
+use crate::kernel::{Memory, Plan, Stopper};
 use diolkos_sys::task;
 
 use crate::failure::Failure;

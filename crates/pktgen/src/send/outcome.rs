@@ -119,7 +119,7 @@ fn not_kept_up(
 mod tests {
     use super::*;
     use crate::histogram::bucket_of;
-    use diolkos_sys::pktgen::BUCKETS;
+    use crate::kernel::BUCKETS;
 
     fn late(values: &[(u64, u64)]) -> Distribution {
         let mut counts = vec![0; BUCKETS];

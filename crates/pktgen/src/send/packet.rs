@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use diolkos_sys::pktgen::{FrameSocket, Plan, BUCKETS};
+use crate::kernel::{Plan, BUCKETS};
+use diolkos_sys::frames::FrameSocket;
 use diolkos_sys::{clock, task};
 
 use super::{Done, Job, Path, Stop};

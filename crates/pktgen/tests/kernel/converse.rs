@@ -3,9 +3,9 @@
 
 use diolkos_pktgen::flow::flow_at;
 use diolkos_pktgen::frame::{self, Block, Ports, Shape, Transport};
+use diolkos_pktgen::kernel::testrun::Action;
+use diolkos_pktgen::kernel::{Sink, Watch, SEGMENTS, SIGNATURE};
 use diolkos_pktgen::signature::Signature;
-use diolkos_sys::pktgen::testrun::Action;
-use diolkos_sys::pktgen::{Sink, Watch, SEGMENTS, SIGNATURE};
 
 const SYN: u8 = 0x02;
 const FIN: u8 = 0x01;

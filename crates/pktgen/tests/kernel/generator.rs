@@ -3,9 +3,9 @@
 
 use diolkos_pktgen::flow::flow_at;
 use diolkos_pktgen::frame;
+use diolkos_pktgen::kernel::testrun::Action;
+use diolkos_pktgen::kernel::Generator;
 use diolkos_pktgen::signature::Signature;
-use diolkos_sys::pktgen::testrun::Action;
-use diolkos_sys::pktgen::Generator;
 use proptest::prelude::*;
 
 use crate::{cases, shapes::plans};
@@ -57,7 +57,7 @@ fn it_stops_when_asked_to_at_the_end_of_a_burst() {
     assert_eq!(write(), Action::Drop);
 }
 
-pub fn one_plan() -> diolkos_sys::pktgen::Plan {
+pub fn one_plan() -> diolkos_pktgen::kernel::Plan {
     use diolkos_pktgen::frame::{Block, Ports, Shape, Transport};
     let block = |text: &str| Block {
         first: text.parse().expect("an address"),

@@ -3,9 +3,9 @@
 
 use diolkos_pktgen::flow::{flow_at, Flow};
 use diolkos_pktgen::frame::{self, Block, Ports, Shape, Transport};
+use diolkos_pktgen::kernel::testrun::Action;
+use diolkos_pktgen::kernel::{Generator, Plan, Sink, Watch};
 use diolkos_pktgen::signature::Signature;
-use diolkos_sys::pktgen::testrun::Action;
-use diolkos_sys::pktgen::{Generator, Plan, Sink, Watch};
 
 const SEEN: u64 = 20;
 const REMEMBERED: u32 = 16;

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use diolkos_pktgen::frame::{Block, Ports, Shape, Transport};
-use diolkos_sys::pktgen::Plan;
+use diolkos_pktgen::kernel::Plan;
 use proptest::prelude::*;
 
 /// A plan of one frame, of any family, transport and size that goes into a page.

@@ -4,10 +4,10 @@
 use diolkos_pktgen::flow::flow_at;
 use diolkos_pktgen::frame;
 use diolkos_pktgen::histogram::Distribution;
+use diolkos_pktgen::kernel::testrun::Action;
+use diolkos_pktgen::kernel::{Plan, Sink, Stream, Watch, SIGNATURE};
 use diolkos_pktgen::signature::{Signature, MAGIC};
 use diolkos_sys::clock;
-use diolkos_sys::pktgen::testrun::Action;
-use diolkos_sys::pktgen::{Plan, Sink, Stream, Watch, SIGNATURE};
 use proptest::prelude::*;
 
 use crate::model::{Counts, Model};

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use diolkos_sys::fastpath::{AnswerPath, Pins, Served};
+use diolkos_fastpath::{AnswerPath, Pins, Served};
 use ipnet::IpNet;
 use tokio::sync::Notify;
 use tokio::time::Instant;

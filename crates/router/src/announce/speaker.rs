@@ -11,8 +11,8 @@ use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use diolkos_fastpath::Served;
 use diolkos_sys::ethtool;
-use diolkos_sys::fastpath::Served;
 use diolkos_sys::packet::{DiscoverySocket, Hears};
 use ipnet::IpNet;
 use tokio::sync::Notify;

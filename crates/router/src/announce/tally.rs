@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use diolkos_sys::fastpath::{Served, ANSWER_NAMES};
+use diolkos_fastpath::{Served, ANSWER_NAMES};
 
 use diolkos_figures::counters::Counter;
 

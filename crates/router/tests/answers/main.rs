@@ -20,8 +20,8 @@ mod vectors;
 
 use std::str::FromStr;
 
-use diolkos_sys::fastpath::testrun::{Action, AnswerRun};
-use diolkos_sys::fastpath::ANSWER_NAMES;
+use diolkos_fastpath::testrun::{Action, AnswerRun};
+use diolkos_fastpath::ANSWER_NAMES;
 use hostile::Maker;
 use reference::Reference;
 use vectors::VECTORS;

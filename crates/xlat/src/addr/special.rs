@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What an address may not be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum AddressKind {
     /// May be source and destination of a forwarded packet.
     Unicast,
     /// A group: a destination only, and one that is not translated.
@@ -18,26 +18,26 @@ pub enum Kind {
 /// RFC 1812 sections 4.2.2.11 and 5.3.7, RFC 3927 section 7. Class E is taken for unicast, as hosts
 /// do today.
 #[inline]
-pub fn kind_of_ipv4(addr: Ipv4Addr) -> Kind {
+pub fn kind_of_ipv4(addr: Ipv4Addr) -> AddressKind {
     let bits = addr.to_bits();
     match bits >> 24 {
-        0 | 127 => Kind::Unroutable,
-        224..=239 => Kind::Multicast,
-        169 if bits >> 16 == 0xa9fe => Kind::Unroutable,
-        255 if bits == u32::MAX => Kind::Unroutable,
-        _ => Kind::Unicast,
+        0 | 127 => AddressKind::Unroutable,
+        224..=239 => AddressKind::Multicast,
+        169 if bits >> 16 == 0xa9fe => AddressKind::Unroutable,
+        255 if bits == u32::MAX => AddressKind::Unroutable,
+        _ => AddressKind::Unicast,
     }
 }
 
 /// RFC 4291 sections 2.5.2, 2.5.3, 2.5.5.2, 2.5.6 and 2.7.
 #[inline]
-pub fn kind_of_ipv6(addr: Ipv6Addr) -> Kind {
+pub fn kind_of_ipv6(addr: Ipv6Addr) -> AddressKind {
     let bits = addr.to_bits();
     match (bits >> 112) as u16 {
-        0 if bits <= 1 || bits >> 32 == 0xffff => Kind::Unroutable, // ::, ::1, ::ffff:0:0/96
-        0xfe80..=0xfebf => Kind::Unroutable,
-        0xff00..=0xffff => Kind::Multicast,
-        _ => Kind::Unicast,
+        0 if bits <= 1 || bits >> 32 == 0xffff => AddressKind::Unroutable, // ::, ::1, ::ffff:0:0/96
+        0xfe80..=0xfebf => AddressKind::Unroutable,
+        0xff00..=0xffff => AddressKind::Multicast,
+        _ => AddressKind::Unicast,
     }
 }
 
@@ -129,24 +129,38 @@ mod tests {
         ] {
             assert_eq!(
                 kind_of_ipv4(addr.parse().unwrap()),
-                Kind::Unroutable,
+                AddressKind::Unroutable,
                 "{addr}"
             );
         }
         for addr in ["169.253.0.1", "192.0.2.1", "240.0.0.1", "255.255.255.254"] {
-            assert_eq!(kind_of_ipv4(addr.parse().unwrap()), Kind::Unicast, "{addr}");
+            assert_eq!(
+                kind_of_ipv4(addr.parse().unwrap()),
+                AddressKind::Unicast,
+                "{addr}"
+            );
         }
-        assert_eq!(kind_of_ipv4("239.1.1.1".parse().unwrap()), Kind::Multicast);
+        assert_eq!(
+            kind_of_ipv4("239.1.1.1".parse().unwrap()),
+            AddressKind::Multicast
+        );
         for addr in ["::", "::1", "fe80::1", "febf::1", "::ffff:192.0.2.1"] {
             assert_eq!(
                 kind_of_ipv6(addr.parse().unwrap()),
-                Kind::Unroutable,
+                AddressKind::Unroutable,
                 "{addr}"
             );
         }
         for addr in ["64:ff9b::1", "fc00::1", "fec0::1", "2001:db8::"] {
-            assert_eq!(kind_of_ipv6(addr.parse().unwrap()), Kind::Unicast, "{addr}");
+            assert_eq!(
+                kind_of_ipv6(addr.parse().unwrap()),
+                AddressKind::Unicast,
+                "{addr}"
+            );
         }
-        assert_eq!(kind_of_ipv6("ff02::1".parse().unwrap()), Kind::Multicast);
+        assert_eq!(
+            kind_of_ipv6("ff02::1".parse().unwrap()),
+            AddressKind::Multicast
+        );
     }
 }

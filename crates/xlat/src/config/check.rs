@@ -3,7 +3,7 @@
 
 use super::{overlap, Config, Eam, Problem};
 use crate::addr::rfc6052::{PREFIX_LENGTHS, U_OCTET};
-use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, name_of, Kind};
+use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, name_of, AddressKind};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// Everything that is wrong with a configuration, in the order of its keys.
@@ -175,7 +175,7 @@ impl Problems {
                 key,
                 format!("{net} has host bits set; write {}", net.trunc()),
             );
-        } else if net.prefix_len() >= 4 && kind_of_ipv4(net.network()) != Kind::Unicast {
+        } else if net.prefix_len() >= 4 && kind_of_ipv4(net.network()) != AddressKind::Unicast {
             self.add(key, not_unicast(net));
         }
     }
@@ -186,7 +186,7 @@ impl Problems {
                 key,
                 format!("{net} has host bits set; write {}", net.trunc()),
             );
-        } else if net.prefix_len() >= 8 && kind_of_ipv6(net.network()) != Kind::Unicast {
+        } else if net.prefix_len() >= 8 && kind_of_ipv6(net.network()) != AddressKind::Unicast {
             self.add(key, not_unicast(net));
         }
     }
@@ -204,12 +204,12 @@ pub fn not_unicast(net: impl Into<IpNet>) -> String {
 
 /// Whether the addresses of a network are unicast, or it is too wide to be of one kind.
 pub fn is_unicast4(net: Ipv4Net) -> bool {
-    net.prefix_len() >= 4 && kind_of_ipv4(net.network()) == Kind::Unicast
+    net.prefix_len() >= 4 && kind_of_ipv4(net.network()) == AddressKind::Unicast
 }
 
 /// The same of IPv6.
 pub fn is_unicast6(net: Ipv6Net) -> bool {
-    net.prefix_len() >= 8 && kind_of_ipv6(net.network()) == Kind::Unicast
+    net.prefix_len() >= 8 && kind_of_ipv6(net.network()) == AddressKind::Unicast
 }
 
 fn overlap4(a: &Ipv4Net, b: &Ipv4Net) -> bool {

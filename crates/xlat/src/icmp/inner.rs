@@ -107,7 +107,7 @@ pub fn to_ipv4(
         total_len,
         // The identification that the packet had in IPv4, if any, is in its Fragment header.
         id: chain.fragment.map_or(0, |fragment| fragment.id as u16),
-        dont_fragment: chain.fragment.is_none() && total_len > super::translate::LARGEST_WITHOUT_DF,
+        dont_fragment: chain.fragment.is_none() && total_len > super::LARGEST_WITHOUT_DF,
         more_fragments: chain.fragment.is_some_and(|fragment| fragment.more),
         fragment_offset: chain.fragment.map_or(0, |fragment| fragment.offset),
         ttl: ip.hop_limit,

@@ -4,14 +4,14 @@
 //! An error that passes through carries the beginning of the packet it is about, which is
 //! translated with it. Its stages:
 //!
-//! 1. [`table`]: type, code, and the field that goes with them.
-//! 2. [`quote`]: the quoted packet and, behind it, the extensions of RFC 4884.
-//! 3. [`inner`]: the quoted packet, header by header.
-//! 4. [`pool`]: a source for errors from routers whose address has no counterpart (RFC 6791).
-//! 5. [`interface`]: their own address, in an extension.
-//! 6. [`through`]: all of it in one message, cut to what may be sent.
+//! 1. `table`: type, code, and the field that goes with them.
+//! 2. `quote`: the quoted packet and, behind it, the extensions of RFC 4884.
+//! 3. `inner`: the quoted packet, header by header.
+//! 4. `pool`: a source for errors from routers whose address has no counterpart (RFC 6791).
+//! 5. `interface`: their own address, in an extension.
+//! 6. `translate`: all of it in one message, cut to what may be sent.
 //!
-//! Errors of our own are in [`own`], held back by [`rate`].
+//! `originate` makes the errors of our own, and `rate` limits them.
 
 mod inner;
 mod interface;
@@ -24,14 +24,21 @@ mod translate;
 
 pub use inner::{parse_ipv4 as parse_quoted_ipv4, parse_ipv6 as parse_quoted_ipv6};
 pub use originate::Answer;
-pub use translate::{Ends, LARGEST_ERROR};
+pub use translate::Ends;
 
 use crate::addr::Mapper;
 use crate::config::Config;
 use pool::{Pool4, Pool6};
 use rate::ErrorLimit;
-pub use rate::Tokens;
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Bytes of the longest ICMP error we send: the smallest MTU of IPv6 (RFC 4443 section 2.4(c)).
+pub const LARGEST_ERROR: usize = 1280;
+
+/// The same in IPv4. It is also the longest packet that is sent without DF: "When the resulting IPv4 packet is smaller than or
+/// equal to 1260 bytes, the translator MUST send the packet with a cleared Don't Fragment bit. Otherwise, the packet MUST be sent
+/// with the Don't Fragment bit set" (RFC 7915 section 5).
+pub(crate) const LARGEST_WITHOUT_DF: usize = 1260;
 
 /// The dummy address: a source for IPv4 nodes that have no address (RFC 7600 section 4.8).
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
@@ -64,7 +71,7 @@ impl ErrorSources {
 
 /// What the configuration says of ICMP errors.
 #[derive(Debug)]
-pub struct Icmp {
+pub struct IcmpErrors {
     address4: Ipv4Addr,
     address6: Option<Ipv6Addr>,
     pool4: Pool4,
@@ -77,7 +84,7 @@ pub struct Icmp {
     limit6: ErrorLimit,
 }
 
-impl Icmp {
+impl IcmpErrors {
     /// A source for an error from an IPv4 router that may not stand in the prefix.
     pub fn stand_in_ipv6(&self, router: Ipv4Addr) -> Option<Ipv6Addr> {
         self.pool6.stand_in(router)
@@ -89,10 +96,10 @@ impl Icmp {
     }
 
     /// Errors as this configuration wants them. The token buckets are full.
-    pub fn new(config: &Config) -> Icmp {
+    pub fn new(config: &Config) -> IcmpErrors {
         let icmp = &config.icmp;
         let ErrorSources { address4, address6 } = ErrorSources::of(config);
-        Icmp {
+        IcmpErrors {
             address4,
             address6,
             pool4: Pool4::new(&icmp.source_pool4, DUMMY),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! ICMP errors that we originate about packets we refuse (RFC 7915 sections 4.4 and 5.4).
 
-use super::{Icmp, Tokens};
-use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, Kind};
+use super::rate::Tokens;
+use super::IcmpErrors;
+use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, AddressKind};
 use crate::csum::{self, Sum};
 use crate::packet::{Env, Offload, Outbox};
 use crate::wire::icmp::{v4, v6, Class, ICMP_CHECKSUM_AT, ICMP_LEN};
@@ -45,11 +46,32 @@ const PRECEDENCE_6: u8 = 0xc0;
 /// TTL and hop limit of packets that begin with us (RFC 1700).
 const HOPS: u8 = 64;
 
-impl Icmp {
+impl IcmpErrors {
     /// Sends `answer` to the source of `packet`, of either family, as it was received; or does not,
-    /// if it must not or may not now. `tokens`: whether it counts.
+    /// if it must not or may not now.
     #[cold]
     pub fn originate(
+        &self,
+        answer: Answer,
+        packet: &[u8],
+        env: &mut impl Env,
+        out: &mut impl Outbox,
+    ) {
+        self.originate_with((answer, Tokens::Take), packet, env, out);
+    }
+
+    /// What would be sent now, for those who only ask: it does not count.
+    pub fn would_originate(
+        &self,
+        answer: Answer,
+        packet: &[u8],
+        env: &mut impl Env,
+        out: &mut impl Outbox,
+    ) {
+        self.originate_with((answer, Tokens::Look), packet, env, out);
+    }
+
+    fn originate_with(
         &self,
         (answer, tokens): (Answer, Tokens),
         packet: &[u8],
@@ -173,8 +195,8 @@ fn may_answer_v4(ip: &Ipv4, packet: &[u8]) -> bool {
         });
     !about_error
         && ip.fragment_offset == 0
-        && kind_of_ipv4(ip.src) == Kind::Unicast
-        && kind_of_ipv4(ip.dst) == Kind::Unicast
+        && kind_of_ipv4(ip.src) == AddressKind::Unicast
+        && kind_of_ipv4(ip.dst) == AddressKind::Unicast
 }
 
 /// RFC 4443 section 2.4(e): not about an ICMPv6 error or a redirect, a packet to a group, or one
@@ -191,7 +213,9 @@ fn may_answer_v6(ip: &Ipv6, packet: &[u8]) -> bool {
         Some(_) => false,
         None => true,
     };
-    !about_error && kind_of_ipv6(ip.src) == Kind::Unicast && kind_of_ipv6(ip.dst) == Kind::Unicast
+    !about_error
+        && kind_of_ipv6(ip.src) == AddressKind::Unicast
+        && kind_of_ipv6(ip.dst) == AddressKind::Unicast
 }
 
 /// Quotes as much of the packet as fits behind the headers. Returns the length of it all.

@@ -4,23 +4,15 @@
 
 use super::interface::Named;
 use super::table::{self, Head, Mtus};
-use super::{inner, quote, Icmp};
-use crate::addr::special::{kind_of_ipv4, Kind};
-use crate::addr::{Mapper, Unmappable, Via};
+use super::{inner, quote, IcmpErrors, LARGEST_ERROR, LARGEST_WITHOUT_DF};
+use crate::addr::special::{kind_of_ipv4, AddressKind};
+use crate::addr::{Mapper, Via};
 use crate::csum;
-use crate::packet::{Checksum, Outbox};
-use crate::step::{End, Step};
+use crate::packet::Checksum;
 use crate::verdict::Reason;
 use crate::wire::icmp::{ICMP_CHECKSUM_AT, ICMP_LEN};
 use crate::wire::{protocol, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-/// Bytes of the longest ICMP error we send: the smallest MTU of IPv6 (RFC 4443 section 2.4(c)).
-pub const LARGEST_ERROR: usize = 1280;
-
-/// The same in IPv4, which is also the longest packet that is sent without DF (RFC 7915 section
-/// 5.1).
-pub(super) const LARGEST_WITHOUT_DF: usize = 1260;
 
 /// The error is about a packet that went from IPv6 through us to IPv6: the place in the
 /// configuration of the translation prefix it used.
@@ -75,7 +67,7 @@ impl<'a> Error<'a> {
     }
 }
 
-impl Icmp {
+impl IcmpErrors {
     fn mtus(&self) -> Mtus {
         Mtus {
             mtu4: self.mtu4,
@@ -99,40 +91,27 @@ impl Icmp {
         (ip, hop_limit): (&Ipv4, u8),
         packet: &[u8],
         checksum: Checksum,
-        report: &mut impl Outbox,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<usize, Reason> {
         let addresses = |quoted: &Ipv4| {
-            // Of what turns, the way to IPv4 is reported.
-            let mut map = |end, addr| match hairpin {
-                None => map_to_ipv6(mapper, end, addr, report),
-                Some(_) => mapper.to_ipv6(addr).map(|(addr, _)| addr),
-            };
-            let inner_src =
-                map(End::QuotedSource, quoted.src).map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let map = |addr| mapper.to_ipv6(addr).map(|(addr, _)| addr);
+            let inner_src = map(quoted.src).map_err(|_| Reason::IcmpInnerUnmapped)?;
             let inner_dst = match hairpin {
                 // The sender knew its peer by the prefix (RFC 7757 section 4.2).
                 Some(Hairpin(prefix)) => mapper.embed(prefix, quoted.dst),
-                None => map(End::QuotedDestination, quoted.dst),
+                None => map(quoted.dst),
             }
             .map_err(|_| Reason::IcmpInnerUnmapped)?;
-            let dst = map(End::Destination, ip.dst)
-                .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
+            let dst = map(ip.dst).map_err(|why| why.reason(Reason::DestinationUnmapped))?;
             let src = match hairpin {
                 Some(Hairpin(prefix)) if ip.src == quoted.dst => mapper.embed(prefix, ip.src),
-                _ => map(End::Source, ip.src),
+                _ => map(ip.src),
             };
             let stands_in = src.is_err();
             let src = src
                 .ok()
                 .or_else(|| self.pool6.stand_in(ip.src))
                 .ok_or(Reason::SourceUnmapped)?;
-            if stands_in {
-                report.step(|| Step::StandsIn {
-                    router: ip.src.into(),
-                    by: src.into(),
-                });
-            }
             Ok(Ends {
                 src,
                 dst,
@@ -203,32 +182,22 @@ impl Icmp {
         (ip, ttl, id): (&Ipv6, u8, u16),
         (packet, message_at): (&[u8], usize),
         checksum: Checksum,
-        report: &mut impl Outbox,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<(usize, Option<Hairpin>), Reason> {
         let mut hairpin = None;
         let addresses = |quoted: &Ipv6| {
-            let mut map = |end, addr| map_to_ipv4(mapper, end, addr, report);
-            let (inner_src, via) =
-                map(End::QuotedSource, quoted.src).map_err(|_| Reason::IcmpInnerUnmapped)?;
-            let (inner_dst, _) =
-                map(End::QuotedDestination, quoted.dst).map_err(|_| Reason::IcmpInnerUnmapped)?;
-            let (dst, _) = map(End::Destination, ip.dst)
-                .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
+            let map = |addr| mapper.to_ipv4(addr);
+            let (inner_src, via) = map(quoted.src).map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let (inner_dst, _) = map(quoted.dst).map_err(|_| Reason::IcmpInnerUnmapped)?;
+            let (dst, _) = map(ip.dst).map_err(|why| why.reason(Reason::DestinationUnmapped))?;
             let dst = legal_destination(dst)?;
-            let src = map(End::Source, ip.src).ok().map(|(addr, _)| addr);
-            let src = src.filter(|&src| kind_of_ipv4(src) == Kind::Unicast);
+            let src = map(ip.src).ok().map(|(addr, _)| addr);
+            let src = src.filter(|&src| kind_of_ipv4(src) == AddressKind::Unicast);
             hairpin = match via {
                 Via::Pref64(prefix) if mapper.is_explicit(inner_src) => Some(Hairpin(prefix)),
                 _ => None,
             };
             let by = src.unwrap_or_else(|| self.pool4.stand_in(ip.src));
-            if src.is_none() {
-                report.step(|| Step::StandsIn {
-                    router: ip.src.into(),
-                    by: by.into(),
-                });
-            }
             Ok(Ends {
                 src: by,
                 dst,
@@ -314,47 +283,11 @@ impl Icmp {
     }
 }
 
-/// The IPv6 address of an IPv4 node, or that it has none; `report` gets which.
-fn map_to_ipv6(
-    mapper: &Mapper,
-    end: End,
-    v4: Ipv4Addr,
-    report: &mut impl Outbox,
-) -> Result<Ipv6Addr, Unmappable> {
-    let mapped = mapper.to_ipv6(v4);
-    report.step(|| match mapped {
-        Ok((v6, via)) => Step::Mapped { end, v6, v4, via },
-        Err(_) => Step::Unmapped {
-            end,
-            addr: v4.into(),
-        },
-    });
-    mapped.map(|(v6, _)| v6)
-}
-
-/// The same for the IPv4 address of an IPv6 node, with what mapped it.
-fn map_to_ipv4(
-    mapper: &Mapper,
-    end: End,
-    v6: Ipv6Addr,
-    report: &mut impl Outbox,
-) -> Result<(Ipv4Addr, Via), Unmappable> {
-    let mapped = mapper.to_ipv4(v6);
-    report.step(|| match mapped {
-        Ok((v4, via)) => Step::Mapped { end, v6, v4, via },
-        Err(_) => Step::Unmapped {
-            end,
-            addr: v6.into(),
-        },
-    });
-    mapped
-}
-
 fn legal_destination(addr: Ipv4Addr) -> Result<Ipv4Addr, Reason> {
     match kind_of_ipv4(addr) {
-        Kind::Unicast => Ok(addr),
-        Kind::Multicast => Err(Reason::Multicast),
-        Kind::Unroutable => Err(Reason::DestinationIllegal),
+        AddressKind::Unicast => Ok(addr),
+        AddressKind::Multicast => Err(Reason::Multicast),
+        AddressKind::Unroutable => Err(Reason::DestinationIllegal),
     }
 }
 

@@ -6,7 +6,7 @@
 //! source is embedded in the prefix that the sender used for its peer, whatever mapping it has of
 //! its own, so that the answer comes back through us.
 
-use super::payload::{self, Kind, Numbers, Payload};
+use super::payload::{self, Numbers, Payload, PayloadKind};
 use super::{Refusal, Translator};
 use crate::csum::Sum;
 use crate::frag;
@@ -69,11 +69,13 @@ pub fn send(
     let old = Sum::default().ipv6(ip.src).ipv6(ip.dst);
     let new = Sum::default().ipv6(src).ipv6(dst);
     match carried.kind {
-        Kind::Checksummed { at, never_zero } => {
+        PayloadKind::Checksummed { at, never_zero } => {
             payload::carry_over(bytes, at.into(), never_zero, offload, old, new)
         }
-        Kind::Echo(_) => payload::carry_over(bytes, ICMP_CHECKSUM_AT, false, offload, old, new),
-        Kind::UdpZeroChecksum | Kind::IcmpError | Kind::Opaque => {}
+        PayloadKind::Echo(_) => {
+            payload::carry_over(bytes, ICMP_CHECKSUM_AT, false, offload, old, new)
+        }
+        PayloadKind::UdpZeroChecksum | PayloadKind::IcmpError | PayloadKind::Opaque => {}
     }
     if let Some(fragment) = pieces_of {
         payload::complete(bytes, carried.kind, offload);

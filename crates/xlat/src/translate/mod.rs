@@ -21,13 +21,14 @@
 
 pub mod hairpin;
 pub mod payload;
+mod trace;
 pub mod v4to6;
 pub mod v6to4;
 
-use crate::addr::special::Kind;
+use crate::addr::special::AddressKind;
 use crate::addr::Mapper;
 use crate::config::{Config, ConfigError, TrafficClass, UdpZeroChecksum};
-use crate::icmp::{Answer, Icmp, Tokens};
+use crate::icmp::{Answer, IcmpErrors};
 use crate::packet::{Env, Outbox, Packet};
 use crate::verdict::{Reason, Verdict};
 
@@ -40,7 +41,7 @@ use crate::verdict::{Reason, Verdict};
 pub struct Translator {
     mapper: Mapper,
     clat: bool,
-    icmp: Icmp,
+    icmp: IcmpErrors,
     lowest_ipv6_mtu: usize,
     mtu4: usize,
     mtu6: usize,
@@ -57,7 +58,7 @@ impl Translator {
         config.check()?;
         let mapper = Mapper::new(config);
         Ok(Translator {
-            icmp: Icmp::new(config),
+            icmp: IcmpErrors::new(config),
             mapper,
             clat: config.clat,
             lowest_ipv6_mtu: config.lowest_ipv6_mtu as usize,
@@ -82,24 +83,11 @@ impl Translator {
         env: &mut impl Env,
         out: &mut impl Outbox,
     ) -> Verdict {
-        self.translate_with(packet, env, out, Tokens::Take)
-    }
-
-    /// The same, with or without counting ICMP errors.
-    #[inline]
-    pub(crate) fn translate_with(
-        &self,
-        packet: &mut Packet<'_>,
-        env: &mut impl Env,
-        out: &mut impl Outbox,
-        tokens: Tokens,
-    ) -> Verdict {
         match self.path(packet, env, out) {
             Ok(verdict) => verdict,
             Err(Refusal { reason, answer }) => {
                 out.refused(reason, packet.bytes());
-                self.icmp
-                    .originate((answer, tokens), packet.bytes(), env, out);
+                self.icmp.originate(answer, packet.bytes(), env, out);
                 Verdict::Drop(reason)
             }
         }
@@ -116,12 +104,12 @@ impl Translator {
     ) -> Verdict {
         let reason = Reason::NoRoute;
         out.refused(reason, packet.bytes());
-        let answer = (Answer::NetworkUnreachable, Tokens::Take);
+        let answer = Answer::NetworkUnreachable;
         self.icmp.originate(answer, packet.bytes(), env, out);
         Verdict::Drop(reason)
     }
 
-    fn path(
+    pub(crate) fn path(
         &self,
         packet: &mut Packet<'_>,
         env: &mut impl Env,
@@ -141,7 +129,7 @@ impl Translator {
     }
 
     /// ICMP errors of this translator.
-    pub fn icmp(&self) -> &Icmp {
+    pub fn icmp(&self) -> &IcmpErrors {
         &self.icmp
     }
 
@@ -213,11 +201,11 @@ impl Reason {
 /// "If a translator gets an illegal source address [...] the translator SHOULD silently discard the
 /// packet" (RFC 7915 sections 4.1 and 5.1).
 #[inline]
-pub fn legal(src: Kind, dst: Kind) -> Result<(), Reason> {
+pub fn legal(src: AddressKind, dst: AddressKind) -> Result<(), Reason> {
     match (src, dst) {
-        (Kind::Unicast, Kind::Unicast) => Ok(()),
-        (Kind::Unicast, Kind::Multicast) => Err(Reason::Multicast),
-        (Kind::Unicast, Kind::Unroutable) => Err(Reason::DestinationIllegal),
+        (AddressKind::Unicast, AddressKind::Unicast) => Ok(()),
+        (AddressKind::Unicast, AddressKind::Multicast) => Err(Reason::Multicast),
+        (AddressKind::Unicast, AddressKind::Unroutable) => Err(Reason::DestinationIllegal),
         _ => Err(Reason::SourceIllegal),
     }
 }

@@ -20,7 +20,7 @@ pub enum Family {
 
 /// What is carried. Small, like all that goes from stage to stage, so that it travels in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum PayloadKind {
     /// Its checksum, at this byte, covers the addresses. `never_zero`: 0 is sent as 0xFFFF (RFC
     /// 768, RFC 3828).
     Checksummed {
@@ -43,7 +43,7 @@ pub enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Payload {
     /// What it is.
-    pub kind: Kind,
+    pub kind: PayloadKind,
     largest: u32,
 }
 
@@ -88,7 +88,7 @@ pub fn inspect(
 }
 
 #[inline]
-fn kind(family: Family, number: u8, bytes: &[u8], part: Part) -> Result<Kind, Reason> {
+fn kind(family: Family, number: u8, bytes: &[u8], part: Part) -> Result<PayloadKind, Reason> {
     let icmp = match family {
         Family::V4 => protocol::ICMPV4,
         Family::V6 => protocol::ICMPV6,
@@ -97,7 +97,7 @@ fn kind(family: Family, number: u8, bytes: &[u8], part: Part) -> Result<Kind, Re
         // "Fragmented ICMP/ICMPv6 packets will not be translated by IP/ICMP translators" (RFC 7915
         // section 1.2).
         Transport::Icmp if part != Part::Whole => Err(Reason::FragmentIcmp),
-        _ if part == Part::Later => Ok(Kind::Opaque),
+        _ if part == Part::Later => Ok(PayloadKind::Opaque),
         Transport::Icmp => icmp_kind(family, bytes),
         Transport::Udp => udp_kind(bytes, part),
         Transport::Checksummed {
@@ -108,32 +108,32 @@ fn kind(family: Family, number: u8, bytes: &[u8], part: Part) -> Result<Kind, Re
             if bytes.len() < header_len {
                 return Err(Reason::TransportTruncated);
             }
-            Ok(Kind::Checksummed {
+            Ok(PayloadKind::Checksummed {
                 at: at as u8,
                 never_zero,
             })
         }
-        Transport::Opaque => Ok(Kind::Opaque),
+        Transport::Opaque => Ok(PayloadKind::Opaque),
     }
 }
 
 #[inline]
-fn udp_kind(bytes: &[u8], part: Part) -> Result<Kind, Reason> {
+fn udp_kind(bytes: &[u8], part: Part) -> Result<PayloadKind, Reason> {
     let (udp, _) = UdpHeader::ref_from_prefix(bytes).map_err(|_| Reason::TransportTruncated)?;
     let len = usize::from(udp.len.get());
     if len < size_of::<UdpHeader>() || (part == Part::Whole && len > bytes.len()) {
         return Err(Reason::UdpLength);
     }
     if udp.checksum.get() == 0 {
-        return Ok(Kind::UdpZeroChecksum);
+        return Ok(PayloadKind::UdpZeroChecksum);
     }
-    Ok(Kind::Checksummed {
+    Ok(PayloadKind::Checksummed {
         at: UDP_CHECKSUM_AT as u8,
         never_zero: true,
     })
 }
 
-fn icmp_kind(family: Family, bytes: &[u8]) -> Result<Kind, Reason> {
+fn icmp_kind(family: Family, bytes: &[u8]) -> Result<PayloadKind, Reason> {
     if bytes.len() < ICMP_LEN {
         return Err(Reason::TransportTruncated);
     }
@@ -142,8 +142,8 @@ fn icmp_kind(family: Family, bytes: &[u8]) -> Result<Kind, Reason> {
         Family::V6 => icmp::v6::class_of(bytes[0]),
     };
     match class {
-        Class::Echo(counterpart) => Ok(Kind::Echo(counterpart)),
-        Class::Error => Ok(Kind::IcmpError),
+        Class::Echo(counterpart) => Ok(PayloadKind::Echo(counterpart)),
+        Class::Error => Ok(PayloadKind::IcmpError),
         Class::SingleHop => Err(Reason::IcmpSingleHop),
         Class::Other => Err(Reason::IcmpType),
     }
@@ -151,7 +151,7 @@ fn icmp_kind(family: Family, bytes: &[u8]) -> Result<Kind, Reason> {
 
 /// The device has promised to finish the packet: is it one that it can finish?
 fn inspect_offloaded(
-    kind: Kind,
+    kind: PayloadKind,
     number: u8,
     bytes: &[u8],
     part: Part,
@@ -163,11 +163,11 @@ fn inspect_offloaded(
     let kind = match (offload.checksum, kind) {
         (Checksum::Complete, kind) => kind,
         // A seed of zero is a seed.
-        (Checksum::Partial, Kind::UdpZeroChecksum) => Kind::Checksummed {
+        (Checksum::Partial, PayloadKind::UdpZeroChecksum) => PayloadKind::Checksummed {
             at: UDP_CHECKSUM_AT as u8,
             never_zero: true,
         },
-        (Checksum::Partial, Kind::Opaque) => return Err(Reason::OffloadMismatch),
+        (Checksum::Partial, PayloadKind::Opaque) => return Err(Reason::OffloadMismatch),
         (Checksum::Partial, kind) => kind,
     };
     let mut largest = bytes.len();
@@ -222,12 +222,12 @@ pub struct Numbers {
 /// Writes other ports, or another identifier, and keeps the checksum right. A fragment without
 /// transport header has none.
 #[inline]
-pub fn renumber(bytes: &mut [u8], kind: Kind, offload: Offload, numbers: Numbers) {
+pub fn renumber(bytes: &mut [u8], kind: PayloadKind, offload: Offload, numbers: Numbers) {
     let (at, len, checksum_at, never_zero) = match kind {
-        Kind::Checksummed { at, never_zero } => (0, 4, Some(usize::from(at)), never_zero),
-        Kind::UdpZeroChecksum => (0, 4, None, false),
-        Kind::Echo(_) => (4, 2, Some(ICMP_CHECKSUM_AT), false),
-        Kind::IcmpError | Kind::Opaque => return,
+        PayloadKind::Checksummed { at, never_zero } => (0, 4, Some(usize::from(at)), never_zero),
+        PayloadKind::UdpZeroChecksum => (0, 4, None, false),
+        PayloadKind::Echo(_) => (4, 2, Some(ICMP_CHECKSUM_AT), false),
+        PayloadKind::IcmpError | PayloadKind::Opaque => return,
     };
     let [src, dst] = [numbers.src, numbers.dst].map(u16::to_be_bytes);
     let new = [src[0], src[1], dst[0], dst[1]];
@@ -284,11 +284,11 @@ fn right_zero(message: &mut [u8]) {
 }
 
 /// Completes a partial checksum, for a packet that the device will not see whole.
-pub fn complete(bytes: &mut [u8], kind: Kind, offload: Offload) {
+pub fn complete(bytes: &mut [u8], kind: PayloadKind, offload: Offload) {
     let (at, never_zero) = match kind {
-        Kind::Checksummed { at, never_zero } => (usize::from(at), never_zero),
-        Kind::Echo(_) => (ICMP_CHECKSUM_AT, false),
-        Kind::UdpZeroChecksum | Kind::IcmpError | Kind::Opaque => return,
+        PayloadKind::Checksummed { at, never_zero } => (usize::from(at), never_zero),
+        PayloadKind::Echo(_) => (ICMP_CHECKSUM_AT, false),
+        PayloadKind::UdpZeroChecksum | PayloadKind::IcmpError | PayloadKind::Opaque => return,
     };
     if offload.checksum == Checksum::Partial {
         // The seed in the field is summed with the rest.

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From IPv4 to IPv6 (RFC 7915 section 4).
 
-use super::payload::{self, Family, Kind, Payload};
+use super::payload::{self, Family, Payload, PayloadKind};
 use super::{hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
-use crate::addr::special::{kind_of_ipv4, Kind as AddressKind};
-use crate::addr::Via;
+use crate::addr::special::{kind_of_ipv4, AddressKind};
 use crate::config::UdpZeroChecksum;
 use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
 use crate::icmp::{Answer, LARGEST_ERROR};
 use crate::packet::{Checksum, Offload, Outbox, Packet};
-use crate::step::{End, Step};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::{v4, Class};
 use crate::wire::{
@@ -31,14 +29,10 @@ pub(super) fn translate(
     }
     let next_header = next_header_of(ip.protocol)?;
     let carried = carried(t, &ip, packet)?;
-    if carried.kind == Kind::IcmpError {
-        return error(t, &ip, hop_limit, packet, out);
+    if carried.kind == PayloadKind::IcmpError {
+        return error(t, &ip, hop_limit, packet);
     }
     let (src, dst) = map(t, &ip)?;
-    report_mapping(t, &ip, (src, dst), out);
-    if ip.is_fragment() {
-        out.step(|| Step::LoneFragment);
-    }
     let fit = fit(t, &ip, &carried, packet.offload)?;
     if fit == Fit::Segments {
         return segments(&ip, packet, |segment| {
@@ -163,11 +157,11 @@ pub fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload
     let part = Part::of(ip.fragment_offset, ip.more_fragments);
     let bytes = &packet.bytes()[ip.header_len..];
     let mut carried = payload::inspect(Family::V4, ip.protocol, bytes, part, packet.offload)?;
-    if carried.kind == Kind::UdpZeroChecksum {
+    if carried.kind == PayloadKind::UdpZeroChecksum {
         if t.keeps_zero_checksum(ports_of(bytes)) && packet.offload.gso.is_none() {
             // "Protocols that use UDP as a tunnel encapsulation may enable zero-checksum mode for a specific
             // port" (RFC 8200 section 8.1).
-            carried.kind = Kind::Opaque;
+            carried.kind = PayloadKind::Opaque;
             return Ok(carried);
         }
         // RFC 7915 section 4.5.
@@ -191,7 +185,6 @@ fn error(
     ip: &Ipv4,
     hop_limit: u8,
     packet: &mut Packet<'_>,
-    out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let mut error = [0; LARGEST_ERROR];
     let checksum = packet.offload.checksum;
@@ -200,7 +193,6 @@ fn error(
         (ip, hop_limit),
         packet.bytes(),
         checksum,
-        out,
         &mut error,
     )?;
     if !packet.replace_all(&error[..len]) {
@@ -224,24 +216,6 @@ fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
         .map_err(|why| why.reason(Reason::DestinationUnmapped))?
         .0;
     Ok((src, dst))
-}
-
-/// Reports to a trace how both addresses were mapped.
-#[inline(always)]
-fn report_mapping(
-    t: &Translator,
-    ip: &Ipv4,
-    (src, dst): (Ipv6Addr, Ipv6Addr),
-    out: &mut impl Outbox,
-) {
-    for (end, v6, v4) in [(End::Source, src, ip.src), (End::Destination, dst, ip.dst)] {
-        out.step(|| Step::Mapped {
-            end,
-            v6,
-            v4,
-            via: t.mapper.to_ipv6(v4).map_or(Via::Eam, |(_, via)| via),
-        });
-    }
 }
 
 /// RFC 7915 section 4.1. Of a packet that stands for several, one segment must fit.
@@ -300,22 +274,28 @@ pub fn segments(
 
 /// Makes the payload one of IPv6: ICMP type, checksum.
 #[inline]
-fn rewrite_payload(packet: &mut Packet<'_>, ip: &Ipv4, kind: Kind, src: Ipv6Addr, dst: Ipv6Addr) {
+fn rewrite_payload(
+    packet: &mut Packet<'_>,
+    ip: &Ipv4,
+    kind: PayloadKind,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+) {
     let offload = packet.offload;
     let bytes = &mut packet.bytes_mut()[ip.header_len..];
     match kind {
-        Kind::Checksummed { at, never_zero } => {
+        PayloadKind::Checksummed { at, never_zero } => {
             // Protocol and length are the same in both pseudo-headers.
             let old = Sum::default().ipv4(ip.src).ipv4(ip.dst);
             let new = Sum::default().ipv6(src).ipv6(dst);
             payload::carry_over(bytes, at.into(), never_zero, offload, old, new);
         }
-        Kind::Echo(new_type) => {
+        PayloadKind::Echo(new_type) => {
             // ICMPv6, unlike ICMPv4, has a pseudo-header (RFC 7915 section 4.2).
             let pseudo = csum::pseudo_ipv6(src, dst, protocol::ICMPV6, bytes.len());
             payload::rewrite_echo(bytes, new_type, offload, Sum::default(), pseudo);
         }
-        Kind::UdpZeroChecksum => {
+        PayloadKind::UdpZeroChecksum => {
             let len = usize::from(u16::from_be_bytes([bytes[4], bytes[5]]));
             let pseudo = csum::pseudo_ipv6(src, dst, protocol::UDP, len);
             if offload.gso.is_some() {
@@ -327,7 +307,7 @@ fn rewrite_payload(packet: &mut Packet<'_>, ip: &Ipv4, kind: Kind, src: Ipv6Addr
                 csum::set_field(bytes, UDP_CHECKSUM_AT, csum::never_zero(checksum));
             }
         }
-        Kind::IcmpError | Kind::Opaque => {}
+        PayloadKind::IcmpError | PayloadKind::Opaque => {}
     }
 }
 

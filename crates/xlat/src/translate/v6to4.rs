@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From IPv6 to IPv4 (RFC 7915 section 5).
 
-use super::payload::{self, Family, Kind, Payload};
+use super::payload::{self, Family, Payload, PayloadKind};
 use super::{hairpin, hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6};
 use crate::addr::Via;
 use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
-use crate::icmp::{Answer, LARGEST_ERROR};
+use crate::icmp::{Answer, LARGEST_ERROR, LARGEST_WITHOUT_DF};
 use crate::packet::{Env, Offload, Outbox, Packet};
-use crate::step::{End, Step};
 use crate::verdict::{Reason, Verdict};
 use crate::wire::{protocol, protocol_of, Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
 use std::net::Ipv4Addr;
-
-/// "When the resulting IPv4 packet is smaller than or equal to 1260 bytes, the translator MUST send
-/// the packet with a cleared Don't Fragment bit. Otherwise, the packet MUST be sent with the Don't
-/// Fragment bit set" (RFC 7915 section 5).
-const LARGEST_WITHOUT_DF: usize = 1260;
 
 /// The smallest MTU of IPv6 (RFC 8200 section 5).
 const MIN_MTU_6: usize = 1280;
@@ -66,17 +60,12 @@ fn carry(
 ) -> Result<Verdict, Refusal> {
     let ipv4_protocol = protocol_of(chain.protocol)?;
     let carried = carried(chain, packet)?;
-    if carried.kind == Kind::IcmpError {
-        return error(t, (ip, ttl, chain), packet, env, out);
+    if carried.kind == PayloadKind::IcmpError {
+        return error(t, (ip, ttl, chain), packet, env);
     }
     let (src, dst, via) = map(t, ip)?;
-    report_mapping(t, ip, (src, dst), out);
-    if chain.fragment.is_some_and(|fragment| !fragment.is_atomic()) {
-        out.step(|| Step::LoneFragment);
-    }
     if let Via::Pref64(prefix) = via {
         if t.mapper.is_explicit(dst) {
-            out.step(|| Step::Turns);
             let ends = (src, dst);
             return hairpin::turn(t, (ip, ttl, chain), prefix, ends, &carried, packet, out);
         }
@@ -218,7 +207,6 @@ fn error(
     (ip, ttl, chain): (&Ipv6, u8, &Chain),
     packet: &mut Packet<'_>,
     env: &mut impl Env,
-    out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let mut error = [0; LARGEST_ERROR];
     let checksum = packet.offload.checksum;
@@ -230,10 +218,9 @@ fn error(
     };
     let (mut len, hairpin) =
         t.icmp
-            .to_ipv4(&t.mapper, (ip, ttl, id), message, checksum, out, &mut error)?;
+            .to_ipv4(&t.mapper, (ip, ttl, id), message, checksum, &mut error)?;
     packet.offload = Offload::default();
     if hairpin.is_some() {
-        out.step(|| Step::Turns);
         let there = error;
         let between = Ipv4::parse_packet(&there[..len])?;
         len = t.icmp.to_ipv6(
@@ -241,7 +228,6 @@ fn error(
             (&between, ttl),
             &there[..len],
             Default::default(),
-            out,
             &mut error,
         )?;
     }
@@ -265,24 +251,6 @@ fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> 
     // An IPv6 address may carry an IPv4 address that is none of a node.
     legal(kind_of_ipv4(src), kind_of_ipv4(dst))?;
     Ok((src, dst, via))
-}
-
-/// Reports to a trace how both addresses were mapped.
-#[inline(always)]
-fn report_mapping(
-    t: &Translator,
-    ip: &Ipv6,
-    (src, dst): (Ipv4Addr, Ipv4Addr),
-    out: &mut impl Outbox,
-) {
-    for (end, v6, v4) in [(End::Source, ip.src, src), (End::Destination, ip.dst, dst)] {
-        out.step(|| Step::Mapped {
-            end,
-            v6,
-            v4,
-            via: t.mapper.to_ipv4(v6).map_or(Via::Eam, |(_, via)| via),
-        });
-    }
 }
 
 /// RFC 7915 sections 1.4 and 5. Of a packet that stands for several, one segment must fit.
@@ -347,26 +315,26 @@ fn rewrite_payload(
     packet: &mut Packet<'_>,
     ip: &Ipv6,
     chain: &Chain,
-    kind: Kind,
+    kind: PayloadKind,
     src: Ipv4Addr,
     dst: Ipv4Addr,
 ) {
     let offload = packet.offload;
     let bytes = &mut packet.bytes_mut()[chain.payload_at..];
     match kind {
-        Kind::Checksummed { at, never_zero } => {
+        PayloadKind::Checksummed { at, never_zero } => {
             // Protocol and length are the same in both pseudo-headers.
             let old = Sum::default().ipv6(ip.src).ipv6(ip.dst);
             let new = Sum::default().ipv4(src).ipv4(dst);
             payload::carry_over(bytes, at.into(), never_zero, offload, old, new);
         }
-        Kind::Echo(new_type) => {
+        PayloadKind::Echo(new_type) => {
             let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, bytes.len());
             payload::rewrite_echo(bytes, new_type, offload, pseudo, Sum::default());
         }
         // IPv4 allows UDP without checksum; IPv6 does for tunnels (RFC 6935), and a tunnel it may
         // remain.
-        Kind::UdpZeroChecksum | Kind::IcmpError | Kind::Opaque => {}
+        PayloadKind::UdpZeroChecksum | PayloadKind::IcmpError | PayloadKind::Opaque => {}
     }
 }
 

@@ -67,7 +67,7 @@ pub fn is_test(name: &str) -> bool {
 }
 
 /// Where the tests' modules are, below `crates/`.
-const TESTS: [&str; 12] = [
+const TESTS: [&str; 19] = [
     "nat64/tests/nat64",
     "nat64/tests",
     "nat64/src",
@@ -80,6 +80,13 @@ const TESTS: [&str; 12] = [
     "gateway/src",
     "gateway/tests",
     "router/src",
+    "clat/src",
+    "config/src",
+    "datapath/src",
+    "resolver/src",
+    "diolkos/src",
+    "router/tests",
+    "cluster/tests",
 ];
 
 /// Is there a test of this name: a function of an integration test, or of a module?

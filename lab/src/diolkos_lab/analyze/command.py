@@ -157,12 +157,11 @@ def _draw(analysis: results.Analysis, rule: str, folder: OpenFolder, name: str) 
 
 
 def _report(request: AnalyzeRequest, out: Path, lines: Sequence[Line], few: Sequence[results.Analysis]) -> Path:
-    """The table, the pictures of all files together, and the page; those of each are drawn already."""
+    """The table, the picture of a few files together, and the page; those of each are drawn already."""
     from diolkos_lab.analyze import overview, page  # noqa: PLC0415
     from diolkos_lab.report import charts  # noqa: PLC0415
 
     together = [overview.sheet(few, request.rule)] if len(few) > 1 else []
-    together.append(overview.picture(lines, request.rule))
     with open_folder.to_write(out) as opened, opened.inside(output.PICTURES) as folder:
         output.table(opened, lines, request.rule)
         stills = charts.save(together, folder)

@@ -127,6 +127,12 @@ class Form(StrictModel):
     claim_blocks: int = Field(
         0, ge=0, description="Further blocks, which hold what claims compare and nothing else: their intervals are narrower."
     )
+    wide_blocks: int = Field(
+        0,
+        ge=0,
+        description="Blocks after all others, at most, for claims whose interval was wider than their `width` when the lab "
+        "looked: once, at the whole blocks.",
+    )
     time_budget_s: float | None = Field(
         None, gt=0, description="Time for all blocks, seconds. No block begins that would not end within it."
     )
@@ -179,6 +185,9 @@ class Claim(StrictModel):
     against: str | None = Field(None, description="`system/datapath` to compare with; without it the subject's baseline.")
     at_least: float | None = Field(None, description="Least ratio that meets the rule. Give this or at_most.")
     at_most: float | None = Field(None, description="Greatest ratio that meets the rule. Give this or at_least.")
+    width: float | None = Field(
+        None, gt=1, description="The interval is narrow enough where its upper end is at most so many times its lower end."
+    )
     where: dict[str, str | int | float] = Field({}, description="Factor levels that the rule is about; without them all.")
     against_where: dict[str, str | int | float] = Field(
         {}, description="Compare with the same system where these factors have these levels."

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import StrictModel
 from diolkos_lab.experiment.offloads import Offloads
@@ -29,6 +29,14 @@ Directions = Annotated[
 NextHops = Annotated[
     Literal[1, 64], Field(description="Next hops of the router on the server's link; each has a destination behind it.")
 ]
+NativeShare = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=0.9,
+        description="Share of the packets that are native IPv6, which nobody translates, beside the others (RFC 8219 §5.3).",
+    ),
+]
 PlacementChoice = Annotated[CpuPlacement, Field(description="Which CPUs generator, system and sink have.")]
 
 PKTGEN_S = 0.35  # it starts, loads its programs, looks for the next hop, and waits for the last packets
@@ -45,11 +53,17 @@ def flows_words(flows: int | str) -> str:
     return "a flow for each packet" if flows == "unique" else f"{flows} flow{'s' * (str(flows) != '1')}"
 
 
+def native_words(share: float | str) -> str:
+    """ "50 % native IPv6 beside"."""
+    return f"{float(share):.0%} native IPv6 beside".replace("%", " %")
+
+
 def traffic_words(factors: Mapping[str, Any]) -> str:
     """Of the factors of a load or a row: "4096 flows, both directions, 64 next hops"."""
     said = [flows_words(factors["flows"])]
     said += ["both directions"] if factors.get("directions") == "both" else []
     said += [f"{factors['next_hops']} next hops"] if factors.get("next_hops", 1) > 1 else []
+    said += [native_words(factors["native_share"])] if factors.get("native_share") else []
     return ", ".join(said)
 
 
@@ -59,17 +73,20 @@ class Traffic(StrictModel):
     flows: Flows = 4096
     directions: Directions = "one"
     next_hops: NextHops = 1
+    native_share: NativeShare = 0.0
     placement: PlacementChoice = "apart"
     offloads: Offloads = ("on",)
 
     @property
     def traffic(self) -> dict[str, str | int | float]:
-        """The factors. Directions and next hops are named where there is more than one."""
+        """The factors. Directions and next hops are named where there is more than one, native packets where there are any."""
         named: dict[str, str | int | float] = {"placement": self.placement, "flows": self.flows}
         if self.directions == "both":
             named["directions"] = self.directions
         if self.next_hops > 1:
             named["next_hops"] = self.next_hops
+        if self.native_share:
+            named["native_share"] = self.native_share
         return named
 
     @property
@@ -102,6 +119,14 @@ class ForwardingRateLoad(FramesLoad):
 
     name: Literal["forwarding-rate"]
     seconds: float = Field(ge=0.05, le=600, description="Length of a trial, seconds.")
+
+    @model_validator(mode="after")
+    def _native_packets_have_a_rate(self) -> "ForwardingRateLoad":
+        if self.native_share:
+            raise ValueError(
+                "native_share is a share of an offered rate, and forwarding-rate has none; use pps, latency or rfc8219"
+            )
+        return self
 
     @property
     def offered(self) -> None:

@@ -26,5 +26,7 @@ def expected_of_cells_s(study: Study, form: Form, cells: Sequence[PlannedCell]) 
     procedures = [cell for cell in cells if isinstance(cell.load, Procedure)]
     simple = [TrialCell(cell.lane, cell.load) for cell in cells if not isinstance(cell.load, PpsLoad | Procedure)]
     claims = [PlannedCell(cell.lane, cell.load) for cell in compared.needed(study, simple)]
-    seconds = form.blocks * expected_s(cells) - expected_s(procedures) + form.claim_blocks * expected_s(claims)
+    seconds = (
+        form.blocks * expected_s(cells) - expected_s(procedures) + (form.claim_blocks + form.wide_blocks) * expected_s(claims)
+    )
     return min(seconds, form.time_budget_s or seconds)

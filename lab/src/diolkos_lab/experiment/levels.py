@@ -56,6 +56,7 @@ TAKEN = frozenset(
         "flows",
         "directions",
         "next_hops",
+        "native_share",
         "placement",
         "offered",
         "share",

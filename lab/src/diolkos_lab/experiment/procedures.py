@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from diolkos_lab.experiment.document import StrictModel
-from diolkos_lab.experiment.frames import Directions, FrameSize, Traffic
+from diolkos_lab.experiment.frames import Directions, FrameSize, Traffic, native_words
 from diolkos_lab.experiment.loads import PpsLoad, Resolution, Subjects
 
 ProcedureName = Literal["mlrsearch", "rfc8219"]
@@ -25,6 +25,7 @@ LATENCY_S = 120.0  # RFC 8219 §7.2
 REPEATS = 20  # RFC 8219 §7.2 and §7.3
 TAGGED = 500  # frames of a stream whose latency is told (RFC 8219 §7.2)
 RESIDUAL_S = 2.0  # RFC 2544 §23: for frames that are still on their way
+NATIVE_SHARES = (0.1, 0.5, 0.9)  # RFC 8219 §5.3
 REST_S = 5.0  # RFC 2544 §23: for the system to come to rest
 FRAME_SIZES = (84, 128, 256, 512, 768, 1024, 1280, 1518)  # RFC 8219 §5.1.1 up to 1518; IPv6 has 84 for 64
 
@@ -234,7 +235,14 @@ class Rfc8219(_Plan):
             (self.rest_s < REST_S, f"{self.rest_s:g} s instead of 5 s between trials (RFC 2544 §23)"),
             (not set(self.sizes) >= set(FRAME_SIZES), "not every frame size (RFC 8219 §5.1.1)"),
             (self.directions == "one", "one direction only (RFC 2544 §14 and RFC 8219 §5.3 ask for both)"),
-            (True, "no native traffic beside what is translated (RFC 8219 §5.3 has shares of 10, 50 and 90 %)"),
+            (
+                not self.native_share,
+                "no native traffic beside what is translated (RFC 8219 §5.3 has shares of 10, 50 and 90 %)",
+            ),
+            (
+                self.native_share not in (0.0, *NATIVE_SHARES),
+                f"{native_words(self.native_share)}, not 10, 50 or 90 % (RFC 8219 §5.3)",
+            ),
             (not self.frame_timeout_s, f"no time limit for a single frame: all that arrive within {self.settle_s:g} s count"),
         ]
         if "frame-loss" in self.tests and self.maximum is None:

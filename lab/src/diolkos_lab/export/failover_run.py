@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from diolkos_lab import __version__, open_folder
-from diolkos_lab.export import latex
+from diolkos_lab import open_folder
+from diolkos_lab.export import one_run
 from diolkos_lab.failover import judge, records, report
 from diolkos_lab.failover.judge import Row
 from diolkos_lab.report.tables import Table
 
-WIDTH = 100  # of the paragraph as plain text
 FIRST = ("gateways", "fault", "trial", "run", "victim")  # columns of the trials, before their figures
 LAST = ("decides", "why_not")
 REPLACED = ("repetition", "guards", "error")  # by the number of the trial, as the report has it, and by why it decides nothing
@@ -27,24 +25,15 @@ def files(folder: Path) -> dict[str, str]:
     with open_folder.to_read(folder) as opened:
         found = records.require_trials(folder, records.read_open(opened))
         digest = hashlib.sha256(opened.read(records.FILE, records.MOST_BYTES) or b"").hexdigest()
-    evaluated = f"diolkos-lab {__version__} evaluated them."
     sentences = [
         f"The study “{found.study.title}” ({found.study.name}): {found.study.question}",
         *filter(None, [report.unfinished(found)]),
         *report.about(found),
         report.DECIDES,
-        f"The trials have the SHA-256 checksum {digest}; {evaluated}",
     ]
     made = [report.table(found.rows), report.rules(judge.judge(found.study, found.rows))]
-    written = {"SHA256SUMS": f"{digest}  {records.FILE}\n"}
-    written["method.txt"] = textwrap.fill(" ".join(sentences), WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
-    written["method.tex"] = "\n".join(latex.escaped(sentence) for sentence in sentences) + "\n"
-    for table in made:
-        written[f"tables/{table.name}.csv"] = table.csv
-        written[f"tables/{table.name}.tex"] = latex.table(table)
-    written["tables/trials.csv"] = trials(found.rows).csv
-    written["all.tex"] = latex.document(["method", *(f"tables/{table.name}" for table in made)])
-    return written
+    written = one_run.of(sentences, records.FILE, {records.FILE: digest}, made)
+    return {**written, "tables/trials.csv": trials(found.rows).csv}
 
 
 def trials(rows: Sequence[Row]) -> Table:

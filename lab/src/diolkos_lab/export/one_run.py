@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from diolkos_lab import __version__, open_folder
@@ -23,18 +24,21 @@ COLUMNS = 100  # of the paragraph as plain text
 
 def files(folder: Path) -> dict[str, str]:
     """By their paths. Raises UsageFault for a folder that holds no whole result."""
-    result = samples_folder.read(folder)
-    sums = checksums(folder)
-    found: dict[str, str] = {"SHA256SUMS": "".join(f"{digest}  {name}\n" for name, digest in sums.items())}
-    evaluated = f"diolkos-lab {__version__} evaluated them."
-    sentences = [*method.sentences(result), f"The samples have the SHA-256 checksum {sums['samples.jsonl']}; {evaluated}"]
-    found["method.txt"] = textwrap.fill(" ".join(sentences), COLUMNS, break_long_words=False, break_on_hyphens=False) + "\n"
-    found["method.tex"] = "\n".join(latex.escaped(sentence) for sentence in sentences) + "\n"
-    made = tables(read(folder))
-    for table in made:
+    sentences = method.sentences(samples_folder.read(folder))
+    return of(sentences, "samples.jsonl", checksums(folder), tables(read(folder)))
+
+
+def of(sentences: Sequence[str], data: str, sums: Mapping[str, str], tables: Sequence[Table]) -> dict[str, str]:
+    """Of a run of any kind: what its method is, in which file its figures are, the checksums of all files, and its tables."""
+    evaluated = f"have the SHA-256 checksum {sums[data]}; diolkos-lab {__version__} evaluated them."
+    said = [*sentences, f"The {'samples' if data == 'samples.jsonl' else 'trials'} {evaluated}"]
+    found = {"SHA256SUMS": "".join(f"{digest}  {name}\n" for name, digest in sums.items())}
+    found["method.txt"] = textwrap.fill(" ".join(said), COLUMNS, break_long_words=False, break_on_hyphens=False) + "\n"
+    found["method.tex"] = "\n".join(latex.escaped(sentence) for sentence in said) + "\n"
+    for table in tables:
         found[f"tables/{table.name}.csv"] = table.csv
         found[f"tables/{table.name}.tex"] = latex.table(table)
-    found["all.tex"] = latex.document(["method", *(f"tables/{table.name}" for table in made)])
+    found["all.tex"] = latex.document(["method", *(f"tables/{table.name}" for table in tables)])
     return found
 
 

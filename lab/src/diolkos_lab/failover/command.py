@@ -28,6 +28,7 @@ from diolkos_lab.failover.trial import Planned
 from diolkos_lab.faults import Fault, Interrupted, MissingFault, UsageFault
 from diolkos_lab.report.quantities import count
 from diolkos_lab.samples import host
+from diolkos_lab.sut.lookup import BESIDE
 from diolkos_lab.topology import leftovers, scratch
 from diolkos_lab.topology.machine import THIS_MACHINE
 
@@ -145,7 +146,7 @@ def _program(given: str | None) -> Path:
 
 def _beside() -> str | None:
     """That of a clone."""
-    built = Path(__file__).parents[4] / "bin" / "diolkos"
+    built = BESIDE / "diolkos"
     return str(built) if built.exists() else None
 
 

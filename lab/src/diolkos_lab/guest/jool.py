@@ -22,7 +22,6 @@ from diolkos_lab.guest.package import Kernel
 SYSTEMS = {"jool": "jool_siit", "jool64": "jool"}  # of the lab, and their programs
 SUITES = ("stable", "testing")
 PARTS = {"common": "jool_common", "nat64": "jool", "siit": "jool_siit"}  # in the order in which they are loaded
-NOTES = ("log", "begun", "complete")  # of a build
 LIBRARIES = ("libnl-3-200", "libnl-genl-3-200", "libc6")
 LOADER = "ld-linux-x86-64.so.2"
 ERROR = re.compile(r"\berror: |: not found$|\*\*\* ")

@@ -36,6 +36,7 @@ class Latency(pktgen.Generator[LatencyLoad]):
     metrics: tuple[MetricName, ...] = (
         *("latency", "latency_worst", "rate", "loss", "offered", "sent", "received", "refused"),
         *("duplicate", "reordered", "corrupted", "pdv", "ipdv_min", "ipdv_median", "ipdv_max"),
+        *pktgen.NATIVE,
         *pktgen.CPU_TIMES,
     )
 

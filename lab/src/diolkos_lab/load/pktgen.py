@@ -8,6 +8,7 @@ veth pair is full, is lost at the entrance of the system under test and counts a
 """
 
 import json
+import os
 from typing import Any, TypeVar
 
 from diolkos_lab.experiment.frames import CpuPlacement, ForwardingRateLoad
@@ -15,7 +16,7 @@ from diolkos_lab.experiment.latency import LatencyLoad
 from diolkos_lab.experiment.loads import LoadName, PpsLoad
 from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.faults import InstrumentFault, MissingFault
-from diolkos_lab.load import tools
+from diolkos_lab.load import native_beside, tools
 from diolkos_lab.load.interface import CpuUsage, Load, Stream
 from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 from diolkos_lab.metric import MetricName
@@ -43,6 +44,7 @@ Generated = PpsLoad | ForwardingRateLoad | LatencyLoad
 G = TypeVar("G", PpsLoad, ForwardingRateLoad, LatencyLoad)
 
 COUNTS: tuple[MetricName, ...] = ("rate", "sent", "received", "refused", "duplicate", "reordered", "corrupted")
+NATIVE: tuple[MetricName, ...] = ("native_sent", "native_received", "translated_loss")
 CPU_TIMES: tuple[MetricName, ...] = ("cpu_generator", "cpu_system", "cpu_threads", "cpu_all")
 
 
@@ -64,6 +66,11 @@ def measure_command(load: Generated, context: ClientContext) -> list[str]:
         settle_s, burst, timeout_s = load.settle_s, load.burst, load.timeout_s
     if isinstance(load, LatencyLoad) and not load.searches:
         burst = 1  # a stamp tells when a burst is begun
+    sending = ["--seconds", f"{load.seconds:g}", *(["--burst", str(burst)] if burst else [])]
+    counting = ["--late-ms", f"{1e3 * timeout_s:g}"] if timeout_s else []
+    if load.native_share:
+        both = native_beside.command(_ways(load, context, sending), context.folder, program(), settle_s, counting)
+        return [*FIRST, *both]
     rate, sessions = str(load.offered or "max"), _opens_sessions(load, context)
     if sessions:
         opening = ["--sessions", str(load.flows), "--rate", str(_opening_rate(load)), "--rounds", str(OPENING_ROUNDS)]
@@ -71,9 +78,7 @@ def measure_command(load: Generated, context: ClientContext) -> list[str]:
         flows = [*opening, *answers, "--both-rate", rate]
     else:
         flows = ["--flows", str(load.flows), "--rate", rate]
-    amount = ["--seconds", f"{load.seconds:g}", "--settle", f"{settle_s:g}"]
-    amount += ["--burst", str(burst)] if burst else []
-    amount += ["--late-ms", f"{1e3 * timeout_s:g}"] if timeout_s else []
+    amount = [*sending[:2], "--settle", f"{settle_s:g}", *sending[2:], *counting]
     amount += ["--watch-cpu", ",".join(map(str, context.ends.cpus))] if context.ends.cpus else []
     event = CONNECT if sessions else MEASURE
     looks = [*_looks(load, context), *(_back(load, context) if load.directions == "both" else [])]
@@ -86,31 +91,43 @@ def parse(text: str, load: Generated) -> Reading:
     Metrics: `sent` and `received` packets, `rate` received packets/s, `loss` 1 − received/sent, `latency` median one-way
     delay in s, `latency_worst` its 99.9th percentile (RFC 8219 §7.2), `pdv` in s (§7.3.1), `ipdv_min`, `ipdv_median` and
     `ipdv_max` in s (§7.3.2), `refused` at the first ring, and `duplicate`, `reordered` and `corrupted` packets. Of two
-    directions counts and rates are added, and of times the worse one counts. Raises InstrumentFault when the generator gave no
+    directions counts and rates are added, and of times the worse one counts. With native packets beside, times and disorder are
+    of the others alone. Raises InstrumentFault when the generator gave no
     such report, and LoadFault when sessions that both directions need were not opened.
     """
-    measured = report(text, MEASURED, CONNECTED)
-    found = _directions(measured, text)
+    native: list[dict[str, Any]] = []
+    if load.native_share:
+        of_both = native_beside.directions(text)
+        found, native = ([each[stream] for each in of_both] for stream in (native_beside.TRANSLATED, native_beside.NATIVE))
+        watched: list[dict[str, Any]] = []
+    else:
+        measured = report(text, MEASURED, CONNECTED)
+        found, watched = _directions(measured, text), measured.get("watched") or []
     times_out = isinstance(load, PacketTrial) and load.timeout_s is not None
-    counts = [_counts(each, times_out=times_out) for each in found]
+    counts = [_counts(each, times_out=times_out) for each in [*found, *native]]
     metrics: dict[MetricName, float] = {name: sum(count[name] for count in counts) for name in COUNTS if name != "rate"}
     if not all(count["sent"] for count in counts):
         raise InstrumentFault(f"{PROGRAM} sent nothing")
-    arrived = [(each["received"], count["received"]) for each, count in zip(found, counts, strict=True)]
+    arrived = [(each["received"], count["received"]) for each, count in zip([*found, *native], counts, strict=True)]
     metrics["rate"] = sum(float(received.get("rate_pps") or count / load.seconds) for received, count in arrived)
     metrics["loss"] = 1 - metrics["received"] / metrics["sent"]
+    translated, beside = counts[: len(found)], counts[len(found) :]
+    if beside:
+        metrics |= {f"native_{name}": sum(count[name] for count in beside) for name in ("sent", "received")}
+        metrics["translated_loss"] = 1 - sum(each["received"] for each in translated) / sum(each["sent"] for each in translated)
     for each in map(_times, found):
         metrics |= {name: max(value, metrics.get(name, value)) for name, value in each.items() if name != "ipdv_min"}
         metrics |= {name: min(value, metrics.get(name, value)) for name, value in each.items() if name == "ipdv_min"}
-    wanted, sent = load.offered, [each["sent"] for each in found]
-    errors = [each["rate_pps"] / wanted - 1 for each in sent if wanted and each.get("rate_pps")]
-    behind = [(each.get("lateness_ns") or {}).get("p99", 0.0) * 1e-9 for each in sent]
+    rates = [(each["sent"].get("rate_pps"), _translated(load)) for each in found]
+    rates += [(each["sent"].get("rate_pps"), native_beside.rate(load, load.offered or 0)) for each in native]
+    errors = [sent / wanted - 1 for sent, wanted in rates if wanted and sent]
+    behind = [(each["sent"].get("lateness_ns") or {}).get("p99", 0.0) * 1e-9 for each in [*found, *native]]
     return Reading(
         metrics=metrics,
-        packets=int(metrics["received"]),
+        packets=int(sum(count["received"] for count in translated)),
         pace_error=max(errors, key=abs, default=0.0),
-        behind_s=max(behind) if wanted else 0.0,
-        stalls_s=tuple(stall["stood_still_ns"] * 1e-9 for cpu in measured.get("watched") or () for stall in cpu["stalls"]),
+        behind_s=max(behind) if load.offered else 0.0,
+        stalls_s=tuple(stall["stood_still_ns"] * 1e-9 for cpu in watched for stall in cpu["stalls"]),
     )
 
 
@@ -165,6 +182,33 @@ def report(text: str, *events: str) -> dict[str, Any]:
         raise InstrumentFault(f"{PROGRAM}: {lines[-1][:200] if lines else 'no output'}") from error
 
 
+def _translated(load: Generated) -> int | None:
+    """Packets/s that are not native, in each direction."""
+    return load.offered - native_beside.rate(load, load.offered) if load.offered and load.native_share else load.offered
+
+
+def _ways(load: Generated, context: ClientContext, sending: list[str]) -> list[native_beside.Way]:
+    """Packets of both kinds, forth and, where that is asked for, back."""
+    ends = context.ends
+    assert ends and load.offered
+    rates = {native_beside.TRANSLATED: _translated(load), native_beside.NATIVE: native_beside.rate(load, load.offered)}
+    every = {stream: ["--flows", str(load.flows), "--rate", str(rate), *sending] for stream, rate in rates.items()}
+    # Two generators that keep time on one CPU are late by as much as the kernel lets each of them have it, some milliseconds.
+    free = sorted(os.sched_getaffinity(0) - set(ends.cpus)) if ends.cpus else []
+    turned = ["--sport", TARGET_PORTS, "--dport", SOURCE_PORTS]
+    back = [word.replace("--back-", "--") for word in (_back(load, context) if load.directions == "both" else [])]
+    found = []
+    for sender, sink, translated in ((ends.near, ends.far, _looks(load, context)), (ends.far, ends.near, back)):
+        if translated:
+            is_back = sender == ends.far
+            native = [*native_beside.looks(load, ends, back=is_back), "--size", str(load.frame(6))]
+            native += turned if is_back else ["--seed", str(context.serial * SEED)]
+            native += ["--cpu", str(free[-1])] if free else []
+            both = {native_beside.TRANSLATED: translated, native_beside.NATIVE: native}
+            found.append(native_beside.Way(sender, sink, {stream: [*both[stream], *every[stream]] for stream in both}))
+    return found
+
+
 def _opens_sessions(load: Generated, context: ClientContext) -> bool:
     assert context.ends
     return load.directions == "both" and context.ends.keeps_state
@@ -213,8 +257,10 @@ class Generator(Load[G]):
 
     def prepare(self, section: G, context: ClientContext) -> list[list[str]]:
         """Sessions, where the path keeps any: for one direction. Those of both are opened by the trial itself."""
-        opens = context.ends and context.ends.keeps_state and section.flows != "unique" and section.directions == "one"
-        return [opening_command(section, context)] if opens else []
+        ends = context.ends
+        opens = ends and ends.keeps_state and section.flows != "unique" and section.directions == "one"
+        opening = [opening_command(section, context)] if opens else []
+        return [*opening, *([native_beside.asking_command(ends)] if ends and section.native_share else [])]
 
     def placement(self, section: G) -> CpuPlacement | None:
         return section.placement
@@ -240,7 +286,7 @@ class Generator(Load[G]):
 class Packets(Generator[PpsLoad]):
     """Of load–loss curves, and of the procedures whose trials are like theirs."""
 
-    metrics = (*COUNTS, "loss", "latency", "latency_worst", "pdv", "ipdv_min", "ipdv_median", "ipdv_max", *CPU_TIMES)
+    metrics = (*COUNTS, *NATIVE, "loss", "latency", "latency_worst", "pdv", "ipdv_min", "ipdv_median", "ipdv_max", *CPU_TIMES)
 
     def __init__(self, name: LoadName, words: str) -> None:
         self.name, self.words = name, words

@@ -31,6 +31,17 @@ class PacketEndpoints:
     answers: Answers | None = None  # for what is sent back
     cpus: tuple[int, ...] = ()  # on which packets are sent, forwarded and counted
     targets: Network | None = None  # the destinations behind many next hops, as the client knows them
+    native: Native | None = None  # of IPv6 that nobody translates
+
+
+@dataclass(frozen=True)
+class Native:
+    """From whom to whom native IPv6 goes."""
+
+    source: IPv6Address
+    target: IPv6Address
+    clients: Network
+    targets: Network | None  # behind many next hops
 
 
 @dataclass(frozen=True)

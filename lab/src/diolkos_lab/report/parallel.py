@@ -12,14 +12,15 @@ from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import NONE, percent, scale
 from diolkos_lab.report.read import Cell, Results, Trial
 from diolkos_lab.report.systems import INBOUND, label, order, variant
-from diolkos_lab.report.tables import Table, moments, readings
+from diolkos_lab.report.tables import Table, moments
 
 Direction = tuple[str, str, Callable[[Cell], bool]]
 WORDS = (
     "The form of the published tables: a line for each implementation, a column for each number of parallel connections. "
-    "Minimum, average and maximum are of single readings of the receiver, a tenth of a second each; averages depend on the "
-    "mood of the machine, so systems are best compared by the ratios to native further down. “≥”: the generator had no CPU to "
-    "spare in most trials, so the path may carry more.",
+    "Minimum, average and maximum are over the runs, as in the published tables: each trial is a run, and its figure is what "
+    "the receiver got once the start was over; a run that failed counts as 0. Averages depend on the mood of the machine, so "
+    "systems are best compared by the ratios to native further down. “≥”: the generator had no CPU to spare in most trials, so "
+    "the path may carry more.",
     "IPv4 to IPv6: the client has IPv4 and opens connections to an address of the translator, which a static binding leads to "
     "a server that has IPv6. Native paths and NAT44 stand beside both, as what the same host does without translation between "
     "families.",
@@ -50,21 +51,21 @@ def _tables(results: Results) -> list[Table]:
 
 def _tcp(results: Results, cells: Sequence[Cell], name: str, title: str) -> Table | None:
     loads = {load: variant(load).get("streams", "1") for load in results.loads("tcp-upload")}
-    values = {(cell, load): readings(results, cell, load, "throughput")[0] for cell in cells for load in loads}
-    if not any(len(each) for each in values.values()):
+    values = {(cell, load): _runs(results, cell, load) for cell in cells for load in loads}
+    found = {key: (*moments(np.array(each))[:3], len(each)) for key, each in values.items() if each}
+    if not found:
         return None
-    found = {key: moments(each)[:3] for key, each in values.items() if len(each)}  # minimum, mean, maximum
-    unit = scale("throughput", [high for _, _, high in found.values()])
+    unit = scale("throughput", [high for _, _, high, _ in found.values()])
 
     def said(cell: Cell, load: str) -> str:
         if (cell, load) not in found:
             return NONE
-        low, middle, high = (unit.text(value) for value in found[cell, load])
+        low, middle, high = (unit.text(value) for value in found[cell, load][:3])
         return f"{low} / {_bound(results, cell, load)}{middle} / {high}"
 
     raw = [[label(cell), loads[load], *each] for (cell, load), each in found.items()]
-    caption = f"TCP, {title}: min / avg / max in {unit.unit}"
-    heads = ["min (bit/s)", "avg (bit/s)", "max (bit/s)"]
+    caption = f"TCP, {title}: min / avg / max over the runs in {unit.unit}"
+    heads = ["min (bit/s)", "avg (bit/s)", "max (bit/s)", "runs"]
     return _by_connections(f"tcp-{name}", caption, cells, loads, said, [*heads], raw)
 
 
@@ -107,6 +108,12 @@ def _by_connections(
     heads = ["Implementation", *(f"{n} connection{'' if n == '1' else 's'}" for n in loads.values())]
     shown = [line for line in lines if any(each != NONE for each in line[1:])]
     return Table(name, caption, heads, shown, ["implementation", "connections", *raw_heads], [list(line) for line in raw])
+
+
+def _runs(results: Results, cell: Cell, load: str) -> list[float]:
+    """Throughput of each; nothing where it failed, which is the worst that there is."""
+    got = [trial.metrics["throughput"] for trial in results.used(cell, load) if "throughput" in trial.metrics]
+    return got + [0.0] * results.failed(cell, load)
 
 
 def _mean(trials: Sequence[Trial], metric: str) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 from diolkos_lab import summary
 from diolkos_lab.curve.judge import rate_text
+from diolkos_lab.experiment.frames import native_words
 from diolkos_lab.experiment.procedures import TAGGED
 from diolkos_lab.procedures import LOADS, STREAMS, Found, Rate, loss_steps, percentiles
 from diolkos_lab.report.chapters import Chapter
@@ -17,7 +18,19 @@ from diolkos_lab.report.tables import Table
 from diolkos_lab.samples import folder as samples_folder
 
 CALLED = {"mlrsearch": "MLRsearch", "rfc8219": "RFC 2544 and RFC 8219"}
-RAW_KEY = ["system", "datapath", "family", "hops", "replica", "procedure", "placement", "size_bytes", "seconds", "flows"]
+RAW_KEY = [
+    "system",
+    "datapath",
+    "family",
+    "hops",
+    "replica",
+    "procedure",
+    "placement",
+    "size_bytes",
+    "seconds",
+    "flows",
+    "native_share",
+]
 SCALE = 1e6  # µs
 
 
@@ -69,7 +82,7 @@ def _rates(found: Sequence[Found]) -> Chapter:
             lines.append(
                 [
                     _name(each),
-                    f"{setting.size} bytes" + (f", {setting.seconds:g} s" if setting.seconds else ""),
+                    _frame(each) + (f", {setting.seconds:g} s" if setting.seconds else ""),
                     rate_words(rate) if rate else "–",
                     rate.name if rate else CALLED[setting.procedure],
                     _bracket(rate) if rate else "–",
@@ -116,13 +129,28 @@ def _frame_loss(found: Sequence[Found]) -> Chapter:
     lines, raw = [], []
     for each in found:
         for number, step in enumerate(loss_steps(each)):
-            first = [_name(each), f"{each.setting.size} bytes"] if number == 0 else ["", ""]
+            first = [_name(each), _frame(each)] if number == 0 else ["", ""]
             loss = f"{step['loss_ratio'] * 100:.3g} %"
+            both = [(name, step.get(f"{name}_loss_ratio")) for name in ("translated", "native")]
+            apart = [f"{name} {ratio * 100:.3g} %" for name, ratio in both if ratio is not None]
+            loss += f" ({', '.join(apart)})" if apart else ""
             text = loss if step["trusted"] else f"({loss})"
             lines.append([*first, f"{step['percent']} %", _pps(step["offered_pps"]), text])
-            raw.append([*_raw_key(each), step["percent"], step["offered_pps"], step["loss_ratio"], step["trusted"]])
-    raw_heads = [*RAW_KEY, "percent", "offered_pps", "loss_ratio", "trusted"]
-    caption = "Share of the frames lost, from the maximum rate down until two rates lose none (RFC 2544 §26.3, RFC 8219 §7.4)."
+            raw.append(
+                [
+                    *_raw_key(each),
+                    step["percent"],
+                    step["offered_pps"],
+                    step["loss_ratio"],
+                    *(ratio for _, ratio in both),
+                    step["trusted"],
+                ]
+            )
+    raw_heads = [*RAW_KEY, "percent", "offered_pps", "loss_ratio", "translated_loss_ratio", "native_loss_ratio", "trusted"]
+    caption = (
+        "Share of the frames lost, from the maximum rate down until two rates lose none (RFC 2544 §26.3, RFC 8219 §7.4). "
+        "Where native IPv6 goes beside what is translated, the loss of both together, and of each."
+    )
     table = Table("frame-loss", caption, heads, lines, raw_heads, raw, frozenset({0, 1}))
     return Chapter("frame-loss", "Frame loss rate", tables=[table] if lines else [])
 
@@ -168,7 +196,7 @@ def _streams(found: Sequence[Found], test: str, called: list[str], caption: str)
         share = f"{lost / (lost + frames) * 100:.2g} %" if lost else "0"
         streams = f"{sum(len(part['frames']) for part in made)} × {made[0]['seconds']:g} s"
         rate = made[0]["offered_pps"]
-        lines.append([_name(each), f"{each.setting.size} bytes", f"{streams} at {_pps(rate)}", *values, share])
+        lines.append([_name(each), _frame(each), f"{streams} at {_pps(rate)}", *values, share])
         ends = [(figure or {}).get(name) for figure in summed for name in ("median", "p1", "p99")]
         raw.append([*_raw_key(each), rate, *ends, lost, sum(part["distrusted"] for part in made)])
     heads = ["path", "frame", "streams", *called, "lost"]
@@ -213,10 +241,20 @@ def _name(found: Found) -> str:
     return short_label(cell) + (" (twin)" if setting.replica != 1 else "") + where
 
 
+def _frame(found: Found) -> str:
+    """ "84 bytes"; "84 bytes, 50 % native IPv6 beside"."""
+    share = _native_share(found)
+    return f"{found.setting.size} bytes" + (f", {native_words(share)}" if share else "")
+
+
+def _native_share(found: Found) -> float:
+    return float(dict(found.setting.host).get("native_share", 0.0))
+
+
 def _raw_key(found: Found) -> list[Any]:
     setting = found.setting
     plain = [setting.system, setting.datapath, setting.family, setting.hops, setting.replica, setting.procedure]
-    return [*plain, setting.placement, setting.size, setting.seconds, setting.flows]
+    return [*plain, setting.placement, setting.size, setting.seconds, setting.flows, _native_share(found)]
 
 
 def _bracket(rate: Rate) -> str:

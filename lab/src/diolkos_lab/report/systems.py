@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diolkos_lab.experiment.definition import PACKETS
-from diolkos_lab.experiment.frames import flows_words
+from diolkos_lab.experiment.frames import flows_words, native_words
 from diolkos_lab.load.registry import LOADS
 from diolkos_lab.report.read import Cell
 from diolkos_lab.report.values import natural
@@ -156,6 +156,8 @@ def _variant(part: str) -> str:
         return _ONE_OF[key][value]
     if key == "object":
         return size(int(value))
+    if key == "native_share":
+        return native_words(value)
     if key == "rate" and value.isdigit():
         return f"{float(value) / 1e9:g} Gbit/s"
     words = {

@@ -4,7 +4,7 @@
 from ipaddress import IPv4Address, IPv6Address, ip_network
 
 from diolkos_lab.experiment.definition import Family
-from diolkos_lab.load.reading import Answers, Network, PacketEndpoints
+from diolkos_lab.load.reading import Answers, Native, Network, PacketEndpoints
 from diolkos_lab.sut.running import RunningSystem
 from diolkos_lab.topology import addresses as plan
 from diolkos_lab.topology.lane import Lane
@@ -14,13 +14,21 @@ def through_system(lane: Lane, system: RunningSystem, family: Family, cpus: tupl
     """From the client's device through the system under test to the server's; packets can be held up on `cpus`."""
     near, far = _end(lane, "client", plan.UPLINK), _end(lane, "server", plan.SERVER_LINK)
     answers, targets = _responder(lane, system, family), _behind_next_hops(lane, system, family)
-    return PacketEndpoints(near, far, _source(lane, family), system.keeps_state, answers, cpus, targets)
+    return PacketEndpoints(near, far, _source(lane, family), system.keeps_state, answers, cpus, targets, _native(lane))
 
 
 def generator_to_sink(lane: Lane, family: Family) -> PacketEndpoints:
     """From the client's device to the one right behind it: nothing is between them."""
     first = _end(lane, lane.roles[1], plan.DOWNLINK)
     return PacketEndpoints(_end(lane, "client", plan.UPLINK), first, _source(lane, family), keeps_state=False)
+
+
+def _native(lane: Lane) -> Native:
+    """Every lane has native IPv6 from end to end."""
+    at, source = lane.shape.addresses, lane.client_address(6)
+    target = at.server(6)
+    assert isinstance(source, IPv6Address) and isinstance(target, IPv6Address)
+    return Native(source, target, at.many6, at.neighbours(6) if lane.shape.neighbours else None)
 
 
 def version(family: Family) -> int:

@@ -66,11 +66,20 @@ def _frame_loss(load: Rfc8219, throughput: int | None) -> Generator[PacketTrial,
     for percent in range(100, 0, -STEP):
         result = yield load.trial(maximum * percent / 100, load.seconds, "frame-loss")
         step = {"percent": percent, "offered_pps": max(1, round(maximum * percent / 100)), "sent": result.sent}
-        found.append({**step, "loss_ratio": result.loss_ratio, "trusted": result.trusted})
+        found.append({**step, "loss_ratio": result.loss_ratio, **_of_both_kinds(result), "trusted": result.trusted})
         lossless = 0 if result.lost > 0 else lossless + 1
         if lossless == LOSSLESS_IN_A_ROW:
             break
     return {"maximum_pps": maximum, "steps": found, "distrusted": sum(not step["trusted"] for step in found)}
+
+
+def _of_both_kinds(result: TrialResult) -> dict[str, float]:
+    """What is lost of the native frames and of the others, where both are sent."""
+    metrics = result.metrics
+    if "native_sent" not in metrics:
+        return {}
+    native = 1 - metrics["native_received"] / metrics["native_sent"]
+    return {"native_loss_ratio": native, "translated_loss_ratio": metrics["translated_loss"]}
 
 
 def _latency(load: Rfc8219, rate: int) -> Generator[PacketTrial, TrialResult, dict[str, Any]]:

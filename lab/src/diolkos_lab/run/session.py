@@ -3,8 +3,8 @@
 
 Stages: set up all testbeds → the generator by itself → for each block: rebuild? → repair → shuffle → for each setting of
 the host: for each load: trials → what guards objected to, again → … → blocks of what claims compare → blocks that make up for
-the rest → tear down. Block 0 also finds the rates of every load–loss curve, and that at which delays are measured. A procedure
-is a part of a block, and has as many trials as it wants.
+the rest → blocks of what claims compare whose intervals were wide → tear down. Block 0 also finds the rates of every
+load–loss curve, and that at which delays are measured. A procedure is a part of a block, and has as many trials as it wants.
 
 All lanes get the same load one after the other, in random order, and then the next load: a machine is faster in one minute
 than in the next, and what is compared with each other is measured in the same one.
@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from diolkos_lab.experiment import compared
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, trial_cells, under
 from diolkos_lab.experiment.definition import Form, Load, Study
 from diolkos_lab.experiment.latency import LatencyLoad
@@ -40,6 +41,7 @@ from diolkos_lab.run.sweep import Sweep
 from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.testbeds import Testbeds
 from diolkos_lab.run.trial import Trial
+from diolkos_lab.run.widths import with_wide_rules
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.nic_links import NicLinks
@@ -92,6 +94,9 @@ class Session(contextlib.ExitStack):
         self.trials_done = 0
         self._block_ends = 0  # how many trials are done when the block is
         self._pending: list[PendingRetry] = []  # of the block
+        self._records: list[Mapping[str, Any]] = []  # of the whole blocks, without series
+        self._wide: list[TrialCell] | None = None  # what further blocks hold, once that is known
+        self._first_wide = 0  # of them
         self._pairs = Pairs(study, self._cells)
         self._rates = NativeRates(self._cells, self.lanes, self.completed)
         self._remember()
@@ -156,12 +161,20 @@ class Session(contextlib.ExitStack):
         here = max(0, self._block_ends - self.trials_done) if begun else self._size(0, self._cells)
         left = here + blocks * self.block_trials + claims * len(self._pairs.needed)
         if not begun:
-            return left
+            return left + self._wide_trials
         # Half of this block may have been made.
         this = int(0 < self.block < self.form.blocks), int(self.form.blocks <= self.block < self._planned_blocks)
         rejected = self._pairs.makeup_trials(self.form.blocks - 1, self.form.claim_blocks, blocks + this[0], claims + this[1])
         rates = sum(len(sweep.lacking(self.form.blocks - 1)) for sweep in self._sweeps.values()) if not blocks else 0
-        return left + rejected + rates
+        return left + rejected + rates + self._wide_trials
+
+    @property
+    def _wide_trials(self) -> int:
+        """Of what may still be wide when all else is done, if all of it is."""
+        if self._wide is None:
+            return self.form.wide_blocks * len(self._pairs.needed)
+        done = self.block - self._first_wide + 1
+        return max(0, self.form.wide_blocks - done) * len(self._wide)
 
     def remaining_s(self) -> float:
         """Time left, from the loads' own lengths at first, then from the trials so far."""
@@ -176,8 +189,17 @@ class Session(contextlib.ExitStack):
 
         After the blocks of the plan, first whole ones and then those of claims, come those that make up for what guards
         objected to: a trial, and all that it is compared with, and rates of a curve that lack trials, until there are as many
-        as the plan wanted, or the time is over. What a trial brought is never asked.
+        as the plan wanted, or the time is over. What a trial brought is not asked there. Then come blocks of the claims whose
+        intervals were wide when the whole blocks were done (`widths`).
         """
+        for trial in self._planned():
+            if 0 < trial.block < self.form.blocks:
+                self._records.append({**trial.as_json(), "series": {}})
+            yield trial
+        yield from self._widest()
+
+    def _planned(self) -> Iterator[Trial]:
+        """Up to those that make up for what guards objected to."""
         self._begun = time.monotonic() - self.completed.seconds
         after = self.completed.next_block
         for block in (0, *range(after, self.form.blocks)):
@@ -199,8 +221,21 @@ class Session(contextlib.ExitStack):
                 return
             yield from self._block(block, lacking, rates, planned=False)
 
+    def _widest(self) -> Iterator[Trial]:
+        """Blocks of what was wide when the whole blocks were done, while there is time."""
+        if not self.form.wide_blocks:
+            return
+        open_study = with_wide_rules(self._study, self._records)
+        self._wide = compared.needed(open_study, self._cells)
+        first = self._first_wide = max(self.block, self.completed.next_block - 1) + 1
+        for block in range(first, first + self.form.wide_blocks):
+            if not self._wide or self._would_exceed_budget(len(self._wide) / self.block_trials):
+                return
+            yield from self._block(block, self._wide, {}, planned=False)
+
     def _remember(self) -> None:
         """What the kept trials said when they were made. A curve keeps its rates."""
+        self._records = [each for each in self.completed.trials if 0 < each["block"] < self.form.blocks]
         for cell in self._cells:
             for trial in self.completed.of_cell(cell):
                 self._pairs.record(cell, trial["block"], trusted=not trial["distrust"])

@@ -143,7 +143,7 @@ class Testbed:
             return None
         target = self.lane.shape.addresses.server(endpoints.version(family))
         context = ClientContext(target, self._system.resolver, self._folder, 0, endpoints.generator_to_sink(self.lane, family))
-        most = load.model_copy(update={"offered": None, "directions": "one"})
+        most = load.model_copy(update={"offered": None, "directions": "one", "native_share": 0.0})
         try:
             chosen = self._pinning.apply(load.placement, ())
             generator = registry.load_of(most)
@@ -177,6 +177,8 @@ class Testbed:
         self._environment.idle_wait.wait()
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
         begin = time.monotonic()
+        if self._system.datapath.is_native:
+            self.failure = None  # no program of it could have ended: it is asked anew
         if self.failure:
             return Trial(block, order, cell, started, 0.0, error=self.failure)
 

@@ -19,6 +19,7 @@ class Plan(Exact):
     flows: Flows
     directions: Directions = "one"
     next_hops: int = 1
+    native_share: float = 0.0
 
 
 class Tally(Shape):
@@ -59,6 +60,8 @@ class LossStep(Shape):
     percent: int
     offered_pps: Positive
     loss_ratio: float
+    native_loss_ratio: float | None = None  # where native frames went beside the others
+    translated_loss_ratio: float | None = None
     trusted: bool
 
 

@@ -108,6 +108,7 @@ class _PacketsOfCurve(Exact, _Packets):
     refines: int = 0
     directions: Directions = "one"
     next_hops: int = 1
+    native_share: float = 0.0
     clocksource: str | None = None
     ring: int | None = None
     run: Label = ""  # of several that were merged

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Which systems can run on this host, where their programs are, which version they have and, if not, what is missing.
 
-A program is looked for in this order: --path NAME=PATH, the environment variable NAME, `bin/` beside the lab, PATH. One that
-belongs to an installation is also found by the root folder of another one: it runs there, with that one's libraries.
+A program is looked for in this order: --path NAME=PATH, the environment variable NAME, `bin/` beside the lab (the variable
+DIOLKOS_PROGRAMS names another folder), PATH. One that belongs to an installation is also found by the root folder of another
+one: it runs there, with that one's libraries.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from diolkos_lab.sut.definition import System, fill
 
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # not in everyone's PATH
 CLONE = Path(__file__).parents[4]  # the repository the lab is installed from
-BESIDE = CLONE / "bin"
+BESIDE = Path(os.environ.get("DIOLKOS_PROGRAMS", CLONE / "bin")).absolute()
 PROGRAMS = Path(__file__).parent / "bpf"  # sources that systems compile
 SCRIPTS = Path(__file__).parent / "scripts"
 ROOT = Path("/")

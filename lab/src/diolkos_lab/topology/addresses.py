@@ -58,10 +58,6 @@ PLAT6 = IPv6Address("2001:2:0:d::1")
 # the server has it; without one it has the IPv6 address that stands for it.
 LITERAL4 = IPv4Address("192.0.0.171")
 
-# Where the client asks for names: the router's own address on the access network.
-RESOLVER6 = A6[1].ip
-RESOLVER4 = A4[1].ip
-
 # The port that static bindings lead to, and the identifier of echoes for them.
 BOUND = 5201
 

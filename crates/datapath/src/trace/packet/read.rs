@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Words → packet. An error quotes the word at fault and says what may stand there.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use diolkos_xlat::addr::rfc6052::Pref64;
 use ipnet::Ipv6Net;
 
-use super::ends::{different, end, is_ipv4_endpoint};
-use super::icmp::{self, Field, Type};
-use super::{Carried, Fragment, Header, Kind, Quoted, Transport, Words, FLAGS, GRAMMAR};
+use super::{Transport, Words, FLAGS, GRAMMAR};
 
 /// The flag of a segment of which nothing is said.
 const SYN: u8 = 1 << 1;
-/// Bytes of a unit in which offsets of fragments are counted (RFC 791 section 3.1).
-const UNIT: u32 = 8;
-/// The greatest offset of a fragment, in units: 13 bits.
-const LAST_OFFSET: u32 = 0x1fff;
 
 impl FromStr for Words {
     type Err = String;
@@ -32,48 +26,9 @@ impl Words {
     pub fn read(text: &str, pref64: &dyn Fn() -> Option<Ipv6Net>) -> Result<Words, String> {
         let rest = text;
         let mut words = Reader { text, rest, pref64 };
-        let (transport, mut header) = words.beginning()?;
-        let carried = match transport {
-            Some(transport) => Carried::Transport(transport),
-            None => words.error(&mut header)?,
-        };
-        if header.fragment.is_none() && words.take("fragment") {
-            header.fragment = Some(words.fragment(header.src.is_ipv4())?);
-        }
+        let packet = words.packet()?;
         words.end()?;
-        Ok(Words { header, carried })
-    }
-}
-
-impl FromStr for Quoted {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Quoted, String> {
-        let pref64 = &|| None;
-        let rest = text;
-        let mut words = Reader { text, rest, pref64 };
-        let (transport, mut header) = words.beginning()?;
-        let Some(transport) = transport else {
-            return Err(format!(
-                "`{text}` is an ICMP error, which no error quotes (RFC 1122 section 3.2.2)"
-            ));
-        };
-        let mut length = None;
-        loop {
-            if header.fragment.is_none() && words.take("fragment") {
-                header.fragment = Some(words.fragment(header.src.is_ipv4())?);
-            } else if length.is_none() && words.take("length") {
-                length = Some(number(words.next("the length")?, "length")?);
-            } else {
-                break;
-            }
-        }
-        words.end()?;
-        Ok(Quoted {
-            header,
-            transport,
-            length,
-        })
+        Ok(packet)
     }
 }
 
@@ -111,16 +66,13 @@ impl<'a> Reader<'a> {
     fn end(&self) -> Result<(), String> {
         match self.peek() {
             None => Ok(()),
-            Some("length") => Err(
-                "`length` belongs to a quoted packet: say that of the whole packet with --length"
-                    .to_owned(),
-            ),
+            Some("length") => Err("say the length of the packet with --length".to_owned()),
             Some(more) => Err(format!("`{more}` is too much: write {GRAMMAR}")),
         }
     }
 
-    /// From the protocol to the destination. No transport: an ICMP error, of which nothing else has been read.
-    fn beginning(&mut self) -> Result<(Option<Transport>, Header), String> {
+    /// From the protocol to the destination.
+    fn packet(&mut self) -> Result<Words, String> {
         let kind = self.next("the protocol")?;
         let mut source = None;
         // What stands between protocol and source.
@@ -134,25 +86,20 @@ impl<'a> Reader<'a> {
                 }
                 word => detail = flags(word)?,
             },
-            "icmp" => match self.next("`echo`, `reply` or the source")? {
+            "icmp" => match self.next("`echo` or `reply`")? {
                 "echo" => {}
                 "reply" => detail = 1,
-                word if end(word).is_some() => source = Some(word),
-                other => {
-                    return Err(format!(
-                        "`{other}` is neither `echo` nor `reply` nor the IP address of the source of an error"
-                    ))
-                }
+                // An endpoint of an echo has its identifier for a port, as `show sessions` prints it.
+                word if end(word).is_some_and(|(_, port)| port.is_some()) => source = Some(word),
+                other => return Err(format!("`{other}` is neither `echo` nor `reply`")),
             },
             "protocol" => detail = number(self.next("the number")?, "protocol")?,
             other => return Err(format!("`{other}` is no protocol: write {GRAMMAR}")),
         }
-        // An endpoint of an echo has its identifier for a port, as `show sessions` prints it.
-        let echo = source.and_then(end).and_then(|(_, port)| port);
-        let is_error = kind == "icmp" && source.is_some() && echo.is_none();
-        let id = match (kind, echo) {
+        let echo = source.filter(|_| kind == "icmp").and_then(end);
+        let id = match (kind, echo.and_then(|(_, port)| port)) {
             ("icmp", Some(id)) => id,
-            ("icmp", None) if !is_error => number(self.next("the identifier")?, "identifier")?,
+            ("icmp", None) => number(self.next("the identifier")?, "identifier")?,
             _ => 0,
         };
         let has_ports = matches!(kind, "udp" | "tcp");
@@ -160,17 +107,19 @@ impl<'a> Reader<'a> {
         let (src, from) = self.host(src, has_ports || echo.is_some())?;
         let (dst, to) = self.destination(src, has_ports)?;
         let transport = match kind {
-            "udp" => Some(Transport::Udp(from, to)),
-            "tcp" => Some(Transport::Tcp(from, to, detail)),
-            "protocol" => Some(Transport::Other(detail)),
-            _ if is_error => None,
-            _ => Some(Transport::Echo {
+            "udp" => Transport::Udp(from, to),
+            "tcp" => Transport::Tcp(from, to, detail),
+            "protocol" => Transport::Other(detail),
+            _ => Transport::Echo {
                 id,
                 is_reply: detail == 1,
-            }),
+            },
         };
-        let fragment = None;
-        Ok((transport, Header { src, dst, fragment }))
+        Ok(Words {
+            src,
+            dst,
+            transport,
+        })
     }
 
     /// An address that has been read, with its port, which may be the next word.
@@ -231,150 +180,29 @@ impl<'a> Reader<'a> {
             self.rest = "";
         }
     }
-
-    /// Behind `fragment`, in any order: offset, identification, and whether other fragments follow.
-    fn fragment(&mut self, is_v4: bool) -> Result<Fragment, String> {
-        let (mut offset, mut id, mut more) = (None, None, false);
-        loop {
-            if offset.is_none() && self.take("offset") {
-                let word = self.next("the offset")?;
-                let bytes = word.parse::<u32>().ok();
-                let bytes = bytes.filter(|n| n % UNIT == 0 && n / UNIT <= LAST_OFFSET);
-                offset = Some(bytes.ok_or_else(|| {
-                    format!(
-                        "`{word}` is no offset of a fragment: write a multiple of {UNIT}, at most {}",
-                        LAST_OFFSET * UNIT
-                    )
-                })?);
-            } else if id.is_none() && self.take("id") {
-                let word = self.next("the identification")?;
-                let greatest = if is_v4 { u16::MAX.into() } else { u32::MAX };
-                let value = word.parse().ok().filter(|id| *id <= greatest);
-                id = Some(value.ok_or_else(|| {
-                    format!("`{word}` is no identification: write a number, at most {greatest}")
-                })?);
-            } else if !more && self.take("more") {
-                more = true;
-            } else {
-                break;
-            }
-        }
-        let missing = |what| {
-            let found = match self.peek() {
-                Some(word) => format!("`{word}` stands where {what} should be"),
-                None => format!("{what} is missing after `{}`", self.text),
-            };
-            format!("{found}: write `fragment offset BYTES id NUMBER`, and `more` if others follow")
-        };
-        let offset = offset.ok_or_else(|| missing("`offset`"))?;
-        let id = id.ok_or_else(|| missing("`id`"))?;
-        if is_v4 && offset == 0 && !more {
-            return Err("`offset 0` without `more` is a whole IPv4 packet: write `more`, or leave `fragment` out".to_owned());
-        }
-        Ok(Fragment {
-            offset: (offset / UNIT) as u16,
-            id,
-            more,
-        })
-    }
-
-    /// Behind the destination of an ICMP error: what it says, which fragment it is, and what it quotes.
-    fn error(&mut self, header: &mut Header) -> Result<Carried, String> {
-        let is_v4 = header.src.is_ipv4();
-        let kind = self.kind(is_v4)?;
-        if self.take("fragment") {
-            header.fragment = Some(self.fragment(is_v4)?);
-        }
-        match self.next("`quoting`")? {
-            "quoting" => {}
-            other => {
-                return Err(format!(
-                    "`{other}` stands where `quoting` should: write the packet that the error is about behind it"
-                ))
-            }
-        }
-        let quoted: Quoted = unquoted(std::mem::take(&mut self.rest).trim())?.parse()?;
-        if quoted.header.src.is_ipv4() != is_v4 {
-            return Err(format!(
-                "{} and {} are of different families: write the quoted packet as the sender of the error saw it",
-                header.src, quoted.header.src
-            ));
-        }
-        Ok(Carried::Error(kind, quoted))
-    }
-
-    fn kind(&mut self, is_v4: bool) -> Result<Kind, String> {
-        let types = icmp::types(is_v4);
-        let word = self.next("what the error says")?;
-        let found = types.iter().find(|found| found.name == word);
-        let found = found.ok_or_else(|| {
-            let names: Vec<_> = types.iter().map(|found| found.name).collect();
-            let family = if is_v4 { "ICMP" } else { "ICMPv6" };
-            format!(
-                "`{word}` is no error of {family}: write {}",
-                names.join(", ")
-            )
-        })?;
-        let code = self.code(found)?;
-        let field = icmp::field(is_v4, found.number, code);
-        let value = match field {
-            Field::Unused => 0,
-            Field::Mtu => match self.next("`mtu`")? {
-                "mtu" => self.field(is_v4, field, "MTU")?,
-                other => {
-                    return Err(format!(
-                        "`{other}` stands where `mtu` should: write `mtu BYTES`"
-                    ))
-                }
-            },
-            Field::Pointer if self.take("pointer") => self.field(is_v4, field, "pointer")?,
-            Field::Pointer => 0,
-        };
-        Ok(Kind {
-            icmp_type: found.number,
-            code,
-            rest: value << icmp::shift(is_v4, field),
-        })
-    }
-
-    /// The code by name or number. Where it is not said, it is 0, except of what is unreachable.
-    fn code(&mut self, of: &Type) -> Result<u8, String> {
-        let Some(names) = of.codes else {
-            return Ok(0);
-        };
-        let word = match self.peek() {
-            Some("pointer" | "fragment" | "quoting") if of.name != "unreachable" => return Ok(0),
-            _ => self.next("the code")?,
-        };
-        let by_name = names.iter().position(|name| *name == word);
-        let code = by_name.map_or_else(|| word.parse().ok(), |at| u8::try_from(at).ok());
-        code.ok_or_else(|| {
-            format!(
-                "`{word}` is no code of `{}`: write {}, or its number",
-                of.name,
-                names.join(", ")
-            )
-        })
-    }
-
-    fn field(&mut self, is_v4: bool, field: Field, what: &str) -> Result<u32, String> {
-        let word = self.next(&format!("the {what}"))?;
-        let greatest = icmp::greatest(is_v4, field);
-        let value = word.parse().ok().filter(|value| *value <= greatest);
-        value.ok_or_else(|| format!("`{word}` is no {what}: write a number, at most {greatest}"))
-    }
 }
 
-/// Without the quotation marks around it, if there are any.
-fn unquoted(text: &str) -> Result<&str, String> {
-    for mark in ['\'', '"'] {
-        let Some(inner) = text.strip_prefix(mark) else {
-            continue;
-        };
-        let missing = || format!("`{text}` has no {mark} at its end");
-        return inner.strip_suffix(mark).ok_or_else(missing);
+/// An address, `ADDRESS:PORT`, or `[ADDRESS]:PORT`.
+fn end(word: &str) -> Option<(IpAddr, Option<u16>)> {
+    if let Ok(socket) = word.parse::<SocketAddr>() {
+        return Some((socket.ip(), Some(socket.port())));
     }
-    Ok(text)
+    let bare = word
+        .strip_prefix('[')
+        .and_then(|word| word.strip_suffix(']'));
+    Some((bare.unwrap_or(word).parse().ok()?, None))
+}
+
+/// `ADDRESS:PORT` of IPv4.
+fn is_ipv4_endpoint(word: &str) -> bool {
+    matches!(end(word), Some((IpAddr::V4(_), Some(_))))
+}
+
+/// Why there is no such packet.
+fn different(src: IpAddr, dst: IpAddr) -> String {
+    format!(
+        "{src} and {dst} are of different families: name the destination as the sender knows it"
+    )
 }
 
 fn number<T: FromStr>(word: &str, what: &str) -> Result<T, String> {

@@ -24,7 +24,6 @@
 //! and in a damaged one as far as their sections are whole.
 
 mod fields;
-mod first;
 mod head;
 mod malformed;
 mod read;

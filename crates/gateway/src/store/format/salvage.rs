@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can be kept of a state that is damaged, or of another version: the operator's bindings and the pool's secret. In
-//! every version but the first they are sections of the same name, and an entry begins as it does now.
+//! every version they are sections of the same name, and an entry begins as it does now.
 
 use std::io::Read;
 
 use diolkos_nat64::config::Binding;
 
 use super::fields::{Fields, BINDING};
-use super::first;
 use super::head::Salvage;
 use super::malformed::Malformed;
 use super::read::secret;
@@ -17,9 +16,6 @@ use super::section::{self, Section, END, OPERATOR, POOL};
 pub fn salvage(mut input: impl Read) -> Salvage {
     let mut kept = Salvage::default();
     match section::beginning(&mut input) {
-        Ok(beginning) if !beginning.has_sections => {
-            return first::salvage(input, beginning.kind).unwrap_or_default()
-        }
         // A wrong version or checksum of the beginning says nothing against the sections.
         Ok(_) | Err(Malformed::Corrupted(_)) => {}
         Err(_) => return kept,

@@ -31,8 +31,6 @@ pub const END: Name = *b"done";
 pub struct Beginning {
     pub version: u32,
     pub kind: u32,
-    /// What follows the first sixteen bytes is as in every version but the first.
-    pub has_sections: bool,
 }
 
 /// A section as it was read.
@@ -42,9 +40,6 @@ pub struct Section {
     /// Its checksum is right.
     pub is_whole: bool,
 }
-
-/// Version 1 had no sections.
-pub const WITHOUT_SECTIONS: u32 = 1;
 
 /// Writes the beginning.
 pub fn begin(out: &mut impl Write, version: u32, kind: u32) -> io::Result<()> {
@@ -66,21 +61,10 @@ pub fn beginning(input: &mut impl Read) -> Result<Beginning, Malformed> {
     let [version, kind] = [array(input)?, array(input)?];
     let (version_bytes, kind_bytes) = (version, kind);
     let (version, kind) = (u32::from_le_bytes(version), u32::from_le_bytes(kind));
-    if version == WITHOUT_SECTIONS {
-        return Ok(Beginning {
-            version,
-            kind,
-            has_sections: false,
-        });
-    }
     if array(input)? != sum(&[MAGIC, &version_bytes, &kind_bytes]) {
         return Err(Malformed::Corrupted("its beginning has a wrong checksum"));
     }
-    Ok(Beginning {
-        version,
-        kind,
-        has_sections: true,
-    })
+    Ok(Beginning { version, kind })
 }
 
 /// Writes a section.

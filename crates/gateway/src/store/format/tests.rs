@@ -11,19 +11,6 @@ use super::head::{CLEAN, SESSION};
 use super::section::{self, END, LONGEST, OPERATOR, POOL, SESSIONS};
 use super::*;
 
-/// What version 1 wrote: three bindings of the operator and nine sessions.
-const FIRST: &str = "\
-    64696f6c6b6f730a01000000010000008877665544332211f0debc9a7856341215cd5b07000000000000b49376e2fa1801010000000000\
-    0000ffffffffffffffff0300000000000000040000000000000002000064ff9b0000000000000000000000006020010db8000000000000\
-    00000000000020010020010db80000000000000000000000050007c000020101bb010120010db80000000000000000000000050007c000\
-    020101bb010220010db80000000000000000000000050007c000020101bb02000020010db80000000000000000000000050007c0000201\
-    0400c633640200508086710002010120010db80000000000000000000000050007c00002010401c633640200507f86710002020020010d\
-    b80000000000000000000000050007c00002010402c633640200507e86710002030120010db80000000000000000000000050007c00002\
-    010403c633640200507d86710002040020010db80000000000000000000000050007c00002010404c633640200507c8671000205012001\
-    0db80000000000000000000000050007c00002010405c633640200507b86710002060020010db80000000000000000000000050007c000\
-    02010406c633640200507a86710002070120010db80000000000000000000000050007c00002010407c633640200507986710002080020\
-    010db80000000000000000000000050007c00002010408c6336402005078867100000300000009000000c478878c7feee324";
-
 fn head() -> Head {
     Head {
         moment: Moment {
@@ -278,28 +265,6 @@ fn another_version_keeps_bindings_and_secret() {
             ..expected
         }
     );
-}
-
-#[test]
-fn the_first_version_keeps_bindings_and_secret() {
-    let digits: Vec<_> = FIRST.chars().filter_map(|c| c.to_digit(16)).collect();
-    let bytes: Vec<_> = digits
-        .chunks(2)
-        .map(|pair| (pair[0] << 4 | pair[1]) as u8)
-        .collect();
-    assert!(matches!(verify(&bytes[..]), Err(Malformed::Version(1))));
-    let expected = Salvage {
-        secret: Some([1, u64::MAX]),
-        bindings: bindings(),
-        is_complete: true,
-    };
-    assert_eq!(salvage(&bytes[..]), expected);
-    // Its one checksum is that of everything.
-    for at in 16..bytes.len() {
-        let mut wrong = bytes.clone();
-        wrong[at] ^= 1;
-        assert_eq!(salvage(&wrong[..]), Salvage::default(), "{at}");
-    }
 }
 
 #[test]

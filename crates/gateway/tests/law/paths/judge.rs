@@ -7,8 +7,8 @@ use super::slow::Outcome;
 use crate::fate::Fate;
 use crate::input::{Input, Way};
 use crate::setup::Setup;
-use diolkos_sys::fastpath::testrun::{Action, Run};
-use diolkos_sys::fastpath::Count;
+use diolkos_fastpath::testrun::{Action, Run};
+use diolkos_fastpath::Count;
 use diolkos_xlat::Verdict;
 
 /// Fails with what is broken.

@@ -5,13 +5,13 @@
 //! path has opened by itself is brought into the tables first (`leases`): then the slow path has to choose the same.
 
 use crate::input::{Input, Way};
+use diolkos_fastpath::{Lending, Sessions};
 use diolkos_gateway::fastpath::{FastPath, Kernel};
 use diolkos_gateway::leases::Leases;
 use diolkos_gateway::mirror::Mirror;
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Nat64Config, Protocol};
 use diolkos_nat64::session::{Segment, SessionState, Side};
 use diolkos_nat64::{Nat64, Random};
-use diolkos_sys::fastpath::{Lending, Sessions};
 use diolkos_xlat::addr::rfc6052::Pref64;
 use diolkos_xlat::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -2,12 +2,11 @@
 //! The programs of the fast path, with what the daemon tells them.
 
 use super::Setup;
-use diolkos_gateway::mirror::own_networks;
-use diolkos_sys::fastpath::testrun::TestRun;
-use diolkos_sys::fastpath::{
-    self, ClatRules, Destinations, FastPathError, Lending, Media, Nat64Rules, Rules, Sessions,
-    SiitRules,
+use diolkos_fastpath::testrun::TestRun;
+use diolkos_fastpath::{
+    ClatRules, Destinations, FastPathError, Lending, Media, Nat64Rules, Rules, Sessions, SiitRules,
 };
+use diolkos_gateway::mirror::own_networks;
 use diolkos_xlat::{Eam, TrafficClass};
 use ipnet::Ipv6Net;
 
@@ -27,8 +26,8 @@ impl Setup {
         }
     }
 
-    fn pref64(&self, prefix: Ipv6Net) -> fastpath::Pref64 {
-        fastpath::Pref64 {
+    fn pref64(&self, prefix: Ipv6Net) -> diolkos_fastpath::Pref64 {
+        diolkos_fastpath::Pref64 {
             network: prefix.network(),
             bits: prefix.prefix_len(),
             only_global: self.only_global_behind(prefix),
@@ -69,7 +68,7 @@ impl Setup {
                 uplink_is_ethernet: true,
             });
         }
-        let eam = |eam: &Eam| fastpath::Eam {
+        let eam = |eam: &Eam| diolkos_fastpath::Eam {
             v4: (eam.v4.network(), eam.v4.prefix_len()),
             v6: (eam.v6.network(), eam.v6.prefix_len()),
         };

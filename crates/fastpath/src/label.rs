@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The programs that let a packet's mark and priority survive the slow path, and send its packets for other gateways of a cluster
+//! (`bpf/label.bpf.c`), and the slots beside the queues of the TUN device.
+//!
+//! load → attach → a slot for each queue, set while a packet is written
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::MapCore;
+
+use super::load::{failed, listen, no_data};
+use super::{handle, qdisc, Attach, FastPathError, Forwarding, Hook, Owner, Side};
+use crate::skel::label::LabelSkelBuilder;
+use diolkos_sys::mapped::Mapped;
+
+/// By so many of its first bytes, and by its length, the program knows a packet (`DIOLKOS_LABEL_HEAD`).
+pub const LABEL_HEAD: usize = 48;
+
+/// `struct diolkos_label_slot` of `bpf/label.h`.
+#[repr(C)]
+struct Slot {
+    state: AtomicU32,
+    len: AtomicU32,
+    mark: AtomicU32,
+    priority: AtomicU32,
+    head: [AtomicU64; LABEL_HEAD / 8],
+}
+
+const _: () = assert!(size_of::<Slot>() == 64);
+diolkos_sys::shared!(Slot {
+    state,
+    len,
+    mark,
+    priority,
+    head
+});
+
+/// `DIOLKOS_SLOT_SET`: a packet is being written.
+const SET: u32 = 1;
+
+/// `struct diolkos_label_count` of `bpf/label.h`.
+#[repr(C)]
+struct Count {
+    dropped: AtomicU64,
+    lost: AtomicU64,
+    forged: AtomicU64,
+    no_way: AtomicU64,
+}
+
+diolkos_sys::shared!(Count {
+    dropped,
+    lost,
+    forged,
+    no_way
+});
+
+/// What became of packets on their way to the slow path and from it, and of labels that could not be given to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LabelCount {
+    /// Packets that were dropped, because the kernel had no memory for a label, or for the frame to another gateway.
+    pub dropped: u64,
+    /// Packets that went on without their label, because they were too long.
+    pub lost: u64,
+    /// Packets that were dropped, because they began like a label ([`super::ForwardCount::forged`] in a cluster).
+    pub forged: u64,
+    /// Packets for another gateway that were dropped, because it was not reached.
+    pub no_way: u64,
+}
+
+/// What the slow path says of a packet that it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slip {
+    /// Bytes of the packet.
+    pub len: usize,
+    /// Its first bytes, zero beyond its end.
+    pub head: [u8; LABEL_HEAD],
+    /// Its mark (SO_MARK).
+    pub mark: u32,
+    /// Its priority (SO_PRIORITY).
+    pub priority: u32,
+    /// The gateway to which it goes, and the byte that the program puts in the place of the one that is spoilt
+    /// ([`SPOILT_V6`], [`SPOILT_V4`]). None: the kernel routes the packet.
+    pub gateway: Option<(Owner, u8)>,
+}
+
+/// Where a packet of IPv6 for another gateway is spoilt: the first byte of its source. There, 0xff makes the address that of a group,
+/// and the kernel drops the packet (RFC 4291 section 2.7), unless the program has met it in its slot.
+pub const SPOILT_V6: usize = 8;
+/// Where one of IPv4 is: the last byte of the header checksum, which has to be wrong.
+pub const SPOILT_V4: usize = 11;
+
+/// The slots of all queues, in memory that the program shares.
+pub struct LabelSlots {
+    slots: Mapped<Slot>,
+    leads: bool,
+}
+
+/// The loaded programs at the TUN device; dropped, they are off.
+pub struct LabelPath {
+    hooks: Vec<Hook>,
+    slots: Arc<LabelSlots>,
+    count: Mapped<Count>,
+}
+
+impl LabelPath {
+    /// Loads the programs and attaches them at a TUN device with `queues` queues. Those that translate there must be attached
+    /// already: what one of them translates needs no label. So must be [`super::ForwardPath`]: `forwarding` has the ways of its
+    /// gateways, and the slow path sends to those, too.
+    pub fn start(
+        tun_ifindex: u32,
+        queues: usize,
+        forwarding: Option<&Forwarding>,
+        attach: Attach,
+        instance: &str,
+    ) -> Result<LabelPath, FastPathError> {
+        listen();
+        let mut storage = MaybeUninit::uninit();
+        let mut open = LabelSkelBuilder::default()
+            .open(&mut storage)
+            .map_err(|e| failed("open", &e))?;
+        open.maps
+            .label_slots
+            .set_max_entries(queues as u32)
+            .map_err(|e| failed("size the slots", &e))?;
+        match forwarding {
+            Some(forwarding) => open.maps.gateways.reuse_fd(forwarding.gateways.as_fd()),
+            None => open.maps.gateways.set_max_entries(1),
+        }
+        .map_err(|e| failed("share the ways to gateways", &e))?;
+        let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
+        data.is_behind_forward = forwarding.is_some().into();
+        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        let map = &loaded.maps.label_slots;
+        debug_assert_eq!(map.value_size() as usize, size_of::<Slot>());
+        let slots = Mapped::of(map.as_fd(), queues);
+        let unmapped = |error| FastPathError::Load {
+            what: format!("map the slots: {error}"),
+            log: String::new(),
+        };
+        let map = &loaded.maps.label_count;
+        debug_assert_eq!(map.value_size() as usize, size_of::<Count>());
+        let count = Mapped::of(map.as_fd(), 1);
+        let mut path = LabelPath {
+            hooks: Vec::new(),
+            slots: Arc::new(LabelSlots {
+                slots: slots.map_err(unmapped)?,
+                leads: forwarding.is_some(),
+            }),
+            count: count.map_err(unmapped)?,
+        };
+        // What takes labels comes before what gives them.
+        let programs = &loaded.progs;
+        for (name, program, side) in [
+            ("label_ingress", programs.label_ingress.as_fd(), Side::Front),
+            (
+                "label_egress",
+                programs.label_egress.as_fd(),
+                Side::BehindEgress,
+            ),
+        ] {
+            let hook = Hook::attach(program, tun_ifindex, side, attach, handle(instance));
+            path.hooks
+                .push(hook.map_err(|source| FastPathError::Attach {
+                    program: name,
+                    source,
+                })?);
+        }
+        Ok(path)
+    }
+
+    /// The slots, for whoever writes packets.
+    pub fn slots(&self) -> Arc<LabelSlots> {
+        self.slots.clone()
+    }
+
+    /// Since the start.
+    pub fn count(&self) -> LabelCount {
+        let count = self.count.at(0);
+        LabelCount {
+            dropped: count.dropped.load(Ordering::Relaxed),
+            lost: count.lost.load(Ordering::Relaxed),
+            forged: count.forged.load(Ordering::Relaxed),
+            no_way: count.no_way.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn hooks(&self) -> impl Iterator<Item = &Hook> + Clone {
+        self.hooks.iter()
+    }
+}
+
+impl Drop for LabelPath {
+    fn drop(&mut self) {
+        let made: Vec<u32> = self.hooks.iter().filter_map(Hook::made_qdisc_on).collect();
+        self.hooks.clear();
+        for ifindex in made {
+            qdisc::remove_unused_clsact(ifindex);
+        }
+    }
+}
+
+impl LabelSlots {
+    /// Slots at which no program looks, for tests.
+    #[cfg(feature = "testrun")]
+    pub fn alone(queues: usize) -> std::io::Result<LabelSlots> {
+        let memory = rustix::fs::memfd_create(c"slots", rustix::fs::MemfdFlags::CLOEXEC)?;
+        std::fs::File::from(memory.try_clone()?).set_len((queues * size_of::<Slot>()) as u64)?;
+        let slots = Mapped::of(memory.as_fd(), queues)?;
+        Ok(LabelSlots { slots, leads: true })
+    }
+
+    /// What `queue` writes next. Only one thread may use a queue.
+    pub fn set(&self, queue: usize, slip: &Slip) {
+        let slot = self.slots.at(queue);
+        slot.state.store(0, Ordering::Relaxed);
+        slot.len.store(slip.len as u32, Ordering::Relaxed);
+        slot.mark.store(slip.mark, Ordering::Relaxed);
+        slot.priority.store(slip.priority, Ordering::Relaxed);
+        for (to, bytes) in slot.head.iter().zip(slip.head.as_chunks().0) {
+            to.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        let way = slip.gateway.map_or(0, |(owner, right)| {
+            u32::from(owner.byte()) << 8 | u32::from(right) << 16
+        });
+        slot.state.store(SET | way, Ordering::Release);
+    }
+
+    /// The packet is written. False if the program has not met it: it goes on without its mark and priority, and to no gateway.
+    pub fn clear(&self, queue: usize) -> bool {
+        self.slots.at(queue).state.swap(0, Ordering::AcqRel) == 0
+    }
+
+    /// Whether packets can be sent to other gateways.
+    pub fn lead_to_gateways(&self) -> bool {
+        self.leads
+    }
+}
+
+impl std::fmt::Debug for LabelPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LabelPath")
+            .field("hooks", &self.hooks)
+            .field("count", &self.count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for LabelSlots {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LabelSlots")
+    }
+}

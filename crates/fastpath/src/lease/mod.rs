@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The memory of a lease, which the controller and the programs share (`struct diolkos_lease` in `bpf/abi.h`), and what
+//! the controller does with it. What programs do stands in `bpf/open.h`.
+//!
+//! The words are a parameter, so that a model checker can have them.
+
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// A word that both sides change.
+pub trait Word<T> {
+    /// As of [`std::sync::atomic`].
+    fn load(&self, order: Ordering) -> T;
+    /// The same.
+    fn store(&self, value: T, order: Ordering);
+    /// The same.
+    fn swap(&self, value: T, order: Ordering) -> T;
+    /// The same.
+    fn fetch_add(&self, more: T, order: Ordering) -> T;
+    /// The same, in the strictest order. The controller needs none.
+    #[cfg(any(test, feature = "testrun"))]
+    fn compare_exchange(&self, from: T, to: T) -> bool;
+}
+
+/// Words of all sizes.
+pub trait Memory {
+    /// 2 bytes.
+    type U16: Word<u16>;
+    /// 4 bytes.
+    type U32: Word<u32>;
+    /// 8 bytes.
+    type U64: Word<u64>;
+}
+
+/// Memory that is mapped.
+#[derive(Debug)]
+pub enum Shared {}
+
+impl Memory for Shared {
+    type U16 = AtomicU16;
+    type U32 = AtomicU32;
+    type U64 = AtomicU64;
+}
+
+macro_rules! word {
+    ($atomic:ty, $number:ty) => {
+        impl Word<$number> for $atomic {
+            fn load(&self, order: Ordering) -> $number {
+                self.load(order)
+            }
+
+            fn store(&self, value: $number, order: Ordering) {
+                self.store(value, order);
+            }
+
+            fn swap(&self, value: $number, order: Ordering) -> $number {
+                self.swap(value, order)
+            }
+
+            fn fetch_add(&self, more: $number, order: Ordering) -> $number {
+                self.fetch_add(more, order)
+            }
+
+            #[cfg(any(test, feature = "testrun"))]
+            fn compare_exchange(&self, from: $number, to: $number) -> bool {
+                self.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
+                    .is_ok()
+            }
+        }
+    };
+}
+
+word!(AtomicU16, u16);
+word!(AtomicU32, u32);
+word!(AtomicU64, u64);
+
+// Behind the macro, which it uses too.
+#[cfg(test)]
+mod interleavings;
+#[cfg(any(test, feature = "testrun"))]
+pub mod program;
+
+/// `struct diolkos_lease_ports`, with room for so many.
+#[repr(C)]
+pub struct Queue<M: Memory, const PORTS: usize> {
+    /// The term, and the number of the port that goes next.
+    pub head: M::U64,
+    /// The number of the port that comes next.
+    pub tail: M::U32,
+    /// To be 0.
+    pub pad: M::U32,
+    /// Port n stands at n modulo their number.
+    pub ports: [M::U16; PORTS],
+}
+
+/// `struct diolkos_lease`.
+#[repr(C)]
+pub struct Lease<M: Memory, const PORTS: usize, const QUEUES: usize = 4> {
+    /// The node, in two halves.
+    pub node: [M::U64; 2],
+    /// The address of its new bindings.
+    pub v4: M::U32,
+    /// To be 0.
+    pub pad: M::U32,
+    /// The term, and how many sessions may still be opened.
+    pub sessions: M::U64,
+    /// Even ports and odd ones, of UDP and then of TCP.
+    pub queues: [Queue<M, PORTS>; QUEUES],
+}
+
+/// The queue of a port: even ports of UDP, odd ones, even ports of TCP, odd ones.
+pub fn queue_of(is_tcp: bool, port: u16) -> usize {
+    2 * usize::from(is_tcp) + usize::from(port % 2)
+}
+
+/// A number of a term.
+fn of_term(term: u32, number: u32) -> u64 {
+    u64::from(term) << 32 | u64::from(number)
+}
+
+impl<M: Memory, const PORTS: usize, const QUEUES: usize> Default for Lease<M, PORTS, QUEUES>
+where
+    M::U16: Default,
+    M::U32: Default,
+    M::U64: Default,
+{
+    fn default() -> Self {
+        let queue = || Queue {
+            head: M::U64::default(),
+            tail: M::U32::default(),
+            pad: M::U32::default(),
+            ports: std::array::from_fn(|_| M::U16::default()),
+        };
+        Lease {
+            node: Default::default(),
+            v4: M::U32::default(),
+            pad: M::U32::default(),
+            sessions: M::U64::default(),
+            queues: std::array::from_fn(|_| queue()),
+        }
+    }
+}
+
+impl<M: Memory, const PORTS: usize, const QUEUES: usize> Lease<M, PORTS, QUEUES> {
+    /// Gives an empty lease to a node, whose new bindings will be of this address. Programs take no notice before there
+    /// are sessions.
+    pub fn assign(&self, node: [u64; 2], v4: u32) {
+        self.v4.store(v4, Ordering::Relaxed);
+        for (word, half) in self.node.iter().zip(node) {
+            word.store(half, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of the term.
+    pub fn term(&self) -> u32 {
+        (self.sessions.load(Ordering::Relaxed) >> 32) as u32
+    }
+
+    /// Sessions that may still be opened.
+    pub fn sessions(&self) -> u32 {
+        self.sessions.load(Ordering::Acquire) as u32
+    }
+
+    /// So many more.
+    pub fn add_sessions(&self, more: u32) {
+        self.sessions.fetch_add(more.into(), Ordering::AcqRel);
+    }
+
+    /// Ports of a queue that are left.
+    pub fn ports(&self, queue: usize) -> u32 {
+        let queue = &self.queues[queue];
+        let tail = queue.tail.load(Ordering::Relaxed);
+        tail.wrapping_sub(queue.head.load(Ordering::Acquire) as u32)
+    }
+
+    /// Lends a port. There must be room in its queue.
+    pub fn add_port(&self, queue: usize, port: u16) {
+        let queue = &self.queues[queue];
+        let tail = queue.tail.load(Ordering::Relaxed);
+        queue.ports[tail as usize % PORTS].store(port, Ordering::Relaxed);
+        queue.tail.store(tail.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Ends the lease, and the term. Returns the ports that no program has taken, with their queues; of those taken, they
+    /// will tell.
+    pub fn end(&self) -> Vec<(usize, u16)> {
+        let next = self.term().wrapping_add(1);
+        // First: from now on nobody can begin.
+        self.sessions.swap(of_term(next, 0), Ordering::AcqRel);
+        for word in &self.node {
+            word.store(0, Ordering::Relaxed);
+        }
+        let mut left = Vec::new();
+        for (number, queue) in self.queues.iter().enumerate() {
+            let tail = queue.tail.load(Ordering::Relaxed);
+            let head = queue.head.swap(of_term(next, tail), Ordering::AcqRel) as u32;
+            left.extend((0..tail.wrapping_sub(head)).map(|n| {
+                let at = head.wrapping_add(n) as usize % PORTS;
+                (number, queue.ports[at].load(Ordering::Relaxed))
+            }));
+        }
+        left
+    }
+}

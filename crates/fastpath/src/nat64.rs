@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fast path of a NAT64: a program at the TUN device and, inline, at interfaces (`bpf/nat64.bpf.c`), its sessions, and
+//! what it may open by itself.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::{Deref, DerefMut};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapHandle, OpenMapMut, OpenObject};
+
+use super::known_pref64::known_pref64;
+use super::load::{
+    failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, no_data, seed,
+    AsMap,
+};
+use super::pinned_program::{tag, PinnedProgram};
+use super::router::{Media, Prepared, RouterPrograms, Site};
+use super::{
+    handle, FastPath, FastPathError, Homes, Hook, Lending, Pins, Port, Pref64, Rules, Sessions,
+    Side, UsedHops,
+};
+use crate::skel::nat64::{Nat64Maps, Nat64Skel, Nat64SkelBuilder, OpenNat64Maps, OpenNat64Skel};
+
+/// What the program of a NAT64 needs to know; see `struct diolkos_nat64` in `bpf/abi.h`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nat64Rules {
+    /// What all modes share.
+    pub rules: Rules,
+    /// Translation prefixes. Addresses in those behind the fourth are left to the slow path.
+    pub pref64: Vec<Pref64>,
+    /// Sessions that fit in; those beyond are left to the slow path. It cannot change while it runs.
+    pub max_sessions: u32,
+    /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
+    /// forwarding (`bpf/way.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
+    pub exits: Vec<u32>,
+    /// The interfaces that are inline.
+    pub media: Media,
+    /// Interfaces whose drivers translate, too (XDP, `bpf/xdp/`). Those behind the sixteenth leave all to tc. None: the
+    /// program for them is not loaded.
+    pub drivers: Option<Vec<Port>>,
+    /// Bindings of UDP and TCP that fit in. It cannot change while it runs.
+    pub max_bindings: u32,
+    /// Networks in which a peer may be a node of ours: address and length. With more than [`OWN`] the program must have
+    /// no leases, for it does not know all.
+    pub own: Vec<(Ipv4Addr, u8)>,
+    /// With several gateways, bindings of other ones that fit in, of hosts whose home is another one. It cannot change while
+    /// it runs.
+    pub max_away: u32,
+}
+
+/// Networks of our own that the program can know.
+pub const OWN: usize = 16;
+
+/// The loaded and attached program; dropped, it is off.
+#[derive(Debug)]
+pub struct Nat64Path {
+    attached: RouterPrograms,
+    sessions: Arc<Sessions>,
+    homes: Arc<Homes>,
+    lease_key: u64,
+    lease_maps: [MapHandle; 2],
+}
+
+/// What the programs translate by that an earlier run has left.
+#[derive(Debug)]
+pub enum Old {
+    /// The same maps that the new programs have.
+    Shared,
+    /// Other maps: the sizes or the prefixes are not the same. What is in them is known.
+    Other {
+        /// The sessions.
+        sessions: Arc<Sessions>,
+        /// The translation prefixes that they name by number.
+        pref64: Vec<(Ipv6Addr, u8)>,
+    },
+    /// They are of another version, and what is in their maps is not known.
+    Unknown,
+}
+
+/// A fast path whose old programs still translate, until [`Nat64Path::take_over`].
+#[derive(Debug)]
+pub struct Inherited {
+    /// With the new programs.
+    pub path: Nat64Path,
+    /// What they may open by themselves: nothing yet.
+    pub lending: Lending,
+    /// What the old ones translate by.
+    pub old: Old,
+}
+
+impl Nat64Path {
+    /// Loads the program with these rules and without sessions, and attaches it behind whatever is attached already,
+    /// at the TUN device and inline where the site says. By what is lent here it opens sessions.
+    /// Of `random`, the first makes the IPv4 identifications of this run start at a place nobody can guess, the second
+    /// lets nobody guess which nodes share a place among the leases.
+    pub fn start(
+        rules: &Nat64Rules,
+        site: Site<'_>,
+        random: [u64; 2],
+    ) -> Result<(Nat64Path, Lending), FastPathError> {
+        let [ids, lease_key] = random;
+        let mut storage = MaybeUninit::uninit();
+        let loaded = open(&mut storage, rules, lease_key)?
+            .load()
+            .map_err(|e| failed("load", &e))?;
+        seed(&loaded.maps.ipv4_ids, ids)?;
+        let maps = &loaded.maps;
+        let lending = lending(maps, lease_key)?;
+        let path = Nat64Path {
+            attached: RouterPrograms::attach(
+                prepared(&loaded, rules)?,
+                rules.rules.tun_ifindex,
+                site,
+                [&maps.fates, &maps.ipv4_ids],
+            )?,
+            sessions: Arc::new(sessions(maps)?),
+            homes: Arc::new(homes(maps)?),
+            lease_key,
+            lease_maps: lease_maps(maps)?,
+        };
+        Ok((path, lending))
+    }
+
+    /// The same where programs still translate that an earlier run has left: they go on until [`Nat64Path::take_over`].
+    /// Their maps are shared if the new programs understand them; otherwise the new ones begin without sessions. None if
+    /// there are no such programs.
+    pub fn inherit(
+        rules: &Nat64Rules,
+        site: Site<'_>,
+        pins: &Pins,
+        random: [u64; 2],
+    ) -> Result<Option<Inherited>, FastPathError> {
+        let (device, handle) = (rules.rules.tun_ifindex, handle(site.instance));
+        let Some(hook) = Hook::inherit(pins, device, Side::Egress, site.attach, handle) else {
+            return Ok(None);
+        };
+        let pinned = hook.program().and_then(PinnedProgram::of);
+        let pinned = pinned.map_err(|e| unknown("what is attached cannot be read", &e))?;
+
+        let [ids, lease_key] = random;
+        let mut storage = MaybeUninit::uninit();
+        let shared = load_with(&mut storage, rules, lease_key, &pinned);
+        let mut storage = MaybeUninit::uninit();
+        let (loaded, old) = match shared {
+            Some(loaded) => (loaded, Old::Shared),
+            None => {
+                let loaded = open(&mut storage, rules, lease_key)?
+                    .load()
+                    .map_err(|e| failed("load", &e))?;
+                seed(&loaded.maps.ipv4_ids, ids)?;
+                let old = old(&loaded, &pinned)?;
+                (loaded, old)
+            }
+        };
+        let maps = &loaded.maps;
+        let lending = lending(maps, lease_key)?;
+        lending.reset();
+        let attached = RouterPrograms::inherit(
+            prepared(&loaded, rules)?,
+            hook,
+            device,
+            site,
+            pins,
+            [&maps.fates, &maps.ipv4_ids],
+        )?;
+        Ok(Some(Inherited {
+            path: Nat64Path {
+                attached,
+                sessions: Arc::new(sessions(maps)?),
+                homes: Arc::new(homes(maps)?),
+                lease_key,
+                lease_maps: lease_maps(maps)?,
+            },
+            lending,
+            old,
+        }))
+    }
+
+    /// Puts the programs in the places of those of the earlier run. Each packet meets one of them.
+    pub fn take_over(&mut self) -> Result<(), FastPathError> {
+        self.attached.take_over()
+    }
+
+    /// The sessions that it translates.
+    pub fn sessions(&self) -> Arc<Sessions> {
+        self.sessions.clone()
+    }
+
+    /// With several gateways: whose home is where.
+    pub fn homes(&self) -> Arc<Homes> {
+        self.homes.clone()
+    }
+
+    /// The program with other rules and the same sessions and leases, which goes on counting where this one is; not attached before
+    /// [`Nat64Path::swap`] says so.
+    pub fn prepare(&self, rules: &Nat64Rules) -> Result<Prepared, FastPathError> {
+        let mut storage = MaybeUninit::uninit();
+        let mut open = open(&mut storage, rules, self.lease_key)?;
+        let maps = &mut open.maps;
+        let [leases, openings] = &self.lease_maps;
+        self.attached.share(&mut maps.fates, &mut maps.ipv4_ids)?;
+        maps.outward
+            .reuse_fd(self.sessions.outward.as_fd())
+            .and_then(|()| maps.inward.reuse_fd(self.sessions.inward.as_fd()))
+            .and_then(|()| maps.bound.reuse_fd(self.sessions.bound.as_fd()))
+            .and_then(|()| maps.copies.reuse_fd(self.sessions.copies.as_fd()))
+            .and_then(|()| {
+                self.homes
+                    .share(&mut maps.cluster, &mut maps.buckets, &mut maps.away)
+            })
+            .and_then(|()| maps.leases.reuse_fd(leases.as_fd()))
+            .and_then(|()| maps.openings.reuse_fd(openings.as_fd()))
+            .map_err(|e| failed("share the sessions", &e))?;
+        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        prepared(&loaded, rules)
+    }
+
+    /// Puts the programs to the inline places of a site, where there are none yet.
+    pub fn widen(&mut self, site: Site<'_>) -> Result<(), FastPathError> {
+        self.attached.widen(site)
+    }
+
+    /// Puts the prepared programs in the places of those that are there: all of them, or none.
+    pub fn swap(&mut self, prepared: Prepared) -> Result<(), FastPathError> {
+        self.attached.swap(prepared)
+    }
+}
+
+impl Deref for Nat64Path {
+    type Target = FastPath;
+
+    fn deref(&self) -> &FastPath {
+        &self.attached.path
+    }
+}
+
+impl DerefMut for Nat64Path {
+    fn deref_mut(&mut self) -> &mut FastPath {
+        &mut self.attached.path
+    }
+}
+
+/// Maps that programs take over from those before them, one line each.
+fn inherited<'a, 'o>(
+    maps: &'a mut OpenNat64Maps<'o>,
+) -> [(&'static str, &'a mut OpenMapMut<'o>); 11] {
+    [
+        ("fates", &mut maps.fates),
+        ("ipv4_ids", &mut maps.ipv4_ids),
+        ("outward", &mut maps.outward),
+        ("inward", &mut maps.inward),
+        ("bound", &mut maps.bound),
+        ("copies", &mut maps.copies),
+        ("cluster", &mut maps.cluster),
+        ("buckets", &mut maps.buckets),
+        ("away", &mut maps.away),
+        ("leases", &mut maps.leases),
+        ("openings", &mut maps.openings),
+    ]
+}
+
+/// Loaded with the maps of a program that is there, if it is of the same version, has as much room for sessions and
+/// bindings, and knows prefixes by the same numbers.
+fn load_with<'object>(
+    storage: &'object mut MaybeUninit<OpenObject>,
+    rules: &Nat64Rules,
+    lease_key: u64,
+    pinned: &PinnedProgram,
+) -> Option<Nat64Skel<'object>> {
+    let known = known_pref64(pinned)?;
+    let wanted: Vec<_> = rules.pref64.iter().map(|p| (p.network, p.bits)).collect();
+    let (short, long) = match known.len() <= wanted.len() {
+        true => (&known, &wanted),
+        false => (&wanted, &known),
+    };
+    let room = |name| pinned.map(name).map(|map| map.max_entries());
+    if !long.starts_with(short)
+        || room("outward")? != size(rules)
+        || room("bound")? != rules.max_bindings.max(1)
+        || room("away")? != rules.max_away.max(1)
+    {
+        return None;
+    }
+    let mut open = open(storage, rules, lease_key).ok()?;
+    for (name, map) in inherited(&mut open.maps) {
+        map.reuse_fd(pinned.map(name)?.as_fd()).ok()?;
+    }
+    let loaded = open.load().ok()?;
+    let tag = tag(loaded.progs.nat64_egress.as_fd()).ok()?;
+    (tag == pinned.tag()).then_some(loaded)
+}
+
+/// What a program that is there translates by, if it is of the version of another one.
+fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathError> {
+    let tag = tag(loaded.progs.nat64_egress.as_fd());
+    if tag.map_err(|e| unknown("the version of the programs is not known", &e))? != pinned.tag() {
+        return Ok(Old::Unknown);
+    }
+    let names = ["outward", "inward", "bound", "copies"];
+    let [Some(outward), Some(inward), Some(bound), Some(copies)] =
+        names.map(|name| pinned.map(name))
+    else {
+        return Ok(Old::Unknown);
+    };
+    let names = ["leases", "openings"];
+    let [Some(leases), Some(openings)] = names.map(|name| pinned.map(name)) else {
+        return Ok(Old::Unknown);
+    };
+    let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", &e));
+    // What it opened from now on, nobody would see.
+    Lending::new(leases, handle(openings)?, 0)
+        .map_err(|e| unknown("the leases of the old programs", &e))?
+        .reset();
+    let sessions = Sessions::of(
+        handle(outward)?,
+        handle(inward)?,
+        handle(bound)?,
+        handle(copies)?,
+    );
+    let sessions = sessions.map_err(|e| unknown("the sessions of the old programs", &e))?;
+    Ok(Old::Other {
+        sessions: Arc::new(sessions),
+        pref64: known_pref64(pinned).unwrap_or_default(),
+    })
+}
+
+fn unknown(what: &str, error: &io::Error) -> FastPathError {
+    FastPathError::Load {
+        what: format!("{what}: {error}"),
+        log: String::new(),
+    }
+}
+
+fn prepared(loaded: &Nat64Skel<'_>, rules: &Nat64Rules) -> Result<Prepared, FastPathError> {
+    let programs = &loaded.progs;
+    let device = programs.nat64_egress.as_fd();
+    let inline = [
+        (rules.media.ethernet, &programs.nat64_ingress),
+        (rules.media.bare_ip, &programs.nat64_ingress_raw),
+    ]
+    .map(|(is_loaded, program)| is_loaded.then(|| program.as_fd()));
+    if rules.drivers.is_none() {
+        return Prepared::new(device, inline, None);
+    }
+    let hops = UsedHops {
+        used: loaded.maps.used_hops.handle()?,
+        reported: loaded.maps.reported_hops.handle()?,
+    };
+    Prepared::new(device, inline, Some((programs.nat64_xdp.as_fd(), hops)))
+}
+
+/// The object with its rules, before the kernel sees it.
+pub(super) fn open<'object>(
+    storage: &'object mut MaybeUninit<OpenObject>,
+    rules: &Nat64Rules,
+    lease_key: u64,
+) -> Result<OpenNat64Skel<'object>, FastPathError> {
+    listen();
+    let mut open = Nat64SkelBuilder::default()
+        .open(storage)
+        .map_err(|e| failed("open", &e))?;
+    let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
+    let nat64 = &mut data.nat64;
+    fill_rules!(data, rules.rules);
+    fill_exits!(data, &rules.exits);
+    let programs = &mut open.progs;
+    programs.nat64_ingress.set_autoload(rules.media.ethernet);
+    programs.nat64_ingress_raw.set_autoload(rules.media.bare_ip);
+    if let Some(drivers) = &rules.drivers {
+        fill_ports!(data, drivers);
+        load_driver(&mut programs.nat64_xdp);
+    }
+    for (to, pref64) in nat64.pref64.iter_mut().zip(&rules.pref64) {
+        fill_pref64!(to, pref64);
+    }
+    nat64.pref64s = nat64.pref64.len().min(rules.pref64.len()) as u32;
+    nat64.lease_key = lease_key;
+    for (to, (address, len)) in nat64.own.iter_mut().zip(&rules.own) {
+        to.addr_be = u32::from_ne_bytes(address.octets());
+        to.len = (*len).into();
+    }
+    nat64.owns = OWN.min(rules.own.len()) as u32;
+
+    open.maps
+        .outward
+        .set_max_entries(size(rules))
+        .and_then(|()| open.maps.inward.set_max_entries(size(rules)))
+        .and_then(|()| open.maps.bound.set_max_entries(rules.max_bindings.max(1)))
+        .and_then(|()| open.maps.away.set_max_entries(rules.max_away.max(1)))
+        .map_err(|e| failed("size the tables", &e))?;
+    Ok(open)
+}
+
+fn size(rules: &Nat64Rules) -> u32 {
+    rules.max_sessions.max(1)
+}
+
+/// The maps of sessions and bindings.
+pub(super) fn sessions(maps: &Nat64Maps<'_>) -> Result<Sessions, FastPathError> {
+    let [outward, inward] = [maps.outward.handle()?, maps.inward.handle()?];
+    let sessions = Sessions::of(outward, inward, maps.bound.handle()?, maps.copies.handle()?);
+    sessions.map_err(|e| unknown("share the deadlines of copies", &e))
+}
+
+/// The maps of hosts' homes.
+pub(super) fn homes(maps: &Nat64Maps<'_>) -> Result<Homes, FastPathError> {
+    let [cluster, buckets] = [maps.cluster.handle()?, maps.buckets.handle()?];
+    let homes = Homes::of(cluster, buckets, maps.away.handle()?, maps.bound.handle()?);
+    homes.map_err(|e| unknown("share the homes", &e))
+}
+
+fn lease_maps(maps: &Nat64Maps<'_>) -> Result<[MapHandle; 2], FastPathError> {
+    Ok([maps.leases.handle()?, maps.openings.handle()?])
+}
+
+/// What its programs may open, and tell.
+pub(super) fn lending(maps: &Nat64Maps<'_>, lease_key: u64) -> Result<Lending, FastPathError> {
+    let [leases, openings] = lease_maps(maps)?;
+    Lending::new(&leases, openings, lease_key).map_err(|e| FastPathError::Load {
+        what: format!("share the leases: {e}"),
+        log: String::new(),
+    })
+}

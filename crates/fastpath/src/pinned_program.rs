@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a program has that runs without its process: its maps, by their names, and what tells its version.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
+
+use diolkos_sys::bpf::program_info;
+
+/// Of one object; it has fewer maps than this.
+const MAPS: usize = 64;
+
+/// A loaded program's version and maps.
+#[derive(Debug)]
+pub(super) struct PinnedProgram {
+    tag: Tag,
+    maps: Vec<MapHandle>,
+}
+
+/// The kernel's digest of a program's instructions. Numbers of maps and configuration are no part of it: programs with
+/// the same one understand each other's maps.
+pub(super) type Tag = [u8; 8];
+
+impl PinnedProgram {
+    /// Of the program with a number. Needs CAP_SYS_ADMIN.
+    pub(super) fn of(program: u32) -> io::Result<PinnedProgram> {
+        let fd = Program::fd_from_id(program).map_err(io::Error::other)?;
+        let mut ids = [0u32; MAPS];
+        let info = program_info(fd.as_fd(), &mut ids)?;
+        let maps = ids.iter().take(info.nr_map_ids as usize);
+        let maps = maps.map(|&id| MapHandle::from_map_id(id));
+        let maps: Result<_, _> = maps.collect();
+        Ok(PinnedProgram {
+            tag: info.tag,
+            maps: maps.map_err(io::Error::other)?,
+        })
+    }
+
+    pub(super) fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// A map whose name ends so.
+    pub(super) fn map(&self, name: &str) -> Option<&MapHandle> {
+        let is_it = |map: &&MapHandle| map.name().to_string_lossy().ends_with(name);
+        self.maps.iter().find(is_it)
+    }
+
+    /// The configuration that the program was loaded with: a struct of `len` bytes with this alignment. What the map ends before
+    /// is zero.
+    pub(super) fn rodata(&self, len: usize, alignment: usize) -> Option<Vec<u8>> {
+        let map = self.map(".rodata")?;
+        let mut value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+        // The map ends with the last member, the struct where the next one would begin.
+        if value.len() + alignment <= len {
+            return None;
+        }
+        value.resize(len, 0);
+        Some(value)
+    }
+}
+
+/// Of a program that is loaded.
+pub(super) fn tag(program: BorrowedFd<'_>) -> io::Result<Tag> {
+    program_info(program, &mut []).map(|info| info.tag)
+}

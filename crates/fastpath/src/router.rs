@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The programs of a router (`bpf/tc/translate.h`), at the TUN device and, inline, at interfaces: put there, and replaced while
+//! packets pass.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use libbpf_rs::{MapHandle, OpenMapMut};
+
+use super::load::{failed, keep, AsMap};
+use super::{handle, Attach, FastPath, FastPathError, Hook, Pins, Port, Side, UsedHops};
+
+/// Where packets are translated before any routing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inline {
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// It has Ethernet headers; otherwise it carries bare IP.
+    pub is_ethernet: bool,
+    /// Index of the VRF that it belongs to.
+    pub vrf: Option<u32>,
+    /// Its driver translates, too, and leaves the rest to what is behind it.
+    pub driver: Option<Port>,
+}
+
+/// Which kinds of interfaces are inline. Programs for others are not loaded: the verifier takes some tenths of a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Media {
+    /// Those with Ethernet headers.
+    pub ethernet: bool,
+    /// Those that carry bare IP.
+    pub bare_ip: bool,
+}
+
+impl Media {
+    /// Of these interfaces.
+    pub fn of(inline: &[Inline]) -> Media {
+        Media {
+            ethernet: inline.iter().any(|inline| inline.is_ethernet),
+            bare_ip: inline.iter().any(|inline| !inline.is_ethernet),
+        }
+    }
+}
+
+/// Where a router's fast path goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// tcx or clsact.
+    pub attach: Attach,
+    /// Tells our filters from those of another instance; the same at every start.
+    pub instance: &'a str,
+    /// Besides the TUN device.
+    pub inline: &'a [Inline],
+}
+
+/// Programs at their places, and the maps that others go on with. Dropped, they are off.
+#[derive(Debug)]
+pub(super) struct RouterPrograms {
+    pub(super) path: FastPath,
+    /// Of each hook, in their order.
+    places: Vec<Place>,
+    /// What is at them.
+    programs: Prepared,
+    ipv4_ids: MapHandle,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Device,
+    Ethernet,
+    BareIp,
+    Driver,
+}
+
+/// Programs that are loaded and wait for their places.
+#[derive(Debug)]
+pub struct Prepared {
+    device: OwnedFd,
+    /// Loaded where such an interface is inline, see [`Media`].
+    ethernet: Option<OwnedFd>,
+    bare_ip: Option<OwnedFd>,
+    /// Loaded where a driver translates.
+    driver: Option<(OwnedFd, Arc<UsedHops>)>,
+}
+
+impl Prepared {
+    pub(super) fn new(
+        device: BorrowedFd<'_>,
+        [ethernet, bare_ip]: [Option<BorrowedFd<'_>>; 2],
+        driver: Option<(BorrowedFd<'_>, UsedHops)>,
+    ) -> Result<Prepared, FastPathError> {
+        let driver = match driver {
+            Some((program, hops)) => Some((keep(program)?, Arc::new(hops))),
+            None => None,
+        };
+        Ok(Prepared {
+            device: keep(device)?,
+            ethernet: ethernet.map(keep).transpose()?,
+            bare_ip: bare_ip.map(keep).transpose()?,
+            driver,
+        })
+    }
+
+    fn used_hops(&self) -> Option<Arc<UsedHops>> {
+        self.driver.as_ref().map(|(_, hops)| hops.clone())
+    }
+
+    /// None: it is not loaded.
+    fn at(&self, place: Place) -> Option<BorrowedFd<'_>> {
+        match place {
+            Place::Device => Some(self.device.as_fd()),
+            Place::Ethernet => self.ethernet.as_ref().map(OwnedFd::as_fd),
+            Place::BareIp => self.bare_ip.as_ref().map(OwnedFd::as_fd),
+            Place::Driver => self.driver.as_ref().map(|(program, _)| program.as_fd()),
+        }
+    }
+}
+
+impl RouterPrograms {
+    /// Attaches the programs behind whatever is attached already.
+    pub(super) fn attach(
+        programs: Prepared,
+        tun_ifindex: u32,
+        site: Site<'_>,
+        maps: [&dyn AsMap; 2],
+    ) -> Result<RouterPrograms, FastPathError> {
+        let [fates, ipv4_ids] = maps;
+        let mut path = FastPath::new(fates.handle()?);
+        path.used_hops = programs.used_hops();
+        let mut attached = RouterPrograms {
+            path,
+            places: Vec::new(),
+            programs,
+            ipv4_ids: ipv4_ids.handle()?,
+        };
+        for (place, ifindex, side) in places(tun_ifindex, site) {
+            attached.add(place, ifindex, side, site)?;
+        }
+        Ok(attached)
+    }
+
+    /// The places of a run that has ended, where its programs still are; `programs` wait for [`RouterPrograms::take_over`]. Only
+    /// where there is none yet, a program begins at once.
+    pub(super) fn inherit(
+        programs: Prepared,
+        device: Hook,
+        tun_ifindex: u32,
+        site: Site<'_>,
+        pins: &Pins,
+        maps: [&dyn AsMap; 2],
+    ) -> Result<RouterPrograms, FastPathError> {
+        let [fates, ipv4_ids] = maps;
+        let mut path = FastPath::new(fates.handle()?);
+        path.used_hops = programs.used_hops();
+        let mut attached = RouterPrograms {
+            path,
+            places: vec![Place::Device],
+            programs,
+            ipv4_ids: ipv4_ids.handle()?,
+        };
+        attached.path.hooks.push(device);
+        for (place, ifindex, side) in places(tun_ifindex, site).skip(1) {
+            let handle = handle(site.instance);
+            match Hook::inherit(pins, ifindex, side, site.attach, handle) {
+                Some(hook) => {
+                    attached.path.hooks.push(hook);
+                    attached.places.push(place);
+                }
+                None => attached.add(place, ifindex, side, site)?,
+            }
+        }
+        Ok(attached)
+    }
+
+    fn add(
+        &mut self,
+        place: Place,
+        ifindex: u32,
+        side: Side,
+        site: Site<'_>,
+    ) -> Result<(), FastPathError> {
+        // Tried once more after a failure at another place of the interface.
+        if self
+            .path
+            .hooks
+            .iter()
+            .any(|hook| hook.place() == (ifindex, side))
+        {
+            return Ok(());
+        }
+        let Some(program) = self.programs.at(place) else {
+            return Ok(());
+        };
+        let hook = Hook::attach(program, ifindex, side, site.attach, handle(site.instance));
+        let hook = hook.map_err(|source| place.refused(source))?;
+        self.path.hooks.push(hook);
+        self.places.push(place);
+        Ok(())
+    }
+
+    /// Puts the programs to the inline places of a site, where there are none yet, and forgets places that are gone.
+    pub(super) fn widen(&mut self, site: Site<'_>) -> Result<(), FastPathError> {
+        for at in (0..self.places.len()).rev() {
+            let done = self.replace(at);
+            if done.is_err_and(|error| is_gone(&error)) && !matches!(self.places[at], Place::Device)
+            {
+                self.path.hooks.remove(at);
+                self.places.remove(at);
+            }
+        }
+        for (place, ifindex, side) in places(0, site).skip(1) {
+            self.add(place, ifindex, side, site)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the programs in the places of those of the run that has ended.
+    pub(super) fn take_over(&mut self) -> Result<(), FastPathError> {
+        for at in 0..self.places.len() {
+            self.put(at)
+                .map_err(|source| self.places[at].refused(source))?;
+        }
+        Ok(())
+    }
+
+    /// Lets an object that is not loaded yet count where this one does.
+    pub(super) fn share(
+        &self,
+        fates: &mut OpenMapMut<'_>,
+        ipv4_ids: &mut OpenMapMut<'_>,
+    ) -> Result<(), FastPathError> {
+        fates
+            .reuse_fd(self.path.fates.as_fd())
+            .and_then(|()| ipv4_ids.reuse_fd(self.ipv4_ids.as_fd()))
+            .map_err(|e| failed("share the counters", &e))
+    }
+
+    /// Puts programs in the places of those that are there: all of them, or none. Each packet meets one of them.
+    pub(super) fn swap(&mut self, programs: Prepared) -> Result<(), FastPathError> {
+        let old = std::mem::replace(&mut self.programs, programs);
+        for at in 0..self.places.len() {
+            let Err(source) = self.put(at) else { continue };
+            self.programs = old;
+            for done in 0..at {
+                // What was there a moment ago fits there still.
+                let _ = self.put(done);
+            }
+            return Err(self.places[at].refused(source));
+        }
+        self.path.used_hops = self.programs.used_hops();
+        // Where no driver translates any more, no program is left in one.
+        if self.programs.driver.is_none() {
+            for at in (0..self.places.len()).rev() {
+                if matches!(self.places[at], Place::Driver) {
+                    self.path.hooks.remove(at);
+                    self.places.remove(at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a program to the hook where it belongs. An interface that is gone has taken its hook along.
+    fn put(&mut self, at: usize) -> io::Result<()> {
+        let place = self.places[at];
+        match self.replace(at) {
+            Err(error) if !matches!(place, Place::Device) && is_gone(&error) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn replace(&mut self, at: usize) -> io::Result<()> {
+        match self.programs.at(self.places[at]) {
+            Some(program) => self.path.hooks[at].replace(program),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The device, then all inline places, and then those in drivers: what these leave is translated behind them from the
+/// first packet on.
+fn places<'a>(
+    tun_ifindex: u32,
+    site: Site<'a>,
+) -> impl Iterator<Item = (Place, u32, Side)> + use<'a> {
+    let device = (Place::Device, tun_ifindex, Side::Egress);
+    let inline = site.inline.iter().map(|inline| match inline.is_ethernet {
+        true => (Place::Ethernet, inline.ifindex, Side::Ingress),
+        false => (Place::BareIp, inline.ifindex, Side::Ingress),
+    });
+    let drivers = site.inline.iter().filter_map(|inline| inline.driver);
+    let drivers = drivers.map(|port| (Place::Driver, port.ifindex, Side::Driver));
+    std::iter::once(device).chain(inline).chain(drivers)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOLINK | libc::ENODEV | libc::ENXIO)
+    )
+}
+
+impl Place {
+    /// As the programs are called.
+    fn name(self) -> &'static str {
+        match self {
+            Place::Device => "egress",
+            Place::Ethernet => "ingress",
+            Place::BareIp => "ingress_raw",
+            Place::Driver => "driver",
+        }
+    }
+
+    fn refused(self, source: io::Error) -> FastPathError {
+        match self {
+            Place::Driver => FastPathError::Driver(source),
+            _ => FastPathError::Attach {
+                program: self.name(),
+                source,
+            },
+        }
+    }
+}

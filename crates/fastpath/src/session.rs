@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sessions that the fast path of a NAT64 knows: two hash maps, one for each direction (`bpf/session.h`); and the
+//! bindings of UDP and TCP, by which outward packets find their sessions, or open them.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
+
+use super::copies::Copies;
+use super::lending::mix;
+use super::Owner;
+use diolkos_sys::bpf::delete;
+
+/// A session (RFC 6146 section 3.2). With ICMP, ports are query identifiers, and the peer's is 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Session {
+    /// IPv4's number: 1 (ICMP), 6 (TCP) or 17 (UDP).
+    pub protocol: u8,
+    /// The node on the IPv6 side.
+    pub node: (Ipv6Addr, u16),
+    /// How the IPv4 side sees it.
+    pub v4: (Ipv4Addr, u16),
+    /// Who it talks to.
+    pub peer: (Ipv4Addr, u16),
+    /// By which of the prefixes it knows the peer.
+    pub prefix: u8,
+    /// Whose its binding is. Programs use that of another node until the [deadline](Sessions::set_deadline).
+    pub owner: Owner,
+}
+
+/// A node's port.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct NodePort {
+    /// IPv4's number: 6 (TCP) or 17 (UDP).
+    pub protocol: u8,
+    /// The node.
+    pub addr: Ipv6Addr,
+    /// Its port.
+    pub port: u16,
+}
+
+/// What each side of a session of TCP has sent, as its entry remembers it: `DIOLKOS_SENT_*` of `bpf/abi.h`. Of other
+/// protocols, nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Sent(pub u8);
+
+impl Sent {
+    /// A SYN of the node.
+    pub const SYN6: u8 = 1;
+    /// A SYN of the peer.
+    pub const SYN4: u8 = 2;
+    /// A FIN of the node.
+    pub const FIN6: u8 = 4;
+    /// A FIN of the peer.
+    pub const FIN4: u8 = 8;
+    /// SYNs of both.
+    pub const SYNS: u8 = Sent::SYN6 | Sent::SYN4;
+    /// FINs of both, which count once both SYNs are there.
+    pub const FINS: u8 = Sent::FIN6 | Sent::FIN4;
+
+    /// Is all of this among it?
+    pub fn has(self, all: u8) -> bool {
+        self.0 & all == all
+    }
+}
+
+/// The maps.
+#[derive(Debug)]
+pub struct Sessions {
+    pub(super) outward: MapHandle,
+    pub(super) inward: MapHandle,
+    pub(super) bound: MapHandle,
+    pub(super) copies: MapHandle,
+    deadlines: Copies,
+}
+
+const OUTWARD: usize = 28;
+const INWARD: usize = 16;
+
+impl Sessions {
+    /// Those of programs that have these maps.
+    pub(super) fn of(
+        outward: MapHandle,
+        inward: MapHandle,
+        bound: MapHandle,
+        copies: MapHandle,
+    ) -> io::Result<Sessions> {
+        Ok(Sessions {
+            deadlines: Copies::of(copies.as_fd())?,
+            outward,
+            inward,
+            bound,
+            copies,
+        })
+    }
+
+    /// Until when programs use sessions of another node's bindings: a moment of CLOCK_BOOTTIME as BPF programs have it
+    /// ([`diolkos_sys::clock`]). Zero, as at the beginning: not at all. What is set for [`Owner::OURS`] has no effect.
+    ///
+    /// It holds for packets that a program begins to look at after this has returned.
+    pub fn set_deadline(&self, owner: Owner, moment: Duration) {
+        self.deadlines.set(owner, moment);
+    }
+
+    /// Adds a session, or changes it. One of which only one direction fits in is not there at all.
+    pub fn put(&self, session: &Session, sent: Sent) -> io::Result<()> {
+        let (outward, inward) = (session.outward_key(), session.inward_key());
+        self.inward
+            .update(&inward, &session.inward_to(sent), MapFlags::ANY)
+            .map_err(io::Error::other)?;
+        if session.is_udp() {
+            return Ok(());
+        }
+        let put = self
+            .outward
+            .update(&outward, &session.outward_to(), MapFlags::ANY);
+        if let Err(error) = put {
+            let _ = self.inward.delete(&inward);
+            return Err(io::Error::other(error));
+        }
+        Ok(())
+    }
+
+    /// Takes a session out, if it is there.
+    pub fn remove(&self, session: &Session) -> io::Result<()> {
+        let both = [
+            (&self.inward, &session.inward_key()[..]),
+            (&self.outward, &session.outward_key()[..]),
+        ];
+        let its = if session.is_udp() { 1 } else { 2 };
+        for (map, key) in &both[..its] {
+            match map.delete(key) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(io::Error::other(error))
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes sessions out, those of them that are there, with a call into the kernel for many.
+    pub fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
+        let inward = sessions.iter().flat_map(Session::inward_key);
+        delete_all(&self.inward, inward.collect())?;
+        let two = sessions.iter().filter(|session| !session.is_udp());
+        delete_all(&self.outward, two.flat_map(Session::outward_key).collect())
+    }
+
+    /// Takes bindings out, those of them that are there.
+    pub fn unbind_all(&self, nodes: &[NodePort]) -> io::Result<()> {
+        delete_all(&self.bound, nodes.iter().copied().flat_map(bound).collect())
+    }
+
+    /// Adds a binding, or changes it. That of another node must have the owner of its sessions.
+    pub fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16), owner: Owner) -> io::Result<()> {
+        self.bound
+            .update(&bound(node), &bound_to(node, v4, owner), MapFlags::ANY)
+            .map_err(io::Error::other)
+    }
+
+    /// Takes a binding out, if it is there.
+    pub fn unbind(&self, node: NodePort) -> io::Result<()> {
+        match self.bound.delete(&bound(node)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(io::Error::other(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// When the fast path last translated a packet of it, in time of CLOCK_MONOTONIC; None if it never did.
+    pub fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>> {
+        let stamp = |map: &MapHandle, key: &[u8]| -> io::Result<u64> {
+            let value = map
+                .lookup(key, MapFlags::ANY)
+                .map_err(io::Error::other)?
+                .unwrap_or_default();
+            let first = value.first_chunk().copied();
+            Ok(first.map_or(0, u64::from_ne_bytes))
+        };
+        let mut latest = stamp(&self.inward, &session.inward_key())?;
+        if !session.is_udp() {
+            latest = latest.max(stamp(&self.outward, &session.outward_key())?);
+        }
+        Ok((latest != 0).then(|| Duration::from_nanos(latest)))
+    }
+}
+
+/// Deletes entries by their keys, one behind the other.
+fn delete_all(map: &MapHandle, keys: Vec<u8>) -> io::Result<()> {
+    let len = map.key_size() as usize;
+    let mut left = &keys[..];
+    while !left.is_empty() {
+        // Behind the deleted ones stands the one that is not there.
+        let done = delete(map, left)? + 1;
+        left = left.get(done * len..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// `struct diolkos_bound`.
+fn bound(node: NodePort) -> [u8; 20] {
+    let mut key = [0; 20];
+    key[..16].copy_from_slice(&node.addr.octets());
+    key[16..18].copy_from_slice(&node.port.to_be_bytes());
+    key[18] = node.protocol;
+    key
+}
+
+/// `struct diolkos_bound_to`.
+fn bound_to(node: NodePort, v4: (Ipv4Addr, u16), owner: Owner) -> [u8; 12] {
+    let mut value = [0; 12];
+    value[..4].copy_from_slice(&v4.0.octets());
+    value[4..6].copy_from_slice(&v4.1.to_be_bytes());
+    value[6] = owner.byte();
+    let ours = word(v4.0) << 32 | port(v4.1) << 16 | port(node.port);
+    let [high, low] = words(node.addr);
+    let first = u64::from(node.protocol) | u64::from(owner.byte()) << 8;
+    let check = mix(mix(mix(first, ours), high), low) as u32;
+    value[8..].copy_from_slice(&check.to_ne_bytes());
+    value
+}
+
+/// Of bytes of the network what a program reads as a number.
+fn word(address: Ipv4Addr) -> u64 {
+    u32::from_ne_bytes(address.octets()).into()
+}
+
+fn port(port: u16) -> u64 {
+    u16::from_ne_bytes(port.to_be_bytes()).into()
+}
+
+fn words(address: Ipv6Addr) -> [u64; 2] {
+    let part = |at: u32| {
+        let bits = (address.to_bits() >> at) as u32;
+        u64::from(u32::from_ne_bytes(bits.to_be_bytes()))
+    };
+    [part(96) << 32 | part(64), part(32) << 32 | part(0)]
+}
+
+impl Session {
+    /// It stands in one map only.
+    pub fn is_udp(&self) -> bool {
+        self.protocol == 17
+    }
+
+    /// `struct diolkos_outward`.
+    pub(super) fn outward_key(&self) -> [u8; OUTWARD] {
+        let mut key = [0; OUTWARD];
+        key[..16].copy_from_slice(&self.node.0.octets());
+        key[16..20].copy_from_slice(&self.peer.0.octets());
+        key[20..22].copy_from_slice(&self.node.1.to_be_bytes());
+        key[22..24].copy_from_slice(&self.peer.1.to_be_bytes());
+        key[24] = self.protocol;
+        key
+    }
+
+    /// `struct diolkos_outward_to`, not seen yet.
+    pub(super) fn outward_to(&self) -> [u8; 16] {
+        let mut value = [0; 16];
+        value[8..12].copy_from_slice(&self.v4.0.octets());
+        value[12..14].copy_from_slice(&self.v4.1.to_be_bytes());
+        value[14] = self.prefix;
+        value[15] = self.owner.byte();
+        value
+    }
+
+    /// `struct diolkos_inward`.
+    pub(super) fn inward_key(&self) -> [u8; INWARD] {
+        let mut key = [0; INWARD];
+        key[..4].copy_from_slice(&self.v4.0.octets());
+        key[4..8].copy_from_slice(&self.peer.0.octets());
+        key[8..10].copy_from_slice(&self.v4.1.to_be_bytes());
+        key[10..12].copy_from_slice(&self.peer.1.to_be_bytes());
+        key[12] = self.protocol;
+        key
+    }
+
+    /// `struct diolkos_inward_to`, not seen yet.
+    pub(super) fn inward_to(&self, sent: Sent) -> [u8; 32] {
+        let mut value = [0; 32];
+        value[8..24].copy_from_slice(&self.node.0.octets());
+        value[24..26].copy_from_slice(&self.node.1.to_be_bytes());
+        value[26] = self.prefix;
+        value[27] = sent.0;
+        value[28..].copy_from_slice(&self.check().to_ne_bytes());
+        value
+    }
+
+    /// `check_of_inward` in `bpf/session.h`.
+    fn check(&self) -> u32 {
+        let ports = port(self.v4.1) << 48
+            | port(self.peer.1) << 32
+            | port(self.node.1) << 16
+            | u64::from(self.protocol) << 8
+            | u64::from(self.prefix);
+        let addresses = word(self.v4.0) << 32 | word(self.peer.0);
+        let [high, low] = words(self.node.0);
+        let check = mix(mix(mix(mix(1, addresses), ports), high), low) as u32;
+        check & 0x00ff_ffff | u32::from(self.owner.byte()) << 24
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a packet would meet in the tables, and what they would do about it. Nothing changes: `&self` sees to that.
+//!
+//! Where several gateways serve the same hosts, those who watch say what becomes of a packet that meets a copy or nothing
+//! ([`super::Way`]). They are not asked here: a copy is used, and nothing is taken from elsewhere.
+
+use super::event::{BindingView, SessionView};
+use super::tcp::{Segment, SessionState, Side};
+use super::{Inbound, Inward, Outbound, State};
+use crate::config::{Endpoint4, Endpoint6, Protocol};
+use diolkos_xlat::verdict::Reason;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// What a packet meets in the tables, or would change there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TableStep {
+    /// The binding that it belongs to.
+    Binding(BindingView),
+    /// The session that it belongs to.
+    Session(SessionView),
+    /// Its session would have another state.
+    Moves {
+        /// The state now.
+        from: SessionState,
+        /// The state after the packet.
+        to: SessionState,
+    },
+    /// There is no session, and it opens none: a TCP packet other than SYN.
+    NoSession,
+    /// It comes from the IPv4 side and belongs to no session.
+    Filtering {
+        /// Filtering depends on addresses (RFC 4787 section 5).
+        by_address: bool,
+        /// It may come in.
+        permits: bool,
+    },
+    /// A block of ports would be given to the sender's source.
+    GivesBlock {
+        /// The source's prefix.
+        source: Ipv6Addr,
+        /// Its length, bits.
+        source_prefix_len: u8,
+        /// The address of which the ports are.
+        addr: Ipv4Addr,
+    },
+    /// A binding would be opened.
+    Binds {
+        /// The table.
+        protocol: Protocol,
+        /// The node.
+        v6: Endpoint6,
+        /// The address that it gets.
+        addr: Ipv4Addr,
+        /// The port; None: a random one.
+        port: Option<u16>,
+    },
+    /// A session would be opened.
+    Opens {
+        /// With this peer.
+        peer: Endpoint4,
+        /// In this state.
+        state: SessionState,
+    },
+    /// A SYN that nobody asked for would be kept (RFC 6146 section 3.5.2.2).
+    KeepsSyn,
+}
+
+/// Where a packet of the IPv6 side would come from, as the IPv4 side sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sender {
+    pub addr: Ipv4Addr,
+    /// None: a random one, of a binding that would be opened.
+    pub port: Option<u16>,
+}
+
+impl State {
+    /// What [`State::outbound`] would do with a packet.
+    pub(crate) fn trace_outbound(
+        &self,
+        packet: &Outbound,
+        steps: &mut Vec<TableStep>,
+    ) -> Result<Sender, Reason> {
+        let opens = packet.protocol != Protocol::Tcp || packet.segment == Segment::Syn;
+        let Some(bib) = self.bib.find_v6(packet.protocol, packet.v6) else {
+            return match opens {
+                true => self.trace_new(packet, steps),
+                false => Err(Reason::NoConnection),
+            };
+        };
+        steps.push(TableStep::Binding(self.binding_view(bib)));
+        let v4 = self.bib[bib].v4;
+        let by = (Side::V6, packet.segment);
+        if !self.trace_session(bib, packet.peer, by, steps) {
+            if opens {
+                self.may_open_session(bib, packet.peer.addr, Side::V6)?;
+                let is_awaited = self.syns.holds((v4, packet.peer));
+                steps.push(TableStep::Opens {
+                    peer: packet.peer,
+                    state: SessionState::first(packet.protocol, is_awaited),
+                });
+            } else {
+                self.trace_middle(bib, packet.peer, by, steps);
+            }
+        }
+        Ok(Sender {
+            addr: v4.addr,
+            port: Some(v4.port),
+        })
+    }
+
+    /// What [`State::inbound`] would do with a packet. `is_new`: the peer is a node whose port is only to be chosen.
+    pub(crate) fn trace_inbound(
+        &self,
+        packet: &Inbound<'_>,
+        is_new: bool,
+        steps: &mut Vec<TableStep>,
+    ) -> Result<Inward, Reason> {
+        let is_syn = packet.protocol == Protocol::Tcp && packet.segment == Segment::Syn;
+        let Some(bib) = self.bib.find_v4(packet.protocol, packet.v4) else {
+            let is_of_other = self.is_of_other(packet.v4.addr);
+            let keeps = is_syn && !is_of_other && self.pool.covers(packet.protocol, packet.v4);
+            return match keeps {
+                true => self.trace_syn(packet, steps),
+                false => Err(Reason::NoBinding),
+            };
+        };
+        let v6 = self.bib[bib].v6;
+        steps.push(TableStep::Binding(self.binding_view(bib)));
+        let by = (Side::V4, packet.segment);
+        if !is_new && self.trace_session(bib, packet.peer, by, steps) {
+            let at = self.sessions.find(bib, packet.peer);
+            return Ok(Inward::Node(
+                v6,
+                at.map_or(0, |at| self.sessions[at].prefix),
+            ));
+        }
+        let permits = self.permits(bib, packet.peer);
+        steps.push(TableStep::Filtering {
+            by_address: self.permissions.is_some(),
+            permits,
+        });
+        match (permits, is_syn) {
+            (false, true) => return self.trace_syn(packet, steps),
+            (false, false) => return Err(Reason::Filtered),
+            (true, _) => {}
+        }
+        if packet.protocol == Protocol::Tcp && !is_syn {
+            self.trace_middle(bib, packet.peer, by, steps);
+            return Ok(Inward::Node(v6, 0));
+        }
+        self.may_open_session(bib, packet.peer.addr, Side::V4)?;
+        let state = match packet.protocol {
+            Protocol::Tcp => SessionState::V4Init,
+            protocol => SessionState::first(protocol, false),
+        };
+        steps.push(TableStep::Opens {
+            peer: packet.peer,
+            state,
+        });
+        Ok(Inward::Node(v6, 0))
+    }
+
+    /// A packet of a node's port that is not bound: a new binding and a new session.
+    fn trace_new(&self, packet: &Outbound, steps: &mut Vec<TableStep>) -> Result<Sender, Reason> {
+        self.may_open_binding(packet)?;
+        let applicant = self.applicant(packet);
+        let (addr, port) = match &self.blocks {
+            None => self
+                .pool
+                .would_allocate(&applicant)
+                .ok_or(Reason::PoolExhausted)?,
+            Some(blocks) => {
+                let protocol = packet.protocol;
+                let begin = self.may_take_port(protocol, packet.v6.addr)?;
+                let source = self.source_of(packet.v6.addr);
+                let has_free = |place: &_| self.pool.free_in(protocol, *place) > 0;
+                let addr = match self.places_of(source).find(has_free) {
+                    Some(place) => place.addr,
+                    None => {
+                        self.may_open_block(packet.v6.addr)?;
+                        let addr = self.pool.would_take_block(begin);
+                        let addr = addr.ok_or(Reason::PoolExhausted)?;
+                        steps.push(TableStep::GivesBlock {
+                            source: Ipv6Addr::from_bits(source),
+                            source_prefix_len: blocks.rules.source_prefix_len,
+                            addr,
+                        });
+                        addr
+                    }
+                };
+                (addr, None)
+            }
+        };
+        steps.push(TableStep::Binds {
+            protocol: packet.protocol,
+            v6: packet.v6,
+            addr,
+            port,
+        });
+        let v4 = port.map(|port| Endpoint4 { addr, port });
+        let is_awaited = v4.is_some_and(|v4| self.syns.holds((v4, packet.peer)));
+        steps.push(TableStep::Opens {
+            peer: packet.peer,
+            state: SessionState::first(packet.protocol, is_awaited),
+        });
+        Ok(Sender { addr, port })
+    }
+
+    /// True if there is a session.
+    fn trace_session(
+        &self,
+        bib: u32,
+        peer: Endpoint4,
+        (side, segment): (Side, Segment),
+        steps: &mut Vec<TableStep>,
+    ) -> bool {
+        let Some(at) = self.sessions.find(bib, peer) else {
+            return false;
+        };
+        steps.push(TableStep::Session(self.session_view(at)));
+        let session = &self.sessions[at];
+        let (to, _) = session.after(side, segment);
+        if to != session.state {
+            let from = session.state;
+            steps.push(TableStep::Moves { from, to });
+        }
+        true
+    }
+
+    /// A TCP packet other than SYN that has no session ([`State::open_in_the_middle`]).
+    fn trace_middle(
+        &self,
+        bib: u32,
+        peer: Endpoint4,
+        (side, segment): (Side, Segment),
+        steps: &mut Vec<TableStep>,
+    ) {
+        let opens =
+            self.goes_on(bib, segment) && self.may_open_session(bib, peer.addr, side).is_ok();
+        steps.push(match opens {
+            true => TableStep::Opens {
+                peer,
+                state: SessionState::Trans,
+            },
+            false => TableStep::NoSession,
+        });
+    }
+
+    fn trace_syn(
+        &self,
+        packet: &Inbound<'_>,
+        steps: &mut Vec<TableStep>,
+    ) -> Result<Inward, Reason> {
+        if !self.syns.has_room((packet.v4, packet.peer)) {
+            return Err(Reason::SynLimit);
+        }
+        steps.push(TableStep::KeepsSyn);
+        Ok(Inward::Held)
+    }
+}
+
+/// A segment comes back to the node that has sent it: its session, the last of the steps, is moved once more.
+pub(crate) fn come_back(segment: Segment, steps: &mut Vec<TableStep>) {
+    let state = steps.iter().rev().find_map(|step| match step {
+        TableStep::Moves { to, .. } => Some(*to),
+        TableStep::Opens { state, .. } => Some(*state),
+        TableStep::Session(view) => Some(view.state),
+        _ => None,
+    });
+    let Some(from) = state else { return };
+    let (to, _) = from.after(Side::V4, segment);
+    if to != from {
+        steps.push(TableStep::Moves { from, to });
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a NAT64 would do with a packet: the stages of `outbound` and `inbound`, with look-ups in place of the tables'
+//! changes.
+
+use super::{inbound, outbound, refusal, tuple, Nat64};
+use crate::config::{Endpoint4, Protocol};
+use crate::session::{come_back, Inward, TableStep};
+use diolkos_xlat::addr::Via;
+use diolkos_xlat::packet::{Env, Outbox, Packet};
+use diolkos_xlat::trace::{End, Mapping, Trace};
+use diolkos_xlat::translate::payload::PayloadKind;
+use diolkos_xlat::translate::{hop, v4to6, v6to4, Refusal};
+use diolkos_xlat::verdict::{Reason, Verdict};
+use diolkos_xlat::wire::{next_header_of, protocol, protocol_of, Part};
+
+/// What would become of a packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Nat64Trace {
+    /// As without state.
+    pub packet: Trace,
+    /// What it would meet in the tables, or change there, in this order.
+    pub tables: Vec<TableStep>,
+    /// The port, or query identifier, of the source of what leaves is random: in [`Trace::sent`] the node's own stands in its
+    /// place.
+    pub is_port_random: bool,
+}
+
+impl From<Trace> for Nat64Trace {
+    /// Of a translator without state.
+    fn from(packet: Trace) -> Nat64Trace {
+        Nat64Trace {
+            packet,
+            tables: Vec::new(),
+            is_port_random: false,
+        }
+    }
+}
+
+/// What the look-ups have found.
+#[derive(Default)]
+struct Found {
+    mappings: Vec<Mapping>,
+    tables: Vec<TableStep>,
+    is_port_random: bool,
+    /// A fragment, or an ICMP error.
+    is_of_others: bool,
+}
+
+impl Nat64 {
+    /// What would become of a packet that came now. None of a fragment and of an ICMP error: what becomes of these depends on
+    /// others.
+    pub fn trace(&self, packet: &[u8], env: &mut impl Env) -> Option<Nat64Trace> {
+        let mut found = Found::default();
+        let trace = Trace::of(
+            packet,
+            (self.translator.icmp(), env),
+            |packet, env, out| match packet.bytes().first().map(|byte| byte >> 4) {
+                Some(4) => self.trace_inbound(packet, out, &mut found),
+                Some(6) => self.trace_outbound(packet, env, out, &mut found),
+                Some(_) => Err(Reason::NotIp.into()),
+                None => Err(Reason::Truncated.into()),
+            },
+            |refusal, packet| self.answer(refusal, packet),
+        );
+        (!found.is_of_others).then(|| Nat64Trace {
+            packet: Trace {
+                mappings: found.mappings,
+                ..trace
+            },
+            tables: found.tables,
+            is_port_random: found.is_port_random,
+        })
+    }
+
+    fn trace_outbound(
+        &self,
+        packet: &mut Packet<'_>,
+        env: &mut impl Env,
+        out: &mut impl Outbox,
+        found: &mut Found,
+    ) -> Result<Verdict, Refusal> {
+        let (ip, ttl, chain) = self.receive_ipv6(packet)?;
+        let ipv4_protocol = protocol_of(chain.protocol)?;
+        let protocol = tuple::protocol_of(chain.protocol, protocol::ICMPV6).map_err(refusal)?;
+        found.is_of_others = chain.fragment.is_some_and(|f| !f.is_atomic());
+        let carried = v6to4::carried(&chain, packet)?;
+        found.is_of_others |= carried.kind == PayloadKind::IcmpError;
+        if found.is_of_others {
+            return Ok(Verdict::Held);
+        }
+        let (dst, prefix) = self.destination(&ip)?;
+        found.mappings.push(Mapping::Mapped {
+            end: End::Destination,
+            v6: ip.dst,
+            v4: dst,
+            via: Via::Pref64(prefix),
+        });
+        let received = outbound::Received {
+            ip: &ip,
+            ttl,
+            chain: &chain,
+            carried: &carried,
+            part: Part::Whole,
+            protocol,
+            ipv4_protocol,
+            dst,
+            prefix,
+        };
+        let bytes = &packet.bytes()[chain.payload_at..];
+        let numbers = tuple::numbers_of(carried.kind, bytes, Part::Whole)?;
+        let numbers = numbers.ok_or(Reason::FragmentMalformed)?;
+        let asked = self.asked_by_ipv6(&received, numbers, packet)?;
+        let sender = self
+            .state
+            .trace_outbound(&asked.passing, &mut found.tables)
+            .map_err(refusal)?;
+        let is_new = sender.port.is_none();
+        found.is_port_random = is_new;
+        let from = Endpoint4 {
+            addr: sender.addr,
+            port: sender.port.unwrap_or(numbers.src),
+        };
+        if !asked.turns {
+            return self.send_to_ipv4(&received, from, &asked, packet, env, out);
+        }
+        let arriving = received.turned((from, asked.to), packet);
+        let is_query = protocol == Protocol::Icmp;
+        let inward = if arriving.v4 == from && (is_query || !is_new) {
+            // To itself, by the session that it has, or has just opened.
+            come_back(arriving.segment, &mut found.tables);
+            Inward::Node(asked.passing.v6, prefix)
+        } else if is_query && is_new {
+            // It takes its random identifier to another address, where that is mostly nobody's.
+            return Err(refusal(Reason::NoBinding));
+        } else {
+            let tables = &mut found.tables;
+            let inward = self.state.trace_inbound(&arriving, is_new, tables);
+            inward.map_err(refusal)?
+        };
+        match inward {
+            Inward::Node(node, known_by) => {
+                self.turn(&received, from, (node, known_by), packet, out)
+            }
+            Inward::Held => Ok(Verdict::Held),
+        }
+    }
+
+    fn trace_inbound(
+        &self,
+        packet: &mut Packet<'_>,
+        out: &mut impl Outbox,
+        found: &mut Found,
+    ) -> Result<Verdict, Refusal> {
+        let ip = v4to6::receive(packet)?;
+        let hop_limit = hop(&self.translator, ip.ttl)?;
+        let next_header = next_header_of(ip.protocol)?;
+        let protocol = tuple::protocol_of(ip.protocol, protocol::ICMPV4).map_err(refusal)?;
+        found.is_of_others = ip.is_fragment();
+        let carried = v4to6::carried(&self.translator, &ip, packet)?;
+        found.is_of_others |= carried.kind == PayloadKind::IcmpError;
+        if found.is_of_others {
+            return Ok(Verdict::Held);
+        }
+        // The source must have a place in IPv6, whatever the tables say.
+        self.mapper()
+            .embed(0, ip.src)
+            .map_err(|why| why.reason(Reason::SourceUnmapped))?;
+        let received = inbound::Received {
+            ip: &ip,
+            hop_limit,
+            carried: &carried,
+            protocol,
+            next_header,
+        };
+        let bytes = &packet.bytes()[ip.header_len..];
+        let numbers = tuple::numbers_of(carried.kind, bytes, Part::Whole)?;
+        let numbers = numbers.ok_or(Reason::FragmentMalformed)?;
+        let (arriving, fit) = self.asked_by_ipv4(&received, numbers, packet)?;
+        let inward = self
+            .state
+            .trace_inbound(&arriving, false, &mut found.tables)
+            .map_err(|reason| inbound::silent_for_tcp(protocol, reason))?;
+        let Inward::Node(node, prefix) = inward else {
+            return Ok(Verdict::Held);
+        };
+        found.mappings.extend(
+            self.mapper()
+                .embed(prefix, ip.src)
+                .map(|v6| Mapping::Mapped {
+                    end: End::Source,
+                    v6,
+                    v4: ip.src,
+                    via: Via::Pref64(prefix),
+                }),
+        );
+        self.send_to_ipv6(&received, numbers.src, (node, prefix), fit, packet, out)
+    }
+}
