@@ -2,7 +2,7 @@
 /*
  * known.h - ways that were looked up a moment ago.
  *
- *   find_known_way   like look_up_way, and asks the kernel only if this CPU has not asked it the same in this tick
+ *   find_route   like look_up_route, and asks the kernel only if this CPU has not asked it the same in this tick
  *
  * The same question has the same answer until a route, rule, address, link or neighbour changes. An answer holds until the
  * kernel's clock ticks, 1 to 10 ms, as if the packet had left so much earlier. So nobody has to watch for such changes, and
@@ -12,14 +12,14 @@
 #ifndef DIOLKOS_KNOWN_H
 #define DIOLKOS_KNOWN_H
 
-#include "way.h"
+#include "route.h"
 #include <bpf/bpf_helpers.h>
 
 #define KNOWN_WAYS 512 /* a power of two */
 
 struct known_way {
 	__u64 tick; /* 0: none */
-	__u64 question[QUESTION_WORDS];
+	__u64 question[ROUTE_KEY_WORDS];
 	__u32 ifindex;
 	__u16 mtu;
 	__u8 pad[6];
@@ -57,11 +57,11 @@ static __always_inline int is_same_question(const __u64 *a, const __u64 *b)
 }
 
 /*
- * As look_up_way. ways: those of the hook. Each hook has its own way to tell the kernel that it uses a neighbour.
+ * As look_up_route. ways: those of the hook. Each hook has its own way to tell the kernel that it uses a neighbour.
  * is_known: 1 if the kernel was not asked. Then of `way` there are only the exit and the MAC addresses.
  */
-static __always_inline int find_known_way(void *ctx, void *ways, const struct question *q, struct bpf_fib_lookup *way,
-					  int checks_source, int *is_known)
+static __always_inline int find_route(void *ctx, void *ways, const struct route_key *q, struct bpf_fib_lookup *way,
+				      int checks_source, int *is_known)
 {
 	__u64 tick = bpf_jiffies64();
 	__u32 place = place_of_question(q->word);
@@ -77,7 +77,7 @@ static __always_inline int find_known_way(void *ctx, void *ways, const struct qu
 		return 1;
 	}
 	*is_known = 0;
-	if (!look_up_way(ctx, q, way, checks_source))
+	if (!look_up_route(ctx, q, way, checks_source))
 		return 0;
 	known->tick = tick;
 	__builtin_memcpy(known->question, q->word, sizeof(known->question));

@@ -4,7 +4,7 @@
 #define DIOLKOS_TC_SEND_H
 
 #include "../maps.h"
-#include "../way.h"
+#include "../route.h"
 #include "vlan.h"
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>

@@ -15,7 +15,7 @@
 #include "../decide.h"
 #include "../maps.h"
 #include "../known.h"
-#include "../way.h"
+#include "../route.h"
 #include "apply.h"
 #include "packet.h"
 #include "send.h"
@@ -91,7 +91,7 @@ static __always_inline int pass_on(void)
 }
 
 /*
- * l2: 14 on Ethernet, 0 on a bare IP link. checks_source: see look_up_way. What is declined here is counted at the
+ * l2: 14 on Ethernet, 0 on a bare IP link. checks_source: see look_up_route. What is declined here is counted at the
  * device, if it comes there. Rules may ask for a mark, and the look-up of a way does not know it before Linux 6.10.
  */
 static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6,
@@ -99,11 +99,11 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 {
 	__u32 len;
 	struct bpf_fib_lookup way;
-	struct question q;
+	struct route_key q;
 	struct seen s; /* the program reads only what the parser fills */
 	struct change c = {};
 	struct packet p;
-	int has_way = 0, is_known = 0, fate;
+	int has_route = 0, is_known = 0, fate;
 
 	if (!is_for_host(skb))
 		return pass_on();
@@ -114,10 +114,10 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 			return pass_on();
 		SETTLE(s);
 		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
-			has_way =
-			    ask_way_4to6(&p, &s, &c, &q) && find_known_way(skb, &known_ways, &q, &way, 0, &is_known);
+			has_route =
+			    route_key_4to6(&p, &s, &c, &q) && find_route(skb, &known_ways, &q, &way, 0, &is_known);
 		len = sizeof(struct iphdr) + s.payload_len;
-		s.hop_limit -= has_way ? HOPS_SENT - 1 : 0;
+		s.hop_limit -= has_route ? HOPS_SENT - 1 : 0;
 		fate = apply_4to6(skb, l2, &s, &c);
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		p = packet_of(skb, l2, sizeof(struct ipv6hdr));
@@ -125,10 +125,10 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 			return pass_on();
 		SETTLE(s);
 		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
-			has_way = ask_way_6to4(&p, &s, &c, &q) &&
-				  find_known_way(skb, &known_ways, &q, &way, checks_source, &is_known);
+			has_route = route_key_6to4(&p, &s, &c, &q) &&
+				    find_route(skb, &known_ways, &q, &way, checks_source, &is_known);
 		len = p.len;
-		s.hop_limit -= has_way ? HOPS_SENT - 1 : 0;
+		s.hop_limit -= has_route ? HOPS_SENT - 1 : 0;
 		fate = apply_6to4(skb, l2, &s, &c);
 	} else {
 		return pass_on();
@@ -138,7 +138,7 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 	case DIOLKOS_TRANSLATED_4TO6:
 	case DIOLKOS_TRANSLATED_6TO4:
 		count(fate, len);
-		if (!has_way)
+		if (!has_route)
 			return pass_on();
 		if (fate == DIOLKOS_TRANSLATED_6TO4)
 			skb->priority = priority_of(s.traffic_class);

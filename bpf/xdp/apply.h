@@ -9,7 +9,7 @@
 #define DIOLKOS_XDP_APPLY_H
 
 #include "../change.h"
-#include "../way.h"
+#include "../route.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>

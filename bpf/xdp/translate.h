@@ -11,7 +11,7 @@
 #include "../decide.h"
 #include "../known.h"
 #include "../maps.h"
-#include "../way.h"
+#include "../route.h"
 #include "apply.h"
 #include "neighbour.h"
 #include "packet.h"
@@ -41,12 +41,12 @@ static __always_inline int is_sendable(struct xdp_md *ctx, __u32 exit)
 }
 
 /* There is a way, the exit's driver can go it, and the kernel knows that the next hop is in use. */
-static __always_inline int finds_way(struct xdp_md *ctx, const struct question *q, struct bpf_fib_lookup *way,
-				     int checks_source)
+static __always_inline int finds_route(struct xdp_md *ctx, const struct route_key *q, struct bpf_fib_lookup *way,
+				       int checks_source)
 {
 	int is_known = 0;
 
-	if (!find_known_way(ctx, &driver_ways, q, way, checks_source, &is_known) || !is_sendable(ctx, way->ifindex))
+	if (!find_route(ctx, &driver_ways, q, way, checks_source, &is_known) || !is_sendable(ctx, way->ifindex))
 		return 0;
 	return is_known || is_confirmed(way);
 }
@@ -57,7 +57,7 @@ static __always_inline int finds_way(struct xdp_md *ctx, const struct question *
 #define HOPS_SENT_XDP 2
 
 /*
- * checks_source: see look_up_way. has_tables: 0 under test, where no packet is forwarded: each has a way, back to where
+ * checks_source: see look_up_route. has_tables: 0 under test, where no packet is forwarded: each has a way, back to where
  * it came from.
  */
 static __always_inline int translate_xdp(struct xdp_md *ctx, decide_fn from_v4, decide_fn from_v6, int checks_source,
@@ -65,7 +65,7 @@ static __always_inline int translate_xdp(struct xdp_md *ctx, decide_fn from_v4, 
 {
 	struct bpf_fib_lookup way = { .ifindex = ctx->ingress_ifindex };
 	__be16 type_be = frame_type(ctx);
-	struct question q;
+	struct route_key q;
 	struct change c = {};
 	struct seen s = {};
 	struct packet p;
@@ -76,8 +76,8 @@ static __always_inline int translate_xdp(struct xdp_md *ctx, decide_fn from_v4, 
 		p = frame(ctx);
 		if (decide_4to6(&p, from_v4, &s, &c) || is_unfinished(&s, 0))
 			return XDP_PASS;
-		if (has_tables &&
-		    (s.hop_limit <= HOPS_SENT_XDP || !(ask_way_4to6(&p, &s, &c, &q) && finds_way(ctx, &q, &way, 0))))
+		if (has_tables && (s.hop_limit <= HOPS_SENT_XDP ||
+				   !(route_key_4to6(&p, &s, &c, &q) && finds_route(ctx, &q, &way, 0))))
 			return XDP_PASS;
 		s.hop_limit -= has_tables ? HOPS_SENT_XDP - 1 : 0;
 		len = sizeof(struct ipv6hdr) + s.payload_len;
@@ -87,7 +87,7 @@ static __always_inline int translate_xdp(struct xdp_md *ctx, decide_fn from_v4, 
 		if (decide_6to4(&p, from_v6, &s, &c) || is_unfinished(&s, 1))
 			return XDP_PASS;
 		if (has_tables && (s.hop_limit <= HOPS_SENT_XDP ||
-				   !(ask_way_6to4(&p, &s, &c, &q) && finds_way(ctx, &q, &way, checks_source))))
+				   !(route_key_6to4(&p, &s, &c, &q) && finds_route(ctx, &q, &way, checks_source))))
 			return XDP_PASS;
 		s.hop_limit -= has_tables ? HOPS_SENT_XDP - 1 : 0;
 		len = sizeof(struct iphdr) + s.payload_len;

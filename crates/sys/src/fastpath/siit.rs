@@ -33,7 +33,7 @@ pub struct SiitRules {
     /// IPv4 networks that lead here in both families. What no mapping covers there is left to the slow path.
     pub loops: Vec<(Ipv4Addr, u8)>,
     /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
-    /// forwarding (`bpf/way.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
+    /// forwarding (`bpf/route.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
     pub exits: Vec<u32>,
     /// The interfaces that are inline.
     pub media: Media,

@@ -2,15 +2,15 @@
 /*
  * way.h - the way of a packet that is still to be translated, from what was seen of it and what it becomes.
  *
- *   ask_way_4to6, ask_way_6to4     the question
- *   look_up_way                    route, neighbour and MTU by the kernel's tables, and the exit by the operator's word
+ *   route_key_4to6, route_key_6to4     the question
+ *   look_up_route                    route, neighbour and MTU by the kernel's tables, and the exit by the operator's word
  *
  * A way is found only where everything is well. Nothing has to be known here about errors, fragments, neighbours that are
  * still to be found, routes that are none and destinations that are the router's own: then there is no way, and the
  * kernel, which gets the packet, decides all that and answers it.
  */
-#ifndef DIOLKOS_WAY_H
-#define DIOLKOS_WAY_H
+#ifndef DIOLKOS_ROUTE_H
+#define DIOLKOS_ROUTE_H
 
 #include "addr.h"
 #include "change.h"
@@ -58,16 +58,16 @@ static __always_inline int is_exit(__u32 ifindex)
  * All that the kernel is asked of a packet behind the translation, and the length of one on the wire, on which no way
  * depends but whether it is wide enough. Words, for they are compared more often than asked.
  */
-#define QUESTION_WORDS 6
+#define ROUTE_KEY_WORDS 6
 
-struct question {
-	__u64 word[QUESTION_WORDS]; /* ports, family, protocol; interface, traffic class; source; destination */
+struct route_key {
+	__u64 word[ROUTE_KEY_WORDS]; /* ports, family, protocol; interface, traffic class; source; destination */
 	__u32 len;
 };
 
 /* Rules may speak of ports. 0, or -1. */
 static __always_inline int ask_l4(const struct packet *p, const struct seen *s, const struct change *c, __u32 header,
-				  __u8 family, __be32 flow_be, struct question *q)
+				  __u8 family, __be32 flow_be, struct route_key *q)
 {
 	__u16 sport_be = s->src_port_be, dport_be = s->dst_port_be;
 	__u32 protocol = s->l4_proto;
@@ -90,8 +90,8 @@ static __always_inline int ask_l4(const struct packet *p, const struct seen *s, 
 }
 
 /* The question by which the kernel would look the way of a packet up that becomes IPv6. 0: there is none. */
-static __always_inline int ask_way_4to6(const struct packet *p, const struct seen *s, const struct change *c,
-					struct question *q)
+static __always_inline int route_key_4to6(const struct packet *p, const struct seen *s, const struct change *c,
+					  struct route_key *q)
 {
 	__be32 flow_be = bpf_htonl((__u32)s->traffic_class << 20);
 
@@ -103,8 +103,8 @@ static __always_inline int ask_way_4to6(const struct packet *p, const struct see
 }
 
 /* The same of one that becomes IPv4. */
-static __always_inline int ask_way_6to4(const struct packet *p, const struct seen *s, const struct change *c,
-					struct question *q)
+static __always_inline int route_key_6to4(const struct packet *p, const struct seen *s, const struct change *c,
+					  struct route_key *q)
 {
 	if (!direct.exits || ask_l4(p, s, c, sizeof(struct iphdr), AF_INET, s->traffic_class, q))
 		return 0;
@@ -115,7 +115,7 @@ static __always_inline int ask_way_6to4(const struct packet *p, const struct see
 	return 1;
 }
 
-static __always_inline struct bpf_fib_lookup as_helper_asks(const struct question *q)
+static __always_inline struct bpf_fib_lookup as_helper_asks(const struct route_key *q)
 {
 	struct bpf_fib_lookup way = {
 		.family = (__u8)(q->word[0] >> 8),
@@ -143,8 +143,8 @@ static __always_inline struct bpf_fib_lookup as_helper_asks(const struct questio
  * ctx: the hook's. checks_source: the source came with the packet, and was not chosen by the translator. 1: `way` is the
  * answer, with the MAC addresses of both its ends.
  */
-static __always_inline int look_up_way(void *ctx, const struct question *q, struct bpf_fib_lookup *way,
-				       int checks_source)
+static __always_inline int look_up_route(void *ctx, const struct route_key *q, struct bpf_fib_lookup *way,
+					 int checks_source)
 {
 	*way = as_helper_asks(q);
 	if (checks_source && way->family == AF_INET && !is_from_here(ctx, way))
