@@ -118,7 +118,7 @@ static __always_inline int parse_l4(const struct packet *p, __u32 off, struct se
 	s->segment_len = s->payload_len;
 	s->segment_data_len = 0;
 	if (p->gso_size) {
-		if (s->l4_proto != IPPROTO_TCP && (s->l4_proto != IPPROTO_UDP || !p->has_datagrams))
+		if (s->l4_proto == IPPROTO_ICMP)
 			return DIOLKOS_DECLINE_OFFLOAD;
 		if (header_len + p->gso_size < s->payload_len) {
 			s->segment_len = header_len + p->gso_size;
