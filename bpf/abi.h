@@ -107,6 +107,19 @@ struct diolkos_gso {
 	__u32 udp_under_test; /* 1: BPF_PROG_TEST_RUN sets no kind, so that every UDP super-packet is taken for one */
 };
 
+/* Where the running kernel keeps what makes routes depend on ports (ports.h), in bytes. */
+struct diolkos_namespace_layout {
+	__u32 is_known;         /* 0: nothing of it is */
+	__u32 device_of_packet; /* from struct sk_buff: pointer to its struct net_device */
+	__u32 rxq_of_frame;     /* from struct xdp_buff: pointer to its struct xdp_rxq_info */
+	__u32 device_of_rxq;    /* from there: pointer to its struct net_device */
+	__u32 of_device;        /* from struct net_device: pointer to its struct net */
+	__u32 port_rules4;      /* from there: how many policy rules of IPv4 are about protocols or ports, 4 bytes */
+	__u32 port_rules6;      /* the same of IPv6 */
+	__u32 hash_policy4;     /* and the policy of the multipath hash of IPv4, 1 byte */
+	__u32 hash_policy6;     /* the same of IPv6 */
+};
+
 /* Interfaces out of which a router may send what it translated without asking the kernel to forward it. */
 #define DIOLKOS_EXITS 16 /* of longer lists the fast path knows the beginning */
 
@@ -414,6 +427,7 @@ struct diolkos_next_hop {
 _Static_assert(sizeof(struct diolkos_next_hop) == 48, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_rules) == 20, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_gso) == 24, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_namespace_layout) == 36, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_direct) == 68, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_port) == 12 && sizeof(struct diolkos_ports) == 200, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_used_hop) == 32, "no implicit padding");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * way.h - the way of a packet that is still to be translated, from what was seen of it and what it becomes.
+ * route.h - the route of a packet that is still to be translated, from what was seen of it and what it becomes.
  *
  *   route_key_4to6, route_key_6to4     the question
  *   look_up_route                    route, neighbour and MTU by the kernel's tables, and the exit by the operator's word
  *
- * A way is found only where everything is well. Nothing has to be known here about errors, fragments, neighbours that are
- * still to be found, routes that are none and destinations that are the router's own: then there is no way, and the
+ * A route is found only where everything is well. Nothing has to be known here about errors, fragments, neighbours that are
+ * still to be found, routes that are none and destinations that are the router's own: then there is no route, and the
  * kernel, which gets the packet, decides all that and answers it.
  */
 #ifndef DIOLKOS_ROUTE_H
@@ -30,14 +30,14 @@ const volatile struct diolkos_direct direct = {};
  * route leads back. An answer to a translated packet comes back through the translator: a source whose route leads to
  * another place is the kernel's to judge. (IPv6 sources it does not look at when it forwards.)
  */
-static __always_inline int is_from_here(void *ctx, const struct bpf_fib_lookup *way)
+static __always_inline int is_from_here(void *ctx, const struct bpf_fib_lookup *route)
 {
 	struct bpf_fib_lookup back = {
 		.family = AF_INET,
-		.ifindex = way->ifindex,
-		.l4_protocol = way->l4_protocol,
-		.ipv4_src = way->ipv4_dst,
-		.ipv4_dst = way->ipv4_src,
+		.ifindex = route->ifindex,
+		.l4_protocol = route->l4_protocol,
+		.ipv4_src = route->ipv4_dst,
+		.ipv4_dst = route->ipv4_src,
 	};
 
 	/* Where no route leads out, the index stays as it was. */
@@ -55,10 +55,13 @@ static __always_inline int is_exit(__u32 ifindex)
 }
 
 /*
- * All that the kernel is asked of a packet behind the translation, and the length of one on the wire, on which no way
+ * All that the kernel is asked of a packet behind the translation, and the length of one on the wire, on which no route
  * depends but whether it is wide enough. Words, for they are compared more often than asked.
  */
 #define ROUTE_KEY_WORDS 6
+
+/* Without ports, for those that they cannot matter to. */
+#define WITHOUT_PORTS(first) ((first)&0xffffffff)
 
 struct route_key {
 	__u64 word[ROUTE_KEY_WORDS]; /* ports, family, protocol; interface, traffic class; source; destination */
@@ -67,13 +70,13 @@ struct route_key {
 
 /* Rules may speak of ports. 0, or -1. */
 static __always_inline int ask_l4(const struct packet *p, const struct seen *s, const struct change *c, __u32 header,
-				  __u8 family, __be32 flow_be, struct route_key *q)
+				  __u8 family, __be32 flow_be, struct route_key *k)
 {
 	__u16 sport_be = s->src_port_be, dport_be = s->dst_port_be;
 	__u32 protocol = s->l4_proto;
 
-	q->len = header + s->segment_len;
-	if (q->len > 0xffff)
+	k->len = header + s->segment_len;
+	if (k->len > 0xffff)
 		return -1;
 	if (protocol == IPPROTO_ICMP) {
 		sport_be = dport_be = 0;
@@ -84,79 +87,79 @@ static __always_inline int ask_l4(const struct packet *p, const struct seen *s, 
 		else
 			sport_be = c->port.to_be;
 	}
-	q->word[0] = (__u64)sport_be << 48 | (__u64)dport_be << 32 | (__u32)family << 8 | protocol;
-	q->word[1] = (__u64)p->ifindex << 32 | flow_be;
+	k->word[0] = (__u64)sport_be << 48 | (__u64)dport_be << 32 | (__u32)family << 8 | protocol;
+	k->word[1] = (__u64)p->ifindex << 32 | flow_be;
 	return 0;
 }
 
-/* The question by which the kernel would look the way of a packet up that becomes IPv6. 0: there is none. */
+/* The question by which the kernel looks up the route of a packet that becomes IPv6. 0: there is none. */
 static __always_inline int route_key_4to6(const struct packet *p, const struct seen *s, const struct change *c,
-					  struct route_key *q)
+					  struct route_key *k)
 {
 	__be32 flow_be = bpf_htonl((__u32)s->traffic_class << 20);
 
-	if (!direct.exits || ask_l4(p, s, c, sizeof(struct ipv6hdr), AF_INET6, flow_be, q))
+	if (!direct.exits || ask_l4(p, s, c, sizeof(struct ipv6hdr), AF_INET6, flow_be, k))
 		return 0;
-	in6_copy((struct in6_addr *)&q->word[2], &c->src6);
-	in6_copy((struct in6_addr *)&q->word[4], &c->dst6);
+	in6_copy((struct in6_addr *)&k->word[2], &c->src6);
+	in6_copy((struct in6_addr *)&k->word[4], &c->dst6);
 	return 1;
 }
 
 /* The same of one that becomes IPv4. */
 static __always_inline int route_key_6to4(const struct packet *p, const struct seen *s, const struct change *c,
-					  struct route_key *q)
+					  struct route_key *k)
 {
-	if (!direct.exits || ask_l4(p, s, c, sizeof(struct iphdr), AF_INET, s->traffic_class, q))
+	if (!direct.exits || ask_l4(p, s, c, sizeof(struct iphdr), AF_INET, s->traffic_class, k))
 		return 0;
-	q->word[2] = c->src4_be;
-	q->word[3] = 0;
-	q->word[4] = c->dst4_be;
-	q->word[5] = 0;
+	k->word[2] = c->src4_be;
+	k->word[3] = 0;
+	k->word[4] = c->dst4_be;
+	k->word[5] = 0;
 	return 1;
 }
 
-static __always_inline struct bpf_fib_lookup as_helper_asks(const struct route_key *q)
+static __always_inline struct bpf_fib_lookup as_helper_asks(const struct route_key *k)
 {
-	struct bpf_fib_lookup way = {
-		.family = (__u8)(q->word[0] >> 8),
-		.l4_protocol = (__u8)q->word[0],
-		.sport = q->word[0] >> 48,
-		.dport = (__u16)(q->word[0] >> 32),
+	struct bpf_fib_lookup route = {
+		.family = (__u8)(k->word[0] >> 8),
+		.l4_protocol = (__u8)k->word[0],
+		.sport = k->word[0] >> 48,
+		.dport = (__u16)(k->word[0] >> 32),
 		/* Without a length, the helper would let a super-packet of any segments pass. */
-		.tot_len = q->len,
-		.ifindex = q->word[1] >> 32,
+		.tot_len = k->len,
+		.ifindex = k->word[1] >> 32,
 	};
 
-	if (way.family == AF_INET) {
-		way.tos = (__u8)q->word[1];
-		way.ipv4_src = (__u32)q->word[2];
-		way.ipv4_dst = (__u32)q->word[4];
+	if (route.family == AF_INET) {
+		route.tos = (__u8)k->word[1];
+		route.ipv4_src = (__u32)k->word[2];
+		route.ipv4_dst = (__u32)k->word[4];
 	} else {
-		way.flowinfo = (__u32)q->word[1];
-		__builtin_memcpy(way.ipv6_src, &q->word[2], sizeof(way.ipv6_src));
-		__builtin_memcpy(way.ipv6_dst, &q->word[4], sizeof(way.ipv6_dst));
+		route.flowinfo = (__u32)k->word[1];
+		__builtin_memcpy(route.ipv6_src, &k->word[2], sizeof(route.ipv6_src));
+		__builtin_memcpy(route.ipv6_dst, &k->word[4], sizeof(route.ipv6_dst));
 	}
-	return way;
+	return route;
 }
 
 /*
- * ctx: the hook's. checks_source: the source came with the packet, and was not chosen by the translator. 1: `way` is the
+ * ctx: the hook's. checks_source: the source came with the packet, and was not chosen by the translator. 1: `route` is the
  * answer, with the MAC addresses of both its ends.
  */
-static __always_inline int look_up_route(void *ctx, const struct route_key *q, struct bpf_fib_lookup *way,
+static __always_inline int look_up_route(void *ctx, const struct route_key *k, struct bpf_fib_lookup *route,
 					 int checks_source)
 {
-	*way = as_helper_asks(q);
-	if (checks_source && way->family == AF_INET && !is_from_here(ctx, way))
+	*route = as_helper_asks(k);
+	if (checks_source && route->family == AF_INET && !is_from_here(ctx, route))
 		return 0;
-	return bpf_fib_lookup(ctx, way, sizeof(*way), 0) == BPF_FIB_LKUP_RET_SUCCESS && is_exit(way->ifindex);
+	return bpf_fib_lookup(ctx, route, sizeof(*route), 0) == BPF_FIB_LKUP_RET_SUCCESS && is_exit(route->ifindex);
 }
 
 /* MAC addresses of both ends. */
-static __always_inline void write_macs(struct ethhdr *eth, const struct bpf_fib_lookup *way)
+static __always_inline void write_macs(struct ethhdr *eth, const struct bpf_fib_lookup *route)
 {
 	__u16 *out = (__u16 *)eth;
-	const __u16 *smac = (const __u16 *)way->smac, *dmac = (const __u16 *)way->dmac;
+	const __u16 *smac = (const __u16 *)route->smac, *dmac = (const __u16 *)route->dmac;
 
 	*out = *dmac;
 	*(__u32 *)(out + 1) = *(const __u32 *)(dmac + 1);

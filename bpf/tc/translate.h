@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * translate.h - where a router's packets change family: packet → parse → decide → way → apply, at tc.
+ * translate.h - where a router's packets change family: packet → parse → decide → route → apply, at tc.
  *
  *   translate_device at the TUN device: a packet that a route led there leaves it in the other family, as received from
  *                    the device, so that the kernel routes it on, past all its rules. What is declined goes on to the
  *                    slow path unchanged
  *   translate_inline at the ingress of an interface, before any routing: a packet goes on as if it had been received in
- *                    the other family, or is sent out of another interface at once (way.h). What is declined goes the
+ *                    the other family, or is sent out of another interface at once (route.h). What is declined goes the
  *                    long way, over the device
  */
 #ifndef DIOLKOS_TC_TRANSLATE_H
@@ -14,8 +14,7 @@
 
 #include "../decide.h"
 #include "../maps.h"
-#include "../known.h"
-#include "../route.h"
+#include "../route_cache.h"
 #include "apply.h"
 #include "packet.h"
 #include "send.h"
@@ -92,14 +91,14 @@ static __always_inline int pass_on(void)
 
 /*
  * l2: 14 on Ethernet, 0 on a bare IP link. checks_source: see look_up_route. What is declined here is counted at the
- * device, if it comes there. Rules may ask for a mark, and the look-up of a way does not know it before Linux 6.10.
+ * device, if it comes there. Rules may ask for a mark, and the look-up of a route does not know it before Linux 6.10.
  */
 static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6,
 					    int checks_source)
 {
 	__u32 len;
-	struct bpf_fib_lookup way;
-	struct route_key q;
+	struct bpf_fib_lookup route;
+	struct route_key k;
 	struct seen s; /* the program reads only what the parser fills */
 	struct change c = {};
 	struct packet p;
@@ -114,8 +113,8 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 			return pass_on();
 		SETTLE(s);
 		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
-			has_route =
-			    route_key_4to6(&p, &s, &c, &q) && find_route(skb, &known_ways, &q, &way, 0, &is_known);
+			has_route = route_key_4to6(&p, &s, &c, &k) &&
+				    find_route(skb, AT_TC, &tc_routes, &k, &route, 0, &is_known);
 		len = sizeof(struct iphdr) + s.payload_len;
 		s.hop_limit -= has_route ? HOPS_SENT - 1 : 0;
 		fate = apply_4to6(skb, l2, &s, &c);
@@ -125,8 +124,8 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 			return pass_on();
 		SETTLE(s);
 		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
-			has_route = route_key_6to4(&p, &s, &c, &q) &&
-				    find_route(skb, &known_ways, &q, &way, checks_source, &is_known);
+			has_route = route_key_6to4(&p, &s, &c, &k) &&
+				    find_route(skb, AT_TC, &tc_routes, &k, &route, checks_source, &is_known);
 		len = p.len;
 		s.hop_limit -= has_route ? HOPS_SENT - 1 : 0;
 		fate = apply_6to4(skb, l2, &s, &c);
@@ -142,7 +141,7 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 			return pass_on();
 		if (fate == DIOLKOS_TRANSLATED_6TO4)
 			skb->priority = priority_of(s.traffic_class);
-		return send(skb, &way, is_known);
+		return send(skb, &route, is_known);
 	case DIOLKOS_FAILED:
 		count(fate, len);
 		return TC_ACT_SHOT;

@@ -13,6 +13,7 @@ mod forward;
 pub(crate) mod gso;
 mod homes;
 mod hook;
+pub(crate) mod kernel_layout;
 mod known_pref64;
 mod label;
 #[cfg(not(feature = "testrun"))]
@@ -23,6 +24,7 @@ mod leases;
 mod lending;
 pub(crate) mod load;
 mod mapped;
+pub(crate) mod namespace;
 mod nat64;
 mod next_hop;
 mod openings;

@@ -384,6 +384,18 @@ pub(super) fn open<'object>(
     }
     nat64.owns = OWN.min(rules.own.len()) as u32;
 
+    let maps = &mut open.maps;
+    // Where nothing is sent, no route is looked up.
+    if rules.exits.is_empty() {
+        maps.tc_routes
+            .set_max_entries(1)
+            .map_err(|e| failed("size the tables", &e))?;
+    }
+    if rules.drivers.is_none() {
+        maps.xdp_routes
+            .set_max_entries(1)
+            .map_err(|e| failed("size the tables", &e))?;
+    }
     open.maps
         .sessions6
         .set_max_entries(size(rules))
