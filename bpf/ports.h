@@ -13,9 +13,11 @@
 #include "abi.h"
 #include <bpf/bpf_helpers.h>
 
-enum hook {
-	AT_TC,
-	AT_XDP,
+/* How the kernel is asked for a route: bits. */
+enum asking {
+	AT_TC = 0,
+	AT_XDP = 1,
+	CHECKS_SOURCE = 2, /* see look_up_route */
 };
 
 const volatile struct diolkos_namespace_layout netns = {};
@@ -29,16 +31,16 @@ struct {
 } port_ticks SEC(".maps");
 
 /* ctx: the kernel's own struct sk_buff or struct xdp_buff. What cannot be read counts as yes. */
-static __noinline int read_ports_matter(void *ctx, enum hook hook)
+static __always_inline int read_ports_matter(void *ctx, enum asking how)
 {
 	void *device = ctx, *net = 0;
 	__u32 rules4 = 1, rules6 = 1;
 	__u8 hash4 = 1, hash6 = 1;
 
-	if (hook == AT_XDP && bpf_probe_read_kernel(&device, sizeof(device), ctx + netns.rxq_of_frame))
+	if (how & AT_XDP && bpf_probe_read_kernel(&device, sizeof(device), ctx + netns.rxq_of_frame))
 		return 1;
 	if (bpf_probe_read_kernel(&device, sizeof(device),
-				  device + (hook == AT_XDP ? netns.device_of_rxq : netns.device_of_packet)) ||
+				  device + (how & AT_XDP ? netns.device_of_rxq : netns.device_of_packet)) ||
 	    bpf_probe_read_kernel(&net, sizeof(net), device + netns.of_device) ||
 	    bpf_probe_read_kernel(&rules4, sizeof(rules4), net + netns.port_rules4) ||
 	    bpf_probe_read_kernel(&rules6, sizeof(rules6), net + netns.port_rules6) ||
@@ -48,7 +50,7 @@ static __noinline int read_ports_matter(void *ctx, enum hook hook)
 	return rules4 || rules6 || hash4 || hash6;
 }
 
-static __always_inline int ports_matter(void *ctx, enum hook hook, __u64 tick)
+static __always_inline int ports_matter(void *ctx, enum asking how, __u64 tick)
 {
 	__u64 *known, word;
 	__u32 key = 0;
@@ -61,7 +63,7 @@ static __always_inline int ports_matter(void *ctx, enum hook hook, __u64 tick)
 		return 1;
 	word = *(volatile __u64 *)known;
 	if (word >> 1 != tick) {
-		word = tick << 1 | read_ports_matter(ctx, hook);
+		word = tick << 1 | read_ports_matter(ctx, how);
 		*(volatile __u64 *)known = word;
 	}
 	return word & 1;

@@ -2,7 +2,7 @@
 /*
  * route.h - the route of a packet that is still to be translated, from what was seen of it and what it becomes.
  *
- *   route_key_4to6, route_key_6to4     the question
+ *   route_key_4to6, route_key_6to4   the question
  *   look_up_route                    route, neighbour and MTU by the kernel's tables, and the exit by the operator's word
  *
  * A route is found only where everything is well. Nothing has to be known here about errors, fragments, neighbours that are
@@ -24,25 +24,6 @@
 #include <linux/ipv6.h>
 
 const volatile struct diolkos_direct direct = {};
-
-/*
- * The kernel refuses IPv4 sources that cannot be: its own addresses, and with a reverse-path filter those from which no
- * route leads back. An answer to a translated packet comes back through the translator: a source whose route leads to
- * another place is the kernel's to judge. (IPv6 sources it does not look at when it forwards.)
- */
-static __always_inline int is_from_here(void *ctx, const struct bpf_fib_lookup *route)
-{
-	struct bpf_fib_lookup back = {
-		.family = AF_INET,
-		.ifindex = route->ifindex,
-		.l4_protocol = route->l4_protocol,
-		.ipv4_src = route->ipv4_dst,
-		.ipv4_dst = route->ipv4_src,
-	};
-
-	/* Where no route leads out, the index stays as it was. */
-	return bpf_fib_lookup(ctx, &back, sizeof(back), 0) >= 0 && back.ifindex == rules.tun_ifindex;
-}
 
 /* An interface of the translator's: nobody gave leave to pass by the rules of others. */
 static __always_inline int is_exit(__u32 ifindex)
@@ -118,28 +99,43 @@ static __always_inline int route_key_6to4(const struct packet *p, const struct s
 	return 1;
 }
 
-static __always_inline struct bpf_fib_lookup as_helper_asks(const struct route_key *k)
+/* The question as the helper wants it. */
+static __always_inline void ask(struct bpf_fib_lookup *route, const struct route_key *k)
 {
-	struct bpf_fib_lookup route = {
-		.family = (__u8)(k->word[0] >> 8),
-		.l4_protocol = (__u8)k->word[0],
-		.sport = k->word[0] >> 48,
-		.dport = (__u16)(k->word[0] >> 32),
-		/* Without a length, the helper would let a super-packet of any segments pass. */
-		.tot_len = k->len,
-		.ifindex = k->word[1] >> 32,
-	};
-
-	if (route.family == AF_INET) {
-		route.tos = (__u8)k->word[1];
-		route.ipv4_src = (__u32)k->word[2];
-		route.ipv4_dst = (__u32)k->word[4];
+	__builtin_memset(route, 0, sizeof(*route));
+	route->family = (__u8)(k->word[0] >> 8);
+	route->l4_protocol = (__u8)k->word[0];
+	route->sport = k->word[0] >> 48;
+	route->dport = (__u16)(k->word[0] >> 32);
+	/* Without a length, the helper would let a super-packet of any segments pass. */
+	route->tot_len = k->len;
+	route->ifindex = k->word[1] >> 32;
+	if (route->family == AF_INET) {
+		route->tos = (__u8)k->word[1];
+		route->ipv4_src = (__u32)k->word[2];
+		route->ipv4_dst = (__u32)k->word[4];
 	} else {
-		route.flowinfo = (__u32)k->word[1];
-		__builtin_memcpy(route.ipv6_src, &k->word[2], sizeof(route.ipv6_src));
-		__builtin_memcpy(route.ipv6_dst, &k->word[4], sizeof(route.ipv6_dst));
+		route->flowinfo = (__u32)k->word[1];
+		__builtin_memcpy(route->ipv6_src, &k->word[2], sizeof(route->ipv6_src));
+		__builtin_memcpy(route->ipv6_dst, &k->word[4], sizeof(route->ipv6_dst));
 	}
-	return route;
+}
+
+/*
+ * The kernel refuses IPv4 sources that cannot be: its own addresses, and with a reverse-path filter those from which no
+ * route leads back. An answer to a translated packet comes back through the translator: a source whose route leads to
+ * another place is the kernel's to judge. (IPv6 sources it does not look at when it forwards.)
+ */
+static __always_inline int is_from_here(void *ctx, struct bpf_fib_lookup *back, const struct route_key *k)
+{
+	__builtin_memset(back, 0, sizeof(*back));
+	back->family = AF_INET;
+	back->ifindex = k->word[1] >> 32;
+	back->l4_protocol = (__u8)k->word[0];
+	back->ipv4_src = (__u32)k->word[4];
+	back->ipv4_dst = (__u32)k->word[2];
+	/* Where no route leads out, the index stays as it was. */
+	return bpf_fib_lookup(ctx, back, sizeof(*back), 0) >= 0 && back->ifindex == rules.tun_ifindex;
 }
 
 /*
@@ -149,9 +145,9 @@ static __always_inline struct bpf_fib_lookup as_helper_asks(const struct route_k
 static __always_inline int look_up_route(void *ctx, const struct route_key *k, struct bpf_fib_lookup *route,
 					 int checks_source)
 {
-	*route = as_helper_asks(k);
-	if (checks_source && route->family == AF_INET && !is_from_here(ctx, route))
+	if (checks_source && (__u8)(k->word[0] >> 8) == AF_INET && !is_from_here(ctx, route, k))
 		return 0;
+	ask(route, k);
 	return bpf_fib_lookup(ctx, route, sizeof(*route), 0) == BPF_FIB_LKUP_RET_SUCCESS && is_exit(route->ifindex);
 }
 

@@ -123,16 +123,19 @@ static __always_inline void write_route(struct route_set *set, __u32 at, const s
 	*(volatile __u32 *)&set->sequence[at] = sequence + 2;
 }
 
+#define FOUND_ROUTE 1
+#define KNOWN_ROUTE 2 /* the kernel was not asked: of `route` there are only the exit and the MAC addresses */
+
 /*
- * As look_up_route. routes: those of the hook. Each hook has its own way to tell the kernel that it uses a neighbour.
- * is_known: 1 if the kernel was not asked. Then of `route` there are only the exit and the MAC addresses.
+ * As look_up_route; 0, or FOUND_ROUTE, perhaps with KNOWN_ROUTE. routes: those of the hook. Each hook has its own way to tell the
+ * kernel that it uses a neighbour. Out of line: the stack that Linux 6.1 allows has no room for this beside what opens a session.
  */
-static __always_inline int find_route(void *ctx, enum hook hook, void *routes, const struct route_key *k,
-				      struct bpf_fib_lookup *route, int checks_source, int *is_known)
+static __noinline int find_route(void *ctx, void *routes, const struct route_key *k, struct bpf_fib_lookup *route,
+				 enum asking how)
 {
 	/* Before anything is looked up. */
 	__u64 tick = bpf_jiffies64();
-	__u64 first = ports_matter(ctx, hook, tick) ? k->word[0] : WITHOUT_PORTS(k->word[0]);
+	__u64 first = ports_matter(ctx, how, tick) ? k->word[0] : WITHOUT_PORTS(k->word[0]);
 	__u64 hash = hash_of_key(first, k->word);
 	__u32 place = hash & (ROUTE_SETS - 1);
 	__u16 tag = hash >> 32;
@@ -142,15 +145,12 @@ static __always_inline int find_route(void *ctx, enum hook hook, void *routes, c
 	if (!set)
 		return 0;
 	at = place_in_set(set, tick, tag);
-	if (at >= 0 && read_route(set, at, k, first, route)) {
-		*is_known = 1;
-		return 1;
-	}
-	*is_known = 0;
-	if (!look_up_route(ctx, k, route, checks_source))
+	if (at >= 0 && read_route(set, at, k, first, route))
+		return FOUND_ROUTE | KNOWN_ROUTE;
+	if (!look_up_route(ctx, k, route, how & CHECKS_SOURCE))
 		return 0;
 	write_route(set, at >= 0 ? (__u32)at : victim_in_set(set, tick, tag), k, first, tick, tag, route);
-	return 1;
+	return FOUND_ROUTE;
 }
 
 _Static_assert(sizeof(struct route_set) == 64 + ROUTES_OF_SET * 64, "no implicit padding");

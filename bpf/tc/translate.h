@@ -102,7 +102,7 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 	struct seen s; /* the program reads only what the parser fills */
 	struct change c = {};
 	struct packet p;
-	int has_route = 0, is_known = 0, fate;
+	int found = 0, fate;
 
 	if (!is_for_host(skb))
 		return pass_on();
@@ -113,10 +113,9 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 			return pass_on();
 		SETTLE(s);
 		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
-			has_route = route_key_4to6(&p, &s, &c, &k) &&
-				    find_route(skb, AT_TC, &tc_routes, &k, &route, 0, &is_known);
+			found = route_key_4to6(&p, &s, &c, &k) ? find_route(skb, &tc_routes, &k, &route, AT_TC) : 0;
 		len = sizeof(struct iphdr) + s.payload_len;
-		s.hop_limit -= has_route ? HOPS_SENT - 1 : 0;
+		s.hop_limit -= found ? HOPS_SENT - 1 : 0;
 		fate = apply_4to6(skb, l2, &s, &c);
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		p = packet_of(skb, l2, sizeof(struct ipv6hdr));
@@ -124,10 +123,11 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 			return pass_on();
 		SETTLE(s);
 		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
-			has_route = route_key_6to4(&p, &s, &c, &k) &&
-				    find_route(skb, AT_TC, &tc_routes, &k, &route, checks_source, &is_known);
+			found = route_key_6to4(&p, &s, &c, &k) ? find_route(skb, &tc_routes, &k, &route,
+									    AT_TC | (checks_source ? CHECKS_SOURCE : 0))
+							       : 0;
 		len = p.len;
-		s.hop_limit -= has_route ? HOPS_SENT - 1 : 0;
+		s.hop_limit -= found ? HOPS_SENT - 1 : 0;
 		fate = apply_6to4(skb, l2, &s, &c);
 	} else {
 		return pass_on();
@@ -137,11 +137,11 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 	case DIOLKOS_TRANSLATED_4TO6:
 	case DIOLKOS_TRANSLATED_6TO4:
 		count(fate, len);
-		if (!has_route)
+		if (!found)
 			return pass_on();
 		if (fate == DIOLKOS_TRANSLATED_6TO4)
 			skb->priority = priority_of(s.traffic_class);
-		return send(skb, &route, is_known);
+		return send(skb, &route, found & KNOWN_ROUTE);
 	case DIOLKOS_FAILED:
 		count(fate, len);
 		return TC_ACT_SHOT;

@@ -43,12 +43,11 @@ static __always_inline int is_sendable(struct xdp_md *ctx, __u32 exit)
 static __always_inline int finds_route(struct xdp_md *ctx, const struct route_key *k, struct bpf_fib_lookup *route,
 				       int checks_source)
 {
-	int is_known = 0;
+	int found = find_route(ctx, &xdp_routes, k, route, AT_XDP | (checks_source ? CHECKS_SOURCE : 0));
 
-	if (!find_route(ctx, AT_XDP, &xdp_routes, k, route, checks_source, &is_known) ||
-	    !is_sendable(ctx, route->ifindex))
+	if (!found || !is_sendable(ctx, route->ifindex))
 		return 0;
-	return is_known || is_confirmed(route);
+	return found & KNOWN_ROUTE || is_confirmed(route);
 }
 
 #define HAS_TABLES 1
