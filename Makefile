@@ -39,7 +39,7 @@ RELEASES  ?= bookworm
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
-.PHONY: test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
+.PHONY: image release test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -125,6 +125,7 @@ licences: build ## check licence, oldest Rust and security advisories of every d
 tree: setup-build ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine, links
 	@$(TOOLS) $(PYTHON) .ci/tree.py
 	@$(TOOLS) $(PYTHON) .ci/links.py
+	@$(TOOLS) $(PYTHON) .ci/conformance.py
 
 install: ## install the translator and the packet generator, built before, below $(DESTDIR)$(PREFIX)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin target/release/diolkos target/release/diolkos-pktgen
@@ -152,6 +153,12 @@ deb: setup-deb ## build Debian packages for ARCH of what git knows here, target/
 	@$(STEP) "Building the Debian packages" $(LOG)/deb.log packaging/deb.sh $(ARCH)
 	@$(STEP) "lintian" $(LOG)/lintian.log sh -c 'lintian --fail-on error,warning target/deb/*_$(ARCH).changes'
 	@ls target/deb/*_$(ARCH).deb
+
+image: root deb ## make an OCI image of Debian and the package for ARCH, target/image/*.oci.tar (as root)
+	@$(AS_ROOT) packaging/image.sh $(ARCH)
+
+release: root setup-deb ## make packages, images, list of contents, sums and notes of the tagged commit (as root; DEB_MAINTAINER="Name <address>")
+	@$(AS_ROOT) packaging/release.sh
 
 test-deb: root setup deb ## install, upgrade and purge the packages in bare installations of RELEASES (as root)
 	@$(AS_ROOT) env DIOLKOS_RELEASES="$(RELEASES)" $(PYTHON) -m pytest -q --strict-markers tests/packages

@@ -135,6 +135,7 @@ wanted_for_packages() {
 	want "dpkg-buildpackage" "command -v dpkg-buildpackage" "dpkg-dev build-essential"
 	want "lintian" "command -v lintian" "lintian"
 	want "mmdebstrap" "command -v mmdebstrap" "mmdebstrap"
+	want "umoci, for images" "command -v umoci" "umoci"
 }
 
 # Programs for arm64 are linked with Debian's own libraries, so that dpkg knows what they depend on.

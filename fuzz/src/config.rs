@@ -3,7 +3,7 @@
 //! places that are in the file.
 
 use crate::seeds;
-use diolkos::readers::{settings, Settings};
+use diolkos_config::{parse as settings, Settings};
 use std::fs;
 
 /// The target: a file.

@@ -7,7 +7,7 @@
 
 use crate::common::ones_sum;
 use crate::input::Input;
-use diolkos::readers::neighbour;
+use diolkos_kernel::neighbour::parse as neighbour;
 use std::net::Ipv6Addr;
 
 /// The target.

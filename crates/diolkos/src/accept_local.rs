@@ -12,10 +12,10 @@ use std::net::Ipv4Addr;
 use diolkos_core::ErrorSources;
 use ipnet::Ipv4Net;
 
-use crate::config::{Found, Settings};
-use crate::failure::Failure;
-use crate::forwarding;
-use crate::net::Net;
+use diolkos_config::{Found, Settings};
+use diolkos_kernel::forwarding;
+use diolkos_kernel::net::Net;
+use diolkos_service::failure::Failure;
 
 const CONF: &str = "/proc/sys/net/ipv4/conf";
 

@@ -11,12 +11,26 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use crate::config::Settings;
+use diolkos_config::Settings;
+use diolkos_service::manager::Manager;
+use diolkos_service::supervise::{Alarm, Watch};
 
 /// A reload waits so long for the DNS64 at most; it goes on without.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A start waits so long until the DNS64 has its name and has tried its ports.
 const BEGIN: Duration = Duration::from_secs(10);
+
+/// What a service is run under.
+pub struct Supervision {
+    /// Starts what is watched.
+    pub watch: Watch,
+    /// Rings when it fails.
+    pub alarm: Alarm,
+    /// Is told how it goes.
+    pub manager: Manager,
+    /// What runs beside it.
+    pub companion: Companion,
+}
 
 /// Another configuration for the DNS64.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use diolkos_sys::ethtool;
 use diolkos_sys::fastpath::{Attach, FastPath, FastPathError, Inline, Site};
 use diolkos_sys::kernel::{self, Correction};
 
-use crate::config::{Datapath, Hook, Mode, Placement, Settings, Translator};
-use crate::failure::Failure;
 use crate::files;
-use crate::privilege::{self, PERFMON, SYS_ADMIN};
 use crate::trace::FastPathKind;
+use diolkos_config::{Datapath, Hook, Mode, Placement, Settings, Translator};
+use diolkos_service::failure::Failure;
+use diolkos_service::privilege::{self, PERFMON, SYS_ADMIN};
 
 /// Starts a fast path unless the settings want none. Where they leave it to the program, one that cannot be had is not
 /// a failure.

@@ -11,8 +11,8 @@ use diolkos_core::addr::special::is_global;
 use diolkos_core::wire::{protocol, Ipv4, Ipv6, Part};
 use diolkos_core::Reason;
 
-use crate::config::WELL_KNOWN_PREFIX;
-use crate::counted::{agreeing, counted};
+use diolkos_config::WELL_KNOWN_PREFIX;
+use diolkos_service::counted::{agreeing, counted};
 
 /// Between two lines.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::control::{Finding, Reason};
-use crate::counters::{self, Expired, Tally};
 use crate::nat64::alarms::{Level, Line, Rule};
+use diolkos_figures::counters::{self, Expired, Tally};
 
 /// Between two looks.
 pub const LOOK: Duration = Duration::from_secs(1);

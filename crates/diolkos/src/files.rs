@@ -4,11 +4,11 @@
 
 use diolkos_sys::limit;
 
-use crate::config::{Dns64, Settings};
 use crate::dns64;
-use crate::failure::Failure;
 use crate::metrics;
 use crate::slowpath;
+use diolkos_config::{Dns64, Settings};
+use diolkos_service::failure::Failure;
 
 /// What the program opens at most, with few queues and interfaces, and twice as much while it reloads.
 const ALWAYS: usize = 128;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use diolkos_sys::fastpath::{Forwarding, LabelCount, LabelPath, LabelSlots};
 
-use crate::config::Translator;
-use crate::counters::Counter;
 use crate::datapath;
+use diolkos_config::Translator;
+use diolkos_figures::counters::Counter;
 
 /// The programs, or why there are none.
 pub struct Labels(Result<LabelPath, String>);
@@ -40,7 +40,7 @@ impl Labels {
         self.0.as_ref().ok()
     }
 
-    /// What could not be given a label: as [`counters::read`](crate::counters::read), nothing without the programs.
+    /// What could not be given a label: as [`counters::read`](diolkos_figures::counters::read), nothing without the programs.
     pub fn counters(&self) -> Vec<Counter> {
         let count = self.path().map(LabelPath::count);
         let of = |count: LabelCount| {

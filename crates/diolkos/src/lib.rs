@@ -18,51 +18,29 @@ mod clat;
 mod clats;
 mod cli;
 mod cluster;
-mod cluster_status;
 mod commands;
 mod companion;
-mod config;
-mod confinement;
 mod control;
-mod counted;
-mod counters;
 mod datapath;
 mod dns64;
 mod dns_over_tcp;
 mod events;
 mod expiry;
-mod failure;
-mod figures;
 mod files;
-mod finding;
-mod fixed_keys;
-mod forwarding;
-mod handover;
-mod instance;
 mod labels;
-mod logging;
 mod lookup;
-mod manager;
 mod metrics;
 mod nat64;
-mod net;
 mod offline;
 mod packet_summary;
-mod port_owner;
 mod pref64;
-mod prefixes;
-mod privilege;
 mod process;
-mod random;
 mod router;
 mod service;
-mod signals;
 mod slowpath;
 mod stop;
-mod supervise;
 mod trace;
 mod varlink;
-mod watchdog;
 
 use std::process::ExitCode;
 
@@ -72,8 +50,6 @@ use cli::Cli;
 
 /// Readers of what others wrote: files and packets. Nothing else of this crate is for use from outside.
 pub mod readers {
-    pub use crate::clat::neighbour::{parse as neighbour, Message as NeighbourMessage};
-    pub use crate::config::{parse as settings, Settings};
     pub use crate::nat64::store::format as state;
     pub use crate::nat64::store::Moment;
     pub use crate::offline::capture::Capture;
@@ -87,7 +63,7 @@ pub mod readers {
 pub mod manual {
     use clap::CommandFactory;
 
-    pub use crate::config::schema as configuration;
+    pub use diolkos_config::schema as configuration;
 
     /// The command line.
     pub fn command() -> clap::Command {

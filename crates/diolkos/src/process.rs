@@ -14,17 +14,17 @@ use nix::sys::signal::Signal;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::companion::Companion;
-use crate::config::{Dns64, Level, Settings};
+use crate::companion::{Companion, Supervision};
 use crate::dns64;
-use crate::failure::Failure;
 use crate::files::Files;
-use crate::manager::Manager;
-use crate::port_owner;
-use crate::privilege;
-use crate::signals;
-use crate::supervise::{self, Supervision, Watch};
-use crate::watchdog::{Heartbeat, Watchdog};
+use diolkos_config::port_owner;
+use diolkos_config::{Dns64, Level, Settings};
+use diolkos_service::failure::Failure;
+use diolkos_service::manager::Manager;
+use diolkos_service::privilege;
+use diolkos_service::signals;
+use diolkos_service::supervise::{self, Watch};
+use diolkos_service::watchdog::{Heartbeat, Watchdog};
 
 /// A DNS64 without a translator, until a signal ends it.
 pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {

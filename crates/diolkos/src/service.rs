@@ -19,16 +19,16 @@ use futures_util::future::BoxFuture;
 use ipnet::IpNet;
 use tokio::time::MissedTickBehavior;
 
-use crate::companion::Companion;
-use crate::config::Settings;
-use crate::confinement;
+use crate::companion::{Companion, Supervision};
 use crate::control::{Answer, Condition, Control, Request};
-use crate::failure::Failure;
-use crate::manager::Manager;
-use crate::net::{DeviceConfig, Event, Net, News, RouteNews};
-use crate::signals::Signals;
-use crate::supervise::{self, Alarm, Supervision, Task, Watch};
-use crate::watchdog::Heartbeat;
+use diolkos_config::Settings;
+use diolkos_kernel::net::{DeviceConfig, Event, Net, News, RouteNews};
+use diolkos_service::confinement;
+use diolkos_service::failure::Failure;
+use diolkos_service::manager::Manager;
+use diolkos_service::signals::Signals;
+use diolkos_service::supervise::{self, Alarm, Task, Watch};
+use diolkos_service::watchdog::Heartbeat;
 
 use notify::Notified;
 use settle::{Checks, Restoring, Settling};

@@ -6,13 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::clats;
-use crate::config::{self, Level};
 use crate::control::{self, Answer, Request};
-use crate::failure::Failure;
 use crate::files::Files;
-use crate::instance::{self, Found, Running};
 use crate::process;
 use crate::router;
+use diolkos_config::{self as config, Level};
+use diolkos_service::failure::Failure;
+use diolkos_service::instance::{self, Found, Running};
 
 /// How long a program may take to end. Millions of sessions are written in some seconds, on a slow disk in some more.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -108,7 +108,7 @@ mod tests {
         let name = format!("diolkos-stop-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let lock = Lock::take(&path).expect("a file").expect("it is free");
-        let running = Running::of(&path).expect("it is held");
+        let running = Running::of(&path).expect("a lock").expect("it is held");
         (path, lock, running)
     }
 

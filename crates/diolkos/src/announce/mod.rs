@@ -18,15 +18,15 @@ use ipnet::IpNet;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::config::Settings;
 use crate::control::{Finding, Reason};
-use crate::counted::counted;
-use crate::counters::Counter;
 use crate::datapath;
-use crate::failure::Failure;
-use crate::net::{Event, Link, Medium, Net};
-use crate::random::random;
-use crate::supervise::{Task, Watch};
+use diolkos_config::Settings;
+use diolkos_figures::counters::Counter;
+use diolkos_kernel::net::{Event, Link, Medium, Net};
+use diolkos_service::counted::counted;
+use diolkos_service::failure::Failure;
+use diolkos_service::random::random;
+use diolkos_service::supervise::{Task, Watch};
 
 use claims::Claims;
 use speaker::{release, serve, Speaker};

@@ -21,10 +21,10 @@ use tokio::time::Instant;
 use super::arp;
 use super::claims::{Claims, Clash, Mac, Spoke, Step};
 use super::tally::Tally;
-use crate::clat::neighbour;
-use crate::counted::counted;
-use crate::random::random;
 use crate::service::until;
+use diolkos_kernel::neighbour;
+use diolkos_service::counted::counted;
+use diolkos_service::random::random;
 
 /// Bytes of a message that is read.
 const LONGEST: usize = 1500;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use diolkos_sys::fastpath::{Served, ANSWER_NAMES};
 
-use crate::counters::Counter;
+use diolkos_figures::counters::Counter;
 
 /// Only counts up.
 #[derive(Debug, Default)]

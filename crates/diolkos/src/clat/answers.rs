@@ -2,12 +2,12 @@
 //! What a running CLAT answers to whoever asks by its control socket.
 
 use super::{rules, Clat};
-use crate::config::{Networks, Settings, V6Address};
 use crate::control::{self, Address6, Answer, Condition, Request, State};
-use crate::counters;
 use crate::datapath;
-use crate::figures::Figures;
 use crate::trace::{self, Imagined};
+use diolkos_config::{Networks, Settings, V6Address};
+use diolkos_figures::counters;
+use diolkos_figures::figures::Figures;
 
 impl Clat {
     pub(super) fn answer(&mut self, request: Request) -> Answer {

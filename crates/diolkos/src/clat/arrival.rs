@@ -10,7 +10,7 @@ use ipnet::Ipv6Net;
 use tokio::time::Instant;
 
 use super::Clat;
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// How long routers have time to confirm a prefix, as for translation prefixes.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::time::{sleep, Instant};
 
 use super::Clat;
-use crate::counters;
-use crate::failure::Failure;
-use crate::net::LinkKind;
+use diolkos_figures::counters;
+use diolkos_kernel::net::LinkKind;
+use diolkos_service::failure::Failure;
 
 /// Packets a second, from which on nothing but a circle may be expected to get no answer at all.
 const MANY: u64 = 200;

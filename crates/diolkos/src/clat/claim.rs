@@ -5,15 +5,15 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::Ipv6Net;
 
-use crate::config::{Prefix, V6Address};
-use crate::failure::Failure;
-use crate::net::{Link, Medium};
+use diolkos_config::{Prefix, V6Address};
+use diolkos_kernel::net::{Link, Medium};
+use diolkos_service::failure::Failure;
 
 use super::address::{self, Recipe};
 use super::device::Site;
-use super::neighbour::Responder;
 use super::rules::Side6;
 use super::shared;
+use diolkos_kernel::neighbour::Responder;
 
 /// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
 const ADDRESS_RETRIES: u8 = 3;

@@ -13,17 +13,17 @@ use diolkos_sys::fastpath::{ClatPath, WayOut};
 use ipnet::Ipv6Net;
 
 use crate::accept_local;
-use crate::config::Settings;
 use crate::datapath;
-use crate::failure::Failure;
-use crate::forwarding::Forwarding;
 use crate::labels::Labels;
-use crate::net::{
+use crate::slowpath::{self, SlowPath};
+use diolkos_config::Settings;
+use diolkos_kernel::forwarding::Forwarding;
+use diolkos_kernel::net::{
     DeviceConfig, Errand, ExitRoute, Link, Masquerade, Medium, Net, Route4, Route6, Way,
 };
-use crate::random::random;
-use crate::slowpath::{self, SlowPath};
-use crate::supervise::Watch;
+use diolkos_service::failure::Failure;
+use diolkos_service::random::random;
+use diolkos_service::supervise::Watch;
 
 use super::gate::Gate;
 use super::others;

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use super::others;
 use super::rules::Side6;
 use super::Clat;
-use crate::config::{Prefix, V6Address};
 use crate::control::{Finding, FindingKind, Reason};
-use crate::counters;
-use crate::failure::Failure;
+use diolkos_config::{Prefix, V6Address};
+use diolkos_figures::counters;
+use diolkos_service::failure::Failure;
 
 /// Between two looks whether an answer has come.
 const LOOK: Duration = Duration::from_secs(2);

@@ -4,12 +4,12 @@
 use diolkos_pref64::{Known, Unusable};
 use ipnet::Ipv6Net;
 
-use crate::config::{Networks, Settings};
-use crate::counters::Counter;
-use crate::failure::Failure;
-use crate::net::Link;
 use crate::pref64::Search;
-use crate::prefixes::{self, PrefixRow, PrefixRows};
+use diolkos_config::{Networks, Settings};
+use diolkos_figures::counters::Counter;
+use diolkos_figures::prefixes::{self, PrefixRow, PrefixRows};
+use diolkos_kernel::net::Link;
+use diolkos_service::failure::Failure;
 
 /// Says which prefix is to be used.
 pub enum Finder {

@@ -13,8 +13,8 @@ use super::router::Verdict;
 use super::rules::Side6;
 use super::Clat;
 use crate::datapath;
-use crate::failure::Failure;
-use crate::net::Medium;
+use diolkos_kernel::net::Medium;
+use diolkos_service::failure::Failure;
 
 /// Until the kernel is asked again for what it does not tell: which of several routers it prefers, whether one answers.
 const AGAIN: Duration = Duration::from_secs(2);

@@ -7,10 +7,10 @@ use std::net::IpAddr;
 
 use diolkos_sys::fastpath::{self, Attachee, ClatPath};
 
-use crate::config::{OtherClat, Settings, CONTINUITY};
-use crate::failure::Failure;
-use crate::instance;
-use crate::net::{Link, Net};
+use diolkos_config::{OtherClat, Settings, CONTINUITY};
+use diolkos_kernel::net::{Link, Net};
+use diolkos_service::failure::Failure;
+use diolkos_service::instance;
 
 use super::Clat;
 

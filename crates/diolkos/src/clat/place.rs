@@ -7,10 +7,10 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use diolkos_sys::lock::Lock;
 
-use crate::config::{Settings, V4Address, FIRST_METRIC, FIRST_V4};
-use crate::failure::Failure;
-use crate::instance;
-use crate::net::Net;
+use diolkos_config::{Settings, V4Address, FIRST_METRIC, FIRST_V4};
+use diolkos_kernel::net::Net;
+use diolkos_service::failure::Failure;
+use diolkos_service::instance;
 
 /// How many addresses CLATs take, each another one: 192.0.0.1 to 192.0.0.6 (RFC 7335). 192.0.0.0 would do as well, but some
 /// programs take it for a network.

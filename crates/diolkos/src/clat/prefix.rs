@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 use super::claim::{claim, Claim, Detection};
 use super::device::ClatDevice;
-use super::neighbour::Responder;
 use super::rules::Side6;
 use super::Clat;
-use crate::failure::{Failure, Kind};
+use diolkos_kernel::neighbour::Responder;
+use diolkos_service::failure::{Failure, Kind};
 
 /// After the kernel could not say whether there is an address, it is asked again after so long, then twice as long, …
 const RETRY: Duration = Duration::from_secs(1);

@@ -13,10 +13,10 @@ use super::device::Site;
 use super::finder::Finder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
 use crate::accept_local;
-use crate::config::{Networks, Settings};
 use crate::control::Answer;
-use crate::failure::{Failure, Kind};
-use crate::fixed_keys;
+use diolkos_config::fixed_keys;
+use diolkos_config::{Networks, Settings};
+use diolkos_service::failure::{Failure, Kind};
 
 /// So long the prefix in force stays while the first one is looked for.
 const SEARCH: Duration = Duration::from_secs(15);

@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::failure::Failure;
-use crate::net::{Neighbour, Net};
+use diolkos_kernel::net::{Neighbour, Net};
+use diolkos_service::failure::Failure;
 
 /// What is known of the router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use diolkos_core::Config;
 use diolkos_sys::fastpath::{ClatRules, Pref64, Rules};
 use ipnet::Ipv6Net;
 
-use crate::config::{Found, Settings, TrafficClass, V6Address, WELL_KNOWN_PREFIX};
-use crate::net::{Link, Medium};
+use diolkos_config::{Found, Settings, TrafficClass, V6Address, WELL_KNOWN_PREFIX};
+use diolkos_kernel::net::{Link, Medium};
 
 /// The kernel gives a program no room for a link-layer header in front of a longer packet that is not a super-packet.
 const LONGEST: u32 = 16_000;

@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use super::claim::Claim;
 use super::device::ClatDevice;
-use super::neighbour::Responder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
 use crate::control::{Condition, Request};
 use crate::expiry;
-use crate::failure::Failure;
-use crate::net::{DeviceConfig, Event, PolicyNews, RouteNews, Standing};
 use crate::service::{until, Account, End, Heed, Reply, Service};
+use diolkos_kernel::neighbour::Responder;
+use diolkos_kernel::net::{DeviceConfig, Event, PolicyNews, RouteNews, Standing};
+use diolkos_service::failure::Failure;
 
 /// What a CLAT waits for.
 pub(super) enum Step {

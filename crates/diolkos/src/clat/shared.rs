@@ -2,7 +2,7 @@
 //! A CLAT that shares the host's own IPv6 address, for networks that give a host single addresses and no /64.
 //!
 //! IPv4 is translated to an internal address that no packet on the link ever has: the kernel masquerades it
-//! ([`crate::net::Masquerade`]), and conntrack keeps the CLAT's ports apart from the host's own. So every packet crosses the TUN device
+//! ([`diolkos_kernel::net::Masquerade`]), and conntrack keeps the CLAT's ports apart from the host's own. So every packet crosses the TUN device
 //! and the kernel's forwarding; the fast path would bypass conntrack.
 
 use std::net::Ipv6Addr;
@@ -11,9 +11,9 @@ use ipnet::Ipv6Net;
 
 use super::device::Site;
 use super::Clat;
-use crate::config::{Datapath, Settings, V6Address, NO_SHARING_WITH_TC};
-use crate::failure::Failure;
-use crate::net::Link;
+use diolkos_config::{Datapath, Settings, V6Address, NO_SHARING_WITH_TC};
+use diolkos_kernel::net::Link;
+use diolkos_service::failure::Failure;
 
 /// Where internal addresses are from: unique local ones (RFC 4193), with all bits behind the first eight chosen, so that no
 /// network has them.

@@ -16,10 +16,10 @@ use tokio::time::Instant;
 
 use super::Clat;
 use crate::control::{Finding, Reason};
-use crate::counters;
-use crate::failure::Failure;
-use crate::net::{HookNews, LinkKind};
 use crate::slowpath::QUESTION_PORT;
+use diolkos_figures::counters;
+use diolkos_kernel::net::{HookNews, LinkKind};
+use diolkos_service::failure::Failure;
 
 /// Of ipv4only.arpa (RFC 7050 section 2.2): every prefix may carry it, and it is nobody's.
 const NOBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 170);

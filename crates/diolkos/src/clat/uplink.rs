@@ -5,9 +5,9 @@
 //! knows them by the CLAT's address. When its uplink has none any more and another interface has one, it moves there.
 
 use super::Clat;
-use crate::failure::Failure;
-use crate::instance;
-use crate::net::{DefaultRoute, Link, LinkKind, Net};
+use diolkos_kernel::net::{DefaultRoute, Link, LinkKind, Net};
+use diolkos_service::failure::Failure;
+use diolkos_service::instance;
 
 /// Why there is none yet.
 const NONE: &str = "no IPv6 default route leads to an uplink; --uplink names one";

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::interface::{self, Asked, Clat, Spec};
 use super::NAME;
 use crate::control;
-use crate::failure::Failure;
-use crate::instance;
+use diolkos_service::failure::Failure;
+use diolkos_service::instance;
 
 /// A CLAT has 15 seconds to end before it is killed, and another one may be before it.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,8 +8,8 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::config::{network, OtherClat, Prefix, Resolver, V6Address};
 use crate::varlink::{Call, Interface, Refusal};
+use diolkos_config::{network, OtherClat, Prefix, Resolver, V6Address};
 
 /// What `GetInterfaceDescription` answers.
 pub const INTERFACE: Interface = Interface {

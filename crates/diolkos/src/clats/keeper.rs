@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout, Instant};
 
 use super::interface::{Clat, Spec, State};
 use crate::control;
-use crate::failure::Kind;
+use diolkos_service::failure::Kind;
 
 /// Before the first new start of a process that has ended, then twice as long, …
 const RETRY: Duration = Duration::from_secs(1);

@@ -12,14 +12,14 @@ use tokio::time::sleep;
 use super::interface::{self, Asked, Clat};
 use super::orders::{Clats, Orders};
 use super::NAME;
-use crate::confinement;
-use crate::failure::Failure;
-use crate::instance::Instance;
-use crate::manager;
-use crate::privilege::{self, NET_ADMIN, NET_RAW};
-use crate::signals::Signals;
-use crate::supervise;
 use crate::varlink::{self, Call, Caller, Interface, Readers, Refusal, Replies, Service};
+use diolkos_service::confinement;
+use diolkos_service::failure::Failure;
+use diolkos_service::instance::Instance;
+use diolkos_service::manager;
+use diolkos_service::privilege::{self, NET_ADMIN, NET_RAW};
+use diolkos_service::signals::Signals;
+use diolkos_service::supervise;
 
 /// Followers of root; others of its connections stay free for orders.
 const FOLLOWERS: usize = 16;

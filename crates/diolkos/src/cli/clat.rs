@@ -8,7 +8,7 @@ use clap::Args;
 use ipnet::Ipv4Net;
 
 use super::options::Common;
-use crate::config::{network, OtherClat, Prefix, Resolver, V6Address};
+use diolkos_config::{network, OtherClat, Prefix, Resolver, V6Address};
 
 /// Options of `clat`; each goes before the same key of a configuration file.
 #[derive(Args, Debug)]

@@ -4,7 +4,7 @@
 use clap::{Args, Subcommand};
 use ipnet::Ipv4Net;
 
-use crate::config::{network, Level, OtherClat, Prefix, Resolver, V6Address};
+use diolkos_config::{network, Level, OtherClat, Prefix, Resolver, V6Address};
 
 /// Options of `clat-manager`.
 #[derive(Args, Debug)]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::endpoint::endpoint;
-use crate::config::{Level, Prefix, Resolver};
+use diolkos_config::{Level, Prefix, Resolver};
 
 /// Options of `dns64`; each goes before the same key of a configuration file.
 #[derive(Args, Debug)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::config::{self, Datapath, Level, Settings};
-use crate::failure::Failure;
+use diolkos_config::{self as config, Datapath, Level, Settings};
+use diolkos_service::failure::Failure;
 
 /// Which instance is meant: that of a device, or that of a configuration file.
 #[derive(Args, Debug)]

@@ -27,15 +27,15 @@ use diolkos_sys::clock::kernel_boottime;
 use diolkos_sys::fastpath::{ForwardPath, Gateway as Hop, Homes, Sessions};
 use tokio::sync::Notify;
 
-use crate::cluster_status::ClusterStatus;
-use crate::config::{Cluster as Section, Settings};
 use crate::control::{Finding, Reason};
-use crate::failure::Failure;
 use crate::nat64::{Controller, Deferral, Loaded, Peers};
-use crate::privilege::CLUSTER;
-use crate::random::random;
 use crate::slowpath::Ways;
-use crate::supervise::Watch;
+use diolkos_config::{Cluster as Section, Settings};
+use diolkos_figures::cluster_status::ClusterStatus;
+use diolkos_service::failure::Failure;
+use diolkos_service::privilege::CLUSTER;
+use diolkos_service::random::random;
+use diolkos_service::supervise::Watch;
 
 pub use settings::prepare;
 use worker::{Order, Told, Worker};

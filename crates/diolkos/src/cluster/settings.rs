@@ -16,8 +16,8 @@ use ipnet::Ipv4Net;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::host;
-use crate::config::{given, Cluster as Section, Node, Settings};
-use crate::failure::Failure;
+use diolkos_config::{given, Cluster as Section, Node, Settings};
+use diolkos_service::failure::Failure;
 
 /// Changes of bindings that a connection may lag behind; some 40 bytes each.
 const CHANGES: usize = 1 << 18;

@@ -18,10 +18,10 @@ use notes::{is_recent, NodeNotes};
 
 pub use notes::Notes;
 
-use crate::cluster_status::{
+use diolkos_config::Cluster;
+use diolkos_figures::cluster_status::{
     Arrived, ClusterStatus, EngineStatus, Forwarded, NodeStatus, Part, Roll,
 };
-use crate::config::Cluster;
 
 /// What is looked at.
 #[derive(Debug)]

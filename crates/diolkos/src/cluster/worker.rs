@@ -16,10 +16,10 @@ use diolkos_sys::fastpath::{Forwarding, Gateway as Hop};
 use super::status::{self, Notes, Seen};
 use super::steps::{End, Steps, Tables, BREATH};
 use super::Shared;
-use crate::config::Cluster as Section;
-use crate::failure::Failure;
 use crate::nat64::{Controller, Departing};
-use crate::watchdog::Heartbeat;
+use diolkos_config::Cluster as Section;
+use diolkos_service::failure::Failure;
+use diolkos_service::watchdog::Heartbeat;
 
 /// Between two views for the control socket and the metrics, whose requests therefore cost the worker nothing.
 const VIEW: Duration = Duration::from_millis(100);

@@ -7,7 +7,7 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6};
 
 use crate::cli;
 use crate::control::{self, Answer, Request};
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Adds or deletes a binding of the running NAT64.
 pub fn run(options: cli::Bind) -> Result<(), Failure> {

@@ -4,11 +4,14 @@
 use nix::sys::signal::Signal;
 
 use super::settings::checked;
-use crate::config::{self, Mode, Settings, V4Address};
-use crate::failure::Failure;
+use crate::clat;
+use crate::cli;
 use crate::files::Files;
 use crate::process::translator;
-use crate::{clat, cli, port_owner, signals};
+use diolkos_config::port_owner;
+use diolkos_config::{self as config, Mode, Settings, V4Address};
+use diolkos_service::failure::Failure;
+use diolkos_service::signals;
 
 /// Runs a CLAT until a signal ends it.
 pub fn run(options: cli::Clat) -> Result<(), Failure> {

@@ -2,10 +2,12 @@
 //! `diolkos clat-manager`: the manager itself, or an order to the running one.
 
 use super::output::{print, print_now, unless_closed};
-use crate::config::Level;
-use crate::failure::Failure;
+use crate::clats;
+use crate::cli;
 use crate::files::Files;
-use crate::{clats, cli, process};
+use crate::process;
+use diolkos_config::Level;
+use diolkos_service::failure::Failure;
 
 /// Runs the manager of CLATs, or has the running one do something.
 pub fn run(options: cli::ClatManager) -> Result<(), Failure> {

@@ -10,11 +10,12 @@ use diolkos_node::record::{Part as Does, Record};
 use diolkos_node::NodeId;
 
 use super::output::{json, print};
+use crate::cli;
 use crate::cluster::engine;
-use crate::cluster_status::{ClusterStatus, Part};
 use crate::control::{self, Answer, Request};
-use crate::failure::Failure;
-use crate::{cli, config};
+use diolkos_config as config;
+use diolkos_figures::cluster_status::{ClusterStatus, Part};
+use diolkos_service::failure::Failure;
 
 mod roll;
 
@@ -186,7 +187,7 @@ mod tests {
     use diolkos_node::message::Mark;
 
     use super::*;
-    use crate::cluster_status::NodeStatus;
+    use diolkos_figures::cluster_status::NodeStatus;
 
     #[test]
     fn a_node_is_drained_when_the_others_have_heard_of_it() {

@@ -3,9 +3,9 @@
 
 use super::settings::checked;
 use crate::cli;
-use crate::config::{self, Networks, Prefix, Settings};
-use crate::failure::Failure;
 use crate::process::dns64_alone;
+use diolkos_config::{self as config, Networks, Prefix, Settings};
+use diolkos_service::failure::Failure;
 
 /// Runs a DNS64 until a signal ends it.
 pub fn run(options: cli::Dns64) -> Result<(), Failure> {

@@ -2,8 +2,9 @@
 //! `diolkos follow`: the status of the running program, at each change.
 
 use super::output::{json, print_now, unless_closed};
-use crate::failure::Failure;
-use crate::{cli, control};
+use crate::cli;
+use crate::control;
+use diolkos_service::failure::Failure;
 
 /// Until the program ends, or nobody reads any more.
 pub fn run(options: &cli::Follow) -> Result<(), Failure> {

@@ -18,10 +18,12 @@ mod show;
 mod trace;
 
 use crate::cli::Command;
-use crate::config::{self, Mode};
-use crate::failure::Failure;
+use crate::lookup;
+use crate::offline;
 use crate::process::dns64_apart;
-use crate::{lookup, offline, stop};
+use crate::stop;
+use diolkos_config::{self as config, Mode};
+use diolkos_service::failure::Failure;
 
 use output::print;
 

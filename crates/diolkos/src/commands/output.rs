@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Prints the answer of a command.
 pub fn print(text: String) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 
 use crate::cli;
 use crate::control::{self, Answer, Request};
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Has the running program read its configuration file again.
 pub fn run(options: cli::Reload) -> Result<(), Failure> {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos run`, `diolkos siit`, `diolkos nat64`: file → settings → translator, DNS64 or both.
 
-use crate::config::{self, Mode, Settings};
-use crate::failure::Failure;
+use crate::clat;
+use crate::cli;
+use crate::companion::Supervision;
 use crate::files::Files;
 use crate::process::{dns64_alone, translator};
-use crate::supervise::Supervision;
-use crate::{clat, cli, port_owner, router};
+use crate::router;
+use diolkos_config::port_owner;
+use diolkos_config::{self as config, Mode, Settings};
+use diolkos_service::failure::Failure;
 
 /// Everything that a file says, where the command line does not say it. `mode` is what the command is called.
 pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {

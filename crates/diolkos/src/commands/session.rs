@@ -7,7 +7,7 @@ use diolkos_core::config::nat64::{Endpoint4, Endpoint6, Protocol};
 
 use crate::cli;
 use crate::control::{self, Answer, Request};
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Ends a session of the running NAT64.
 pub fn run(options: cli::Session) -> Result<(), Failure> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether settings of a file and of options fit together.
 
-use crate::config::{self, Settings};
-use crate::failure::Failure;
+use diolkos_config::{self as config, Settings};
+use diolkos_service::failure::Failure;
 
 /// `is_new`: no file has been warned of yet.
 pub fn checked(settings: Settings, is_new: bool) -> Result<Settings, Failure> {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::output::{json, print};
 use crate::cli::{Show, What};
 use crate::control::{self, Answer, Request};
-use crate::counters;
-use crate::failure::Failure;
+use diolkos_figures::counters;
+use diolkos_service::failure::Failure;
 
 /// Asks, and prints the answer.
 pub fn run(options: &Show) -> Result<(), Failure> {

@@ -2,9 +2,10 @@
 //! `diolkos trace`: a packet in words → the running program → its report.
 
 use super::output::{json, print};
+use crate::cli;
 use crate::control::{self, Answer, Request};
-use crate::failure::Failure;
-use crate::{cli, trace};
+use crate::trace;
+use diolkos_service::failure::Failure;
 
 /// Asks, and prints the report.
 pub fn run(options: &cli::Trace) -> Result<(), Failure> {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{interface, Answer, Request, Status, LONG_PATIENCE};
-use crate::failure::Failure;
-use crate::instance::{self, Found, Running};
 use crate::varlink::{Call, Caller, Client, Refusal, Unanswered, PATIENCE};
+use diolkos_service::failure::Failure;
+use diolkos_service::instance::{self, Found, Running};
 
 /// Asks a running program.
 pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {

@@ -5,7 +5,7 @@
 //!
 //! A new request needs a method in `packaging/varlink/org.diolkos.Translator.varlink`, a [`Request`] and an [`Answer`], both
 //! directions in `interface.rs`, and an answer of each service. The socket is in a folder that only the program's user can
-//! change (see [`crate::instance`]), so that nobody else can take its place. Besides, each side asks the kernel who the other is.
+//! change (see [`diolkos_service::instance`]), so that nobody else can take its place. Besides, each side asks the kernel who the other is.
 
 mod ask;
 mod interface;
@@ -16,16 +16,16 @@ use std::time::Duration;
 
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 
-use crate::cluster_status::ClusterStatus;
-use crate::counters::Counter;
-use crate::failure::{Failure, Kind};
-use crate::figures::Figures;
 use crate::nat64::{BindingRow, Entries, Order, Selection, SessionRow, TopRow};
-use crate::prefixes::PrefixRows;
 use crate::trace::{Imagined, Report};
+use diolkos_figures::cluster_status::ClusterStatus;
+use diolkos_figures::counters::Counter;
+use diolkos_figures::figures::Figures;
+use diolkos_figures::prefixes::PrefixRows;
+use diolkos_service::failure::{Failure, Kind};
 
-pub use crate::finding::{Finding, Kind as FindingKind, Reason};
 pub use ask::{ask, ask_this, call_at, follow, socket, status, unexpected};
+pub use diolkos_figures::finding::{Finding, Kind as FindingKind, Reason};
 pub use serve::{listen, Asker, Control, Question};
 pub use status::{Address6, Condition, State, Status};
 

@@ -17,11 +17,11 @@ use tokio::time::{sleep, Instant};
 
 use super::interface::{self, Asked, Part};
 use super::{Answer, Condition, Request, Status};
-use crate::failure::Failure;
-use crate::instance::Instance;
 use crate::nat64::Entries;
-use crate::supervise::Watch;
 use crate::varlink::{self, Call, Caller, Interface, Readers, Refusal, Replies, Service, Serving};
+use diolkos_service::failure::Failure;
+use diolkos_service::instance::Instance;
+use diolkos_service::supervise::Watch;
 
 /// Questions that wait in line.
 const QUESTIONS: usize = 16;

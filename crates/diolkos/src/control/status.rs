@@ -5,9 +5,9 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::confinement::{self, Confinement};
-use crate::figures::Alarm;
-use crate::finding::{Finding, Kind, Reason};
+use diolkos_figures::figures::Alarm;
+use diolkos_figures::finding::{Finding, Kind, Reason};
+use diolkos_service::confinement::{self, Confinement};
 
 /// Whether packets can pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

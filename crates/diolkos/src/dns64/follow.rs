@@ -9,14 +9,14 @@ use std::time::Duration;
 use ipnet::Ipv6Net;
 use tokio::time::Instant;
 
-use crate::config::{Dns64, Resolver, Settings};
-use crate::failure::Failure;
-use crate::net::{Event, Link, Net, News};
 use crate::pref64::Search;
-use crate::prefixes;
-use crate::privilege::{self, NET_RAW};
 use crate::service::until;
-use crate::supervise::Watch;
+use diolkos_config::{Dns64, Resolver, Settings};
+use diolkos_figures::prefixes;
+use diolkos_kernel::net::{Event, Link, Net, News};
+use diolkos_service::failure::Failure;
+use diolkos_service::privilege::{self, NET_RAW};
+use diolkos_service::supervise::Watch;
 
 use super::prefix::Findings;
 

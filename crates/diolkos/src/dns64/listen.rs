@@ -8,8 +8,8 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UdpSocket};
 
-use crate::failure::Failure;
-use crate::port_owner::{self, Transport};
+use diolkos_config::port_owner::{self, Transport};
+use diolkos_service::failure::Failure;
 
 use super::datagrams::Datagrams;
 use super::tally::{Fate, Tally};
@@ -24,7 +24,7 @@ pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// … and at least so often.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Takes an address for datagrams. The failure is [`crate::failure::Kind::RunTime`] if another try may succeed.
+/// Takes an address for datagrams. The failure is [`diolkos_service::failure::Kind::RunTime`] if another try may succeed.
 pub fn for_datagrams(address: SocketAddr) -> Result<Socket, Failure> {
     udp(address).map_err(|error| refusal(address, "UDP", &error))
 }

@@ -32,17 +32,18 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 use crate::companion::Post;
-use crate::config::{Dns64, Networks, Settings};
-use crate::confinement;
+use crate::companion::Supervision;
 use crate::control::{self, Answer, Condition, Control, Question, Request, State};
-use crate::counters::Counter;
-use crate::failure::{Failure, Kind};
-use crate::figures::Figures;
-use crate::instance;
 use crate::metrics::Metrics;
-use crate::signals::Signals;
-use crate::supervise::{Supervision, Watch};
-use crate::watchdog::Heartbeat;
+use diolkos_config::{Dns64, Networks, Settings};
+use diolkos_figures::counters::Counter;
+use diolkos_figures::figures::Figures;
+use diolkos_service::confinement;
+use diolkos_service::failure::{Failure, Kind};
+use diolkos_service::instance;
+use diolkos_service::signals::Signals;
+use diolkos_service::supervise::Watch;
+use diolkos_service::watchdog::Heartbeat;
 
 use current::Current;
 use datagrams::Datagrams;

@@ -12,9 +12,9 @@ use ipnet::Ipv6Net;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::config::Dns64;
-use crate::counters::Counter;
-use crate::prefixes::{PrefixRow, PrefixRows};
+use diolkos_config::Dns64;
+use diolkos_figures::counters::Counter;
+use diolkos_figures::prefixes::{PrefixRow, PrefixRows};
 
 /// As long as the network has not said its prefix, clients keep answers about AAAA records for so long at most, seconds:
 /// they are to see synthetic ones soon after there is a prefix.
@@ -151,7 +151,7 @@ impl InForce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Networks;
+    use diolkos_config::Networks;
 
     fn found(prefix: Option<&str>, seconds: u64) -> Findings {
         let until = Instant::now() + Duration::from_secs(seconds);

@@ -14,9 +14,9 @@ use diolkos_dns64::{write_refusal, Age, Answer, Cache, Limiter, Message, Origin,
 use diolkos_dns64::{Resolution, Step};
 use ipnet::IpNet;
 
-use crate::config::Dns64;
-use crate::failure::Failure;
-use crate::supervise::Watch;
+use diolkos_config::Dns64;
+use diolkos_service::failure::Failure;
+use diolkos_service::supervise::Watch;
 
 use super::prefix::{Findings, InForce, DEPENDENT};
 use super::tally::{Fate, Tally};

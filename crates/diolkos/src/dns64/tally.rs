@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use diolkos_dns64::Origin;
 
-use crate::counters::Counter;
+use diolkos_figures::counters::Counter;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

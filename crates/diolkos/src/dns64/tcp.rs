@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, Notify, Semaphore};
 use tokio::time::timeout;
 
-use crate::supervise::Watch;
+use diolkos_service::supervise::Watch;
 
 use super::current::Current;
 use super::queries::Scratch;

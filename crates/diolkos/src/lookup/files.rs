@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// A longer line is none of ours.
 const LONGEST: u64 = 4096;

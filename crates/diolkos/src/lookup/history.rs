@@ -9,7 +9,7 @@ use diolkos_core::config::nat64::{Figures, Mapping};
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Deserialize;
 
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Entries that are kept at the most.
 const MOST: usize = 1 << 16;

@@ -17,9 +17,9 @@ use ipnet::Ipv6Net;
 use serde::Serialize;
 
 use crate::cli;
-use crate::config::{self, Found, Mode, Settings};
-use crate::counted::{agreeing, counted};
-use crate::failure::Failure;
+use diolkos_config::{self as config, Found, Mode, Settings};
+use diolkos_service::counted::{agreeing, counted};
+use diolkos_service::failure::Failure;
 
 use history::{History, Question};
 

@@ -4,7 +4,7 @@
 use prometheus_client::registry::Unit;
 
 use super::family::{Family, Value};
-use crate::cluster_status::{ClusterStatus, NodeStatus, Part};
+use diolkos_figures::cluster_status::{ClusterStatus, NodeStatus, Part};
 
 /// All of them.
 pub fn families(status: &ClusterStatus) -> Vec<Family> {
@@ -202,7 +202,7 @@ mod tests {
 
     use super::super::family::text;
     use super::*;
-    use crate::cluster_status::{EngineStatus, Forwarded};
+    use diolkos_figures::cluster_status::{EngineStatus, Forwarded};
 
     #[test]
     fn a_page_has_this_node_and_each_other_one() {

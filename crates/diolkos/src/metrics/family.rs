@@ -12,7 +12,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::figures::Spread;
+use diolkos_figures::figures::Spread;
 
 /// Samples of one name.
 #[derive(Clone, Debug)]

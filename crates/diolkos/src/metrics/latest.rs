@@ -12,7 +12,7 @@ use tokio::time::{timeout, Instant};
 use super::family::{Family, Format};
 use super::names::families;
 use crate::control::{self, Answer, Asker, Request};
-use crate::counters::Counter;
+use diolkos_figures::counters::Counter;
 
 /// A text is served for so long.
 const FRESH: Duration = Duration::from_millis(250);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figures for a monitoring system (Prometheus and whatever reads its formats), by HTTP, and whether the program is ready.
 //!
-//! question to the program → [`crate::figures`] → families (what each figure is called) → text → http → socket
+//! question to the program → [`diolkos_figures::figures`] → families (what each figure is called) → text → http → socket
 //!
 //! Whoever reaches the socket may read. What a reader costs is bounded: connections in all and of each client, their time, the size of a request,
 //! and how often the program is asked ([`latest`]).
@@ -17,9 +17,9 @@ mod state;
 
 use std::sync::Arc;
 
-use crate::config::{Place, Settings};
 use crate::control::{Asker, Finding, Reason};
-use crate::supervise::{Task, Watch};
+use diolkos_config::{Place, Settings};
+use diolkos_service::supervise::{Task, Watch};
 
 pub use socket::READERS;
 

@@ -10,8 +10,8 @@ use super::family::{Family, Value};
 use super::process;
 use super::state;
 use crate::control::{Finding, FindingKind, Reason as Why, Status};
-use crate::counters::Counter;
-use crate::figures::Figures;
+use diolkos_figures::counters::Counter;
+use diolkos_figures::figures::Figures;
 
 /// All families. `dns64`: whether a DNS64 beside has answered, if there is to be one.
 pub fn families(figures: &Figures, dns64: Option<bool>, status: &Status) -> Vec<Family> {

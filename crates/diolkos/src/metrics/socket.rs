@@ -19,9 +19,9 @@ use tokio::time::sleep;
 
 use super::http;
 use super::latest::Latest;
-use crate::config::Place;
-use crate::failure::Failure;
-use crate::port_owner::{self, Transport};
+use diolkos_config::port_owner::{self, Transport};
+use diolkos_config::Place;
+use diolkos_service::failure::Failure;
 
 /// Readers of one place at a time.
 pub const READERS: u32 = 32;

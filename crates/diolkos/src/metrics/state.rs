@@ -4,7 +4,7 @@
 use prometheus_client::registry::Unit;
 
 use super::family::{Family, Value};
-use crate::figures::{StateFigures, KINDS, PROTOCOLS};
+use diolkos_figures::figures::{StateFigures, KINDS, PROTOCOLS};
 
 /// All of them.
 pub fn families(state: &StateFigures) -> Vec<Family> {
@@ -136,7 +136,7 @@ fn pool(state: &StateFigures) -> Family {
 mod tests {
     use super::super::family::text;
     use super::*;
-    use crate::figures::PoolFigures;
+    use diolkos_figures::figures::PoolFigures;
 
     #[test]
     fn ports_are_free_or_lent_or_bound() {

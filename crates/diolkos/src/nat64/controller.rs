@@ -25,10 +25,10 @@ use super::mirror::{Mirror, Restoring};
 use super::peers::Peers;
 use super::records::Records;
 use super::terms::at_of;
-use crate::counters::Tally;
-use crate::figures::{PoolFigures, Spread, StateFigures};
-use crate::random::Stock;
 use crate::slowpath::{Clock, Engine, Writer};
+use diolkos_figures::counters::Tally;
+use diolkos_figures::figures::{PoolFigures, Spread, StateFigures};
+use diolkos_service::random::Stock;
 
 /// Entries that are looked at before packets pass again.
 pub const BUDGET: usize = 512;
@@ -446,8 +446,8 @@ impl Engine for Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{self, Found};
-    use crate::supervise;
+    use diolkos_config::{self as config, Found};
+    use diolkos_service::supervise;
 
     /// Whoever comes after a panic finds tables that nobody may use, and the alarm rings.
     #[test]

@@ -11,9 +11,9 @@ use std::time::Duration;
 use diolkos_sys::event::{Bell, Wake};
 
 use super::controller::Controller;
-use crate::failure::Failure;
-use crate::privilege;
-use crate::supervise::Watch;
+use diolkos_service::failure::Failure;
+use diolkos_service::privilege;
+use diolkos_service::supervise::Watch;
 
 /// Between two rounds: long enough that one wakes it for many openings, short enough that the ring has room for all.
 const PAUSE: Duration = Duration::from_millis(1);

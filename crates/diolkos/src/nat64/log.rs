@@ -12,7 +12,7 @@ use diolkos_core::Nat64;
 
 use super::controller::Controller;
 use super::records::Records;
-use crate::logging::{Change, Lister, Mapped, Place, Queue, Record, Recorders, What};
+use diolkos_bindlog::{Change, Lister, Mapped, Place, Queue, Record, Recorders, What};
 
 /// Entries that are listed before packets pass again.
 const BUDGET: usize = 512;

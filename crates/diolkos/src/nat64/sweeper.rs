@@ -11,9 +11,9 @@ use diolkos_sys::tun::Queue;
 
 use super::controller::Controller;
 use crate::events::Events;
-use crate::privilege;
 use crate::slowpath::{Clock, Outlet, Writer};
-use crate::supervise::Watch;
+use diolkos_service::privilege;
+use diolkos_service::supervise::Watch;
 
 /// Between two rounds.
 const PAUSE: Duration = Duration::from_millis(250);

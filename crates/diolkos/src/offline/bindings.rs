@@ -9,7 +9,7 @@ use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
 use serde::Deserialize;
 
 use super::engine::Engine;
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Far more than an answer of all bindings that are shown, bytes.
 const LONGEST: u64 = 64 << 20;

@@ -10,8 +10,8 @@ use diolkos_core::{Reason, Verdict};
 use serde::Serialize;
 
 use super::engine::Noted;
-use crate::failure::Failure;
 use crate::packet_summary::{verdict_name, PacketSummary};
+use diolkos_service::failure::Failure;
 
 /// How lines are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

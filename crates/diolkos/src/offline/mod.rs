@@ -23,8 +23,8 @@ use diolkos_core::config::ConfigError;
 use diolkos_core::{Offload, Outbox};
 
 use crate::cli;
-use crate::config::{self, Found, Mode, Networks, Placement, Settings};
-use crate::failure::Failure;
+use diolkos_config::{self as config, Found, Mode, Networks, Placement, Settings};
+use diolkos_service::failure::Failure;
 
 use crate::packet_summary::PacketSummary;
 use capture::Capture;

@@ -16,9 +16,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use crate::config::CONTINUITY;
 use crate::dns_over_tcp;
-use crate::random::random;
+use diolkos_config::CONTINUITY;
+use diolkos_service::random::random;
 
 /// How long each try waits.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -16,11 +16,11 @@ use diolkos_sys::packet::{DiscoverySocket, Hears};
 use futures_util::future::LocalBoxFuture;
 use tokio::time::Instant;
 
-use crate::config::Resolver;
-use crate::counters::Counter;
-use crate::failure::Failure;
-use crate::net::{Link, Medium};
-use crate::random::random;
+use diolkos_config::Resolver;
+use diolkos_figures::counters::Counter;
+use diolkos_kernel::net::{Link, Medium};
+use diolkos_service::failure::Failure;
+use diolkos_service::random::random;
 
 use ask::Way;
 

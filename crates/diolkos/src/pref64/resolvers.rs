@@ -4,8 +4,8 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use crate::config::Resolver;
-use crate::net::Link;
+use diolkos_config::Resolver;
+use diolkos_kernel::net::Link;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const DNS: u16 = 53;

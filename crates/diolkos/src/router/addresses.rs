@@ -11,9 +11,9 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 
 use super::routes::Routes;
-use crate::config::{Mode, Settings};
-use crate::failure::Failure;
-use crate::net::Net;
+use diolkos_config::{Mode, Settings};
+use diolkos_kernel::net::Net;
+use diolkos_service::failure::Failure;
 
 /// Refuses a pool and bindings of the configuration with an address of this host.
 pub async fn check(net: &Net, settings: &Settings) -> Result<(), Failure> {

@@ -9,16 +9,16 @@ use super::serving::Router;
 use super::{addresses, ways, Gateway};
 use crate::announce::Announcer;
 use crate::cluster::Cluster;
-use crate::config::{Mtu, Settings};
 use crate::control::{self, Answer, Condition, Finding, Request, State};
-use crate::counters;
 use crate::datapath;
-use crate::failure::{Failure, Kind};
-use crate::figures::Figures;
 use crate::nat64::{self, Controller, Order};
-use crate::net::Net;
 use crate::service::{later, Reply};
 use crate::trace::{self, Imagined};
+use diolkos_config::{Mtu, Settings};
+use diolkos_figures::counters;
+use diolkos_figures::figures::Figures;
+use diolkos_kernel::net::Net;
+use diolkos_service::failure::{Failure, Kind};
 
 impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     pub(super) async fn answer(&mut self, request: Request) -> Reply {

@@ -4,10 +4,10 @@
 
 use std::net::Ipv4Addr;
 
-use crate::config::{Placement, Settings};
 use crate::control::{Finding, Reason};
-use crate::net::{HookNews, Hooks, Policies, PolicyNews};
-use crate::supervise::Watch;
+use diolkos_config::{Placement, Settings};
+use diolkos_kernel::net::{HookNews, Hooks, Policies, PolicyNews};
+use diolkos_service::supervise::Watch;
 
 /// What there is of both, and when that changes.
 pub struct Bypassed {
@@ -126,7 +126,7 @@ fn is_private(addr: Ipv4Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use diolkos_config::parse;
 
     const NO_POLICIES: Policies = Policies {
         v4: 0,

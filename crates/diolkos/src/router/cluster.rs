@@ -16,14 +16,14 @@ use super::turn::turn;
 use super::{addresses, own, rivals, Gateway};
 use crate::announce;
 use crate::cluster::Cluster;
-use crate::config::Settings;
 use crate::control::{Finding, Reason};
 use crate::datapath;
-use crate::failure::Failure;
-use crate::fixed_keys;
-use crate::forwarding::has_strict_filter;
-use crate::net::{Link, Net};
-use crate::supervise::Watch;
+use diolkos_config::fixed_keys;
+use diolkos_config::Settings;
+use diolkos_kernel::forwarding::has_strict_filter;
+use diolkos_kernel::net::{Link, Net};
+use diolkos_service::failure::Failure;
+use diolkos_service::supervise::Watch;
 
 /// Between two looks at the next hops, beside those when routes change.
 pub(super) const HOPS: Duration = Duration::from_secs(1);

@@ -7,9 +7,9 @@ use diolkos_sys::fastpath::{attached, Abilities, Port, Sends};
 use diolkos_sys::kernel;
 
 use super::vrf::vrf;
-use crate::config::Placement;
-use crate::failure::Failure;
-use crate::net::{Link, LinkKind, Medium};
+use diolkos_config::Placement;
+use diolkos_kernel::net::{Link, LinkKind, Medium};
+use diolkos_service::failure::Failure;
 
 /// Its packets never get what a real device does to them.
 const VETH: &str = "veth";

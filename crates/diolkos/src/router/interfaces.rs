@@ -6,10 +6,10 @@ use diolkos_sys::fastpath::{Inline, Media};
 
 use super::vrf::{vrf, warn_of_vrfs};
 use super::{drivers, Gateway};
-use crate::config::{Placement, Settings};
-use crate::failure::Failure;
-use crate::forwarding;
-use crate::net::{Event, Link, Medium, Net};
+use diolkos_config::{Placement, Settings};
+use diolkos_kernel::forwarding;
+use diolkos_kernel::net::{Event, Link, Medium, Net};
+use diolkos_service::failure::Failure;
 
 /// Those with these names; none with the placement `device`. `may_have_drivers`: whether their drivers are to translate is
 /// looked at.

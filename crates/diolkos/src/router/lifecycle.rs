@@ -5,15 +5,15 @@
 use diolkos_sys::fastpath::Pins;
 
 use super::{stateful, Gateway};
-use crate::config::{Datapath, Mode, Settings};
-use crate::failure::{Failure, Kind};
-use crate::forwarding;
-use crate::handover;
-use crate::instance::Instance;
-use crate::net::Net;
-use crate::privilege::{self, NET_ADMIN, SYS_ADMIN};
 use crate::service::{End, Host};
-use crate::supervise;
+use diolkos_config::{Datapath, Mode, Settings};
+use diolkos_kernel::forwarding;
+use diolkos_kernel::handover;
+use diolkos_kernel::net::Net;
+use diolkos_service::failure::{Failure, Kind};
+use diolkos_service::instance::Instance;
+use diolkos_service::privilege::{self, NET_ADMIN, SYS_ADMIN};
+use diolkos_service::supervise;
 
 /// Builds the gateway. A configuration that is wrong changes nothing: what goes on in the kernel goes on.
 pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Gateway, Failure> {

@@ -11,9 +11,9 @@ use diolkos_core::addr::rfc6052::Pref64;
 use ipnet::{IpNet, Ipv4Net, Ipv4Subnets, Ipv6Net};
 
 use super::Gateway;
-use crate::config::{Mode, Networks, Settings, Siit};
-use crate::failure::Failure;
-use crate::net::{shown, Net, RouteNews};
+use diolkos_config::{Mode, Networks, Settings, Siit};
+use diolkos_kernel::net::{shown, Net, RouteNews};
+use diolkos_service::failure::Failure;
 
 /// First and last address.
 type Range = (u32, u32);

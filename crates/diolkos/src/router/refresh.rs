@@ -8,8 +8,8 @@ use diolkos_sys::namespace;
 use super::drivers::{choose_now, examine};
 use super::vrf::{vrf, warn_of_vrfs};
 use super::Gateway;
-use crate::failure::Failure;
-use crate::net::{Event, Link, Net};
+use diolkos_kernel::net::{Event, Link, Net};
+use diolkos_service::failure::Failure;
 
 /// Whether a driver can do by now what the program does not know, or the reverse. Cheap: no link is listed.
 fn has_moved(inline: &[Inline]) -> bool {

@@ -4,11 +4,11 @@
 use ipnet::Ipv4Net;
 use tokio::task::spawn_blocking;
 
-use crate::config::{network, Mode, Settings};
 use crate::control;
-use crate::failure::Failure;
-use crate::instance;
-use crate::net::Net;
+use diolkos_config::{network, Mode, Settings};
+use diolkos_kernel::net::Net;
+use diolkos_service::failure::Failure;
+use diolkos_service::instance;
 
 /// Refuses a pool that overlaps what is led to another running NAT64. Routes of a stateless translator may contain the pool,
 /// since the narrower route decides.

@@ -11,9 +11,9 @@ use std::future::ready;
 use diolkos_sys::fastpath::Destinations;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use crate::config::{Mode, Networks, Settings};
-use crate::failure::Failure;
-use crate::net::{DeviceConfig, Net, Route4, Route6};
+use diolkos_config::{Mode, Networks, Settings};
+use diolkos_kernel::net::{DeviceConfig, Net, Route4, Route6};
+use diolkos_service::failure::Failure;
 
 /// What is added to the metric of routes by which no packets are to come. A routing daemon that looks at the metric announces them as
 /// worse ones, or not at all.
@@ -146,7 +146,7 @@ fn route6(to: Ipv6Net, index: u32, metric: u32) -> Route6 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Eam, Mode, Networks};
+    use diolkos_config::{Eam, Mode, Networks};
 
     fn settings(eam: &[(&str, &str)]) -> Settings {
         let eam = eam.iter().map(|(v4, v6)| Eam {

@@ -4,7 +4,7 @@
 use diolkos_core::{Config, TrafficClass};
 use diolkos_sys::fastpath::{Inline, Port, Pref64, Rules};
 
-use crate::config::{Settings, WELL_KNOWN_PREFIX};
+use diolkos_config::{Settings, WELL_KNOWN_PREFIX};
 
 /// What all modes share.
 pub fn of(config: &Config, tun_ifindex: u32) -> Rules {

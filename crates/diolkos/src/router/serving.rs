@@ -11,15 +11,15 @@ use super::bypassed::Bypassed;
 use super::cluster::HOPS;
 use super::unannounced::Unannounced;
 use super::{addresses, ways, Gateway};
-use crate::config::Settings;
 use crate::control::{Asker, Condition, Finding, Request};
 use crate::expiry::{self, Expiry};
-use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::net::{shown, DeviceConfig, Event, Link, Net, RouteNews, Sample};
 use crate::service::{until, Account, End, Heed, Reply, Service};
-use crate::signals::Came;
-use crate::supervise::Watch;
+use diolkos_config::Settings;
+use diolkos_kernel::net::{shown, DeviceConfig, Event, Link, Net, RouteNews, Sample};
+use diolkos_service::failure::Failure;
+use diolkos_service::signals::Came;
+use diolkos_service::supervise::Watch;
 
 mod findings;
 

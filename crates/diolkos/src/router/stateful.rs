@@ -17,20 +17,20 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use super::rules;
 use super::survey::misconfigured;
-use crate::config::Settings;
 use crate::control::{Finding, Reason};
-use crate::counters::Counter;
 use crate::datapath;
-use crate::failure::Failure;
-use crate::figures::StateFigures;
-use crate::logging::Logs;
 use crate::nat64::alarms::{AlarmThread, Alarms};
 use crate::nat64::store::{self, Found, StateFile, StateSaver};
 use crate::nat64::{lister, own_networks, Controller, Listener, Log, Sweeper};
-use crate::random::random;
-use crate::signals::Came;
 use crate::slowpath::Engine;
-use crate::supervise::Watch;
+use diolkos_bindlog::Logs;
+use diolkos_config::Settings;
+use diolkos_figures::counters::Counter;
+use diolkos_figures::figures::StateFigures;
+use diolkos_service::failure::Failure;
+use diolkos_service::random::random;
+use diolkos_service::signals::Came;
+use diolkos_service::supervise::Watch;
 
 /// The state, and what moves it.
 pub struct Stateful {

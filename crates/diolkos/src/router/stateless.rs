@@ -9,11 +9,11 @@ use diolkos_sys::fastpath::{Eam, Inline, Media, Prepared, SiitPath, SiitRules};
 use super::routes::Routes;
 use super::rules;
 use super::survey::misconfigured;
-use crate::config::Settings;
 use crate::datapath;
-use crate::failure::Failure;
-use crate::random::random;
 use crate::slowpath::{Engine, SlowPath};
+use diolkos_config::Settings;
+use diolkos_service::failure::Failure;
+use diolkos_service::random::random;
 
 /// The fast path, if there is one; the slow path has the translator.
 pub struct Stateless {

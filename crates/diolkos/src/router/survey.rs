@@ -3,9 +3,9 @@
 
 use diolkos_core::ConfigError;
 
-use crate::config::{self, Found, Settings};
-use crate::failure::Failure;
-use crate::net::Net;
+use diolkos_config::{self as config, Found, Settings};
+use diolkos_kernel::net::Net;
+use diolkos_service::failure::Failure;
 
 /// RFC 8200 section 5, bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;

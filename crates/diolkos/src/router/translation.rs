@@ -11,15 +11,15 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use super::stateful::{self, Past, Stateful};
 use super::stateless::{self, Stateless};
-use crate::config::{Found, Mode, Settings};
 use crate::control::Finding;
-use crate::counters::{Counter, Tally};
-use crate::failure::Failure;
-use crate::figures::StateFigures;
 use crate::nat64::alarms::Alarms;
 use crate::nat64::Controller;
 use crate::slowpath::{Engine, SlowPath};
-use crate::supervise::Watch;
+use diolkos_config::{Found, Mode, Settings};
+use diolkos_figures::counters::{Counter, Tally};
+use diolkos_figures::figures::StateFigures;
+use diolkos_service::failure::Failure;
+use diolkos_service::supervise::Watch;
 
 /// What translates at the TUN device, apart from the threads that read from it.
 pub enum Translation {

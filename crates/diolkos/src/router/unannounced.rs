@@ -11,11 +11,11 @@ use std::collections::BTreeSet;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use crate::config::Settings;
 use crate::control::{Finding, Reason};
-use crate::counted::counted;
-use crate::failure::Failure;
-use crate::net::{answers_arp, Connected, Net, Proxy};
+use diolkos_config::Settings;
+use diolkos_kernel::net::{answers_arp, Connected, Net, Proxy};
+use diolkos_service::counted::counted;
+use diolkos_service::failure::Failure;
 
 /// So many networks are named.
 const SHOWN: usize = 3;
@@ -188,7 +188,7 @@ fn suspects(led: &[IpNet], connected: &[Connected], settings: &Settings) -> BTre
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Announce, Networks};
+    use diolkos_config::{Announce, Networks};
 
     fn connected(networks: &[(&str, &str)]) -> Vec<Connected> {
         let networks = networks.iter().map(|(interface, net)| Connected {

@@ -4,7 +4,7 @@
 use diolkos_sys::fastpath::Inline;
 
 use super::rules;
-use crate::net::{Link, LinkKind};
+use diolkos_kernel::net::{Link, LinkKind};
 
 /// The VRF that a link belongs to.
 pub fn vrf<'a>(link: &Link, all: &'a [Link]) -> Option<&'a Link> {

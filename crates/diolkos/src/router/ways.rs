@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use diolkos_core::addr::rfc6052::Pref64;
 
-use crate::config::{Mode, Settings};
-use crate::net::Sample;
+use diolkos_config::{Mode, Settings};
+use diolkos_kernel::net::Sample;
 
 /// Three of the root servers of the DNS: whoever reaches the Internet has a route to them. Nothing is sent there.
 const FAR: [Ipv4Addr; 3] = [

@@ -4,8 +4,8 @@
 use super::settle::Restoring;
 use super::{Account, Service};
 use crate::companion::Companion;
-use crate::confinement;
-use crate::manager::Manager;
+use diolkos_service::confinement;
+use diolkos_service::manager::Manager;
 
 /// What the service manager has been told.
 #[derive(Default)]

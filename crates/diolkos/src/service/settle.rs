@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::control::{Condition, State};
-use crate::failure::Failure;
-use crate::net::{shown, DeviceConfig, Net};
+use diolkos_kernel::net::{shown, DeviceConfig, Net};
+use diolkos_service::failure::Failure;
 
 /// Routes and addresses come and go in groups.
 const SETTLE: Duration = Duration::from_millis(200);

@@ -2,8 +2,8 @@
 //! The loop before there is a service: it waits for what only the network, or another program, can bring.
 
 use crate::control::{Answer, Condition, Control, Request, State};
-use crate::failure::Failure;
-use crate::net::Event;
+use diolkos_kernel::net::Event;
+use diolkos_service::failure::Failure;
 
 use super::settle::Settling;
 use super::Host;

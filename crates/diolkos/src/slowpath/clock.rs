@@ -7,7 +7,7 @@ use diolkos_core::nat64::Random;
 use diolkos_core::Env;
 use diolkos_sys::clock;
 
-use crate::random::{random, Stock};
+use diolkos_service::random::{random, Stock};
 
 /// For one thread.
 pub struct Clock {

@@ -16,7 +16,7 @@ use super::join::{self, Train, HEADERS, MOST};
 use super::label::Outlet;
 use super::offload::{self, Received};
 use super::slots::{Place, Slots, SLOTS};
-use crate::counters::Tally;
+use diolkos_figures::counters::Tally;
 
 /// Flows with packets that wait.
 const TRAINS: usize = 64;

@@ -28,12 +28,12 @@ use diolkos_sys::fastpath::LabelSlots;
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::{self, LEN as VNET};
 
-use crate::counters::{Direction, Tally};
 use crate::events::Events;
-use crate::failure::Failure;
-use crate::privilege;
-use crate::supervise::Watch;
-use crate::watchdog::Heartbeat;
+use diolkos_figures::counters::{Direction, Tally};
+use diolkos_service::failure::Failure;
+use diolkos_service::privilege;
+use diolkos_service::supervise::Watch;
+use diolkos_service::watchdog::Heartbeat;
 
 pub use clock::Clock;
 use coalesce::{Coalescer, Endpoint};

@@ -13,7 +13,7 @@ use super::label::Outlet;
 use super::offload;
 use super::ways::Ways;
 use super::{Clock, Engine, Writer};
-use crate::counters::Tally;
+use diolkos_figures::counters::Tally;
 
 /// Of one reader.
 pub struct Onward<'a> {

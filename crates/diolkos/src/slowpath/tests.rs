@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use diolkos_core::{Offload, Outbox};
 
 use super::*;
-use crate::counters;
+use diolkos_figures::counters;
 
 /// Emits one packet for each that comes, and says what is to be said of that one.
 struct Echo {
@@ -36,7 +36,7 @@ fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, Uni
         socket.set_nonblocking(true).expect("a socket of our own");
     }
     let reader = Reader {
-        beat: crate::supervise::pair().0.beat("a reader"),
+        beat: diolkos_service::supervise::pair().0.beat("a reader"),
         engine: Arc::new(RwLock::new(engine(&outside))),
         outlet: outlet(inside.into()),
         bell: Arc::new(Bell::new().expect("a descriptor")),

@@ -10,8 +10,8 @@ use diolkos_sys::vnet::LEN as VNET;
 
 use super::label::Outlet;
 use super::offload;
-use crate::counters::{Direction, Tally};
 use crate::events::{Events, Line};
+use diolkos_figures::counters::{Direction, Tally};
 
 /// For one packet, or for one round of the sweeper. It keeps what it is given until [`Writer::send`]. The caller counts
 /// what became of the packet first, so the counters know the cause of an ICMP error before the error is sent.

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use diolkos_core::{Config, Verdict};
 use serde_json::json;
 
-use crate::failure::Failure;
-use crate::net::{Leads, Net};
 use crate::packet_summary::{self, PacketSummary};
 use crate::slowpath::{Clock, Engine};
+use diolkos_kernel::net::{Leads, Net};
+use diolkos_service::failure::Failure;
 
 pub use packet::{Details, Imagined, Words};
 pub use path::FastPathKind;

@@ -12,7 +12,7 @@ use diolkos_sys::peer::{self, Peer};
 use nix::unistd::Group;
 use rustix::fs::{setxattr, XattrFlags};
 
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Who is at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

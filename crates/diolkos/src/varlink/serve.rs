@@ -17,8 +17,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout, Instant};
 
-use crate::failure::Failure;
-use crate::supervise::{Task, Watch};
+use diolkos_service::failure::Failure;
+use diolkos_service::supervise::{Task, Watch};
 
 use super::access::{Caller, Readers};
 use super::buffer::Buffer;

@@ -10,8 +10,8 @@ use diolkos_node::{Filed, Moment};
 
 use super::file_part;
 use super::notes::{is_recent, NodeNotes, Notes};
-use crate::cluster_status::{ClusterStatus, NodeStatus, Part};
 use crate::control::{Finding, Reason};
+use diolkos_figures::cluster_status::{ClusterStatus, NodeStatus, Part};
 
 /// A node that has just started, or a connection that has just ended, is no trouble yet.
 const AWAY: Duration = Duration::from_secs(3);

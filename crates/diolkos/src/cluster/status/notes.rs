@@ -12,8 +12,8 @@ use diolkos_sys::clock::kernel_boottime;
 use diolkos_sys::fastpath::{ForwardCount, Forwarding, Gateway as Hop, Owner};
 use diolkos_sys::namespace;
 
-use crate::cluster_status::Part;
-use crate::config::Cluster as Section;
+use diolkos_config::Cluster as Section;
+use diolkos_figures::cluster_status::Part;
 
 /// That copies are void is logged once in this time for each node.
 const QUIET: Duration = Duration::from_secs(10);

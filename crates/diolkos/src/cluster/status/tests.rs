@@ -7,9 +7,9 @@ use diolkos_node::{Event, Report};
 use diolkos_sys::fastpath::Gateway as Hop;
 
 use super::*;
-use crate::cluster_status::Part;
-use crate::config::Node as Named;
 use crate::control::{FindingKind, Reason};
+use diolkos_config::Node as Named;
+use diolkos_figures::cluster_status::Part;
 
 const GW2: NodeId = NodeId(1);
 

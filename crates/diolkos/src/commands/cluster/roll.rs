@@ -5,9 +5,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::{order, print, status, BREATH};
-use crate::cluster_status::{ClusterStatus, Part};
 use crate::control::Request;
-use crate::failure::Failure;
+use diolkos_figures::cluster_status::{ClusterStatus, Part};
+use diolkos_service::failure::Failure;
 
 /// A node that is armed says so, one that goes over answers again, and one with the new file hears of all others within this.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -104,7 +104,7 @@ fn disarmed(before: Option<Step>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster_status::Roll;
+    use diolkos_figures::cluster_status::Roll;
 
     #[test]
     fn a_roll_is_followed_to_its_end() {

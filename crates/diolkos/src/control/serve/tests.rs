@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 
 use super::*;
 use crate::control::State;
-use crate::supervise;
+use diolkos_service::supervise;
 
 /// As many connections of root as there can be, and the longest call in bytes: promises of docs/control.md.
 const CONNECTIONS: usize = 32;

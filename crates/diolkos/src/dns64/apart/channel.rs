@@ -15,7 +15,7 @@ use tokio::io::Interest;
 use tokio::net::UnixDatagram;
 
 use super::message::LONGEST;
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// One end.
 pub struct Channel {

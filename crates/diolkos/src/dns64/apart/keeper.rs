@@ -12,15 +12,15 @@ use super::message::{rules, Learnt, Order};
 use super::process::{Event, Process};
 use super::sockets::Sockets;
 use crate::companion::{Change, Post};
-use crate::config::{Dns64, Settings};
 use crate::control::{Answer, Condition, Control, Question, Request, State};
 use crate::dns64::follow::Follower;
 use crate::dns64::prefix::InForce;
 use crate::dns64::tally::{self, Fate, Tally, NUMBER};
 use crate::dns64::{description, ended, listen_for_control, reply, UNKNOWN};
-use crate::failure::Failure;
-use crate::supervise;
-use crate::watchdog::Heartbeat;
+use diolkos_config::{Dns64, Settings};
+use diolkos_service::failure::Failure;
+use diolkos_service::supervise;
+use diolkos_service::watchdog::Heartbeat;
 
 /// How often the process is asked for a report, and how often the keeper looks for what is due.
 const TICK: Duration = Duration::from_secs(1);

@@ -4,8 +4,8 @@
 use ipnet::Ipv6Net;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Dns64;
 use crate::dns64::tally::NUMBER;
+use diolkos_config::Dns64;
 
 /// The longest message, bytes.
 pub const LONGEST: usize = 64 << 10;
@@ -79,7 +79,7 @@ pub fn report(bytes: &[u8], heard: u64, asked: u64) -> Option<(u64, [u64; NUMBER
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use diolkos_config::parse;
 
     #[test]
     fn a_configuration_arrives_as_it_was_sent() {

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use super::channel::{self, Channel};
 use super::message::{report, Order};
 use super::voice;
-use crate::config::{Dns64, Level};
 use crate::dns64::memory;
 use crate::dns64::tally::NUMBER;
-use crate::privilege;
+use diolkos_config::{Dns64, Level};
+use diolkos_service::privilege;
 
 /// This program, also if its file was replaced by another version.
 const PROGRAM: &str = "/proc/self/exe";

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::message::Transport;
 use crate::dns64::listen::{self, FIRST_PAUSE, LONGEST_PAUSE};
 use crate::dns64::tally::{Fate, Tally};
-use crate::failure::{Failure, Kind};
+use diolkos_service::failure::{Failure, Kind};
 
 /// All of them.
 pub struct Sockets(Vec<Place>);

@@ -13,15 +13,15 @@ use tokio::time::Instant;
 
 use super::channel::Channel;
 use super::message::{Order, Report, Transport};
-use crate::config::Dns64;
 use crate::dns64::current::Current;
 use crate::dns64::prefix::Findings;
 use crate::dns64::queries::QueryHandler;
 use crate::dns64::tally::Tally;
 use crate::dns64::tcp::{self, Connections};
 use crate::dns64::{listen, udp};
-use crate::failure::Failure;
-use crate::supervise::{self, Watch};
+use diolkos_config::Dns64;
+use diolkos_service::failure::Failure;
+use diolkos_service::supervise::{self, Watch};
 
 /// Serves until the keeper closes the channel, and then succeeds.
 pub async fn work(keeper: OwnedFd) -> Result<(), Failure> {

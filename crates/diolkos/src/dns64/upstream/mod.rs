@@ -17,10 +17,10 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::config::Dns64;
 use crate::dns_over_tcp;
-use crate::failure::Failure;
-use crate::supervise::Watch;
+use diolkos_config::Dns64;
+use diolkos_service::failure::Failure;
+use diolkos_service::supervise::Watch;
 
 use super::tally::{Fate, Tally};
 use ids::Ids;

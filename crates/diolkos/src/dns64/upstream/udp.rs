@@ -20,7 +20,7 @@ use tokio::sync::{oneshot, Notify};
 use tokio::time::{sleep_until, Instant};
 
 use crate::dns64::tally::{Fate, Tally};
-use crate::supervise::Watch;
+use diolkos_service::supervise::Watch;
 
 use super::ids::Ids;
 

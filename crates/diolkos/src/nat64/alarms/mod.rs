@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::controller::Controller;
-use crate::figures::{Alarm, ResourceFigures, StateFigures};
-use crate::logging::Queue;
-use crate::privilege;
-use crate::supervise::Watch;
+use diolkos_bindlog::Queue;
+use diolkos_figures::figures::{Alarm, ResourceFigures, StateFigures};
+use diolkos_service::privilege;
+use diolkos_service::supervise::Watch;
 
 use near::{Near, Round};
 use resources::{resources, Resource, Waiting};

@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use diolkos_core::config::nat64::LevelKind;
 use diolkos_core::session::Holding;
 
-use crate::counted::counted;
-use crate::figures::KINDS;
+use diolkos_figures::figures::KINDS;
+use diolkos_service::counted::counted;
 
 /// Prefixes that are named.
 const NAMED: usize = 3;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What of a NAT64 has a limit at which packets of users, or records of bindings, are lost; and what to do before that.
 
-use crate::figures::{StateFigures, PROTOCOLS};
+use diolkos_figures::figures::{StateFigures, PROTOCOLS};
 
 /// Something that has a limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,7 +131,7 @@ impl Resource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::PoolFigures;
+    use diolkos_figures::figures::PoolFigures;
 
     #[test]
     fn only_what_has_a_limit_is_a_resource() {

@@ -11,7 +11,7 @@ use diolkos_sys::peer;
 use super::backup;
 use super::format::{self, Head, Malformed, Reader, Salvage};
 use super::owner::Owner;
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Owner's alone: the secret of the pool is in it.
 const MODE: u32 = 0o600;

@@ -9,7 +9,7 @@ use std::path::Path;
 use diolkos_sys::lock::Claim;
 
 use super::backup;
-use crate::failure::Failure;
+use diolkos_service::failure::Failure;
 
 /// Dropped, the state file is free.
 #[derive(Debug)]

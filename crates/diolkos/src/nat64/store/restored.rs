@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::counted::{agreeing, counted};
+use diolkos_service::counted::{agreeing, counted};
 
 /// What came back.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

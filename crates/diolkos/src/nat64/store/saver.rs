@@ -21,9 +21,9 @@ use super::super::controller::Controller;
 use super::file::StateFile;
 use super::format::{Head, Writer};
 use super::moment::Moment;
-use crate::failure::Failure;
-use crate::privilege;
-use crate::supervise::Watch;
+use diolkos_service::failure::Failure;
+use diolkos_service::privilege;
+use diolkos_service::supervise::Watch;
 
 /// Between two times if the file cannot be written, at most.
 const RETRY: Duration = Duration::from_secs(60);

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use super::Router;
 use crate::announce::Announcer;
-use crate::config::Settings;
 use crate::control::{Finding, FindingKind};
-use crate::failure::Failure;
 use crate::router::bypassed;
+use diolkos_config::Settings;
+use diolkos_service::failure::Failure;
 
 /// Between two looks at addresses for which nobody seems to answer: nobody tells of proxied neighbours, nor of packets.
 pub(in crate::router) const SUSPICION: Duration = Duration::from_secs(2);

@@ -2,9 +2,9 @@
 //! Ports and those who guess, over the loopback and in virtual time.
 
 use super::*;
-use crate::supervise;
 use diolkos_dns64::wire::{Name, Rtype};
 use diolkos_dns64::Question;
+use diolkos_service::supervise;
 use std::net::UdpSocket as Resolver;
 
 fn ask(name: &str) -> Ask {

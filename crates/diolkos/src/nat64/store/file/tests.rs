@@ -2,8 +2,8 @@
 //! The state file among files of others, damaged ones, and no room.
 
 use super::*;
-use crate::failure::Kind;
 use diolkos_core::config::nat64::{Binding, Endpoint4, Endpoint6, Protocol};
+use diolkos_service::failure::Kind;
 use std::os::unix::fs::{symlink, PermissionsExt};
 
 /// A folder of its own, gone in the end.

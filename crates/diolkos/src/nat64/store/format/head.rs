@@ -7,7 +7,7 @@ use diolkos_core::config::nat64::Binding;
 use ipnet::Ipv6Net;
 
 use super::super::moment::Moment;
-use crate::counted::{agreeing, counted};
+use diolkos_service::counted::{agreeing, counted};
 
 /// Of a NAT64; other modes have no state.
 pub const NAT64: u32 = 1;

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The log of bindings (RFC 6888 section 4): whose an address and port were at which time.
+//!
+//! tables (under their lock, without waiting) → record → queue ─► writer ─► text, ipfix ─► sink
+//!
+//! Each collector has a queue with a bound and a thread. What finds no room is counted in the place where it is missing.
+//!
+//! It knows what a record is and how collectors want it, and nothing of the tables: those who own them call [`Recorders::record`], and
+//! give a [`Lister`] for what is there already.
+
+mod ipfix;
+mod listing;
+mod queue;
+mod record;
+mod sink;
+mod text;
+mod writer;
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use diolkos_core::config::nat64::{Deterministic, Pool4};
+
+use diolkos_config::{Collector, Destination, Settings};
+use diolkos_figures::counters::Counter;
+use diolkos_service::failure::Failure;
+use diolkos_service::privilege;
+use diolkos_service::supervise::Watch;
+
+pub use listing::Place;
+pub use queue::Queue;
+pub use record::{Change, Mapped, Record, What};
+pub use writer::Lister;
+
+use writer::{Tally, Writer};
+
+/// Whoever changes the tables tells all of these.
+#[derive(Clone, Debug, Default)]
+pub struct Recorders {
+    all: Arc<[Recorder]>,
+}
+
+#[derive(Debug)]
+struct Recorder {
+    queue: Arc<Queue>,
+    sessions: bool,
+}
+
+impl Recorders {
+    /// Does anybody want to hear of bindings?
+    pub fn any(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    /// Does anybody want to hear of sessions?
+    pub fn want_sessions(&self) -> bool {
+        self.all.iter().any(|recorder| recorder.sessions)
+    }
+
+    /// Queues a record at each sink that wants it.
+    pub fn record(&self, what: What) {
+        let record = Record::now(what);
+        for recorder in self.all.iter() {
+            if recorder.sessions || !matches!(what, What::Session(..)) {
+                recorder.queue.push(record);
+            }
+        }
+    }
+}
+
+/// The threads of all collectors. Dropped, they end as after [`Logs::finish`].
+#[derive(Default)]
+pub struct Logs {
+    running: Vec<Running>,
+    instance: String,
+    /// How sources get ports: with another division, what is in force has other records.
+    division: Option<Division>,
+}
+
+/// Ports of a block and bits of a source; with fixed ports, also what their record depends on.
+type Division = (u16, u8, Option<(Deterministic, Vec<Pool4>, u16)>);
+
+struct Running {
+    collector: Collector,
+    queue: Arc<Queue>,
+    tally: Arc<Tally>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Logs {
+    /// None yet.
+    pub fn new() -> Logs {
+        Logs::default()
+    }
+
+    /// Fails if a collector of the settings cannot be used at all. Nothing changes, but files are made. `is_first`: nothing
+    /// is logged by this process yet.
+    pub fn check(settings: &Settings, is_first: bool) -> Result<(), Failure> {
+        let files = settings
+            .log
+            .bindings
+            .iter()
+            .filter(|c| c.to == Destination::File);
+        for collector in files {
+            let path = collector.path.clone().unwrap_or_default();
+            sink::check_file(&path, is_first).map_err(|error| {
+                Failure::run_time(format!(
+                    "log.bindings \"{}\": {} cannot be written: {error}",
+                    collector.name(),
+                    path.display()
+                ))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Follows the settings: collectors that are new begin, those that are gone end, the others go on. `lister` makes what
+    /// lists everything in force, for each new one; the flag says whether it is to list sessions, too. `record` has the
+    /// tables tell them all, before anything is listed.
+    pub fn follow(
+        &mut self,
+        settings: &Settings,
+        watch: &Watch,
+        lister: impl Fn(bool) -> Lister,
+        record: impl FnOnce(Recorders),
+    ) -> Result<(), Failure> {
+        let instance = settings.log_instance();
+        let n = &settings.nat64;
+        let fixed = n.deterministic.clone();
+        let fixed = fixed.map(|fixed| (fixed, settings.pool4().to_vec(), n.max_blocks_per_source));
+        let division = Some((n.ports_per_block, n.source_prefix_len, fixed));
+        let is_same = (&self.instance, &self.division) == (&instance, &division);
+        (self.instance, self.division) = (instance, division);
+        let wanted = &settings.log.bindings;
+        let (stay, gone) = std::mem::take(&mut self.running)
+            .into_iter()
+            .partition(|running| is_same && wanted.contains(&running.collector));
+        self.running = stay;
+        let mut writers = Vec::new();
+        for collector in wanted {
+            if !self.running.iter().any(|r| r.collector == *collector) {
+                let lister = lister(collector.sessions);
+                let (running, writer) = Running::new(collector, &self.instance, lister);
+                self.running.push(running);
+                writers.push(writer);
+            }
+        }
+        record(self.recorders());
+        // They deliver what they have by themselves.
+        let gone: Vec<Running> = gone;
+        gone.iter().for_each(Running::end);
+        for writer in writers {
+            let name = writer.name.clone();
+            let work = move || {
+                writer.run();
+                Ok(())
+            };
+            let thread = watch
+                .thread_with(privilege::LOG, format!("log {name}"), work)
+                .map_err(|e| {
+                    Failure::run_time(format!("cannot start the thread of a log of bindings: {e}"))
+                })?;
+            let mut running = self.running.iter_mut();
+            if let Some(running) = running.find(|r| r.collector.name() == name) {
+                running.thread = Some(thread);
+            }
+        }
+        Ok(())
+    }
+
+    fn recorders(&self) -> Recorders {
+        let all = self.running.iter().map(|running| Recorder {
+            queue: running.queue.clone(),
+            sessions: running.collector.sessions,
+        });
+        Recorders { all: all.collect() }
+    }
+
+    /// The queue of each collector, by its name.
+    pub fn queues(&self) -> Vec<(String, Arc<Queue>)> {
+        let of = |running: &Running| (running.collector.name().to_owned(), running.queue.clone());
+        self.running.iter().map(of).collect()
+    }
+
+    /// Delivers what waits, for a few seconds at the most, and ends.
+    pub fn finish(&mut self) {
+        self.running.iter().for_each(Running::end);
+        for mut running in self.running.drain(..) {
+            if let Some(thread) = running.thread.take() {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    /// Collectors that take no records now, and why.
+    pub fn away(&self) -> Vec<String> {
+        let of = |running: &Running| {
+            let why = running.tally.why_away()?;
+            let name = running.collector.name();
+            Some(format!(
+                "log.bindings \"{name}\": the collector takes no records ({why}); retrying"
+            ))
+        };
+        self.running.iter().filter_map(of).collect()
+    }
+
+    /// What became of the records of each collector.
+    pub fn counters(&self) -> Vec<Counter> {
+        let of = |running: &Running| {
+            let name = running.collector.name().to_owned();
+            let Tally {
+                written,
+                bounced,
+                away,
+                is_away: _,
+            } = &*running.tally;
+            let numbers = [
+                ("written", written.load(Ordering::Relaxed)),
+                (
+                    "lost",
+                    running.queue.lost() + bounced.load(Ordering::Relaxed),
+                ),
+                ("waiting", running.queue.len() as u64),
+                ("away", away.load(Ordering::Relaxed)),
+            ];
+            numbers.map(|(what, packets)| Counter {
+                name: format!("log.{name}.{what}"),
+                packets,
+                bytes: None,
+            })
+        };
+        self.running.iter().flat_map(of).collect()
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl Running {
+    fn new(collector: &Collector, instance: &str, lister: Lister) -> (Running, Writer) {
+        let queue = Arc::new(Queue::new(collector.queue as usize));
+        let tally = Arc::new(Tally::default());
+        queue.push(Record::now(What::Started));
+        let writer = Writer {
+            name: collector.name().to_owned(),
+            queue: queue.clone(),
+            tally: tally.clone(),
+            sink: sink::sink(collector, instance),
+            lister,
+        };
+        let running = Running {
+            collector: collector.clone(),
+            queue,
+            tally,
+            thread: None,
+        };
+        (running, writer)
+    }
+
+    fn end(&self) {
+        self.queue.push(Record::now(What::Stopped));
+        self.queue.close();
+    }
+}

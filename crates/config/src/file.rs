@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reading a configuration file; every error says file:line:column.
+
+use std::path::Path;
+
+use super::mistake;
+use super::objections::Objection;
+use super::pieces;
+use super::position::{line_and_column, Places};
+use super::{text, warn, Settings};
+use diolkos_service::failure::Failure;
+
+/// Reads a file, lets `adjust` add what the command line knows better, and checks the result.
+pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings, Failure> {
+    let text = text::read(path)?;
+    let name = path.display().to_string();
+    let settings = parse(&text, &name, adjust)?;
+    for warning in located(&text, &name, &settings.warnings()) {
+        warn(&warning);
+    }
+    Ok(settings)
+}
+
+/// The device that a file names. What else it says may be wrong: to stop a translator, its file need not be right.
+pub fn device(path: &Path) -> Result<String, Failure> {
+    let text = text::read(path)?;
+    let name = path.display().to_string();
+    let sections: toml::Table = toml::from_str(&text).map_err(|e| wrong(&text, &name, &e))?;
+    let translator = sections.get("translator");
+    let device = translator.and_then(|section| section.get("device"));
+    let device = device.and_then(toml::Value::as_str);
+    Ok(device.map_or_else(|| Settings::default().translator.device, str::to_owned))
+}
+
+/// The same as [`load`] of the text of a file that is called `name`, without warnings.
+pub fn parse(
+    text: &str,
+    name: &str,
+    adjust: impl FnOnce(&mut Settings),
+) -> Result<Settings, Failure> {
+    let mut settings = match pieces::parse(text) {
+        Some(settings) => settings,
+        None => whole(text, name)?,
+    };
+    let sections = sections(text);
+    settings.no_translator = settings.dns64.is_some() && !has_translator(&sections);
+    adjust(&mut settings);
+    settings.settle_prefix_of_router(|| says_prefix(text));
+    settings.settle_prefix_of_dns64();
+    settings.settle_zero_checksum();
+    let mut objections = settings.of_other_modes(&sections);
+    objections.extend(settings.objections());
+    if objections.is_empty() {
+        return Ok(settings);
+    }
+    let objections = located(text, name, &objections);
+    Err(Failure::usage(objections.join("\n")))
+}
+
+/// With the place of each.
+fn located(text: &str, name: &str, objections: &[Objection]) -> Vec<String> {
+    // To look a place up takes much memory if the file is long.
+    if objections.is_empty() {
+        return Vec::new();
+    }
+    let places = Places::of(text);
+    let lines = objections.iter().map(|objection| {
+        let (line, column) = line_and_column(text, places.locate(&objection.key));
+        format!(
+            "{name}:{line}:{column}: {}: {}",
+            objection.key, objection.message
+        )
+    });
+    lines.collect()
+}
+
+fn whole(text: &str, name: &str) -> Result<Settings, Failure> {
+    toml::from_str(text).map_err(|e| wrong(text, name, &e))
+}
+
+fn wrong(text: &str, name: &str, error: &toml::de::Error) -> Failure {
+    let (at, sentence) = mistake::explained(text, error);
+    let (line, column) = line_and_column(text, at);
+    Failure::usage(format!("{name}:{line}:{column}: {sentence}"))
+}
+
+/// The names of all sections of a text that is TOML.
+fn sections(text: &str) -> Vec<String> {
+    let document = pieces::without_mappings(text).parse::<toml::Table>();
+    document
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// Sections that only a translator has a use for; `[control]`, `[log]` and `[metrics]` are everybody's.
+fn has_translator(sections: &[String]) -> bool {
+    let shared = ["control", "dns64", "log", "metrics"];
+    sections.iter().any(|name| !shared.contains(&name.as_str()))
+}
+
+/// Whether the key translator.pref64 is there.
+fn says_prefix(text: &str) -> bool {
+    let sections = text.parse::<toml::Table>().unwrap_or_default();
+    let translator = sections.get("translator");
+    translator.is_some_and(|section| section.get("pref64").is_some())
+}
+
+#[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
+mod mistake_tests;
+#[cfg(test)]
+mod nat64_tests;
+#[cfg(test)]
+mod tests;

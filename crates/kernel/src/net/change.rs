@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From what is on the TUN device to what is to be on it: make before break, and whole or not at all.
+//!
+//! larger MTU → new address, new exit, new routes → commit → changed routes → old routes, exit and address gone → smaller MTU
+//!
+//! So no packet meets a device that is too small for it, and routes lead only to what translates. Whatever fails up to the
+//! commit undoes the steps before it, in reverse. After the commit the new state is in force: what fails then is logged.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::Ipv4Addr;
+
+use super::{DeviceConfig, ExitRoute, Net, Route4, Route6};
+use diolkos_service::failure::Failure;
+
+/// One request to the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Step {
+    Mtu(u32),
+    AddAddress(Ipv4Addr),
+    RemoveAddress(Ipv4Addr),
+    Add4(Route4),
+    Replace4(Route4),
+    Remove4(Route4),
+    Add6(Route6),
+    Remove6(Route6),
+    SetExit(ExitRoute),
+    RemoveExit(ExitRoute),
+}
+
+/// Carries steps out.
+trait Device {
+    async fn carry_out(&self, step: &Step) -> Result<(), Failure>;
+}
+
+/// The TUN device with this index.
+struct Tun<'a>(&'a Net, u32);
+
+impl Device for Tun<'_> {
+    async fn carry_out(&self, step: &Step) -> Result<(), Failure> {
+        let Tun(net, index) = *self;
+        match step {
+            Step::Mtu(mtu) => net.set_mtu(index, *mtu).await,
+            Step::AddAddress(address) => net.add_address4(index, *address).await,
+            Step::RemoveAddress(address) => net.remove_address4(index, *address).await,
+            // A device that is down gets its routes when it is up.
+            Step::Add4(route) => net.add_route4(route).await.map(|_| ()),
+            Step::Replace4(route) => net.replace_route4(route).await.map(|_| ()),
+            Step::Remove4(route) => net.remove_route4(route).await,
+            Step::Add6(route) => net.add_route6(route).await.map(|_| ()),
+            Step::Remove6(route) => net.remove_route6(route).await,
+            Step::SetExit(route) => net.set_exit(route).await,
+            Step::RemoveExit(route) => net.remove_exit(route).await,
+        }
+    }
+}
+
+impl Net {
+    /// Changes what is on the TUN device from `old` to `new`, with `commit` in between. An error says that all is as it was.
+    pub async fn change(
+        &self,
+        old: &DeviceConfig,
+        new: &DeviceConfig,
+        commit: impl Future<Output = Result<(), Failure>>,
+    ) -> Result<(), Failure> {
+        change(&Tun(self, new.index), old, new, commit).await
+    }
+}
+
+async fn change(
+    device: &impl Device,
+    old: &DeviceConfig,
+    new: &DeviceConfig,
+    commit: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let mut undo = Vec::new();
+    let made = async {
+        for (step, back) in make(old, new) {
+            device.carry_out(&step).await?;
+            undo.push(back);
+        }
+        commit.await
+    }
+    .await;
+    if let Err(failure) = made {
+        for step in undo.iter().rev() {
+            if let Err(other) = device.carry_out(step).await {
+                tracing::warn!("the rollback is incomplete: {other}");
+            }
+        }
+        return Err(failure);
+    }
+    for step in cut(old, new) {
+        match (device.carry_out(&step).await, step) {
+            (Ok(()), _) => {}
+            // Somebody else has removed it, or the device is down.
+            (Err(failure), Step::Remove4(_) | Step::Remove6(_) | Step::RemoveExit(_)) => {
+                tracing::debug!("{failure}");
+            }
+            (Err(failure), _) => tracing::warn!("{failure}"),
+        }
+    }
+    Ok(())
+}
+
+/// What comes before the commit, each step with the one that undoes it.
+fn make(old: &DeviceConfig, new: &DeviceConfig) -> Vec<(Step, Step)> {
+    let mut steps = Vec::new();
+    if new.mtu > old.mtu {
+        steps.push((Step::Mtu(new.mtu), Step::Mtu(old.mtu)));
+    }
+    if let Some(address) = new.address.filter(|_| new.address != old.address) {
+        steps.push((Step::AddAddress(address), Step::RemoveAddress(address)));
+    }
+    if let Some(exit) = new.exit.as_ref().filter(|_| new.exit != old.exit) {
+        let back = match &old.exit {
+            Some(before) if before.takes_place_of(exit) => Step::SetExit(before.clone()),
+            _ => Step::RemoveExit(exit.clone()),
+        };
+        steps.push((Step::SetExit(exit.clone()), back));
+    }
+    let (there4, there6) = (by_key4(old), by_key6(old));
+    let new6 = new
+        .routes6
+        .iter()
+        .filter(|r| !there6.contains_key(&key6(r)));
+    steps.extend(new6.map(|r| (Step::Add6(r.clone()), Step::Remove6(r.clone()))));
+    let new4 = new
+        .routes4
+        .iter()
+        .filter(|r| !there4.contains_key(&key4(r)));
+    steps.extend(new4.map(|r| (Step::Add4(r.clone()), Step::Remove4(r.clone()))));
+    steps
+}
+
+/// What comes after it.
+fn cut(old: &DeviceConfig, new: &DeviceConfig) -> Vec<Step> {
+    let (there4, wanted4, wanted6) = (by_key4(old), by_key4(new), by_key6(new));
+    let is_other = |route: &&Route4| there4.get(&key4(route)).is_some_and(|old| old != route);
+    let changed = new.routes4.iter().filter(is_other);
+    let mut steps: Vec<Step> = changed.cloned().map(Step::Replace4).collect();
+    let old6 = old
+        .routes6
+        .iter()
+        .filter(|r| !wanted6.contains_key(&key6(r)));
+    steps.extend(old6.cloned().map(Step::Remove6));
+    let old4 = old
+        .routes4
+        .iter()
+        .filter(|r| !wanted4.contains_key(&key4(r)));
+    steps.extend(old4.cloned().map(Step::Remove4));
+    if let Some(exit) = &old.exit {
+        let stays = new
+            .exit
+            .as_ref()
+            .is_some_and(|new| new.takes_place_of(exit));
+        if !stays {
+            steps.push(Step::RemoveExit(exit.clone()));
+        }
+    }
+    let address = old.address.filter(|_| new.address != old.address);
+    steps.extend(address.map(Step::RemoveAddress));
+    if new.mtu < old.mtu {
+        steps.push(Step::Mtu(new.mtu));
+    }
+    steps
+}
+
+type Key6 = (ipnet::Ipv6Net, Option<u32>, bool);
+
+/// By which the kernel tells routes of one device apart.
+fn key4(route: &Route4) -> (ipnet::Ipv4Net, u32) {
+    (route.to, route.metric)
+}
+
+fn key6(route: &Route6) -> Key6 {
+    (route.to, route.metric, route.is_first)
+}
+
+fn by_key4(own: &DeviceConfig) -> HashMap<(ipnet::Ipv4Net, u32), &Route4> {
+    own.routes4
+        .iter()
+        .map(|route| (key4(route), route))
+        .collect()
+}
+
+fn by_key6(own: &DeviceConfig) -> HashMap<Key6, &Route6> {
+    own.routes6
+        .iter()
+        .map(|route| (key6(route), route))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

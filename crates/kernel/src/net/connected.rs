@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The networks to which interfaces are connected, and whether the kernel answers there for addresses that are not its own.
+
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr};
+
+use ipnet::IpNet;
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
+
+use super::nexthop::Route;
+use super::{Link, Medium, Net};
+use diolkos_service::failure::Failure;
+
+/// A network whose nodes ask their neighbours for its addresses, instead of sending to a router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// Name of the interface.
+    pub interface: String,
+    /// The network.
+    pub net: IpNet,
+}
+
+/// An address for which the kernel answers neighbours on an interface (`ip neighbour add proxy`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// Name of the interface.
+    pub interface: String,
+    /// The address.
+    pub address: IpAddr,
+}
+
+impl Net {
+    /// The connected networks of interfaces that have neighbours and a carrier, but for the interface `own`.
+    pub async fn connected(&self, own: u32) -> Result<Vec<Connected>, Failure> {
+        let links = self.links().await?;
+        let has_neighbours = |link: &&Link| {
+            link.index != own && link.medium == Medium::Ethernet && !link.no_arp && link.running
+        };
+        let links: Vec<&Link> = links.iter().filter(has_neighbours).collect();
+        let addresses = self.all_addresses().await?;
+        let networks = addresses.iter().filter_map(|address| {
+            let link = links.iter().find(|link| link.index == address.index)?;
+            let net = IpNet::new(address.address, address.prefix_len).ok()?;
+            // Addresses of a host, and of the link alone, are in no network that could hold others.
+            let is_network = net.prefix_len() < net.max_prefix_len() && address.is_global;
+            is_network.then(|| Connected {
+                interface: link.name.clone(),
+                net: net.trunc(),
+            })
+        });
+        let mut networks: Vec<Connected> = networks.collect();
+        networks.dedup();
+        Ok(networks)
+    }
+
+    /// Whether something on this host says that the network routes this address to it: another address of the same network, or a
+    /// route that refuses all that no other route of this host leads to.
+    pub async fn is_held(&self, address: Ipv6Addr) -> Result<bool, Failure> {
+        let all = self.all_addresses().await?;
+        let nets = all
+            .iter()
+            .filter_map(|its| IpNet::new(its.address, its.prefix_len).ok());
+        let mut nets = nets.filter(|net| !is_link_local(net));
+        if nets.any(|net| net.contains(&IpAddr::V6(address))) {
+            return Ok(true);
+        }
+        let routes = self.routes_to6(address.into(), None).await?;
+        let refuses = |route: &Route| !route.is_way && route.to.prefix_len() > 0;
+        Ok(routes.iter().any(refuses))
+    }
+
+    /// All addresses for which the kernel answers neighbours because somebody has told it so.
+    pub async fn proxies(&self) -> Result<Vec<Proxy>, Failure> {
+        let ask = |handle: &rtnetlink::Handle| handle.neighbours().get().proxies().execute();
+        let all: Vec<NeighbourMessage> = self.list("list the proxied neighbours", ask).await?;
+        let links = self.links().await?;
+        let proxy = |message: &NeighbourMessage| {
+            let of = links
+                .iter()
+                .find(|link| link.index == message.header.ifindex)?;
+            Some(Proxy {
+                interface: of.name.clone(),
+                address: message.attributes.iter().find_map(destination)?,
+            })
+        };
+        Ok(all.iter().filter_map(proxy).collect())
+    }
+}
+
+/// Whether the kernel answers ARP on an interface for all that it routes elsewhere.
+pub fn answers_arp(interface: &str) -> bool {
+    let is_on = |of: &str, setting: &str| {
+        let value = fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/{setting}"));
+        value.is_ok_and(|text| text.trim() != "0")
+    };
+    is_on("all", "proxy_arp") || is_on(interface, "proxy_arp")
+}
+
+fn is_link_local(net: &IpNet) -> bool {
+    matches!(net, IpNet::V6(net) if net.addr().is_unicast_link_local())
+}
+
+fn destination(attribute: &NeighbourAttribute) -> Option<IpAddr> {
+    match attribute {
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => {
+            Some(IpAddr::V4(*address))
+        }
+        NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)) => {
+            Some(IpAddr::V6(*address))
+        }
+        _ => None,
+    }
+}

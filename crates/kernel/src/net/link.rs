@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links: finding the uplink, preparing the TUN device.
+
+use std::fs;
+
+use futures_util::TryStreamExt;
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoKind, LinkAttribute, LinkFlags, LinkInfo,
+    LinkLayerType, LinkMessage,
+};
+use rtnetlink::LinkUnspec;
+
+use super::outer::{self, Outer};
+use super::{in_time, Net};
+use diolkos_service::failure::Failure;
+
+/// What is in front of an IP packet on a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// Ethernet headers, and neighbours to be discovered.
+    Ethernet,
+    /// Nothing: point-to-point links, modems, tunnels.
+    BareIp,
+    /// Something that the fast path does not know.
+    Other,
+}
+
+/// What sort of virtual interface a link is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LinkKind {
+    /// A VLAN of another one.
+    Vlan,
+    /// A routing domain of its own for other ones.
+    Vrf,
+    /// Another one of the same medium upon it, such as a macvlan.
+    Upon,
+    /// WireGuard, or the device of a program: nobody is asked where its own packets go.
+    Opaque,
+    /// Anything else, or none.
+    #[default]
+    Other,
+}
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its index in this network namespace.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// What somebody has written to it, for others to read.
+    pub alias: String,
+    /// Its MTU, bytes.
+    pub mtu: u32,
+    /// Its MTU for IPv6, bytes: a router advertisement may make it smaller (RFC 4861 section 4.6.4).
+    pub mtu6: u32,
+    /// Its link-layer address; empty where it has none.
+    pub address: Vec<u8>,
+    /// What is in front of an IP packet on it.
+    pub medium: Medium,
+    /// What sort of virtual interface it is.
+    pub kind: LinkKind,
+    /// Made by software, not by a driver of hardware.
+    pub is_virtual: bool,
+    /// What it wraps packets into, if it is a tunnel over IPv4.
+    pub outer: Option<Outer>,
+    /// Index of the interface that it belongs to.
+    pub master: Option<u32>,
+    /// Index of the interface that it lies on.
+    pub lower: Option<u32>,
+    /// Nobody on it is asked for addresses.
+    pub no_arp: bool,
+    /// Its operator has switched it on.
+    pub is_up: bool,
+    /// It is up and has a carrier.
+    pub running: bool,
+}
+
+impl Link {
+    /// An Ethernet interface that is up, and of which nothing else is known; tests begin with it.
+    pub fn ethernet(index: u32, mtu: u32) -> Link {
+        Link {
+            index,
+            name: "eth0".to_owned(),
+            alias: String::new(),
+            mtu,
+            mtu6: mtu,
+            address: vec![0; 6],
+            medium: Medium::Ethernet,
+            kind: LinkKind::default(),
+            is_virtual: false,
+            outer: None,
+            master: None,
+            lower: None,
+            no_arp: false,
+            is_up: true,
+            running: true,
+        }
+    }
+}
+
+impl Link {
+    /// The network may still give it an address, or the host still tests one (RFC 4862 section 5.4). The loopback interface gets
+    /// none.
+    pub fn may_get_addresses(&self) -> bool {
+        self.medium != Medium::Other
+    }
+
+    pub(super) fn from_message(message: &LinkMessage) -> Link {
+        let mut link = Link {
+            index: message.header.index,
+            name: String::new(),
+            alias: String::new(),
+            mtu: 0,
+            mtu6: 0,
+            address: Vec::new(),
+            medium: match message.header.link_layer_type {
+                LinkLayerType::Ether => Medium::Ethernet,
+                LinkLayerType::None | LinkLayerType::Rawip | LinkLayerType::Ppp => Medium::BareIp,
+                _ => Medium::Other,
+            },
+            kind: LinkKind::default(),
+            is_virtual: false,
+            outer: None,
+            master: None,
+            lower: None,
+            no_arp: message.header.flags.contains(LinkFlags::Noarp),
+            is_up: message.header.flags.contains(LinkFlags::Up),
+            running: message.header.flags.contains(LinkFlags::Running),
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name.clone_from(name),
+                LinkAttribute::IfAlias(alias) => link.alias.clone_from(alias),
+                LinkAttribute::Mtu(mtu) => (link.mtu, link.mtu6) = (*mtu, *mtu),
+                LinkAttribute::Address(address) => link.address.clone_from(address),
+                LinkAttribute::Controller(master) => link.master = Some(*master),
+                LinkAttribute::Link(lower) => link.lower = Some(*lower),
+                LinkAttribute::LinkInfo(infos) => {
+                    link.is_virtual = infos.iter().any(|info| matches!(info, LinkInfo::Kind(_)));
+                    link.outer = Outer::of(infos);
+                    link.kind = infos.iter().fold(link.kind, |kind, info| match info {
+                        LinkInfo::Kind(InfoKind::Vlan) => LinkKind::Vlan,
+                        LinkInfo::Kind(InfoKind::Vrf) => LinkKind::Vrf,
+                        LinkInfo::Kind(InfoKind::Wireguard | InfoKind::Tun) => LinkKind::Opaque,
+                        LinkInfo::Kind(kind) if outer::is_upon(kind) => LinkKind::Upon,
+                        _ => kind,
+                    });
+                }
+                _ => {}
+            }
+        }
+        link
+    }
+
+    /// With what routers say of the MTU.
+    pub(super) fn with_advertised_mtu(mut self) -> Link {
+        let name = &self.name;
+        let advertised = fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/mtu"));
+        let mtu6 = advertised.ok().and_then(|text| text.trim().parse().ok());
+        self.mtu6 = mtu6.map_or(self.mtu, |mtu6: u32| mtu6.min(self.mtu));
+        self
+    }
+}
+
+/// Of linux/if_link.h, `IN6_ADDR_GEN_MODE_NONE`.
+const ADDR_GEN_NONE: &str = "1";
+/// Packets in a queue of the TUN device. The kernel's 500 are 5 ms of new connections at 100 000 a second, and a reader may
+/// wait longer for a CPU that others use.
+const TUN_QUEUE: u32 = 2000;
+
+fn setting6(name: &str, key: &str) -> String {
+    format!("/proc/sys/net/ipv6/conf/{name}/{key}")
+}
+
+/// Whether somebody has switched IPv6 off on this interface.
+pub(super) fn is_disabled6(name: &str) -> bool {
+    fs::read_to_string(setting6(name, "disable_ipv6")).is_ok_and(|value| value.trim() != "0")
+}
+
+impl Net {
+    /// All links of this network namespace.
+    pub async fn links(&self) -> Result<Vec<Link>, Failure> {
+        let ask = |handle: &rtnetlink::Handle| {
+            let all = handle.link().get().execute();
+            all.map_ok(|message| Link::from_message(&message))
+        };
+        self.list("list the network interfaces", ask).await
+    }
+
+    /// What an interface is called, in words if it is gone.
+    pub async fn name_of(&self, index: u32) -> String {
+        let links = self.links().await.unwrap_or_default();
+        links
+            .into_iter()
+            .find(|link| link.index == index)
+            .map_or_else(|| "another interface".to_owned(), |link| link.name)
+    }
+
+    /// The link of that name; the error names those that exist.
+    pub async fn link(&self, name: &str) -> Result<Link, Failure> {
+        let links = self.links().await?;
+        if let Some(link) = links.iter().find(|link| link.name == name) {
+            return Ok(link.clone().with_advertised_mtu());
+        }
+        let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+        Err(Failure::run_time(format!(
+            "there is no network interface `{name}` (there are: {})",
+            names.join(", ")
+        )))
+    }
+
+    /// The link with that index, if it is there.
+    pub async fn link_at(&self, index: u32) -> Result<Option<Link>, Failure> {
+        let links = self.links().await?;
+        let found = links.into_iter().find(|link| link.index == index);
+        Ok(found.map(Link::with_advertised_mtu))
+    }
+
+    /// Writes to a link what others can read (`ip link`).
+    pub async fn set_alias(&self, index: u32, alias: &str) -> Result<(), Failure> {
+        let alias = LinkAttribute::IfAlias(alias.to_owned());
+        let message = LinkUnspec::new_with_index(index)
+            .append_extra_attribute(alias)
+            .build();
+        in_time(self.handle.link().set(message).execute())
+            .await
+            .map_err(|refusal| refusal.to("mark the TUN device"))
+    }
+
+    /// Removes a link, with all that hangs on it.
+    pub async fn remove_link(&self, index: u32) -> Result<(), Failure> {
+        in_time(self.handle.link().del(index).execute())
+            .await
+            .map_err(|refusal| refusal.to("remove the TUN device"))
+    }
+
+    /// Gives the TUN device its MTU, keeps the kernel from inventing an IPv6 address for it, and sets it up.
+    ///
+    /// No multicast crosses it. A router joins groups on its interfaces and reports them: here to the translator, and from
+    /// the unspecified address. The kernel joined them when it made the device, if it is a router already, and leaves them
+    /// when this setting changes; without the flag it does not join them again. Forwarding does not ask for the setting.
+    pub async fn prepare_tun(&self, name: &str, index: u32, mtu: u32) -> Result<(), Failure> {
+        self.quieten(name, index).await;
+        self.lengthen(index).await;
+        self.set_tun_mtu(index, mtu).await
+    }
+
+    /// Gives each queue of the TUN device room for what comes while its reader waits for a CPU.
+    async fn lengthen(&self, index: u32) {
+        let message = LinkUnspec::new_with_index(index)
+            .append_extra_attribute(LinkAttribute::TxQueueLen(TUN_QUEUE))
+            .build();
+        // Where it is refused, the kernel's own length stays.
+        let _ = in_time(self.handle.link().set(message).execute()).await;
+    }
+
+    /// What the kernel has to know of the TUN device besides its MTU and whether it is up.
+    async fn quieten(&self, name: &str, index: u32) {
+        // Where it is refused, the worst is two packets that are counted.
+        let _ = fs::write(setting6(name, "forwarding"), "0");
+        let quiet =
+            LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(
+                In6AddrGenMode::None,
+            )])]);
+        let mut message = LinkUnspec::new_with_index(index)
+            .append_extra_attribute(quiet)
+            .build();
+        message.header.change_mask |= LinkFlags::Multicast;
+        // Where it is refused (no IPv6, say) the worst is a link-local address that nobody uses.
+        let _ = in_time(self.handle.link().set(message).execute()).await;
+    }
+
+    /// Puts back the IPv6 settings of the TUN device if the kernel has forgotten them; true if it had. It forgets them all
+    /// when the MTU falls below what IPv6 needs. `addr_gen_mode`, which nobody else has a reason to change, tells of it.
+    pub(super) async fn remind(&self, link: &Link) -> bool {
+        let is_other = || {
+            let mode = fs::read_to_string(setting6(&link.name, "addr_gen_mode"));
+            mode.is_ok_and(|mode| mode.trim() != ADDR_GEN_NONE)
+        };
+        if !is_other() {
+            return false;
+        }
+        self.quieten(&link.name, link.index).await;
+        // Where it is refused, it was never otherwise.
+        if is_other() {
+            return false;
+        }
+        // With the new settings came a link-local address, which goes with all that IPv6 has on the device.
+        if !is_disabled6(&link.name) {
+            let disable = setting6(&link.name, "disable_ipv6");
+            let _ = fs::write(&disable, "1");
+            let _ = fs::write(&disable, "0");
+        }
+        // A device that stays has no carrier until the next start.
+        let _ = fs::write(setting6(&link.name, "ignore_routes_with_linkdown"), "0");
+        true
+    }
+
+    /// Gives the TUN device its MTU. Whether it is up is the operator's choice.
+    pub async fn set_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
+        let message = LinkUnspec::new_with_index(index).mtu(mtu).build();
+        in_time(self.handle.link().set(message).execute())
+            .await
+            .map_err(|refusal| refusal.to(format_args!("set the TUN device's MTU to {mtu} bytes")))
+    }
+
+    /// Gives the TUN device its MTU, and sets it up.
+    pub async fn set_tun_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
+        let message = LinkUnspec::new_with_index(index).mtu(mtu).up().build();
+        in_time(self.handle.link().set(message).execute())
+            .await
+            .map_err(|refusal| refusal.to("set the TUN device up"))
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the kernel lists by netlink and tells the changes of: counted at the start, and counted again when it changes.
+//!
+//! multicast group → each message is a reason to list again → counts
+//!
+//! A kernel without the protocol lists nothing, and then there is nothing.
+
+use std::io;
+use std::time::Duration;
+
+use rtnetlink::sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
+use tokio::sync::watch;
+use tokio::time::{timeout, timeout_at, Instant};
+
+use diolkos_service::failure::Failure;
+use diolkos_service::supervise::{Task, Watch};
+
+/// Of linux/netlink.h.
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_REQUEST_DUMP: u16 = 0x301;
+pub(super) const HEADER: usize = 16;
+/// No datagram of a list is longer, bytes.
+const LONGEST: usize = 1 << 16;
+/// For one list, and after it failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Changes that follow each other so closely cause one list.
+const GATHERED: Duration = Duration::from_millis(200);
+
+/// Counts of something that the kernel lists.
+pub trait Listed: Copy + Default + PartialEq + Send + Sync + 'static {
+    /// Its name in the log.
+    const NAME: &'static str;
+    /// The netlink protocol.
+    const PROTOCOL: isize;
+    /// The multicast group that tells of changes.
+    const GROUP: u32;
+
+    /// Type and body of the message that asks for the list.
+    fn request() -> (u16, Vec<u8>);
+
+    /// Type and body of a message that one message answers, which is counted, too. A kernel that does not know it refuses it.
+    fn question() -> Option<(u16, Vec<u8>)> {
+        None
+    }
+
+    /// Counts one message of the list, or the answer.
+    fn count(&mut self, kind: u16, body: &[u8]);
+}
+
+/// Follows it. Dropped, nobody listens any more.
+pub struct ListNews<L> {
+    counts: watch::Receiver<L>,
+    _task: Option<Task>,
+}
+
+impl<L: Listed> ListNews<L> {
+    /// Counts, and begins to follow.
+    pub async fn begin(watch: &Watch) -> ListNews<L> {
+        let name = L::NAME;
+        // Listening first: nothing falls in between.
+        let listener = match listener::<L>() {
+            Ok(listener) => Some(listener),
+            Err(error) => {
+                tracing::debug!("no news of {name}: {error}");
+                None
+            }
+        };
+        let now = match list().await {
+            Ok(now) => now,
+            Err(error) => {
+                tracing::debug!("the {name} cannot be listed: {error}");
+                L::default()
+            }
+        };
+        let (tell, counts) = watch::channel(now);
+        let task = listener.map(|listener| watch.task(name, follow(listener, tell)));
+        ListNews {
+            counts,
+            _task: task,
+        }
+    }
+
+    /// How many there are now.
+    pub fn now(&self) -> L {
+        *self.counts.borrow()
+    }
+
+    /// Waits until there are more or fewer. It may be dropped and called again.
+    pub async fn changed(&mut self) {
+        if self.counts.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+fn listener<L: Listed>() -> io::Result<TokioSocket> {
+    let mut socket = TokioSocket::new(L::PROTOCOL)?;
+    socket.socket_mut().bind(&SocketAddr::new(0, 0))?;
+    // What is lost is told by what is there: all are listed again anyway.
+    socket.socket_mut().set_no_enobufs(true)?;
+    socket.socket_mut().add_membership(L::GROUP)?;
+    Ok(socket)
+}
+
+async fn follow<L: Listed>(listener: TokioSocket, tell: watch::Sender<L>) -> Result<(), Failure> {
+    let name = L::NAME;
+    let heard = || async {
+        let mut message = Vec::with_capacity(LONGEST);
+        listener.recv(&mut message).await
+    };
+    loop {
+        if let Err(error) = heard().await {
+            tracing::warn!("the kernel no longer reports {name}: {error}");
+            return Ok(());
+        }
+        let end = Instant::now() + GATHERED;
+        while let Ok(Ok(_)) = timeout_at(end, heard()).await {}
+        match list().await {
+            Ok(now) => {
+                tell.send_if_modified(|counts| std::mem::replace(counts, now) != now);
+            }
+            Err(error) => tracing::debug!("the {name} cannot be listed: {error}"),
+        }
+    }
+}
+
+/// Counts all.
+async fn list<L: Listed>() -> io::Result<L> {
+    timeout(PATIENCE, listed()).await?
+}
+
+async fn listed<L: Listed>() -> io::Result<L> {
+    let mut counts = L::default();
+    if let Some(question) = L::question() {
+        let socket = asked(L::PROTOCOL, NLM_F_REQUEST, question).await?;
+        let mut answer = Vec::with_capacity(LONGEST);
+        socket.recv(&mut answer).await?;
+        if let Err(error) = count(&answer, &mut counts) {
+            tracing::debug!("{}: {error}", L::NAME);
+        }
+    }
+    let socket = asked(L::PROTOCOL, NLM_F_REQUEST_DUMP, L::request()).await?;
+    loop {
+        let mut messages = Vec::with_capacity(LONGEST);
+        socket.recv(&mut messages).await?;
+        if messages.is_empty() || count(&messages, &mut counts)? {
+            return Ok(counts);
+        }
+    }
+}
+
+/// A socket that was asked.
+async fn asked(
+    protocol: isize,
+    flags: u16,
+    (kind, body): (u16, Vec<u8>),
+) -> io::Result<TokioSocket> {
+    let mut socket = TokioSocket::new(protocol)?;
+    socket.socket_mut().bind(&SocketAddr::new(0, 0))?;
+    socket.socket_mut().connect(&SocketAddr::new(0, 0))?;
+    let length = u32::try_from(HEADER + body.len()).expect("a short message");
+    let mut request = length.to_ne_bytes().to_vec();
+    request.extend(kind.to_ne_bytes());
+    request.extend(flags.to_ne_bytes());
+    request.resize(HEADER, 0);
+    request.extend(body);
+    socket.send(&request).await?;
+    Ok(socket)
+}
+
+/// Counts what a datagram lists. True: it is the last one.
+pub(super) fn count<L: Listed>(mut messages: &[u8], counts: &mut L) -> io::Result<bool> {
+    while messages.len() >= HEADER {
+        let length = u32::from_ne_bytes([messages[0], messages[1], messages[2], messages[3]]);
+        let length = (length as usize).clamp(HEADER, messages.len());
+        let body = &messages[HEADER..length];
+        match u16::from_ne_bytes([messages[4], messages[5]]) {
+            NLMSG_DONE => return Ok(true),
+            NLMSG_ERROR => {
+                let code = body.get(..4).and_then(|code| code.try_into().ok());
+                let code = i32::from_ne_bytes(code.unwrap_or_default());
+                return Err(io::Error::from_raw_os_error(-code));
+            }
+            kind => counts.count(kind, body),
+        }
+        messages = &messages[length.next_multiple_of(4).min(messages.len())..];
+    }
+    Ok(false)
+}
+
+/// Messages as the kernel sends them.
+#[cfg(test)]
+pub(super) mod written {
+    use super::HEADER;
+
+    /// A whole message, padded.
+    pub fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(HEADER + body.len()).expect("a short message");
+        let mut message = length.to_ne_bytes().to_vec();
+        message.extend(kind.to_ne_bytes());
+        message.resize(HEADER, 0);
+        message.extend(body);
+        message.resize(message.len().next_multiple_of(4), 0);
+        message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::written::message;
+    use super::*;
+
+    #[derive(Clone, Copy, Default, PartialEq, Debug)]
+    struct Bytes(usize);
+
+    impl Listed for Bytes {
+        const NAME: &'static str = "bytes";
+        const PROTOCOL: isize = 0;
+        const GROUP: u32 = 0;
+
+        fn request() -> (u16, Vec<u8>) {
+            (0, Vec::new())
+        }
+
+        fn count(&mut self, _: u16, body: &[u8]) {
+            self.0 += body.len();
+        }
+    }
+
+    #[test]
+    fn a_list_ends_with_its_end_or_an_error() {
+        let mut counts = Bytes::default();
+        let some = [message(16, &[0; 3]), message(17, &[0; 4])].concat();
+        assert!(!count(&some, &mut counts).expect("a list"));
+        assert_eq!(counts, Bytes(7));
+        assert!(count(&message(NLMSG_DONE, &[0; 4]), &mut counts).expect("its end"));
+        let refused = message(NLMSG_ERROR, &(-1i32).to_ne_bytes());
+        let error = count(&refused, &mut counts).expect_err("a refusal");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        for length in 0..some.len() {
+            assert!(
+                count(&some[..length], &mut Bytes::default()).is_ok(),
+                "{length}"
+            );
+        }
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The network as the kernel tells of it, and the few things we ask it for: links, addresses, routes. Everything by netlink, in the network namespace of the process.
+//!
+//! Requests ([`Net`]) and news ([`News`]) have a socket each: a flood of news cannot push an answer out. Each list has one of
+//! its own (`list`). Each request has a time limit, and news that were lost are answered by a new look at everything
+//! (`watcher`).
+
+mod address;
+mod change;
+mod connected;
+mod defaults;
+mod exit;
+mod hooks;
+mod link;
+mod list;
+mod listed;
+mod lookup;
+mod masquerade;
+mod neighbour;
+mod nexthop;
+mod obstacles;
+mod outer;
+mod policies;
+mod restore;
+mod route;
+mod settings;
+mod tun;
+mod tunnel;
+mod watcher;
+
+use std::fmt::Display;
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use rtnetlink::MulticastGroup;
+use tokio::time::timeout;
+
+use diolkos_service::failure::Failure;
+use diolkos_service::supervise::{Task, Watch};
+
+pub use address::Standing;
+pub use connected::{answers_arp, Connected, Proxy};
+pub use defaults::DefaultRoute;
+pub use exit::ExitRoute;
+pub use hooks::{HookNews, Hooks};
+pub use link::{Link, LinkKind, Medium};
+pub use lookup::Leads;
+pub use masquerade::Masquerade;
+pub use neighbour::Neighbour;
+pub use nexthop::{Errand, Way};
+pub use obstacles::Sample;
+pub use policies::{Policies, PolicyNews};
+pub use restore::{shown, DeviceConfig};
+pub use route::{Added, Route4, Route6};
+pub use watcher::{Event, News, RouteNews};
+
+/// How long the kernel may take for one request. It answers most within a millisecond; a million routes take seconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The table into which the kernel looks first.
+const TABLE_LOCAL: u8 = 255;
+
+/// A connection to the kernel for requests. Dropped, it is closed.
+pub struct Net {
+    handle: rtnetlink::Handle,
+    _served: Task,
+}
+
+impl Net {
+    /// Connects, and begins to listen to what changes.
+    pub async fn connect(watch: &Watch) -> Result<(Net, News), Failure> {
+        let net = Net::requests(watch)?;
+        // News first and the look after it: nothing falls in between.
+        let (connection, _, messages) = rtnetlink::new_multicast_connection(&[
+            MulticastGroup::Link,
+            MulticastGroup::Ipv4Route,
+            MulticastGroup::Ipv6Route,
+            MulticastGroup::Ipv4Rule,
+            MulticastGroup::Ipv6Rule,
+            MulticastGroup::Ipv4Ifaddr,
+            MulticastGroup::Ipv6Ifaddr,
+            MulticastGroup::Ipv6Prefix,
+        ])
+        .map_err(unconnected)?;
+        let received = watch.task("netlink news", served(connection));
+        let settings = settings::changes().map_err(unconnected)?;
+        let asks = Net::requests(watch)?;
+        let news = watcher::start(asks, messages, settings, received, watch).await?;
+        Ok((net, news))
+    }
+
+    fn requests(watch: &Watch) -> Result<Net, Failure> {
+        let (connection, handle, _) = rtnetlink::new_connection().map_err(unconnected)?;
+        Ok(Net {
+            handle,
+            _served: watch.task("netlink requests", served(connection)),
+        })
+    }
+}
+
+/// Serves a socket; that ends only when the kernel closes it.
+async fn served(connection: impl Future<Output = ()>) -> Result<(), Failure> {
+    connection.await;
+    Err(Failure::run_time(
+        "the kernel closed the netlink connection",
+    ))
+}
+
+fn unconnected(error: io::Error) -> Failure {
+    Failure::run_time(format!("no netlink connection to the kernel: {error}"))
+}
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+enum Refusal {
+    /// The kernel says no.
+    Error(rtnetlink::Error),
+    /// It says nothing.
+    Silence,
+    /// It gives no socket.
+    Unconnected(io::Error),
+    /// It closed the socket.
+    Closed,
+}
+
+/// A request, with its time limit.
+async fn in_time<T>(
+    request: impl Future<Output = Result<T, rtnetlink::Error>>,
+) -> Result<T, Refusal> {
+    match timeout(PATIENCE, request).await {
+        Ok(done) => done.map_err(Refusal::Error),
+        Err(_) => Err(Refusal::Silence),
+    }
+}
+
+impl Refusal {
+    /// The kernel's refusal as an error number, where it is one.
+    fn errno(&self) -> Option<io::Error> {
+        match self {
+            Refusal::Error(rtnetlink::Error::NetlinkError(message)) => Some(message.to_io()),
+            _ => None,
+        }
+    }
+
+    /// A sentence about it, with exit code 3 when it was a privilege that was missing.
+    fn to(&self, what: impl Display) -> Failure {
+        match (self, self.errno()) {
+            (_, Some(e)) if e.kind() == io::ErrorKind::PermissionDenied => Failure::missing(
+                format!("no permission to {what}: run as root or with CAP_NET_ADMIN"),
+            ),
+            (_, Some(e)) => Failure::run_time(format!("cannot {what}: {e}")),
+            (Refusal::Error(error), None) => Failure::run_time(format!("cannot {what}: {error}")),
+            (Refusal::Silence, None) => Failure::transient(format!(
+                "cannot {what}: the kernel has not answered within {} s",
+                PATIENCE.as_secs()
+            )),
+            (Refusal::Unconnected(error), None) => Failure::transient(format!(
+                "cannot {what}: no netlink connection to the kernel: {error}"
+            )),
+            (Refusal::Closed, None) => Failure::transient(format!(
+                "cannot {what}: the kernel closed the netlink connection"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_an_answer_has_an_end() {
+        let never = std::future::pending::<Result<(), rtnetlink::Error>>();
+        let refusal = in_time(never).await.expect_err("it is refused");
+        let failure = refusal.to("list the routes");
+        assert_eq!(
+            failure.to_string(),
+            "cannot list the routes: the kernel has not answered within 10 s"
+        );
+    }
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Routes through the TUN device. They go with it.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use diolkos_sys::namespace::interface_name;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
+};
+use netlink_packet_route::AddressFamily;
+use rtnetlink::RouteMessageBuilder;
+
+use super::link::is_disabled6;
+use super::{in_time, Net, Refusal, TABLE_LOCAL};
+use diolkos_service::failure::Failure;
+
+/// An IPv4 route into the translator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route4 {
+    /// Where it leads.
+    pub to: Ipv4Net,
+    /// The TUN device's index.
+    pub index: u32,
+    /// Its address, the source of what this host sends.
+    pub source: Option<Ipv4Addr>,
+    /// Preference among routes to the same place; the lower one wins.
+    pub metric: u32,
+    /// Largest packet, bytes: what still fits the IPv6 side after translation.
+    pub mtu: Option<u32>,
+}
+
+/// An IPv6 route into the translator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route6 {
+    /// Where it leads.
+    pub to: Ipv6Net,
+    /// The TUN device's index.
+    pub index: u32,
+    /// Preference among routes to the same place; the lower one wins.
+    pub metric: Option<u32>,
+    /// It lies in the table `local`, into which the kernel looks before any rule that others add.
+    pub is_first: bool,
+}
+
+/// What became of a route that was to be added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Added {
+    /// It is there.
+    Done,
+    /// The device is down, so it holds no routes. Once it is up again, [`Net::restore`] adds them.
+    DeviceIsDown,
+}
+
+impl Route4 {
+    fn message(&self) -> RouteMessage {
+        let mut builder = RouteMessageBuilder::<Ipv4Addr>::new()
+            .destination_prefix(self.to.network(), self.to.prefix_len())
+            .output_interface(self.index)
+            .priority(self.metric)
+            .protocol(RouteProtocol::Static);
+        if let Some(source) = self.source {
+            builder = builder.pref_source(source);
+        }
+        if let Some(mtu) = self.mtu {
+            let metrics = RouteAttribute::Metrics(vec![RouteMetric::Mtu(mtu)]);
+            builder.get_mut().attributes.push(metrics);
+        }
+        builder.build()
+    }
+}
+
+impl Route6 {
+    fn message(&self) -> RouteMessage {
+        let mut builder = RouteMessageBuilder::<Ipv6Addr>::new()
+            .destination_prefix(self.to.network(), self.to.prefix_len())
+            .output_interface(self.index)
+            .protocol(RouteProtocol::Static);
+        if let Some(metric) = self.metric {
+            builder = builder.priority(metric);
+        }
+        if self.is_first {
+            builder = builder.table_id(TABLE_LOCAL.into());
+        }
+        builder.build()
+    }
+}
+
+impl Net {
+    /// Adds the route; one that is there already is not replaced.
+    pub async fn add_route4(&self, route: &Route4) -> Result<Added, Failure> {
+        let request = self.handle.route().add(route.message());
+        let done = in_time(request.execute()).await;
+        added(done, |refusal| {
+            not_added(route.to, Some(route.metric), refusal)
+        })
+    }
+
+    /// Adds the route in the place of one with the same destination and metric.
+    pub async fn replace_route4(&self, route: &Route4) -> Result<Added, Failure> {
+        let request = self.handle.route().add(route.message()).replace();
+        let done = in_time(request.execute()).await;
+        added(done, |refusal| {
+            refusal.to(format_args!("replace the route to {}", route.to))
+        })
+    }
+
+    /// Adds the route; one that is there already is not replaced.
+    pub async fn add_route6(&self, route: &Route6) -> Result<Added, Failure> {
+        let request = self.handle.route().add(route.message());
+        let done = in_time(request.execute()).await;
+        added(done, |refusal| {
+            match (refusal.errno(), interface_name(route.index)) {
+            // The kernel does not say it with another number than that of a missing privilege.
+            (Some(e), Some(name)) if e.kind() == io::ErrorKind::PermissionDenied && is_disabled6(&name) => {
+                Failure::run_time(format!(
+                    "cannot add the route to {}: IPv6 is disabled on {name}: set net.ipv6.conf.{name}.disable_ipv6 to 0",
+                    route.to
+                ))
+            }
+            _ => not_added(route.to, route.metric, refusal),
+        }
+        })
+    }
+
+    /// The IPv4 routes through a device that were added.
+    pub async fn routes4(&self, index: u32) -> Result<Vec<Route4>, Failure> {
+        let found = self.routes(AddressFamily::Inet, index).await?;
+        let routes = found.into_iter().filter_map(|(message, metric)| {
+            let Some(IpNet::V4(to)) = destination(&message) else {
+                return None;
+            };
+            Some(Route4 {
+                to,
+                index,
+                source: None,
+                metric,
+                mtu: None,
+            })
+        });
+        Ok(routes.collect())
+    }
+
+    /// The same of IPv6.
+    pub async fn routes6(&self, index: u32) -> Result<Vec<Route6>, Failure> {
+        let found = self.routes(AddressFamily::Inet6, index).await?;
+        let routes = found.into_iter().filter_map(|(message, metric)| {
+            let Some(IpNet::V6(to)) = destination(&message) else {
+                return None;
+            };
+            Some(Route6 {
+                to,
+                index,
+                metric: Some(metric),
+                is_first: message.header.table == TABLE_LOCAL,
+            })
+        });
+        Ok(routes.collect())
+    }
+
+    /// The metrics of IPv4 routes of the main table to one of these destinations.
+    pub async fn metrics4(&self, to: &[Ipv4Net]) -> Result<BTreeSet<u32>, Failure> {
+        let all = self.list_routes(AddressFamily::Inet, None).await?;
+        let same = all.iter().filter(|message| {
+            let leads = |to: &Ipv4Net| destination(message) == Some(IpNet::V4(to.trunc()));
+            message.header.table == RouteHeader::RT_TABLE_MAIN && to.iter().any(leads)
+        });
+        let metric = |attribute: &RouteAttribute| match attribute {
+            RouteAttribute::Priority(metric) => Some(*metric),
+            _ => None,
+        };
+        let metrics = same.map(|message| message.attributes.iter().find_map(metric).unwrap_or(0));
+        Ok(metrics.collect())
+    }
+
+    /// Those of one family that are of our kind, with their metrics.
+    async fn routes(
+        &self,
+        family: AddressFamily,
+        index: u32,
+    ) -> Result<Vec<(RouteMessage, u32)>, Failure> {
+        // The kernel leaves out what goes elsewhere: there may be a million of those.
+        let found = self.list_routes(family, Some(index)).await?;
+        let ours = found.into_iter().filter(|message| {
+            message.header.protocol == RouteProtocol::Static
+                && message.attributes.contains(&RouteAttribute::Oif(index))
+        });
+        let with_metric = ours.map(|message| {
+            let metric = message
+                .attributes
+                .iter()
+                .find_map(|attribute| match attribute {
+                    RouteAttribute::Priority(metric) => Some(*metric),
+                    _ => None,
+                });
+            (message, metric.unwrap_or(0))
+        });
+        Ok(with_metric.collect())
+    }
+
+    /// Where routes lead that are not through this device, whatever table they are in.
+    pub async fn destinations_besides(&self, index: u32) -> Result<Vec<IpNet>, Failure> {
+        let mut all = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let found = self.list_routes(family, None).await?;
+            let others = found
+                .iter()
+                .filter(|message| !exits(message).any(|exit| exit == index));
+            all.extend(others.filter_map(destination));
+        }
+        Ok(all)
+    }
+
+    /// All routes of a family, whatever table they are in; or only those through an interface.
+    pub(super) async fn list_routes(
+        &self,
+        family: AddressFamily,
+        through: Option<u32>,
+    ) -> Result<Vec<RouteMessage>, Failure> {
+        let mut filter = RouteMessage::default();
+        filter.header.address_family = family;
+        filter.attributes.extend(through.map(RouteAttribute::Oif));
+        let ask = |handle: &rtnetlink::Handle| handle.route().get(filter).execute();
+        self.list("list the routes", ask).await
+    }
+
+    /// Removes a route that was added.
+    pub async fn remove_route4(&self, route: &Route4) -> Result<(), Failure> {
+        in_time(self.handle.route().del(route.message()).execute())
+            .await
+            .map_err(|refusal| refusal.to(format_args!("remove the route to {}", route.to)))
+    }
+
+    /// Removes a route that was added.
+    pub async fn remove_route6(&self, route: &Route6) -> Result<(), Failure> {
+        in_time(self.handle.route().del(route.message()).execute())
+            .await
+            .map_err(|refusal| refusal.to(format_args!("remove the route to {}", route.to)))
+    }
+}
+
+/// Where a route leads.
+pub(super) fn destination(message: &RouteMessage) -> Option<IpNet> {
+    let len = message.header.destination_prefix_length;
+    let said = message
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(to)) => Some(IpAddr::V4(*to)),
+            RouteAttribute::Destination(RouteAddress::Inet6(to)) => Some(IpAddr::V6(*to)),
+            _ => None,
+        });
+    // That of a default route is not said.
+    let any = match message.header.address_family {
+        AddressFamily::Inet => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        _ => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    IpNet::new(said.unwrap_or(any), len).ok()
+}
+
+/// Through which interfaces a route leads.
+pub(super) fn exits(message: &RouteMessage) -> impl Iterator<Item = u32> + '_ {
+    message.attributes.iter().flat_map(|attribute| {
+        let (one, several) = match attribute {
+            RouteAttribute::Oif(index) => (Some(*index), &[][..]),
+            RouteAttribute::MultiPath(hops) => (None, &hops[..]),
+            _ => (None, &[][..]),
+        };
+        let several = several.iter().map(|hop| hop.interface_index);
+        one.into_iter().chain(several)
+    })
+}
+
+fn added(
+    done: Result<(), Refusal>,
+    failure: impl FnOnce(&Refusal) -> Failure,
+) -> Result<Added, Failure> {
+    match done {
+        Ok(()) => Ok(Added::Done),
+        Err(refusal) => match refusal.errno().map(|e| e.kind()) {
+            Some(io::ErrorKind::NetworkDown) => Ok(Added::DeviceIsDown),
+            _ => Err(failure(&refusal)),
+        },
+    }
+}
+
+fn not_added(to: impl Display, metric: Option<u32>, refusal: &Refusal) -> Failure {
+    match (refusal.errno(), metric) {
+        (Some(e), Some(metric)) if e.kind() == io::ErrorKind::AlreadyExists => Failure::run_time(
+            format!(
+                "there is a route to {to} with metric {metric} already: stop what it belongs to (`ip route show {to}` names \
+                 its device), or choose another metric"
+            ),
+        ),
+        _ => refusal.to(format_args!("add the route to {to}")),
+    }
+}

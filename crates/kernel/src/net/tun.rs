@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The TUN device, with nobody else's queues: a process with a queue reads others' packets and sends in their name.
+//!
+//! Until a new device has its owner, every user may open a queue of it and change its owner. So once there is an owner,
+//! the kernel is asked: if the owner is ours and all queues are ours, nobody can open one any more. Otherwise the device
+//! is removed, and another one made.
+
+use diolkos_sys::tun::{self, Tun, TunError};
+use futures_util::TryStreamExt;
+use netlink_packet_route::link::{
+    InfoData, InfoTun, LinkAttribute, LinkInfo, LinkLayerType, LinkMessage,
+};
+use rtnetlink::packet_core::Nla;
+use rtnetlink::LinkUnspec;
+
+use super::{in_time, Net};
+use diolkos_service::failure::Failure;
+use diolkos_service::random::random;
+
+/// How many devices are made before the start fails.
+const ATTEMPTS: usize = 8;
+
+/// Of linux/if_link.h.
+const OWNER: u16 = 1;
+const GROUP: u16 = 2;
+const PERSIST: u16 = 6;
+const QUEUES: u16 = 8;
+const DISABLED_QUEUES: u16 = 9;
+
+/// What the kernel says of a TUN device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Seen {
+    index: u32,
+    owner: Option<u32>,
+    group: Option<u32>,
+    is_persistent: bool,
+    /// Those that are switched off, too: their processes can switch them on.
+    queues: Option<u32>,
+    /// It has no link layer.
+    is_bare: bool,
+}
+
+impl Seen {
+    fn of(message: &LinkMessage) -> Seen {
+        let mut seen = Seen {
+            index: message.header.index,
+            is_bare: message.header.link_layer_type == LinkLayerType::None,
+            ..Seen::default()
+        };
+        let infos = message.attributes.iter().filter_map(|a| match a {
+            LinkAttribute::LinkInfo(infos) => Some(infos),
+            _ => None,
+        });
+        for info in infos.flatten() {
+            if let LinkInfo::Data(InfoData::Tun(facts)) = info {
+                facts.iter().for_each(|fact| seen.fact(fact));
+            }
+        }
+        seen
+    }
+
+    fn fact(&mut self, fact: &InfoTun) {
+        let mut value = [0; 4];
+        let len = fact.value_len();
+        if len > value.len() {
+            return;
+        }
+        fact.emit_value(&mut value[..len]);
+        let number = u32::from_ne_bytes(value);
+        match fact.kind() {
+            OWNER => self.owner = Some(number),
+            GROUP => self.group = Some(number),
+            PERSIST => self.is_persistent = value[0] != 0,
+            QUEUES | DISABLED_QUEUES => *self.queues.get_or_insert(0) += number,
+            _ => {}
+        }
+    }
+
+    /// Nobody else has a queue, and nobody else can open one.
+    fn is_ours(&self, queues: usize) -> bool {
+        let owned = self
+            .owner
+            .is_some_and(|owner| tun::owners().contains(&owner));
+        owned && self.group.is_none() && self.queues == u32::try_from(queues).ok() && self.is_bare
+    }
+}
+
+impl Net {
+    /// Creates the TUN device, and says its index.
+    pub async fn create_tun(&self, name: &str, queues: usize) -> Result<(Tun, u32), Failure> {
+        for attempt in 0..ATTEMPTS {
+            // A process that tries one name all the time does not know the next one.
+            let made = match attempt {
+                0 => name.to_owned(),
+                _ => format!("dio{:012x}", random() >> 16),
+            };
+            let tun = Tun::create(&made, queues)?;
+            let seen = self.seen(&made).await?;
+            if tun.queues.len() < queues || !seen.is_ours(tun.queues.len()) {
+                tracing::warn!(
+                    "another process opened the new TUN device {made} before it had an owner: removing the device and creating another one"
+                );
+                self.remove_link(seen.index).await?;
+                continue;
+            }
+            tun.settle()?;
+            if seen.is_persistent {
+                let source = tun.queues[0].set_persistent(false);
+                source.map_err(|e| Failure::run_time(format!("{name} cannot be owned: {e}")))?;
+            }
+            if made != name {
+                self.rename(seen.index, name).await?;
+            }
+            return Ok((tun, seen.index));
+        }
+        Err(Failure::run_time(format!(
+            "another process opens each new TUN device before it has an owner, {ATTEMPTS} times now: \
+             find out who does (`lsof /dev/net/tun`), or let only root use the device (chmod 0600 /dev/net/tun)"
+        )))
+    }
+
+    /// Opens a persistent TUN device that an earlier run has left, if nobody else can have a queue of it.
+    pub async fn adopt_tun(&self, name: &str, queues: usize) -> Result<(Tun, u32), Failure> {
+        self.expect_ours(name, 0).await?;
+        let tun = Tun::adopt(name, queues)?;
+        let index = self.expect_ours(name, queues.max(1)).await?;
+        tun.settle()?;
+        Ok((tun, index))
+    }
+
+    async fn expect_ours(&self, name: &str, queues: usize) -> Result<u32, Failure> {
+        let seen = self.seen(name).await?;
+        match seen.is_ours(queues) {
+            true => Ok(seen.index),
+            false => Err(Failure::run_time(format!(
+                "other users can open the TUN device {name}, or have opened it"
+            ))),
+        }
+    }
+
+    async fn seen(&self, name: &str) -> Result<Seen, Failure> {
+        let mut found = self.handle.link().get().match_name(name).execute();
+        let what = || format!("read the state of the TUN device {name}");
+        match in_time(found.try_next()).await {
+            Ok(Some(message)) => Ok(Seen::of(&message)),
+            Ok(None) => Err(Failure::run_time(format!("the TUN device {name} is gone"))),
+            Err(refusal) => Err(refusal.to(what())),
+        }
+    }
+
+    async fn rename(&self, index: u32, name: &str) -> Result<(), Failure> {
+        let message = LinkUnspec::new_with_index(index).name(name).build();
+        let done = in_time(self.handle.link().set(message).execute()).await;
+        done.map_err(|refusal| match refusal.errno().map(|e| e.kind()) {
+            Some(std::io::ErrorKind::AlreadyExists) => TunError::NameTaken(name.to_owned()).into(),
+            _ => refusal.to(format!("name the TUN device {name}")),
+        })
+    }
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What changes in the network: an actor that reads the kernel's news, keeps what it knows of links and addresses, and tells
+//! the difference.
+//!
+//! message → known → [`Event`] → merged with those that nobody has taken yet → [`News`]
+//!
+//! The kernel throws news away when nobody reads them in time. Then the actor looks at everything and tells the difference
+//! to what it knew, so that no loss goes unseen. Of routes, of which there may be a million, nothing is kept: after a loss
+//! all of them may have changed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use futures_util::future::FutureExt;
+use futures_util::stream::{Stream, StreamExt};
+use ipnet::IpNet;
+use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload, NLM_F_REPLACE};
+use tokio::sync::mpsc::{channel, Receiver, Sender};
+
+use super::address::Address;
+use super::link::Link;
+use super::settings::Change;
+use super::{route, Net};
+use diolkos_service::failure::Failure;
+use diolkos_service::supervise::{Task, Watch};
+
+/// Replaced routes that are told one by one.
+const MOST_REPLACED: usize = 64;
+/// Of other routes there are more: a routing daemon that starts adds a million.
+const MOST_CHANGED: usize = 4096;
+/// News that are read before a look, although more may come without end.
+const MOST_READ: usize = 10_000;
+/// After a look that failed, until the next.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// News from the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A link appeared or changed.
+    LinkChanged(Link),
+    /// A link is gone, or went to another network namespace.
+    LinkGone(u32),
+    /// Routes or rules changed.
+    RoutesChanged(RouteNews),
+    /// Addresses came, went, or are not fit for use any more.
+    AddressesChanged,
+    /// Settings of interfaces changed, forwarding among them.
+    SettingsChanged,
+    /// The kernel has forgotten the settings of the interface with this index.
+    SettingsForgotten(u32),
+}
+
+/// Which routes have changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteNews {
+    /// IPv6 rules, or routes through no interface in particular.
+    v6: bool,
+    /// Interfaces through which IPv6 routes came or went.
+    v6_through: BTreeSet<u32>,
+    /// Interfaces through which routes are gone.
+    gone_from: BTreeSet<u32>,
+    /// Destinations to which another route took the place of one.
+    replaced: BTreeSet<IpNet>,
+    /// Destinations of routes that came or went.
+    changed: BTreeSet<IpNet>,
+    /// Rules of either family came or went.
+    rules: bool,
+    /// A default route is gone.
+    default_gone: bool,
+    /// News were lost: any route may have changed.
+    all: bool,
+}
+
+impl RouteNews {
+    /// Whether a route through this interface may be gone; `leads`: whether there was one to a destination.
+    pub fn may_have_taken(&self, index: u32, leads: impl Fn(&IpNet) -> bool) -> bool {
+        self.all || self.gone_from.contains(&index) || self.replaced.iter().any(leads)
+    }
+
+    /// Whether IPv6 packets may take another way, apart from routes through one interface.
+    pub fn moves6(&self, besides: Option<u32>) -> bool {
+        self.v6 || self.v6_through.iter().any(|index| Some(*index) != besides)
+    }
+
+    /// Whether IPv4 packets may take another way.
+    pub fn moves4(&self) -> bool {
+        self.rules || self.may_concern(|to| matches!(to, IpNet::V4(_)))
+    }
+
+    /// Whether a route to a certain destination may have come or gone.
+    pub fn may_concern(&self, concerns: impl FnMut(&IpNet) -> bool) -> bool {
+        self.all || self.changed.iter().any(concerns)
+    }
+
+    /// Whether rules may have changed.
+    pub fn moves_rules(&self) -> bool {
+        self.rules || self.all
+    }
+
+    /// Whether a family may have lost its default route.
+    pub fn took_default(&self) -> bool {
+        self.default_gone || self.all
+    }
+
+    fn merge(&mut self, other: RouteNews) {
+        self.v6 |= other.v6;
+        self.rules |= other.rules;
+        self.v6_through.extend(other.v6_through);
+        self.all |= other.all;
+        self.default_gone |= other.default_gone;
+        self.gone_from.extend(other.gone_from);
+        self.replaced.extend(other.replaced);
+        self.changed.extend(other.changed);
+        if self.replaced.len() > MOST_REPLACED || self.changed.len() > MOST_CHANGED {
+            self.replaced.clear();
+            self.changed.clear();
+            self.all = true;
+        }
+    }
+}
+
+/// The news, as they come. Dropped, nobody listens any more.
+pub struct News {
+    events: Receiver<Event>,
+    _tasks: [Task; 2],
+}
+
+impl News {
+    /// The next one.
+    pub async fn next(&mut self) -> Event {
+        match self.events.recv().await {
+            Some(event) => event,
+            // Whoever supervises the actor hears why it ended.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Everything that is kept, as it is at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Snapshot {
+    pub links: BTreeMap<u32, Link>,
+    pub addresses: BTreeMap<(u32, IpAddr), Address>,
+}
+
+/// Looks at everything.
+pub(super) trait Look: Send + Sync {
+    fn look(&self) -> impl Future<Output = Result<Snapshot, Failure>> + Send;
+}
+
+impl Look for Net {
+    async fn look(&self) -> Result<Snapshot, Failure> {
+        let links = self.links().await?.into_iter();
+        let addresses = self.all_addresses().await?.into_iter();
+        Ok(Snapshot {
+            links: links.map(|link| (link.index, link)).collect(),
+            addresses: addresses.map(|a| ((a.index, a.address), a)).collect(),
+        })
+    }
+}
+
+type Message = NetlinkMessage<RouteNetlinkMessage>;
+
+/// Starts the actor. `settings`: that settings changed. `received`: the task that reads the socket of the messages.
+pub(super) async fn start(
+    net: Net,
+    messages: impl Stream<Item = (Message, rtnetlink::sys::SocketAddr)> + Unpin + Send + 'static,
+    settings: impl Stream<Item = io::Result<Change>> + Unpin + Send + 'static,
+    received: Task,
+    watch: &Watch,
+) -> Result<News, Failure> {
+    let known = net.look().await?;
+    let (tell, events) = channel(1);
+    let watcher = Watcher {
+        known,
+        look: net,
+        pending: VecDeque::new(),
+        tell,
+    };
+    let messages = messages.map(|(message, _)| message);
+    let task = watch.task("netlink watcher", watcher.run(messages, settings));
+    Ok(News {
+        events,
+        _tasks: [received, task],
+    })
+}
+
+struct Watcher<L> {
+    known: Snapshot,
+    look: L,
+    /// What has not been taken yet: at most a few entries for each link.
+    pending: VecDeque<Event>,
+    tell: Sender<Event>,
+}
+
+impl<L: Look> Watcher<L> {
+    async fn run(
+        mut self,
+        messages: impl Stream<Item = Message> + Unpin,
+        settings: impl Stream<Item = io::Result<Change>> + Unpin,
+    ) -> Result<(), Failure> {
+        let (mut messages, mut settings) = (messages.fuse(), settings.fuse());
+        loop {
+            let tell = self.tell.clone();
+            tokio::select! {
+                message = messages.next() => match message {
+                    None => return Err(Failure::run_time("the kernel closed the netlink connection")),
+                    Some(message) if is_loss(&message) => {
+                        // What is there was sent before the loss, and says less than the look after it.
+                        for _ in 0..MOST_READ {
+                            match messages.next().now_or_never() {
+                                Some(Some(message)) => self.hear(message),
+                                Some(None) | None => break,
+                            }
+                        }
+                        self.resynchronise().await;
+                    }
+                    Some(message) => self.hear(message),
+                },
+                change = settings.next() => match change {
+                    Some(Ok(Change::Value)) => push(&mut self.pending, Event::SettingsChanged),
+                    Some(Ok(Change::Forgotten(index))) => push(&mut self.pending, Event::SettingsForgotten(index)),
+                    Some(Err(error)) => return Err(unheard(&error)),
+                    None => return Err(Failure::run_time("the kernel closed the netlink connection")),
+                },
+                place = tell.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {
+                    (Ok(place), Some(event)) => place.send(event),
+                    // Nobody listens any more.
+                    _ => return Ok(()),
+                },
+            }
+        }
+    }
+
+    /// Looks at everything until that succeeds, and tells the difference.
+    async fn resynchronise(&mut self) {
+        tracing::debug!("netlink messages were lost: reading the whole state again");
+        let now = loop {
+            match self.look.look().await {
+                Ok(now) => break now,
+                Err(failure) => {
+                    tracing::warn!("netlink messages were lost, and {failure}: retrying");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        };
+        let before = std::mem::replace(&mut self.known, now);
+        let gone = before.links.keys().copied();
+        for index in gone.filter(|index| !self.known.links.contains_key(index)) {
+            push(&mut self.pending, Event::LinkGone(index));
+        }
+        for (index, link) in &self.known.links {
+            if before.links.get(index) != Some(link) {
+                push(&mut self.pending, Event::LinkChanged(link.clone()));
+            }
+        }
+        if before.addresses != self.known.addresses {
+            push(&mut self.pending, Event::AddressesChanged);
+        }
+        let all = RouteNews {
+            v6: true,
+            all: true,
+            ..RouteNews::default()
+        };
+        push(&mut self.pending, Event::RoutesChanged(all));
+    }
+
+    fn hear(&mut self, message: Message) {
+        let replaces = message.header.flags & NLM_F_REPLACE != 0;
+        let NetlinkPayload::InnerMessage(message) = message.payload else {
+            return;
+        };
+        use RouteNetlinkMessage as M;
+        let event = match message {
+            // A bridge port that leaves its bridge is told of in the same way, with the bridge's family.
+            M::DelLink(link) if link.header.interface_family != AddressFamily::Unspec => return,
+            M::DelLink(link) => {
+                self.known.links.remove(&link.header.index);
+                Event::LinkGone(link.header.index)
+            }
+            M::NewLink(link) if link.header.interface_family != AddressFamily::Unspec => return,
+            M::NewLink(link) => {
+                let link = Link::from_message(&link);
+                let before = self.known.links.insert(link.index, link.clone());
+                if before.as_ref() == Some(&link) {
+                    return;
+                }
+                Event::LinkChanged(link)
+            }
+            M::NewAddress(message) => {
+                let Some(address) = Address::from_message(&message) else {
+                    return;
+                };
+                let key = (address.index, address.address);
+                // Each router advertisement gives the addresses new lifetimes, and changes nothing.
+                if self.known.addresses.insert(key, address) == Some(address) {
+                    return;
+                }
+                Event::AddressesChanged
+            }
+            M::DelAddress(message) => {
+                if let Some(address) = Address::from_message(&message) {
+                    self.known
+                        .addresses
+                        .remove(&(address.index, address.address));
+                }
+                Event::AddressesChanged
+            }
+            M::NewPrefix(message) => {
+                let index = u32::try_from(message.header.ifindex);
+                return index.map_or((), |index| self.look_at_mtu(index));
+            }
+            M::NewRoute(message) => Event::RoutesChanged(RouteNews {
+                replaced: route::destination(&message)
+                    .filter(|_| replaces)
+                    .into_iter()
+                    .collect(),
+                ..of_route(&message)
+            }),
+            M::DelRoute(message) => Event::RoutesChanged(RouteNews {
+                gone_from: route::exits(&message).collect(),
+                default_gone: message.header.destination_prefix_length == 0,
+                ..of_route(&message)
+            }),
+            M::NewRule(rule) | M::DelRule(rule) => Event::RoutesChanged(RouteNews {
+                v6: rule.header.family != AddressFamily::Inet,
+                rules: true,
+                ..RouteNews::default()
+            }),
+            _ => return,
+        };
+        push(&mut self.pending, event);
+    }
+
+    /// The kernel tells of a router advertisement with a prefix option, and tells nothing of the MTU option.
+    fn look_at_mtu(&mut self, index: u32) {
+        let Some(link) = self.known.links.get_mut(&index) else {
+            return;
+        };
+        let now = link.clone().with_advertised_mtu();
+        if now != *link {
+            *link = now.clone();
+            push(&mut self.pending, Event::LinkChanged(now));
+        }
+    }
+}
+
+/// What is to be said of a route that came or went.
+fn of_route(message: &RouteMessage) -> RouteNews {
+    let is_v6 = message.header.address_family == AddressFamily::Inet6;
+    let v6_through: BTreeSet<u32> = route::exits(message).filter(|_| is_v6).collect();
+    RouteNews {
+        v6: is_v6 && v6_through.is_empty(),
+        v6_through,
+        changed: route::destination(message).into_iter().collect(),
+        ..RouteNews::default()
+    }
+}
+
+fn unheard(error: &io::Error) -> Failure {
+    Failure::run_time(format!("the kernel no longer reports settings: {error}"))
+}
+
+fn is_loss(message: &Message) -> bool {
+    matches!(message.payload, NetlinkPayload::Overrun(_))
+}
+
+/// Merges an event with those that wait: of each link only the last state matters, and of routes and addresses that there
+/// are news.
+fn push(pending: &mut VecDeque<Event>, event: Event) {
+    match event {
+        Event::RoutesChanged(news) => {
+            let waiting = pending.iter_mut().find_map(|event| match event {
+                Event::RoutesChanged(waiting) => Some(waiting),
+                _ => None,
+            });
+            match waiting {
+                Some(waiting) => waiting.merge(news),
+                None => pending.push_back(Event::RoutesChanged(news)),
+            }
+        }
+        Event::AddressesChanged | Event::SettingsChanged | Event::SettingsForgotten(_)
+            if pending.contains(&event) => {}
+        Event::LinkChanged(ref link) => {
+            let is_older =
+                |event: &Event| matches!(event, Event::LinkChanged(l) if l.index == link.index);
+            pending.retain(|event| !is_older(event));
+            pending.push_back(event);
+        }
+        Event::LinkGone(index) => {
+            pending.retain(|event| match event {
+                Event::LinkChanged(link) => link.index != index,
+                Event::LinkGone(gone) => *gone != index,
+                _ => true,
+            });
+            pending.push_back(event);
+        }
+        Event::AddressesChanged | Event::SettingsChanged | Event::SettingsForgotten(_) => {
+            pending.push_back(event)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

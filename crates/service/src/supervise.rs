@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Supervision: every thread and task of a running service is watched, and one that panics or fails ends the program.
+//!
+//! thread, task → [`Watch`] → [`Alarm`] → the service loop, which leaves a clean machine and ends with exit code 1. A part
+//! that died alone would leave a port that nobody serves, or tables in which nothing expires.
+
+use std::any::Any;
+use std::future::Future;
+use std::io;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::thread::{Builder, JoinHandle};
+
+use diolkos_sys::signal::leave_to_others;
+use futures_util::FutureExt;
+use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
+use tokio::task::AbortHandle;
+
+use crate::failure::Failure;
+use crate::privilege::{self, Role};
+use crate::watchdog::{Heartbeat, Watchdog};
+
+/// Starts what is watched. Clones tell the same [`Alarm`].
+#[derive(Clone)]
+pub struct Watch {
+    tell: UnboundedSender<Failure>,
+    watchdog: Watchdog,
+}
+
+/// Rings when something that is watched has panicked or failed.
+pub struct Alarm(UnboundedReceiver<Failure>);
+
+/// A watched task. Dropped, it ends.
+#[derive(Debug)]
+pub struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A watch and its alarm; nobody listens to heartbeats.
+pub fn pair() -> (Watch, Alarm) {
+    pair_with(Watchdog::default())
+}
+
+/// A watch and its alarm, and where heartbeats are heard.
+pub fn pair_with(watchdog: Watchdog) -> (Watch, Alarm) {
+    let (tell, hear) = unbounded_channel();
+    (Watch { tell, watchdog }, Alarm(hear))
+}
+
+impl Watch {
+    /// The heartbeat of a loop that begins.
+    pub fn beat(&self, name: impl Into<String>) -> Heartbeat {
+        self.watchdog.beat(name)
+    }
+
+    /// Of all its loops.
+    pub fn watchdog(&self) -> Watchdog {
+        self.watchdog.clone()
+    }
+
+    /// Starts a thread. It may end with `Ok`; a panic or an error rings the alarm.
+    pub fn thread(
+        &self,
+        name: impl Into<String>,
+        work: impl FnOnce() -> Result<(), Failure> + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        let (name, tell) = (name.into(), self.tell.clone());
+        Builder::new().name(name.clone()).spawn(move || {
+            let done = guarded(&format!("the thread `{name}`"), work);
+            // Without a listener the program ends already.
+            let _ = done.map_err(|failure| tell.send(failure));
+        })
+    }
+
+    /// The same of a thread that keeps the capabilities and system calls of this role only. The kernel may give a signal of the
+    /// process to any thread that does not block it, and the handler wakes the tasks by a system call. Where the filter refuses
+    /// that call, the signal is lost: so confined threads block signals. One that starts programs may make that call, and does not
+    /// block signals, since programs inherit that.
+    pub fn thread_with(
+        &self,
+        role: Role,
+        name: impl Into<String>,
+        work: impl FnOnce() -> Result<(), Failure> + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        self.thread(name, move || {
+            if !role.starts_programs() {
+                leave_to_others()
+                    .map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))?;
+            }
+            privilege::keep(role)?;
+            work()
+        })
+    }
+
+    /// Starts a task on the runtime's worker. It may end with `Ok`; a panic or an error rings the alarm.
+    pub fn task(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = Result<(), Failure>> + Send + 'static,
+    ) -> Task {
+        Task(tokio::spawn(self.watched(name, work)).abort_handle())
+    }
+
+    /// The same of a task that ends by itself, and that nobody ends before.
+    pub fn short_task(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        let work = async move {
+            work.await;
+            Ok(())
+        };
+        tokio::spawn(self.watched(name, work));
+    }
+
+    /// The heartbeat of the runtime's worker, on which tasks run.
+    pub fn worker(&self) -> Option<Task> {
+        let beat = self.beat("the tasks' worker");
+        beat.every()?;
+        Some(self.task("heartbeat", async move {
+            loop {
+                beat.due().await;
+                beat.beat();
+            }
+        }))
+    }
+
+    fn watched(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = Result<(), Failure>> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let tell = self.tell.clone();
+        async move {
+            let done = AssertUnwindSafe(work).catch_unwind().await;
+            let done = done.unwrap_or_else(|payload| {
+                Err(panicked(&format!("the task `{name}`"), payload.as_ref()))
+            });
+            let _ = done.map_err(|failure| tell.send(failure));
+        }
+    }
+
+    /// Starts a task of the present `LocalSet`, whose panic rings the alarm; `what` it is stands in the message. It goes on
+    /// until it ends by itself or is aborted.
+    pub fn local(
+        &self,
+        what: &'static str,
+        work: impl Future<Output = ()> + 'static,
+    ) -> AbortHandle {
+        let tell = self.tell.clone();
+        let watched = async move {
+            if let Err(payload) = AssertUnwindSafe(work).catch_unwind().await {
+                let _ = tell.send(panicked(what, payload.as_ref()));
+            }
+        };
+        tokio::task::spawn_local(watched).abort_handle()
+    }
+}
+
+impl Alarm {
+    /// Waits until something that is watched has panicked or failed.
+    pub async fn rung(&mut self) -> Failure {
+        match self.0.recv().await {
+            Some(failure) => failure,
+            // Nothing is watched any more.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Does some work on this thread, and makes a failure of its panic: the exit code is a promise.
+pub fn guarded<T>(who: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    // What the work has changed is not looked at afterwards: a lock that it held is poisoned, and stays so.
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|payload| Err(panicked(who, payload.as_ref())))
+}
+
+fn panicked(who: &str, payload: &(dyn Any + Send)) -> Failure {
+    let said = payload
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "it gave no reason".to_owned());
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    Failure::run_time(format!(
+        "{who} panicked: {said}: this is an error in diolkos, please report it with the log"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::{SigSet, Signal};
+
+    use super::*;
+    use crate::failure::Kind;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime")
+    }
+
+    #[test]
+    fn a_thread_that_panics_rings_the_alarm() {
+        let (watch, mut alarm) = pair();
+        let thread = watch
+            .thread("sweeper", || panic!("the wheel\nis broken"))
+            .expect("a thread");
+        let failure = runtime().block_on(alarm.rung());
+        assert_eq!(failure.kind, Kind::RunTime);
+        assert!(failure
+            .to_string()
+            .starts_with("the thread `sweeper` panicked: the wheel is broken: "));
+        thread.join().expect("the panic stays inside");
+    }
+
+    #[test]
+    fn a_task_that_panics_or_fails_rings_the_alarm() {
+        let runtime = runtime();
+        let (watch, mut alarm) = pair();
+        let failures = runtime.block_on(async {
+            let number = 7;
+            let _panics = watch.task("netlink", async move { panic!("message {number}") });
+            let first = alarm.rung().await;
+            let _fails = watch.task("netlink", async { Err(Failure::run_time("it is closed")) });
+            [first, alarm.rung().await].map(|failure| failure.to_string())
+        });
+        assert!(failures[0].starts_with("the task `netlink` panicked: message 7: "));
+        assert_eq!(failures[1], "it is closed");
+    }
+
+    #[test]
+    fn a_local_task_that_panics_rings_the_alarm() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        let tasks = tokio::task::LocalSet::new();
+        let failure = tasks.block_on(&runtime, async {
+            let (watch, mut alarm) = pair();
+            watch.local("a good task", async {});
+            watch.local("a bad task", async {
+                tokio::task::yield_now().await;
+                panic!("it broke");
+            });
+            alarm.rung().await
+        });
+        assert_eq!(failure.kind, Kind::RunTime);
+        assert!(failure
+            .to_string()
+            .starts_with("a bad task panicked: it broke: "));
+    }
+
+    #[test]
+    fn what_ends_as_it_should_rings_nothing() {
+        let (watch, mut alarm) = pair();
+        let thread = watch.thread("reader", || Ok(())).expect("a thread");
+        thread.join().expect("it ended");
+        assert!(alarm.rung().now_or_never().is_none());
+    }
+
+    /// A handler that runs in a confined thread cannot wake the task that hears the signal.
+    #[test]
+    fn a_confined_thread_handles_no_signal() {
+        let (watch, mut alarm) = pair();
+        let (tell, hear) = std::sync::mpsc::channel();
+        let work = move || {
+            let _ = tell.send(SigSet::thread_get_mask());
+            Ok(())
+        };
+        let thread = watch.thread_with(privilege::WATCHDOG, "reader", work);
+        thread.expect("a thread").join().expect("it ended");
+        assert!(alarm.rung().now_or_never().is_none());
+        let blocked = hear.recv().expect("it ran").expect("a mask");
+        for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1] {
+            assert!(blocked.contains(signal), "{signal}");
+        }
+        assert!(!blocked.contains(Signal::SIGSEGV));
+    }
+
+    #[test]
+    fn a_panic_of_the_loop_itself_is_a_failure_with_a_promised_exit_code() {
+        let done: Result<(), Failure> = guarded("the service", || panic!("at the worst moment"));
+        let failure = done.expect_err("it panicked");
+        assert_eq!(failure.kind as u8, 1);
+        assert!(failure.to_string().contains("at the worst moment"));
+    }
+}
