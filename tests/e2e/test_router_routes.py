@@ -104,11 +104,11 @@ def checksum(header: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def packet(side: Side, flow: int, kind: int, size: int) -> bytes:
+def packet(side: Side, flow: int, kind: int, size: int, sent: int) -> bytes:
     """To be translated, or as the kernel would get it after that. Nobody here looks at the checksum of UDP."""
     source, destination, source_port, port = side.ends(flow)
     to_v4 = side.family == socket.AF_INET
-    udp = struct.pack("!HHHH", source_port, port, 8 + size, 0x1234) + STAMP.pack(MAGIC, kind, flow, 0).ljust(size, b"\0")
+    udp = struct.pack("!HHHH", source_port, port, 8 + size, 0x1234) + STAMP.pack(MAGIC, kind, flow, sent).ljust(size, b"\0")
     if to_v4 == (kind == TRANSLATED):
         ends = v6_of(source, to_v4) + v6_of(destination, not to_v4)
         return struct.pack("!IHBB", 6 << 28, len(udp), socket.IPPROTO_UDP, 64) + ends + udp
@@ -152,8 +152,8 @@ class Wire:
         self.sends.bind(("a0", 0))
         self.hears = {opened(side.hearer, there): here for here, there, _ in side.exits}
 
-    def frame(self, flow: int, kind: int, size: int = 32) -> bytearray:
-        made = packet(self.side, flow, kind, size)
+    def frame(self, flow: int, kind: int, size: int = 32, sent: int = 0) -> bytearray:
+        made = packet(self.side, flow, kind, size, sent)
         return bytearray(self.header + (b"\x86\xdd" if made[0] >> 4 == 6 else b"\x08\x00") + made)
 
     def arrivals(self, quiet: float, most: int = 1 << 30) -> Iterator[Arrival]:
@@ -201,15 +201,17 @@ class World:
     def leave(self, kind: int, size: int = 32) -> dict[int, set[tuple[str, bytes]]]:
         """Where packets of every flow leave, which follow each other in any order. Three that do not arrive have no route."""
         seen: dict[int, set[tuple[str, bytes]]] = {}
+        begun = time.time_ns()
         for _ in range(3):
             flows = [flow for flow in range(FLOWS) if flow not in seen]
             random.Random(kind).shuffle(flows)
             for at in range(0, len(flows), 1024):
                 sent = flows[at : at + 1024]
                 for flow in sent:
-                    self.wire.sends.send(self.wire.frame(flow, kind, size))
+                    self.wire.sends.send(self.wire.frame(flow, kind, size, begun))
                 for arrival in self.wire.arrivals(0.3, len(sent)):
-                    if arrival.kind == kind:
+                    # One that was sent before comes late.
+                    if arrival.sent == begun:
                         seen.setdefault(arrival.flow, set()).add(arrival.where)
         return seen
 
