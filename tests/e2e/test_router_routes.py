@@ -365,6 +365,8 @@ def flip(world: World, done: tuple[str, ...], undone: tuple[str, ...]) -> None:
     judged = Counter()
     wrong = []
     for arrival in world.wire.arrivals(0.3):
+        if arrival.kind != TRANSLATED:
+            continue
         possible = {state for begins, ends, state in states if begins <= arrival.came and arrival.sent - GRACE_NS <= ends}
         if not any(arrival.where in expected[state].get(arrival.flow, ()) for state in possible):
             wrong.append((arrival, possible))
