@@ -5,6 +5,23 @@
  * The Rust side does not repeat these declarations: its types are generated
  * from the BTF of the compiled object. A layout that would need implicit
  * padding is refused here, so both sides see the same bytes.
+ *
+ *   here                        RFC, or the kernel
+ *   bib, diolkos_bib_*          Binding Information Base of UDP and of TCP (RFC 6146 section 3.1)
+ *   sessions6, sessions4        session table (RFC 6146 section 3.1), keyed as packets of the node and of the peer have it
+ *   node                        the IPv6 host of a session: X', x
+ *   peer                        the IPv4 host of a session: Z, z; the node knows it as Y', y
+ *   v4, v4_port of a session    the address of the pool and the port that the node is given: T, t
+ *   query identifier            of ICMP, in the place of a port (RFC 6146 section 3.5.3)
+ *   MOVED, tell_transition      an event of the TCP state machine (RFC 6146 section 3.5.2)
+ *   prefix, pref64              Pref64::/n (RFC 6052 section 2.2)
+ *   EAM                         explicit address mapping (RFC 7757)
+ *   PLAT, CLAT                  RFC 6877
+ *   gateway                     a router with this translator; several make a cluster
+ *   slow path                   the translator in user space, behind the TUN device
+ *   fate                        verdict on a packet, and its counter
+ *   route                       answer of bpf_fib_lookup: exit, link-layer addresses, MTU
+ *   exit                        egress interface
  */
 #ifndef DIOLKOS_ABI_H
 #define DIOLKOS_ABI_H
@@ -88,6 +105,19 @@ struct diolkos_gso {
 	__u32 kind_udp;       /* SKB_GSO_UDP_L4 */
 	__u32 kind_dodgy;     /* SKB_GSO_DODGY, which says nothing about the segments */
 	__u32 udp_under_test; /* 1: BPF_PROG_TEST_RUN sets no kind, so that every UDP super-packet is taken for one */
+};
+
+/* Where the running kernel keeps what makes routes depend on ports (ports.h), in bytes. */
+struct diolkos_namespace_layout {
+	__u32 is_known;         /* 0: nothing of it is */
+	__u32 device_of_packet; /* from struct sk_buff: pointer to its struct net_device */
+	__u32 rxq_of_frame;     /* from struct xdp_buff: pointer to its struct xdp_rxq_info */
+	__u32 device_of_rxq;    /* from there: pointer to its struct net_device */
+	__u32 of_device;        /* from struct net_device: pointer to its struct net */
+	__u32 port_rules4;      /* from there: how many policy rules of IPv4 are about protocols or ports, 4 bytes */
+	__u32 port_rules6;      /* the same of IPv6 */
+	__u32 hash_policy4;     /* and the policy of the multipath hash of IPv4, 1 byte */
+	__u32 hash_policy6;     /* the same of IPv6 */
 };
 
 /* Interfaces out of which a router may send what it translated without asking the kernel to forward it. */
@@ -251,13 +281,13 @@ struct diolkos_nat64 {
  * Whose a binding and its sessions are. With several gateways, each address of the pool has one owner, whose bindings
  * the others may have copies of.
  */
-#define DIOLKOS_NODES 64    /* of a cluster */
-#define DIOLKOS_OURS 0      /* this gateway's own; node n is n + 1 */
+#define DIOLKOS_GATEWAYS 64 /* of a cluster */
+#define DIOLKOS_OURS 0      /* this gateway's own; gateway n of the cluster is n + 1 */
 #define DIOLKOS_OWNERS 65   /* so many values there are */
 #define DIOLKOS_OWNER_AT 24 /* bits below it in the check of a session */
 
 /* A session as the packets of the node show it. */
-struct diolkos_outward {
+struct diolkos_session6_key {
 	struct in6_addr node;
 	__be32 peer_be;
 	__be16 node_port_be;
@@ -267,7 +297,7 @@ struct diolkos_outward {
 };
 
 /* How the peer sees the node. */
-struct diolkos_outward_to {
+struct diolkos_session6 {
 	__u64 last_seen; /* CLOCK_MONOTONIC_COARSE, ns; 0: never */
 	__be32 v4_be;
 	__be16 v4_port_be;
@@ -284,7 +314,7 @@ struct diolkos_outward_to {
 #define DIOLKOS_SENT_FIN4 8
 
 /* The same session as the packets of the peer show it. */
-struct diolkos_inward {
+struct diolkos_session4_key {
 	__be32 v4_be;
 	__be32 peer_be;
 	__be16 v4_port_be;
@@ -293,7 +323,7 @@ struct diolkos_inward {
 	__u8 pad[3];
 };
 
-struct diolkos_inward_to {
+struct diolkos_session4 {
 	__u64 last_seen;
 	struct in6_addr node;
 	__be16 node_port_be;
@@ -303,14 +333,14 @@ struct diolkos_inward_to {
 };
 
 /* A node's port, and how every peer sees it: endpoint-independent mapping (RFC 4787 REQ-1, RFC 5382 REQ-1). */
-struct diolkos_bound {
+struct diolkos_bib_key {
 	struct in6_addr node;
 	__be16 node_port_be;
 	__u8 protocol; /* IPPROTO_TCP, IPPROTO_UDP */
 	__u8 pad;
 };
 
-struct diolkos_bound_to {
+struct diolkos_bib_entry {
 	__be32 v4_be;
 	__be16 v4_port_be;
 	__u8 owner;
@@ -397,6 +427,7 @@ struct diolkos_next_hop {
 _Static_assert(sizeof(struct diolkos_next_hop) == 48, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_rules) == 20, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_gso) == 24, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_namespace_layout) == 36, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_direct) == 68, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_port) == 12 && sizeof(struct diolkos_ports) == 200, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_used_hop) == 32, "no implicit padding");
@@ -404,12 +435,12 @@ _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_siit) == 684, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_nat64) == 240, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_bound) == 20 && sizeof(struct diolkos_bound_to) == 12, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_bib_key) == 20 && sizeof(struct diolkos_bib_entry) == 12, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_lease) == 1120 && sizeof(struct diolkos_opening) == 40, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_outward) == 28 && sizeof(struct diolkos_inward) == 16, "keys have no padding");
-_Static_assert(DIOLKOS_OWNERS == DIOLKOS_NODES + 1, "ours, and each node's");
-_Static_assert(sizeof(struct diolkos_outward_to) == 16 && sizeof(struct diolkos_inward_to) == 32,
-	       "no implicit padding");
+_Static_assert(sizeof(struct diolkos_session6_key) == 28 && sizeof(struct diolkos_session4_key) == 16,
+	       "keys have no padding");
+_Static_assert(DIOLKOS_OWNERS == DIOLKOS_GATEWAYS + 1, "ours, and each gateway's");
+_Static_assert(sizeof(struct diolkos_session6) == 16 && sizeof(struct diolkos_session4) == 32, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_net4) == 8 && sizeof(struct diolkos_net6) == 20, "keys have no padding");
 _Static_assert(sizeof(struct diolkos_count) == 16, "no implicit padding");
 

@@ -8,16 +8,22 @@
 #ifndef DIOLKOS_ADDR_H
 #define DIOLKOS_ADDR_H
 
-#include <bpf/bpf_helpers.h> /* first: it makes __always_inline mean it */
+#include <linux/types.h> /* first: the headers of libbpf use its types */
+
+#include <bpf/bpf_helpers.h> /* second: it makes __always_inline mean it */
 
 #include "abi.h"
 #include <bpf/bpf_endian.h>
 #include <linux/in6.h>
-#include <linux/types.h>
 
 /* The C library's header does not compile for BPF. */
 #define AF_INET 2
 #define AF_INET6 10
+
+/* Bits of the fragment field of an IPv4 header. */
+#define IPV4_DF 0x4000
+#define IPV4_MF 0x2000
+#define IPV4_OFFSET 0x1fff
 
 /* Where an address is copied in two words. */
 #define IN6_ALIGNED __attribute__((aligned(8)))
@@ -38,6 +44,12 @@ static __always_inline __u64 two_words(__u32 first, __u32 second)
 	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
 		return (__u64)second << 32 | first;
 	return (__u64)first << 32 | second;
+}
+
+/* The same as a number. */
+static __always_inline __u64 number_of(const __be32 *words)
+{
+	return (__u64)bpf_ntohl(words[0]) << 32 | bpf_ntohl(words[1]);
 }
 
 /* Puts v4 behind the prefix. The u-octet (bits 64 to 71) and the suffix are zero. */

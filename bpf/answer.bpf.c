@@ -25,7 +25,7 @@ static __always_inline int answered(struct __sk_buff *skb)
 	int type = 0;
 
 	/* A VLAN is a network of its own. */
-	if (skb->vlan_present && skb->vlan_tci & 0x0fff)
+	if (skb->vlan_present && skb->vlan_tci & VLAN_ID)
 		return DIOLKOS_NOT_ASKED;
 	switch (skb->protocol) {
 	case bpf_htons(ETH_P_ARP):
@@ -49,9 +49,9 @@ static __always_inline int answered(struct __sk_buff *skb)
 		return answer_arp(skb, us);
 	if (skb->protocol == bpf_htons(ETH_P_IP))
 		return answer_echo4(skb, us);
-	if (type == ND_SOLICITATION)
+	if (type == ICMPV6_NEIGHBOUR_SOLICITATION)
 		return answer_neighbour(skb, us);
-	if (type == ECHO6_REQUEST)
+	if (type == ICMPV6_ECHO_REQUEST)
 		return answer_echo6(skb, us);
 	return DIOLKOS_NOT_ASKED;
 }

@@ -12,8 +12,11 @@
 #ifndef DIOLKOS_ANSWER_H
 #define DIOLKOS_ANSWER_H
 
+#include "addr.h"
 #include "csum.h"
+#include "icmp.h"
 #include "served.h"
+#include "tc/vlan.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
@@ -26,8 +29,6 @@
 
 #define ANSWER_TTL 64
 #define ND_HOP_LIMIT 255
-#define ND_SOLICITATION 135
-#define ND_ADVERTISEMENT 136
 #define ND_SOURCE_ADDRESS 1
 #define ND_TARGET_ADDRESS 2
 #define ND_SOLICITED 0x40
@@ -107,12 +108,6 @@ static __always_inline int is_of_host6(const struct in6_addr *a)
 	return a->s6_addr32[2] != bpf_htonl(0xffff) && (a->s6_addr32[2] | (a->s6_addr32[3] & ~bpf_htonl(1)));
 }
 
-static __always_inline int in6_is(const struct in6_addr *a, const struct in6_addr *b)
-{
-	return !((a->s6_addr32[0] ^ b->s6_addr32[0]) | (a->s6_addr32[1] ^ b->s6_addr32[1]) |
-		 (a->s6_addr32[2] ^ b->s6_addr32[2]) | (a->s6_addr32[3] ^ b->s6_addr32[3]));
-}
-
 /* The group in which a node listens for solicitations of its address (RFC 4291 section 2.7.1). */
 static __always_inline int is_solicited_node(const struct in6_addr *group, const struct in6_addr *target)
 {
@@ -128,7 +123,7 @@ static __always_inline int is_solicited_node(const struct in6_addr *group, const
 static __always_inline int answer_room(struct __sk_buff *skb, __u32 len)
 {
 	/* A tag with VLAN 0 is a priority; the kernel answers without. */
-	if (skb->vlan_present && bpf_skb_vlan_pop(skb))
+	if (drop_priority_tag(skb))
 		return DIOLKOS_ANSWER_DECLINE_NO_ROOM;
 	if (skb->len != len && bpf_skb_change_tail(skb, len, 0))
 		return DIOLKOS_ANSWER_DECLINE_NO_ROOM;
@@ -270,7 +265,7 @@ static __always_inline int answer_neighbour(struct __sk_buff *skb, const struct 
 
 		if (!mac_is(eth.h_dest, group) && !mac_is(eth.h_dest, us->mac))
 			return DIOLKOS_ANSWER_DECLINE_DESTINATION;
-	} else if (!in6_is(&ip.daddr, &target) || !mac_is(eth.h_dest, us->mac)) {
+	} else if (!in6_equal(&ip.daddr, &target) || !mac_is(eth.h_dest, us->mac)) {
 		return DIOLKOS_ANSWER_DECLINE_DESTINATION;
 	}
 	is_probe = is_unspecified6(&source);
@@ -310,7 +305,7 @@ static __always_inline int answer_neighbour(struct __sk_buff *skb, const struct 
 	ip.saddr = target;
 	ip.daddr = source;
 	__builtin_memset(&nd, 0, sizeof(nd));
-	nd.type = ND_ADVERTISEMENT;
+	nd.type = ICMPV6_NEIGHBOUR_ADVERTISEMENT;
 	nd.flags = (names_us ? ND_OVERRIDE : 0) | (is_probe ? 0 : ND_SOLICITED);
 	nd.target = target;
 	if (names_us) {

@@ -9,27 +9,14 @@
 #define DIOLKOS_ANSWER_ECHO_H
 
 #include "answer.h"
-
-#define ECHO4_REQUEST 8
-#define ECHO4_REPLY 0
-#define ECHO6_REQUEST 128
-#define ECHO6_REPLY 129
-
-/* What both echo messages begin with. */
-struct echo {
-	__u8 type;
-	__u8 code;
-	__u16 checksum;
-	__be16 id_be;
-	__be16 seq_be;
-};
+#include "icmp.h"
 
 /* A message of another type sums up to as much less. If all of it could be zeros, see RFC 1624 section 3, it is not asked. */
-static __always_inline void echo_turn(struct echo *echo, __u8 to)
+static __always_inline void echo_turn(struct icmp_echo *echo, __u8 to)
 {
 	__u16 from_word = bpf_htons(echo->type << 8), to_word = bpf_htons(to << 8);
 
-	echo->checksum = ~csum_fold16((__u64)(__u16)~echo->checksum + (__u16)~from_word + to_word);
+	echo->checksum_be = ~csum_fold16((__u64)(__u16)~echo->checksum_be + (__u16)~from_word + to_word);
 	echo->type = to;
 }
 
@@ -53,8 +40,7 @@ static __always_inline int answer_echo4(struct __sk_buff *skb, const struct diol
 {
 	struct ethhdr eth;
 	struct iphdr ip;
-	struct echo echo;
-	const __u32 *word = (const __u32 *)&ip;
+	struct icmp_echo echo;
 	__be32 to_be;
 	__u32 len;
 	int fate;
@@ -62,19 +48,18 @@ static __always_inline int answer_echo4(struct __sk_buff *skb, const struct diol
 	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) || bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) ||
 	    bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(ip), &echo, sizeof(echo)))
 		return DIOLKOS_NOT_ASKED;
-	if (ip.version != 4 || ip.ihl != 5 || ip.frag_off & bpf_htons(0x1fff) || echo.type != ECHO4_REQUEST ||
+	if (ip.version != 4 || ip.ihl != 5 || ip.frag_off & bpf_htons(IPV4_OFFSET) || echo.type != ICMP_ECHO ||
 	    !(serves4(skb, ip.daddr) & DIOLKOS_SERVED_ECHO))
 		return DIOLKOS_NOT_ASKED;
 	fate = echo_macs(&eth, us);
 	if (fate)
 		return fate;
-	if (ip.frag_off & bpf_htons(0x2000))
+	if (ip.frag_off & bpf_htons(IPV4_MF))
 		return DIOLKOS_ANSWER_DECLINE_FRAGMENT;
 	len = bpf_ntohs(ip.tot_len);
 	if (len < sizeof(ip) + sizeof(echo) || ETH_HLEN + len > skb->len || skb->gso_size || !ip.ttl || echo.code)
 		return DIOLKOS_ANSWER_DECLINE_HEADER;
-	if (csum_fold16((__u64)word[0] + word[1] + word[2] + word[3] + word[4]) != 0xffff ||
-	    !(echo.id_be | echo.seq_be))
+	if (!csum_is_right(csum_ipv4(&ip)) || !(echo.id_be | echo.seq_be))
 		return DIOLKOS_ANSWER_DECLINE_CHECKSUM;
 	if (!is_of_host4(ip.saddr))
 		return DIOLKOS_ANSWER_DECLINE_SOURCE;
@@ -90,8 +75,8 @@ static __always_inline int answer_echo4(struct __sk_buff *skb, const struct diol
 	ip.daddr = to_be;
 	ip.ttl = ANSWER_TTL;
 	ip.check = 0;
-	ip.check = ~csum_fold16((__u64)word[0] + word[1] + word[2] + word[3] + word[4]);
-	echo_turn(&echo, ECHO4_REPLY);
+	ip.check = ~csum_fold16(csum_ipv4(&ip));
+	echo_turn(&echo, ICMP_ECHOREPLY);
 	if (bpf_skb_store_bytes(skb, 0, &eth, sizeof(eth), 0) ||
 	    bpf_skb_store_bytes(skb, ETH_HLEN, &ip, sizeof(ip), 0) ||
 	    bpf_skb_store_bytes(skb, ETH_HLEN + sizeof(ip), &echo, sizeof(echo), 0))
@@ -104,7 +89,7 @@ static __always_inline int answer_echo6(struct __sk_buff *skb, const struct diol
 	struct in6_addr to;
 	struct ethhdr eth;
 	struct ipv6hdr ip;
-	struct echo echo;
+	struct icmp_echo echo;
 	__u32 len;
 	int fate;
 
@@ -136,7 +121,7 @@ static __always_inline int answer_echo6(struct __sk_buff *skb, const struct diol
 	ip.flow_lbl[0] &= 0xf0;
 	ip.flow_lbl[1] = 0;
 	ip.flow_lbl[2] = 0;
-	echo_turn(&echo, ECHO6_REPLY);
+	echo_turn(&echo, ICMPV6_ECHO_REPLY);
 	if (bpf_skb_store_bytes(skb, 0, &eth, sizeof(eth), 0) ||
 	    bpf_skb_store_bytes(skb, ETH_HLEN, &ip, sizeof(ip), 0) ||
 	    bpf_skb_store_bytes(skb, ETH_HLEN + sizeof(ip), &echo, sizeof(echo), 0))

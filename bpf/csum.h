@@ -9,6 +9,7 @@
 #define DIOLKOS_CSUM_H
 
 #include <linux/in6.h>
+#include <linux/ip.h>
 #include <linux/types.h>
 
 static __always_inline __u16 csum_fold16(__u64 sum)
@@ -30,6 +31,14 @@ static __always_inline int csum_is_right(__u64 sum)
 	sum = (sum & 0xffffffff) + (sum >> 32); /* at most 2^32 + 3, of five words */
 	sum = (sum & 0xffff) + (sum >> 16);
 	return sum == 0xffff || sum == 2 * 0xffff;
+}
+
+/* Of an IPv4 header without options. */
+static __always_inline __u64 csum_ipv4(const struct iphdr *ip)
+{
+	const __u32 *word = (const __u32 *)ip;
+
+	return (__u64)word[0] + word[1] + word[2] + word[3] + word[4];
 }
 
 #define CSUM_ZERO 0xffffffffffffULL /* 2^48 - 1 is a multiple of 0xffff, and above any sum of a few words */

@@ -102,8 +102,7 @@ static __always_inline void in6_mask(struct in6_addr *a, __u32 len)
 /* The bits behind the first ones, without the last ones. */
 static __always_inline __u32 suffix_behind(const struct in6_addr *v6, __u32 len, __u32 longer)
 {
-	__u64 high = (__u64)bpf_ntohl(v6->s6_addr32[0]) << 32 | bpf_ntohl(v6->s6_addr32[1]);
-	__u64 low = (__u64)bpf_ntohl(v6->s6_addr32[2]) << 32 | bpf_ntohl(v6->s6_addr32[3]);
+	__u64 high = number_of(&v6->s6_addr32[0]), low = number_of(&v6->s6_addr32[2]);
 
 	high &= len >= 64 ? 0 : len ? ~(~0ULL << (64 - len)) : ~0ULL;
 	low &= len > 64 ? ~(~0ULL << (128 - len)) : ~0ULL;

@@ -9,9 +9,10 @@
 #ifndef DIOLKOS_FORWARD_H
 #define DIOLKOS_FORWARD_H
 
-#include "bound.h"
+#include "bib.h"
 #include "gateways.h"
 #include "home.h"
+#include "icmp.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
@@ -54,16 +55,6 @@ struct {
 	__type(value, __u32);
 } addresses SEC(".maps");
 
-/* ICMPv6 (RFC 4443). */
-#define ICMP6_ERRORS_END 128 /* types below are errors */
-#define ICMP6_ECHO_REQUEST 128
-#define ICMP6_ECHO_REPLY 129
-
-struct icmp6 {
-	__u8 type, code;
-	__be16 checksum_be, id_be, seq_be;
-};
-
 struct first_ports {
 	__be16 src_be, dst_be;
 };
@@ -94,7 +85,7 @@ static __always_inline int is_for_translator(const struct diolkos_cluster *c, co
 static __always_inline void read_port(struct __sk_buff *skb, __u32 off, __u8 next, int is_quoted, struct subject *s)
 {
 	struct first_ports ports;
-	struct icmp6 icmp;
+	struct icmp_echo icmp;
 
 	if (next == IPPROTO_TCP || next == IPPROTO_UDP) {
 		if (bpf_skb_load_bytes(skb, off, &ports, sizeof(ports)))
@@ -104,7 +95,7 @@ static __always_inline void read_port(struct __sk_buff *skb, __u32 off, __u8 nex
 	} else if (next == IPPROTO_ICMPV6) {
 		if (bpf_skb_load_bytes(skb, off, &icmp, sizeof(icmp)))
 			return;
-		if (icmp.type != ICMP6_ECHO_REQUEST && icmp.type != ICMP6_ECHO_REPLY)
+		if (icmp.type != ICMPV6_ECHO_REQUEST && icmp.type != ICMPV6_ECHO_REPLY)
 			return;
 		s->port_be = icmp.id_be;
 		s->protocol = IPPROTO_ICMP;
@@ -131,8 +122,8 @@ static __always_inline int subject_of6(struct __sk_buff *skb, __u32 off, const s
 	off += sizeof(ip);
 	s->host = ip.saddr;
 	if (ip.nexthdr == IPPROTO_ICMPV6 && !bpf_skb_load_bytes(skb, off, &type, sizeof(type)) &&
-	    type < ICMP6_ERRORS_END) {
-		off += sizeof(struct icmp6);
+	    type < ICMPV6_ERRORS_END) {
+		off += sizeof(struct icmp_echo);
 		if (bpf_skb_load_bytes(skb, off, &ip, sizeof(ip)) || ip.version != 6 ||
 		    !is_for_translator(c, &ip.saddr))
 			return -1;
@@ -147,8 +138,8 @@ static __always_inline int subject_of6(struct __sk_buff *skb, __u32 off, const s
 /* Is the binding ours? Then the packet stays here, whoever is the host's home: its peer may be new, or it needs the slow path. */
 static __always_inline int is_bound_here(const struct subject *s)
 {
-	struct diolkos_bound key = { .node = s->host, .node_port_be = s->port_be, .protocol = s->protocol };
-	struct diolkos_bound_to *to = bpf_map_lookup_elem(&bound, &key);
+	struct diolkos_bib_key key = { .node = s->host, .node_port_be = s->port_be, .protocol = s->protocol };
+	struct diolkos_bib_entry *to = bpf_map_lookup_elem(&bib, &key);
 
 	return to && to->owner == DIOLKOS_OURS;
 }

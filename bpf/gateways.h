@@ -7,15 +7,11 @@
 #ifndef DIOLKOS_GATEWAYS_H
 #define DIOLKOS_GATEWAYS_H
 
-#include "abi.h"
+#include "addr.h"
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
-
-#ifndef AF_INET6
-#define AF_INET6 10
-#endif
 
 /* How another gateway is reached. An interface of 0: it is not. */
 struct diolkos_gateway {

@@ -87,11 +87,6 @@ static __always_inline __u64 first_of_64(__u32 len)
 	return len >= 64 ? ~0ULL : ~0ULL << (64 - len);
 }
 
-static __always_inline __u64 number_of(const __be32 *words)
-{
-	return (__u64)bpf_ntohl(words[0]) << 32 | bpf_ntohl(words[1]);
-}
-
 static __always_inline __u32 bucket_of(const struct diolkos_cluster *c, const struct in6_addr *host)
 {
 	__u32 len = c->source_prefix_len;

@@ -8,9 +8,11 @@
 /* The kernel's own headers for these pull in the C library's. */
 #define ICMP_ECHOREPLY 0
 #define ICMP_ECHO 8
+#define ICMPV6_ERRORS_END 128 /* types below are errors (RFC 4443 section 2.1) */
 #define ICMPV6_ECHO_REQUEST 128
 #define ICMPV6_ECHO_REPLY 129
 #define ICMPV6_NEIGHBOUR_SOLICITATION 135 /* RFC 4861 section 4.3 */
+#define ICMPV6_NEIGHBOUR_ADVERTISEMENT 136
 
 /* What both protocols begin with. Echo is followed by identifier and sequence number. */
 struct icmp_echo {

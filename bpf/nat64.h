@@ -36,14 +36,14 @@ static __always_inline int find_pref64(const struct in6_addr *v6, __be32 *v4_be)
 
 /* How the peer sees the node, by a session of TCP or of a query, or by one of TCP that is opened here. */
 static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, int prefix,
-					 struct diolkos_bound_to *seen_as)
+					 struct diolkos_bib_entry *seen_as)
 {
-	struct diolkos_outward_to *to = session_outward(s, peer_be);
+	struct diolkos_session6 *to = session6_of(s, peer_be);
 	int known_prefix;
 
 	if (!to)
-		return session_is_begun_by(s) && !open_session(s, peer_be, prefix, seen_as) ? 0 : DIOLKOS_DECLINE_STATE;
-	known_prefix = copy_outward(to, seen_as);
+		return is_first_syn(s) && !open_session(s, peer_be, prefix, seen_as) ? 0 : DIOLKOS_DECLINE_STATE;
+	known_prefix = copy_session6(to, seen_as);
 	if (!copy_serves(seen_as->owner))
 		return DIOLKOS_DECLINE_COPY;
 	/* A node that begins to know its peer by another prefix changes the session. */
@@ -53,15 +53,15 @@ static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, i
 	if (s->l4_proto == IPPROTO_ICMP && !(seen_as->v4_port_be | s->icmp_seq_be))
 		return DIOLKOS_DECLINE_CHECKSUM;
 	/* What may move the session refreshes it or not: the controller decides. */
-	if (session_is_moved_by(s))
-		return tell_moved_by_node(s, peer_be, prefix, seen_as) ? DIOLKOS_DECLINE_STATE : 0;
+	if (may_change_state(s))
+		return tell_transition_by_node(s, peer_be, prefix, seen_as) ? DIOLKOS_DECLINE_STATE : 0;
 	session_stamp(&to->last_seen);
 	return 0;
 }
 
 /* The same for UDP: by the session, or by one that is opened here. */
 static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int prefix,
-				       struct diolkos_bound_to *seen_as)
+				       struct diolkos_bib_entry *seen_as)
 {
 	int binding = copy_binding(s, seen_as);
 	int session;
@@ -80,7 +80,7 @@ static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int
 /* From the node to the peer: the node's port becomes that of its binding. */
 static __always_inline int to_peer(const struct seen *s, struct change *c)
 {
-	struct diolkos_bound_to seen_as = {};
+	struct diolkos_bib_entry seen_as = {};
 	int prefix, fate;
 
 	if (addr_v6_is_special(&s->src6))
@@ -104,12 +104,12 @@ static __always_inline int to_peer(const struct seen *s, struct change *c)
 /* From the peer to the node. */
 static __always_inline int to_node(const struct seen *s, struct change *c)
 {
-	struct diolkos_inward_to to = {}, *session;
-	struct diolkos_inward key;
+	struct diolkos_session4 to = {}, *session;
+	struct diolkos_session4_key key;
 
 	if (addr_v4_is_special(s->dst4_be, 0))
 		return DIOLKOS_DECLINE_ADDRESS;
-	session = session_inward(s, &key, &to);
+	session = session4_of(s, &key, &to);
 	if (!session)
 		return addr_v4_is_special(s->src4_be, 0) ? DIOLKOS_DECLINE_ADDRESS : DIOLKOS_DECLINE_STATE;
 	if (!copy_serves(owner_of(&to)))
@@ -128,9 +128,9 @@ static __always_inline int to_node(const struct seen *s, struct change *c)
 	}
 	return DIOLKOS_DECLINE_ADDRESS;
 embedded:
-	if (!session_is_moved_by(s))
+	if (!may_change_state(s))
 		session_stamp(&session->last_seen);
-	else if (tell_moved(s, &key, session, &to, 1))
+	else if (tell_transition(s, &key, session, &to, 1))
 		return DIOLKOS_DECLINE_STATE;
 	c->dst6 = to.node;
 	c->port = (struct renumbering){

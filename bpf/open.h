@@ -4,7 +4,7 @@
  * itself, by a lease, and segments that may move a session of TCP.
  *
  *   open_session   the lease, the binding, the session; and the controller is told
- *   tell_moved     what a segment is, and of which session
+ *   tell_transition     what a segment is, and of which session
  *
  * Whatever the tables would look at more closely is left to them: a port below 1024, one that wants to stand beside
  * another's, a peer that is a node of ours. What has been taken from a lease is always reported, so that nothing is lost
@@ -54,8 +54,7 @@ static __noinline int opens_here(const struct in6_addr *host, __be16 port_be, __
 /* The node's lease, if it has sessions left, and its term. */
 static __always_inline struct diolkos_lease *lease_of(const struct in6_addr *node, __u32 *term)
 {
-	__u64 high = (__u64)bpf_ntohl(node->s6_addr32[0]) << 32 | bpf_ntohl(node->s6_addr32[1]);
-	__u64 low = (__u64)bpf_ntohl(node->s6_addr32[2]) << 32 | bpf_ntohl(node->s6_addr32[3]);
+	__u64 high = number_of(&node->s6_addr32[0]), low = number_of(&node->s6_addr32[2]);
 	__u32 place = (__u32)mix(mix(nat64.lease_key, high), low) & (DIOLKOS_LEASES - 1);
 	struct diolkos_lease *lease = bpf_map_lookup_elem(&leases, &place);
 	__u64 sessions;
@@ -129,7 +128,7 @@ static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 te
 /* RTCP wants the port after that of its RTP (RFC 4787 section 4.2.3), which only the pool can tell to be free. */
 static __always_inline int has_neighbour(const struct seen *s)
 {
-	struct diolkos_bound_to *rtp;
+	struct diolkos_bib_entry *rtp;
 	__u16 port = bpf_ntohs(s->src_port_be);
 
 	if (s->l4_proto != IPPROTO_UDP || !(port & 1))
@@ -140,9 +139,9 @@ static __always_inline int has_neighbour(const struct seen *s)
 
 /* A new binding of the node's port. 1: there is none, and a leased port is left over; -1: there is none. */
 static __always_inline int open_binding(const struct seen *s, struct diolkos_lease *lease, __u32 term,
-					struct diolkos_bound_to *to)
+					struct diolkos_bib_entry *to)
 {
-	struct diolkos_bound key = { .node = s->src6, .node_port_be = s->src_port_be, .protocol = s->l4_proto };
+	struct diolkos_bib_key key = { .node = s->src6, .node_port_be = s->src_port_be, .protocol = s->l4_proto };
 	__u16 own = bpf_ntohs(s->src_port_be);
 	int port;
 
@@ -155,70 +154,70 @@ static __always_inline int open_binding(const struct seen *s, struct diolkos_lea
 		return -1;
 	to->v4_port_be = bpf_htons(port);
 	to->owner = DIOLKOS_OURS;
-	to->check = check_of_bound(&key, to);
+	to->check = check_of_bib(&key, to);
 	/* Another CPU, or the controller, may have been faster. */
-	return bpf_map_update_elem(&bound, &key, to, BPF_NOEXIST) ? 1 : 0;
+	return bpf_map_update_elem(&bib, &key, to, BPF_NOEXIST) ? 1 : 0;
 }
 
 /*
  * A session of TCP for the packets of the node. Before that of the peer's packets: if it has to go again, its key is the
  * node's own.
  */
-static __always_inline int put_outward(const struct seen *s, __be32 peer_be, __u8 prefix,
-				       const struct diolkos_bound_to *bound_to)
+static __always_inline int put_session6(const struct seen *s, __be32 peer_be, __u8 prefix,
+					const struct diolkos_bib_entry *binding)
 {
-	struct diolkos_outward key = outward_key_of(s, peer_be);
-	struct diolkos_outward_to to_peer = {
-		.v4_be = bound_to->v4_be,
-		.v4_port_be = bound_to->v4_port_be,
+	struct diolkos_session6_key key = key6_of(s, peer_be);
+	struct diolkos_session6 to_peer = {
+		.v4_be = binding->v4_be,
+		.v4_port_be = binding->v4_port_be,
 		.prefix = prefix,
 	};
 
-	return bpf_map_update_elem(&outward, &key, &to_peer, BPF_NOEXIST);
+	return bpf_map_update_elem(&sessions6, &key, &to_peer, BPF_NOEXIST);
 }
 
-static __always_inline void drop_outward(const struct seen *s, __be32 peer_be)
+static __always_inline void drop_session6(const struct seen *s, __be32 peer_be)
 {
-	struct diolkos_outward key = outward_key_of(s, peer_be);
+	struct diolkos_session6_key key = key6_of(s, peer_be);
 
-	bpf_map_delete_elem(&outward, &key);
+	bpf_map_delete_elem(&sessions6, &key);
 }
 
 /* A session for the packets of the peer. 1: it is there already. -1: it cannot be put there; the place may be another's. */
-static __always_inline int put_inward(const struct seen *s, __be32 peer_be, __u8 prefix,
-				      const struct diolkos_bound_to *bound_to)
+static __always_inline int put_session4(const struct seen *s, __be32 peer_be, __u8 prefix,
+					const struct diolkos_bib_entry *binding)
 {
-	struct diolkos_inward key = inward_key_of(s, peer_be, bound_to);
-	struct diolkos_inward_to to_node = {
+	struct diolkos_session4_key key = key4_of(s, peer_be, binding);
+	struct diolkos_session4 to_node = {
 		.last_seen = bpf_ktime_get_coarse_ns(),
 		.node = s->src6,
 		.node_port_be = s->src_port_be,
 		.prefix = prefix,
 		.sent = s->l4_proto == IPPROTO_TCP ? DIOLKOS_SENT_SYN6 : 0,
 	};
-	struct diolkos_inward_to *there;
+	struct diolkos_session4 *there;
 
-	to_node.check = check_of_inward(&key, &to_node, DIOLKOS_OURS);
-	if (!bpf_map_update_elem(&inward, &key, &to_node, BPF_NOEXIST))
+	to_node.check = check_of_session4(&key, &to_node, DIOLKOS_OURS);
+	if (!bpf_map_update_elem(&sessions4, &key, &to_node, BPF_NOEXIST))
 		return 0;
-	there = bpf_map_lookup_elem(&inward, &key);
+	there = bpf_map_lookup_elem(&sessions4, &key);
 	/* The check says whose it is, too. */
 	return there && *(volatile __u32 *)&there->check == to_node.check ? 1 : -1;
 }
 
-/* As put_inward. Half a session of TCP is none. */
+/* As put_session4. Half a session of TCP is none. */
 static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u8 prefix,
-				       const struct diolkos_bound_to *bound_to)
+				       const struct diolkos_bib_entry *binding)
 {
 	int put;
 
 	if (s->l4_proto != IPPROTO_TCP)
-		return put_inward(s, peer_be, prefix, bound_to);
-	if (put_outward(s, peer_be, prefix, bound_to))
+		return put_session4(s, peer_be, prefix, binding);
+	if (put_session6(s, peer_be, prefix, binding))
 		return -1;
-	put = put_inward(s, peer_be, prefix, bound_to);
+	put = put_session4(s, peer_be, prefix, binding);
 	if (put)
-		drop_outward(s, peer_be);
+		drop_session6(s, peer_be);
 	return put ? -1 : 0;
 }
 
@@ -231,7 +230,7 @@ static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u
  * reserved before is submitted, and only then may the port become another node's. So the record is reserved first, and
  * then the binding is looked up again: either the controller waits for this session, or there is no binding here.
  */
-static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
+static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bib_entry *to)
 {
 	__u8 report = DIOLKOS_OPENED;
 	struct diolkos_opening *opening;
@@ -294,7 +293,7 @@ static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 pre
 }
 
 /* As open_leased, if this gateway is the host's home. */
-static __always_inline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bound_to *to)
+static __always_inline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bib_entry *to)
 {
 	if (!opens_here(&s->src6, s->src_port_be, s->l4_proto))
 		return -1;
@@ -305,9 +304,9 @@ static __always_inline int open_session(const struct seen *s, __be32 peer_be, __
  * A segment with SYN, FIN or RST of a known session. The controller will know the session by its node, so that nobody's
  * else is moved if that one has ended meanwhile. -1: the packet is the controller's; there may be no room to tell it.
  */
-static __always_inline int tell_moved(const struct seen *s, const struct diolkos_inward *key,
-				      struct diolkos_inward_to *session, const struct diolkos_inward_to *copy,
-				      int is_from_peer)
+static __always_inline int tell_transition(const struct seen *s, const struct diolkos_session4_key *key,
+					   struct diolkos_session4 *session, const struct diolkos_session4 *copy,
+					   int is_from_peer)
 {
 	__u8 sent = 0, before = *(volatile __u8 *)&session->sent;
 	struct diolkos_opening *moved;
@@ -343,16 +342,16 @@ static __always_inline int tell_moved(const struct seen *s, const struct diolkos
 }
 
 /* The same of a packet of a node. -1 also: the session is not this node's any more. */
-static __always_inline int tell_moved_by_node(const struct seen *s, __be32 peer_be, __u8 prefix,
-					      const struct diolkos_bound_to *seen_as)
+static __always_inline int tell_transition_by_node(const struct seen *s, __be32 peer_be, __u8 prefix,
+						   const struct diolkos_bib_entry *seen_as)
 {
-	struct diolkos_inward key = inward_key_of(s, peer_be, seen_as);
-	struct diolkos_inward_to own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
-	struct diolkos_inward_to *session = bpf_map_lookup_elem(&inward, &key);
+	struct diolkos_session4_key key = key4_of(s, peer_be, seen_as);
+	struct diolkos_session4 own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
+	struct diolkos_session4 *session = bpf_map_lookup_elem(&sessions4, &key);
 
-	if (!session || *(volatile __u32 *)&session->check != check_of_inward(&key, &own, seen_as->owner))
+	if (!session || *(volatile __u32 *)&session->check != check_of_session4(&key, &own, seen_as->owner))
 		return -1;
-	return tell_moved(s, &key, session, &own, 0);
+	return tell_transition(s, &key, session, &own, 0);
 }
 
 #endif

@@ -18,7 +18,6 @@ struct packet {
 	__u32 len;          /* bytes behind it, whatever fills a short frame included */
 	__u32 gso_size;     /* bytes of data in each segment of a super-packet; 0: it is none */
 	__u32 ifindex;      /* of the interface where it was received */
-	__u8 has_datagrams; /* 1: each segment is a UDP datagram, if the packet is UDP; 0: it may be a tunnel's */
 	__u8 may_be_padded; /* 1: it comes from a link that fills short frames */
 };
 

@@ -24,8 +24,6 @@
 #include <linux/tcp.h>
 #include <linux/udp.h>
 
-#define IPV4_DF 0x4000
-#define IPV4_MF_OR_OFFSET 0x3fff
 #define TCP_FLAGS_AT 13
 #define TCP_FIN_SYN_RST 0x07
 #define TCP_SYN 0x02
@@ -120,7 +118,7 @@ static __always_inline int parse_l4(const struct packet *p, __u32 off, struct se
 	s->segment_len = s->payload_len;
 	s->segment_data_len = 0;
 	if (p->gso_size) {
-		if (s->l4_proto != IPPROTO_TCP && (s->l4_proto != IPPROTO_UDP || !p->has_datagrams))
+		if (s->l4_proto == IPPROTO_ICMP)
 			return DIOLKOS_DECLINE_OFFLOAD;
 		if (header_len + p->gso_size < s->payload_len) {
 			s->segment_len = header_len + p->gso_size;
@@ -154,11 +152,9 @@ static __always_inline int parse_v4(const struct packet *p, struct seen *s)
 		s->padding = p->len - len;
 	}
 
-	__u32 *w = (__u32 *)ip;
-
-	if (!csum_is_right((__u64)w[0] + w[1] + w[2] + w[3] + w[4]))
+	if (!csum_is_right(csum_ipv4(ip)))
 		return DIOLKOS_DECLINE_HEADER;
-	if (ip->frag_off & bpf_htons(IPV4_MF_OR_OFFSET))
+	if (ip->frag_off & bpf_htons(IPV4_MF | IPV4_OFFSET))
 		return DIOLKOS_DECLINE_FRAGMENT;
 	if (ip->ttl <= 1)
 		return DIOLKOS_DECLINE_HOP_LIMIT;

@@ -4,7 +4,7 @@
 #define DIOLKOS_SESSION_H
 
 #include "abi.h"
-#include "bound.h"
+#include "bib.h"
 #include "parse.h"
 #include <bpf/bpf_helpers.h>
 
@@ -23,17 +23,17 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
-	__type(key, struct diolkos_outward);
-	__type(value, struct diolkos_outward_to);
-} outward SEC(".maps");
+	__type(key, struct diolkos_session6_key);
+	__type(value, struct diolkos_session6);
+} sessions6 SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
-	__type(key, struct diolkos_inward);
-	__type(value, struct diolkos_inward_to);
-} inward SEC(".maps");
+	__type(key, struct diolkos_session4_key);
+	__type(value, struct diolkos_session4);
+} sessions4 SEC(".maps");
 
 static __always_inline __u64 mix(__u64 h, __u64 word)
 {
@@ -48,8 +48,8 @@ static __always_inline __u64 mix(__u64 h, __u64 word)
  * its key and its value: a reader copies the value, and believes the copy only
  * if the check fits the key that it has asked for.
  */
-static __always_inline __u32 check_of_inward(const struct diolkos_inward *key, const struct diolkos_inward_to *to,
-					     __u8 owner)
+static __always_inline __u32 check_of_session4(const struct diolkos_session4_key *key,
+					       const struct diolkos_session4 *to, __u8 owner)
 {
 	__u64 addresses = (__u64)key->v4_be << 32 | key->peer_be;
 	__u64 ports = (__u64)key->v4_port_be << 48 | (__u64)key->peer_port_be << 32 | (__u64)to->node_port_be << 16 |
@@ -63,7 +63,7 @@ static __always_inline __u32 check_of_inward(const struct diolkos_inward *key, c
 	return (check & ((1U << DIOLKOS_OWNER_AT) - 1)) | (__u32)owner << DIOLKOS_OWNER_AT;
 }
 
-static __always_inline __u32 check_of_bound(const struct diolkos_bound *key, const struct diolkos_bound_to *to)
+static __always_inline __u32 check_of_bib(const struct diolkos_bib_key *key, const struct diolkos_bib_entry *to)
 {
 	__u64 ours = (__u64)to->v4_be << 32 | (__u64)to->v4_port_be << 16 | key->node_port_be;
 	__u64 high = (__u64)key->node.s6_addr32[0] << 32 | key->node.s6_addr32[1];
@@ -73,19 +73,19 @@ static __always_inline __u32 check_of_bound(const struct diolkos_bound *key, con
 }
 
 /* Whose the binding of a session is. */
-static __always_inline __u8 owner_of(const struct diolkos_inward_to *copy)
+static __always_inline __u8 owner_of(const struct diolkos_session4 *copy)
 {
 	return copy->check >> DIOLKOS_OWNER_AT;
 }
 
 /* The controller runs the state machine of TCP: it is told of whatever may move it. */
-static __always_inline int session_is_moved_by(const struct seen *s)
+static __always_inline int may_change_state(const struct seen *s)
 {
 	return s->l4_proto == IPPROTO_TCP && s->tcp_flags & TCP_FIN_SYN_RST;
 }
 
 /* A segment that begins a connection where there is none. */
-static __always_inline int session_is_begun_by(const struct seen *s)
+static __always_inline int is_first_syn(const struct seen *s)
 {
 	return s->l4_proto == IPPROTO_TCP && (s->tcp_flags & (TCP_SYN | TCP_RST)) == TCP_SYN;
 }
@@ -133,9 +133,9 @@ static __always_inline void session_stamp(__u64 *last_seen)
 		*last_seen = now;
 }
 
-static __always_inline struct diolkos_outward outward_key_of(const struct seen *s, __be32 peer_be)
+static __always_inline struct diolkos_session6_key key6_of(const struct seen *s, __be32 peer_be)
 {
-	return (struct diolkos_outward){
+	return (struct diolkos_session6_key){
 		.node = s->src6,
 		.peer_be = peer_be,
 		.node_port_be = s->src_port_be,
@@ -144,20 +144,20 @@ static __always_inline struct diolkos_outward outward_key_of(const struct seen *
 	};
 }
 
-static __always_inline struct diolkos_outward_to *session_outward(const struct seen *s, __be32 peer_be)
+static __always_inline struct diolkos_session6 *session6_of(const struct seen *s, __be32 peer_be)
 {
-	struct diolkos_outward key = outward_key_of(s, peer_be);
+	struct diolkos_session6_key key = key6_of(s, peer_be);
 
-	return bpf_map_lookup_elem(&outward, &key);
+	return bpf_map_lookup_elem(&sessions6, &key);
 }
 
 /*
  * How the peer sees the node, and the number of the prefix by which the node knows the peer. In one word, so that the
  * owner is that of the address.
  */
-static __always_inline int copy_outward(const struct diolkos_outward_to *to, struct diolkos_bound_to *seen_as)
+static __always_inline int copy_session6(const struct diolkos_session6 *to, struct diolkos_bib_entry *seen_as)
 {
-	struct diolkos_outward_to copy;
+	struct diolkos_session6 copy;
 
 	*(__u64 *)&copy.v4_be = *(volatile __u64 *)&to->v4_be;
 	seen_as->v4_be = copy.v4_be;
@@ -166,35 +166,35 @@ static __always_inline int copy_outward(const struct diolkos_outward_to *to, str
 	return copy.prefix;
 }
 
-static __always_inline struct diolkos_bound_to *binding_of_udp(const struct in6_addr *node, __be16 port_be)
+static __always_inline struct diolkos_bib_entry *binding_of_udp(const struct in6_addr *node, __be16 port_be)
 {
-	struct diolkos_bound key = { .node = *node, .node_port_be = port_be, .protocol = IPPROTO_UDP };
+	struct diolkos_bib_key key = { .node = *node, .node_port_be = port_be, .protocol = IPPROTO_UDP };
 
-	return bpf_map_lookup_elem(&bound, &key);
+	return bpf_map_lookup_elem(&bib, &key);
 }
 
 /* A copy of the binding of the packet's port. 1: it is bound. 0: it is not. -1: it was, a moment ago. */
-static __always_inline int copy_binding(const struct seen *s, struct diolkos_bound_to *copy)
+static __always_inline int copy_binding(const struct seen *s, struct diolkos_bib_entry *copy)
 {
-	struct diolkos_bound key = { .node = s->src6, .node_port_be = s->src_port_be, .protocol = s->l4_proto };
-	struct diolkos_bound_to *to = bpf_map_lookup_elem(&bound, &key);
+	struct diolkos_bib_key key = { .node = s->src6, .node_port_be = s->src_port_be, .protocol = s->l4_proto };
+	struct diolkos_bib_entry *to = bpf_map_lookup_elem(&bib, &key);
 
 	if (!to)
 		return 0;
 	copy->v4_be = *(volatile __be32 *)&to->v4_be;
 	copy->v4_port_be = *(volatile __be16 *)&to->v4_port_be;
 	copy->owner = *(volatile __u8 *)&to->owner;
-	return *(volatile __u32 *)&to->check == check_of_bound(&key, copy) ? 1 : -1;
+	return *(volatile __u32 *)&to->check == check_of_bib(&key, copy) ? 1 : -1;
 }
 
 /* Of an outward packet, the key of its session: that of the packets of the peer. */
-static __always_inline struct diolkos_inward inward_key_of(const struct seen *s, __be32 peer_be,
-							   const struct diolkos_bound_to *bound_to)
+static __always_inline struct diolkos_session4_key key4_of(const struct seen *s, __be32 peer_be,
+							   const struct diolkos_bib_entry *binding)
 {
-	return (struct diolkos_inward){
-		.v4_be = bound_to->v4_be,
+	return (struct diolkos_session4_key){
+		.v4_be = binding->v4_be,
 		.peer_be = peer_be,
-		.v4_port_be = bound_to->v4_port_be,
+		.v4_port_be = binding->v4_port_be,
 		.peer_port_be = s->dst_port_be,
 		.protocol = s->l4_proto,
 	};
@@ -205,47 +205,47 @@ static __always_inline struct diolkos_inward inward_key_of(const struct seen *s,
  * another prefix. (The binding may have ended since it was looked up, and its port be another node's.)
  */
 static __always_inline int use_session_of_udp(const struct seen *s, __be32 peer_be, __u8 prefix,
-					      const struct diolkos_bound_to *bound_to)
+					      const struct diolkos_bib_entry *binding)
 {
-	struct diolkos_inward key = inward_key_of(s, peer_be, bound_to);
-	struct diolkos_inward_to own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
-	struct diolkos_inward_to *session = bpf_map_lookup_elem(&inward, &key);
+	struct diolkos_session4_key key = key4_of(s, peer_be, binding);
+	struct diolkos_session4 own = { .node = s->src6, .node_port_be = s->src_port_be, .prefix = prefix };
+	struct diolkos_session4 *session = bpf_map_lookup_elem(&sessions4, &key);
 
 	if (!session)
 		return 0;
-	if (*(volatile __u32 *)&session->check != check_of_inward(&key, &own, bound_to->owner))
+	if (*(volatile __u32 *)&session->check != check_of_session4(&key, &own, binding->owner))
 		return -1;
 	session_stamp(&session->last_seen);
 	return 1;
 }
 
 /* A copy of a session, if it is still the one that was looked up. */
-static __always_inline int copy_inward(const struct diolkos_inward *key, const struct diolkos_inward_to *to,
-				       struct diolkos_inward_to *copy)
+static __always_inline int copy_session4(const struct diolkos_session4_key *key, const struct diolkos_session4 *to,
+					 struct diolkos_session4 *copy)
 {
 	for (int i = 0; i < 4; i++)
 		copy->node.s6_addr32[i] = *(volatile __be32 *)&to->node.s6_addr32[i];
 	copy->node_port_be = *(volatile __be16 *)&to->node_port_be;
 	copy->prefix = *(volatile __u8 *)&to->prefix;
 	copy->check = *(volatile __u32 *)&to->check;
-	return copy->check == check_of_inward(key, copy, owner_of(copy)) ? 0 : -1;
+	return copy->check == check_of_session4(key, copy, owner_of(copy)) ? 0 : -1;
 }
 
 /* The session of a packet of the peer, its key, and a copy; or 0. */
-static __always_inline struct diolkos_inward_to *session_inward(const struct seen *s, struct diolkos_inward *key,
-								struct diolkos_inward_to *copy)
+static __always_inline struct diolkos_session4 *session4_of(const struct seen *s, struct diolkos_session4_key *key,
+							    struct diolkos_session4 *copy)
 {
-	struct diolkos_inward_to *to;
+	struct diolkos_session4 *to;
 
-	*key = (struct diolkos_inward){
+	*key = (struct diolkos_session4_key){
 		.v4_be = s->dst4_be,
 		.peer_be = s->src4_be,
 		.v4_port_be = s->dst_port_be,
 		.peer_port_be = peer_port(s, s->src_port_be),
 		.protocol = s->l4_proto,
 	};
-	to = bpf_map_lookup_elem(&inward, key);
-	return to && !copy_inward(key, to, copy) ? to : 0;
+	to = bpf_map_lookup_elem(&sessions4, key);
+	return to && !copy_session4(key, to, copy) ? to : 0;
 }
 
 #endif

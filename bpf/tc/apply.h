@@ -2,7 +2,7 @@
 /*
  * apply.h - a change, made to a packet of a tc hook.
  *
- *   checksum_guard           the last guard: whose checksum is left to the device?
+ *   checksum_guard           the last guard: whose checksum is left to the device, and what are the segments?
  *   apply_4to6, apply_6to4   all of it, and the EtherType; once bpf_skb_change_proto is called there
  *                            is no way back: what fails is lost
  */
@@ -11,6 +11,7 @@
 
 #include "../change.h"
 #include "../packet.h"
+#include "gso.h"
 #include <bpf/bpf_helpers.h>
 
 /*
@@ -36,9 +37,9 @@ static __always_inline int checksum_is_partial(struct __sk_buff *skb, __u32 at, 
 }
 
 /*
- * In a tunnel the checksum that is left to the device may be that of the packet inside. Then the tunnel's own is whole,
- * and no helper changes it. No program is told whose it is; but a checksum that the device finishes is the sum of its
- * pseudo-header. (Of 65535 whole ones, one has that value too. Such a packet is lost.)
+ * In a tunnel the checksum that is left to the device may be that of the packet inside. Then the tunnel's own is whole. No
+ * program is told whose it is; but a checksum that the device finishes is the sum of its pseudo-header. So a single packet
+ * with another checksum is not asked about. (Of 65535 whole ones, one has that value too. In a tunnel, such a packet is lost.)
  *
  * An echo that leaves its checksum to the device comes from a virtual machine or a packet socket, not from a kernel. It
  * would need another pseudo-header, or lose it.
@@ -46,19 +47,28 @@ static __always_inline int checksum_is_partial(struct __sk_buff *skb, __u32 at, 
 static __always_inline int checksum_guard(struct __sk_buff *skb, __u32 l4, const struct seen *s,
 					  const struct renumbering *port, __u64 addresses, struct checksum *sum)
 {
-	int is_partial;
+	int is_partial, looks_partial;
 
 	if (s->l4_proto == IPPROTO_ICMP) {
 		is_partial =
 		    checksum_is_partial(skb, l4 + __builtin_offsetof(struct icmp_echo, checksum_be), s->checksum_be);
 		return is_partial < 0 ? DIOLKOS_FAILED : is_partial ? DIOLKOS_DECLINE_OFFLOAD : 0;
 	}
-	if (s->l4_proto != IPPROTO_UDP || !checksum_moves(sum, port))
+	if (s->l4_proto != IPPROTO_UDP)
+		return 0;
+	/* Here and not where packets are parsed: it costs three calls, and most packets of an interface are not translated. */
+	if (skb->gso_size && !has_datagrams(skb))
+		return DIOLKOS_DECLINE_OFFLOAD;
+	if (!checksum_moves(sum, port))
+		return 0;
+	/* To ask costs a fifth of the translation. A whole checksum is changed in the same way whatever is inside. */
+	looks_partial = may_be_partial(s, addresses);
+	if (!s->segment_data_len && !looks_partial)
 		return 0;
 	is_partial = checksum_is_partial(skb, l4 + __builtin_offsetof(struct udphdr, check), s->checksum_be);
 	if (is_partial < 0)
 		return DIOLKOS_FAILED;
-	if (is_partial && !may_be_partial(s, addresses))
+	if (is_partial && !looks_partial)
 		return DIOLKOS_DECLINE_OFFLOAD;
 	sum->is_partial = is_partial;
 	return 0;

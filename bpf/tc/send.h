@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* send.h - sends a translated packet of a tc hook its way (way.h), past the kernel's forwarding. `direct` placement. */
+/* send.h - sends a translated packet of a tc hook by its route (route.h), past the kernel's forwarding. `direct` placement. */
 #ifndef DIOLKOS_TC_SEND_H
 #define DIOLKOS_TC_SEND_H
 
 #include "../maps.h"
-#include "../way.h"
+#include "../route.h"
 #include "vlan.h"
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>
@@ -32,12 +32,12 @@ static __always_inline __u32 priority_of(__u8 tos)
 /*
  * The program's return value: the packet, which has an Ethernet header, is sent, or goes on.
  *
- * is_known: the way was looked up in this tick (known.h). The look-up tells the neighbour's address. But an address that is
- * used without the kernel's knowledge is never confirmed, and would be used for ever. So a packet whose way was looked up
+ * is_known: the route was looked up in this tick (route_cache.h). The look-up tells the neighbour's address. But an address that is
+ * used without the kernel's knowledge is never confirmed, and would be used for ever. So a packet whose route was looked up
  * goes by bpf_redirect_neigh, which lets the kernel note that the neighbour is in use. The kernel notes that once in a tick:
  * all others go straight out.
  */
-static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_lookup *way, int is_known)
+static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_lookup *route, int is_known)
 {
 	/* The next hop, which for an IPv4 packet may be an IPv6 router. */
 	struct bpf_redir_neigh hop;
@@ -55,13 +55,13 @@ static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_look
 	 * adds the header that it finds to the sum, and a virtual Ethernet's other end takes the one off with which it
 	 * came.
 	 */
-	write_macs(eth, way);
+	write_macs(eth, route);
 	count(DIOLKOS_SENT_DIRECT, len);
 	if (is_known)
-		return bpf_redirect(way->ifindex, 0);
-	hop = (struct bpf_redir_neigh){ .nh_family = way->family };
-	__builtin_memcpy(hop.ipv6_nh, way->ipv6_dst, sizeof(hop.ipv6_nh));
-	return bpf_redirect_neigh(way->ifindex, &hop, sizeof(hop), 0);
+		return bpf_redirect(route->ifindex, 0);
+	hop = (struct bpf_redir_neigh){ .nh_family = route->family };
+	__builtin_memcpy(hop.ipv6_nh, route->ipv6_dst, sizeof(hop.ipv6_nh));
+	return bpf_redirect_neigh(route->ifindex, &hop, sizeof(hop), 0);
 }
 
 #endif

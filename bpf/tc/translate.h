@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * translate.h - where a router's packets change family: packet → parse → decide → way → apply, at tc.
+ * translate.h - where a router's packets change family: packet → parse → decide → route → apply, at tc.
  *
  *   translate_device at the TUN device: a packet that a route led there leaves it in the other family, as received from
  *                    the device, so that the kernel routes it on, past all its rules. What is declined goes on to the
  *                    slow path unchanged
  *   translate_inline at the ingress of an interface, before any routing: a packet goes on as if it had been received in
- *                    the other family, or is sent out of another interface at once (way.h). What is declined goes the
+ *                    the other family, or is sent out of another interface at once (route.h). What is declined goes the
  *                    long way, over the device
  */
 #ifndef DIOLKOS_TC_TRANSLATE_H
@@ -14,8 +14,7 @@
 
 #include "../decide.h"
 #include "../maps.h"
-#include "../known.h"
-#include "../way.h"
+#include "../route_cache.h"
 #include "apply.h"
 #include "packet.h"
 #include "send.h"
@@ -91,19 +90,19 @@ static __always_inline int pass_on(void)
 }
 
 /*
- * l2: 14 on Ethernet, 0 on a bare IP link. checks_source: see look_up_way. What is declined here is counted at the
- * device, if it comes there. Rules may ask for a mark, and the look-up of a way does not know it before Linux 6.10.
+ * l2: 14 on Ethernet, 0 on a bare IP link. checks_source: see look_up_route. What is declined here is counted at the
+ * device, if it comes there. Rules may ask for a mark, and the look-up of a route does not know it before Linux 6.10.
  */
 static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, decide_fn from_v4, decide_fn from_v6,
 					    int checks_source)
 {
 	__u32 len;
-	struct bpf_fib_lookup way;
-	struct question q;
+	struct bpf_fib_lookup route;
+	struct route_key k;
 	struct seen s; /* the program reads only what the parser fills */
 	struct change c = {};
 	struct packet p;
-	int has_way = 0, is_known = 0, fate;
+	int found = 0, fate;
 
 	if (!is_for_host(skb))
 		return pass_on();
@@ -114,10 +113,9 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 			return pass_on();
 		SETTLE(s);
 		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
-			has_way =
-			    ask_way_4to6(&p, &s, &c, &q) && find_known_way(skb, &known_ways, &q, &way, 0, &is_known);
+			found = route_key_4to6(&p, &s, &c, &k) ? find_route(skb, &tc_routes, &k, &route, AT_TC) : 0;
 		len = sizeof(struct iphdr) + s.payload_len;
-		s.hop_limit -= has_way ? HOPS_SENT - 1 : 0;
+		s.hop_limit -= found ? HOPS_SENT - 1 : 0;
 		fate = apply_4to6(skb, l2, &s, &c);
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		p = packet_of(skb, l2, sizeof(struct ipv6hdr));
@@ -125,10 +123,11 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 			return pass_on();
 		SETTLE(s);
 		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
-			has_way = ask_way_6to4(&p, &s, &c, &q) &&
-				  find_known_way(skb, &known_ways, &q, &way, checks_source, &is_known);
+			found = route_key_6to4(&p, &s, &c, &k) ? find_route(skb, &tc_routes, &k, &route,
+									    AT_TC | (checks_source ? CHECKS_SOURCE : 0))
+							       : 0;
 		len = p.len;
-		s.hop_limit -= has_way ? HOPS_SENT - 1 : 0;
+		s.hop_limit -= found ? HOPS_SENT - 1 : 0;
 		fate = apply_6to4(skb, l2, &s, &c);
 	} else {
 		return pass_on();
@@ -138,11 +137,11 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 	case DIOLKOS_TRANSLATED_4TO6:
 	case DIOLKOS_TRANSLATED_6TO4:
 		count(fate, len);
-		if (!has_way)
+		if (!found)
 			return pass_on();
 		if (fate == DIOLKOS_TRANSLATED_6TO4)
 			skb->priority = priority_of(s.traffic_class);
-		return send(skb, &way, is_known);
+		return send(skb, &route, found & KNOWN_ROUTE);
 	case DIOLKOS_FAILED:
 		count(fate, len);
 		return TC_ACT_SHOT;

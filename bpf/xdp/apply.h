@@ -9,7 +9,7 @@
 #define DIOLKOS_XDP_APPLY_H
 
 #include "../change.h"
-#include "../way.h"
+#include "../route.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>
@@ -38,14 +38,14 @@ static __always_inline int is_unfinished(const struct seen *s, int is_ipv6)
 	return csum_delta_is_zero(csum_delta(pseudo, s->checksum_be));
 }
 
-static __always_inline void write_ethernet(struct ethhdr *eth, const struct bpf_fib_lookup *way, __be16 proto_be)
+static __always_inline void write_ethernet(struct ethhdr *eth, const struct bpf_fib_lookup *route, __be16 proto_be)
 {
-	write_macs(eth, way);
+	write_macs(eth, route);
 	eth->h_proto = proto_be;
 }
 
 static __always_inline int apply_frame_4to6(struct xdp_md *ctx, const struct seen *s, const struct change *c,
-					    const struct bpf_fib_lookup *way)
+					    const struct bpf_fib_lookup *route)
 {
 	__u64 to = csum_in6(&c->src6) + csum_in6(&c->dst6);
 	struct checksum sum = checksum_for(addresses_sum(s, 0), to);
@@ -69,12 +69,12 @@ static __always_inline int apply_frame_4to6(struct xdp_md *ctx, const struct see
 	else if (write_l4(echo, end, s, &sum, &c->port))
 		return DIOLKOS_FAILED;
 	write_header_4to6(ip, s, c);
-	write_ethernet(eth, way, bpf_htons(ETH_P_IPV6));
+	write_ethernet(eth, route, bpf_htons(ETH_P_IPV6));
 	return DIOLKOS_TRANSLATED_4TO6;
 }
 
 static __always_inline int apply_frame_6to4(struct xdp_md *ctx, const struct seen *s, const struct change *c,
-					    const struct bpf_fib_lookup *way)
+					    const struct bpf_fib_lookup *route)
 {
 	__u64 to = (__u64)c->src4_be + c->dst4_be;
 	struct checksum sum = checksum_for(addresses_sum(s, 1), to);
@@ -98,7 +98,7 @@ static __always_inline int apply_frame_6to4(struct xdp_md *ctx, const struct see
 	else if (write_l4(echo, end, s, &sum, &c->port))
 		return DIOLKOS_FAILED;
 	write_header_6to4(ip, s, c);
-	write_ethernet(eth, way, bpf_htons(ETH_P_IP));
+	write_ethernet(eth, route, bpf_htons(ETH_P_IP));
 	return DIOLKOS_TRANSLATED_6TO4;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * translate.h - where the driver changes the family of a router's packets: packet → parse → decide → way → apply, at XDP.
+ * translate.h - where the driver changes the family of a router's packets: packet → parse → decide → route → apply, at XDP.
  *
  * XDP_PASS is the answer to everything that is not plain, and the frame is untouched then: the kernel makes a packet of
  * it, and the program of tc at the same interface gets that (tc/translate.h). So there is no fate for it here.
@@ -9,9 +9,8 @@
 #define DIOLKOS_XDP_TRANSLATE_H
 
 #include "../decide.h"
-#include "../known.h"
 #include "../maps.h"
-#include "../way.h"
+#include "../route_cache.h"
 #include "apply.h"
 #include "neighbour.h"
 #include "packet.h"
@@ -22,10 +21,10 @@
 /* Those of tc are for packets whose neighbour the kernel has seen in use (tc/send.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, KNOWN_WAYS);
+	__uint(max_entries, ROUTE_SETS);
 	__type(key, __u32);
-	__type(value, struct known_way);
-} driver_ways SEC(".maps");
+	__type(value, struct route_set);
+} xdp_routes SEC(".maps");
 
 /* The exit's driver transmits it. */
 static __always_inline int is_sendable(struct xdp_md *ctx, __u32 exit)
@@ -40,15 +39,15 @@ static __always_inline int is_sendable(struct xdp_md *ctx, __u32 exit)
 	return sends >= DIOLKOS_SENDS_BUFFERS || !is_in_buffers(ctx);
 }
 
-/* There is a way, the exit's driver can go it, and the kernel knows that the next hop is in use. */
-static __always_inline int finds_way(struct xdp_md *ctx, const struct question *q, struct bpf_fib_lookup *way,
-				     int checks_source)
+/* There is a route, the exit's driver can go it, and the kernel knows that the next hop is in use. */
+static __always_inline int finds_route(struct xdp_md *ctx, const struct route_key *k, struct bpf_fib_lookup *route,
+				       int checks_source)
 {
-	int is_known = 0;
+	int found = find_route(ctx, &xdp_routes, k, route, AT_XDP | (checks_source ? CHECKS_SOURCE : 0));
 
-	if (!find_known_way(ctx, &driver_ways, q, way, checks_source, &is_known) || !is_sendable(ctx, way->ifindex))
+	if (!found || !is_sendable(ctx, route->ifindex))
 		return 0;
-	return is_known || is_confirmed(way);
+	return found & KNOWN_ROUTE || is_confirmed(route);
 }
 
 #define HAS_TABLES 1
@@ -57,15 +56,15 @@ static __always_inline int finds_way(struct xdp_md *ctx, const struct question *
 #define HOPS_SENT_XDP 2
 
 /*
- * checks_source: see look_up_way. has_tables: 0 under test, where no packet is forwarded: each has a way, back to where
+ * checks_source: see look_up_route. has_tables: 0 under test, where no packet is forwarded: each has a route, back to where
  * it came from.
  */
 static __always_inline int translate_xdp(struct xdp_md *ctx, decide_fn from_v4, decide_fn from_v6, int checks_source,
 					 int has_tables)
 {
-	struct bpf_fib_lookup way = { .ifindex = ctx->ingress_ifindex };
+	struct bpf_fib_lookup route = { .ifindex = ctx->ingress_ifindex };
 	__be16 type_be = frame_type(ctx);
-	struct question q;
+	struct route_key k;
 	struct change c = {};
 	struct seen s = {};
 	struct packet p;
@@ -76,22 +75,22 @@ static __always_inline int translate_xdp(struct xdp_md *ctx, decide_fn from_v4, 
 		p = frame(ctx);
 		if (decide_4to6(&p, from_v4, &s, &c) || is_unfinished(&s, 0))
 			return XDP_PASS;
-		if (has_tables &&
-		    (s.hop_limit <= HOPS_SENT_XDP || !(ask_way_4to6(&p, &s, &c, &q) && finds_way(ctx, &q, &way, 0))))
+		if (has_tables && (s.hop_limit <= HOPS_SENT_XDP ||
+				   !(route_key_4to6(&p, &s, &c, &k) && finds_route(ctx, &k, &route, 0))))
 			return XDP_PASS;
 		s.hop_limit -= has_tables ? HOPS_SENT_XDP - 1 : 0;
 		len = sizeof(struct ipv6hdr) + s.payload_len;
-		fate = apply_frame_4to6(ctx, &s, &c, &way);
+		fate = apply_frame_4to6(ctx, &s, &c, &route);
 	} else if (type_be == bpf_htons(ETH_P_IPV6)) {
 		p = frame(ctx);
 		if (decide_6to4(&p, from_v6, &s, &c) || is_unfinished(&s, 1))
 			return XDP_PASS;
 		if (has_tables && (s.hop_limit <= HOPS_SENT_XDP ||
-				   !(ask_way_6to4(&p, &s, &c, &q) && finds_way(ctx, &q, &way, checks_source))))
+				   !(route_key_6to4(&p, &s, &c, &k) && finds_route(ctx, &k, &route, checks_source))))
 			return XDP_PASS;
 		s.hop_limit -= has_tables ? HOPS_SENT_XDP - 1 : 0;
 		len = sizeof(struct iphdr) + s.payload_len;
-		fate = apply_frame_6to4(ctx, &s, &c, &way);
+		fate = apply_frame_6to4(ctx, &s, &c, &route);
 	} else {
 		return XDP_PASS;
 	}
@@ -102,7 +101,7 @@ static __always_inline int translate_xdp(struct xdp_md *ctx, decide_fn from_v4, 
 	if (fate == DIOLKOS_FAILED)
 		return XDP_DROP;
 	count(DIOLKOS_SENT_XDP, len);
-	return way.ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect(way.ifindex, 0);
+	return route.ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect(route.ifindex, 0);
 }
 
 #endif

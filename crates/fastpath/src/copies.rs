@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use diolkos_sys::mapped::Mapped;
 
-/// Nodes of a cluster that the maps can name (`DIOLKOS_NODES`).
+/// Nodes of a cluster that the maps can name (`DIOLKOS_GATEWAYS`).
 pub const NODES: u8 = 64;
 
 /// Whose a binding and its sessions are: this gateway's own, or another node's, of which there is a copy here.

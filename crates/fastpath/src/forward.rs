@@ -131,7 +131,7 @@ pub(super) fn load(
     let maps = &mut open.maps;
     homes
         .share(&mut maps.cluster, &mut maps.buckets, &mut maps.away)
-        .and_then(|()| maps.bound.reuse_fd(homes.bound.as_fd()))
+        .and_then(|()| maps.bib.reuse_fd(homes.bound.as_fd()))
         .and_then(|()| {
             maps.addresses
                 .set_max_entries(addresses.len().max(1) as u32)

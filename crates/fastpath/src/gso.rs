@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where the running kernel keeps the kind of a super-packet, for programs that have to know it (`bpf/gso.h`).
 
-use std::sync::OnceLock;
-
 use libbpf_rs::btf::types::{Enum, MemberAttr, Struct};
 use libbpf_rs::btf::Btf;
-use libbpf_rs::ProgramType;
-use libbpf_sys::BPF_FUNC_probe_read_kernel;
 
 /// See `struct diolkos_gso` in `bpf/abi.h`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) head_at: u32,
     pub(crate) end_at: u32,
@@ -18,22 +14,8 @@ pub(crate) struct Layout {
     pub(crate) kind_dodgy: u32,
 }
 
-/// Of this kernel. All zeros if it has no BTF, does not let programs read its memory (lockdown, no CAP_PERFMON), or does
-/// not keep packets as expected: the programs then leave UDP super-packets to the slow path.
-pub(crate) fn layout() -> Layout {
-    static LAYOUT: OnceLock<Layout> = OnceLock::new();
-    *LAYOUT.get_or_init(|| {
-        let may_read = ProgramType::SchedCls.is_helper_supported(BPF_FUNC_probe_read_kernel);
-        let layout = may_read
-            .unwrap_or(false)
-            .then(|| Btf::from_vmlinux().ok())
-            .flatten()
-            .and_then(|kernel| find(&kernel));
-        layout.unwrap_or_default()
-    })
-}
-
-fn find(kernel: &Btf<'_>) -> Option<Layout> {
+/// None if the kernel does not keep packets as expected: the programs then leave UDP super-packets to the slow path.
+pub(super) fn find(kernel: &Btf<'_>) -> Option<Layout> {
     let packet: Struct<'_> = kernel.type_by_name("sk_buff")?;
     let shared: Struct<'_> = kernel.type_by_name("skb_shared_info")?;
     let kinds = kernel.type_by_kind::<Enum<'_>>();

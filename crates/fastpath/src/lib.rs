@@ -31,6 +31,7 @@ mod forward;
 mod gso;
 mod homes;
 mod hook;
+mod kernel_layout;
 mod known_pref64;
 mod label;
 #[cfg(not(feature = "testrun"))]
@@ -40,6 +41,7 @@ pub mod lease;
 mod leases;
 mod lending;
 pub mod load;
+mod namespace;
 mod nat64;
 mod next_hop;
 mod openings;

@@ -135,12 +135,13 @@ macro_rules! fill_rules {
         $data.rules.lowest_ipv6_mtu = $rules.lowest_ipv6_mtu;
         $data.rules.traffic_class_zero = $rules.traffic_class_zero.into();
         $data.rules.device_hops = $rules.takes_hop.into();
-        let layout = $crate::gso::layout();
-        $data.gso.head_at = layout.head_at;
-        $data.gso.end_at = layout.end_at;
-        $data.gso.kind_at = layout.kind_at;
-        $data.gso.kind_udp = layout.kind_udp;
-        $data.gso.kind_dodgy = layout.kind_dodgy;
+        if let Some(layout) = $crate::kernel_layout::kernel_layout().gso {
+            $data.gso.head_at = layout.head_at;
+            $data.gso.end_at = layout.end_at;
+            $data.gso.kind_at = layout.kind_at;
+            $data.gso.kind_udp = layout.kind_udp;
+            $data.gso.kind_dodgy = layout.kind_dodgy;
+        }
     }};
 }
 
@@ -153,9 +154,21 @@ macro_rules! fill_pref64 {
     }};
 }
 
-/// The same for the interfaces out of which packets are sent at once.
+/// The same for the interfaces out of which packets are sent at once, and for what their routes can depend on.
 macro_rules! fill_exits {
     ($data:expr, $exits:expr) => {{
+        if let Some(layout) = $crate::kernel_layout::kernel_layout().namespace {
+            let netns = &mut $data.netns;
+            netns.device_of_packet = layout.device_of_packet;
+            netns.rxq_of_frame = layout.rxq_of_frame;
+            netns.device_of_rxq = layout.device_of_rxq;
+            netns.of_device = layout.of_device;
+            netns.port_rules4 = layout.port_rules4;
+            netns.port_rules6 = layout.port_rules6;
+            netns.hash_policy4 = layout.hash_policy4;
+            netns.hash_policy6 = layout.hash_policy6;
+            netns.is_known = 1;
+        }
         let direct = &mut $data.direct;
         for (to, ifindex) in direct.exit.iter_mut().zip($exits) {
             *to = *ifindex;

@@ -35,7 +35,7 @@ pub struct Nat64Rules {
     /// Sessions that fit in; those beyond are left to the slow path. It cannot change while it runs.
     pub max_sessions: u32,
     /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
-    /// forwarding (`bpf/way.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
+    /// forwarding (`bpf/route.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
     pub exits: Vec<u32>,
     /// The interfaces that are inline.
     pub media: Media,
@@ -203,10 +203,10 @@ impl Nat64Path {
         let maps = &mut open.maps;
         let [leases, openings] = &self.lease_maps;
         self.attached.share(&mut maps.fates, &mut maps.ipv4_ids)?;
-        maps.outward
+        maps.sessions6
             .reuse_fd(self.sessions.outward.as_fd())
-            .and_then(|()| maps.inward.reuse_fd(self.sessions.inward.as_fd()))
-            .and_then(|()| maps.bound.reuse_fd(self.sessions.bound.as_fd()))
+            .and_then(|()| maps.sessions4.reuse_fd(self.sessions.inward.as_fd()))
+            .and_then(|()| maps.bib.reuse_fd(self.sessions.bound.as_fd()))
             .and_then(|()| maps.copies.reuse_fd(self.sessions.copies.as_fd()))
             .and_then(|()| {
                 self.homes
@@ -251,9 +251,9 @@ fn inherited<'a, 'o>(
     [
         ("fates", &mut maps.fates),
         ("ipv4_ids", &mut maps.ipv4_ids),
-        ("outward", &mut maps.outward),
-        ("inward", &mut maps.inward),
-        ("bound", &mut maps.bound),
+        ("sessions6", &mut maps.sessions6),
+        ("sessions4", &mut maps.sessions4),
+        ("bib", &mut maps.bib),
         ("copies", &mut maps.copies),
         ("cluster", &mut maps.cluster),
         ("buckets", &mut maps.buckets),
@@ -279,8 +279,8 @@ fn load_with<'object>(
     };
     let room = |name| pinned.map(name).map(|map| map.max_entries());
     if !long.starts_with(short)
-        || room("outward")? != size(rules)
-        || room("bound")? != rules.max_bindings.max(1)
+        || room("sessions6")? != size(rules)
+        || room("bib")? != rules.max_bindings.max(1)
         || room("away")? != rules.max_away.max(1)
     {
         return None;
@@ -300,7 +300,7 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
     if tag.map_err(|e| unknown("the version of the programs is not known", &e))? != pinned.tag() {
         return Ok(Old::Unknown);
     }
-    let names = ["outward", "inward", "bound", "copies"];
+    let names = ["sessions6", "sessions4", "bib", "copies"];
     let [Some(outward), Some(inward), Some(bound), Some(copies)] =
         names.map(|name| pinned.map(name))
     else {
@@ -385,11 +385,23 @@ pub(super) fn open<'object>(
     }
     nat64.owns = OWN.min(rules.own.len()) as u32;
 
+    let maps = &mut open.maps;
+    // Where nothing is sent, no route is looked up.
+    if rules.exits.is_empty() {
+        maps.tc_routes
+            .set_max_entries(1)
+            .map_err(|e| failed("size the tables", &e))?;
+    }
+    if rules.drivers.is_none() {
+        maps.xdp_routes
+            .set_max_entries(1)
+            .map_err(|e| failed("size the tables", &e))?;
+    }
     open.maps
-        .outward
+        .sessions6
         .set_max_entries(size(rules))
-        .and_then(|()| open.maps.inward.set_max_entries(size(rules)))
-        .and_then(|()| open.maps.bound.set_max_entries(rules.max_bindings.max(1)))
+        .and_then(|()| open.maps.sessions4.set_max_entries(size(rules)))
+        .and_then(|()| open.maps.bib.set_max_entries(rules.max_bindings.max(1)))
         .and_then(|()| open.maps.away.set_max_entries(rules.max_away.max(1)))
         .map_err(|e| failed("size the tables", &e))?;
     Ok(open)
@@ -401,15 +413,15 @@ fn size(rules: &Nat64Rules) -> u32 {
 
 /// The maps of sessions and bindings.
 pub(super) fn sessions(maps: &Nat64Maps<'_>) -> Result<Sessions, FastPathError> {
-    let [outward, inward] = [maps.outward.handle()?, maps.inward.handle()?];
-    let sessions = Sessions::of(outward, inward, maps.bound.handle()?, maps.copies.handle()?);
+    let [outward, inward] = [maps.sessions6.handle()?, maps.sessions4.handle()?];
+    let sessions = Sessions::of(outward, inward, maps.bib.handle()?, maps.copies.handle()?);
     sessions.map_err(|e| unknown("share the deadlines of copies", &e))
 }
 
 /// The maps of hosts' homes.
 pub(super) fn homes(maps: &Nat64Maps<'_>) -> Result<Homes, FastPathError> {
     let [cluster, buckets] = [maps.cluster.handle()?, maps.buckets.handle()?];
-    let homes = Homes::of(cluster, buckets, maps.away.handle()?, maps.bound.handle()?);
+    let homes = Homes::of(cluster, buckets, maps.away.handle()?, maps.bib.handle()?);
     homes.map_err(|e| unknown("share the homes", &e))
 }
 

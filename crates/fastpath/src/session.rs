@@ -200,7 +200,7 @@ fn delete_all(map: &MapHandle, keys: Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// `struct diolkos_bound`.
+/// `struct diolkos_bib_key`.
 fn bound(node: NodePort) -> [u8; 20] {
     let mut key = [0; 20];
     key[..16].copy_from_slice(&node.addr.octets());
@@ -209,7 +209,7 @@ fn bound(node: NodePort) -> [u8; 20] {
     key
 }
 
-/// `struct diolkos_bound_to`.
+/// `struct diolkos_bib_entry`.
 fn bound_to(node: NodePort, v4: (Ipv4Addr, u16), owner: Owner) -> [u8; 12] {
     let mut value = [0; 12];
     value[..4].copy_from_slice(&v4.0.octets());
@@ -246,7 +246,7 @@ impl Session {
         self.protocol == 17
     }
 
-    /// `struct diolkos_outward`.
+    /// `struct diolkos_session6_key`.
     pub(super) fn outward_key(&self) -> [u8; OUTWARD] {
         let mut key = [0; OUTWARD];
         key[..16].copy_from_slice(&self.node.0.octets());
@@ -257,7 +257,7 @@ impl Session {
         key
     }
 
-    /// `struct diolkos_outward_to`, not seen yet.
+    /// `struct diolkos_session6`, not seen yet.
     pub(super) fn outward_to(&self) -> [u8; 16] {
         let mut value = [0; 16];
         value[8..12].copy_from_slice(&self.v4.0.octets());
@@ -267,7 +267,7 @@ impl Session {
         value
     }
 
-    /// `struct diolkos_inward`.
+    /// `struct diolkos_session4_key`.
     pub(super) fn inward_key(&self) -> [u8; INWARD] {
         let mut key = [0; INWARD];
         key[..4].copy_from_slice(&self.v4.0.octets());
@@ -278,7 +278,7 @@ impl Session {
         key
     }
 
-    /// `struct diolkos_inward_to`, not seen yet.
+    /// `struct diolkos_session4`, not seen yet.
     pub(super) fn inward_to(&self, sent: Sent) -> [u8; 32] {
         let mut value = [0; 32];
         value[8..24].copy_from_slice(&self.node.0.octets());

@@ -33,7 +33,7 @@ pub struct SiitRules {
     /// IPv4 networks that lead here in both families. What no mapping covers there is left to the slow path.
     pub loops: Vec<(Ipv4Addr, u8)>,
     /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
-    /// forwarding (`bpf/way.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
+    /// forwarding (`bpf/route.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
     pub exits: Vec<u32>,
     /// The interfaces that are inline.
     pub media: Media,
@@ -180,12 +180,22 @@ pub(super) fn open<'object>(
     siit.eam4.addr_be = network.to_bits().to_be();
 
     let maps = &mut open.maps;
+    let sets = maps.tc_routes.max_entries() as usize;
     for (map, entries) in [
         (&mut maps.eamt_by_v4, rules.eam.len()),
         (&mut maps.eamt_by_v6, rules.eam.len()),
         (&mut maps.routes4, rules.routes.v4.len()),
         (&mut maps.routes6, rules.routes.v6.len()),
         (&mut maps.loops4, rules.loops.len()),
+        // Where nothing is sent, no route is looked up.
+        (
+            &mut maps.tc_routes,
+            sets * usize::from(!rules.exits.is_empty()),
+        ),
+        (
+            &mut maps.xdp_routes,
+            sets * usize::from(rules.drivers.is_some()),
+        ),
     ] {
         map.set_max_entries(entries.max(1) as u32)
             .map_err(|e| failed("size the tables", &e))?;

@@ -125,7 +125,7 @@ impl<T> Iterator for Entries<'_, T> {
     }
 }
 
-/// `struct diolkos_outward` and `struct diolkos_outward_to`.
+/// `struct diolkos_session6_key` and `struct diolkos_session6`.
 fn of_outward(key: &[u8], value: &[u8]) -> Option<Seen> {
     let session = Session {
         protocol: *key.get(24)?,
@@ -138,7 +138,7 @@ fn of_outward(key: &[u8], value: &[u8]) -> Option<Seen> {
     Some((session, stamp(value)?, Sent::default()))
 }
 
-/// `struct diolkos_inward` and `struct diolkos_inward_to`.
+/// `struct diolkos_session4_key` and `struct diolkos_session4`.
 fn of_inward(key: &[u8], value: &[u8]) -> Option<Seen> {
     let session = Session {
         protocol: *key.get(12)?,
@@ -151,7 +151,7 @@ fn of_inward(key: &[u8], value: &[u8]) -> Option<Seen> {
     Some((session, stamp(value)?, Sent(*value.get(27)?)))
 }
 
-/// `struct diolkos_bound` and `struct diolkos_bound_to`.
+/// `struct diolkos_bib_key` and `struct diolkos_bib_entry`.
 fn of_bound(key: &[u8], value: &[u8]) -> Option<Bound> {
     let node = NodePort {
         protocol: *key.get(18)?,

@@ -5,15 +5,15 @@
 //! | steps here                             | lines there                                                       |
 //! |----------------------------------------|-------------------------------------------------------------------|
 //! | `Binding`, `CopyBinding`, `Session`    | `udp_seen_as`: `copy_binding`, `use_session_of_udp`               |
-//! | `Outward`, `CopyOutward`              | `seen_as_known`: `session_outward`                                |
-//! | `Moved`, `TellMoved`                  | `tell_moved_by_node`, `tell_moved`                                |
+//! | `Outward`, `CopyOutward`               | `seen_as_known`: `session6_of`                                    |
+//! | `Moved`, `TellMoved`                   | `tell_transition_by_node`, `tell_transition`                      |
 //! | `Lease`, `Term`, `Node`                | `open_session`: `lease_of`                                        |
 //! | `Reserve`, `TakeSession`               | `open_session`: `bpf_ringbuf_reserve`, `lease_take_session`       |
 //! | `Again`, `CopyAgain`                   | `open_session`: `copy_binding`                                    |
-//! | `Address` … `TakePort`, `Bind`         | `open_binding`: `v4_be`, `lease_take_port`, the update of `bound` |
+//! | `Address` … `TakePort`, `Bind`         | `open_binding`: `v4_be`, `lease_take_port`, the update of `bib`   |
 //! | `PutOutward`, `Put`, `DropOutward`     | `put_session`                                                     |
 //! | `GiveBack`, `Tell`                     | `open_session`: from `lease_take_session` with -1 to its end      |
-//! | `Find`, `ReadNode`, `ReadCheck`        | `to_node`: `session_inward` with `copy_inward`                    |
+//! | `Find`, `ReadNode`, `ReadCheck`        | `to_node`: `session4_of` with `copy_session4`                     |
 //!
 //! Left out is what concerns one program alone: the packet itself, prefixes, ports below 1024, RTP's neighbours.
 

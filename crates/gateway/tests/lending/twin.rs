@@ -47,17 +47,17 @@ pub struct Undone {
     pub again: bool,
 }
 
-/// `struct diolkos_bound_to`; the check is a perfect one.
+/// `struct diolkos_bib_entry`; the check is a perfect one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BoundTo {
     pub v4: V4,
     pub check: (NodePort, V4),
 }
 
-/// `struct diolkos_outward`: a node's port and the peer, of TCP.
+/// `struct diolkos_session6_key`: a node's port and the peer, of TCP.
 pub type Outward = (NodePort, V4);
 
-/// `struct diolkos_inward_to`.
+/// `struct diolkos_session4`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct InwardTo {
     pub node: NodePort,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* bound.h - bindings: programs of sessions open sessions by them, and forward.bpf.c keeps packets of ours here. */
-#ifndef DIOLKOS_BOUND_H
-#define DIOLKOS_BOUND_H
+/* bib.h - bindings: programs of sessions open sessions by them, and forward.bpf.c keeps packets of ours here. */
+#ifndef DIOLKOS_BIB_H
+#define DIOLKOS_BIB_H
 
 #include "abi.h"
 #include <bpf/bpf_helpers.h>
@@ -11,8 +11,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
-	__type(key, struct diolkos_bound);
-	__type(value, struct diolkos_bound_to);
-} bound SEC(".maps");
+	__type(key, struct diolkos_bib_key);
+	__type(value, struct diolkos_bib_entry);
+} bib SEC(".maps");
 
 #endif

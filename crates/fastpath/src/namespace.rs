@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the running kernel keeps what makes routes depend on ports, for programs that have to know it (`bpf/ports.h`).
+
+use libbpf_rs::btf::types::{Composite, Int, MemberAttr};
+use libbpf_rs::btf::{Btf, BtfType, TypeId};
+
+/// See `struct diolkos_namespace_layout` in `bpf/abi.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) device_of_packet: u32,
+    pub(crate) rxq_of_frame: u32,
+    pub(crate) device_of_rxq: u32,
+    pub(crate) of_device: u32,
+    pub(crate) port_rules4: u32,
+    pub(crate) port_rules6: u32,
+    pub(crate) hash_policy4: u32,
+    pub(crate) hash_policy6: u32,
+}
+
+/// None if the kernel does not keep rules and policies as expected: the programs then take it that ports matter.
+pub(super) fn find(kernel: &Btf<'_>) -> Option<Layout> {
+    let within = |name: &str| kernel.type_by_name::<Composite<'_>>(name);
+    let pointer = |of: &str, member: &str| Some(place(kernel, &within(of)?, member)?.0);
+    let net = within("net")?;
+    let integer = |family: &str, path: &[&str], bits: u8| {
+        let (mut at, mut id) = place(kernel, &net, family)?;
+        for member in path {
+            let inside: Composite<'_> = kernel.type_by_id(id)?;
+            let (offset, found) = place(kernel, &inside, member)?;
+            (at, id) = (at + offset, found);
+        }
+        let value: BtfType<'_> = kernel.type_by_id(id)?;
+        let value = Int::try_from(value.skip_mods_and_typedefs()).ok()?;
+        (value.bits == bits).then_some(at)
+    };
+    Some(Layout {
+        device_of_packet: pointer("sk_buff", "dev")?,
+        rxq_of_frame: pointer("xdp_buff", "rxq")?,
+        device_of_rxq: pointer("xdp_rxq_info", "dev")?,
+        of_device: pointer("net_device", "nd_net")?,
+        port_rules4: integer("ipv4", &["fib_rules_require_fldissect"], 32)?,
+        port_rules6: integer("ipv6", &["fib6_rules_require_fldissect"], 32)?,
+        hash_policy4: integer("ipv4", &["sysctl_fib_multipath_hash_policy"], 8)?,
+        hash_policy6: integer("ipv6", &["sysctl", "multipath_hash_policy"], 8)?,
+    })
+}
+
+/// Bytes before a member that is no bit field, and its type; members of what has no name count as its own.
+fn place(kernel: &Btf<'_>, of: &Composite<'_>, member: &str) -> Option<(u32, TypeId)> {
+    of.iter().find_map(|m| {
+        let MemberAttr::Normal { offset } = m.attr else {
+            return None;
+        };
+        let at = offset / 8;
+        match m.name {
+            Some(name) if !name.is_empty() => (name == member).then_some((at, m.ty)),
+            _ => {
+                let inside: Composite<'_> = kernel.type_by_id(m.ty)?;
+                let (within, id) = place(kernel, &inside, member)?;
+                Some((at + within, id))
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_kernel_says_where() {
+        let Ok(kernel) = Btf::from_vmlinux() else {
+            return;
+        };
+        let layout = find(&kernel).expect("a kernel with policy rules and multipath");
+        assert!(
+            layout.port_rules4 < layout.port_rules6 && layout.hash_policy4 < layout.hash_policy6
+        );
+        // `struct sk_buff` begins with its list, 16 bytes; the device is what follows.
+        assert_eq!(layout.device_of_packet, 16);
+    }
+}
