@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel lists by netlink and tells the changes of: counted at the start, and counted again when it changes.
+//! Counts objects that the kernel lists by netlink, and counts them again whenever the kernel reports a change.
 //!
-//! multicast group → each message is a reason to list again → counts
+//! multicast group → each message triggers a new listing → counts
 //!
-//! A kernel without the protocol lists nothing, and then there is nothing.
+//! On a kernel without the protocol, all counts are 0.
 
 use std::io;
 use std::time::Duration;
@@ -15,37 +15,38 @@ use tokio::time::{timeout, timeout_at, Instant};
 use diolkos_service::failure::Failure;
 use diolkos_service::supervise::{Task, Watch};
 
-/// Of linux/netlink.h.
+/// From linux/netlink.h.
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
 pub(super) const HEADER: usize = 16;
-/// No datagram of a list is longer, bytes.
+/// The longest datagram of a list, bytes.
 const LONGEST: usize = 1 << 16;
-/// For one list, and after it failed.
+/// Time limit for one list.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Changes that follow each other so closely cause one list.
+/// Changes within this time cause a single listing.
 const GATHERED: Duration = Duration::from_millis(200);
 
-/// Counts of something that the kernel lists.
+/// Counts of objects that the kernel lists.
 pub trait Listed: Copy + Default + PartialEq + Send + Sync + 'static {
-    /// Its name in the log.
+    /// Name for the log.
     const NAME: &'static str;
     /// The netlink protocol.
     const PROTOCOL: isize;
-    /// The multicast group that tells of changes.
+    /// The multicast group that reports changes.
     const GROUP: u32;
 
-    /// Type and body of the message that asks for the list.
+    /// Type and body of the request for the list.
     fn request() -> (u16, Vec<u8>);
 
-    /// Type and body of a message that one message answers, which is counted, too. A kernel that does not know it refuses it.
+    /// Type and body of a further request with a single reply, which is counted, too. A kernel that does not know it refuses
+    /// it.
     fn question() -> Option<(u16, Vec<u8>)> {
         None
     }
 
-    /// Counts one message of the list, or the answer.
+    /// Counts one message of the list, or the single reply.
     fn count(&mut self, kind: u16, body: &[u8]);
 }
 
