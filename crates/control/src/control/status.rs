@@ -80,7 +80,7 @@ impl Condition {
     }
 }
 
-/// All of it.
+/// The whole status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// Process number.

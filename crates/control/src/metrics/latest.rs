@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is served, and whether the program is ready and lives. The text is made when somebody asks, and not more often than four times a second, however many ask.
+//! The current text of each page: metrics, readiness and health. A text is made when a client asks for it, at most four times a
+//! second, however many clients ask.
 
 use std::time::Duration;
 

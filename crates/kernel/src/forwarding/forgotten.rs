@@ -19,8 +19,9 @@ impl Forwarding {
         }
     }
 
-    /// Switches on again what nobody has switched off, and says so. What stands in the way all the same, in words: somebody
-    /// has switched it off, which is noted before anybody hears of it and changes more.
+    /// Switches forwarding on again where the kernel has reset it, and logs that. Returns the remaining obstacles, in words:
+    /// settings that were switched off on purpose. They are recorded before they are reported, so a later reset is not confused
+    /// with them.
     pub fn check(&mut self) -> Vec<String> {
         self.put_back();
         self.respect_changes();

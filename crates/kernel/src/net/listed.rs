@@ -50,7 +50,7 @@ pub trait Listed: Copy + Default + PartialEq + Send + Sync + 'static {
     fn count(&mut self, kind: u16, body: &[u8]);
 }
 
-/// Follows it. Dropped, nobody listens any more.
+/// Follows the list. The task ends when this is dropped.
 pub struct ListNews<L> {
     counts: watch::Receiver<L>,
     _task: Option<Task>,
@@ -60,7 +60,7 @@ impl<L: Listed> ListNews<L> {
     /// Counts, and begins to follow.
     pub async fn begin(watch: &Watch) -> ListNews<L> {
         let name = L::NAME;
-        // Listening first: nothing falls in between.
+        // The subscription comes before the first listing, so no change is missed in between.
         let listener = match listener::<L>() {
             Ok(listener) => Some(listener),
             Err(error) => {
@@ -83,12 +83,12 @@ impl<L: Listed> ListNews<L> {
         }
     }
 
-    /// How many there are now.
+    /// The current counts.
     pub fn now(&self) -> L {
         *self.counts.borrow()
     }
 
-    /// Waits until there are more or fewer. It may be dropped and called again.
+    /// Waits until a count changes. May be dropped and called again.
     pub async fn changed(&mut self) {
         if self.counts.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -99,7 +99,7 @@ impl<L: Listed> ListNews<L> {
 fn listener<L: Listed>() -> io::Result<TokioSocket> {
     let mut socket = TokioSocket::new(L::PROTOCOL)?;
     socket.socket_mut().bind(&SocketAddr::new(0, 0))?;
-    // What is lost is told by what is there: all are listed again anyway.
+    // A lost message does no harm: any message causes a new listing.
     socket.socket_mut().set_no_enobufs(true)?;
     socket.socket_mut().add_membership(L::GROUP)?;
     Ok(socket)
@@ -127,7 +127,7 @@ async fn follow<L: Listed>(listener: TokioSocket, tell: watch::Sender<L>) -> Res
     }
 }
 
-/// Counts all.
+/// Counts all objects, within the time limit.
 async fn list<L: Listed>() -> io::Result<L> {
     timeout(PATIENCE, listed()).await?
 }
@@ -152,7 +152,7 @@ async fn listed<L: Listed>() -> io::Result<L> {
     }
 }
 
-/// A socket that was asked.
+/// A socket on which a request has been sent.
 async fn asked(
     protocol: isize,
     flags: u16,
@@ -171,7 +171,7 @@ async fn asked(
     Ok(socket)
 }
 
-/// Counts what a datagram lists. True: it is the last one.
+/// Counts the objects in a datagram. Returns true if it is the last one.
 pub(super) fn count<L: Listed>(mut messages: &[u8], counts: &mut L) -> io::Result<bool> {
     while messages.len() >= HEADER {
         let length = u32::from_ne_bytes([messages[0], messages[1], messages[2], messages[3]]);
@@ -191,7 +191,7 @@ pub(super) fn count<L: Listed>(mut messages: &[u8], counts: &mut L) -> io::Resul
     Ok(false)
 }
 
-/// Messages as the kernel sends them.
+/// Messages in the kernel's format.
 #[cfg(test)]
 pub(super) mod written {
     use super::HEADER;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network as the kernel tells of it, and the few things we ask it for: links, addresses, routes. Everything by netlink, in the network namespace of the process.
+//! The network configuration as the kernel reports it, and the few requests to it: links, addresses, routes. Everything goes by
+//! netlink, in the network namespace of the process.
 //!
 //! Requests ([`Net`]) and notifications ([`News`]) have a socket each, so a flood of notifications cannot displace a reply.
 //! Each list has a socket of its own (`list`). Each request has a time limit; when notifications are lost, the whole state is

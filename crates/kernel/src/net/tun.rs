@@ -35,7 +35,7 @@ struct Seen {
     owner: Option<u32>,
     group: Option<u32>,
     is_persistent: bool,
-    /// Those that are switched off, too: their processes can switch them on.
+    /// Includes disabled queues, since their processes can enable them.
     queues: Option<u32>,
     /// It has no link layer.
     is_bare: bool,
