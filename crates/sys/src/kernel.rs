@@ -10,9 +10,9 @@ const BUILD: &str = "/proc/sys/kernel/version";
 /// A bug fix in the kernel: its first version, and the stable kernels that are known to have it.
 #[derive(Clone, Copy, Debug)]
 pub struct Correction {
-    /// The first version that has it.
+    /// The first version that has the fix.
     pub since: (u32, u32),
-    /// The first stable kernels of earlier versions.
+    /// The first stable releases of earlier versions that have it.
     pub stable: &'static [(u32, u32, u32)],
 }
 
