@@ -40,7 +40,7 @@ pub enum Fate {
     CacheHit,
     /// Not in the cache.
     CacheMiss,
-    /// The same question is being resolved already.
+    /// An equal question is being resolved already.
     Coalesced,
     /// Resolved: passed on unchanged.
     Passed,

@@ -22,10 +22,10 @@ use super::tally::Fate;
 use super::unread::{Memory, Reader};
 use super::waiter::{Reply, Waiter};
 
-/// No query is longer, bytes; whoever sends one is none of a resolver's clients.
+/// The longest query, bytes. A client that sends a longer one is disconnected.
 const LONGEST_QUERY: usize = 4096;
-/// Questions of one connection that are under way: asked, and the answer not yet read by the client. The next one is not
-/// read before one of them is over, so that a connection waits for itself and for nobody else.
+/// Questions of one connection that are under way: asked, and the answer not yet read by the client. The next question is read
+/// when one of them is over, so a connection waits only for itself.
 const PIPELINE: usize = 32;
 /// One client may have at most the total number of connections divided by this.
 const SHARE: u32 = 4;

@@ -12,7 +12,7 @@ use crate::dns_over_tcp::framed;
 
 /// An answer on its way to a connection. Its question counts as under way until the client has read the answer.
 pub struct Reply {
-    /// With its length in front.
+    /// The answer with its length in front.
     pub bytes: Vec<u8>,
     /// The place of the question on its connection.
     pub place: OwnedSemaphorePermit,
