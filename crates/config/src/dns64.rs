@@ -131,11 +131,11 @@ impl Default for Dns64 {
     }
 }
 
-/// A datagram of this size is fragmented nowhere where IPv6 works, bytes (RFC 9715 section 3).
+/// The largest datagram that is fragmented on no link with IPv6, bytes (RFC 9715 section 3).
 const SAFE_UDP: u16 = 1232;
 
 impl Dns64 {
-    /// The translation prefixes, or `auto`. `config::parse` has settled what a key that is absent means.
+    /// The translation prefixes, or `auto`. `config::parse` has settled the meaning of an absent key.
     pub fn prefixes(&self) -> &Networks<Ipv6Net> {
         const NONE: &Networks<Ipv6Net> = &Networks::These(Vec::new());
         self.pref64.as_ref().unwrap_or(NONE)
