@@ -125,10 +125,14 @@ impl Nat64 {
         }
         let arriving = received.turned((from, asked.to), packet);
         let is_query = protocol == Protocol::Icmp;
-        let inward = if arriving.v4 == from && (is_query || !is_new) {
-            // To itself, by the session that it has, or has just opened.
+        let passing = &asked.passing;
+        let known = self.state.session(protocol, passing.v6, passing.peer);
+        let opens = |step: &TableStep| matches!(step, TableStep::Opens { .. });
+        let has_session = known.is_some() || found.tables.iter().any(opens);
+        let inward = if arriving.v4 == from && (is_query || !is_new) && has_session {
+            // To itself, by the session that it has, or would just have opened. A session keeps its prefix.
             come_back(arriving.segment, &mut found.tables);
-            Inward::Node(asked.passing.v6, prefix)
+            Inward::Node(passing.v6, known.map_or(prefix, |session| session.prefix))
         } else if is_query && is_new {
             // It takes its random identifier to another address, where that is mostly nobody's.
             return Err(refusal(Reason::NoBinding));
