@@ -20,7 +20,7 @@ use crate::trial::Trial;
 
 /// Time from the plan to the first frame of a single direction; the program is loaded by then.
 pub const RUN_UP: Duration = Duration::from_millis(50);
-/// The same time with several directions: all generators are ready by then, so they start together.
+/// This time with several directions: all generators are ready by then, so they start together.
 const RUN_UP_TOGETHER: Duration = Duration::from_millis(300);
 /// Interval between checks.
 const LOOK: Duration = Duration::from_millis(20);

@@ -153,7 +153,7 @@ impl Net {
         Ok(own.collect())
     }
 
-    /// Whether the interface has an address in the prefix that contains `address`, and whether that prefix is deprecated.
+    /// Returns how the interface's addresses relate to the prefix that contains `address`.
     pub async fn standing(&self, index: u32, address: Ipv6Addr) -> Result<Standing, Failure> {
         let all = self.all_addresses().await?.into_iter();
         let is_around = |net: Ipv6Net| net.contains(&address);

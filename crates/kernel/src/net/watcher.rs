@@ -31,7 +31,7 @@ use diolkos_service::supervise::{Task, Watch};
 
 /// Replaced routes that are reported one by one; with more, all routes may have changed.
 const MOST_REPLACED: usize = 64;
-/// The same bound for routes that came or went, which are more: a routing daemon that starts adds a million.
+/// The bound for routes that came or went, which are more: a routing daemon that starts adds a million.
 const MOST_CHANGED: usize = 4096;
 /// Bound on the messages that are discarded before the state is listed again, since messages may arrive without end.
 const MOST_READ: usize = 10_000;

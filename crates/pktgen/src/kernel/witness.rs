@@ -58,7 +58,7 @@ impl Witness {
         })
     }
 
-    /// How often each CPU's timer has looked at the clock, and from when to when.
+    /// For each CPU, how often its timer has read the clock, and the times of the first and the last reading.
     pub fn looks(&self) -> io::Result<Vec<(usize, Looks)>> {
         let per_cpu = self
             .looks

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Live frames: load the program → let the kernel run it, in one call if possible → read the counts.
 //!
-//! To begin and to end a call takes the kernel some 30 ms, so nobody sleeps between two bursts: the program looks at the
-//! clock, and the kernel lets others run between two batches. The call ends when it has run the program as often as it was told to. How often that will be, with all the times that
-//! nothing was due, nobody knows; so another thread looks whether all is sent, and then ends the call by a signal.
+//! The kernel needs about 30 ms to start and to end a call, so the program does not sleep between bursts: it polls the clock,
+//! and the kernel lets other tasks run between two batches. The call ends when the program has run the requested number of
+//! times. That number also counts the runs in which nothing was due, so it cannot be known in advance: another thread checks
+//! whether all frames are sent, and then ends the call by a signal.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

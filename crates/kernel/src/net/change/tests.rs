@@ -84,7 +84,7 @@ fn own(mtu: u32, address: Option<&str>, routes4: &[(&str, u32)], routes6: &[&str
     }
 }
 
-/// The same configuration with an exit route.
+/// `own` with an exit route.
 fn leaves(own: DeviceConfig, from: &str, router: &str) -> DeviceConfig {
     let exit = ExitRoute {
         to: "64:ff9b::/96".parse().expect("a prefix"),
