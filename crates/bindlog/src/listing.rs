@@ -90,7 +90,7 @@ impl Listing {
         None
     }
 
-    /// Records that records were lost: everything must be listed, from the beginning.
+    /// Notes that records were lost: everything must be listed, from the beginning.
     pub fn note_lost(&mut self, now: Instant) {
         if self.at.take().is_some() && self.is_whole {
             self.earliest = now + AGAIN;

@@ -10,7 +10,7 @@ use diolkos_datapath::slowpath;
 use diolkos_resolver::dns64;
 use diolkos_service::failure::Failure;
 
-/// Files that the program opens at most, with few queues and interfaces; twice as many as it needs, for a reload.
+/// The most files that the program opens with few queues and interfaces, including the second set during a reload.
 const ALWAYS: usize = 128;
 /// Files for an interface on which neighbours are answered: two sockets, the groups, and a link.
 const OF_ANNOUNCED: usize = 4;

@@ -86,7 +86,7 @@ pub struct Roll {
     pub file: String,
     /// The time until it is disarmed.
     pub left_ms: u64,
-    /// The change begins: all nodes are ready.
+    /// The node is changing to the new file, and nothing prevents that any more.
     pub goes: bool,
     /// Nodes that are not ready, with a name of [`Roll::why`].
     pub lacks: BTreeMap<String, String>,

@@ -37,7 +37,7 @@ pub struct SessionRow {
     expires_in_s: u64,
 }
 
-/// By what prefixes are put in order.
+/// The sort order of prefixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {

@@ -34,7 +34,7 @@ pub struct Connected {
     opened: Direction,
     answered: Option<Direction>,
     carried: Option<Vec<Direction>>,
-    /// Stalls during the phase with both directions.
+    /// Observations of the witness during the phase with both directions.
     #[serde(flatten)]
     seen: Seen,
 }

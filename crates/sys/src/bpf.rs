@@ -31,7 +31,7 @@ pub fn attach(
     // SAFETY: the options say their size, have no pointers, and outlive the call.
     let fd = unsafe { bpf::bpf_link_create(program, ifindex, attach_type, &raw const options) };
     done(fd)?;
-    // SAFETY: the kernel has made the descriptor for this call, so that nobody else has it.
+    // SAFETY: the kernel has made the descriptor for this call, so no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -101,7 +101,7 @@ pub fn pinned(path: &Path) -> io::Result<OwnedFd> {
     // SAFETY: the path is a C string that outlives the call.
     let fd = unsafe { bpf::bpf_obj_get(path.as_ptr()) };
     done(fd)?;
-    // SAFETY: the kernel has made the descriptor for this call, so that nobody else has it.
+    // SAFETY: the kernel has made the descriptor for this call, so no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
