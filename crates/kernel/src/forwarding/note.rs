@@ -103,7 +103,7 @@ pub fn write(before: &[Before]) -> String {
     before.iter().map(line).collect()
 }
 
-/// Reads a note, and accepts only lines that [`write`] can have written: a known setting, a number, and an index.
+/// Reads a note, and accepts only lines that `write` can have written: a known setting, a number, and an index.
 pub fn read(text: &str) -> Vec<Before> {
     let read = |line: &str| {
         let (path, rest) = line.split_once('\t')?;
