@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
 
-/// The signals that the program hears.
+/// The signals that the program handles.
 pub struct Signals {
     came: Came,
     reload: Arc<Notify>,

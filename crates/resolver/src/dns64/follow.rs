@@ -77,7 +77,7 @@ impl Follower {
         Ok(Some(follower))
     }
 
-    /// Reports the findings of the search, and again whenever they change.
+    /// Reports the findings of the search: at first, and after each step and event.
     pub async fn run(mut self, tell: impl Fn(Findings)) {
         loop {
             tell(self.findings());
