@@ -47,7 +47,7 @@ struct Mappings {
     eam: Vec<Eam>,
 }
 
-/// Takes runs of at most [`MANY`] tables `[[eam]]` out of the text; returns the rest and the runs. The first table stays in the
+/// Takes runs of at most [`MANY`] tables `[[eam]]` out of the text; returns the rest and the runs. The first run stays in the
 /// rest, so that a key `eam` of another kind is detected there.
 fn split(text: &str) -> (String, Vec<&str>) {
     let mut runs = Vec::new();
