@@ -339,7 +339,7 @@ pub struct Siit {
     pub routes6: Networks<Ipv6Net>,
     /// Preference of these routes; a route to the same prefix with a lower metric wins.
     pub metric: u32,
-    /// What of `routes4` leads to the translator in IPv6, too; only the machine can tell it.
+    /// The part of `routes4` that also leads to the translator in IPv6; only the machine can tell it.
     #[serde(skip)]
     pub loops4: Vec<Ipv4Net>,
 }
