@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The configuration: the file, its defaults, its rules.
 //!
-//! The file is TOML; every key has a default. [`Settings`] prints itself in
-//! canonical form and parses its own print.
+//! The file is TOML; every key has a default. [`Settings`] prints itself in canonical form and parses its own print.
 //!
 //! file (→ pieces, if it is long; → mistake, if it is wrong) → settings → objections → translation (the form of `diolkos-xlat`)
 //!

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Capture files in the classic format (draft-ietf-opsawg-pcap): both byte
-//! orders, microseconds and nanoseconds.
+//! Capture files in the classic format (draft-ietf-opsawg-pcap): both byte orders, microseconds and nanoseconds.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;

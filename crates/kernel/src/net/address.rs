@@ -106,7 +106,6 @@ impl Net {
 
     /// The global prefixes of the interface whose addresses have a limited lifetime from the network, each with the time at
     /// which the network last confirmed it (`Address::confirmed`).
-    /// `Address::confirmed`).
     pub async fn confirmations(&self, index: u32) -> Result<Vec<(Ipv6Net, u32)>, Failure> {
         let all = self.all_addresses().await?.into_iter();
         let its = all.filter(|a| a.index == index && a.is_global && a.is_fit);

@@ -33,7 +33,7 @@ use diolkos_service::supervise::{Task, Watch};
 const MOST_REPLACED: usize = 64;
 /// The bound for routes that came or went, which are more: a routing daemon that starts adds a million.
 const MOST_CHANGED: usize = 4096;
-/// Bound on the messages that are discarded before the state is listed again, since messages may arrive without end.
+/// The most messages that are processed before the state is listed again, since messages may arrive without end.
 const MOST_READ: usize = 10_000;
 /// Time between a listing that failed and the next one.
 const RETRY: Duration = Duration::from_secs(1);
