@@ -42,7 +42,7 @@ impl Files {
         }
     }
 
-    /// The same files together with those of a DNS64.
+    /// These files together with those of a DNS64.
     pub fn and_dns64(self, dns64: Option<&Dns64>) -> Files {
         Files {
             dns64: dns64.map_or(0, dns64::files),
