@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles the generator's programs, its sink's and its witness's; generates, from their BTF, the Rust types of their maps and
-//! globals.
+//! Compiles the BPF programs of the generator, the sink and the witness, and generates the Rust types of their maps and globals
+//! from their BTF.
 
 #[path = "../fastpath/compile.rs"]
 mod compile;

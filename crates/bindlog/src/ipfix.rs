@@ -7,7 +7,7 @@ use diolkos_nat64::config::{Binding, Protocol};
 
 use super::record::{Change, Record, What};
 
-/// Bytes of a message at the most: with the headers of UDP and IPv6 it fits into any link's MTU (RFC 7011 section 10.3.3).
+/// The longest message, bytes: with the headers of UDP and IPv6 it fits into the MTU of any link (RFC 7011 section 10.3.3).
 pub const LONGEST: usize = 1232;
 /// RFC 7011 section 3.1.
 const VERSION: u16 = 10;
@@ -16,7 +16,7 @@ const SET_HEADER: usize = 4;
 const TEMPLATE_SET: u16 = 2;
 const OPTIONS_TEMPLATE_SET: u16 = 3;
 
-// Information elements, by their numbers at IANA, with their lengths.
+// Information elements: their numbers at IANA, and their lengths in bytes.
 const PROTOCOL: Element = (4, 1);
 const SOURCE_PORT: Element = (7, 2);
 const DESTINATION_PORT: Element = (11, 2);
@@ -34,14 +34,14 @@ const OBSERVATION_TIME: Element = (323, 8);
 const PORT_RANGE_START: Element = (361, 2);
 const PORT_RANGE_END: Element = (362, 2);
 
-/// Number and bytes.
+/// Number, and length in bytes.
 type Element = (u16, u16);
 
-/// A layout of records, by its number.
+/// A template: the layout of records.
 struct Template {
     id: u16,
     elements: &'static [Element],
-    /// Of them, those that say what the others are about; none of a template without options.
+    /// The number of scope elements, which tell what the record is about; 0 in a template without options.
     scopes: u16,
 }
 
@@ -94,8 +94,8 @@ const BLOCK: Template = Template {
     scopes: 0,
 };
 
-/// RFC 7011 section 4.3, reliability of the exporting process: the records that were not sent, in all, and when the first
-/// and the last of a gap would have been.
+/// RFC 7011 section 4.3, reliability of the exporting process: the number of all records that were not sent, and the times of
+/// the first and the last record of the gap.
 const RELIABILITY: Template = Template {
     id: 259,
     elements: &[
@@ -107,18 +107,18 @@ const RELIABILITY: Template = Template {
     scopes: 1,
 };
 
-/// Makes the messages of one connection, or of one collector that takes datagrams.
+/// Makes the messages of one connection, or of one collector that receives datagrams.
 #[derive(Debug)]
 pub struct Exporter {
     domain: u32,
     /// Data records that were put into messages (RFC 7011 section 3.1).
     sequence: u32,
-    /// Records that were not sent, ever.
+    /// All records that were not sent.
     not_sent: u64,
 }
 
 impl Exporter {
-    /// Of this observation domain.
+    /// An exporter with this observation domain.
     pub fn new(domain: u32) -> Exporter {
         Exporter {
             domain,
@@ -127,12 +127,12 @@ impl Exporter {
         }
     }
 
-    /// A new connection counts from its beginning.
+    /// Starts a new connection, whose sequence numbers begin at 0.
     pub fn begin(&mut self) {
         self.sequence = 0;
     }
 
-    /// The message that says how records are laid out.
+    /// The message that contains the templates.
     pub fn templates(&self, now: u64) -> Vec<u8> {
         let mut message = self.header();
         for template in [BINDING, SESSION, BLOCK] {
@@ -150,10 +150,11 @@ impl Exporter {
         finish(message, now)
     }
 
-    /// A message of the first of `records`, and how many it took. Empty if it took only such as have no form here.
+    /// A message of the first of `records`, and the number of records that it consumed. It is empty if it consumed only records
+    /// that IPFIX cannot express.
     pub fn message(&mut self, records: &[Record], now: u64) -> (Vec<u8>, usize) {
         let mut message = self.header();
-        // Of the set that is open: where it begins, and whose it is.
+        // The open set: its start, and the number of its template.
         let mut open: Option<(usize, u16)> = None;
         let (mut taken, mut appended) = (0, 0);
         for record in records {
@@ -207,7 +208,7 @@ impl Exporter {
                 put(message, peer.port);
             }
             What::Block(change, block) => {
-                // Blocks have events of their own (RFC 8158).
+                // Port blocks have event numbers of their own (RFC 8158).
                 let event = if *change == Change::Deleted { 17 } else { 16 };
                 message.extend(record.at.to_be_bytes());
                 message.push(event);
@@ -225,15 +226,15 @@ impl Exporter {
                 message.extend(record.at.to_be_bytes());
             }
             What::Started | What::Stopped | What::Listed(_) => {}
-            // RFC 8158 has no element for them.
+            // RFC 8158 has no element for these records.
             What::Mapping(..) | What::MappedSources(..) | What::MappedAddresses(..) => {}
         }
     }
 }
 
-/// What bindings and sessions have in common.
+/// The fields that bindings and sessions have in common.
 fn head(at: u64, event: u8, binding: &Binding, message: &mut Vec<u8>) {
-    // As the node sends it (protocolIdentifier of an IPv6 packet).
+    // The protocol as the node sends it (protocolIdentifier of an IPv6 packet).
     let protocol = match binding.protocol {
         Protocol::Tcp => 6,
         Protocol::Udp => 17,
@@ -247,7 +248,7 @@ fn head(at: u64, event: u8, binding: &Binding, message: &mut Vec<u8>) {
     put(message, binding.v4.port);
 }
 
-/// Values of natEvent (RFC 8158). It has none for what is in force: it is written as if it began.
+/// Values of natEvent (RFC 8158). It has no value for existing entries: they are written as if they were created.
 fn nat_event(change: Change, is_session: bool) -> u8 {
     match (change, is_session) {
         (Change::Created | Change::InForce, true) => 6,
@@ -298,7 +299,7 @@ fn address(message: &mut Vec<u8>, address: impl Into<IpAddr>) {
     }
 }
 
-/// Says how long a set is.
+/// Writes the length of the set.
 fn close(message: &mut [u8], open: Option<(usize, u16)>) {
     if let Some((begin, _)) = open {
         let length = (message.len() - begin) as u16;
@@ -306,7 +307,7 @@ fn close(message: &mut [u8], open: Option<(usize, u16)>) {
     }
 }
 
-/// Says how long the message is, and when it was made.
+/// Writes the length and the export time of the message.
 fn finish(mut message: Vec<u8>, now: u64) -> Vec<u8> {
     debug_assert!(message.len() > HEADER && message.len() <= LONGEST);
     let length = (message.len() as u16).to_be_bytes();

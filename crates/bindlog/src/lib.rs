@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The log of bindings (RFC 6888 section 4): whose an address and port were at which time.
+//! The binding log (RFC 6888 section 4): which source had an address and port at which time.
 //!
 //! tables (under their lock, without waiting) → record → queue ─► writer ─► text, ipfix ─► sink
 //!
-//! Each collector has a queue with a bound and a thread. What finds no room is counted in the place where it is missing.
+//! Each collector has a bounded queue and a thread. Records that find no room are counted, and the log reports them at the
+//! place where they are missing.
 //!
-//! It knows what a record is and how collectors want it, and nothing of the tables: those who own them call [`Recorders::record`], and
-//! give a [`Lister`] for what is there already.
+//! The crate knows the records and the formats of collectors, but not the tables: the owners of the tables call
+//! [`Recorders::record`], and provide a [`Lister`] for the existing entries.
 
 mod ipfix;
 mod listing;
@@ -35,7 +36,7 @@ pub use writer::Lister;
 
 use writer::{Tally, Writer};
 
-/// Whoever changes the tables tells all of these.
+/// The recorders of all collectors. The tables report each change to all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Recorders {
     all: Arc<[Recorder]>,
@@ -48,17 +49,17 @@ struct Recorder {
 }
 
 impl Recorders {
-    /// Does anybody want to hear of bindings?
+    /// Returns true if a collector wants records of bindings.
     pub fn any(&self) -> bool {
         !self.all.is_empty()
     }
 
-    /// Does anybody want to hear of sessions?
+    /// Returns true if a collector wants records of sessions.
     pub fn want_sessions(&self) -> bool {
         self.all.iter().any(|recorder| recorder.sessions)
     }
 
-    /// Queues a record at each sink that wants it.
+    /// Queues a record for each collector that wants it.
     pub fn record(&self, what: What) {
         let record = Record::now(what);
         for recorder in self.all.iter() {
@@ -69,16 +70,16 @@ impl Recorders {
     }
 }
 
-/// The threads of all collectors. Dropped, they end as after [`Logs::finish`].
+/// The threads of all collectors. Dropping this ends them as [`Logs::finish`] does.
 #[derive(Default)]
 pub struct Logs {
     running: Vec<Running>,
     instance: String,
-    /// How sources get ports: with another division, what is in force has other records.
+    /// The division of ports among sources. When it changes, the existing entries have other records.
     division: Option<Division>,
 }
 
-/// Ports of a block and bits of a source; with fixed ports, also what their record depends on.
+/// Ports of a block and prefix length of a source; with fixed ports, also the settings on which their record depends.
 type Division = (u16, u8, Option<(Deterministic, Vec<Pool4>, u16)>);
 
 struct Running {
@@ -89,13 +90,13 @@ struct Running {
 }
 
 impl Logs {
-    /// None yet.
+    /// No collectors yet.
     pub fn new() -> Logs {
         Logs::default()
     }
 
-    /// Fails if a collector of the settings cannot be used at all. Nothing changes, but files are made. `is_first`: nothing
-    /// is logged by this process yet.
+    /// Fails if a collector of the settings cannot be used at all. It changes nothing except that it creates files. `is_first`:
+    /// this process has not logged anything yet.
     pub fn check(settings: &Settings, is_first: bool) -> Result<(), Failure> {
         let files = settings
             .log
@@ -115,9 +116,9 @@ impl Logs {
         Ok(())
     }
 
-    /// Follows the settings: collectors that are new begin, those that are gone end, the others go on. `lister` makes what
-    /// lists everything in force, for each new one; the flag says whether it is to list sessions, too. `record` has the
-    /// tables tell them all, before anything is listed.
+    /// Applies the settings: new collectors start, removed ones end, the others go on. `lister` makes the list of all existing
+    /// entries for each new collector; its flag tells whether to include sessions. `record` makes the tables report to all
+    /// collectors, before anything is listed.
     pub fn follow(
         &mut self,
         settings: &Settings,
@@ -147,7 +148,7 @@ impl Logs {
             }
         }
         record(self.recorders());
-        // They deliver what they have by themselves.
+        // They deliver their remaining records by themselves.
         let gone: Vec<Running> = gone;
         gone.iter().for_each(Running::end);
         for writer in writers {
@@ -177,13 +178,13 @@ impl Logs {
         Recorders { all: all.collect() }
     }
 
-    /// The queue of each collector, by its name.
+    /// The queue of each collector, with the collector's name.
     pub fn queues(&self) -> Vec<(String, Arc<Queue>)> {
         let of = |running: &Running| (running.collector.name().to_owned(), running.queue.clone());
         self.running.iter().map(of).collect()
     }
 
-    /// Delivers what waits, for a few seconds at the most, and ends.
+    /// Delivers the waiting records, for a few seconds at most, and ends.
     pub fn finish(&mut self) {
         self.running.iter().for_each(Running::end);
         for mut running in self.running.drain(..) {
@@ -193,7 +194,7 @@ impl Logs {
         }
     }
 
-    /// Collectors that take no records now, and why.
+    /// The collectors that accept no records now, with the reasons.
     pub fn away(&self) -> Vec<String> {
         let of = |running: &Running| {
             let why = running.tally.why_away()?;
@@ -205,7 +206,7 @@ impl Logs {
         self.running.iter().filter_map(of).collect()
     }
 
-    /// What became of the records of each collector.
+    /// The counters of each collector's records.
     pub fn counters(&self) -> Vec<Counter> {
         let of = |running: &Running| {
             let name = running.collector.name().to_owned();

@@ -1,47 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a log lists what is in force, and how far a list has come: everything at its beginning and after records were lost,
-//! and the mapping once a day (RFC 7422 section 3), so that it is found in a log whose older files are gone.
+//! Decides when a log lists the existing entries, and tracks the progress of a list: everything at the start and after records
+//! were lost, and the mapping once a day (RFC 7422 section 3), so that it can be found in a log whose older files are gone.
 
 use std::time::{Duration, Instant};
 
-/// Between two lists of everything.
+/// Least time between two full lists.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Between two lists of the mapping.
+/// Time between two lists of the mapping.
 const MAPPING_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
-/// So long it is waited at the most if nothing is due.
+/// The longest wait if nothing is due.
 pub const IDLE: Duration = Duration::from_secs(600);
 
-/// How far a list has come.
+/// The progress of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// At this place of the mapping's prefixes of sources, and then of the pool.
+    /// At this index of the mapping's source prefixes, and then of the pool.
     Mapping(u32),
-    /// At this place of the list of blocks.
+    /// At this index of the list of blocks.
     Blocks(u32),
-    /// At this place of the table of bindings, after so many of them.
+    /// At this index of the table of bindings; the second number counts the bindings so far.
     Bindings(u32, u64),
-    /// At this place of the table of sessions; there were so many bindings.
+    /// At this index of the table of sessions; the second number counts the bindings.
     Sessions(u32, u64),
-    /// Through, with so many bindings.
+    /// Complete; the number counts the bindings.
     End(u64),
 }
 
 /// The lists of one log.
 #[derive(Debug)]
 pub struct Listing {
-    /// Where the present one goes on.
+    /// The position of the current list.
     at: Option<Place>,
-    /// It has everything, not only the mapping.
+    /// The current list is a full one, not only the mapping.
     is_whole: bool,
-    /// When the next one of everything begins, if it is wanted.
+    /// The start time of the next full list, if one is wanted.
     whole: Option<Instant>,
-    /// The next one of everything does not begin before that.
+    /// The earliest start time of the next full list.
     earliest: Instant,
     mapping: Instant,
 }
 
 impl Listing {
-    /// One of everything is due.
+    /// A listing whose full list is due.
     pub fn new(now: Instant) -> Listing {
         Listing {
             at: None,
@@ -52,7 +52,7 @@ impl Listing {
         }
     }
 
-    /// Where to go on with a list, or where to begin one that is due.
+    /// The position at which to continue a list, or to start one that is due.
     pub fn due(&mut self, now: Instant) -> Option<Place> {
         if self.at.is_none() {
             let is_whole = self.whole.is_some_and(|time| time <= now);
@@ -67,7 +67,7 @@ impl Listing {
         self.at
     }
 
-    /// So long nothing is due, but no longer than [`IDLE`].
+    /// The time until something is due, at most [`IDLE`].
     pub fn wait(&self, now: Instant) -> Duration {
         let next = self
             .whole
@@ -75,8 +75,8 @@ impl Listing {
         next.saturating_duration_since(now).min(IDLE)
     }
 
-    /// The list has come as far as `next`; None: there is nothing left to list. Returns how many bindings are in force if it was
-    /// one of everything and is through.
+    /// Records that the list has come as far as `next`; `None`: there is nothing left to list. Returns the number of existing
+    /// bindings when a full list is complete.
     pub fn note(&mut self, next: Option<Place>, now: Instant) -> Option<u64> {
         self.at = match next {
             Some(Place::End(bindings)) if self.is_whole => {
@@ -90,7 +90,7 @@ impl Listing {
         None
     }
 
-    /// Records were lost: everything must be listed, from its beginning.
+    /// Notes that records were lost: everything must be listed, from the beginning.
     pub fn note_lost(&mut self, now: Instant) {
         if self.at.take().is_some() && self.is_whole {
             self.earliest = now + AGAIN;
@@ -106,7 +106,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const DAY: Duration = Duration::from_secs(86_400);
 
-    /// Lists everything from its beginning; returns the bindings that are listed then.
+    /// Lists everything from its beginning; returns the number of bindings that were listed.
     fn list_all(listing: &mut Listing, now: Instant) -> Option<u64> {
         assert_eq!(listing.due(now), Some(Place::Mapping(0)));
         for next in [Place::Mapping(512), Place::Blocks(0), Place::Bindings(0, 0)] {
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(listing.due(start + 59 * SECOND), None);
         assert_eq!(list_all(&mut listing, start + 60 * SECOND), Some(7));
 
-        // In the middle of a list, it begins again a minute later.
+        // A list that is interrupted begins again a minute later.
         let later = start + 600 * SECOND;
         listing.note_lost(later);
         assert_eq!(listing.due(later), Some(Place::Mapping(0)));
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(list_all(&mut listing, later + 60 * SECOND), Some(7));
     }
 
-    /// The list of the mapping is no list of everything: nothing is said to be through.
+    /// A list of the mapping is no full list, so it is not reported as complete.
     #[test]
     fn records_lost_in_the_mapping_of_a_day_have_everything_listed() {
         let start = Instant::now();

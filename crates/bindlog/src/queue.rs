@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records that wait for a collector. Whoever changes the tables puts them in and never waits; when the queue is full, a
-//! record takes no room but counts as lost, in the place where it is missing.
+//! The records that wait for a collector. The code that changes the tables adds records and never waits. When the queue is
+//! full, a record is not stored but counts as lost, at the place where it is missing.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::record::{Record, What};
 
-/// Gaps that wait at the most: beyond, the last one grows. They are there beside the records.
+/// The most gaps that wait: beyond that, the last one grows. Gaps do not take room from records.
 const GAPS: usize = 64;
 
 /// The queue of one collector.
@@ -23,24 +23,24 @@ pub struct Queue {
 struct Inner {
     waiting: VecDeque<Record>,
     gaps: usize,
-    /// Of records that tell whose a port is.
+    /// Lost records of entries.
     lost: u64,
     is_closed: bool,
-    /// Its reader sleeps.
+    /// The reader sleeps.
     is_awaited: bool,
 }
 
-/// What a reader found.
+/// The result of a read.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// Something, or nothing for as long as it was waited.
+    /// The queue is open; records may have been read, or the wait may be over.
     Open,
-    /// Nothing more will come.
+    /// No more records will come.
     Closed,
 }
 
 impl Queue {
-    /// With room for so many records.
+    /// A queue with room for `most` records.
     pub fn new(most: usize) -> Queue {
         Queue {
             inner: Mutex::new(Inner::default()),
@@ -49,7 +49,7 @@ impl Queue {
         }
     }
 
-    /// Puts a record in, or counts it.
+    /// Adds a record, or counts it as lost.
     pub fn push(&self, record: Record) {
         let mut inner = self.lock();
         if inner.is_closed {
@@ -66,13 +66,13 @@ impl Queue {
         }
     }
 
-    /// Moves up to `at_most` records into `into`; waits for the first one for so long.
+    /// Moves up to `at_most` records into `into`; waits at most `wait` for the first one.
     pub fn take(&self, at_most: usize, into: &mut Vec<Record>, wait: Duration) -> Taken {
         let mut inner = self.lock();
         if inner.waiting.is_empty() && !inner.is_closed && !wait.is_zero() {
             inner.is_awaited = true;
             let waited = self.filled.wait_timeout(inner, wait);
-            // Nobody panics with the lock in hand, and nothing here is half done in between.
+            // No code panics while it holds the lock, and no state here is ever half changed.
             inner = waited.unwrap_or_else(|broken| broken.into_inner()).0;
             inner.is_awaited = false;
         }
@@ -83,7 +83,7 @@ impl Queue {
         let gaps = taken.filter(|r| matches!(r.what, What::Lost(..)));
         inner.gaps -= gaps.count();
         if inner.waiting.is_empty() && inner.waiting.capacity() > 1024 {
-            // What a burst took is given back.
+            // Returns the memory of a burst.
             inner.waiting = VecDeque::new();
         }
         match inner.is_closed && into.is_empty() && inner.waiting.is_empty() {
@@ -92,41 +92,41 @@ impl Queue {
         }
     }
 
-    /// Nothing more comes. What is there can be taken.
+    /// Closes the queue: no more records come, but the waiting ones can be read.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.filled.notify_one();
     }
 
-    /// Is that so?
+    /// Returns true if the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.lock().is_closed
     }
 
-    /// Waits so long, or until it is closed.
+    /// Waits for this time, or until the queue is closed.
     pub fn rest(&self, long: Duration) {
         let open = |inner: &mut Inner| !inner.is_closed;
         let waited = self.filled.wait_timeout_while(self.lock(), long, open);
         drop(waited);
     }
 
-    /// Records for which there is room when it is empty.
+    /// The room of the empty queue, in records.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// How many are waiting.
+    /// The number of waiting records.
     pub fn waiting(&self) -> usize {
         let inner = self.lock();
         inner.waiting.len() - inner.gaps
     }
 
-    /// Room for how many there is.
+    /// The room that is left, in records.
     pub fn room(&self) -> usize {
         self.most - self.waiting()
     }
 
-    /// Records of bindings that found no room.
+    /// Records of entries that found no room.
     pub fn lost(&self) -> u64 {
         self.lock().lost
     }
@@ -205,7 +205,7 @@ mod tests {
         taken.iter().map(shown).collect()
     }
 
-    /// RFC 6888 says nothing about it, but a log that lacks lines without saying so proves nothing.
+    /// RFC 6888 does not demand it, but a log that lacks records without saying so proves nothing.
     #[test]
     fn what_finds_no_room_is_counted_where_it_is_missing() {
         let queue = Queue::new(3);
@@ -233,11 +233,11 @@ mod tests {
                     continue;
                 }
                 let mut taken = Vec::new();
-                // In two parts, as the writer does it.
+                // Two reads, as the writer does it.
                 queue.take(random.usize(..3), &mut taken, Duration::ZERO);
                 queue.take(random.usize(..2), &mut taken, Duration::ZERO);
                 for record in taken {
-                    // In order, a gap where its first record is missing.
+                    // The records are in order, with a gap where the first missing record would be.
                     match record.what {
                         What::Lost(count, since) => {
                             assert_eq!(since, delivered + counted + 1, "seed {seed}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One record: when, what, whose, and as what the IPv4 side sees it.
+//! A log record: time, event, source, and the address and port on the IPv4 side.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -11,62 +11,62 @@ use ipnet::{Ipv4Net, Ipv6Net};
 
 use diolkos_service::counted::{agreeing, counted};
 
-/// Something that a log of bindings tells.
+/// A record of the binding log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     /// Milliseconds since 1970, UTC.
     pub at: u64,
-    /// What happened.
+    /// The event.
     pub what: What,
 }
 
-/// What happened.
+/// The event of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// The log begins: what it said before is in force only if it is listed again from here on.
+    /// The log starts: an entry from before is in force only if it is listed again from here on.
     Started,
-    /// Everything in force has been listed, so many bindings; what was in force before [`What::Started`] and is not listed
-    /// has ended.
+    /// All existing entries have been listed; the number counts the bindings. An entry from before [`What::Started`] that is
+    /// not listed has ended.
     Listed(u64),
     /// The log ends.
     Stopped,
-    /// So many records are missing here. The first was of this time, the last of the record's own.
+    /// Records are missing here: their number, and the time of the first one. The last one is from the record's own time.
     Lost(u64, u64),
     /// Sources have fixed ports (RFC 7422 section 3), from here on unless they had them before.
     Mapping(Mapped),
-    /// A prefix of sources of the mapping, by its number.
+    /// A source prefix of the mapping, with its index.
     MappedSources(u32, Ipv6Net),
-    /// A prefix of the pool of the mapping, by its number.
+    /// A pool prefix of the mapping, with its index.
     MappedAddresses(u32, Ipv4Net),
     /// A binding (RFC 6146 section 3.1).
     Binding(Change, Binding),
-    /// A block of ports that a source has (RFC 6888 REQ-14).
+    /// A block of ports that is allocated to a source (RFC 6888 REQ-14).
     Block(Change, BlockView),
-    /// A session of a binding with a peer, which the node knows as this IPv6 address.
+    /// A session of a binding with a peer; the last field is the peer's IPv6 address as the node knows it.
     Session(Change, Binding, Endpoint4, Ipv6Addr),
 }
 
-/// A mapping, without the prefixes, each of which has a record that follows.
+/// A mapping without its prefixes; a record for each prefix follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapped {
-    /// How it divides the ports. Those outside of its ranges are reserved.
+    /// The division of the ports. Ports outside of its ranges are reserved.
     pub figures: Figures,
-    /// Ports of a protocol that a source has at the most, with those of blocks.
+    /// The most ports of a protocol that a source can have, including those of blocks.
     pub max_ports_per_source: u32,
-    /// Prefixes of sources.
+    /// The number of source prefixes.
     pub sources: u32,
-    /// Prefixes of the pool.
+    /// The number of pool prefixes.
     pub addresses: u32,
 }
 
-/// What became of something.
+/// The change of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// It is new.
+    /// It was created.
     Created,
-    /// It was there already when the log, or a part of it, began.
+    /// It existed already when the log, or a part of it, began.
     InForce,
-    /// It has ended.
+    /// It was deleted.
     Deleted,
 }
 
@@ -79,7 +79,7 @@ pub enum Field {
     Number(u64),
 }
 
-/// What is written between quotation marks where there are any. It never needs an escape.
+/// A value that is quoted in formats with quotation marks. It never needs an escape.
 #[derive(Clone, Copy, Debug)]
 pub enum Word {
     /// A name.
@@ -93,7 +93,7 @@ pub enum Word {
 }
 
 impl Record {
-    /// Of this moment.
+    /// A record of the current time.
     pub fn now(what: What) -> Record {
         Record {
             at: millis_now(),
@@ -101,7 +101,7 @@ impl Record {
         }
     }
 
-    /// Its name, a promise to those who search.
+    /// The name of the event; scripts rely on it.
     pub fn event(&self) -> &'static str {
         use Change::{Created, Deleted, InForce};
         match self.what {
@@ -124,7 +124,7 @@ impl Record {
         }
     }
 
-    /// Gives `each` every field but time, instance and event, by name.
+    /// Calls `each` for every field except time, instance and event, with its name.
     pub fn fields(&self, mut each: impl FnMut(&'static str, Field)) {
         let mut binding = |binding: &Binding| {
             each(
@@ -166,7 +166,7 @@ impl Record {
                 );
                 each("overflow_last_port", Field::Number(overflow_last.into()));
                 each("max_ports_per_source", Field::Number((*most).into()));
-                // RFC 7422 section 2 calls it 0.
+                // RFC 7422 section 2 calls this algorithm 0.
                 each("algorithm", Field::Text(Word::Name("sequential")));
                 each("source_prefixes", Field::Number((*sources).into()));
                 each("address_prefixes", Field::Number((*addresses).into()));
@@ -201,7 +201,7 @@ impl Record {
         }
     }
 
-    /// Is it one of those that tell whose a port is? The others are about the log itself.
+    /// Returns true for records of bindings, blocks and sessions. The others are about the log itself.
     pub fn is_of_entry(&self) -> bool {
         matches!(
             self.what,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records as text: lines of JSON, messages of syslog (RFC 5424), entries of the journal. All have the same fields.
+//! Records as text: JSON lines, syslog messages (RFC 5424), journal entries. All have the same fields.
 
 use std::fmt::Write;
 
 use super::record::{Field, Record, What, Word};
 use diolkos_config::Facility;
 
-/// The enterprise number of names in structured data. This one stands for examples (RFC 5612), for the project has none.
+/// The enterprise number of names in structured data. The project has none, so this is the one for examples (RFC 5612).
 const ENTERPRISE: u32 = 32473;
-/// By it `journalctl MESSAGE_ID=…` finds every record of bindings, of all instances.
+/// `journalctl MESSAGE_ID=…` finds every binding record of all instances by it.
 const MESSAGE_ID: &str = "0f6d1f0f4c9c4b0e9c0b7d6d64c2a5e1";
 /// RFC 5424 section 6.2.1.
 const WARNING: u8 = 4;
@@ -21,7 +21,7 @@ fn severity(record: &Record) -> u8 {
     }
 }
 
-/// Appends a JSON object and an end of line. `instance` needs no escape in JSON.
+/// Appends a JSON object and a line end. `instance` needs no escape in JSON.
 pub fn json(record: &Record, instance: &str, into: &mut String) {
     let time = Word::Time(record.at);
     let event = record.event();
@@ -38,7 +38,7 @@ pub fn json(record: &Record, instance: &str, into: &mut String) {
     into.push_str("}\n");
 }
 
-/// Appends a message of syslog. `host` and `instance` are printable, and `instance` needs no escape.
+/// Appends a syslog message. `host` and `instance` are printable, and `instance` needs no escape.
 pub fn syslog(
     record: &Record,
     (host, instance): (&str, &str),
@@ -61,7 +61,7 @@ pub fn syslog(
     let _ = write!(into, "] {record}");
 }
 
-/// Appends an entry of the journal in its native protocol: a line for each field.
+/// Appends a journal entry in the native protocol: a line for each field.
 pub fn journal(record: &Record, instance: &str, into: &mut String) {
     let (severity, time) = (severity(record), Word::Time(record.at));
     let _ = write!(

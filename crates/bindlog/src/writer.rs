@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thread of one collector: queue → sink. A collector that is away is tried again and again; meanwhile records wait
-//! in the queue, and are counted there when it is full.
+//! The thread of one collector: queue → sink. It retries a collector that is away without end; meanwhile records wait in the
+//! queue, which counts them when it is full.
 //!
-//! Beside that, it has listed what is in force ([`super::listing`]), a little at a time.
+//! It also requests lists of the existing entries ([`super::listing`]), a few entries at a time.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,38 +15,38 @@ use super::record::{Record, What};
 use super::sink::Sink;
 use diolkos_service::counted::{agreeing, counted};
 
-/// Records that are taken from the queue together.
+/// Records that are read from the queue at once.
 const BATCH: usize = 1024;
-/// After the first record of a while, so long others are waited for.
+/// After the first record, the thread waits this long for further ones.
 const GATHER: Duration = Duration::from_millis(20);
-/// Between two tries to reach a collector that is away.
+/// Time between two attempts to reach a collector that is away.
 const AGAIN: Duration = Duration::from_secs(1);
-/// And once the program ends.
+/// Time between these attempts after the queue was closed.
 const SOON: Duration = Duration::from_millis(100);
-/// So long the end waits for a collector.
+/// The longest time that the end of the program waits for a collector.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// A list goes on when there is so much room in the queue. More than that is never put in under one hold of the lock.
+/// A list continues when the queue has this much room. No more than that is added under one hold of the lock.
 pub const LIST_ROOM: usize = 2048;
 
-/// Puts what is in force into a queue, from a place on, and says where to go on. It may hold the tables' lock, but not
-/// while anybody waits for a collector. None if the tables are gone.
+/// Adds records of existing entries to a queue, from a position on, and returns the next position. It may hold the lock of the
+/// tables, but not while it waits for a collector. Returns `None` if the tables are gone.
 pub type Lister = Box<dyn FnMut(Place, &Queue) -> Option<Place> + Send>;
 
-/// What became of records.
+/// The counters of a collector's records.
 #[derive(Default, Debug)]
 pub struct Tally {
-    /// Records of bindings that the collector, or the kernel on the way to it, has taken.
+    /// Records of entries that the collector, or the kernel on the way to it, has accepted.
     pub written: AtomicU64,
-    /// Those that are known to be lost on the way.
+    /// Records that are known to be lost on the way.
     pub bounced: AtomicU64,
     /// How often the collector was found away.
     pub away: AtomicU64,
-    /// Why it takes no records now, if it takes none.
+    /// The reason why it accepts no records now; `None` if it accepts them.
     pub is_away: Mutex<Option<String>>,
 }
 
 impl Tally {
-    /// Why the collector takes no records now, if it takes none.
+    /// The reason why the collector accepts no records now; `None` if it accepts them.
     pub fn why_away(&self) -> Option<String> {
         let why = self.is_away.lock();
         why.unwrap_or_else(PoisonError::into_inner).clone()
@@ -57,7 +57,7 @@ impl Tally {
     }
 }
 
-/// Everything that the thread needs.
+/// The state of the thread.
 pub struct Writer {
     pub name: String,
     pub queue: Arc<Queue>,
@@ -67,7 +67,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Works until the queue is closed and empty, or the collector is away for too long after that.
+    /// Works until the queue is closed and empty, or the collector stays away for too long after that.
     pub fn run(mut self) {
         let mut batch: Vec<Record> = Vec::new();
         let mut done = 0;
@@ -125,7 +125,7 @@ impl Writer {
         }
     }
 
-    /// Goes on with a list if there is room for it. Returns how long to wait for a record.
+    /// Continues a list if there is room for it. Returns the time to wait for a record.
     fn list(&mut self, listing: &mut Listing) -> Duration {
         let now = Instant::now();
         let Some(place) = listing.due(now) else {
@@ -174,7 +174,7 @@ impl Writer {
         );
     }
 
-    /// What has come back is missing before what comes next.
+    /// Records the loss of undelivered records before the records that follow.
     fn note_bounced(&mut self, batch: &mut Vec<Record>, done: usize) {
         let bounced = self.sink.take_bounced();
         if bounced == 0 {

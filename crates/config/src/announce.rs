@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sections `[[announce]]`: for which addresses a router answers its neighbours, so that they need no route.
+//! The sections `[[announce]]`: the addresses for which a router answers its neighbours, so that they need no route.
 
 use std::net::IpAddr;
 
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::objections::Objection;
 use super::{Datapath, Mode, Networks, Settings};
 
-/// The shortest prefixes of one link: IPv4, IPv6. Whoever answers for more answers for what others have.
+/// The shortest prefixes of one link: IPv4, IPv6. A shorter one would include addresses of other nodes.
 const SHORTEST: (u8, u8) = (16, 64);
-/// Sections; the program that answers has room for as many interfaces.
+/// The most sections; the program that answers has room for as many interfaces.
 const MOST: usize = 64;
 
 /// An interface whose neighbours are answered.
@@ -39,7 +39,7 @@ fn yes() -> bool {
 }
 
 impl Settings {
-    /// For what one of the sections answers.
+    /// The networks for which a section answers.
     pub fn announced(&self, announce: &Announce) -> Vec<IpNet> {
         match &announce.addresses {
             Networks::These(networks) => networks.clone(),
@@ -77,7 +77,7 @@ impl Settings {
         }
     }
 
-    /// The IPv6 destinations that lead to it.
+    /// The IPv6 destinations that lead to the translator.
     pub fn led6(&self) -> Vec<Ipv6Net> {
         let given = match self.translator.mode {
             Mode::Nat64 => &self.nat64.routes6,
@@ -89,7 +89,7 @@ impl Settings {
         }
     }
 
-    /// The addresses that a NAT64 gives to its nodes.
+    /// The addresses that a NAT64 allocates to its nodes.
     fn pool(&self) -> Vec<Ipv4Net> {
         let pool = self.pool4().iter().map(|part| part.net);
         let bound = self.nat64.bindings.iter();
@@ -97,7 +97,7 @@ impl Settings {
             .collect()
     }
 
-    /// What the translator has, or translates.
+    /// The translator's own addresses and the addresses that it translates.
     fn served(&self) -> Vec<IpNet> {
         let icmp = &self.icmp;
         let led4 = Ipv4Net::aggregate(&[self.led4(), icmp.source_pool4.clone()].concat());
@@ -187,7 +187,7 @@ impl Settings {
         }
     }
 
-    /// Why echo to an address cannot be the translator's to answer.
+    /// The reason why the translator cannot answer echo requests to an address.
     fn unanswerable(&self, address: IpAddr, announced: &[IpNet]) -> Option<String> {
         if !announced.iter().any(|net| net.contains(&address)) {
             return Some(format!(
@@ -211,7 +211,7 @@ impl Settings {
     }
 }
 
-/// Why nobody may answer for these addresses here.
+/// The reason why the router must not answer for these addresses.
 fn unannounceable(net: &IpNet, served: &[IpNet]) -> Option<String> {
     if net.addr() != net.network() {
         return Some(format!("{net} has host bits set; write {}", net.trunc()));
@@ -239,7 +239,7 @@ fn unannounceable(net: &IpNet, served: &[IpNet]) -> Option<String> {
     if !is_of_hosts {
         return Some(format!("{net} cannot be the address of a translator"));
     }
-    // Without a route of this configuration, others lead there.
+    // Without a route of this configuration, routes of others lead there.
     let of_family: Vec<&IpNet> = served
         .iter()
         .filter(|served| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values that the operator fixes or leaves to the program: a value, or `auto`.
+//! Values that the operator may fix or leave to the program: a value, or `auto`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,12 +21,12 @@ pub type V4Address = OrAuto<Ipv4Addr>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum V6Address {
-    /// Made from a prefix; the host's own address is shared where there is none.
+    /// Derived from a prefix; without a prefix, the CLAT shares the host's own address.
     #[default]
     Auto,
-    /// An internal one, which the kernel masquerades: the CLAT shares the host's address.
+    /// An internal address, which the kernel masquerades: the CLAT shares the host's address.
     Shared,
-    /// This one.
+    /// This address.
     Fixed(Ipv6Addr),
 }
 
@@ -78,15 +78,15 @@ pub type Prefix = OrAuto<Ipv6Net>;
 /// The MTU of a side's next hop, bytes, or `"auto"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mtu {
-    /// The device's; 1500 where there is none (offline).
+    /// The MTU of the device; 1500 without a device (offline).
     #[default]
     Auto,
-    /// This one.
+    /// This MTU.
     Bytes(u32),
 }
 
 impl Mtu {
-    /// The MTU, where `auto` has a meaning.
+    /// The MTU, with the value that `auto` stands for.
     pub fn or(self, auto: u32) -> u32 {
         match self {
             Mtu::Auto => auto,
@@ -144,15 +144,15 @@ impl Visitor<'_> for MtuVisitor {
 /// A list of networks, or `"auto"`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Networks<N> {
-    /// They follow from the rest of the configuration.
+    /// The networks follow from the rest of the configuration.
     #[default]
     Auto,
-    /// These and no others.
+    /// These networks only.
     These(Vec<N>),
 }
 
 impl<N> Networks<N> {
-    /// The networks, if they are given; of `auto`, none.
+    /// The networks if they are given; none for `auto`.
     pub fn given(&self) -> &[N] {
         match self {
             Networks::Auto => &[],

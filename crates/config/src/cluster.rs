@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The section `[cluster]`: several NAT64 gateways that share subscribers. One file serves all of them.
+//! The section `[cluster]`: several NAT64 gateways that share subscribers. All of them use the same file.
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,9 +16,10 @@ use super::objections::Objection;
 use super::{Datapath, Found, Mode, Settings};
 use diolkos_service::failure::Failure;
 
-/// Each node tells its bindings to all others. (`diolkos_node::config::MOST_NODES` is what messages can name.)
+/// The most nodes: each reports its bindings to all others, and messages can name this many
+/// (`diolkos_node::config::MOST_NODES`).
 const MOST_NODES: usize = 32;
-/// The longest name of a cluster or a node: those of nodes are labels of DNS, in certificates.
+/// The longest name of a cluster or a node: names of nodes are DNS labels in certificates.
 const LONGEST_NAME: usize = 32;
 
 /// Several gateways.
@@ -86,7 +87,7 @@ impl Default for Cluster {
 }
 
 impl Cluster {
-    /// This node and its place, by the name that was given, or by that of the host.
+    /// This node and its index, by the given name or by the name of the host.
     pub fn this_node(&self, host: &str) -> Option<(u8, &Node)> {
         let name = match self.me.is_empty() {
             true => host,
@@ -97,13 +98,13 @@ impl Cluster {
         named(name).or_else(|| named(short))
     }
 
-    /// The node whose an address is.
+    /// The node that owns an address.
     pub fn node_of(&self, addr: Ipv4Addr) -> Option<&Node> {
         let has = |node: &&Node| node.pool4.iter().any(|part| part.net.contains(&addr));
         self.node.iter().find(has)
     }
 
-    /// Whose the addresses are, once it is known which node this is.
+    /// The owners of all addresses, once this node is known.
     pub fn owners(&self) -> Option<Owners> {
         let (me, _) = self.this_node("")?;
         let nodes = (0..).zip(&self.node);
@@ -121,12 +122,12 @@ impl Cluster {
     }
 }
 
-/// A path that was given.
+/// The path, or `None` if it is empty.
 pub fn given(path: &Path) -> Option<&Path> {
     Some(path).filter(|path| !path.as_os_str().is_empty())
 }
 
-/// Is it a label of lower-case letters, digits and, between them, hyphens?
+/// Returns true for a label of lower-case letters, digits and, between them, hyphens.
 fn is_label(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_inside = !name.starts_with('-') && !name.ends_with('-');
@@ -184,12 +185,12 @@ impl Settings {
         }
     }
 
-    /// A node of a cluster by itself, for what needs no others: its addresses and static bindings. Of a translator that is alone: the
-    /// same settings.
+    /// The settings of one node of a cluster, for tasks that need no other nodes: its addresses and static bindings. Without a
+    /// cluster, the settings are returned unchanged.
     ///
     /// # Errors
     ///
-    /// There is no such node, or none is named.
+    /// The node does not exist, or none is named.
     pub fn as_node(&self, name: Option<&str>) -> Result<Settings, Failure> {
         let mut alone = self.clone();
         let Some(mut cluster) = alone.cluster.take() else {
@@ -216,9 +217,9 @@ impl Settings {
         Ok(alone)
     }
 
-    /// What the translation objects to, whichever node this is: all have one file.
+    /// The objections of the translation for every node, since all nodes have the same file.
     pub(super) fn contradictions_of_nodes(&self, cluster: &Cluster) -> Vec<Objection> {
-        // Of a pool's part or a binding, whose number the file has, before those of one node are taken.
+        // Objections to a part of the pool or a binding by its index in the file, before the parts of one node are selected.
         let parts = (0..).zip(&cluster.node).flat_map(|(node, its)| {
             let parts = its.pool4.iter().enumerate();
             parts.map(move |(at, part)| (format!("cluster.node[{node}].pool4[{at}]"), part.clone()))
@@ -251,7 +252,7 @@ impl Settings {
         Vec::new()
     }
 
-    /// With the keys of the file. `place`: that of a part of the pool.
+    /// Objections with the keys of the file. `place`: the key of a part of the pool.
     fn of_nodes(
         &self,
         error: ConfigError,
@@ -259,7 +260,7 @@ impl Settings {
     ) -> Vec<Objection> {
         let in_file = |text: &str| {
             let mut text = text.to_owned();
-            // Messages name other parts, too.
+            // Messages name other parts as well.
             while let Some((before, rest)) = text.split_once("nat64.pool4[") {
                 let Some((at, after)) = rest.split_once(']') else {
                     break;
@@ -362,14 +363,14 @@ impl Cluster {
         }
     }
 
-    /// An address belongs to one node, with all its ports: packets find the owner by the address.
+    /// An address belongs to one node, with all its ports, because packets find the owner by the address.
     fn object_to_pools(&self, object: &mut impl FnMut(&str, &str)) {
         let mut nets: Vec<(Ipv4Net, usize)> = Vec::new();
         for (at, node) in self.node.iter().enumerate() {
             nets.extend(node.pool4.iter().map(|pool| (pool.net, at)));
         }
         nets.sort_unstable_by_key(|(net, _)| (net.network(), net.prefix_len()));
-        // The last address of what comes before, and whose it is.
+        // The last address of the preceding networks, and its owner.
         let mut last: Option<(Ipv4Addr, usize)> = None;
         for (net, at) in nets {
             if let Some((_, other)) =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The section `[control]`: who may ask the running program.
+//! The section `[control]`: access to the running program.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -131,22 +131,22 @@ impl Default for Dns64 {
     }
 }
 
-/// A datagram of this size is fragmented nowhere where IPv6 works, bytes (RFC 9715 section 3).
+/// The largest datagram that is fragmented on no link with IPv6, bytes (RFC 9715 section 3).
 const SAFE_UDP: u16 = 1232;
 
 impl Dns64 {
-    /// The translation prefixes, or `auto`. `config::parse` has settled what a key that is absent means.
+    /// The translation prefixes, or `auto`. `config::parse` has settled the meaning of an absent key.
     pub fn prefixes(&self) -> &Networks<Ipv6Net> {
         const NONE: &Networks<Ipv6Net> = &Networks::These(Vec::new());
         self.pref64.as_ref().unwrap_or(NONE)
     }
 
-    /// The network is asked for its prefix.
+    /// Returns true if the prefix is discovered from the network.
     pub fn follows_network(&self) -> bool {
         *self.prefixes() == Networks::Auto
     }
 
-    /// What the answers depend on.
+    /// The rules on which the answers depend.
     pub fn rules(&self) -> Rules {
         let range = |range: &PrefixRange| Range {
             v4: range.v4,
@@ -164,7 +164,7 @@ impl Dns64 {
         }
     }
 
-    /// Every rule that the section breaks.
+    /// All rules that the section breaks.
     pub fn objections(&self) -> Vec<Objection> {
         let mut found = Vec::new();
         let mut object = |key: &str, message: String| {
@@ -272,7 +272,7 @@ impl Dns64 {
         found
     }
 
-    /// What is in force and is probably a mistake.
+    /// Settings that are allowed but probably a mistake.
     pub(super) fn warnings(&self) -> Vec<Objection> {
         let lists = self.range.iter().enumerate();
         let lists =
@@ -293,13 +293,13 @@ impl Dns64 {
     }
 }
 
-/// Prefixes that RFC 6052 section 2.2 does not know; the translation knows the rules.
+/// Prefixes that RFC 6052 section 2.2 does not allow; the translation knows the rules.
 fn wrong_prefixes(key: &str, prefixes: &[Ipv6Net]) -> Vec<(String, String)> {
     let problems = alone(prefixes).check().err().map(|error| error.problems);
     of_prefixes(key, problems.unwrap_or_default())
 }
 
-/// A translation with these prefixes.
+/// A translation with these prefixes only.
 fn alone(prefixes: &[Ipv6Net]) -> diolkos_xlat::Config {
     diolkos_xlat::Config {
         pref64: prefixes.to_vec(),
@@ -307,7 +307,7 @@ fn alone(prefixes: &[Ipv6Net]) -> diolkos_xlat::Config {
     }
 }
 
-/// What of it is about the prefixes, with the keys as this section has them.
+/// The problems with prefixes, with the keys of this section.
 fn of_prefixes(key: &str, problems: Vec<Problem>) -> Vec<(String, String)> {
     problems
         .into_iter()
@@ -322,7 +322,7 @@ fn bits_after(given: impl fmt::Display, meant: impl fmt::Display) -> String {
     format!("{given} has host bits set; write {meant}")
 }
 
-/// What is printed where there is no translator.
+/// The printed sections of a file without a translator.
 #[derive(Serialize)]
 pub(super) struct Print<'a> {
     pub dns64: &'a Dns64,
@@ -333,7 +333,7 @@ pub(super) struct Print<'a> {
 }
 
 impl Settings {
-    /// The section, in a file without a translator.
+    /// The section, if this process serves it without a translator.
     pub fn dns64_alone(&self) -> Option<&Dns64> {
         self.dns64.as_ref().filter(|_| self.no_translator)
     }

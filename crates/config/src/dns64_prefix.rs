@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The prefix of a DNS64 and that of the translator in the same file: names must lead to what is translated.
+//! The prefix of a DNS64 and of the translator in the same file: synthesised addresses must lead to the translator.
 
 use super::objections::Objection;
 use super::{Mode, Networks, Settings, WELL_KNOWN_PREFIX};
 
 impl Settings {
-    /// A router without the key `translator.pref64` has the well-known prefix: unlike a CLAT it discovers none. `is_given`:
-    /// whether the key is there.
+    /// Sets the prefix of a router without the key `translator.pref64` to the well-known prefix: unlike a CLAT, a router
+    /// discovers no prefix. `is_given`: the key is present.
     pub fn settle_prefix_of_router(&mut self, is_given: impl FnOnce() -> bool) {
         let t = &mut self.translator;
         if t.mode != Mode::Clat && t.pref64 == Networks::Auto && !is_given() {
@@ -14,9 +14,9 @@ impl Settings {
         }
     }
 
-    /// Says what a DNS64 without the key `pref64` does: beside a translator it takes that one's first prefix, since every
-    /// further one only adds an address of the same node to each answer; alone it takes the well-known prefix.
-    /// `has_translator`: the file has one, whatever this process serves of it.
+    /// Sets the prefix of a DNS64 without the key `pref64`. Beside a translator, it is the translator's first prefix, because
+    /// each further prefix would only add another address of the same node to each answer. Otherwise it is the well-known
+    /// prefix. `has_translator`: the file has a translator, whichever part this process serves.
     pub fn settle_prefix_of_dns64(&mut self, has_translator: bool) {
         let is_alone = !has_translator;
         let translator = &self.translator;
@@ -37,7 +37,7 @@ impl Settings {
         });
     }
 
-    /// Prefixes in which the DNS64 synthesises, and which the translator beside it does not translate.
+    /// Objects to prefixes in which the DNS64 synthesises, but which the translator beside it does not translate.
     pub(super) fn prefixes_apart(&self) -> Vec<Objection> {
         let (Some(dns64), Networks::These(translated)) = (&self.dns64, &self.translator.pref64)
         else {
@@ -78,7 +78,7 @@ mod tests {
         format!("{POOL}[translator]\nmode = \"nat64\"\n{pref64}")
     }
 
-    /// The prefixes of the DNS64, and what is warned of.
+    /// The prefixes of the DNS64, and the warnings.
     fn settled(settings: &Settings) -> (String, Vec<String>) {
         let dns64 = settings.dns64.as_ref().expect("there is one");
         let prefixes = toml::Value::try_from(dns64.prefixes()).expect("they print");
@@ -155,7 +155,7 @@ mod tests {
         ] {
             assert!(warning.contains(part), "{warning}");
         }
-        // What a network will say, nobody knows here.
+        // The prefix that a network will announce is not known here.
         let follows = "pref64 = \"auto\"\nuplink = \"eth0\"\n";
         assert_eq!(settled(&settings(&translator, follows)).1, [""; 0]);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading a configuration file; every error says file:line:column.
+//! Reads a configuration file. Every error says file:line:column.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::position::{line_and_column, Places};
 use super::{text, warn, Settings};
 use diolkos_service::failure::Failure;
 
-/// Reads a file, lets `adjust` add what the command line knows better, and checks the result.
+/// Reads a file, lets `adjust` apply the command line, and checks the result.
 pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings, Failure> {
     let text = text::read(path)?;
     let name = path.display().to_string();
@@ -21,7 +21,7 @@ pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings,
     Ok(settings)
 }
 
-/// The device that a file names. What else it says may be wrong: to stop a translator, its file need not be right.
+/// The device that a file names. The rest of the file may be wrong: stopping a translator must not depend on it.
 pub fn device(path: &Path) -> Result<String, Failure> {
     let text = text::read(path)?;
     let name = path.display().to_string();
@@ -32,7 +32,7 @@ pub fn device(path: &Path) -> Result<String, Failure> {
     Ok(device.map_or_else(|| Settings::default().translator.device, str::to_owned))
 }
 
-/// The same as [`load`] of the text of a file that is called `name`, without warnings.
+/// As [`load`], for the text of a file with the name `name`, without warnings.
 pub fn parse(
     text: &str,
     name: &str,
@@ -58,9 +58,9 @@ pub fn parse(
     Err(Failure::usage(objections.join("\n")))
 }
 
-/// With the place of each.
+/// Adds the place to each objection.
 fn located(text: &str, name: &str, objections: &[Objection]) -> Vec<String> {
-    // To look a place up takes much memory if the file is long.
+    // The lookup of places takes much memory for a long file.
     if objections.is_empty() {
         return Vec::new();
     }
@@ -85,7 +85,7 @@ fn wrong(text: &str, name: &str, error: &toml::de::Error) -> Failure {
     Failure::usage(format!("{name}:{line}:{column}: {sentence}"))
 }
 
-/// The names of all sections of a text that is TOML.
+/// The names of all sections of a TOML text.
 fn sections(text: &str) -> Vec<String> {
     let document = pieces::without_mappings(text).parse::<toml::Table>();
     document
@@ -95,13 +95,13 @@ fn sections(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Sections that only a translator has a use for; `[control]`, `[log]` and `[metrics]` are everybody's.
+/// Returns true if there is a section that only a translator uses; `[control]`, `[log]` and `[metrics]` are shared.
 fn has_translator(sections: &[String]) -> bool {
     let shared = ["control", "dns64", "log", "metrics"];
     sections.iter().any(|name| !shared.contains(&name.as_str()))
 }
 
-/// Whether the key translator.pref64 is there.
+/// Returns true if the key translator.pref64 is present.
 fn says_prefix(text: &str) -> bool {
     let sections = text.parse::<toml::Table>().unwrap_or_default();
     let translator = sections.get("translator");

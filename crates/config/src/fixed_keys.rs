@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which parts of a configuration may change while it is in force: everything
-//! that means something to one packet at a time. A test has every key of the schema, so that nobody adds one without deciding.
+//! The keys of a configuration that may change while it is in force: all that affect only one packet at a time. A test lists
+//! every key of the schema, so that a new key cannot be added without a decision.
 
 use ipnet::Ipv4Net;
 
 use crate::{Cluster, Settings};
 
-/// The first key that differs and must not, as a sentence.
+/// The first key that has changed but must not, as a sentence.
 pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
     of_cluster(old, new).or_else(|| of_this_process(old, new))
 }
 
-/// The same of what cannot even change when all nodes of a cluster go over to a new file together.
+/// The first changed key, as a sentence, that must not change even when all nodes of a cluster change to a new file together.
 pub fn of_this_process(old: &Settings, new: &Settings) -> Option<String> {
     let fixed = of_translator(old, new);
     let (key, _) = fixed.iter().find(|(_, same)| !same)?;
     Some(while_it_runs(key))
 }
 
-/// What needs another start, and whether it is the same.
+/// The keys that need a restart, each with whether it is unchanged.
 fn of_translator(old: &Settings, new: &Settings) -> Vec<(&'static str, bool)> {
     let (o, n) = (&old.translator, &new.translator);
     vec![
@@ -50,7 +50,7 @@ fn of_translator(old: &Settings, new: &Settings) -> Vec<(&'static str, bool)> {
     ]
 }
 
-/// What all nodes of a cluster compare: with another value, a node would be alone.
+/// The first changed key that all nodes of a cluster must agree on: with another value, a node would be isolated.
 fn of_cluster(old: &Settings, new: &Settings) -> Option<String> {
     let (Some(o), Some(n)) = (&old.cluster, &new.cluster) else {
         let is_same = old.cluster.is_none() && new.cluster.is_none();
@@ -84,7 +84,7 @@ fn while_it_runs(key: &str) -> String {
     )
 }
 
-/// The nodes, and whose the addresses are.
+/// The nodes and their addresses.
 fn nodes(cluster: &Cluster) -> Vec<(&str, Vec<Ipv4Net>)> {
     let nodes = cluster.node.iter().map(|node| {
         let nets = node.pool4.iter().map(|part| part.net).collect();
@@ -93,7 +93,7 @@ fn nodes(cluster: &Cluster) -> Vec<(&str, Vec<Ipv4Net>)> {
     nodes.collect()
 }
 
-/// How long bindings live: copies of them live as long.
+/// The lifetimes of bindings, which their copies share.
 fn shared(settings: &Settings) -> [std::time::Duration; 4] {
     let t = &settings.nat64.timeouts;
     [t.udp, t.tcp_established, t.tcp_transitory, t.icmp]
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::{Networks, Node};
 
-    /// All other keys, by sections. `cluster` as a whole is fixed; a translator uses nothing of `dns64`.
+    /// All other keys, by section. `cluster` as a whole is fixed; a translator uses no key of `dns64`.
     const MAY_CHANGE: &str = "\
         announce: addresses duplicate_detection echo interface
         clat: metric other_clat resolvers routes v4 v6 v6_prefix
@@ -132,7 +132,7 @@ mod tests {
         translator: allow_private_with_wkp lowest_ipv6_mtu mtu4 mtu6 pref64 traffic_class udp_zero_checksum
         translator: udp_zero_checksum_ports";
 
-    /// Every key below a part of the schema.
+    /// Collects every key below a part of the schema.
     fn keys(name: &str, schema: &Value, found: &mut BTreeSet<String>) {
         let either = schema["anyOf"].as_array().into_iter().flatten();
         let parts = either.chain([schema, &schema["items"]]);
@@ -264,7 +264,7 @@ mod tests {
         }
         for said in [
             with(|new| new.cluster = None),
-            // Another start of this node alone is enough.
+            // For these keys, a restart of this node alone is enough.
             with(|new| new.cluster.get_or_insert_default().port += 1),
         ] {
             assert!(

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the operator says: the configuration file, its defaults, its rules.
+//! The configuration: the file, its defaults, its rules.
 //!
-//! The file is TOML; every key has a default. [`Settings`] prints itself in
-//! canonical form and parses its own print.
+//! The file is TOML; every key has a default. [`Settings`] prints itself in canonical form and parses its own print.
 //!
-//! file (→ pieces, if it is long; → mistake, if it is wrong) → settings → objections → translation (as `diolkos-xlat` takes it)
+//! file (→ pieces, if it is long; → mistake, if it is wrong) → settings → objections → translation (the form of `diolkos-xlat`)
 //!
-//! It knows what `diolkos-xlat` can be told and how the kernel spells names, and changes nothing on the machine. For use from outside are
-//! [`Settings`] with its parts, [`load`] and [`parse`], [`fixed_keys`] (what a reload may not change) and [`port_owner`] (who has a
-//! port that the file wants).
+//! The crate knows the options of `diolkos-xlat` and the kernel's names for hooks, but changes nothing on the machine. Other
+//! crates use [`Settings`] with its parts, [`load`] and [`parse`], [`fixed_keys`] (the keys that a reload must not change) and
+//! [`port_owner`] (the program that uses a port of the configuration).
 
 mod announce;
 mod auto;
@@ -110,7 +109,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// As a file has it.
+    /// The name in a file.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Clat => "clat",
@@ -153,7 +152,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Packets may be sent without the kernel's forwarding.
+    /// Returns true if packets may be sent without the kernel's forwarding.
     pub fn sends(self) -> bool {
         match self {
             Placement::Device | Placement::Inline => false,
@@ -161,7 +160,7 @@ impl Placement {
         }
     }
 
-    /// Drivers may translate.
+    /// Returns true if drivers may translate.
     pub fn has_drivers(self) -> bool {
         matches!(self, Placement::Xdp | Placement::Auto)
     }
@@ -305,25 +304,25 @@ impl Default for Clat {
     }
 }
 
-/// The first address that CLATs take (RFC 7335).
+/// The first address for a CLAT (RFC 7335).
 pub const FIRST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 1);
-/// What only the ends of translators and tunnels to IPv4 have on a host (RFC 7335 section 3).
+/// Addresses that only translators and tunnels to IPv4 use on a host (RFC 7335 section 3).
 pub const CONTINUITY: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(192, 0, 0, 0), 29);
-/// Of a CLAT's routes: any native route of an IPv4 network manager wins.
+/// Metric of a CLAT's routes: any native IPv4 route of a network manager wins.
 pub const FIRST_METRIC: u32 = 2048;
 
 impl Clat {
-    /// The IPv4 address; until one is chosen, that of a CLAT which is alone on its host.
+    /// The IPv4 address; before one is chosen, the address of a CLAT that is alone on its host.
     pub fn v4(&self) -> Ipv4Addr {
         self.v4.fixed().unwrap_or(FIRST_V4)
     }
 
-    /// The metric; until one is chosen, that of a CLAT which is alone on its host.
+    /// The metric; before one is chosen, the metric of a CLAT that is alone on its host.
     pub fn metric(&self) -> u32 {
         self.metric.unwrap_or(FIRST_METRIC)
     }
 
-    /// The IPv6 address is made from what the uplink has, and follows it.
+    /// Returns true if the IPv6 address is made from the uplink's prefix, and follows it.
     pub fn follows_uplink(&self) -> bool {
         (self.v6, self.v6_prefix) == (V6Address::Auto, Prefix::Auto)
     }
@@ -339,7 +338,7 @@ pub struct Siit {
     pub routes6: Networks<Ipv6Net>,
     /// Preference of these routes; a route to the same prefix with a lower metric wins.
     pub metric: u32,
-    /// What of `routes4` leads to the translator in IPv6, too; only the machine can tell it.
+    /// The part of `routes4` that also leads to the translator in IPv6; only the machine can tell it.
     #[serde(skip)]
     pub loops4: Vec<Ipv4Net>,
 }

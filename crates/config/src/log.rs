@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The section `[log]`: what diolkos says about itself, and whom it tells of bindings (RFC 6888 section 4).
+//! The section `[log]`: the program's own log, and the binding logs (RFC 6888 section 4).
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::objections::Objection;
 use super::{Mode, Settings};
 
-/// Records that wait for one collector at the least: as many as are listed under one hold of the tables' lock, and more.
+/// The shortest queue of a collector, records: more than are listed under one hold of the tables' lock.
 const LEAST_QUEUE: u32 = 4096;
-/// And at the most: 640 MiB.
+/// The longest queue, records: 640 MiB.
 const LARGEST_QUEUE: u32 = 8 << 20;
-/// Collectors; each has a thread.
+/// The most collectors; each has a thread.
 const MOST: usize = 16;
 
 /// What is logged.
@@ -96,7 +96,7 @@ fn default_queue() -> u32 {
 }
 
 impl Collector {
-    /// What counters and the program's own log call it.
+    /// The name in counters and in the program's own log.
     pub fn name(&self) -> &str {
         match (self.name.as_str(), self.to) {
             ("", to) => to.name(),
@@ -168,18 +168,18 @@ fn is_plain(c: char) -> bool {
 }
 
 impl Settings {
-    /// What records of bindings call this translator. It needs no escape in any form of a record.
+    /// The name of this translator in binding records. It needs no escape in any format of a record.
     pub fn log_instance(&self) -> String {
         let name = match self.log.instance.as_str() {
             "" => &self.translator.device,
             name => name,
         };
-        // The kernel lets devices have nearly any name.
+        // The kernel allows nearly any name for a device.
         let plain = |c: char| if is_plain(c) { c } else { '_' };
         name.chars().map(plain).collect()
     }
 
-    /// The rules of `[log]`.
+    /// Checks the rules of `[log]`.
     pub(super) fn object_to_log(&self, found: &mut Vec<Objection>) {
         let log = &self.log;
         if self.translator.mode != Mode::Nat64 && !log.bindings.is_empty() {

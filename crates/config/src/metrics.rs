@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The section `[metrics]`: where a monitoring system finds the figures.
+//! The section `[metrics]`: the addresses at which a monitoring system reads the figures.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use super::objections::Objection;
 
 /// The longest path of a Unix socket (unix(7)), bytes.
 const LONGEST_PATH: usize = 107;
-/// Each place has a socket and connections of its own.
+/// The most addresses; each has a socket and connections of its own.
 const MOST_PLACES: usize = 8;
 
 /// Figures for a monitoring system.
@@ -74,7 +74,7 @@ impl fmt::Display for Place {
 }
 
 impl Metrics {
-    /// Every rule that the section breaks.
+    /// All rules that the section breaks.
     pub(super) fn objections(&self) -> Vec<Objection> {
         let mut found = Vec::new();
         let listen = &self.listen;

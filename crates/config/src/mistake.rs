@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a text is no configuration: a sentence for people, with the key, the value as it stands in the file, and what to write.
+//! Explains why a text is no configuration: a sentence for people, with the key, the value as written in the file, and a
+//! correction.
 //!
 //! error of the parser ─┬─ no TOML ─► syntax ─────────────────────────► sentence
 //!                      └─ TOML ─► place (key, value) ─► wanted (what the schema says of the key) ─► sentence
@@ -18,7 +19,7 @@ use near::{listed, meant};
 use place::Place;
 use wanted::Wanted;
 
-/// The byte of the text where the mistake is, and a sentence that begins with the key, if there is one.
+/// The position of the mistake in the text, in bytes, and a sentence that begins with the key, if there is one.
 pub fn explained(text: &str, error: &toml::de::Error) -> (usize, String) {
     let at = error.span().map_or(0, |span| span.start);
     let message = error.message();
@@ -31,7 +32,7 @@ pub fn explained(text: &str, error: &toml::de::Error) -> (usize, String) {
         return (at, message.replace('\n', " "));
     };
     let sentence = sentence(text, root.as_value(), &place, message);
-    // A key in quotation marks may have any character.
+    // A quoted key may contain any character.
     (at, sentence.replace(['\n', '\r'], " "))
 }
 
@@ -65,11 +66,11 @@ fn sentence(text: &str, root: &serde_json::Value, place: &Place<'_>, message: &s
             address(message, &literal, &place.text(), &wanted)
         );
     }
-    // The type's own sentence.
+    // The sentence of the type itself.
     format!("{key}: {}", message.replace('\n', " "))
 }
 
-/// A key or a section that there is not.
+/// The message for an unknown key or section.
 fn unknown_key(root: &serde_json::Value, place: &Place<'_>, name: &str) -> String {
     let parent = place.above(name);
     let known = wanted::keys(root, parent);
@@ -97,10 +98,10 @@ fn unknown_key(root: &serde_json::Value, place: &Place<'_>, name: &str) -> Strin
     }
 }
 
-/// So many keys fit into a sentence.
+/// The most keys that a sentence lists.
 const SHORT_LIST: usize = 8;
 
-/// What the standard library says of an address, which does not say which.
+/// The message for an invalid address, since the standard library's message does not quote it.
 fn address(message: &str, literal: &str, text: &str, wanted: &Wanted) -> String {
     let is_socket = message.contains("socket");
     match text.parse::<IpAddr>() {
@@ -122,7 +123,7 @@ fn address(message: &str, literal: &str, text: &str, wanted: &Wanted) -> String 
     }
 }
 
-/// What stands between these words and the next backtick.
+/// The text between `before` and the next backtick.
 fn between<'a>(message: &'a str, before: &str) -> Option<&'a str> {
     message.strip_prefix(before)?.split('`').next()
 }

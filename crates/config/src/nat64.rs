@@ -106,12 +106,12 @@ impl Default for Nat64 {
 }
 
 impl Nat64 {
-    /// The file in which sessions are kept while the program does not run, if they are.
+    /// The file that keeps the sessions while the program does not run, if one is configured.
     pub fn state(&self) -> Option<&Path> {
         Some(self.state.as_path()).filter(|path| !path.as_os_str().is_empty())
     }
 
-    /// As many as are supported; more are objected to.
+    /// The supported number of lengths; there is an objection to more.
     fn site_prefix_lens(&self) -> [u8; MAX_SITES] {
         let mut lens = self.site_prefix_lens.iter();
         [(); MAX_SITES].map(|()| lens.next().copied().unwrap_or(0))
@@ -119,7 +119,7 @@ impl Nat64 {
 }
 
 impl Settings {
-    /// The addresses of which this translator gives ports away. In a cluster they are this node's, once it is known which one that is.
+    /// The addresses whose ports this translator allocates. In a cluster, those of this node, once it is known.
     pub fn pool4(&self) -> &[Pool4] {
         match &self.cluster {
             Some(cluster) => cluster.this_node("").map_or(&[], |(_, node)| &node.pool4),
@@ -127,7 +127,7 @@ impl Settings {
         }
     }
 
-    /// The operator's bindings. Those of addresses of other nodes of a cluster are theirs.
+    /// The operator's bindings, without those for addresses of other cluster nodes.
     pub(super) fn static_bindings(&self) -> Vec<Binding> {
         let owners = self.cluster.as_ref().and_then(Cluster::owners);
         let is_mine = |binding: &&Binding| match &owners {
@@ -138,7 +138,7 @@ impl Settings {
         bindings.copied().collect()
     }
 
-    /// The configuration as the stateful translator takes it.
+    /// The configuration for the stateful translator.
     pub fn stateful(&self, found: Found) -> Nat64Config {
         let n = &self.nat64;
         Nat64Config {

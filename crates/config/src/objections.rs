@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rules that settings may break, apart from what only the machine can tell.
+//! The rules for settings that can be checked without the machine.
 
 use std::ops::RangeInclusive;
 
@@ -11,21 +11,21 @@ use super::{
     Datapath, Found, Mode, Mtu, Networks, Placement, Prefix, Settings, V6Address, WELL_KNOWN_PREFIX,
 };
 
-/// Of a prefix that is routed to a CLAT's node. Behind the longest there are 16 bits to choose, and 16 for the checksum.
+/// Lengths of a prefix that is routed to a CLAT's node. After the longest, 16 bits remain to choose, and 16 for the checksum.
 const V6_PREFIX_LENS: RangeInclusive<u8> = 16..=96;
-/// Why the fast path is of no use to a CLAT that shares the host's address.
+/// The reason why a CLAT that shares the host's address cannot use the fast path.
 pub const NO_SHARING_WITH_TC: &str =
     "the kernel shares the host's address by conntrack, which the fast path bypasses: set the \
      datapath to \"auto\" or \"tun\"";
-/// Between two writings of the state, seconds: a day.
+/// The longest interval between two writes of the state, seconds: one day.
 const LONGEST_INTERVAL: u64 = 86_400;
 
-/// A rule that the settings break: the key (as `translator.pref64[1]`) and a sentence.
+/// A rule that the settings break: the key (for example `translator.pref64[1]`) and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objection {
     /// Path of the key.
     pub key: String,
-    /// What is wrong with it.
+    /// The problem.
     pub message: String,
 }
 
@@ -39,7 +39,7 @@ impl Objection {
 }
 
 impl Settings {
-    /// Sections of the file that are for another mode, whatever stands in them: none of it would have an effect.
+    /// Objects to sections that belong to another mode, since they would have no effect.
     pub fn of_other_modes(&self, sections: &[String]) -> Vec<Objection> {
         if self.dns64_alone().is_some() {
             return Vec::new();
@@ -56,7 +56,7 @@ impl Settings {
             Objection::new(other, message)
         };
         let mut found: Vec<Objection> = foreign.iter().filter(is_there).map(object).collect();
-        // By the command line.
+        // The state file was given on the command line.
         if found.is_empty() && mode != Mode::Nat64 && self.nat64.state().is_some() {
             let message = format!(
                 "only a NAT64 keeps sessions, and the mode is \"{}\": leave --state out",
@@ -67,7 +67,7 @@ impl Settings {
         found
     }
 
-    /// Every rule that the settings break.
+    /// All rules that the settings break.
     pub fn objections(&self) -> Vec<Objection> {
         let mut found = match &self.dns64 {
             Some(dns64) => dns64.objections(),
@@ -111,7 +111,7 @@ impl Settings {
         self.object_to_log(&mut found);
         let known: Vec<String> = found.iter().map(|one| one.key.clone()).collect();
         let contradictions = self.contradictions().into_iter();
-        // The address of ICMP errors may follow from another key, which is said.
+        // The address of ICMP errors may follow from another key, about which there is an objection already.
         found.extend(contradictions.filter(|one| {
             let follows = one.key == "icmp.address6" && self.icmp.address6.is_none();
             !known.contains(&one.key) && !follows
@@ -312,7 +312,7 @@ impl Settings {
         object_to_routes("nat64", &self.nat64.routes4, &self.nat64.routes6, found);
     }
 
-    /// What the translation itself objects to, with the keys as this file has them.
+    /// The objections of the translation itself, with the keys of this file.
     fn contradictions(&self) -> Vec<Objection> {
         if let (Mode::Nat64, Some(cluster)) = (self.translator.mode, &self.cluster) {
             return self.contradictions_of_nodes(cluster);
@@ -334,7 +334,7 @@ impl Settings {
             .collect()
     }
 
-    /// Where the file says what the translator calls `key`.
+    /// The key in this file for the translator's `key`.
     pub fn key(&self, key: &str) -> String {
         let clat = self.translator.mode == Mode::Clat;
         match key {

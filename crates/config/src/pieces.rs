@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading a file with many mappings piece by piece.
+//! Parses a file with many mappings in pieces.
 //!
-//! A parsed document takes thirty times the memory of its text, and an operator with a hundred thousand mappings would
-//! see it for the sake of two addresses each. So runs of `[[eam]]` tables are parsed as documents of their own, so many
-//! at a time, and everything else as another: text → pieces → settings.
+//! A parsed document takes thirty times the memory of its text, which would be noticeable with a hundred thousand mappings of
+//! two addresses each. So runs of `[[eam]]` tables are parsed as separate documents, a bounded number at a time, and everything
+//! else as another one: text → pieces → settings.
 //!
-//! This way says yes or nothing. Where a piece is wrong, or the text is not as simple as that, whoever asked parses the
-//! whole and hears from that what is wrong, and where.
+//! This method returns settings or nothing. If a piece is wrong, or the text is not simple enough, the caller parses the whole
+//! text, which gives the message and its place.
 
 use serde::Deserialize;
 
 use super::{Eam, Settings};
 
-/// Mappings of one piece.
+/// The most mappings in one piece.
 const MANY: usize = 1000;
 
-/// The settings, if `text` has many mappings and nothing is wrong with it.
+/// The settings, if `text` has many mappings and no mistake.
 pub fn parse(text: &str) -> Option<Settings> {
-    // A line inside one of these might look like a table's first.
+    // A line inside such a string could look like the header of a table.
     if text.contains("\"\"\"") || text.contains("'''") {
         return None;
     }
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Option<Settings> {
     Some(settings)
 }
 
-/// A text with the same sections, and without most of its mappings.
+/// A text with the same sections, but without most of its mappings.
 pub fn without_mappings(text: &str) -> String {
     match text.contains("\"\"\"") || text.contains("'''") {
         true => text.to_owned(),
@@ -47,12 +47,12 @@ struct Mappings {
     eam: Vec<Eam>,
 }
 
-/// Takes runs of at most so [`MANY`] tables `[[eam]]` out of the text: what is left, and the runs. The first one is left
-/// where it is, so that a key `eam` of another kind shows there.
+/// Takes runs of at most [`MANY`] tables `[[eam]]` out of the text; returns the rest and the runs. The first run stays in the
+/// rest, so that a key `eam` of another kind is detected there.
 fn split(text: &str) -> (String, Vec<&str>) {
     let mut runs = Vec::new();
     let mut rest = String::new();
-    // Where the run began that is being read, and how many tables it has.
+    // The start of the current run, and its number of tables.
     let mut run: Option<(usize, usize)> = None;
     let mut at = 0;
     for line in text.split_inclusive('\n') {

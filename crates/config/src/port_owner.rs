@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which program has a port that is taken, for the sentence that says so.
+//! Finds the program that uses a port, for the error message.
 //!
 //! the kernel's table of sockets ─► inode ─► descriptors of all processes ─► name and number
 //!
-//! To look at descriptors of others takes root's rights, which this program gives up when it begins. So it looks before that, at
-//! what it will want. Of others, and in units (`ProtectProc=invisible`), the kernel's table tells the user.
+//! Only root can see the descriptors of other processes, and this program drops that right when it begins. So it looks up the
+//! ports that it needs before that. For later cases, and in units with `ProtectProc=invisible`, the kernel's table tells the
+//! user only.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -16,25 +17,25 @@ use nix::unistd::{Uid, User};
 
 use crate::{Place, Settings};
 
-/// What stands behind its port number.
+/// The transport protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Only sockets that listen count.
+    /// TCP: only listening sockets count.
     Tcp,
-    /// All do.
+    /// UDP: all sockets count.
     Udp,
 }
 
-/// Descriptors that are looked at, of all processes together: half a second on a slow machine.
+/// The most descriptors that are examined, of all processes together: half a second on a slow machine.
 const MOST: usize = 1 << 17;
 
-/// As the kernel's tables have it.
+/// The listening state in the kernel's tables.
 const LISTENS: &str = "0A";
 
-/// Of sockets that had a wanted port when this program began, by inode.
+/// The owners of sockets that used a needed port when this program began, by inode.
 static NOTED: OnceLock<HashMap<u64, String>> = OnceLock::new();
 
-/// Notes which programs have ports that these settings want. Later this process may no longer look at those of others.
+/// Records the programs that use ports of these settings. Later, this process cannot see the descriptors of others.
 pub fn note(settings: &Settings) {
     let held = wanted(settings).flat_map(|(address, transport)| holders(address, transport));
     let inodes: HashSet<u64> = held.map(|holder| holder.inode).collect();
@@ -55,7 +56,7 @@ fn wanted(settings: &Settings) -> impl Iterator<Item = (SocketAddr, Transport)> 
     dns64.chain(metrics)
 }
 
-/// Who keeps others from binding to an address: `NAME (process NUMBER)`, or the user of a program.
+/// The program that prevents binding to an address: `NAME (process NUMBER)`, or the user of a program.
 pub fn of(address: SocketAddr, transport: Transport) -> Option<String> {
     let holder = holders(address, transport).into_iter().next()?;
     let noted = NOTED.get().and_then(|noted| noted.get(&holder.inode));
@@ -66,7 +67,7 @@ pub fn of(address: SocketAddr, transport: Transport) -> Option<String> {
     }))
 }
 
-/// The programs that have these sockets, as far as they can be seen.
+/// The programs that have these sockets, as far as this process can see them.
 fn owners(inodes: &HashSet<u64>) -> HashMap<u64, String> {
     let mut owners = HashMap::new();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -91,7 +92,7 @@ fn owners(inodes: &HashSet<u64>) -> HashMap<u64, String> {
     owners
 }
 
-/// That of a socket.
+/// The inode of a socket descriptor.
 fn inode_of(descriptor: &Path) -> Option<u64> {
     let target = fs::read_link(descriptor).ok()?;
     let inode = target
@@ -104,12 +105,12 @@ fn inode_of(descriptor: &Path) -> Option<u64> {
 /// A process, as `NAME (process NUMBER)`.
 pub fn named(number: i32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
-    // A process chooses its name.
+    // A process chooses its own name, so control characters are removed.
     let name: String = name.trim().chars().filter(|c| !c.is_control()).collect();
     Some(format!("{name} (process {number})"))
 }
 
-/// A socket that is in the way.
+/// A socket that uses the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holder {
     inode: u64,
@@ -147,7 +148,7 @@ fn in_table(table: &str, address: SocketAddr, transport: Transport) -> Vec<Holde
     table.lines().skip(1).filter_map(has).collect()
 }
 
-/// Words of 32 bits, each in the order of the host.
+/// Parses an address: words of 32 bits, each in host byte order.
 fn address_of(hex: &str) -> Option<IpAddr> {
     let words: Vec<u32> = (0..hex.len() / 8)
         .map(|at| u32::from_str_radix(hex.get(8 * at..8 * at + 8)?, 16).ok())
@@ -187,7 +188,7 @@ mod tests {
             assert_eq!(owners.get(&of_udp.inode), Some(&own));
             assert_eq!(owners.get(&of_tcp.inode), Some(&own));
         }
-        // It was not there when this program began.
+        // The socket did not exist when this program began.
         let user = of(at, Transport::Tcp).expect("somebody");
         assert!(user.starts_with("a program of the user "), "{user}");
         drop(tcp);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where in a file something stands.
+//! Positions in a file.
 
 use toml::de::{DeTable, DeValue};
 use toml::Spanned;
@@ -12,16 +12,17 @@ pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     (line, before[line_start..].chars().count() + 1)
 }
 
-/// A file in which places are looked up. It is read once, for a large table may have many mistakes.
+/// A file in which positions are looked up. It is parsed once, since a large table may have many mistakes.
 pub struct Places<'a>(Option<Spanned<DeTable<'a>>>);
 
 impl<'a> Places<'a> {
-    /// Of a text that is TOML; in another one, everything stands at the beginning.
+    /// Parses the text; if it is not TOML, all positions are at the beginning.
     pub fn of(text: &'a str) -> Places<'a> {
         Places(DeTable::parse(text).ok())
     }
 
-    /// The byte where the value of a key such as `eam[2].v6` stands; that of the nearest key above it where it is absent.
+    /// The position of the value of a key such as `eam[2].v6`, in bytes; if it is absent, the position of the nearest key above
+    /// it.
     pub fn locate(&self, key: &str) -> usize {
         let Some(document) = &self.0 else {
             return 0;

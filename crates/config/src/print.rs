@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Settings in their canonical form.
+//! The canonical form of settings.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use super::{
 };
 use diolkos_service::failure::Failure;
 
-/// What is printed: all sections but those of other modes.
+/// The printed sections: all but those of other modes.
 #[derive(Serialize)]
 struct Print<'a> {
     translator: &'a Translator,
@@ -35,7 +35,7 @@ struct Print<'a> {
 }
 
 impl Settings {
-    /// TOML with every key that means something in this mode.
+    /// TOML with every key that has a meaning in this mode.
     pub fn canonical(&self) -> Result<String, Failure> {
         let mode = self.translator.mode;
         let text = match self.dns64_alone() {
@@ -62,7 +62,7 @@ impl Settings {
         };
         text.map_err(|e| Failure::run_time(format!("the configuration does not print: {e}")))
     }
-    /// The section, if it has anything to say.
+    /// The metrics section, if it lists an address.
     fn served_metrics(&self) -> Option<&Metrics> {
         Some(&self.metrics).filter(|metrics| !metrics.listen.is_empty())
     }

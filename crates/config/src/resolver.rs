@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Resolvers, as the command line and files name them.
+//! Resolvers in the command line and in files.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The port of DNS.
 pub const DNS: u16 = 53;
 
-/// A resolver: an address, and a port where it is not 53.
+/// A resolver: an address, and a port if it is not 53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Resolver(pub SocketAddr);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The keys of a configuration file as data: names, values, defaults and the doc comments of their types. The manual page
-//! diolkos.toml(5) is written from it, and docs/configuration.md is checked against it.
+//! diolkos.toml(5) is generated from them, and docs/configuration.md is checked against them.
 //!
-//! Types that read themselves say here what a file may hold. `title` is what a person calls such a value.
+//! Types with a parser of their own describe here the values that a file may contain. `title` is the name of such a value for
+//! people.
 
 use std::borrow::Cow;
 
@@ -27,7 +28,7 @@ impl<N: JsonSchema> JsonSchema for Networks<N> {
     }
 
     fn schema_name() -> Cow<'static, str> {
-        // Not the elements' own: a type inside one of the same name counts as recursion.
+        // Not the name of the elements: a type of the same name inside another one counts as recursion.
         format!("{}_list", N::schema_name()).into()
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The text of a configuration file, or why there is none. A wrong path must neither hang the program nor fill the memory.
+//! Reads the text of a configuration file. A wrong path must neither block the program nor fill the memory.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read};
@@ -10,17 +10,17 @@ use diolkos_sys::file;
 
 use diolkos_service::failure::Failure;
 
-/// Bytes. A mapping takes at most 110 of them: 1 200 000 fit.
+/// The longest file, bytes. A mapping takes at most 110 bytes: 1 200 000 mappings fit.
 const LARGEST: u64 = 128 << 20;
-/// The device number of /dev/null, by which many say that there is no file.
+/// The device number of /dev/null, which many users give for an empty file.
 const NULL: u64 = 0x103;
 
-/// Reads it: a regular file, or a pipe, for whose writer this waits.
+/// Reads a regular file, or a pipe, for whose writer this waits.
 pub fn read(path: &Path) -> Result<String, Failure> {
     let text = open(path).and_then(bounded);
     text.map_err(|e| {
         let why = match e.kind() {
-            // Only a file of /proc or the like answers so.
+            // Only a file of /proc or the like returns this error.
             ErrorKind::WouldBlock => "it has no end; give a regular file or a pipe".to_owned(),
             _ => e.to_string(),
         };
@@ -55,7 +55,7 @@ fn is_null(found: &Metadata) -> bool {
 
 fn bounded(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
-    // Of a longer one no more is read than shows that.
+    // Reads one byte more than allowed, to detect a longer file.
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST {
         let largest = LARGEST >> 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The settings as the translator takes them.
+//! Converts the settings for the translator.
 
 use std::net::Ipv6Addr;
 
@@ -8,24 +8,24 @@ use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::{Eam, Icmp, Mode, Placement, Settings};
 
-/// What stands where the settings say `auto`; only the machine can tell it.
+/// The values for the settings with `auto`, which only the machine can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// MTU of the IPv4 side, bytes.
     pub mtu4: u32,
     /// MTU of the IPv6 side, bytes.
     pub mtu6: u32,
-    /// The CLAT's address, or a global one of the router's.
+    /// The address of the CLAT, or a global address of the router.
     pub address6: Option<Ipv6Addr>,
 }
 
 impl Found {
-    /// Without a machine, as `translate` works (bytes).
+    /// The MTU without a machine, as in `translate`, bytes.
     pub const OFFLINE_MTU: u32 = 1500;
-    /// Stands for an address that is not known yet: one of the discard prefix (RFC 6666).
+    /// A placeholder for an address that is not known yet: an address of the discard prefix (RFC 6666).
     const UNKNOWN: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1);
 
-    /// What contradicts nothing: before the machine is looked at.
+    /// Values that cause no contradiction, for checks before the machine is examined.
     pub const ANYTHING: Found = Found {
         mtu4: 65535,
         mtu6: 65535,
@@ -34,14 +34,14 @@ impl Found {
 }
 
 impl Settings {
-    /// The translation as the slow path takes it.
+    /// The configuration of the translation for the slow path.
     pub fn translation(&self, found: Found) -> Config {
         let t = &self.translator;
         let own6 = match t.mode {
             Mode::Clat => self.clat.v6.fixed().or(found.address6),
             Mode::Siit | Mode::Nat64 => found.address6,
         };
-        // The first address of a pool goes before an address that nobody has named.
+        // The first address of a pool takes precedence over an address that was not configured.
         let own6_for_errors = own6.filter(|_| self.icmp.source_pool6.is_empty());
         Config {
             pref64: t.pref64.given().to_vec(),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What settings may say, and is probably a mistake. The program goes on.
+//! Settings that are allowed but probably a mistake. The program continues with a warning.
 
 use super::objections::Objection;
 use super::{Found, Settings};
 
 impl Settings {
-    /// One for each: the key, and a sentence.
+    /// The warnings, each with the key and a sentence.
     pub fn warnings(&self) -> Vec<Objection> {
         let mut found = match &self.dns64 {
             Some(_) if self.only_translator => vec![self.dns64_left_out()],
@@ -30,11 +30,11 @@ impl Settings {
         Objection::new("dns64", message)
     }
 
-    /// About interfaces through which no packet fits that is as large as `lowest_ipv6_mtu`: a sentence for each. `links`:
-    /// name and IPv6 MTU in bytes.
+    /// Warnings about interfaces that cannot carry packets of the size `lowest_ipv6_mtu`: a sentence for each. `links`: name
+    /// and IPv6 MTU in bytes.
     pub fn narrow_links<'a>(&self, links: impl Iterator<Item = (&'a str, u32)>) -> Vec<String> {
         let lowest = self.translator.lowest_ipv6_mtu;
-        // One below the smallest MTU of IPv6 carries none (RFC 8200 section 5).
+        // An interface below the minimum MTU of IPv6 carries no IPv6 (RFC 8200 section 5).
         let narrow = links.filter(|(_, mtu)| (1280..lowest).contains(mtu));
         narrow
             .map(|(name, mtu)| {
@@ -48,7 +48,7 @@ impl Settings {
     }
 }
 
-/// Writes a warning: to the log if there is one yet, else to standard error.
+/// Writes a warning to the log or, before the log exists, to standard error.
 pub fn warn(warning: &str) {
     match tracing::dispatcher::has_been_set() {
         true => tracing::warn!("{warning}"),

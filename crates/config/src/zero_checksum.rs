@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the key `udp_zero_checksum` says, and what that means in each mode.
+//! The key `udp_zero_checksum` and its meaning in each mode.
 
 use diolkos_xlat::UdpZeroChecksum;
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ pub enum ZeroChecksum {
 }
 
 impl ZeroChecksum {
-    /// As the translator takes it; None: what the RFC of the mode says.
+    /// The value for the translator; `None`: as the RFC of the mode says.
     pub fn fixed(self) -> Option<UdpZeroChecksum> {
         match self {
             ZeroChecksum::Auto => None,
@@ -33,7 +33,7 @@ impl ZeroChecksum {
 }
 
 impl Settings {
-    /// Puts what is in force in place of `auto`, so that it is printed.
+    /// Replaces `auto` by the value in force, so that it is printed.
     pub fn settle_zero_checksum(&mut self) {
         let Translator {
             mode,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The loop of every translator, and what all of them share: signals, supervision, what is theirs on the TUN device, and
-//! whoever asks.
+//! The loop of every translator and the parts that all translators share: signals, supervision, the configuration of the TUN
+//! device, and requests of clients.
 //!
-//! news → settled → the service looks again; own routes and addresses → put back; request → answer; signal, alarm → end.
-//! After each of them the service manager is told how the service stands, if that has changed.
+//! notification → settled → the service checks again; own routes and addresses → restored; request → answer; signal, alarm →
+//! end. After each event the service manager is told the state of the service, if that has changed.
 //!
-//! The loop may take its time for its own work (a new configuration, say). Whatever must not wait for it runs on the
+//! The loop may take its time for its own work, for example for a new configuration. Work that must not wait for it runs on the
 //! runtime's worker or on a thread: Neighbour Discovery, netlink, signals, large answers.
 
 mod notify;
@@ -34,21 +34,22 @@ use settle::{Checks, Restoring, Settling};
 pub use settle::until;
 pub use waiting::wait_for;
 
-/// The loop may take so long for one thing; each of a million routes is a request to the kernel. Beyond that it hangs.
+/// Time limit for one step of the loop; each of a million routes is a request to the kernel. After that the loop counts as
+/// hung.
 const LONGEST_WORK: Duration = Duration::from_secs(120);
 
-/// Between two looks at forwarding, of which the kernel does not tell everything.
+/// Interval between checks of forwarding, since the kernel does not report every change of it.
 const FORWARDING: Duration = Duration::from_secs(2);
 
-/// What a service runs on.
+/// The environment that a service runs in.
 pub struct Host {
-    /// The kernel.
+    /// The connection to the kernel.
     pub net: Arc<Net>,
-    /// Starts what is supervised.
+    /// Starts supervised threads and tasks.
     pub watch: Watch,
-    /// Until one comes.
+    /// The signals that end the service.
     pub signals: Signals,
-    /// Is told how it goes.
+    /// Receives the state of the service.
     pub manager: Manager,
     alarm: Alarm,
     news: News,
@@ -56,7 +57,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Signals first: whatever is built from now on is removed again.
+    /// Installs signal handlers first, so that everything that is built afterwards is also removed.
     pub async fn new(supervision: Supervision) -> Result<Host, Failure> {
         let Supervision {
             watch,
@@ -77,40 +78,40 @@ impl Host {
     }
 }
 
-/// Why it ends.
+/// The reason why a service ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// A signal: there may be a next start.
+    /// A signal: another start may follow.
     Signal,
-    /// The operator said so: nothing stays.
+    /// The operator's request to stop: nothing is left in the kernel.
     ForGood,
-    /// All nodes of a cluster go over to a new file: nothing stays, and another service follows in this process.
+    /// All nodes of a cluster change to a new file: nothing is left, and another service follows in this process.
     Again,
 }
 
-/// An answer, or what makes it beside the loop.
+/// An answer, or a future that makes it beside the loop.
 pub enum Reply {
-    /// It is here.
+    /// The answer.
     Now(Answer),
-    /// It takes long.
+    /// A future for an answer that takes long.
     Later(BoxFuture<'static, Answer>),
 }
 
-/// What a service has to do at an event.
+/// The consequence of an event for a service.
 pub enum Heed {
     /// Nothing more.
     Nothing,
-    /// Look at routes and links when they have settled.
+    /// Check routes and links when they have settled.
     Routes,
 }
 
-/// How a service stands, for the service manager.
+/// The state of a service, for the service manager.
 pub struct Account {
-    /// It does what it is for, or waits for what only the network can bring.
+    /// The service works, or waits only for events that the network must bring.
     pub is_settled: bool,
-    /// What it is, and what it waits for.
+    /// A description of the service, and what it waits for.
     pub text: String,
-    /// What is wrong.
+    /// The faults.
     pub wrong: Vec<String>,
 }
 
@@ -120,14 +121,14 @@ pub struct Account {
     reason = "the loop of `serve` awaits all of them on its own thread, so they need not be `Send`"
 )]
 pub trait Service {
-    /// What only this service waits for.
+    /// The events that only this service waits for.
     type Wakeup;
 
     /// The name of its TUN device.
     fn device(&self) -> &str;
 
-    /// What is on the TUN device and has to stay there; None before there is one. A router may have 100 000 routes: what
-    /// is asked at each event has functions of its own.
+    /// The configuration that must stay on the TUN device; `None` before there is a device. A router may have 100 000 routes,
+    /// so the questions at each event have functions of their own.
     fn own(&self) -> Option<DeviceConfig>;
 
     /// The index of its TUN device.
@@ -135,58 +136,59 @@ pub trait Service {
         Some(self.own()?.index)
     }
 
-    /// Whether it has put an address on the device.
+    /// Returns true if it has put an address on the device.
     fn has_address(&self) -> bool {
         self.own().is_some_and(|own| own.address.is_some())
     }
 
-    /// Whether it has put a route to this destination on the device.
+    /// Returns true if it has put a route to this destination on the device.
     fn leads(&self, to: &IpNet) -> bool {
         self.own()
             .is_some_and(|own| own.destinations().any(|own| own == *to))
     }
 
-    /// It is to end, for another reason than a signal.
+    /// The reason why it must end, other than a signal.
     fn ends(&self) -> Option<End>;
 
-    /// How it stands now, for the service manager.
+    /// The current state, for the service manager.
     fn account(&self) -> Account;
 
-    /// Waits for what only this service waits for. May be dropped at any time and called again.
+    /// Waits for the events of this service. May be dropped at any time and called again.
     async fn wait(&mut self) -> Self::Wakeup;
 
-    /// Obeys it. Once begun it is not dropped.
+    /// Handles such an event. Once begun, the future is not dropped.
     async fn obey(&mut self, own: Self::Wakeup) -> Result<(), Failure>;
 
-    /// A link came, changed or went, but not the TUN device.
+    /// Handles a link that appeared, changed or disappeared, other than the TUN device.
     async fn link(&mut self, event: Event) -> Result<Heed, Failure>;
 
-    /// Routes have just changed.
+    /// Handles routes that have just changed.
     fn routes_change(&mut self, news: &RouteNews) -> Heed;
 
-    /// Routes and links have settled.
+    /// Checks again after routes and links have settled.
     async fn look_at_routes(&mut self) -> Result<(), Failure>;
 
-    /// Whether forwarding is off where it is needed, as far as this is known without news of the kernel. It costs little.
+    /// Returns true if forwarding is off where it is needed, as far as this is visible without the kernel's notifications. It
+    /// is cheap.
     fn lacks_forwarding(&self) -> bool;
 
     /// The kernel has just forgotten the settings of the interface with this index.
     fn settings_forgotten(&mut self, index: u32);
 
-    /// Settings of interfaces, of which many change at a time, have settled.
+    /// Checks again after settings of interfaces, of which many change at a time, have settled.
     async fn look_at_settings(&mut self) -> Result<(), Failure>;
 
-    /// Addresses have settled.
+    /// Checks again after addresses have settled.
     async fn look_at_addresses(&mut self) -> Result<(), Failure>;
 
-    /// How it stands now. Asked after each event.
+    /// The current condition. The loop reads it after each event.
     fn condition(&self) -> Condition;
 
-    /// Answers whoever asks. This is the one place where that is done.
+    /// Answers a request. This is the only place where requests are answered.
     async fn reply(&mut self, request: Request) -> Reply;
 }
 
-/// Serves until it is time to leave. An error is the end of the program, which the service manager hears.
+/// Serves until the service ends. An error ends the program, and is reported to the service manager.
 pub async fn serve(
     service: &mut impl Service,
     host: &mut Host,
@@ -200,7 +202,7 @@ pub async fn serve(
     served
 }
 
-/// The same, for those after which another service may follow in the same process.
+/// As [`serve`], for services after which another service may follow in the same process.
 pub async fn work(
     service: &mut impl Service,
     host: &mut Host,
@@ -330,7 +332,7 @@ pub async fn work(
                     }
                 }
                 if service.ends() == Some(End::ForGood) {
-                    // The answer goes first.
+                    // The answer is sent before the program ends.
                     control.finish().await;
                     tracing::info!("stopped for good");
                     return Ok(End::ForGood);
@@ -340,7 +342,7 @@ pub async fn work(
     }
 }
 
-/// Has the configuration read again, whoever wants it.
+/// Reloads the configuration, at the request of a client or by a signal.
 async fn reload(
     service: &mut impl Service,
     manager: &Manager,
@@ -379,7 +381,7 @@ pub fn later(make: impl FnOnce() -> Answer + Send + 'static) -> Reply {
     }))
 }
 
-/// The end of every translator whose device somebody else removes.
+/// The failure of a translator whose device another program removed.
 fn gone(device: &str) -> Failure {
     Failure::run_time(format!("the TUN device {device} is gone"))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many files the program opens at most, checked before it opens any: sockets, queues, maps, programs and links are
-//! files, and each has another error where the limit is too low.
+//! The number of files that the program opens at most, checked before it opens any: sockets, queues, maps, programs and links
+//! are files, and each fails with another error if the limit is too low.
 
 use diolkos_sys::limit;
 
@@ -10,18 +10,18 @@ use diolkos_datapath::slowpath;
 use diolkos_resolver::dns64;
 use diolkos_service::failure::Failure;
 
-/// What the program opens at most, with few queues and interfaces, and twice as much while it reloads.
+/// The most files that the program opens with few queues and interfaces, including the second set during a reload.
 const ALWAYS: usize = 128;
-/// For an interface whose neighbours are answered: two sockets, the groups, and a link.
+/// Files for an interface on which neighbours are answered: two sockets, the groups, and a link.
 const OF_ANNOUNCED: usize = 4;
 
-/// For a collector of bindings: a file or a socket, and another while it is opened anew.
+/// Files for a collector of bindings: a file or a socket, and another one while it is reopened.
 const OF_LOG: usize = 2;
 
-/// For a place where metrics are served, beside its readers: the socket.
+/// Files for an address at which metrics are served: the socket, and its readers.
 const OF_METRICS: usize = 1 + metrics::READERS as usize;
 
-/// What the parts that run open beyond that.
+/// Further files of the parts that run.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Files {
     translator: usize,
@@ -29,7 +29,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Of a translator.
+    /// The files of a translator.
     pub fn of_translator(settings: &Settings) -> Files {
         let t = &settings.translator;
         Files {
@@ -42,7 +42,7 @@ impl Files {
         }
     }
 
-    /// The same and those of a DNS64.
+    /// These files together with those of a DNS64.
     pub fn and_dns64(self, dns64: Option<&Dns64>) -> Files {
         Files {
             dns64: dns64.map_or(0, dns64::files),
@@ -50,11 +50,11 @@ impl Files {
         }
     }
 
-    /// Fails unless the process may open them all; where it may raise its limit, it does.
+    /// Fails if the process may not open all of them. It raises the limit if it may.
     pub fn check(self) -> Result<(), Failure> {
         match limit::open_files() {
             Ok(limit) => self.fit(limit),
-            // A process that cannot ask has no limit that it could know.
+            // A process that cannot read its limit continues without the check.
             Err(_) => Ok(()),
         }
     }
@@ -94,7 +94,7 @@ mod tests {
         assert!(said.contains("is 138, and 139 are needed: raise it (ulimit -n 139"));
     }
 
-    /// Connections of clients, ports towards resolvers, and sockets that listen.
+    /// Connections of clients, ports towards resolvers, and listening sockets count.
     #[test]
     fn what_a_dns64_opens_counts() {
         let one = Dns64 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos`: translation between IPv4 and IPv6 on Linux. This crate is the program: command line, what its commands do, and the
-//! process that a service runs in. Everything else is in crates below it, each of which knows only those below itself:
+//! `diolkos`: translation between IPv4 and IPv6 on Linux. This crate is the program: the command line, its commands, and the
+//! process in which a service runs. Everything else is in crates below it, each of which knows only those below itself:
 //!
 //! ```text
 //! diolkos    command line, commands, process
@@ -16,8 +16,8 @@
 //!
 //! cli → commands → config → process → clat, router, dns64; commands → offline; commands → control, which asks a running program.
 //!
-//! [`main`] is the program, `src/main.rs` only calls it; [`manual`] is for the crate that writes manual pages. Nothing else is for
-//! use from outside.
+//! [`main`] is the program, which `src/main.rs` calls; [`manual`] is for the crate that writes manual pages. Other crates use
+//! nothing else.
 
 mod cli;
 mod commands;
@@ -32,7 +32,7 @@ use clap::Parser;
 
 use cli::Cli;
 
-/// What the manual pages and the completions of shells are written from.
+/// The source of the manual pages and of shell completions.
 pub mod manual {
     use clap::CommandFactory;
 
@@ -50,7 +50,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // A configuration may have several mistakes, one a line.
+            // A configuration may have several mistakes, one on each line.
             for line in failure.to_string().lines() {
                 eprintln!("diolkos: {line}");
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whose an address and port are, and which ports a node has, by the configuration alone (RFC 7422 section 2): by its mapping
-//! and its static bindings. What a log of bindings says is for tools that search text.
+//! Looks up the owner of an address and port, or the ports of a node, from the configuration alone (RFC 7422 section 2): from
+//! its mapping and its static bindings. Tools that search text are for the binding logs.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,21 +13,21 @@ use crate::cli;
 use diolkos_config::{self as config, Found, Mode, Settings};
 use diolkos_service::failure::Failure;
 
-/// What is asked for.
+/// The question.
 #[derive(Clone, Copy, Debug)]
 enum Question {
-    /// Whose this address and port are.
+    /// The owner of this address and port.
     Owner(Ipv4Addr, u16),
-    /// What this node has.
+    /// The ports of this node.
     Ports(Ipv6Addr),
 }
 
-/// Who has ports.
+/// A node that owns ports.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 struct Owner {
-    /// How this is known; a static binding counts before the mapping.
+    /// The source of this answer; a static binding takes precedence over the mapping.
     by: By,
-    /// The protocol, if only that is meant.
+    /// The protocol, if the answer is limited to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol: Option<String>,
     address: Ipv4Addr,
@@ -38,7 +38,7 @@ struct Owner {
     source_port: Option<u16>,
 }
 
-/// How it is known whose ports are.
+/// The source of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum By {
@@ -48,19 +48,19 @@ enum By {
     Mapping,
 }
 
-/// What is printed.
+/// The output.
 #[derive(Serialize)]
 struct Answer {
     address: IpAddr,
     #[serde(skip_serializing_if = "Option::is_none")]
     port: Option<u16>,
-    /// The first one that has the protocol in question counts.
+    /// The owners; the first one with the protocol in question counts.
     owners: Vec<Owner>,
-    /// What makes the answer less than certain.
+    /// The reasons why the answer may be wrong.
     notes: Vec<String>,
 }
 
-/// Looks it up. Returns what is to be printed.
+/// Looks up the answer, and returns the text to print.
 pub fn look_up(options: &cli::Lookup) -> Result<String, Failure> {
     let question = Question::of(options.address, options.port)?;
     let settings = config::load(&options.config, |_| ())?;
@@ -76,7 +76,7 @@ pub fn look_up(options: &cli::Lookup) -> Result<String, Failure> {
             "{name} is no configuration of a NAT64: only a NAT64 has bindings"
         )));
     }
-    // The settings have been checked: there is no error.
+    // The settings have been checked, so this cannot fail.
     let mapping = Mapping::of(&settings.stateful(Found::ANYTHING))
         .ok()
         .flatten()
@@ -195,7 +195,7 @@ fn text(answer: &Answer) -> String {
 }
 
 impl Question {
-    /// The question about an address, with a port if it is one of IPv4.
+    /// The question for these arguments: an IPv4 address needs a port, an IPv6 address must have none.
     fn of(address: IpAddr, port: Option<u16>) -> Result<Question, Failure> {
         match (address, port) {
             (IpAddr::V4(addr), Some(port)) => Ok(Question::Owner(addr, port)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program `diolkos`; the crate's library says how it is built.
+//! The program `diolkos`; its library describes the structure.
 
 use std::process::ExitCode;
 

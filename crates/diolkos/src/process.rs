@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The process of a service: its open files, its log, its threads, and what keeps the watchdog of its service manager quiet.
+//! The process of a service: its open files, its log, its threads, and its messages to the watchdog of the service manager.
 //!
-//! files → log → watchdog → event loop → what is served
+//! files → log → watchdog → event loop → service
 
 use std::future::Future;
 use std::io::{self, IsTerminal};
@@ -20,13 +20,13 @@ use diolkos_service::privilege;
 use diolkos_service::supervise::{self, Supervision, Watch};
 use diolkos_service::watchdog::Watchdog;
 
-/// A DNS64 without a translator, until a signal ends it.
+/// Runs a DNS64 without a translator, until a signal ends it.
 pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     let files = Files::default().and_dns64(settings.dns64.as_ref());
     files.check()?;
     port_owner::note(&settings);
     privilege::seal()?;
-    // Strangers' questions fill the cache and the queues.
+    // Untrusted queries fill the cache and the queues.
     if let Some(memory) = settings.dns64.as_ref().map(dns64::memory) {
         limit::small(memory)
             .map_err(|e| Failure::run_time(format!("cannot limit the DNS64's memory: {e}")))?;
@@ -56,7 +56,7 @@ fn hears_routers(settings: &Settings) -> bool {
     dns64.is_some_and(Dns64::follows_network)
 }
 
-/// Does some work, and meanwhile lets the service manager's watchdog hear that all its loops move.
+/// Does some work, and meanwhile tells the service manager's watchdog that all loops make progress.
 fn with_watchdog<T>(
     manager: &Manager,
     watch: Watch,
@@ -81,13 +81,13 @@ fn with_watchdog<T>(
     let done = work(watch);
     drop(end);
     if let Some(keeper) = keeper {
-        // Whatever it ended by, the alarm has told.
+        // The alarm has reported the reason of its end.
         let _ = keeper.join();
     }
     done
 }
 
-/// A translator, until a signal ends it or it fails.
+/// Runs a translator, until a signal ends it or it fails.
 pub fn translator<F: Future<Output = Result<(), Failure>>>(
     files: Files,
     level: Level,
@@ -112,7 +112,7 @@ pub fn translator<F: Future<Output = Result<(), Failure>>>(
     })
 }
 
-/// Some work of this process that is no service of its own.
+/// Does some work in this process that is no service of its own.
 pub fn foreground(
     files: Files,
     level: Level,
@@ -141,14 +141,14 @@ fn start_log(level: Level) {
         Level::Debug => tracing::Level::DEBUG,
         Level::Trace => tracing::Level::TRACE,
     };
-    // The libraries are only heard when something is wrong with them.
+    // Libraries log only warnings and errors.
     let filter = tracing_subscriber::EnvFilter::new(format!("warn,diolkos={level}"));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
-    // The journal has its own clock.
+    // The journal adds its own time stamps.
     match std::env::var_os("JOURNAL_STREAM").is_none() {
         true => log.init(),
         false => log.without_time().init(),

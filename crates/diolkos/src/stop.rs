@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos stop`: asks the program that runs, and waits for the end of that one; if none runs, removes what one has left.
+//! `diolkos stop`: ends the running program and waits for its end. If none runs, it removes what an earlier one left.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use diolkos_router as router;
 use diolkos_service::failure::Failure;
 use diolkos_service::instance::{self, Found, Running};
 
-/// How long a program may take to end. Millions of sessions are written in some seconds, on a slow disk in some more.
+/// Time limit for the end of a program. Writing millions of sessions takes some seconds, on a slow disk more.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long this waits without saying for what.
+/// The time after which this command says what it waits for.
 const SILENCE: Duration = Duration::from_secs(3);
-/// Between two looks.
+/// Interval between checks.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Programs that may end by themselves, each with a successor, while they are asked.
+/// The most programs that may end by themselves, each with a successor, while this command asks.
 const TRIES: u32 = 5;
 
-/// Ends the program with this device; nothing of it is left then.
+/// Ends the program with this device. Afterwards nothing of it is left.
 pub fn stop(device: &str) -> Result<(), Failure> {
     let mut tries = 0;
     loop {
@@ -48,7 +48,7 @@ pub fn stop(device: &str) -> Result<(), Failure> {
     }
 }
 
-/// Waits for the end of the program that was asked. Another one that has its place by then is none of our business.
+/// Waits for the end of the program that was asked, and ignores a successor.
 fn wait(
     running: &Running,
     silence: Duration,

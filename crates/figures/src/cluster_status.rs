@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a node of a cluster stands, for people and for monitoring.
+//! The status of a cluster node, for people and for monitoring.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,26 +11,26 @@ use serde::{Deserialize, Serialize};
 use crate::counters::Counter;
 use crate::finding::{Finding, Kind as FindingKind};
 
-/// What a node does in its cluster.
+/// The role of a node in its cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
-    /// It does not know yet which of its ports are free, and opens no bindings.
+    /// It does not know yet which of its ports are free, and creates no bindings.
     #[default]
     Starting,
-    /// It opens bindings.
+    /// It creates bindings.
     Serving,
-    /// It goes on with its bindings, and other nodes take new subscribers.
+    /// It keeps its bindings, and other nodes serve new subscribers.
     Draining,
-    /// It translates nothing any more.
+    /// It no longer translates.
     Left,
 }
 
 impl Part {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Part; 4] = [Part::Starting, Part::Serving, Part::Draining, Part::Left];
 
-    /// The name that JSON and metrics have.
+    /// The name in JSON and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Part::Starting => "starting",
@@ -41,59 +41,59 @@ impl Part {
     }
 }
 
-/// How a node stands. Times are milliseconds, up to now or from now on.
+/// The status of a node. Times are in milliseconds, until now or from now on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClusterStatus {
-    /// Of the cluster.
+    /// Name of the cluster.
     pub name: String,
-    /// Of this node.
+    /// Name of this node.
     pub node: String,
-    /// Names its file, by what nodes compare.
+    /// The identity of its file, which nodes compare.
     #[serde(default)]
     pub file: String,
-    /// What it is armed for.
+    /// The file change for which it is armed.
     #[serde(default)]
     pub roll: Option<Roll>,
-    /// What it does.
+    /// Its role.
     pub part: Part,
-    /// For how long it has done so.
+    /// The time that it has had this role.
     pub part_ms: u64,
-    /// While it starts: nodes that have not said yet which of its bindings they have.
+    /// While it starts: nodes that have not reported yet which of its bindings they have.
     pub waits_for: Vec<String>,
-    /// It attracts packets by its routes.
+    /// Its routes attract packets.
     pub attracts: bool,
-    /// The engine, as this node sees it.
+    /// The engine as this node sees it.
     pub engine: EngineStatus,
     /// Bindings of this node.
     pub bindings: u32,
-    /// Ports of this node that had a binding and may not have another subscriber yet.
+    /// Ports of this node that had a binding and must not go to another subscriber yet.
     pub resting: u32,
-    /// All other nodes of the cluster's file.
+    /// All other nodes in the cluster file.
     pub nodes: Vec<NodeStatus>,
     /// Packets from other gateways.
     #[serde(default)]
     pub arrived: Arrived,
-    /// Connections from or to other nodes that were refused, by reason.
+    /// Refused connections from or to other nodes, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// What is wrong.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
-/// A new file of all nodes, for which a node is armed.
+/// A new cluster file, for which a node is armed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roll {
-    /// Names the file.
+    /// The identity of the file.
     pub file: String,
-    /// It is armed no longer after that.
+    /// The time until it is disarmed.
     pub left_ms: u64,
-    /// It goes over: nothing keeps it from that.
+    /// The node is changing to the new file, and nothing prevents that any more.
     pub goes: bool,
-    /// Nodes that are not ready, and why: a name of [`Roll::why`].
+    /// Nodes that are not ready, with a name of [`Roll::why`].
     pub lacks: BTreeMap<String, String>,
 }
 
 impl Roll {
-    /// For people.
+    /// The reason as a text for people.
     fn why(name: &str) -> &str {
         match name {
             "away" => "does not answer",
@@ -104,7 +104,7 @@ impl Roll {
         }
     }
 
-    /// Which nodes are not ready, and why.
+    /// The nodes that are not ready, with the reasons.
     pub fn waits(&self) -> String {
         let lacks = self.lacks.iter();
         let lacks: Vec<String> = lacks
@@ -117,22 +117,22 @@ impl Roll {
     }
 }
 
-/// The engine that keeps the records of nodes, etcd.
+/// The engine that stores the records of nodes: etcd.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineStatus {
     /// The member that answers.
     pub member: Option<String>,
     /// Its version.
     pub version: Option<String>,
-    /// The name of the data that has this node's record; none before it has.
+    /// The name of the data that has this node's record; `None` before there is a record.
     pub name: Option<String>,
-    /// Which incarnation of the node this process is; none before the engine has counted it.
+    /// The incarnation of the node that this process is; `None` before the engine has counted it.
     pub epoch: Option<u64>,
-    /// For how long it has not answered.
+    /// The time since its last answer.
     pub silent_ms: u64,
-    /// Requests that were answered.
+    /// Answered requests.
     pub answered: u64,
-    /// Requests that were not.
+    /// Unanswered requests.
     pub unanswered: u64,
     /// The last failure, as a sentence. It may be long ago.
     pub reason: Option<String>,
@@ -143,81 +143,81 @@ pub struct EngineStatus {
 pub struct NodeStatus {
     /// Its name.
     pub name: String,
-    /// Where it hears other nodes, and where they send its packets.
+    /// The address at which it receives other nodes' messages and its packets.
     pub address: Ipv6Addr,
-    /// What it says of itself; none if no connection with it is up, or its file differs.
+    /// The role that it reports; `None` if no connection with it is up, or its file differs.
     pub part: Option<Part>,
     /// A connection with it is up.
     pub is_connected: bool,
-    /// It has answered lately.
+    /// It has answered recently.
     pub is_reachable: bool,
     /// Packets of its bindings are sent to it.
     pub takes_packets: bool,
-    /// It opens bindings for new subscribers.
+    /// It creates bindings for new subscribers.
     pub serves: bool,
-    /// By which interface packets are sent to it; none: the way is not known.
+    /// The interface by which packets are sent to it; `None`: the route is not known.
     pub interface: Option<String>,
-    /// Copies of its bindings that this node has.
+    /// The number of copies of its bindings on this node.
     pub copies: u32,
-    /// For how long these may be used if it does not answer from now on; none: they may not be used.
+    /// How long these copies may be used if it does not answer from now on; `None`: they must not be used.
     pub copies_usable_ms: Option<u64>,
     /// It no longer waits for this node, so its copies here are void.
     pub copies_void: bool,
-    /// Changes of this node's bindings that it has not acknowledged; none if it has no copies.
+    /// Changes of this node's bindings that it has not acknowledged; `None` if it has no copies.
     pub unacknowledged: Option<u64>,
-    /// For how long ports of this node have waited for its acknowledgement; none if none does.
+    /// How long ports of this node have waited for its acknowledgement; `None` if none waits.
     pub blocks_ms: Option<u64>,
-    /// In which part its file differs, if it did when it last said hello.
+    /// The part in which its file differed in its last hello, if it differed.
     pub differs: Option<String>,
-    /// Name of the engine that it uses; none if it does not say.
+    /// Name of the engine that it uses; `None` if it does not report one.
     pub engine: Option<String>,
     /// The file for which it is armed.
     #[serde(default)]
     pub armed: Option<String>,
-    /// Why the last connection with it was refused, if that is not long ago and none is up.
+    /// The reason why the last connection with it was refused, if that is recent and none is up.
     pub refused: Option<String>,
-    /// How often it said what it may not say, or nothing that can be read.
+    /// How often it sent messages that are not allowed or cannot be read.
     pub strange: u64,
-    /// How often it took messages too slowly, and got all bindings anew.
+    /// How often it read messages too slowly and got all bindings again.
     pub slow: u64,
-    /// How often this node no longer waited for it, and declared its copies void.
+    /// How often this node stopped waiting for it and declared its copies void.
     pub voided: u64,
-    /// Packets for it.
+    /// Packets that were forwarded to it.
     pub forwarded: Forwarded,
 }
 
-/// What became of packets that belong to another node.
+/// The outcomes of packets that belong to another node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forwarded {
-    /// Sent to it by programs.
+    /// Sent to it by BPF programs.
     pub packets: u64,
-    /// Bytes of these, from the IP header on.
+    /// Their bytes, from the IP header on.
     pub bytes: u64,
-    /// Left to the slow path, because they are longer than the way to it allows.
+    /// Left to the slow path, because they exceed the path MTU to it.
     pub too_big: u64,
     /// Left to the slow path, because no link led to it.
     #[serde(default)]
     pub no_way: u64,
-    /// Left to the slow path, because their hops ran out.
+    /// Left to the slow path, because their hop limit was reached.
     #[serde(default)]
     pub hops: u64,
-    /// Dropped for want of memory.
+    /// Dropped for lack of memory.
     pub dropped: u64,
 }
 
-/// What became of packets that came from other gateways, or seemed to.
+/// The outcomes of packets that came from other gateways, or claimed to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrived {
-    /// Left to the slow path: no program had a session for them.
+    /// Left to the slow path: no BPF program had a session for them.
     pub returned: u64,
-    /// Dropped for want of memory.
+    /// Dropped for lack of memory.
     pub dropped: u64,
-    /// Dropped, because they began like a label of the programs.
+    /// Dropped, because they began like a label of the BPF programs.
     pub forged: u64,
 }
 
 impl ClusterStatus {
-    /// What has happened so far, for `diolkos show counters`. Metrics have the same by node.
+    /// Counters for `diolkos show counters`. Metrics have the same counters by node.
     pub fn counters(&self) -> Vec<Counter> {
         let sum = |of: fn(&NodeStatus) -> u64| self.nodes.iter().map(of).sum::<u64>();
         let counter = |name: &str, packets, bytes| Counter {
@@ -249,7 +249,7 @@ impl ClusterStatus {
         ]
     }
 
-    /// Lines for people.
+    /// The status as lines of text for people.
     pub fn table(&self) -> String {
         let attracts = match self.attracts {
             true => "attracts packets",
@@ -354,7 +354,7 @@ impl EngineStatus {
 }
 
 impl NodeStatus {
-    /// One of which nothing is known.
+    /// A node without any known status.
     pub fn new(name: String, address: Ipv6Addr) -> NodeStatus {
         NodeStatus {
             name,
@@ -390,7 +390,7 @@ impl NodeStatus {
     }
 }
 
-/// For people: to the millisecond below a second, and to the second above.
+/// A time for people: to the millisecond below a second, and to the second above.
 fn time(ms: u64) -> String {
     let time = Duration::from_millis(ms);
     match ms {

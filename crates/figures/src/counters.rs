@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every fate of a packet by its name, of both paths, in one list.
+//! Every fate of a packet by its name, for both paths, in one list.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,19 +16,19 @@ use serde::{Deserialize, Serialize};
 pub struct Counter {
     /// `fast.` or `slow.` and the fate.
     pub name: String,
-    /// Packets; a super-packet is one.
+    /// Packets; a super-packet counts as one.
     pub packets: u64,
-    /// Bytes of their network layer, where they are counted.
+    /// Bytes of their network layer, if they are counted.
     pub bytes: Option<u64>,
 }
 
-/// What one reader of the TUN device did; each has its own, so that no two write to the same cache line.
+/// The counters of one reader of the TUN device; each reader has its own, so that no two write to the same cache line.
 #[derive(Debug)]
 pub struct Tally {
     translated: [(AtomicU64, AtomicU64); 2],
-    /// ICMPv6 errors among them. The fast path translates none.
+    /// Translated ICMPv6 errors. The fast path translates none.
     errors6: AtomicU64,
-    /// Of routers, about questions of a CLAT.
+    /// Errors of routers that answer probes of a CLAT.
     questions_answered: AtomicU64,
     emitted: AtomicU64,
     held: AtomicU64,
@@ -42,7 +42,7 @@ pub struct Tally {
     expired: Mutex<Option<Expired>>,
 }
 
-/// The ends of a packet that ran out of hops, as it was received.
+/// The source and destination of a packet whose hop limit was reached, as it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired {
     /// Its source.
@@ -52,7 +52,7 @@ pub struct Expired {
 }
 
 impl Expired {
-    /// Those of a packet; None if it is shorter than its header.
+    /// Reads them from a packet; `None` if it is shorter than its header.
     pub fn of(packet: &[u8]) -> Option<Expired> {
         let four = |at: usize| -> Option<IpAddr> {
             let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
@@ -70,7 +70,7 @@ impl Expired {
     }
 }
 
-/// From which family to which.
+/// The direction of translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// IPv4 in, IPv6 out.
@@ -100,69 +100,70 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// A packet was translated.
+    /// Counts a translated packet.
     pub fn translated(&self, direction: Direction, bytes: usize) {
         let (packets, total) = &self.translated[direction as usize];
         packets.fetch_add(1, Ordering::Relaxed);
         total.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// A packet that was translated is an ICMPv6 error.
+    /// Counts a translated packet that is an ICMPv6 error.
     pub fn error6(&self) {
         self.errors6.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Such an error answers a question of a CLAT.
+    /// Counts such an error that answers a probe of a CLAT.
     pub fn question_answered(&self) {
         self.questions_answered.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A packet of our own was sent: a fragment or an ICMP error.
+    /// Counts a packet of the translator itself: a fragment or an ICMP error.
     pub fn emitted(&self) {
         self.emitted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A packet waits for another one: a fragment for the first of its packet, a SYN for that of the other side.
+    /// Counts a packet that waits for another one: a fragment for the first fragment of its packet, a SYN for the SYN of the
+    /// other side.
     pub fn held(&self) {
         self.held.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The kernel did not take a packet.
+    /// Counts a packet that the kernel did not accept.
     pub fn unwritten(&self) {
         self.unwritten.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A packet, or a fragment of one, was sent to another gateway.
+    /// Counts a packet, or a fragment of one, that was sent to another gateway.
     pub fn led(&self, bytes: usize) {
         let (packets, total) = &self.led;
         packets.fetch_add(1, Ordering::Relaxed);
         total.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// A packet for another gateway did not meet the program that sends it, and the kernel has dropped it.
+    /// Counts a packet for another gateway that did not meet the BPF program that sends it, so the kernel has dropped it.
     pub fn strayed(&self) {
         self.strayed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many packets of new bindings have left after they had waited for another gateway, so many of them although none has
-    /// acknowledged the binding.
+    /// Counts packets of new bindings that have left after they waited for another gateway: all of them, and those whose
+    /// binding no gateway has acknowledged.
     pub fn deferred(&self, [all, unacknowledged]: [u64; 2]) {
         self.deferred.fetch_add(all, Ordering::Relaxed);
         let count = &self.unacknowledged;
         count.fetch_add(unacknowledged, Ordering::Relaxed);
     }
 
-    /// So many packets did not wait, for want of room.
+    /// Counts packets that did not wait, for lack of room.
     pub fn undeferred(&self, packets: u64) {
         self.undeferred.fetch_add(packets, Ordering::Relaxed);
     }
 
-    /// A packet ran out of hops.
+    /// Records the ends of a packet whose hop limit was reached.
     pub fn expired(&self, packet: &[u8]) {
         *self.expired.lock().unwrap_or_else(PoisonError::into_inner) = Expired::of(packet);
     }
 
-    /// A packet was dropped.
+    /// Counts a dropped packet.
     pub fn dropped(&self, reason: Reason) {
         if let Some(count) = self.dropped.get(usize::from(reason.index())) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +171,7 @@ impl Tally {
     }
 }
 
-/// How many packets ran out of hops in the slow path, and the ends of one of the last.
+/// The number of packets whose hop limit was reached in the slow path, and the ends of a recent one.
 pub fn expired(tallies: &[Arc<Tally>]) -> (u64, Option<Expired>) {
     let count = |tally: &Arc<Tally>| {
         tally.dropped[usize::from(Reason::HopLimit.index())].load(Ordering::Relaxed)
@@ -182,13 +183,13 @@ pub fn expired(tallies: &[Arc<Tally>]) -> (u64, Option<Expired>) {
     )
 }
 
-/// How many errors of routers about questions of a CLAT have come.
+/// The number of errors of routers that answered probes of a CLAT.
 pub fn questions_answered(tallies: &[Arc<Tally>]) -> u64 {
     let count = |tally: &Arc<Tally>| tally.questions_answered.load(Ordering::Relaxed);
     tallies.iter().map(count).sum()
 }
 
-/// How many packets the slow path has dropped because no way leads on.
+/// The number of packets that the slow path has dropped for lack of a route.
 pub fn unroutable(tallies: &[Arc<Tally>]) -> u64 {
     let count = |tally: &Arc<Tally>| {
         tally.dropped[usize::from(Reason::NoRoute.index())].load(Ordering::Relaxed)
@@ -196,13 +197,13 @@ pub fn unroutable(tallies: &[Arc<Tally>]) -> u64 {
     tallies.iter().map(count).sum()
 }
 
-/// Reads all counters, the fast path's first.
+/// Reads all counters; those of the fast path come first.
 pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<Counter>> {
     let mut counters = Vec::new();
 
     if let Some(fast) = fast {
         for (name, count) in FATE_NAMES.iter().zip(fast.counts()?) {
-            // As the slow path's.
+            // The same form as the slow path's names.
             let name = match name.strip_prefix("drop_") {
                 Some(reason) => format!("fast.drop.{reason}"),
                 None => format!("fast.{name}"),
@@ -243,7 +244,7 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
     slow("deferred_no_room", sum(&|t| &t.undeferred), None);
     slow("drop.strayed", sum(&|t| &t.strayed), None);
     for reason in Reason::ALL {
-        // Declines are the fast path's; the slow path has no one to decline to.
+        // Only the fast path declines packets: it leaves them to the slow path, which cannot pass them on.
         if !reason.name().starts_with("decline_") {
             let packets = sum(&|t| &t.dropped[usize::from(reason.index())]);
             slow(&format!("drop.{}", reason.name()), packets, None);
@@ -252,7 +253,7 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
     Ok(counters)
 }
 
-/// Packets that were translated so far, by both paths: from IPv4, from IPv6. Zero where they cannot be read.
+/// Packets that both paths have translated so far: from IPv4, from IPv6. Zero if the counters cannot be read.
 pub fn translated(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> [u64; 2] {
     let counters = read(fast, tallies).unwrap_or_default();
     ["translated_4to6", "translated_6to4"].map(|name| {
@@ -261,7 +262,7 @@ pub fn translated(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> [u64; 2] {
     })
 }
 
-/// What has come to a CLAT from IPv6 and was translated.
+/// Packets that came to a CLAT from IPv6 and were translated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Came {
     /// Packets.
@@ -270,7 +271,7 @@ pub struct Came {
     pub answers: u64,
 }
 
-/// The same, so far, by both paths.
+/// The packets that both paths have translated from IPv6 so far.
 pub fn came(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> Came {
     let [_, packets] = translated(fast, tallies);
     let errors = tallies.iter();
@@ -281,8 +282,8 @@ pub fn came(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> Came {
     }
 }
 
-/// What a NAT64 holds, as numbers of entries, the sessions that did not fit into the fast path, and the times that the state
-/// file could not be written.
+/// The numbers of entries in the tables of a NAT64, of sessions that did not fit into the fast path, and of failed writes of
+/// the state file.
 pub fn of_state(counts: &Counts, refused: u64, unheard: u64, unwritten: u64) -> Vec<Counter> {
     let gauges = [
         ("state.bindings", u64::from(counts.bindings)),
@@ -301,7 +302,7 @@ pub fn of_state(counts: &Counts, refused: u64, unheard: u64, unwritten: u64) -> 
     gauges.map(counter).into()
 }
 
-/// A table for people: what is not zero, or everything.
+/// A table for people: all counters, or those that are not zero.
 pub fn table(counters: &[Counter], all: bool) -> String {
     let shown: Vec<&Counter> = counters.iter().filter(|c| all || c.packets > 0).collect();
     let width = shown.iter().map(|c| c.name.len()).max().unwrap_or(0).max(7);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bindings, sessions and prefixes as an operator reads them: rows, and tables of rows.
+//! Bindings, sessions and prefixes for operators: rows, and tables of rows.
 
 use diolkos_nat64::config::LevelKind;
 use diolkos_nat64::session::{BindingView, Held, Holding, SessionView};
 use serde::{Deserialize, Serialize};
 
-/// An answer: entries, and how many there are in all.
+/// An answer: entries, and their number in all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entries<T> {
-    /// As many as fit into an answer.
+    /// As many entries as fit into an answer.
     pub entries: Vec<T>,
-    /// Of all that there are and were asked for.
+    /// The number of all entries that match the request.
     pub total: u32,
 }
 
@@ -33,11 +33,11 @@ pub struct SessionRow {
     v4: String,
     peer: String,
     state: String,
-    /// Without another packet.
+    /// The remaining lifetime without another packet, seconds.
     expires_in_s: u64,
 }
 
-/// By what prefixes are put in order.
+/// The sort order of prefixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
@@ -51,7 +51,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// The number by which a prefix has its place.
+    /// The number by which a prefix is sorted.
     pub fn of(self, holding: &Holding) -> u64 {
         match self {
             Order::Sessions => holding.sessions.has,
@@ -67,11 +67,11 @@ pub struct TopRow {
     prefix: String,
     /// `site`, `source` or `host`.
     kind: String,
-    /// Of that of which it has most for what it may have.
+    /// Usage of the resource of which it has used the largest part of its share.
     percent: u64,
     sessions: u64,
     sessions_may: u64,
-    /// Opened from the IPv4 side.
+    /// Sessions opened from the IPv4 side.
     sessions_from_outside: u32,
     bindings: u64,
     bindings_may: u64,
@@ -112,7 +112,7 @@ impl From<&SessionView> for SessionRow {
 pub trait Row {
     /// Names of the columns.
     const HEADS: &'static [&'static str];
-    /// What stands in them.
+    /// The contents of the columns.
     fn cells(&self) -> Vec<String>;
 }
 

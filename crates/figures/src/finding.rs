@@ -1,49 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is wrong with a running program: its kind, a reason from a fixed list, and a sentence for people.
+//! The findings about a running program: kind, a reason from a fixed list, and a sentence for people.
 
 use serde::{Deserialize, Serialize};
 
-/// What follows from it.
+/// The consequence of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Packets, or some of them, cannot pass: the program is not ready.
+    /// Some or all packets cannot pass: the program is not ready.
     Obstacle,
     /// Packets pass, but something else does not work.
     Trouble,
 }
 
-/// Why. Metrics have these names as labels, so they say nothing of addresses.
+/// The reason. Metrics use the names as labels, so they contain no addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Links, routes, forwarding or the prefix: packets have no way.
+    /// Links, routes, forwarding or the prefix: packets have no path.
     Way,
-    /// Addresses that lead to the translator lie in a connected network, and nobody answers for them there.
+    /// Addresses that lead to the translator are in a connected network, and no node answers for them there.
     Unannounced,
-    /// The CLAT's IPv6 address lies in no prefix that is known to lead here.
+    /// The CLAT's IPv6 address is in no prefix that is known to lead here.
     AddressElsewhere,
-    /// An unknown BPF program gets the uplink's packets before that of the CLAT.
+    /// An unknown BPF program gets the uplink's packets before the CLAT's program.
     UnknownProgram,
-    /// The network says another translation prefix than the configuration.
+    /// The network announces another translation prefix than the configuration.
     PrefixContradicted,
-    /// Packets leave a CLAT, and nothing comes back.
+    /// Packets leave a CLAT, and none come back.
     Unanswered,
     /// Packets bypass IPsec policies.
     Ipsec,
-    /// Packets bypass rules of nftables.
+    /// Packets bypass nftables rules.
     Netfilter,
-    /// Packets go round between this router and others.
+    /// Packets loop between this router and others.
     Loop,
     /// The state file cannot be written.
     StateFile,
-    /// A collector of the log of bindings takes no records.
+    /// A collector of the binding log accepts no records.
     Log,
-    /// Metrics cannot be served at one of their places.
+    /// Metrics cannot be served at one of their addresses.
     Metrics,
-    /// A node of a cluster does not open bindings yet.
+    /// A cluster node does not create bindings yet.
     ClusterStarting,
-    /// The engine of a cluster does not answer, or nodes use different ones.
+    /// The engine of a cluster does not answer, or nodes use different engines.
     ClusterEngine,
     /// Another node of the cluster does not answer.
     ClusterUnreachable,
@@ -51,17 +51,17 @@ pub enum Reason {
     ClusterDiffers,
     /// Packets cannot be sent to another node.
     ClusterWay,
-    /// Another node does not acknowledge, so ports are not free again.
+    /// Another node does not acknowledge, so ports do not become free again.
     ClusterPorts,
-    /// Another node says what it may not say, takes messages too slowly, or its bindings do not come in.
+    /// Another node sends messages that are not allowed, reads messages too slowly, or its bindings do not arrive.
     ClusterPeer,
-    /// A newer version of the program has sent it.
+    /// A reason of a newer version of the program.
     #[serde(other)]
     Other,
 }
 
 impl Reason {
-    /// All that a program of this version has.
+    /// All reasons of this version.
     pub const ALL: [Reason; 19] = [
         Reason::Way,
         Reason::Unannounced,
@@ -84,7 +84,7 @@ impl Reason {
         Reason::ClusterPeer,
     ];
 
-    /// The name that JSON and metrics have.
+    /// The name in JSON and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Way => "way",
@@ -111,25 +111,25 @@ impl Reason {
     }
 }
 
-/// Something that is wrong.
+/// A problem of the running program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Finding {
-    /// What follows from it.
+    /// The consequence.
     pub kind: Kind,
-    /// Why, in a word.
+    /// The reason, in a word.
     pub reason: Reason,
-    /// What is wrong, where, and what to do.
+    /// The problem, its place, and what to do.
     pub text: String,
 }
 
 impl Finding {
-    /// Packets cannot pass.
+    /// An obstacle: packets cannot pass.
     pub fn obstacle(reason: Reason, text: impl Into<String>) -> Finding {
         let (kind, text) = (Kind::Obstacle, text.into());
         Finding { kind, reason, text }
     }
 
-    /// Packets pass.
+    /// A problem with which packets still pass.
     pub fn trouble(reason: Reason, text: impl Into<String>) -> Finding {
         let (kind, text) = (Kind::Trouble, text.into());
         Finding { kind, reason, text }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a running program says of itself, as numbers and sentences of one moment: counters of packets, figures of a NAT64's tables and
-//! pool, findings (what is wrong, with a reason from a fixed list) and the rule
-//! that says when an alarm is raised, rows of bindings and sessions and which of them are asked for, translation prefixes, and how a node of a cluster stands.
+//! The report of a running program about itself, as numbers and sentences of one moment: packet counters, figures of a NAT64's
+//! tables and pool, findings (each with a reason from a fixed list), the rule that raises alarms, rows of bindings and sessions
+//! with their filters, translation prefixes, and the status of a cluster node.
 //!
-//! It knows what the translator and its fast path count, and neither how the control socket nor how metrics write it. Those who
-//! translate fill in these types; those who tell people and monitoring read them.
+//! The crate knows the counters of the translator and of its fast path, but not the formats of the control socket and of
+//! metrics. The translators fill in these types; the control socket and monitoring read them.
 
 pub mod cluster_status;
 pub mod counters;

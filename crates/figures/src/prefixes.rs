@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Translation prefixes as an operator reads them.
+//! Translation prefixes for operators.
 
 use diolkos_pref64::{Known, Moment, Source};
 use ipnet::Ipv6Net;
 use serde::{Deserialize, Serialize};
 
-/// All that are known, in the order of preference of their sources.
+/// All known prefixes, in the order of preference of their sources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PrefixRows {
-    /// One for each prefix and who says it.
+    /// One row for each prefix and source.
     pub prefixes: Vec<PrefixRow>,
 }
 
-/// A prefix, and who says it.
+/// A prefix and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PrefixRow {
     prefix: Ipv6Net,
@@ -20,14 +20,14 @@ pub struct PrefixRow {
     source: String,
     /// Address of the router or resolver.
     from: Option<String>,
-    /// For how long, unless it is confirmed before; None: for ever.
+    /// The remaining lifetime, seconds, unless it is renewed before; `None`: without end.
     expires_in_s: Option<u64>,
     /// Packets are translated with it.
     in_force: bool,
 }
 
 impl PrefixRow {
-    /// The one that the operator gave.
+    /// A prefix of the configuration.
     pub fn configured(prefix: Ipv6Net, in_force: bool) -> PrefixRow {
         PrefixRow {
             prefix,
@@ -38,7 +38,7 @@ impl PrefixRow {
         }
     }
 
-    /// One that was learnt.
+    /// A prefix that was discovered.
     pub fn learnt(known: &Known, now: Moment, in_force: bool) -> PrefixRow {
         let (source, from) = match known.source {
             Source::Router(router) => ("router", router.to_string()),
@@ -54,12 +54,12 @@ impl PrefixRow {
     }
 }
 
-/// For how long it may be used still, seconds.
+/// The remaining lifetime, seconds.
 pub fn left(known: &Known, now: Moment) -> u64 {
     known.until.saturating_sub(now).as_secs_f64().round() as u64
 }
 
-/// Who said it, for the log.
+/// The source of a prefix, for the log.
 pub fn from(source: Source) -> String {
     match source {
         Source::Router(router) => format!("router {router} (RFC 8781)"),
@@ -68,7 +68,7 @@ pub fn from(source: Source) -> String {
 }
 
 impl PrefixRows {
-    /// A table for people.
+    /// The prefixes as a table for people.
     pub fn table(&self) -> String {
         let mut text = format!("{:24} {:44} {:>10}\n", "prefix", "from", "lifetime");
         for row in &self.prefixes {

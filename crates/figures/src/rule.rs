@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When an alarm is raised, when it is over, and when that is said. Whoever sends packets decides how full a table is, so
-//! neither the alarm nor the log may follow each of his moves.
+//! Decides when an alarm is raised, when it is over, and when that is logged. The senders of packets decide how full a table
+//! is, so neither the alarm nor the log may follow each of their moves.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Looks below the lower line, one after the other, until an alarm is over.
+/// Consecutive checks below the lower threshold after which an alarm is over.
 pub const CALM_LOOKS: u32 = 5;
-/// Between a line that an alarm is over and the next one that it is raised.
+/// Least time between a log line that an alarm is over and the next one that it is raised.
 pub const QUIET: Duration = Duration::from_secs(60);
 
-/// Where something stands.
+/// The level of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// At the line of the alarm, or above it.
+    /// At the threshold of the alarm, or above it.
     High,
-    /// Between the two lines: whatever was so before stays so.
+    /// Between the two thresholds: the alarm keeps its state.
     Between,
-    /// Below the lower line.
+    /// Below the lower threshold.
     Low,
 }
 
 impl Level {
-    /// Of so much of a limit. The lower line is at seven eighths of the upper one.
+    /// The level of a usage and its limit. The lower threshold is seven eighths of the upper one.
     pub fn of(used: u64, limit: u64, percent: u8) -> Level {
         let (used, line) = (
             u128::from(used) * 800,
@@ -36,12 +36,12 @@ impl Level {
     }
 }
 
-/// What the log is to say.
+/// The line to log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Line {
-    /// It is raised.
+    /// The alarm is raised.
     Raised,
-    /// It is over.
+    /// The alarm is over.
     Over,
 }
 
@@ -49,9 +49,9 @@ pub enum Line {
 struct Alarm {
     is_raised: bool,
     calm: u32,
-    /// The log knows that it is raised.
+    /// The log has reported that it is raised.
     is_said: bool,
-    /// When the log last said that it is over.
+    /// The time at which the log last reported that it is over.
     over_at: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Something stands so now.
+    /// Updates the alarm of a resource; returns the line to log.
     pub fn look(&mut self, name: &str, level: Level, now: Instant) -> Option<Line> {
         if level != Level::High && !self.alarms.contains_key(name) {
             return None;
@@ -98,12 +98,12 @@ impl Rule {
         }
     }
 
-    /// Is it raised?
+    /// Returns true if the alarm of this resource is raised.
     pub fn is_raised(&self, name: &str) -> bool {
         self.alarms.get(name).is_some_and(|alarm| alarm.is_raised)
     }
 
-    /// Forgets what is not among these any more.
+    /// Forgets the resources for which `is_there` is false.
     pub fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
         self.alarms.retain(|name, _| is_there(name));
     }
@@ -181,7 +181,7 @@ mod tests {
         assert!(rule.alarms.is_empty());
     }
 
-    /// Whatever comes: a line that it is over follows one that it is raised, and an alarm that is over is not said to be on.
+    /// Lines alternate for every sequence of levels, and an alarm that is over is not reported as raised.
     #[test]
     fn lines_alternate() {
         const LEVELS: [Level; 3] = [Level::High, Level::Between, Level::Low];

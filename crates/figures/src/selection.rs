@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which sessions or bindings somebody asks for. The program selects, so that millions of others need not be sent.
+//! Filters for sessions and bindings. The program itself filters, so that it need not send millions of other entries.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,41 +10,41 @@ use diolkos_nat64::session::{BindingView, SessionView};
 use diolkos_xlat::config::network::{self, Network};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// What an entry must have to be selected. What is None, any entry has.
+/// The properties that an entry must have. `None` matches every entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Its protocol.
     pub protocol: Option<Protocol>,
-    /// Where its IPv6 node is.
+    /// The IPv6 node.
     pub node: Option<Side<Ipv6Net>>,
-    /// Where its peer is, the IPv4 node; bindings have none.
+    /// The IPv4 peer; bindings have none.
     pub peer: Option<Side<Ipv4Net>>,
-    /// How many entries to answer at most.
+    /// The most entries to return.
     pub limit: Option<u32>,
 }
 
 /// A network, or an address with a port: `2001:db8::/64`, `2001:db8::2`, `[2001:db8::2]:4711`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side<N> {
-    /// Its nodes.
+    /// The network or address.
     net: N,
-    /// Only this port.
+    /// The port; `None`: every port.
     port: Option<u16>,
 }
 
 impl Selection {
-    /// Nothing is left out.
+    /// Returns true if the filter matches every entry.
     pub fn is_all(&self) -> bool {
         (self.protocol, self.node, self.peer) == (None, None, None)
     }
 
-    /// Does it take a session?
+    /// Returns true if the filter matches a session.
     pub fn has_session(&self, view: &SessionView) -> bool {
         self.is_of(view.binding.protocol, view.binding.v6)
             && self.peer.is_none_or(|peer| peer.has4(view.peer))
     }
 
-    /// Does it take a binding?
+    /// Returns true if the filter matches a binding.
     pub fn has_binding(&self, view: &BindingView) -> bool {
         self.is_of(view.binding.protocol, view.binding.v6)
     }
@@ -101,7 +101,7 @@ where
 
 /// An address of one family.
 pub trait TryFromIp: Sized {
-    /// None: it is of the other one.
+    /// Converts an address; `None` if it is of the other family.
     fn of(address: IpAddr) -> Option<Self>;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a NAT64 with a state file leaves in the kernel when it ends, so that known sessions go on: the TUN device with its
-//! routes, the programs with their maps, and forwarding. The next start takes it over, or removes it.
+//! The state that a NAT64 with a state file leaves in the kernel when it ends, so that known sessions go on: the TUN device
+//! with its routes, the BPF programs with their maps, and forwarding. The next start takes it over, or removes it.
 
 use diolkos_fastpath::{FastPath, LabelPath, Pins};
 
@@ -8,10 +8,10 @@ use crate::forwarding;
 use crate::net::Net;
 use diolkos_service::failure::Failure;
 
-/// The mark of a device that may be taken over. A device of the same name without it is somebody else's.
+/// The mark of a device that may be taken over. A device of the same name without the mark belongs to another program.
 const MARK: &str = "diolkos: stays for the next start; `diolkos stop` removes it";
 
-/// A device that an earlier run has left: its index.
+/// The index of the device that an earlier run left, if there is one.
 pub async fn find(net: &Net, device: &str) -> Result<Option<u32>, Failure> {
     let links = net.links().await?;
     let found = links
@@ -25,18 +25,18 @@ pub async fn mark(net: &Net, index: u32) -> Result<(), Failure> {
     net.set_alias(index, MARK).await
 }
 
-/// Takes the mark away.
+/// Removes the mark.
 pub async fn unmark(net: &Net, index: u32) {
     if let Err(failure) = net.set_alias(index, "").await {
         tracing::debug!("{failure}");
     }
 }
 
-/// Removes everything that an earlier run has left, by intent or because it was killed. True if there was anything. Whoever
-/// calls this is the one instance for the device.
+/// Removes everything that an earlier run left, on purpose or because it was killed, and returns true if there was anything.
+/// The caller must hold the instance lock of the device.
 pub async fn clear(net: &Net, device: &str) -> Result<bool, Failure> {
     let mut found = false;
-    // The device goes first: from then on nothing is led to what goes next.
+    // The device goes first: after that, no route leads to the rest.
     if let Some(index) = find(net, device).await? {
         net.remove_link(index).await?;
         tracing::info!(
@@ -54,8 +54,8 @@ pub async fn clear(net: &Net, device: &str) -> Result<bool, Failure> {
     Ok(found)
 }
 
-/// Takes off filters that an earlier run left at interfaces, which need not be those of this configuration, apart from
-/// those that the heirs have taken over. True if there were any.
+/// Detaches the programs that an earlier run left on any interface, also on those that this configuration does not name, except
+/// the programs that the heirs have taken over. Returns true if there were any.
 pub async fn take_off(
     net: &Net,
     device: &str,

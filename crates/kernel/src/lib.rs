@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's network configuration, as the program reads, changes and restores it.
+//! The kernel's network configuration: the crate reads it, changes it and restores it.
 //!
-//! [`net`] is the one connection to rtnetlink: an actor that lists, changes and watches links, addresses, routes and rules.
-//! [`forwarding`] sets sysctls and puts them back, also after a kill. [`handover`] is what a NAT64 leaves for its next start, and
-//! takes over. [`neighbour`] reads and writes messages of Neighbour Discovery (RFC 4861), which CLATs and announcements send.
+//! [`net`] is the single connection to rtnetlink: an actor that lists, changes and watches links, addresses, routes and rules.
+//! [`forwarding`] sets sysctls and restores them, also after the process was killed. [`handover`] is the state that a NAT64
+//! leaves in the kernel, which its next start takes over. [`neighbour`] reads and writes the messages of RFC 4861 (Neighbour
+//! Discovery) that CLATs and announcements send.
 //!
-//! It knows interfaces and addresses, and neither the configuration file nor translation. Callers decide what is to be; all that
-//! this crate keeps is what it has to put back.
+//! The crate knows interfaces and addresses, but neither the configuration file nor translation. Its callers decide on the
+//! wanted state; the crate itself keeps only the values that it has to restore.
 
 pub mod forwarding;
 pub mod handover;

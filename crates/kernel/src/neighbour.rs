@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Neighbour Discovery for the CLAT's IPv6 address (RFC 4861, RFC 4862).
 //!
-//! The address is not the host's: the kernel would take its packets for its
-//! own. So the program asks whether it is free, and answers for it.
+//! The address is not an address of the host, since the kernel would then deliver its packets locally. So the program itself
+//! does duplicate address detection for it and answers solicitations.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,35 +19,35 @@ pub const SOLICITATION: u8 = 135;
 pub const ADVERTISEMENT: u8 = 136;
 const ICMPV6: u8 = 58;
 const IPV6_HEADER: usize = 40;
-/// Header and target of both messages (RFC 4861 sections 4.3 and 4.4).
+/// Length of the ICMPv6 header and target of both messages (RFC 4861 sections 4.3 and 4.4), bytes.
 const MESSAGE: usize = 24;
 const OPTION_SOURCE: u8 = 1;
 const OPTION_TARGET: u8 = 2;
 const FLAG_SOLICITED: u8 = 0x40;
-/// Neighbours are to forget what they knew.
+/// Neighbours shall replace the link-layer address that they have cached.
 pub const FLAG_OVERRIDE: u8 = 0x20;
-/// All nodes of a link.
+/// The multicast group of all nodes on a link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-/// RetransTimer (RFC 4861 section 10).
+/// Retransmission interval (RetransTimer, RFC 4861 section 10).
 pub const RETRANSMIT: Duration = Duration::from_secs(1);
 
-/// Speaks for one address on one Ethernet link.
+/// Does Neighbour Discovery for one address on one Ethernet link.
 pub struct Responder {
     socket: DiscoverySocket,
     address: Ipv6Addr,
     link_address: Vec<u8>,
-    /// Keeps the solicited-node group joined, so that the network card hears the questions.
+    /// Keeps the solicited-node group joined, so that the network card receives the solicitations.
     _group: UdpSocket,
 }
 
-/// A message about an address.
+/// A Neighbour Solicitation or Advertisement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// ICMPv6 type.
     pub kind: u8,
-    /// Who says it.
+    /// The sender's address.
     pub source: Ipv6Addr,
-    /// The address it is about.
+    /// The target: the address that the message is about.
     pub target: Ipv6Addr,
 }
 
@@ -64,13 +64,13 @@ impl Responder {
         })
     }
 
-    /// Duplicate Address Detection (RFC 4862 section 5.4): true if nobody else has the address. It takes a second.
+    /// Duplicate Address Detection (RFC 4862 section 5.4): true if no other node has the address. It takes one second.
     pub async fn is_unique(&self) -> io::Result<bool> {
         self.detect(false).await
     }
 
-    /// Optimistic Duplicate Address Detection (RFC 4429): the address is in use meanwhile, and those who ask for it are
-    /// answered. While the link is down it goes on, because nobody can be asked.
+    /// Optimistic Duplicate Address Detection (RFC 4429): the address is in use meanwhile, and solicitations for it are
+    /// answered. While the link is down it keeps trying, because no node can answer.
     pub async fn is_unique_in_use(&self) -> bool {
         loop {
             match self.detect(true).await {
@@ -100,13 +100,13 @@ impl Responder {
             }
             let is_question = message.kind == SOLICITATION && message.target == self.address;
             if is_in_use && is_question {
-                // Never Override: another host may turn out to have the address (RFC 4429 section 3.3).
+                // Never set Override: another node may turn out to have the address (RFC 4429 section 3.3).
                 self.advertise(message.source, &from, FLAG_SOLICITED)?;
             }
         }
     }
 
-    /// Answers for the address for ever: a link that is down may come up again.
+    /// Answers solicitations for the address without end: a link that is down may come up again.
     pub async fn answer(&self) -> Infallible {
         loop {
             if let Err(error) = self.answer_while_up().await {
@@ -117,14 +117,15 @@ impl Responder {
     }
 
     async fn answer_while_up(&self) -> io::Result<()> {
-        // Neighbours may remember another link-layer address from an earlier run.
+        // Neighbours may have cached another link-layer address from an earlier run.
         self.advertise(ALL_NODES, &multicast_mac(ALL_NODES), FLAG_OVERRIDE)?;
         loop {
             let (message, from) = self.receive().await?;
             if message.kind != SOLICITATION || message.target != self.address {
                 continue;
             }
-            // Somebody else tries the address out (RFC 4861 section 7.2.4): tell everybody.
+            // Another node does duplicate address detection for the address (RFC 4861 section 7.2.4): the answer goes to all
+            // nodes.
             if message.source.is_unspecified() {
                 self.advertise(ALL_NODES, &multicast_mac(ALL_NODES), FLAG_OVERRIDE)?;
             } else {
@@ -149,7 +150,7 @@ impl Responder {
     }
 }
 
-/// The group in which an address is asked for (RFC 4291 section 2.7.1).
+/// The solicited-node multicast group of an address (RFC 4291 section 2.7.1).
 pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., high, low] = address.segments();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (high & 0xff), low)
@@ -159,13 +160,13 @@ fn is_solicited_node(group: Ipv6Addr) -> bool {
     group == solicited_node(group)
 }
 
-/// The link-layer address of a group (RFC 2464 section 7).
+/// The Ethernet address of a multicast group (RFC 2464 section 7).
 pub fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
     let [.., a, b, c, d] = group.octets();
     [0x33, 0x33, a, b, c, d]
 }
 
-/// Reads an IPv6 packet, from its header on: the checks of RFC 4861 sections 7.1.1 and 7.1.2.
+/// Parses an IPv6 packet, header included, with the checks of RFC 4861 sections 7.1.1 and 7.1.2.
 pub fn parse(packet: &[u8]) -> Option<Message> {
     let (header, rest) = packet.split_at_checked(IPV6_HEADER)?;
     let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
@@ -185,7 +186,7 @@ pub fn parse(packet: &[u8]) -> Option<Message> {
         source,
         target: address(&body[8..MESSAGE])?,
     };
-    // Options are type, length in units of eight bytes, and the rest; a length of 0 is an error.
+    // An option has a type, a length in units of eight bytes, and a value; length 0 is an error.
     let mut names_source = false;
     let mut options = &body[MESSAGE..];
     while let [kind, len, ..] = *options {
@@ -201,13 +202,13 @@ pub fn parse(packet: &[u8]) -> Option<Message> {
     (believable && !message.target.is_multicast()).then_some(message)
 }
 
-/// Asks whether somebody has an address (RFC 4862 section 5.4.2).
+/// The solicitation of duplicate address detection (RFC 4862 section 5.4.2).
 pub fn solicitation(target: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
-    // The source of a probe is unspecified, and it names no link-layer address (RFC 4862 section 5.4.2).
+    // Its source is unspecified, and it has no source link-layer address option (RFC 4862 section 5.4.2).
     packet(Ipv6Addr::UNSPECIFIED, to, SOLICITATION, 0, target, None)
 }
 
-/// Says the link-layer address of one.
+/// An advertisement with the link-layer address `mac`.
 pub fn advertisement(target: Ipv6Addr, to: Ipv6Addr, flags: u8, mac: &[u8]) -> Vec<u8> {
     packet(
         target,
@@ -310,7 +311,7 @@ mod tests {
         }
     }
 
-    /// RFC 4861 sections 7.1.1 and 7.1.2: what a message may say depends on where it comes from and goes to.
+    /// RFC 4861 sections 7.1.1 and 7.1.2: the source and destination decide which contents are valid.
     #[test]
     fn what_does_not_fit_its_addresses_is_not_believed() {
         const ANYONE: Ipv6Addr = Ipv6Addr::UNSPECIFIED;

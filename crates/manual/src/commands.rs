@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Manual pages and completions of programs, from their command lines.
+//! Writes manual pages and shell completions of programs, from their command lines.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,8 +12,8 @@ use clap_complete::Shell;
 use crate::pages;
 use crate::values;
 
-/// Writes a page of this section for a program and for each of its commands, and the files that shells complete its command
-/// line by: below `folder`, in `man`, `bash`, `zsh` and `fish`, under the names that these look for.
+/// Writes the manual pages of this section for a program and for each of its commands, and its shell completions. They are
+/// written below `folder` in `man`, `bash`, `zsh` and `fish`, under the names that man and the shells look for.
 pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
     let name = command.get_name().to_owned();
     let man = folder.join("man");
@@ -33,7 +33,7 @@ pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The completions of a program for a shell.
+/// The completion script of a program for a shell.
 pub fn script(command: &Command, shell: Shell) -> String {
     let name = command.get_name();
     let mut script = Vec::new();

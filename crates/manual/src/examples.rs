@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Examples of commands, by the names of their pages: what each does, and the line to type.
+//! Examples of commands, by the names of their pages: a sentence, and the line to type.
 
 /// A sentence, and a command line.
 pub type Example = (&'static str, &'static str);
 
-/// Those of one command.
+/// The examples of one page.
 pub fn of(page: &str) -> &'static [Example] {
     let found = ALL.iter().find(|(name, _)| *name == page);
     found.map_or(&[], |(_, examples)| examples)
 }
 
-/// All of them.
+/// All examples.
 pub const ALL: &[(&str, &[Example])] = &[
     (
         "diolkos",

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The keys of a configuration file, out of the JSON Schema of its types: sections, each with its keys.
+//! Reads the keys of a configuration file from the JSON Schema of its types: sections, each with its keys.
 
 use serde_json::{Map, Value};
 
 /// A table of the file, or an array of tables.
 #[derive(Debug, PartialEq)]
 pub struct Section {
-    /// As between its brackets: `nat64.pool4`.
+    /// Its name, as between the brackets: `nat64.pool4`.
     pub name: String,
     /// `[[name]]`: there may be several.
     pub repeated: bool,
-    /// Sentences.
+    /// Its description, in sentences.
     pub about: String,
-    /// By name.
+    /// Its keys, by name.
     pub keys: Vec<Key>,
 }
 
-/// One key of it.
+/// A key of a section.
 #[derive(Debug, PartialEq)]
 pub struct Key {
-    /// Without the section.
+    /// Its name, without the section.
     pub name: String,
-    /// Sentences.
+    /// Its description, in sentences.
     pub about: String,
-    /// What a value is, for people.
+    /// The kind of value, for people.
     pub kind: String,
-    /// None: the key must be there. Null: without the key, another one decides, and the sentences say which.
+    /// The default. `None`: the key is required. Null: without the key, another key decides, as the description says.
     pub default: Option<Value>,
-    /// Words that it may be, and what each means. Empty: it is no choice.
+    /// The words that the value may be, with their meanings. Empty if it is no choice.
     pub choices: Vec<(String, String)>,
 }
 
-/// All sections; those inside another one follow it.
+/// All sections; nested sections follow the one that contains them.
 pub fn sections(schema: &Value) -> Vec<Section> {
     let mut found = Vec::new();
     collect("", false, schema, "", &mut found);
-    // The file's own level has no keys.
+    // The top level of the file has no keys.
     found.retain(|section| !section.name.is_empty());
-    // What every translator has comes first.
+    // The section that all translators share comes first.
     found.sort_by_key(|section| section.name != "translator");
     found
 }
@@ -52,7 +52,7 @@ fn collect(name: &str, repeated: bool, schema: &Value, about: &str, found: &mut 
         };
         let (optional, value) = (value, present(value));
         let about = match about_of(value) {
-            // The type has no sentence of its own, and the key has.
+            // The type has no description of its own, but the key has one.
             none if none.is_empty() => about_of(optional),
             about => about,
         };
@@ -83,7 +83,7 @@ fn properties(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties")?.as_object()
 }
 
-/// Of something or nothing, the something.
+/// The schema of the value of an optional key.
 fn present(schema: &Value) -> &Value {
     let is_null = |one: &&Value| one["type"] != "null";
     match schema["anyOf"].as_array() {
@@ -94,7 +94,7 @@ fn present(schema: &Value) -> &Value {
     }
 }
 
-/// A doc comment, on one line.
+/// A doc comment, joined into one line.
 fn about_of(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The manual pages and the completions of shells, from the types that read command lines and configuration files.
+//! Manual pages and shell completions, from the types that parse command lines and configuration files.
 //!
 //! ```text
 //!   command lines ─┬─► pages ◄─ examples ───► commands ─► NAME.8
@@ -20,10 +20,10 @@ use std::path::Path;
 
 use clap::CommandFactory;
 
-/// Commands of who administers a host, most of which only root can use (hier(7), man(1)).
+/// The section of administration commands, most of which only root can use (hier(7), man(1)).
 pub const ADMINISTRATION: &str = "8";
 
-/// Writes all of them below `folder`: `man`, `bash`, `zsh`, `fish`.
+/// Writes all of them below `folder`, in `man`, `bash`, `zsh` and `fish`.
 pub fn write(folder: &Path) -> io::Result<()> {
     commands::write(diolkos::manual::command(), ADMINISTRATION, folder)?;
     commands::write(diolkos_pktgen::cli::Cli::command(), "1", folder)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos-manual FOLDER` writes manual pages and completions into a folder. Packages and `make install` take them from it.
+//! `diolkos-manual FOLDER` writes manual pages and completions into a folder, from which packages and `make install` take them.
 
 use std::env;
 use std::path::Path;

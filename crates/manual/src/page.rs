@@ -76,7 +76,7 @@ fn add(page: &mut Roff, section: &Section) {
     }
 }
 
-/// Characters of a default that stand behind the key; a longer one has a paragraph of its own.
+/// The longest default, in characters, that is printed beside the key; a longer one gets a paragraph of its own.
 const SHORT: usize = 40;
 
 fn add_key(page: &mut Roff, key: &Key) {
@@ -91,7 +91,7 @@ fn add_key(page: &mut Roff, key: &Key) {
     page.text([bold(key.name.as_str()), roman(behind)]);
     page.text(marked(&format!("{}{below}", key.about)));
     if key.choices.is_empty() {
-        // The default shows a plain type.
+        // The default shows plain types.
         if !["number", "text", "true or false"].contains(&key.kind.as_str()) {
             page.control("RS", []).control("PP", []);
             page.text([roman(format!("Value: {}.", key.kind))]);
@@ -99,7 +99,7 @@ fn add_key(page: &mut Roff, key: &Key) {
         }
         return;
     }
-    // Lines of a list within the key's.
+    // Indents the list below the key.
     page.control("RS", []);
     for (word, about) in &key.choices {
         page.control("TP", []);
@@ -109,7 +109,7 @@ fn add_key(page: &mut Roff, key: &Key) {
     page.control("RE", []);
 }
 
-/// A value as a file has it. Blanks let a long list break into lines.
+/// A value in TOML. Blanks let a long list break into lines.
 fn toml(value: &Value) -> String {
     match value {
         Value::Array(elements) => {
@@ -125,7 +125,7 @@ pub fn heading(page: &mut Roff, text: &str) {
     page.control("SH", [text]);
 }
 
-/// What stands between backticks becomes bold.
+/// Makes text between backticks bold.
 pub fn marked(text: &str) -> Vec<Inline> {
     let parts = text.split('`').enumerate();
     let inline = |(at, part): (usize, &str)| match at % 2 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Manual pages of commands: what their command line says, then examples, exit status, files and other pages.
+//! Manual pages of commands: the contents of their command line, then examples, exit status, files and other pages.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use roff::{bold, italic, roman, Roff};
 use crate::examples;
 use crate::page::{heading, marked};
 
-/// Paths, and what stands there.
+/// Paths and their contents.
 const FILES: [(&str, &str); 5] = [
     ("/etc/diolkos/NAME.toml", "The configuration of `diolkos@NAME.service` and `diolkos-dns64@NAME.service`; see `diolkos.toml`(5)."),
     ("/etc/diolkos/clat-INTERFACE.env", "`CLAT_OPTIONS=` has the options of `diolkos-clat@INTERFACE.service`."),
@@ -26,12 +26,12 @@ const STATUS: [(&str, &str); 4] = [
     ("3", "A privilege or a kernel feature is missing."),
 ];
 
-/// Services of systemd.
+/// The systemd services.
 const UNITS: &str = "diolkos@.service, diolkos-clat@.service, diolkos-dns64@.service";
 
-/// The pages of a program and of all its commands: each its file's name, and its text.
+/// The pages of a program and of all its commands: file name and text of each.
 pub fn of(command: &Command, section: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
-    // The page of `help` would say no more than this one.
+    // A page of `help` would add nothing to this one.
     let mut command = command.clone().disable_help_subcommand(true);
     command.build();
     let mut names = Vec::new();
@@ -41,7 +41,7 @@ pub fn of(command: &Command, section: &str) -> io::Result<Vec<(String, Vec<u8>)>
     Ok(pages)
 }
 
-/// Commands by the names of their pages.
+/// Collects the page names of a command and its subcommands.
 fn collect(command: &Command, names: &mut Vec<String>) {
     names.push(name(command));
     let below = command.get_subcommands();
@@ -85,7 +85,7 @@ fn rest(command: &Command, section: &str, names: &[String]) -> Roff {
     let name = name(command);
     let is_of_diolkos = names[0] == "diolkos";
     let is_whole = name == names[0];
-    // That of the whole program has the exit codes, which stand below.
+    // The notes of the whole program are the exit codes, which have a section of their own.
     let notes = command
         .get_after_help()
         .filter(|_| !(is_whole && is_of_diolkos));
@@ -94,7 +94,7 @@ fn rest(command: &Command, section: &str, names: &[String]) -> Roff {
         for line in notes.to_string().lines() {
             page.control("PP", []);
             match line.strip_prefix("  ") {
-                // An example must not be broken.
+                // The line of an example must not be broken.
                 Some(line) => page.control("EX", []).text([roman(line)]).control("EE", []),
                 None => page.text([roman(line)]),
             };
@@ -141,7 +141,7 @@ fn rest(command: &Command, section: &str, names: &[String]) -> Roff {
     page
 }
 
-/// The program itself, and what stands directly below the same command or below this one.
+/// Returns true for the program itself, and for pages directly below the same command or below this one.
 fn is_near(other: &str, name: &str, program: &str) -> bool {
     let above = |name: &str| name.rsplit_once('-').map(|(above, _)| above.to_owned());
     other == program

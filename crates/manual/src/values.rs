@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What only the machine knows, for completions: its interfaces, and the translators that run. The generator has no hint for
-//! these, so each script gets some lines more.
+//! Completion of values that depend on the machine: its interfaces, and the running translators. The generator has no hint for
+//! them, so each script gets some additional lines.
 
 use clap_complete::Shell;
 
-/// A script with these values.
+/// The script with these values.
 pub fn added(shell: Shell, script: &str) -> String {
     match shell {
         Shell::Bash => format!("{script}{BASH}"),
@@ -14,7 +14,7 @@ pub fn added(shell: Shell, script: &str) -> String {
     }
 }
 
-/// The generated function is asked for everything else.
+/// The generated function handles everything else.
 const BASH: &str = r#"
 # Sockets can be listed by root; devices by everybody.
 _diolkos_devices() {
@@ -74,10 +74,10 @@ _diolkos_devices() {
 }
 "#;
 
-/// The generator writes `:NAME OF THE VALUE:_default` behind each option.
+/// The generator writes `:NAME OF THE VALUE:_default` after each option.
 fn zsh(script: &str) -> String {
     let mut lines: Vec<String> = script.lines().map(of_zsh).collect();
-    // Behind `#compdef diolkos` and the line that loads colours.
+    // After `#compdef diolkos` and the line that loads colours.
     let begin = lines
         .iter()
         .position(|line| line.starts_with("_diolkos()"))

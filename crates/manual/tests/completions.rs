@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shells offer what `--help` lists: every command.
+//! Shells offer every command that `--help` lists.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn script(shell: Shell, mut command: Command) -> String {
     String::from_utf8(script).expect("UTF-8")
 }
 
-/// `clap_complete` offers what is hidden, too.
+/// `clap_complete` also offers hidden arguments.
 #[test]
 fn nothing_is_hidden() {
     fn has_hidden(command: &Command) -> bool {
@@ -54,7 +54,7 @@ fn every_shell_offers_everything() {
     }
 }
 
-/// What bash offers for a line that ends with these words.
+/// The completions that bash offers for a line that ends with these words.
 fn offered_by_bash(words: &[&str]) -> Vec<String> {
     let machine = std::env::temp_dir().join(format!("diolkos-completion-{}", std::process::id()));
     let net = machine.join("net");
@@ -86,7 +86,7 @@ fn offered_by_bash(words: &[&str]) -> Vec<String> {
     offered
 }
 
-/// In one test, for all have the same machine.
+/// A single test, because all cases use the same simulated machine.
 #[test]
 fn bash_offers_what_the_machine_has() {
     let all = ["diolkos3", "eth0", "wan0"];
@@ -102,7 +102,7 @@ fn bash_offers_what_the_machine_has() {
         ),
         (&["diolkos", "trace", "--device", "dio"], &["diolkos3"]),
         (&["diolkos", "clat", "--pref64", ""], &["auto"]),
-        // The generated function has the rest.
+        // The generated function handles the rest.
         (&["diolkos", "show", "sess"], &["sessions"]),
         (&["diolkos", "sta"], &["status"]),
         (

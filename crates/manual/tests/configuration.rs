@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! docs/configuration.md and diolkos.toml(5) tell every key of the configuration's types, and its default.
+//! docs/configuration.md and diolkos.toml(5) contain every key of the configuration's types, with its default.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use diolkos_manual::keys::{sections, Section};
 use diolkos_manual::page;
 use serde_json::Value;
 
-/// The program does not start with their defaults, so the page shows other values.
+/// The program does not start with the defaults of these keys, so the page shows other values.
 const NEED_A_VALUE: [&str; 6] = [
     "dns64.upstream",
     "cluster.ca",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Manual pages have what a reader looks for, and their examples are commands that the program takes.
+//! Manual pages have the expected sections, and their examples are commands that the program accepts.
 
 use clap::{Command, CommandFactory};
 use diolkos_manual::{examples, pages, ADMINISTRATION};
@@ -75,7 +75,7 @@ fn each_command_has_an_example() {
 fn each_example_is_a_command() {
     for (page, examples) in examples::ALL {
         for (_, line) in *examples {
-            // As a shell takes it: what stands in quotation marks is one word.
+            // As in a shell, text in quotation marks is one word.
             let parts = line.split('\'').enumerate();
             let words: Vec<&str> = parts
                 .flat_map(|(at, part)| match at % 2 {
@@ -97,7 +97,7 @@ fn each_example_is_a_command() {
     }
 }
 
-/// At any width of a terminal: nobody scrolls to the right.
+/// The help fits into every terminal width, so no reader has to scroll sideways.
 #[test]
 fn help_is_as_wide_as_the_terminal() {
     fn check(command: &Command) {

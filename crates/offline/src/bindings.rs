@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bindings that a running NAT64 had, from the output of `diolkos show bindings --json`.
+//! Reads the bindings that a running NAT64 had, from the output of `diolkos show bindings --json`.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::engine::Engine;
 use diolkos_service::failure::Failure;
 
-/// Far more than an answer of all bindings that are shown, bytes.
+/// The longest file, bytes: far more than an answer with all bindings.
 const LONGEST: u64 = 64 << 20;
 
 #[derive(Deserialize)]
@@ -19,7 +19,7 @@ struct Shown {
     entries: Vec<Row>,
 }
 
-/// What is shown besides does not matter here.
+/// A row. The other fields do not matter here.
 #[derive(Deserialize)]
 struct Row {
     protocol: Protocol,
@@ -27,7 +27,7 @@ struct Row {
     v6: Endpoint6,
 }
 
-/// Makes every binding of the file. Those of the configuration may be among them.
+/// Creates every binding of the file. The configuration may contain some of them.
 pub fn make(engine: &mut Engine, path: &Path) -> Result<(), Failure> {
     for row in read(path)? {
         let Row { protocol, v4, v6 } = row;

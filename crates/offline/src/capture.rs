@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture file of either format; the first four bytes tell which.
+//! Reads a capture file of either format, which the first four bytes identify.
 
 use std::io::{Chain, Cursor, Read};
 
 use super::pcap::{self, fill, Precision, ReadError, Record};
 use super::pcapng;
 
-/// The file, with what was read of it to know its format.
+/// The file, with the bytes that were read to identify its format.
 type Whole<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// Reads a capture from its beginning to its end.
 pub enum Capture<R: Read> {
     /// The classic format.
     Pcap(pcap::Reader<Whole<R>>),
-    /// Its successor.
+    /// The format pcapng.
     PcapNg(pcapng::Reader<Whole<R>>),
 }
 
@@ -29,7 +29,7 @@ impl<R: Read> Capture<R> {
         }
     }
 
-    /// Of the time stamps. Interfaces of a pcapng file may differ in it.
+    /// The precision of the time stamps. Interfaces of a pcapng file may differ in it.
     pub fn precision(&self) -> Precision {
         match self {
             Capture::Pcap(reader) => reader.precision(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What translates: without state, or with it and on the capture's clock.
+//! The translator: stateless, or stateful with the clock of the capture.
 
 use std::time::Duration;
 
@@ -13,37 +13,37 @@ use diolkos_xlat::{
 
 use super::environment::Environment;
 
-/// Room behind the packet for what the translator adds at its end (padding of RFC 4884 extensions).
+/// Room behind the packet for bytes that the translator appends (padding of RFC 4884 extensions).
 const BACK: usize = 256;
-/// Entries that are looked at before what was sent about them is written: what waits in memory is bounded.
+/// Entries that are processed before the resulting packets are written, so that the memory for packets is bounded.
 const BUDGET: usize = 4096;
 
 /// A translator of either kind.
 pub enum Engine {
-    /// SIIT and CLAT; with what it was made of.
+    /// SIIT and CLAT, with the configuration.
     Stateless(Box<(Translator, Config)>),
     /// NAT64.
     Stateful(Box<Nat64>),
 }
 
-/// What happened to the tables: beside a packet, or because time passed.
+/// The events in the tables, caused by a packet or by time.
 #[derive(Default)]
 pub struct Noted {
-    /// Somebody reads the events.
+    /// Record the events, because they will be printed.
     pub keeps: bool,
-    /// In their order.
+    /// The events in order.
     pub events: Vec<Event>,
-    /// Packets that were held until now.
+    /// The reasons for dropping packets that were held until now.
     pub dropped: Vec<Reason>,
 }
 
 impl Noted {
-    /// Whether nothing has happened.
+    /// Returns true if nothing has happened.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.dropped.is_empty()
     }
 
-    /// Nothing yet.
+    /// Removes all events.
     pub fn clear(&mut self) {
         self.events.clear();
         self.dropped.clear();
@@ -67,19 +67,19 @@ impl Watcher for Noted {
 }
 
 impl Engine {
-    /// Without state.
+    /// A stateless translator.
     pub fn stateless(config: &Config) -> Result<Engine, ConfigError> {
         let translator = Translator::new(config)?;
         Ok(Engine::Stateless(Box::new((translator, config.clone()))))
     }
 
-    /// With tables that have the bindings of the configuration.
+    /// A NAT64 whose tables contain the bindings of the configuration.
     pub fn stateful(config: &Nat64Config, world: &mut Environment) -> Result<Engine, ConfigError> {
         let nat64 = Nat64::new(config, world.secret())?;
         Ok(Engine::Stateful(Box::new(nat64)))
     }
 
-    /// Makes a binding that lasts. Nothing of it is noted.
+    /// Creates a static binding, without recording events.
     pub fn bind(&mut self, binding: Binding) -> Result<(), BindError> {
         match self {
             Engine::Stateless(..) => Err(BindError::Contradiction(
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// When something expires next; None if nothing can.
+    /// The time of the next expiry; `None` if nothing can expire.
     pub fn next_due(&self) -> Option<Duration> {
         match self {
             Engine::Stateless(..) => None,
@@ -97,7 +97,7 @@ impl Engine {
         }
     }
 
-    /// Ends some of what has expired by now; true if that was all.
+    /// Expires some of the entries that are due; returns true if none are left.
     pub fn expire(
         &mut self,
         world: &mut Environment,
@@ -110,7 +110,7 @@ impl Engine {
         }
     }
 
-    /// Translates a packet. All that leaves goes to `out`, with [`Verdict::Forward`], too.
+    /// Translates a packet. All resulting packets go to `out`, also with [`Verdict::Forward`].
     pub fn translate(
         &mut self,
         packet: &[u8],
@@ -132,7 +132,7 @@ impl Engine {
         verdict
     }
 
-    /// There is no address to send ICMPv6 errors from.
+    /// Returns true if there is no source address for ICMPv6 errors.
     pub fn lacks_source(&self) -> bool {
         let sources = match self {
             Engine::Stateless(made) => ErrorSources::of(&made.1),
@@ -141,7 +141,7 @@ impl Engine {
         sources.address6.is_none()
     }
 
-    /// What a NAT64 holds.
+    /// The numbers of entries of a NAT64.
     pub fn counts(&self) -> Option<Counts> {
         match self {
             Engine::Stateless(..) => None,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a translator asks of its environment, where that is a capture: its time, and numbers that repeat with the seed.
+//! The environment of a translator for a capture: the capture's time, and random numbers that repeat with the seed.
 
 use std::hash::Hasher;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use diolkos_nat64::Random;
 use diolkos_xlat::Env;
 use siphasher::sip::SipHasher24;
 
-/// The capture's time, identifications that count up, and random numbers of a seed.
+/// The capture's time, increasing identifications, and random numbers from a seed.
 pub struct Environment {
     now: Duration,
     next_id: u16,
@@ -17,7 +17,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// At the beginning of time.
+    /// The environment at time 0.
     pub fn new(seed: u64, first_id: u16) -> Environment {
         Environment {
             now: Duration::ZERO,
@@ -27,12 +27,12 @@ impl Environment {
         }
     }
 
-    /// The capture has come to this time. It stands still while the capture's time stamps go back.
+    /// Advances the time. It stands still while the capture's time stamps go back.
     pub fn advance(&mut self, now: Duration) {
         self.now = self.now.max(now);
     }
 
-    /// For tables whose places depend on a secret.
+    /// A secret for hash tables.
     pub fn secret(&mut self) -> [u64; 4] {
         [(); 4].map(|()| self.random())
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Translation of a capture file: read → translate → write, packet by packet, on the capture's own clock. What comes out
-//! depends on the files and the options alone.
+//! Translation of a capture file: read → translate → write, packet by packet, on the capture's own clock. The result depends
+//! only on the files and the options.
 //!
-//! link → pcap, pcapng → capture → (world, bindings → engine) → shape → lines, summary
+//! link → pcap, pcapng → capture → (environment, bindings → engine) → shape → lines, summary
 //!
-//! It knows captures, the settings and `diolkos-xlat`, and touches no network. A stranger calls [`run`]; [`pcap`], [`capture`] and
-//! [`link`] are public because they read bytes of others, which `fuzz/` tries.
+//! The crate knows captures, the settings and `diolkos-xlat`, and uses no network. Other crates call [`run`]; [`pcap`],
+//! [`capture`] and [`link`] are public because they parse untrusted bytes, which `fuzz/` tests.
 
 mod bindings;
 pub mod capture;
@@ -38,10 +38,10 @@ use lines::{Fate, Form, Lines};
 use pcap::{Record, Writer};
 use summary::Summary;
 
-/// Nothing that a packet begins is over sooner: every timeout is longer (RFC 6146 section 4).
+/// No entry that a packet creates expires sooner: every timeout is longer (RFC 6146 section 4).
 const SHORTEST_LIFE: Duration = Duration::from_secs(1);
 
-/// Translates the capture and says on standard error what became of its packets.
+/// Translates the capture, and prints a summary of the outcomes on standard error.
 pub fn run(options: &Translate) -> Result<(), Failure> {
     let settings = config::load(&options.config, |_| ())?.as_node(options.node.as_deref())?;
     refuse_unknown(&settings, options)?;
@@ -90,7 +90,7 @@ pub fn run(options: &Translate) -> Result<(), Failure> {
     run.finish()
 }
 
-/// What only a network can tell.
+/// Refuses settings that only a network can determine.
 fn refuse_unknown(settings: &Settings, options: &Translate) -> Result<(), Failure> {
     let mode = settings.translator.mode;
     if mode == Mode::Clat && settings.clat.v6.fixed().is_none() {
@@ -117,7 +117,7 @@ fn engine(settings: &Settings, world: &mut Environment) -> Result<Engine, Failur
         mtu6: Found::OFFLINE_MTU,
         address6: None,
     };
-    // No kernel takes hops here.
+    // No kernel is involved that decrements the hop limit.
     let mut settings = settings.clone();
     settings.translator.placement = Placement::Device;
     let engine = match settings.translator.mode {
@@ -130,7 +130,7 @@ fn engine(settings: &Settings, world: &mut Environment) -> Result<Engine, Failur
     })
 }
 
-/// The file to write, if there is to be one.
+/// The output file, if one is requested.
 fn writer(options: &Translate, precision: pcap::Precision) -> Result<Option<Output>, Failure> {
     let Some(path) = &options.to_pcap else {
         return Ok(None);
@@ -147,7 +147,7 @@ fn writer(options: &Translate, precision: pcap::Precision) -> Result<Option<Outp
 
 type Output = Writer<BufWriter<File>>;
 
-/// A capture on its way through a translator.
+/// The translation of a capture.
 struct Run {
     engine: Engine,
     world: Environment,
@@ -155,14 +155,14 @@ struct Run {
     noted: Noted,
     lines: Option<Lines<BufWriter<StdoutLock<'static>>>>,
     summary: Summary,
-    /// Nothing expires before: to ask takes longer than a packet does.
+    /// Nothing expires before this time. The cached value saves a query for each packet.
     quiet_until: Duration,
-    /// That is written.
+    /// Path of the output file.
     path: PathBuf,
 }
 
 impl Run {
-    /// What expires before the next packet comes, each at its own time.
+    /// Expires the entries that are due before the next packet, each at its own time.
     fn pass_until(&mut self, next: Duration) -> Result<(), Failure> {
         if next < self.quiet_until {
             self.world.advance(next);
@@ -212,7 +212,7 @@ impl Run {
         self.report(time, fate, Some((number, packet)))
     }
 
-    /// Counts, and writes the line about it if there is to be one.
+    /// Counts the outcome, and prints its line if lines are requested.
     fn report(
         &mut self,
         time: Duration,
@@ -227,7 +227,7 @@ impl Run {
             self.summary.drop(*reason);
         }
         let shapes = &self.wire.shapes;
-        // A look at a session whose time has not come yet is no news.
+        // A check of a session whose time has not come yet is not reported.
         let is_news = fate != Fate::Expired || !shapes.is_empty() || !self.noted.is_empty();
         if let Some(lines) = self.lines.as_mut().filter(|_| is_news) {
             lines.write_packet(time, fate, packet, shapes, &self.noted)?;
@@ -250,13 +250,13 @@ impl Run {
     }
 }
 
-/// Where everything that leaves goes, in its order.
+/// The output for all packets, in order.
 struct Wire {
     to: Option<Output>,
-    /// Lines are written about it.
+    /// Record summaries, because lines will be printed.
     keeps: bool,
     written: u64,
-    /// Since the last line.
+    /// The packets since the last line.
     shapes: Vec<PacketSummary>,
     failed: Option<io::Error>,
 }

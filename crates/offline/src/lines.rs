@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A line for each packet: its verdict, and what it became. The names in JSON are a promise to scripts.
+//! Prints a line for each packet: its verdict, and the resulting packets. Scripts rely on the names in JSON.
 
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
@@ -13,23 +13,23 @@ use super::engine::Noted;
 use diolkos_datapath::packet_summary::{verdict_name, PacketSummary};
 use diolkos_service::failure::Failure;
 
-/// How lines are written.
+/// The format of the lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// For people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object on each line.
     Json,
 }
 
-/// What became of one packet, or what a moment brought.
+/// The outcome of one packet, or of a point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// A frame without an IP packet.
     Skipped,
-    /// What the translator said.
+    /// The verdict of the translator.
     Judged(Verdict),
-    /// No packet has come: a time was over.
+    /// No packet: an entry has expired.
     Expired,
 }
 
@@ -53,20 +53,20 @@ impl Fate {
 /// One line.
 #[derive(Serialize)]
 struct Line<'a> {
-    /// The place in the capture, from 1.
+    /// The position in the capture, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     packet: Option<u64>,
-    /// Seconds since 1970, to the nanosecond: a string, for a number would be rounded.
+    /// Seconds since 1970, to the nanosecond, as a string, since a number would be rounded.
     time: String,
     verdict: &'static str,
-    /// The name of the reason; `show counters` has the same.
+    /// The name of the reason, as in `show counters`.
     #[serde(skip_serializing_if = "Option::is_none")]
     drop: Option<&'static str>,
     #[serde(rename = "in", skip_serializing_if = "Option::is_none")]
     came: Option<PacketSummary>,
-    /// All that left, in its order.
+    /// The resulting packets, in order.
     out: &'a [PacketSummary],
-    /// Packets that were held until now.
+    /// The reasons for dropping packets that were held until now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_drops: Vec<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -94,9 +94,9 @@ impl Change {
             Event::SessionOpened(session) => Change::session("session-opened", session),
             Event::SessionChanged(session, _) => Change::session("session-changed", session),
             Event::SessionClosed(session) => Change::session("session-closed", session),
-            // A block changes no packet: the bindings in it say the ports.
+            // A block changes no packet; the bindings in it show the ports.
             Event::BlockAllocated(_) | Event::BlockReleased(_) => return None,
-            // Nobody shares the pool of a capture.
+            // The pool of a capture is not shared in a cluster.
             Event::CopyMade(..) | Event::CopyEnded(..) => return None,
         })
     }
@@ -121,7 +121,7 @@ impl Change {
     }
 }
 
-/// Writes lines to standard output, until nobody reads them any more.
+/// Writes lines to standard output, until its reader has closed it.
 pub struct Lines<W> {
     to: W,
     form: Form,
@@ -129,7 +129,7 @@ pub struct Lines<W> {
 }
 
 impl<W: Write> Lines<W> {
-    /// Writes nothing yet.
+    /// Prepares to write.
     pub fn new(to: W, form: Form) -> Lines<W> {
         Lines {
             to,
@@ -138,7 +138,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// One line. `packet`: its number and its bytes.
+    /// Writes one line. `packet`: its number and its bytes.
     pub fn write_packet(
         &mut self,
         time: Duration,
@@ -165,7 +165,7 @@ impl<W: Write> Lines<W> {
         self.write(&text)
     }
 
-    /// Lets nothing stay behind in a buffer.
+    /// Flushes the buffer.
     pub fn finish(&mut self) -> Result<(), Failure> {
         let done = self.to.flush();
         self.judge(done)
@@ -179,7 +179,7 @@ impl<W: Write> Lines<W> {
         self.judge(done)
     }
 
-    /// Standard output may be a pipe that nobody reads any more; the capture is translated to its end all the same.
+    /// If the reader of a pipe has closed it, the capture is still translated to its end.
     fn judge(&mut self, done: io::Result<()>) -> Result<(), Failure> {
         match done {
             Err(e) if e.kind() == ErrorKind::BrokenPipe => {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From what a capture recorded to the IP packet in it.
+//! Finds the IP packet in a recorded frame.
 
 use diolkos_datapath::slowpath::label;
 
-/// What stands in front of each packet of a capture.
+/// The link-layer header in front of each packet of a capture.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Link {
-    /// Nothing.
+    /// No header.
     #[default]
     Raw,
     /// Ethernet headers, with or without VLAN tags.
     Ethernet,
 }
 
-// EtherTypes (IEEE 802): IP, and the tags that may stand in front of it.
+// EtherTypes (IEEE 802): IP, and the tags that may precede it.
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
@@ -21,7 +21,7 @@ const ADDRESSES: usize = 12;
 const TAG: usize = 4;
 
 impl Link {
-    /// The link type of a capture's header. 12 and 14 are raw IP in files of older systems; 228 and 229 hold one family.
+    /// Converts the link type of a capture. 12 and 14 are raw IP in files of older systems; 228 and 229 contain one family.
     pub fn from_type(link_type: u32) -> Option<Link> {
         match link_type {
             101 | 12 | 14 | 228 | 229 => Some(Link::Raw),
@@ -31,8 +31,8 @@ impl Link {
     }
 }
 
-/// The IP packet; `None` for a frame that holds something else. An empty frame of raw IP is a packet cut to nothing. One that
-/// was captured on its way to the slow path may have a label in front.
+/// The IP packet; `None` for a frame with other contents. An empty frame of raw IP is a packet that was cut to nothing. A
+/// packet that was captured on its way to the slow path may have a label in front.
 pub fn network_layer(link: Link, frame: &[u8]) -> Option<&[u8]> {
     if link == Link::Raw {
         let skipped = label::read(frame).map_or(0, |(_, len)| len);

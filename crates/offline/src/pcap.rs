@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Capture files in the classic format (draft-ietf-opsawg-pcap): both byte
-//! orders, microseconds and nanoseconds.
+//! Capture files in the classic format (draft-ietf-opsawg-pcap): both byte orders, microseconds and nanoseconds.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
@@ -11,13 +10,13 @@ const HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// No tool writes longer records (MAXIMUM_SNAPLEN of libpcap), bytes.
+/// The longest record, bytes; no tool writes longer ones (MAXIMUM_SNAPLEN of libpcap).
 pub const LONGEST_RECORD: usize = 262_144;
-/// The longest IPv6 packet, bytes; what a reader of our captures has to expect.
+/// The longest IPv6 packet, bytes, as the snapshot length of our captures.
 const SNAP_LEN: u32 = 65_535 + 40;
 const RAW_IP: u32 = 101;
 
-/// What the fraction of a second counts.
+/// The unit of the fraction of a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Precision {
     /// Microseconds.
@@ -26,13 +25,13 @@ pub enum Precision {
     Nano,
 }
 
-/// Why a capture cannot be read further.
+/// The reason why a capture cannot be read further.
 #[derive(thiserror::Error, Debug)]
 pub enum ReadError {
-    /// The kernel said so.
+    /// The kernel returned an error.
     #[error("it cannot be read: {0}")]
     Io(io::Error),
-    /// Something else.
+    /// The file has another format.
     #[error("it is not a capture (pcap or pcapng) file")]
     NotPcap,
     /// Not raw IP and not Ethernet.
@@ -41,29 +40,29 @@ pub enum ReadError {
     /// The file ends too early.
     #[error("it ends within packet {0}")]
     CutOff(u64),
-    /// A length that cannot be.
+    /// An impossible length.
     #[error("packet {number} claims {len} bytes, more than {LONGEST_RECORD}")]
     TooLong {
-        /// Counted from 1.
+        /// Number of the packet, from 1.
         number: u64,
-        /// As claimed.
+        /// The claimed length, bytes.
         len: usize,
     },
-    /// A fraction of a second that is none.
+    /// A fraction of a second that is larger than a second.
     #[error("packet {0} has a time stamp whose fraction is more than a second")]
     Time(u64),
-    /// A second that the output cannot hold. Counted from 1.
+    /// A time that the output cannot contain. Packets are counted from 1.
     #[error("packet {0} has a time stamp before 1970 or after February 2106")]
     Epoch(u64),
-    /// A pcapng file ends too early. Counted from 1, as all blocks.
+    /// A pcapng file ends too early. Blocks are counted from 1.
     #[error("it ends within block {0}")]
     BlockCutOff(u64),
-    /// A length that cannot be.
+    /// An impossible length.
     #[error("block {number} claims {len} bytes")]
     BlockLength {
-        /// Counted from 1.
+        /// Number of the block, from 1.
         number: u64,
-        /// As claimed.
+        /// The claimed length, bytes.
         len: u32,
     },
     /// Fields that contradict each other.
@@ -72,15 +71,15 @@ pub enum ReadError {
     /// Packets of a kind that no program has written since 2010.
     #[error("block {0} is an obsolete Packet Block: convert the file, for example with `editcap`")]
     ObsoleteBlock(u64),
-    /// Of a pcapng file.
+    /// A packet of an unknown interface in a pcapng file.
     #[error("packet {number} belongs to interface {interface}, which the file does not describe")]
     NoInterface {
-        /// Counted from 1.
+        /// Number of the packet, from 1.
         number: u64,
-        /// Counted from 0, as the format does.
+        /// Number of the interface, from 0, as in the format.
         interface: u32,
     },
-    /// Of a pcapng file.
+    /// Too many interfaces in a pcapng file.
     #[error("it describes more than {0} interfaces")]
     Interfaces(usize),
 }
@@ -90,7 +89,7 @@ pub enum ReadError {
 pub struct Record {
     /// Its time.
     pub since_epoch: Duration,
-    /// What stands in front of the packet.
+    /// The link-layer header in front of the packet.
     pub link: Link,
     /// The frame, as far as it was recorded.
     pub bytes: Vec<u8>,
@@ -120,7 +119,7 @@ impl<R: Read> Reader<R> {
             (_, NANOSECONDS) => (false, Precision::Nano),
             _ => return Err(ReadError::NotPcap),
         };
-        // The upper half says whether frames end with a check sequence; the packet's own length leaves that out.
+        // The upper half tells whether frames end with a check sequence, which the packet's own length excludes.
         let link_type = word(&header, 20, little_endian) & 0xffff;
         Ok(Reader {
             from,
@@ -131,17 +130,17 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Of the time stamps.
+    /// The precision of the time stamps.
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// In front of each packet.
+    /// The link-layer header in front of each packet.
     pub fn link(&self) -> Link {
         self.link
     }
 
-    /// Reads the next record; false at the end.
+    /// Reads the next record; returns false at the end.
     pub fn next(&mut self, record: &mut Record) -> Result<bool, ReadError> {
         let mut header = [0; RECORD_HEADER];
         self.number += 1;
@@ -184,7 +183,7 @@ pub fn word(bytes: &[u8], at: usize, little_endian: bool) -> u32 {
     }
 }
 
-/// Reads until the buffer is full or the file ends.
+/// Reads until the buffer is full or the file ends; returns the number of bytes.
 pub fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, ReadError> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -225,7 +224,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// What is written from now on has this time since 1970.
+    /// Sets the time since 1970 of the following packets.
     pub fn stamp(&mut self, now: Duration) {
         self.now = now;
     }
@@ -243,7 +242,7 @@ impl<W: Write> Writer<W> {
         self.to.write_all(packet)
     }
 
-    /// Lets nothing stay behind in a buffer.
+    /// Flushes the buffer.
     pub fn finish(&mut self) -> io::Result<()> {
         self.to.flush()
     }
@@ -264,7 +263,7 @@ mod tests {
         bytes
     }
 
-    /// The same capture as a machine of the other byte order writes it.
+    /// The capture as a machine of the other byte order writes it.
     fn swapped(capture: &[u8], lens: &[usize]) -> Vec<u8> {
         let mut bytes = capture.to_vec();
         bytes[..4].reverse();

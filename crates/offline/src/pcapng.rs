@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Capture files in the format pcapng (draft-ietf-opsawg-pcapng): block by block, each bounded before it is read.
+//! Capture files in the format pcapng (draft-ietf-opsawg-pcapng). Each block is bounded before it is read.
 //!
-//! `pcap-parser` reads the fields of a block. Blocks that hold neither a packet nor what packets depend on are skipped
-//! unread, so that their size does not matter.
+//! `pcap-parser` parses the fields of a block. Blocks that contain neither packets nor the information to interpret them are
+//! skipped unread, so their size does not matter.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use pcap_parser::PcapNGOption;
 use super::link::Link;
 use super::pcap::{fill, word, ReadError, Record, LONGEST_RECORD};
 
-/// The type of the first block of a file; it reads the same in both byte orders (section 4.1).
+/// The type of the first block of a file; it is the same in both byte orders (section 4.1).
 pub const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
-/// In the header of a section, as a reader of the same byte order sees it.
+/// The byte-order magic in the header of a section, for a reader of the same byte order.
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// Type, length, and the length once more at the end.
+/// Length of the frame of a block: type, length, and the length again at the end.
 const FRAME: usize = 12;
-/// Of a block that is read: the longest record, and comments beside it.
+/// The longest block that is read: the longest record, with comments.
 const LONGEST_BLOCK: usize = LONGEST_RECORD + (1 << 16);
-/// Who captures on more has another purpose.
+/// The most interfaces; a capture has no need for more.
 const MOST_INTERFACES: usize = 1 << 16;
 
 /// Reads a capture from its beginning to its end.
@@ -35,26 +35,26 @@ pub struct Reader<R> {
     little_endian: bool,
     interfaces: Vec<Interface>,
     block: Vec<u8>,
-    /// Blocks that were begun.
+    /// Number of blocks so far.
     blocks: u64,
-    /// Packets that were begun.
+    /// Number of packets so far.
     packets: u64,
-    /// What a packet without a time stamp gets: the time of the one before it.
+    /// The time of the previous packet, for a packet without a time stamp.
     last: Duration,
 }
 
-/// What the packets of one interface have in common.
+/// The properties of one interface.
 struct Interface {
     link_type: u32,
     snap_len: usize,
-    /// As the file has it: a power of ten, or of two (section 4.2).
+    /// The resolution as in the file: a power of ten, or of two (section 4.2).
     resolution: u8,
-    /// Seconds.
+    /// Offset of its time stamps, seconds.
     offset: i64,
 }
 
 impl<R: Read> Reader<R> {
-    /// Of a file that begins with [`SECTION`].
+    /// A reader for a file that begins with [`SECTION`].
     pub fn new(from: R) -> Reader<R> {
         Reader {
             from,
@@ -67,7 +67,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads the next packet; false at the end.
+    /// Reads the next packet; returns false at the end.
     pub fn next(&mut self, record: &mut Record) -> Result<bool, ReadError> {
         while let Some(kind) = self.read_block()? {
             match kind {
@@ -82,7 +82,7 @@ impl<R: Read> Reader<R> {
         Ok(false)
     }
 
-    /// The type of the next block, which stands in `block` if it is one that is looked into; None at the end.
+    /// Reads the next block and returns its type; the contents are in `block` if the type is needed. `None` at the end.
     fn read_block(&mut self) -> Result<Option<u32>, ReadError> {
         self.blocks += 1;
         let mut header = [0; FRAME];
@@ -123,7 +123,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// True if the block is a packet, which stands in the record then.
+    /// Returns true if the block is a packet, and puts it into the record.
     fn take(&mut self, record: &mut Record) -> Result<bool, ReadError> {
         let malformed = ReadError::Block(self.blocks);
         let parsed = match self.little_endian {
@@ -167,7 +167,7 @@ impl<R: Read> Reader<R> {
             self.last = interface.time(ticks).ok_or(ReadError::Epoch(number))?;
         }
         record.since_epoch = self.last;
-        // A simple packet does not say how much of it was recorded.
+        // A simple packet block does not say how much of the packet was recorded.
         let recorded = match (stamp, interface.snap_len) {
             (Some(_), _) | (None, 0) => frame.len(),
             (None, snap_len) => frame.len().min(snap_len),
@@ -182,7 +182,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// An option of an interface (section 4.2): seconds. `pcap-parser` reads the number as little-endian in every file.
+/// The offset option of an interface (section 4.2), seconds. `pcap-parser` reads the number as little-endian in every file.
 fn offset_in(options: &[PcapNGOption<'_>], little_endian: bool) -> i64 {
     let mut values = options.iter().filter(|o| o.code == OptionCode::IfTsoffset);
     let value = values.next().and_then(|option| option.value.get(..8));
@@ -195,13 +195,13 @@ fn offset_in(options: &[PcapNGOption<'_>], little_endian: bool) -> i64 {
 }
 
 impl Interface {
-    /// Since 1970, finer parts than nanoseconds cut off. None if the seconds do not fit into 32 bits.
+    /// The time since 1970, rounded down to nanoseconds. `None` if the seconds do not fit into 32 bits.
     fn time(&self, ticks: u64) -> Option<Duration> {
         const BILLION: u128 = 1_000_000_000;
         let exponent = u32::from(self.resolution & 0x7f);
         let ticks = u128::from(ticks);
         let unit = match self.resolution & 0x80 {
-            // The greatest power that fits: more than any count of ticks, as all that are left out.
+            // The greatest power that fits. It exceeds any count of ticks, as larger powers would.
             0 => 10u128.pow(exponent.min(38)),
             _ => 1u128 << exponent,
         };

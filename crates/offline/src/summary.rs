@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many packets met which fate.
+//! Counts packets by outcome.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use diolkos_xlat::{Reason, Verdict};
 
 use super::lines::Fate;
 
-/// Of a whole capture.
+/// The summary of a whole capture.
 #[derive(Default)]
 pub struct Summary {
     read: u64,
@@ -20,7 +20,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// One packet more, or a time that is over.
+    /// Counts a packet, or an expiry.
     pub fn count(&mut self, fate: Fate) {
         self.read += u64::from(fate != Fate::Expired);
         match fate {
@@ -34,12 +34,12 @@ impl Summary {
         }
     }
 
-    /// A packet that was held is dropped after all: it counts as both, as with a running translator.
+    /// Counts a held packet that is dropped. It counts as both held and dropped, as in a running translator.
     pub fn drop(&mut self, reason: Reason) {
         *self.dropped.entry(reason).or_default() += 1;
     }
 
-    /// A table for people. `counts`: what a NAT64 has at the end.
+    /// A table for people. `counts`: the entries of a NAT64 at the end.
     pub fn text(&self, written: u64, counts: Option<Counts>) -> String {
         let mut lines = vec![
             ("read".to_owned(), self.read),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The test phases of RFC 9693 for what keeps state, from the opening of its sessions to packets in both directions.
+//! The test phases of RFC 9693 for stateful gateways, from the opening of sessions to packets in both directions.
 //!
-//! ends ─► open (a new 4-tuple for each frame; the far end remembers what it has become)
+//! ends ─► open (a new 4-tuple for each frame; the far end remembers the translated 4-tuple)
 //!      ─► validate (an answer to each, which only gets through if the session is there)
 //!      ─► carry (both directions at once, over these sessions) ─► report
 
@@ -17,29 +17,29 @@ use crate::sink::{self, Watching};
 use crate::ways::{self, Common, Direction, End, Way};
 use crate::witness::{self, Seen};
 
-/// One for each direction of each phase, so that no sink takes a frame for one that it has had.
+/// One stream for each direction of each phase, so that no sink counts a frame twice.
 const STREAMS: u32 = 4;
 const OPENS: u8 = 0;
 const ANSWERS: u8 = 1;
 const FORTH: u8 = 2;
 const BACK: u8 = 3;
 
-/// The report. What comes after a phase in which something was lost did not take place.
+/// The report. Phases after one in which frames were lost are left out.
 #[derive(Debug, Serialize)]
 pub struct Connected {
     sessions: u64,
     rounds: u32,
-    /// Every packet that opens a session arrived, and every answer too.
+    /// Every packet that opens a session arrived, and every answer as well.
     all: bool,
     opened: Direction,
     answered: Option<Direction>,
     carried: Option<Vec<Direction>>,
-    /// Of the stage in both directions.
+    /// Observations of the witness during the phase with both directions.
     #[serde(flatten)]
     seen: Seen,
 }
 
-/// Both ends, with what they send.
+/// Both ends, with the options of their frames.
 struct Network<'a> {
     options: &'a Connect,
     near: &'a End<'a>,
@@ -48,7 +48,7 @@ struct Network<'a> {
     far_sink: &'a Sink,
 }
 
-/// Opens sessions, answers in each, and sends in both directions.
+/// Opens sessions, sends an answer in each, and then sends in both directions.
 pub fn connect(options: &Connect, signals: &Signals) -> Result<Connected, Failure> {
     if options.looks.icmp {
         return Err(Failure::usage(
@@ -91,7 +91,7 @@ pub fn connect(options: &Connect, signals: &Signals) -> Result<Connected, Failur
     let open = || only(run(&[network.forth(OPENS, Flows::Unique, &first)])?);
     let mut opened = open()?;
     let mut rounds = 1;
-    // The same numbers once more: the sink counts those that are new to it.
+    // Sends the same numbers again: the sink counts those that it has not seen.
     while rounds < options.rounds && opened.received() < sessions && !signals.have_arrived() {
         opened = open()?;
         rounds += 1;
@@ -133,7 +133,7 @@ pub fn connect(options: &Connect, signals: &Signals) -> Result<Connected, Failur
 }
 
 impl Network<'_> {
-    /// From the side that opens sessions: the same 4-tuples in the same order, however many of them.
+    /// The direction from the side that opens sessions: the same 4-tuples in the same order, any number of them.
     fn forth<'a>(&'a self, stream: u8, flows: Flows, amount: &'a Amount) -> Way<'a> {
         let options = self.options;
         Way {
@@ -152,7 +152,7 @@ impl Network<'_> {
         }
     }
 
-    /// From the other side: to where what arrived came from.
+    /// The direction from the other side: to the sources of the frames that arrived.
     fn back<'a>(&'a self, stream: u8, amount: &'a Amount) -> Result<Way<'a>, Failure> {
         let options = self.options;
         let memory = self.far_sink.memory();
@@ -165,7 +165,7 @@ impl Network<'_> {
             looks: Looks {
                 size: options.back_size.or(options.looks.size),
                 flows: Flows::Some(u64::from(options.sessions)),
-                // Those that are remembered.
+                // The remembered 4-tuples.
                 sport: None,
                 dport: None,
                 ..options.looks.clone()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TCP connections from the first SYN to the last acknowledgement, as many a second as there is room for.
+//! TCP connections from the first SYN to the last acknowledgement, as many per second as possible.
 //!
 //! ends ─► generator: SYNs ─► each sink answers with the next segment (`bpf/pktgen/converse.h`) ─► wait for the last ─► report
 
@@ -15,7 +15,7 @@ use crate::report::Received;
 use crate::sink::{self, Watching};
 use crate::ways::{self, Common, Direction, Way};
 
-/// How often is looked whether something has changed.
+/// Interval between checks.
 const LOOK: Duration = Duration::from_millis(20);
 const SYN: u8 = 0x02;
 
@@ -23,16 +23,16 @@ const SYN: u8 = 0x02;
 #[derive(Debug, Serialize)]
 pub struct Conversed {
     connections: u64,
-    /// Those of which the last segment arrived.
+    /// Connections whose last segment arrived.
     completed: u64,
     all: bool,
     /// The SYNs.
     opened: Direction,
-    /// What arrived of each segment of a connection, in order.
+    /// The arrived frames of each segment of a connection, in order.
     segments: Vec<Received>,
 }
 
-/// Opens connections, and has both ends close them.
+/// Opens connections, and lets both ends close them.
 pub fn converse(options: &Converse, signals: &Signals) -> Result<Conversed, Failure> {
     if options.looks.udp || options.looks.icmp || options.looks.flows != Flows::Some(1) {
         return Err(Failure::usage(
@@ -85,7 +85,7 @@ pub fn converse(options: &Converse, signals: &Signals) -> Result<Conversed, Fail
 
     let ends = [sink::read(far_sink)?.0, sink::read(near_sink)?.0];
     let segments = (0..SEGMENTS).map(|number| {
-        // The far end has every other one.
+        // The far end receives every other segment.
         let stream = &ends[number as usize % 2][number as usize];
         Received::new(number, stream, Some(connections), common.whole)
     });
@@ -100,7 +100,7 @@ pub fn converse(options: &Converse, signals: &Signals) -> Result<Conversed, Fail
     })
 }
 
-/// Waits until every connection is closed, or none has been for so long.
+/// Waits until every connection is closed, or none has been closed for `patience`.
 fn settle(
     near: &Sink,
     connections: u64,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the program ends when it cannot go on: one sentence and an exit code, which are those of `diolkos`.
+//! Fatal errors: one sentence and an exit code, with the codes of `diolkos`.
 
 use std::{fmt, io};
 
 use diolkos_fastpath::FastPathError;
 
-/// An error for people: what is wrong and, where it is not plain, what to do.
+/// An error for people: it says what is wrong and, unless that is obvious, what to do.
 #[derive(Debug)]
 pub struct Failure {
     /// 1: failed at run time; 2: wrong usage; 3: a privilege or a kernel feature is missing.
@@ -38,7 +38,7 @@ impl Failure {
         }
     }
 
-    /// A refusal of the kernel's: exit 3 if it is for want of a privilege, else 1.
+    /// An error of the kernel: exit 3 if a privilege is missing, otherwise 1.
     pub fn refused(what: impl fmt::Display, error: &io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Failure::missing(format!(

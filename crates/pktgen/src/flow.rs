@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which 4-tuple a flow has: each another one, in an order that looks like chance (RFC 4814 section 4, RFC 9693
-//! section 4.4).
+//! The 4-tuples of flows: all different, in a pseudorandom order (RFC 4814 section 4, RFC 9693 section 4.4).
 //!
-//! number of the flow → place in the space of all 4-tuples, scattered → source port, destination port, addresses
+//! number of the flow → scattered index in the space of all 4-tuples → source port, destination port, addresses
 //!
-//! `bpf/flow.h` does the same.
+//! `bpf/flow.h` contains the same algorithm.
 
 use crate::kernel::Plan;
 
@@ -38,16 +37,16 @@ pub fn flow_at(plan: &Plan, number: u64) -> Flow {
     }
 }
 
-/// The least number of bits in which all numbers below `space` have room.
+/// The least number of bits that can represent all numbers below `space`.
 pub fn bits_of(space: u64) -> u32 {
     u64::BITS - space.saturating_sub(1).leading_zeros()
 }
 
-/// A bijection of the numbers of so many bits: each step of each round is one.
+/// A bijection of the numbers with `bits` bits: each step of each round is a bijection.
 fn scatter(x: u64, start: u64, bits: u32) -> u64 {
     let mask = (1 << bits) - 1;
     let half = bits.div_ceil(2);
-    // 0 would begin with 0, and small numbers with small steps.
+    // The addition avoids that 0 maps to 0, and that small numbers have small steps.
     let mut x = x.wrapping_add(start).wrapping_add(0x94d0_49bb_1331_11eb) & mask;
     x ^= x >> half;
     for factor in [
@@ -61,13 +60,13 @@ fn scatter(x: u64, start: u64, bits: u32) -> u64 {
     x
 }
 
-/// The same, of the numbers below a space of less than all of them: what falls outside is scattered again.
+/// A bijection of the numbers below `space`: a result outside of the space is scattered again.
 fn scatter_in(x: u64, start: u64, space: u64, bits: u32) -> u64 {
     if space <= 1 {
         return 0;
     }
     let mut x = x;
-    // More than half of the numbers are inside.
+    // More than half of the numbers are inside the space, so the loop ends soon.
     for _ in 0..64 {
         x = scatter(x, start, bits);
         if x < space {
@@ -102,7 +101,7 @@ mod tests {
                 .collect();
             let ascending = places.windows(2).filter(|w| w[0] < w[1]).count();
             assert!((450..550).contains(&ascending), "{ascending}");
-            // A line, or a few lines, would have few differences, also modulo the space.
+            // A regular sequence would have only a few different steps, also modulo the space.
             let mut steps: Vec<u64> = places
                 .windows(2)
                 .map(|w| (w[1] + space - w[0]) % space / (space / 10_000))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a frame looks like: Ethernet, IPv4 or IPv6, UDP, TCP or ICMP echo, signature, filler.
+//! The layout of a frame: Ethernet, IPv4 or IPv6, UDP, TCP or ICMP echo, signature, filler.
 //!
-//! shape → head with everything that is the same in all frames, sums of it, places of the rest (a plan) → frame
+//! shape → head with all constant fields, its checksums, offsets of the variable fields (a plan) → frame
 //!
-//! The sums are kept as raw memory: a checksum is the same in either byte order (RFC 1071 section 2(B)).
+//! The sums are stored in native byte order: a checksum is the same in either byte order (RFC 1071 section 2(B)).
 
 use std::net::IpAddr;
 
@@ -13,40 +13,40 @@ use crate::failure::Failure;
 use crate::flow::{bits_of, Flow};
 use crate::signature::Signature;
 
-/// Bytes of the frame check sequence, which the sizes of RFC 2544 include and no program ever sees.
+/// Length of the frame check sequence, bytes. The frame sizes of RFC 2544 include it, but programs never see it.
 pub const FCS: usize = 4;
 const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
-/// What an IPv4 packet can be long, and an IPv6 packet without a jumbogram option about as well.
+/// The longest IPv4 packet, bytes; about the same holds for an IPv6 packet without a jumbogram option.
 const MOST: usize = 65535;
-/// RFC 1812 section 4.2.2.9 and RFC 4861: a packet that is sent begins with 64.
+/// The initial TTL or hop limit (RFC 1812 section 4.2.2.9, RFC 4861).
 const HOP_LIMIT: u8 = 64;
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// What carries the signature.
+/// The protocol that carries the signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// Datagrams.
     Udp,
-    /// Segments of a connection that nobody has opened, with these flags.
+    /// Segments with these flags, without an open connection.
     Tcp(u8),
     /// Echo requests.
     Icmp,
 }
 
-/// Addresses in a row: the first one, and how many.
+/// Consecutive addresses: the first one, and their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Block {
     /// The first address.
     pub first: IpAddr,
-    /// How many there are; all differ in the last 32 bits only.
+    /// The number of addresses; all differ in the last 32 bits only.
     pub count: u32,
 }
 
-/// Numbers in a row: ports or identifiers.
+/// Consecutive ports or identifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ports {
     /// The first.
@@ -56,13 +56,13 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// How many.
+    /// The number of ports.
     pub fn count(self) -> u32 {
         u32::from(self.high) - u32::from(self.low) + 1
     }
 }
 
-/// Everything that decides what frames look like. Source and destination are of one family.
+/// The properties of frames. Source and destination are of one family.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Ethernet addresses, source and destination.
@@ -77,7 +77,7 @@ pub struct Shape {
     pub sport: Ports,
     /// Destination ports, or ICMP sequence numbers.
     pub dport: Ports,
-    /// Bytes of a frame, FCS included; None: the least.
+    /// Length of a frame in bytes, FCS included; `None`: the shortest.
     pub size: Option<usize>,
 }
 
@@ -97,12 +97,12 @@ impl Shape {
         ETHERNET + if self.is_ipv4() { IPV4 } else { IPV6 }
     }
 
-    /// The least size of a frame with a signature, FCS included.
+    /// The shortest frame with a signature, bytes, FCS included.
     pub fn least_size(&self) -> usize {
         self.l4() + self.transport_len() + SIGNATURE + FCS
     }
 
-    /// How many 4-tuples there are.
+    /// The number of 4-tuples; `None` if it overflows.
     pub fn space(&self) -> Option<u64> {
         [
             self.sport.count(),
@@ -115,7 +115,7 @@ impl Shape {
         .filter(|product| *product <= 1 << 62)
     }
 
-    /// Fills in what a plan says about the looks of frames; the filler that goes with it is zeros.
+    /// Fills in the part of a plan that describes the frames; the filler is zeros.
     pub fn plan(&self) -> Result<Plan, Failure> {
         let least = self.least_size();
         let size = self.size.unwrap_or(least);
@@ -203,7 +203,7 @@ impl Shape {
         }
     }
 
-    /// All headers; zero are checksums, ports, and the last 32 bits of addresses.
+    /// All headers. Checksums, ports and the last 32 bits of addresses are zero.
     fn head(&self, frame_len: usize) -> [u8; HEAD] {
         let mut head = [0; HEAD];
         let (source, destination) = self.macs;
@@ -224,7 +224,7 @@ impl Shape {
             _ => {
                 ip[0] = 0x45;
                 ip[2..4].copy_from_slice(&(l4_len + IPV4 as u16).to_be_bytes());
-                // Don't Fragment: the identification may then be 0 (RFC 6864 section 4.1).
+                // Don't Fragment is set, so the identification may be 0 (RFC 6864 section 4.1).
                 ip[6] = 0x40;
                 ip[8] = HOP_LIMIT;
                 ip[9] = self.protocol();
@@ -235,7 +235,7 @@ impl Shape {
         match self.transport {
             Transport::Udp => l4[4..6].copy_from_slice(&l4_len.to_be_bytes()),
             Transport::Tcp(flags) => {
-                // Sequence and acknowledgement 1, no options, the largest window.
+                // Sequence and acknowledgement number 1, no options, the largest window.
                 l4[4..14].copy_from_slice(&[0, 0, 0, 1, 0, 0, 0, 1, 0x50, flags]);
                 l4[14..16].copy_from_slice(&[0xff, 0xff]);
             }
@@ -252,7 +252,7 @@ fn low_bits(address: IpAddr) -> u32 {
     }
 }
 
-/// Unfolded sum of 16-bit words (RFC 1071).
+/// The unfolded sum of 16-bit words (RFC 1071).
 fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks(2).map(|w| match *w {
         [a, b] => u16::from_ne_bytes([a, b]),
@@ -262,12 +262,12 @@ fn sum(bytes: &[u8]) -> u64 {
     words.map(u64::from).sum()
 }
 
-/// Bytes of a frame, without FCS.
+/// The length of a frame without FCS, bytes.
 pub fn length(plan: &Plan) -> usize {
     plan.head_len as usize + SIGNATURE + plan.filler_len as usize
 }
 
-/// Writes a frame of [`length`] bytes, as the program in the kernel does (`write_frame` in
+/// Writes a frame of [`length`] bytes, with the same bytes as the program in the kernel (`write_frame` in
 /// `bpf/pktgen_send.bpf.c`).
 pub fn write(plan: &Plan, signature: Signature, flow: Flow, frame: &mut [u8]) {
     let head_len = plan.head_len as usize;
@@ -289,7 +289,7 @@ pub fn write(plan: &Plan, signature: Signature, flow: Flow, frame: &mut [u8]) {
     let ips = if plan.l4_has_ips == 1 { ips } else { 0 };
     let checksum = !fold(u64::from(plan.l4_sum) + ips + sum(&ports) + sum(&signature));
     let checksum = match checksum {
-        // RFC 768: zero would say that there is none.
+        // RFC 768: zero would mean that there is no checksum.
         0 if plan.l4_is_udp == 1 => 0xffff,
         checksum => checksum,
     };
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
     use crate::flow::flow_at;
 
-    /// The size that RFC 2544 section 9.1 begins with, and that RFC 8219 section 5.1.1 makes of it for IPv6.
+    /// The first frame size of RFC 2544 section 9.1, and the corresponding size of RFC 8219 section 5.1.1 for IPv6.
     #[test]
     fn the_shortest_frames_of_the_rfcs_have_room_for_a_signature() {
         for (address, least) in [("198.18.0.1", 64), ("2001:2::1", 84)] {
@@ -356,7 +356,7 @@ mod tests {
         }
     }
 
-    /// As a receiver computes them, from the bytes alone (RFC 1071).
+    /// Verifies checksums as a receiver does, from the bytes alone (RFC 1071).
     fn checked(plan: &Plan, number: u64) {
         let mut frame = vec![0xff; length(plan)];
         let signature = Signature {

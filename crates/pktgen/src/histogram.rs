@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Histograms of nanoseconds, as the kernel's programs keep them: exact below 1024 ns, then 1024 buckets for each power
-//! of two, so that no value is off by more than 0.1 %. `bucket_of` in `bpf/signature.h` chooses the bucket.
+//! Histograms of nanoseconds, in the format of the BPF programs: exact below 1024 ns, then 1024 buckets for each power of two,
+//! so no value is off by more than 0.1 %. `bucket_of` in `bpf/signature.h` selects the bucket.
 
 use crate::kernel::{BUCKETS, SUB_BITS, TOP_BITS};
 use serde::Serialize;
 
-/// What a distribution says, ns.
+/// The summary of a distribution, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// How many values.
+    /// The number of values.
     pub count: u64,
     /// The least.
     pub min: f64,
@@ -33,12 +33,12 @@ pub struct Summary {
 pub struct Distribution(Vec<(f64, u64)>);
 
 impl Distribution {
-    /// From the counts of the buckets.
+    /// A distribution from the counts of the buckets.
     pub fn new(counts: &[u64]) -> Distribution {
         Distribution(values(counts).collect())
     }
 
-    /// Of differences: from the buckets of those that are not negative, and of those that are.
+    /// A distribution of differences, from the buckets of the non-negative ones and of the negative ones.
     pub fn signed(positive: &[u64], negative: &[u64]) -> Distribution {
         let mut all: Vec<(f64, u64)> = values(negative).map(|(v, n)| (-v, n)).collect();
         all.reverse();
@@ -46,12 +46,12 @@ impl Distribution {
         Distribution(all)
     }
 
-    /// How many values.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(_, n)| n).sum()
     }
 
-    /// How many of them lie above a limit.
+    /// The number of values above a limit.
     pub fn above(&self, limit: f64) -> u64 {
         self.0
             .iter()
@@ -60,7 +60,7 @@ impl Distribution {
             .sum()
     }
 
-    /// The least value that is no smaller than this share of all; None of an empty distribution.
+    /// The least value such that this share of all values is not larger; `None` for an empty distribution.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let wanted = (share * self.count() as f64).ceil().max(1.0) as u64;
         let mut below = 0;
@@ -70,7 +70,7 @@ impl Distribution {
         })
     }
 
-    /// In a few numbers; None of an empty distribution.
+    /// The summary; `None` for an empty distribution.
     pub fn summary(&self) -> Option<Summary> {
         let (first, last) = (self.0.first()?.0, self.0.last()?.0);
         let count = self.count();
@@ -89,13 +89,13 @@ impl Distribution {
         })
     }
 
-    /// Every value and how often it occurs.
+    /// Every value with its count.
     pub fn pairs(&self) -> &[(f64, u64)] {
         &self.0
     }
 }
 
-/// The buckets that are not empty: their middles, and their counts.
+/// The buckets that are not empty: their middles and their counts.
 fn values(counts: &[u64]) -> impl Iterator<Item = (f64, u64)> + '_ {
     let filled = counts
         .iter()

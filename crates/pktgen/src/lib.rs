@@ -8,8 +8,8 @@
 //!                                                                        ─► converse: TCP connections from end to end
 //! ```
 //!
-//! What has to be fast runs in the kernel (`bpf/`): it writes each frame and counts each that arrives. This crate
-//! says what and when, and reads the counts.
+//! The time-critical part runs in the kernel (`bpf/`): it writes each frame and counts each frame that arrives. This crate
+//! tells it what to send and when, and reads the counts.
 
 pub mod cli;
 mod connect;
@@ -43,7 +43,7 @@ use failure::Failure;
 use send::Stop;
 use trial::Trial;
 
-/// How often a signal is looked for.
+/// Interval between checks for a signal.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The program.
@@ -58,7 +58,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    // Threads that are started later hold them back too.
+    // Threads that are started later block the signals as well.
     let signals = Signals::hold().map_err(|e| Failure::refused("hold signals back", &e))?;
     match cli.command {
         Command::Send(options) => send(&options, &signals),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program `diolkos-pktgen`; the crate's library says how it is built.
+//! The program `diolkos-pktgen`; its library describes the structure.
 
 use std::process::ExitCode;
 

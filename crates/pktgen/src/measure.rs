@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One direction, or both at once: ends ─► ways ─► report.
+//! Measures one direction, or both at once: ends ─► ways ─► report.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::sink;
 use crate::ways::{self, Common, Direction, Way};
 use crate::witness::{self, Seen};
 
-/// Forth and back.
+/// Streams: one for each direction.
 const STREAMS: u32 = 2;
 
 /// The report.

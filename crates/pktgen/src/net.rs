@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel knows of the network: the interface, and the Ethernet address behind which a destination lies.
+//! Queries the kernel for an interface, and for the Ethernet address of the next hop to a destination.
 //!
-//! interface → route through it → gateway or the destination itself → neighbour, which is asked for if nobody knows it
+//! interface → route through it → gateway or the destination itself → neighbour, which is resolved if it is unknown
 
 use std::io;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use rtnetlink::{Handle, RouteMessageBuilder};
 use crate::failure::Failure;
 use crate::frame::Mac;
 
-/// A neighbour that is there answers within this; the kernel asks three times, once a second.
+/// Time limit for resolving a neighbour; the kernel asks three times, once a second.
 const PATIENCE: Duration = Duration::from_millis(3500);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -30,13 +30,13 @@ pub struct Interface {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Its address.
+    /// Its Ethernet address.
     pub mac: Mac,
-    /// Bytes of the longest packet, without the Ethernet header.
+    /// Length of the longest packet without the Ethernet header, bytes.
     pub mtu: u32,
 }
 
-/// The file of a network namespace: a name as `ip netns` has it, or a path.
+/// The file of a network namespace: a name as in `ip netns`, or a path.
 pub fn namespace_file(name: &str) -> PathBuf {
     if name.contains('/') {
         PathBuf::from(name)
@@ -45,7 +45,7 @@ pub fn namespace_file(name: &str) -> PathBuf {
     }
 }
 
-/// Moves this thread, and those that it will start, into a network namespace.
+/// Moves this thread, and the threads that it starts later, into a network namespace.
 pub fn enter(name: &str) -> Result<(), Failure> {
     let file = namespace_file(name);
     diolkos_sys::task::enter_network_namespace(&file).map_err(|e| match e.kind() {
@@ -57,7 +57,7 @@ pub fn enter(name: &str) -> Result<(), Failure> {
     })
 }
 
-/// Looks an interface up in this thread's network namespace.
+/// Looks up an interface in this thread's network namespace.
 pub fn interface(name: &str) -> Result<Interface, Failure> {
     with_kernel(|handle| async move {
         let found = handle.link().get().match_name(name.to_owned()).execute();
@@ -97,7 +97,7 @@ pub fn interface(name: &str) -> Result<Interface, Failure> {
     })
 }
 
-/// The Ethernet address to which packets for a destination go when they leave by this interface.
+/// The Ethernet address of the next hop to a destination through this interface.
 pub fn next_hop(interface: &Interface, destination: IpAddr) -> Result<Mac, Failure> {
     let name = interface.name.clone();
     let index = interface.index;
@@ -108,7 +108,7 @@ pub fn next_hop(interface: &Interface, destination: IpAddr) -> Result<Mac, Failu
         if let Some(mac) = neighbour(&handle, index, hop).await {
             return Ok(mac);
         }
-        // NTF_USE: the kernel is to find out who that is, as if it had a packet for it.
+        // NTF_USE: the kernel resolves the neighbour, as if it had a packet for it.
         let asked = handle
             .neighbours()
             .add(index, hop)
@@ -146,7 +146,7 @@ async fn gateway(handle: &Handle, index: u32, destination: IpAddr) -> Option<IpA
             .output_interface(index)
             .build(),
     };
-    // What routes say about this destination, not which routes there are.
+    // Asks for the route to this destination, not for a list of routes.
     request.header.table = 0;
     let answer = handle
         .route()
@@ -198,7 +198,7 @@ async fn neighbour(handle: &Handle, index: u32, address: IpAddr) -> Option<Mac> 
     })
 }
 
-/// Asks the kernel by netlink, in this thread.
+/// Runs a netlink request in this thread.
 fn with_kernel<F, T>(ask: impl FnOnce(Handle) -> F) -> Result<T, Failure>
 where
     F: std::future::Future<Output = Result<T, Failure>>,

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When frames are due: so many at once, at an interval that is kept to the part of a nanosecond.
+//! The schedule of frames: bursts at an interval that is kept to fractions of a nanosecond.
 
 use crate::kernel::Plan;
 
-/// As many bursts a second are what one CPU starts without being busy with nothing else.
+/// The bursts per second that one CPU can start without spending its time on starting them.
 const BURSTS_PER_S: f64 = 50_000.0;
-/// What the kernel passes to a program at once by itself.
+/// The number of frames that the kernel passes to a program at once by default.
 const NAPI_WEIGHT: u32 = 64;
-/// The most that it can be asked for at once.
+/// The most frames that it can be asked to pass at once.
 const MOST_AT_ONCE: u32 = 256;
 
-/// How frames follow each other.
+/// The pace of frames.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pace {
-    /// Frames a second; None: as many as go.
+    /// Frames per second; `None`: as many as possible.
     pub rate: Option<f64>,
-    /// Frames of a burst; None: one up to 50 000 frames a second, and as many more as it is more, up to 64.
+    /// Frames in a burst; `None`: one up to 50 000 frames per second, and proportionally more above, up to 64.
     pub burst: Option<u32>,
 }
 
 impl Pace {
-    /// Frames of a burst.
+    /// The number of frames in a burst.
     pub fn burst(&self) -> u32 {
         self.burst.unwrap_or_else(|| match self.rate {
             Some(rate) => ((rate / BURSTS_PER_S).ceil() as u32).clamp(1, NAPI_WEIGHT),
@@ -28,7 +28,7 @@ impl Pace {
         })
     }
 
-    /// Fills in what a plan says about time, but for beginning and end.
+    /// Fills in the part of a plan that describes the schedule, except begin and end.
     pub fn fill(&self, plan: &mut Plan) {
         plan.burst = self.burst();
         plan.batch = if plan.burst <= MOST_AT_ONCE {
@@ -37,7 +37,7 @@ impl Pace {
             NAPI_WEIGHT
         };
         if let Some(rate) = self.rate {
-            // In thousandths of a frame per second, so that the interval is a fraction of whole numbers.
+            // The rate in thousandths of a frame per second, so that the interval is a fraction of whole numbers.
             let parts = ((rate * 1e3).round() as u64).max(1);
             let thousandths = u64::from(plan.burst) * 1_000_000_000_000;
             plan.interval_parts = parts;
@@ -72,7 +72,7 @@ mod tests {
         plan
     }
 
-    /// After as many bursts as a rate has in an hour, the schedule is where it should be, to the nanosecond.
+    /// After the bursts of one hour, the schedule is exact to the nanosecond.
     #[test]
     fn nothing_is_lost_between_two_nanoseconds() {
         for rate in [0.7, 3.0, 29_999.7, 1_000_003.0, 2_314_159.265] {
@@ -95,7 +95,7 @@ mod tests {
             (plan.burst, plan.batch, plan.interval_ns, plan.interval_rest),
             (64, 64, 0, 0)
         );
-        // The kernel is not asked for more than it gives at once.
+        // The batch is not longer than the kernel passes at once.
         assert_eq!(filled(Some(1e6), Some(1000)).batch, 64);
     }
 }

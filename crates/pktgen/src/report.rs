@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the program says: one JSON object a line, on standard output. README.md explains the fields.
+//! The output of the program: one JSON object on each line of standard output. README.md explains the fields.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use serde_json::{json, Value};
 use crate::failure::Failure;
 use crate::histogram::{Distribution, Summary};
 
-/// Of the lines; it grows when a field changes its meaning or goes away.
+/// The format version of the lines; it increases when a field changes its meaning or is removed.
 pub const FORMAT: u32 = 1;
 
-/// Prints one object with the format and the event in front.
+/// Prints one object, with the format and the event first.
 pub fn print_event(event: &str, fields: impl Serialize) -> Result<(), Failure> {
     let mut line = json!({"format": FORMAT, "event": event});
     let fields = serde_json::to_value(fields)
@@ -23,7 +23,7 @@ pub fn print_event(event: &str, fields: impl Serialize) -> Result<(), Failure> {
     }
     let mut out = io::stdout().lock();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
-        // A pipe that nobody reads any more: that is the reader's right.
+        // The reader of a pipe has closed it, which is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::run_time(format!("cannot write: {error}")))
         }
@@ -31,7 +31,7 @@ pub fn print_event(event: &str, fields: impl Serialize) -> Result<(), Failure> {
     }
 }
 
-/// A distribution in a few numbers and, if wanted, whole.
+/// The summary of a distribution and, if requested, all its values.
 #[derive(Debug, Serialize)]
 pub struct Delays {
     #[serde(flatten)]
@@ -41,7 +41,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// None of an empty distribution.
+    /// `None` for an empty distribution.
     pub fn new(distribution: &Distribution, whole: bool) -> Option<Delays> {
         Some(Delays {
             summary: distribution.summary()?,
@@ -50,7 +50,7 @@ impl Delays {
     }
 }
 
-/// What arrived of one stream.
+/// The received frames of one stream.
 #[derive(Debug, Serialize)]
 pub struct Received {
     stream: u32,
@@ -76,12 +76,13 @@ pub struct Received {
 }
 
 impl Received {
-    /// Frames that came unharmed, each counted once.
+    /// Undamaged frames, each counted once.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Of so many frames that were sent; without knowing it, up to the highest sequence number that came.
+    /// The report on a stream of which `sent` frames were sent; without that number, up to the highest sequence number that
+    /// arrived.
     pub fn new(number: u32, stream: &Stream, sent: Option<u64>, whole: bool) -> Received {
         let tally = &stream.tally;
         let expected = sent.unwrap_or(stream.next);

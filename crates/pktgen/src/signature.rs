@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The signature at the beginning of each payload: it says which frame this is, when it was written, and that it is
-//! ours. Translation changes every header and leaves the payload alone.
+//! The signature at the beginning of each payload: the identity of the frame, the time at which it was written, and a check.
+//! Translation changes every header, but not the payload.
 //!
 //! | bytes | |
 //! |---|---|
@@ -10,26 +10,26 @@
 //! | 10–15 | time stamp: ns of CLOCK_MONOTONIC, the last 48 bits |
 //! | 16–17 | check of the above and the key |
 //!
-//! All in network byte order. `bpf/signature.h` does the same.
+//! All fields are in network byte order. `bpf/signature.h` contains the same algorithm.
 
 use crate::kernel::{SIGNATURE, STAMP_BITS};
 
-/// What makes a damaged signature still look like one of ours.
+/// Identifies a damaged signature as one of ours.
 pub const MAGIC: u8 = 0xd1;
 
-/// Which frame this is.
+/// The identity of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signature {
     /// Its stream.
     pub stream: u8,
-    /// Its number in the stream, from 0 on.
+    /// Its number in the stream, from 0.
     pub seq: u64,
-    /// When it was written, ns of CLOCK_MONOTONIC, modulo 2^48 (78 hours).
+    /// The time at which it was written, ns of CLOCK_MONOTONIC, modulo 2^48 (78 hours).
     pub stamp_ns: u64,
 }
 
 impl Signature {
-    /// As bytes.
+    /// The signature in bytes.
     pub fn write(&self, key: u64) -> [u8; SIGNATURE] {
         let second = u64::from(self.stream) << 56
             | u64::from(MAGIC) << STAMP_BITS
@@ -41,7 +41,7 @@ impl Signature {
         bytes
     }
 
-    /// From the beginning of a payload; None if it is not signed with this key, or damaged.
+    /// Parses the beginning of a payload; `None` if it has no signature with this key, or a damaged one.
     pub fn read(payload: &[u8], key: u64) -> Option<Signature> {
         let (seq, rest) = payload.split_first_chunk()?;
         let (second, rest) = rest.split_first_chunk()?;
@@ -55,7 +55,7 @@ impl Signature {
     }
 }
 
-/// Two multiplications are enough to let each bit of both words change about half of the 16.
+/// The check of two words. Two multiplications suffice: each bit of both words changes about half of the 16 bits.
 fn check(key: u64, first: u64, second: u64) -> u16 {
     let x = (first ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ x >> 32 ^ second).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -96,7 +96,7 @@ mod tests {
                 missed += usize::from(Signature::read(&bytes, 0).is_some());
             }
         }
-        // One of 65536 is what chance would miss: two of these 144 000.
+        // Chance misses one of 65536, that is two of these 144 000.
         assert!(missed <= 10, "{missed}");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts what arrives at an interface, until enough did, it is over, or somebody says so.
+//! Counts frames that arrive at an interface, until the limit is reached or a signal arrives.
 
 use std::time::{Duration, Instant};
 
@@ -11,42 +11,42 @@ use crate::cli::{Counting, Xdp};
 use crate::failure::Failure;
 use crate::report::Received;
 
-/// How often the counts are looked at.
+/// Interval between readings of the counts.
 const LOOK: Duration = Duration::from_millis(20);
-/// Sequence numbers that are remembered of each stream: 2^18 words with 32 each, 8 388 608 in 2 MiB.
+/// log2 of the words of 32 sequence numbers that are remembered for each stream: 8 388 608 numbers in 2 MiB.
 const SLOT_BITS: u32 = 18;
 
-/// When a sink has seen enough.
+/// The limits after which a sink ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Until {
-    /// So long after it began.
+    /// The time since it began.
     pub time: Option<Duration>,
-    /// So many frames were received, on all streams.
+    /// The number of received frames, on all streams.
     pub frames: Option<u64>,
-    /// So long without a frame, once one has come.
+    /// The time without a frame, after the first one.
     pub idle: Option<Duration>,
 }
 
-/// What a sink counts.
+/// The parameters of a sink.
 #[derive(Clone, Copy, Debug)]
 pub struct Watching {
-    /// Streams 0 to this, without it.
+    /// The number of streams, which are numbered from 0.
     pub streams: u32,
-    /// See `Watch`.
+    /// The key of the signature, see `Watch`.
     pub key: u64,
-    /// A frame that took longer is late.
+    /// A frame with a longer delay is late.
     pub late: Duration,
     /// Verify checksums.
     pub verify: bool,
-    /// Where the program sits; None: in the driver if it has a place.
+    /// The hook of the program; `None`: in the driver if it has one.
     pub mode: Option<SinkMode>,
-    /// 4-tuples of the first so many frames of stream 0 are kept.
+    /// The number of frames of stream 0 whose 4-tuples are remembered.
     pub remembers: u32,
-    /// Segments of TCP connections are answered.
+    /// The sink answers segments of TCP connections.
     pub converses: bool,
 }
 
-/// Everything that arrived.
+/// The report on everything that arrived.
 #[derive(Debug, Serialize)]
 pub struct Arrived {
     sink: &'static str,
@@ -55,7 +55,7 @@ pub struct Arrived {
     corrupted_unattributed: u64,
 }
 
-/// From options.
+/// The parameters from the options.
 pub fn watching(counting: &Counting, streams: u32, key: u64) -> Watching {
     Watching {
         streams,
@@ -71,7 +71,7 @@ pub fn watching(counting: &Counting, streams: u32, key: u64) -> Watching {
     }
 }
 
-/// Puts a sink at an interface of this thread's network namespace.
+/// Attaches a sink to an interface of this thread's network namespace.
 pub fn open(ifindex: u32, watching: &Watching) -> Result<Sink, Failure> {
     let watch = Watch {
         key: watching.key,
@@ -86,7 +86,7 @@ pub fn open(ifindex: u32, watching: &Watching) -> Result<Sink, Failure> {
     Ok(Sink::attach(&watch, ifindex, watching.mode)?)
 }
 
-/// Where it sits, for a report.
+/// The hook of a sink, for a report.
 pub fn place(sink: &Sink) -> &'static str {
     match sink.mode() {
         Some(SinkMode::Driver) => "xdp-driver",
@@ -95,7 +95,7 @@ pub fn place(sink: &Sink) -> &'static str {
     }
 }
 
-/// Waits until it has seen enough, or a signal arrives.
+/// Waits until a limit is reached, or a signal arrives.
 pub fn wait(sink: &Sink, until: Until, signals: &Signals) -> Result<(), Failure> {
     let begun = Instant::now();
     let (mut last, mut changed) = (0, Instant::now());
@@ -117,7 +117,7 @@ pub fn wait(sink: &Sink, until: Until, signals: &Signals) -> Result<(), Failure>
     }
 }
 
-/// Frames received so far, on all streams.
+/// The number of frames received so far, on all streams.
 pub fn received(sink: &Sink) -> Result<u64, Failure> {
     let tallies = sink
         .tallies()
@@ -125,13 +125,13 @@ pub fn received(sink: &Sink) -> Result<u64, Failure> {
     Ok(tallies.iter().map(|t| t.received).sum())
 }
 
-/// What came of each stream, and of none.
+/// The received frames of each stream, and the counts of those that belong to none.
 pub fn read(sink: &Sink) -> Result<(Vec<Stream>, Tally), Failure> {
     sink.streams()
         .map_err(|e| Failure::refused("read the counts", &e))
 }
 
-/// What arrived; of so many frames that were sent on the first stream, if that is known.
+/// The report; `sent` is the number of frames sent on the first stream, if that is known.
 pub fn report(sink: &Sink, sent: Option<u64>, whole: bool) -> Result<Arrived, Failure> {
     let (streams, rest) = read(sink)?;
     let streams = (0..).zip(&streams);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From options to a job for the generator: looks → size → 4-tuples → pace → how many.
+//! Makes a job for the generator from options: looks → size → 4-tuples → pace → amount.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::net::Interface;
 use crate::pace::Pace;
 use crate::send::{Job, Path};
 
-/// RFC 4814 section 4.5.
+/// Port ranges of RFC 4814 section 4.5.
 const SPORTS: Ports = Ports {
     low: 1024,
     high: 65535,
@@ -28,28 +28,28 @@ const IDENTIFIERS: Ports = Ports {
 };
 const ETHERNET: usize = 14;
 
-/// Everything that one direction of a trial needs.
+/// The parameters of one direction of a trial.
 #[derive(Debug)]
 pub struct Trial<'a> {
-    /// Where frames leave.
+    /// The sending interface.
     pub interface: &'a Interface,
     /// Ethernet addresses, source and destination.
     pub macs: (Mac, Mac),
     /// Source and destination.
     pub addresses: (Addresses, Addresses),
-    /// How frames look.
+    /// The properties of frames.
     pub looks: &'a Looks,
-    /// How many, when and how.
+    /// The number, schedule and path of frames.
     pub amount: &'a Amount,
-    /// Of the signature.
+    /// The stream in the signature.
     pub stream: u8,
-    /// Of the signature.
+    /// The key of the signature.
     pub key: u64,
     /// The CPU to send from.
     pub cpu: Option<usize>,
-    /// Where 4-tuples come from that are not made.
+    /// The remembered 4-tuples to use instead of generated ones.
     pub memory: Option<&'a Memory>,
-    /// The report has all buckets of the distributions.
+    /// The report contains all buckets of the distributions.
     pub whole: bool,
 }
 
@@ -139,7 +139,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// How many frames, or for how long.
+    /// Sets the number of frames, or the duration.
     fn limit(&self, plan: &mut Plan) -> Result<(), Failure> {
         let amount = self.amount;
         match (amount.seconds, amount.rate.0) {

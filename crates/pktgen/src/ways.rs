@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ways through a network of which both ends are here: what was sent is known, so what is lost is known too.
+//! Paths through a network with both ends in this program, so that losses are known exactly.
 //!
 //! end (namespace, interface, sink) ─► way ─► next hop ─► generators, all at once ─► wait for the last frame ─► report
 
@@ -18,89 +18,89 @@ use crate::send::{Job, Sent, Stop};
 use crate::sink::{self, Watching};
 use crate::trial::Trial;
 
-/// From the plan to the first frame, with nobody to wait for: the program is loaded by then.
+/// Time from the plan to the first frame of a single direction; the program is loaded by then.
 pub const RUN_UP: Duration = Duration::from_millis(50);
-/// And with another direction: all generators are ready by then, so that both begin together.
+/// This time with several directions: all generators are ready by then, so they start together.
 const RUN_UP_TOGETHER: Duration = Duration::from_millis(300);
-/// How often is looked whether something has changed.
+/// Interval between checks.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One end of the network.
 #[derive(Debug)]
 pub struct End<'a> {
-    /// Where it is.
+    /// The place of the end.
     pub place: &'a Place,
-    /// What is there.
+    /// The interface at this place.
     pub interface: Interface,
-    /// What counts there, if anything does.
+    /// The sink that counts there, if there is one.
     pub sink: Option<Sink>,
 }
 
-/// One way through the network.
+/// One path through the network.
 #[derive(Debug)]
 pub struct Way<'a> {
     /// `forth` or `back`.
     pub name: &'static str,
-    /// Of the signature, by which the sink tells it from others.
+    /// The stream in the signature, by which the sink distinguishes the ways.
     pub stream: u8,
-    /// Where frames leave.
+    /// The sending end.
     pub from: &'a End<'a>,
-    /// What counts them.
+    /// The sink that counts the frames.
     pub sink: &'a Sink,
     /// Source and destination.
     pub addresses: (Addresses, Addresses),
-    /// How frames look.
+    /// The properties of frames.
     pub looks: Looks,
-    /// How many, when and how.
+    /// The number, schedule and path of frames.
     pub amount: &'a Amount,
     /// The CPU to send from.
     pub cpu: Option<usize>,
-    /// Where 4-tuples come from that are not made.
+    /// The remembered 4-tuples to use instead of generated ones.
     pub memory: Option<Memory>,
 }
 
-/// What is the same for all ways.
+/// The parameters that all ways share.
 #[derive(Clone, Copy, Debug)]
 pub struct Common {
-    /// Of the signature.
+    /// The key of the signature.
     pub key: u64,
-    /// The report has all buckets of the distributions.
+    /// The report contains all buckets of the distributions.
     pub whole: bool,
-    /// After the last frame was sent, so long is waited for the next one.
+    /// How long to wait for the next frame after the last one was sent.
     pub patience: Duration,
 }
 
-/// What came of one direction.
+/// The report on one direction.
 #[derive(Debug, Serialize)]
 pub struct Direction {
     direction: &'static str,
     sent: Sent,
     received: Received,
     sink: &'static str,
-    /// Frames of another stream, which have no business here.
+    /// Frames of another stream, which should not arrive here.
     astray: u64,
     foreign: u64,
     corrupted_unattributed: u64,
 }
 
 impl Direction {
-    /// It was what was asked for.
+    /// Returns true if the trial matched the request.
     pub fn kept_up(&self) -> bool {
         self.sent.kept_up()
     }
 
-    /// When the first burst and the last one began, CLOCK_MONOTONIC ns.
+    /// The start times of the first and the last burst, CLOCK_MONOTONIC, ns.
     pub fn sending_ns(&self) -> (u64, u64) {
         self.sent.sending_ns()
     }
 
-    /// Frames that arrived unharmed.
+    /// The number of undamaged frames that arrived.
     pub fn received(&self) -> u64 {
         self.received.received()
     }
 }
 
-/// Makes an end ready, in its network namespace; with a sink if it is to watch for something.
+/// Prepares an end in its network namespace; with a sink if `watching` is given.
 pub fn open<'a>(place: &'a Place, watching: Option<&Watching>) -> Result<End<'a>, Failure> {
     inside(place, || {
         let interface = net::interface(&place.interface)?;
@@ -115,7 +115,7 @@ pub fn open<'a>(place: &'a Place, watching: Option<&Watching>) -> Result<End<'a>
     })
 }
 
-/// Sends on all ways at once, and says what came of each.
+/// Sends on all ways at once, and returns a report for each.
 pub fn run(ways: &[Way<'_>], common: Common, signals: &Signals) -> Result<Vec<Direction>, Failure> {
     let hops = ways
         .iter()
@@ -158,7 +158,7 @@ pub fn run(ways: &[Way<'_>], common: Common, signals: &Signals) -> Result<Vec<Di
     report(ways, sent, &before, common.whole)
 }
 
-/// Does something in a place's network namespace, in a thread that ends with it.
+/// Runs a function in a place's network namespace, in a thread that ends with it.
 fn inside<T: Send>(
     place: &Place,
     what: impl FnOnce() -> Result<T, Failure> + Send,
@@ -192,7 +192,7 @@ fn send_all(ways: &[Way<'_>], jobs: &[Job<'_>], signals: &Signals) -> Result<Vec
                         net::enter(netns)?;
                     }
                     let sent = job.run(stop);
-                    // One direction alone would be another measurement.
+                    // If one direction fails, the other one alone would be another measurement.
                     if sent.is_err() {
                         stop.ask()?;
                     }
@@ -209,7 +209,7 @@ fn send_all(ways: &[Way<'_>], jobs: &[Job<'_>], signals: &Signals) -> Result<Vec
     })
 }
 
-/// Waits until everything is here, or nothing has come for so long.
+/// Waits until all frames have arrived, or none has arrived for `patience`.
 fn settle(
     ways: &[Way<'_>],
     sent: &[Sent],
@@ -232,7 +232,7 @@ fn settle(
     }
 }
 
-/// Frames that were received, of each stream; and, last, none.
+/// The number of received frames of each stream; the last entry counts frames that belong to none.
 fn counts(sink: &Sink) -> Result<Vec<u64>, Failure> {
     let tallies = sink
         .tallies()
@@ -240,7 +240,7 @@ fn counts(sink: &Sink) -> Result<Vec<u64>, Failure> {
     Ok(tallies.iter().map(|tally| tally.received).collect())
 }
 
-/// `before` has what the sinks had counted when the ways were still empty.
+/// Makes the reports. `before` contains the counts of the sinks before the first frame.
 fn report(
     ways: &[Way<'_>],
     sent: Vec<Sent>,

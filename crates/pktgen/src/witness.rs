@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Did the machine stand still while frames were on their way?
+//! Detects whether the machine stalled while frames were in flight.
 //!
-//! A hypervisor that gives a CPU to another guest holds up whatever runs there, and frames are lost that no system under
-//! test has lost. It need not count that as stolen time. So a timer on each CPU that matters looks at the clock again and
-//! again, and notes when it came late (`bpf/pktgen_witness.bpf.c`).
+//! A hypervisor that gives a CPU to another guest delays everything that runs on it, and frames are lost that the system under
+//! test has not lost. The hypervisor need not report that as stolen time. So a timer on each relevant CPU reads the clock
+//! regularly, and records when it was late (`bpf/pktgen_witness.bpf.c`).
 
 use crate::kernel::{Stall, Vigil, Witness};
 use serde::Serialize;
@@ -11,44 +11,44 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::ways::Direction;
 
-/// From one look at the clock to the next: short beside what a ring can hold at the rates of a CPU.
+/// The period of the timer: short compared with the time that a ring can buffer at the rates of a CPU.
 const PERIOD_NS: u64 = 500_000;
-/// Shorter ones are the kernel's own, when it switches interrupts off.
+/// Shorter stalls are the kernel's own, while interrupts are disabled.
 const STALL_NS: u64 = 200_000;
 
-/// What was seen on one CPU.
+/// The observations on one CPU.
 #[derive(Debug, Serialize)]
 struct Watched {
     cpu: usize,
-    /// Looks at the clock.
+    /// The number of readings of the clock.
     looks: u64,
-    /// When the first look was, CLOCK_MONOTONIC.
+    /// The time of the first reading, CLOCK_MONOTONIC.
     first_ns: u64,
-    /// And the last.
+    /// The time of the last reading, CLOCK_MONOTONIC.
     last_ns: u64,
     stalls: Vec<StoodStill>,
 }
 
-/// A time in which nothing ran on the CPU.
+/// A time during which the CPU was stalled.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct StoodStill {
-    /// When it was over, CLOCK_MONOTONIC.
+    /// The end of the stall, CLOCK_MONOTONIC.
     until_ns: u64,
-    /// How long, at least: it may have begun up to half a millisecond before.
+    /// The least duration of the stall: it may have begun up to half a millisecond before.
     stood_still_ns: u64,
 }
 
-/// What was seen while frames were sent.
+/// The observations while frames were sent.
 #[derive(Debug, Default, Serialize)]
 pub struct Seen {
-    /// Of the CPUs that were to be watched. None: none was.
+    /// The observations on the watched CPUs. `None`: none was watched.
     watched: Option<Vec<Watched>>,
-    /// Why none was, though some were to be.
+    /// The reason why none was watched although that was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     watched_because: Option<String>,
 }
 
-/// Watches these CPUs while `run` sends. Without a witness, frames are counted all the same.
+/// Watches these CPUs while `run` sends. Frames are counted even if the witness fails.
 pub fn watch(
     cpus: &[usize],
     run: impl FnOnce() -> Result<Vec<Direction>, Failure>,
@@ -71,7 +71,7 @@ pub fn watch(
     Ok((directions, seen))
 }
 
-/// Begins to watch.
+/// Starts the witness.
 fn begin(cpus: &[usize]) -> Result<Witness, Failure> {
     let vigil = Vigil {
         period_ns: PERIOD_NS,
@@ -80,7 +80,7 @@ fn begin(cpus: &[usize]) -> Result<Witness, Failure> {
     Witness::begin(&vigil, cpus).map_err(Failure::from)
 }
 
-/// Ends. Of stalls, those count that lie between `begin` and `end` or reach into that time; CLOCK_MONOTONIC ns.
+/// Ends the witness. It reports the stalls that overlap the time from `begin` to `end`; CLOCK_MONOTONIC, ns.
 fn end(witness: &Witness, (begin, end): (u64, u64)) -> Result<Vec<Watched>, Failure> {
     let refused = |e| Failure::refused("read what the witness saw", &e);
     let stalls = witness.stalls().map_err(refused)?;

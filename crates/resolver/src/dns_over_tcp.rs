@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DNS messages as TCP carries them (RFC 1035 section 4.2.2).
+//! The framing of DNS messages in TCP (RFC 1035 section 4.2.2).
 
 use std::io;
 
@@ -8,7 +8,7 @@ use diolkos_dns64::{Ask, Message};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The message with its length in front; none is longer than 65535 bytes.
+/// The message with its length in front; no message is longer than 65535 bytes.
 pub fn framed(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + 2);
     out.extend_from_slice(&(message.len() as u16).to_be_bytes());
@@ -16,8 +16,8 @@ pub fn framed(message: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Asks over a connection of its own, for such questions are rare, and reads the one answer. The caller limits the time
-/// that it takes.
+/// Sends a question on a connection of its own, since such questions are rare, and reads the single answer. The caller sets the
+/// time limit.
 pub async fn exchange(
     mut stream: TcpStream,
     ask: &Ask,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the threads of this process are confined to the system calls of their work, which the environment decides.
+//! Confines the threads of this process to the system calls of their work, unless the environment says otherwise.
 //!
-//! `DIOLKOS_SECCOMP` → [`Confinement`] → [`confine`], for each thread; what is in force → log, status.
+//! `DIOLKOS_SECCOMP` → [`Confinement`] → [`confine`], for each thread; the mode in force → log, status.
 
 use std::env;
 use std::io;
@@ -12,25 +12,25 @@ use nix::errno::Errno;
 
 use crate::failure::Failure;
 
-/// The variable that decides.
+/// The environment variable that selects the mode.
 const VARIABLE: &str = "DIOLKOS_SECCOMP";
 
-/// What becomes of a system call that is no part of a thread's work.
+/// The treatment of system calls that are not part of a thread's work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confinement {
-    /// It is refused, and the kernel logs it.
+    /// They fail, and the kernel logs them.
     Enforce,
-    /// It is made, and the kernel logs it.
+    /// They succeed, and the kernel logs them.
     Log,
-    /// It is made.
+    /// They succeed.
     Off,
-    /// The same, although nobody asked for it: no filter could be installed. [`trouble`] says why.
+    /// They succeed although `off` was not requested: no filter could be installed. [`trouble`] gives the reason.
     Unavailable,
 }
 
-/// Decided by the first thread that is confined, for all.
+/// The mode in force. The first thread that is confined decides it for all.
 static DECIDED: OnceLock<Confinement> = OnceLock::new();
-/// Why no filter could be installed.
+/// The reason why no filter could be installed.
 static REASON: OnceLock<String> = OnceLock::new();
 
 impl Confinement {
@@ -45,12 +45,12 @@ impl Confinement {
         }
     }
 
-    /// What is in force; None before any thread is confined.
+    /// The mode in force; `None` before any thread is confined.
     pub fn in_force() -> Option<Confinement> {
         DECIDED.get().copied()
     }
 
-    /// For the status.
+    /// The name for the status.
     pub fn name(self) -> &'static str {
         match self {
             Confinement::Enforce => "enforce",
@@ -69,7 +69,7 @@ impl Confinement {
     }
 }
 
-/// Whether the environment switches confinement off.
+/// Returns true if the environment switches confinement off.
 pub fn is_off() -> Result<bool, Failure> {
     Ok(wanted()? == Confinement::Off)
 }
@@ -79,8 +79,8 @@ fn wanted() -> Result<Confinement, Failure> {
     Confinement::of(value.as_deref())
 }
 
-/// Confines this thread, and those that it starts, to these system calls. Where the first thread cannot be confined, the
-/// process runs without filters, and [`trouble`] says why.
+/// Confines this thread, and the threads that it starts, to these system calls. If the first thread cannot be confined, the
+/// process runs without filters, and [`trouble`] gives the reason.
 pub fn confine(calls: &[Calls]) -> Result<(), Failure> {
     let wanted = match DECIDED.get() {
         Some(decided) => *decided,
@@ -95,7 +95,7 @@ pub fn confine(calls: &[Calls]) -> Result<(), Failure> {
             DECIDED.get_or_init(|| wanted);
             Ok(())
         }
-        // The first thread has found out that there are filters: one without would be no accident.
+        // The first thread has shown that filters work, so a thread without one would be a fault.
         Err(error) if DECIDED.get().is_some() => Err(Failure::run_time(format!(
             "a thread cannot be confined to its system calls: {error}; {VARIABLE}=off runs without that"
         ))),
@@ -107,7 +107,7 @@ pub fn confine(calls: &[Calls]) -> Result<(), Failure> {
     }
 }
 
-/// Has the log say what is in force. Not before the start has succeeded: one that fails says one sentence.
+/// Logs the mode in force. Call it only after a successful start: a start that fails prints one sentence.
 pub fn log_mode() {
     match Confinement::in_force() {
         Some(Confinement::Enforce) => tracing::info!(
@@ -128,7 +128,7 @@ pub fn log_mode() {
     }
 }
 
-/// What is wrong with the confinement, for the log, the status and the service manager. None if it is as was asked for.
+/// The fault of the confinement, for the log, the status and the service manager. `None` if the requested mode is in force.
 pub fn trouble() -> Option<String> {
     match Confinement::in_force()? {
         Confinement::Unavailable => Some(format!(
@@ -141,7 +141,7 @@ pub fn trouble() -> Option<String> {
     }
 }
 
-/// What a service does, with that trouble, for a service manager.
+/// The status text for a service manager, with the fault of the confinement appended.
 pub fn with_trouble(text: &str) -> String {
     trouble().map_or_else(
         || text.to_owned(),
@@ -149,8 +149,9 @@ pub fn with_trouble(text: &str) -> String {
     )
 }
 
-/// Why the kernel took no filter, and what to do. A filter that is already around this process answers in the kernel's place:
-/// a unit's or a container's that does not list seccomp(2) makes it fail with EPERM, some with ENOSYS.
+/// Explains why the kernel accepted no filter, and what to do. A filter that surrounds this process already may answer in the
+/// kernel's place: the filter of a unit or container that does not allow seccomp(2) makes the call fail with EPERM, or in some
+/// cases with ENOSYS.
 fn reason(error: &io::Error) -> String {
     let (name, why) = match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EPERM) => (

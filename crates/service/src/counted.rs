@@ -9,7 +9,7 @@ pub struct Counted<'a> {
     noun: &'a str,
 }
 
-/// So many of a noun, which is given in the singular and has a regular plural.
+/// A number with its noun; the noun is given in the singular and has a regular plural.
 pub fn counted(number: impl TryInto<u64>, noun: &str) -> Counted<'_> {
     // A usize always fits, and no machine has more of anything.
     let number = number.try_into().unwrap_or(u64::MAX);

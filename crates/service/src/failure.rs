@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the program ends when it cannot go on: one sentence and an exit code.
+//! Fatal errors: one sentence and an exit code.
 
 use std::fmt;
 
 use diolkos_fastpath::FastPathError;
 use diolkos_sys::tun::TunError;
 
-/// What the exit code says; the codes are a promise to scripts.
+/// The meaning of the exit code; scripts rely on these codes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Exit 1: it failed at run time.
+    /// Exit 1: a failure at run time.
     RunTime = 1,
     /// Exit 2: wrong usage or configuration.
     Usage = 2,
     /// Exit 3: a privilege or a kernel feature is missing.
     Missing = 3,
-    /// Exit 4: `show status` found a translator that runs and is not ready, or `cluster status` that something is wrong.
+    /// Exit 4: `show status` found a translator that runs but is not ready, or `cluster status` found a fault.
     NotReady = 4,
 }
 
-/// An error for people: what is wrong and, where it is not plain, what to do.
+/// An error for people: it says what is wrong and, unless that is obvious, what to do.
 #[derive(Debug)]
 pub struct Failure {
-    /// Decides the exit code.
+    /// The kind, which decides the exit code.
     pub kind: Kind,
-    /// The same may succeed later: the kernel had no time or no memory. What is known holds until then.
+    /// A retry may succeed: the kernel had no time or no memory. The caller's state stays valid until then.
     pub is_transient: bool,
     message: String,
 }
@@ -39,12 +39,12 @@ impl Failure {
         }
     }
 
-    /// Exit 1, unless it is tried again.
+    /// Exit 1, unless the caller retries.
     pub fn transient(message: impl Into<String>) -> Failure {
         Failure::run_time(message).or_transient()
     }
 
-    /// The same, worth another try unless a privilege is missing or the usage is wrong.
+    /// Marks the failure as worth a retry, unless a privilege is missing or the usage is wrong.
     pub fn or_transient(mut self) -> Failure {
         self.is_transient = self.kind == Kind::RunTime;
         self
@@ -59,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// Exit 4, and no message: standard output has said why.
+    /// Exit 4 without a message: standard output has said why.
     pub fn not_ready() -> Failure {
         Failure {
             kind: Kind::NotReady,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which process is the only one for a device in its network namespace, and the folder of what belongs to it.
+//! Ensures that one process at a time serves a device in a network namespace, and manages the folder for its files.
 //!
-//! `/run/diolkos/NAMESPACE/DEVICE.lock`, beside it the control socket (`.sock`) and the note of changed settings
-//! (`.forwarding`), and `ADDRESS.reserved`. Network namespaces share `/run`, so the namespace's number is part of the path. A lock is released
-//! with its process; what a killed process leaves besides is replaced, or removed by the next start.
+//! The folder contains `/run/diolkos/NAMESPACE/DEVICE.lock`, beside it the control socket (`.sock`) and the note of changed
+//! settings (`.forwarding`), and `ADDRESS.reserved`. Network namespaces share `/run`, so the namespace's number is part of the
+//! path. The kernel releases a lock when its process ends; other files of a killed process are replaced or removed by the next
+//! start.
 //!
-//! Only the user who runs the program can change these folders. Where a group may read, others can pass through them, but
-//! list nothing. A user for whom `/run/diolkos` is closed has the same in
-//! `$XDG_RUNTIME_DIR`. That variable may come from somebody else's session, so nobody believes what stands in a folder
-//! that other users own or can change.
+//! Only the user who runs the program can change these folders. Where a group may read, other users can pass through the
+//! folders, but cannot list them. A user who cannot write to `/run/diolkos` has the same folders in `$XDG_RUNTIME_DIR`. That
+//! variable may come from another user's session, so the contents of a folder that other users own or can change are not
+//! trusted.
 
 mod find;
 mod runtime_directories;
@@ -27,14 +28,15 @@ use crate::failure::Failure;
 
 pub use find::{find, is_running, others, Found, Running};
 
-/// How the names of files end that reserve something.
+/// The file name extension of reservations.
 const RESERVED: &str = "reserved";
 const RUN: &str = "/run/diolkos";
-/// Who removes leftovers of others has their locks for a moment: so often a lock is tried, so far apart.
+/// Attempts to take a lock, and the pause between them: a process that removes leftovers of others holds their locks for a
+/// moment.
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// That this process is the only one. Dropped, it is not, and its files are gone.
+/// The claim of this process to be the only one for a device. Dropping it ends the claim and removes its files.
 #[derive(Debug)]
 pub struct Instance {
     folder: PathBuf,
@@ -43,7 +45,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Becomes the instance for a device (or of a DNS64's name). The error names the process that is it already.
+    /// Claims a device (or the name of a DNS64). The error names the process that has claimed it already.
     pub fn claim(name: &str) -> Result<Instance, Failure> {
         check(name)?;
         for _ in 0..TRIES {
@@ -59,7 +61,7 @@ impl Instance {
                     });
                 }
                 Ok(None) => thread::sleep(PAUSE),
-                // The last one that used the folder has just removed it.
+                // The last process that used the folder has just removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(unusable(&path, &error)),
             }
@@ -76,16 +78,16 @@ impl Instance {
         )))
     }
 
-    /// Where it is asked.
+    /// The path of the control socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.join(format!("{}.sock", self.name))
     }
 
-    /// Lets others pass through the folders to a socket that lets them in. They can list nothing, and open nothing else.
+    /// Lets other users pass through the folders to a socket that admits them. They can list nothing and open nothing else.
     pub fn let_others_through(&self) -> Result<(), Failure> {
         let through = |folder: &Path| -> io::Result<()> {
             let found = fs::symlink_metadata(folder)?;
-            // The place above may be somebody else's, who decides then.
+            // The folder above may belong to another user, who then decides on it.
             if found.uid() == peer::own_uid() {
                 fs::set_permissions(folder, Permissions::from_mode(found.mode() & 0o700 | 0o011))?;
             }
@@ -97,7 +99,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Leaves a word for those who wait for the end.
+    /// Leaves a message for processes that wait for the end of this one.
     pub fn leave_word(&self, word: &str) {
         if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.leave_word(word)) {
             tracing::debug!("cannot record the result for `diolkos stop`: {error}");
@@ -109,19 +111,20 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.socket());
         drop(self.lock.take());
-        // Others may be in there: only an empty folder goes.
+        // Other processes may use the folder; only an empty folder can be removed.
         let _ = fs::remove_dir(&self.folder);
         let _ = self.folder.parent().map(fs::remove_dir);
     }
 }
 
-/// Reserves something of this network namespace, as an address, among the processes of this user. `None`: another one has it.
+/// Reserves a name in this network namespace, for example an address, among the processes of this user. `None`: another process
+/// has reserved it.
 pub fn reserve(what: &str) -> Result<Option<Lock>, Failure> {
     check(what)?;
     for _ in 0..TRIES {
         let path = folder()?.join(format!("{what}.{RESERVED}"));
         match Lock::take(&path) {
-            // The last one that used the folder has just removed it.
+            // The last process that used the folder has just removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             taken => return taken.map_err(|error| unusable(&path, &error)),
         }
@@ -129,7 +132,7 @@ pub fn reserve(what: &str) -> Result<Option<Lock>, Failure> {
     Ok(None)
 }
 
-/// The folder of this network namespace's instances that this user runs. It is there then.
+/// The folder for this user's instances in this network namespace. It is created if necessary.
 pub fn folder() -> Result<PathBuf, Failure> {
     let namespace = namespace::cookie().map_err(|e| {
         Failure::missing(format!(
@@ -153,7 +156,7 @@ pub fn folder() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Who owns the folder above could put another one in the place of ours.
+/// The objection to the folder above, if there is one: its owner could replace this program's folder.
 fn above(place: &Path) -> io::Result<Option<String>> {
     let Some(above) = place.parent().filter(|_| place != Path::new(RUN)) else {
         return Ok(None);
@@ -165,7 +168,7 @@ fn above(place: &Path) -> io::Result<Option<String>> {
     };
     let why = match found.uid() {
         uid if uid != 0 && uid != peer::own_uid() => format!("belongs to user {uid}"),
-        // Where only owners remove what is theirs, others may add.
+        // In a sticky folder only owners can remove their files, so others may add some.
         _ if found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0 => {
             "can be changed by other users".to_owned()
         }
@@ -181,7 +184,8 @@ fn places() -> Vec<PathBuf> {
     [PathBuf::from(RUN)].into_iter().chain(own).collect()
 }
 
-/// Who is the last to use a folder removes it, which may be between the two steps.
+/// Creates both folders. The last process that uses a folder removes it, possibly between the two steps, so there are several
+/// attempts.
 fn make_both(place: &Path, folder: &Path) -> io::Result<()> {
     above(place)?.map_or(Ok(()), refuse)?;
     let mut made = Ok(());
@@ -195,7 +199,7 @@ fn make_both(place: &Path, folder: &Path) -> io::Result<()> {
     made
 }
 
-/// Makes a folder that only this user can change. One that others could change is refused.
+/// Creates a folder that only this user can change. Fails if others can change it.
 fn make(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -204,7 +208,7 @@ fn make(folder: &Path) -> io::Result<()> {
     objection(folder, &[peer::own_uid()])?.map_or(Ok(()), refuse)
 }
 
-/// Why others than these owners could change what is in a folder.
+/// The reason why users other than these owners could change the contents of a folder; `None` if they cannot.
 fn objection(folder: &Path, owners: &[u32]) -> io::Result<Option<String>> {
     let found = fs::symlink_metadata(folder)?;
     let why = match found.uid() {
@@ -238,7 +242,7 @@ fn unusable(path: &Path, error: &io::Error) -> Failure {
     ))
 }
 
-/// A name becomes a part of a path.
+/// Checks a name that becomes part of a path.
 fn check(name: &str) -> Result<(), Failure> {
     let is_plain = |b: u8| b.is_ascii_graphic() && b != b'/';
     match !name.is_empty() && !name.starts_with('.') && name.len() <= 64 && name.bytes().all(is_plain) {
@@ -249,8 +253,8 @@ fn check(name: &str) -> Result<(), Failure> {
     }
 }
 
-/// Removes what killed processes have left in other network namespaces, which may be gone. Their notes stay: as long as
-/// the namespace is there, the next start in it has a use for them.
+/// Removes what killed processes left in other network namespaces, which may be gone. Their notes stay: while the namespace
+/// exists, the next start in it needs them.
 fn remove_dead(own: &Path) {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     let Some(place) = own.parent() else { return };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program needs that runs for months: supervision of its threads and tasks, heartbeats, signals, the service manager, privileges
-//! that it gives up, confinement by the kernel, locks and folders of its own, and failures that become an exit code.
+//! The parts that a program needs to run for months: supervision of its threads and tasks, heartbeats, signals, the service
+//! manager, dropping of privileges, confinement by the kernel, its own locks and folders, and failures that become an exit
+//! code.
 //!
-//! It knows the operating system, and nothing of translation, of packets or of this program's configuration. All of it is for
-//! use from outside: a part of the program starts what runs by [`supervise::Watch`] and fails with a [`failure::Failure`].
+//! The crate knows the operating system, but neither translation nor packets nor this program's configuration. All of it is
+//! public: other crates start their work with [`supervise::Watch`] and fail with a [`failure::Failure`].
 
 pub mod confinement;
 pub mod counted;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Telling the service manager how it goes, by the protocol of sd_notify(3).
+//! Reports the state of the service to the service manager, by the protocol of sd_notify(3).
 //!
-//! Each word is one datagram to the socket that `NOTIFY_SOCKET` names. The socket is opened once, at the start: later the
-//! program may have no right to open one. Without a service manager every call does nothing.
+//! Each message is one datagram to the socket that `NOTIFY_SOCKET` names. The socket is opened once, at the start, since later
+//! the program may have no right to open one. Without a service manager, every call does nothing.
 
 use std::env;
 use std::io;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use diolkos_sys::clock;
 
-/// The service manager shows one line; a list of obstacles may be long. Bytes.
+/// Bound on the status line, bytes: the service manager shows one line, and the list of obstacles may be long.
 const LONGEST_STATUS: usize = 1500;
 
 /// The service manager, if there is one. Clones share the socket.
@@ -24,12 +24,13 @@ pub struct Manager(Option<Arc<Inner>>);
 struct Inner {
     socket: UnixDatagram,
     watchdog: Option<Duration>,
-    /// What it was told last: the same is not told again.
+    /// The last status that was sent; an equal one is not sent again.
     status: Mutex<String>,
 }
 
 impl Manager {
-    /// The one that has started this process, as the environment says. Processes that this one starts hear nothing of it.
+    /// The service manager that started this process, according to the environment. The variables are removed, so child
+    /// processes do not see them.
     pub fn of_environment() -> Manager {
         let [socket, usec, pid] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"].map(|name| {
             let value = env::var_os(name);
@@ -58,38 +59,38 @@ impl Manager {
         }
     }
 
-    /// Somebody listens.
+    /// Returns true if there is a service manager.
     pub fn listens(&self) -> bool {
         self.0.is_some()
     }
 
-    /// After so long without [`Manager::alive`] it ends this process and starts it again.
+    /// The time without [`Manager::alive`] after which the service manager ends this process and restarts it.
     pub fn watchdog(&self) -> Option<Duration> {
         self.0.as_ref()?.watchdog
     }
 
-    /// The service does what it is for, or waits for what only the network can bring.
+    /// Reports that the service works, or waits only for events that the network must bring.
     pub fn ready(&self) {
         self.send("READY=1");
     }
 
-    /// The configuration is read again; [`Manager::ready`] ends that.
+    /// Reports that the configuration is being read again; [`Manager::ready`] ends that state.
     pub fn reloading(&self) {
         let now = clock::shown_monotonic().as_micros();
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={now}"));
     }
 
-    /// The service ends.
+    /// Reports that the service ends.
     pub fn stopping(&self) {
         self.send("STOPPING=1");
     }
 
-    /// The loops that matter have moved.
+    /// Reports that all supervised loops have made progress.
     pub fn alive(&self) {
         self.send("WATCHDOG=1");
     }
 
-    /// What the service does, and what is wrong, for people.
+    /// Reports what the service does and what is wrong, for people.
     pub fn status(&self, text: &str) {
         let Some(inner) = &self.0 else { return };
         let line = line(text);
@@ -121,12 +122,12 @@ fn connect(name: &[u8]) -> io::Result<UnixDatagram> {
     };
     let socket = UnixDatagram::unbound()?;
     socket.connect_addr(&address)?;
-    // A manager that does not read holds up no loop.
+    // A service manager that does not read its socket must not block a loop.
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// One line, of a bounded length. A line break would begin another word of the protocol.
+/// Makes one line of bounded length. A line break would begin another message of the protocol.
 fn line(text: &str) -> String {
     let mut line: String = text
         .chars()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the process may do, asked before anything is begun, and what its threads give up.
+//! Privileges: checks them before the program begins, and drops those that its threads do not need.
 //!
-//! Capabilities and filters of system calls belong to threads. The process keeps what a translator can have a use for; each
-//! thread that reads what strangers send keeps what its own work needs. Nobody gets more again (`no_new_privs`).
+//! Capabilities and system call filters belong to threads. The process keeps what a translator may need; each thread that reads
+//! data from untrusted peers keeps only what its own work needs. No thread can gain more later (`no_new_privs`).
 
 use diolkos_sys::limit;
 use diolkos_sys::seccomp::{Calls, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_UNIX};
@@ -13,37 +13,37 @@ use rustix::thread::{self as thread_rights, CapabilitySet, CapabilitySets};
 use crate::confinement::{self, confine};
 use crate::failure::Failure;
 
-/// With its name in capabilities(7).
+/// A capability with its name in capabilities(7).
 type Capability = (CapabilitySet, &'static str);
 /// To make devices and routes.
 pub const NET_ADMIN: Capability = (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN");
 /// To open packet sockets.
 pub const NET_RAW: Capability = (CapabilitySet::NET_RAW, "CAP_NET_RAW");
 
-/// To load programs in which the verifier has to follow pointers.
+/// To load BPF programs for which the verifier must follow pointers.
 pub const PERFMON: Capability = (CapabilitySet::PERFMON, "CAP_PERFMON");
-/// To find what programs of an earlier run have.
+/// To find the BPF programs of an earlier run.
 pub const SYS_ADMIN: Capability = (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN");
 
-/// For maps whose descriptors a thread has. Kernels before 5.19 ask for it at each change.
+/// For maps whose descriptors a thread has. Kernels before 5.19 check it on each change.
 const MAPS: CapabilitySet = CapabilitySet::BPF;
-/// For ports below 1024, which a DNS64 binds again when a socket breaks.
+/// For ports below 1024, which a DNS64 binds again when a socket fails.
 const PORTS: CapabilitySet = CapabilitySet::NET_BIND_SERVICE;
-/// For router advertisements, which a DNS64 hears that learns its prefix.
+/// For router advertisements, which a DNS64 receives if it discovers its prefix.
 const HEARING: CapabilitySet = CapabilitySet::NET_RAW;
-/// For files of other users that root has named: the state file, and logs of bindings.
+/// For files of other users that root has named: the state file and binding logs.
 const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::CHOWN)
     .union(CapabilitySet::FOWNER);
-/// For devices, routes, packet sockets and programs, and for finding the programs of an earlier run.
+/// For devices, routes, packet sockets and BPF programs, and to find the programs of an earlier run.
 const KERNEL: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::BPF)
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::SYS_ADMIN);
 
-/// All families of sockets that some thread opens. AF_NETLINK, AF_PACKET: devices, routes and neighbours.
+/// All socket families that some thread opens. AF_NETLINK and AF_PACKET are for devices, routes and neighbours.
 const FAMILIES: &[i32] = &[AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET];
 
 /// The work of a thread: the capabilities and the system calls that it needs.
@@ -53,7 +53,7 @@ pub struct Role {
     calls: &'static [Calls],
 }
 
-/// The event loop of a translator, its worker, and whatever they start.
+/// The event loop of a translator, its worker, and the threads that they start.
 pub const TRANSLATOR: Role = Role {
     capabilities: KERNEL.union(FILES).union(PORTS),
     calls: &[
@@ -65,7 +65,7 @@ pub const TRANSLATOR: Role = Role {
         Calls::Programs,
     ],
 };
-/// A thread that reads or changes BPF maps, and packets of a TUN device that is there already.
+/// A thread that reads or changes BPF maps, and packets of an existing TUN device.
 pub const TABLES: Role = Role {
     capabilities: MAPS,
     calls: &[Calls::Thread, Calls::EventLoop, Calls::Maps],
@@ -75,7 +75,7 @@ pub const SAVER: Role = Role {
     capabilities: MAPS.union(FILES),
     calls: &[Calls::Thread, Calls::Files, Calls::Maps],
 };
-/// A thread that writes a log of bindings: to a file, or to a collector.
+/// A thread that writes a binding log to a file or to a collector.
 pub const LOG: Role = Role {
     capabilities: FILES,
     calls: &[
@@ -84,8 +84,8 @@ pub const LOG: Role = Role {
         Calls::Sockets(&[AF_UNIX, AF_INET, AF_INET6]),
     ],
 };
-/// The thread of a cluster's node, and the client of the engine that it starts: it reads certificates anew, asks for names of
-/// servers, and changes maps.
+/// The thread of a cluster node, and the client of the engine that it starts: it reloads certificates, resolves server names,
+/// and changes maps.
 pub const CLUSTER: Role = Role {
     capabilities: MAPS.union(FILES),
     calls: &[
@@ -97,7 +97,7 @@ pub const CLUSTER: Role = Role {
         Calls::Maps,
     ],
 };
-/// The thread that speaks to the service manager, on a socket that is there already.
+/// The thread that reports to the service manager, on an existing socket.
 pub const WATCHDOG: Role = Role {
     capabilities: CapabilitySet::empty(),
     calls: &[Calls::Thread, Calls::Messages],
@@ -113,7 +113,7 @@ pub const DNS64: Role = Role {
         Calls::Sockets(&[AF_UNIX, AF_INET, AF_INET6]),
     ],
 };
-/// A DNS64 that learns its prefix from the network.
+/// A DNS64 that discovers its prefix from the network.
 pub const HEARING_DNS64: Role = Role {
     capabilities: PORTS.union(HEARING),
     calls: &[
@@ -125,8 +125,8 @@ pub const HEARING_DNS64: Role = Role {
     ],
 };
 
-/// Keeps what this process has in memory from others: no core is written, and no other process of the same user can trace it.
-/// It knows who asked for what, and secrets. Where somebody looks for an error (`DIOLKOS_SECCOMP=off`), nothing is done.
+/// Protects the memory of this process: no core is written, and no other process of the same user can trace it. The memory
+/// contains secrets and data about who communicates with whom. With `DIOLKOS_SECCOMP=off`, for debugging, it does nothing.
 pub fn seal() -> Result<(), Failure> {
     if confinement::is_off()? {
         return Ok(());
@@ -137,9 +137,9 @@ pub fn seal() -> Result<(), Failure> {
         .map_err(|error: std::io::Error| Failure::run_time(format!("cannot forbid cores: {error}")))
 }
 
-/// Gives up everything that this thread, and those that it starts, do not need for their work; nothing comes back, by no
-/// program that is started either. With CAP_SETPCAP, which units of systemd do not give, it says so to the kernel a second time:
-/// the bounding set is emptied.
+/// Drops all capabilities and system calls that this thread, and the threads that it starts, do not need. They cannot be
+/// regained, not even by starting another program. With CAP_SETPCAP, which units of systemd do not grant, it also empties the
+/// bounding set.
 pub fn keep(role: Role) -> Result<(), Failure> {
     let give_up = || {
         thread_rights::set_no_new_privs(true)?;
@@ -147,7 +147,7 @@ pub fn keep(role: Role) -> Result<(), Failure> {
         if has.effective.contains(CapabilitySet::SETPCAP) {
             for one in CapabilitySet::all().iter() {
                 match thread_rights::remove_capability_from_bounding_set(one) {
-                    // An older kernel does not know it.
+                    // An older kernel does not know the capability.
                     Ok(()) | Err(Errno::INVAL) => {}
                     Err(error) => return Err(error),
                 }
@@ -165,8 +165,8 @@ pub fn keep(role: Role) -> Result<(), Failure> {
     confine(role.calls)
 }
 
-/// Fails unless the process has these capabilities. BPF is not asked for here: whether a kernel
-/// lets a process load programs depends on more than one capability, and there is a path without them.
+/// Fails unless the process has these capabilities. CAP_BPF is not checked here: more than one capability decides whether a
+/// kernel lets a process load BPF programs, and the slow path works without them.
 pub fn check(needed: &[Capability]) -> Result<(), Failure> {
     let missing = missing(needed);
     if missing.is_empty() {
@@ -178,7 +178,7 @@ pub fn check(needed: &[Capability]) -> Result<(), Failure> {
     )))
 }
 
-/// Those of them that this thread does not have.
+/// The capabilities among these that this thread does not have.
 pub fn missing(needed: &[Capability]) -> Vec<&'static str> {
     let sets = thread_rights::capabilities(None);
     let effective = sets.map_or(CapabilitySet::empty(), |sets| sets.effective);

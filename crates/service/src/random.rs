@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers that nobody can guess.
+//! Unpredictable numbers.
 
-/// One of them; without the kernel's generator at least one that differs from process to process.
+/// A random number. If the kernel's generator fails, it is at least different in each process.
 pub fn random() -> u64 {
     getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
 }
 
-/// Several at a time from the kernel's generator, for those who need many.
+/// A stock of random numbers, read in batches from the kernel's generator, for callers that need many.
 #[derive(Debug, Default)]
 pub struct Stock {
     numbers: Vec<u64>,
@@ -16,7 +16,7 @@ pub struct Stock {
 const BATCH: usize = 64;
 
 impl Stock {
-    /// The next one; none is given twice.
+    /// The next number. No number is given twice.
     pub fn take(&mut self) -> u64 {
         if self.numbers.is_empty() {
             let mut bytes = [0; BATCH * 8];

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The signals that end the program or have it read its configuration again. A task hears them, so that work which takes
-//! long can ask in between. Signals that tell a service nothing are ignored: by default they would kill it, and forwarding
-//! would stay switched on.
+//! The signals that end the program or make it reload its configuration. A task receives them, so that long work can check for
+//! them in between. Signals that have no meaning for a service are ignored: by default they would kill it, and forwarding would
+//! stay switched on.
 //!
-//! SIGHUP has two meanings. Sent by a service manager or an operator, it means "read your configuration again" (daemon(7));
-//! sent by the kernel, the terminal is gone in whose foreground the program ran, and the program ends. The kernel takes the
-//! terminal away before it sends the signal, which tells the two apart.
+//! SIGHUP has two meanings. From a service manager or an operator, it means "read your configuration again" (daemon(7)). From
+//! the kernel, it means that the terminal in whose foreground the program ran is gone; then the program ends. The kernel
+//! removes the terminal before it sends the signal, so the program can tell the two apart.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use tokio::sync::Notify;
 use crate::failure::Failure;
 use crate::supervise::{Task, Watch};
 
-/// The signals that the program hears.
+/// The signals that the program handles.
 pub struct Signals {
     came: Came,
     reload: Arc<Notify>,
     _hears: Vec<Task>,
 }
 
-/// Whether one came. For whoever works long.
+/// Tells whether a signal that ends the program has arrived, for code that runs long.
 #[derive(Clone)]
 pub struct Came(Receiver<bool>);
 
 impl Came {
-    /// One came: nobody waits for the result any more.
+    /// Returns true if one has arrived: the result of the work is no longer needed.
     pub fn already(&self) -> bool {
         *self.0.borrow()
     }
 }
 
 impl Signals {
-    /// Catches them from now on.
+    /// Catches the signals from now on.
     pub fn new(watch: &Watch) -> Result<Signals, Failure> {
         let on = |kind| {
             signal(kind)
@@ -75,7 +75,7 @@ impl Signals {
             }
             tracing::debug!("a signal arrived");
             tell.send_replace(true);
-            // Further ones change nothing, and the default action must not come back.
+            // Further signals change nothing, but the default action must not come back.
             std::future::pending().await
         };
         hears.push(watch.task("signals", hear));
@@ -86,26 +86,26 @@ impl Signals {
         })
     }
 
-    /// Waits until the configuration is to be read again. Several wishes at a time are one.
+    /// Waits until the configuration is to be read again. Several requests at a time count as one.
     pub async fn reload(&self) {
         self.reload.notified().await;
     }
 
-    /// Waits for one that ends the program.
+    /// Waits for a signal that ends the program.
     pub async fn any(&self) {
         if self.came.0.clone().wait_for(|came| *came).await.is_err() {
-            // The task ends with the runtime only.
+            // The task ends only with the runtime.
             std::future::pending::<()>().await;
         }
     }
 
-    /// For whoever works long.
+    /// The check for code that runs long.
     pub fn came(&self) -> Came {
         self.came.clone()
     }
 }
 
-/// Whether the process belongs to a terminal now.
+/// Returns true if the process has a controlling terminal now.
 fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }

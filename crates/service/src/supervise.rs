@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Supervision: every thread and task of a running service is watched, and one that panics or fails ends the program.
 //!
-//! thread, task → [`Watch`] → [`Alarm`] → the service loop, which leaves a clean machine and ends with exit code 1. A part
-//! that died alone would leave a port that nobody serves, or tables in which nothing expires.
+//! thread, task → [`Watch`] → [`Alarm`] → the service loop, which cleans up and ends with exit code 1. If a part could die
+//! alone, a port would have no server, or the entries of a table would not expire.
 
 use std::any::Any;
 use std::future::Future;
@@ -20,27 +20,27 @@ use crate::manager::Manager;
 use crate::privilege::{self, Role};
 use crate::watchdog::{Heartbeat, Watchdog};
 
-/// Starts what is watched. Clones tell the same [`Alarm`].
+/// Starts supervised threads and tasks. All clones report to the same [`Alarm`].
 #[derive(Clone)]
 pub struct Watch {
     tell: UnboundedSender<Failure>,
     watchdog: Watchdog,
 }
 
-/// Rings when something that is watched has panicked or failed.
+/// Reports that a supervised thread or task has panicked or failed.
 pub struct Alarm(UnboundedReceiver<Failure>);
 
-/// What a service is run under.
+/// The supervision that a service runs under.
 pub struct Supervision {
-    /// Starts what is watched.
+    /// Starts supervised threads and tasks.
     pub watch: Watch,
-    /// Rings when it fails.
+    /// Reports their failures.
     pub alarm: Alarm,
-    /// Is told how it goes.
+    /// Receives the state of the service.
     pub manager: Manager,
 }
 
-/// A watched task. Dropped, it ends.
+/// A supervised task. It is aborted when this is dropped.
 #[derive(Debug)]
 pub struct Task(AbortHandle);
 
@@ -50,12 +50,12 @@ impl Drop for Task {
     }
 }
 
-/// A watch and its alarm; nobody listens to heartbeats.
+/// A watch and its alarm, without a watchdog for heartbeats.
 pub fn pair() -> (Watch, Alarm) {
     pair_with(Watchdog::default())
 }
 
-/// A watch and its alarm, and where heartbeats are heard.
+/// A watch and its alarm, with this watchdog for heartbeats.
 pub fn pair_with(watchdog: Watchdog) -> (Watch, Alarm) {
     let (tell, hear) = unbounded_channel();
     (Watch { tell, watchdog }, Alarm(hear))
@@ -67,12 +67,12 @@ impl Watch {
         self.watchdog.beat(name)
     }
 
-    /// Of all its loops.
+    /// The watchdog of all its loops.
     pub fn watchdog(&self) -> Watchdog {
         self.watchdog.clone()
     }
 
-    /// Starts a thread. It may end with `Ok`; a panic or an error rings the alarm.
+    /// Starts a thread. It may end with `Ok`; a panic or an error raises the alarm.
     pub fn thread(
         &self,
         name: impl Into<String>,
@@ -81,14 +81,14 @@ impl Watch {
         let (name, tell) = (name.into(), self.tell.clone());
         Builder::new().name(name.clone()).spawn(move || {
             let done = guarded(&format!("the thread `{name}`"), work);
-            // Without a listener the program ends already.
+            // Without a receiver, the program is ending already.
             let _ = done.map_err(|failure| tell.send(failure));
         })
     }
 
-    /// The same of a thread that keeps the capabilities and system calls of this role only. The kernel may give a signal of the
-    /// process to any thread that does not block it, and the handler wakes the tasks by a system call. Where the filter refuses
-    /// that call, the signal is lost: so confined threads block signals.
+    /// Starts a thread that keeps only the capabilities and system calls of this role. The kernel may deliver a signal of the
+    /// process to any thread that does not block it, and the handler wakes the tasks by a system call. If the thread's filter
+    /// refused that call, the signal would be lost, so confined threads block signals.
     pub fn thread_with(
         &self,
         role: Role,
@@ -103,7 +103,7 @@ impl Watch {
         })
     }
 
-    /// Starts a task on the runtime's worker. It may end with `Ok`; a panic or an error rings the alarm.
+    /// Starts a task on the runtime's worker. It may end with `Ok`; a panic or an error raises the alarm.
     pub fn task(
         &self,
         name: &'static str,
@@ -112,7 +112,7 @@ impl Watch {
         Task(tokio::spawn(self.watched(name, work)).abort_handle())
     }
 
-    /// The same of a task that ends by itself, and that nobody ends before.
+    /// Starts a task that ends by itself and is never aborted.
     pub fn short_task(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         let work = async move {
             work.await;
@@ -121,7 +121,7 @@ impl Watch {
         tokio::spawn(self.watched(name, work));
     }
 
-    /// The heartbeat of the runtime's worker, on which tasks run.
+    /// The heartbeat of the runtime's worker, which runs the tasks.
     pub fn worker(&self) -> Option<Task> {
         let beat = self.beat("the tasks' worker");
         beat.every()?;
@@ -148,7 +148,7 @@ impl Watch {
         }
     }
 
-    /// Starts a task of the present `LocalSet`, whose panic rings the alarm; `what` it is stands in the message. It goes on
+    /// Starts a task in the current `LocalSet`; a panic raises the alarm. `what` names the task in the message. The task runs
     /// until it ends by itself or is aborted.
     pub fn local(
         &self,
@@ -166,19 +166,19 @@ impl Watch {
 }
 
 impl Alarm {
-    /// Waits until something that is watched has panicked or failed.
+    /// Waits until a supervised thread or task has panicked or failed.
     pub async fn rung(&mut self) -> Failure {
         match self.0.recv().await {
             Some(failure) => failure,
-            // Nothing is watched any more.
+            // No supervised thread or task is left.
             None => std::future::pending().await,
         }
     }
 }
 
-/// Does some work on this thread, and makes a failure of its panic: the exit code is a promise.
+/// Runs `work` on this thread, and turns a panic into a failure, so that the exit code is right.
 pub fn guarded<T>(who: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    // What the work has changed is not looked at afterwards: a lock that it held is poisoned, and stays so.
+    // The state that the work changed is not used afterwards; a lock that it held stays poisoned.
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|payload| Err(panicked(who, payload.as_ref())))
 }
@@ -268,7 +268,7 @@ mod tests {
         assert!(alarm.rung().now_or_never().is_none());
     }
 
-    /// A handler that runs in a confined thread cannot wake the task that hears the signal.
+    /// A signal handler that runs in a confined thread could not wake the task that waits for the signal.
     #[test]
     fn a_confined_thread_handles_no_signal() {
         let (watch, mut alarm) = pair();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The heartbeats of the loops that matter, and the messages that keep the service manager's watchdog quiet.
+//! The heartbeats of supervised loops, and the messages that keep the service manager's watchdog from firing.
 //!
-//! loop → [`Heartbeat`] → [`Watchdog::keep`] → service manager. Every loop beats again and again, also when it has nothing to do. The
-//! messages go on only while all of them beat: where one hangs, packets, sessions or questions are left alone, though the
-//! process looks alive. Then the service manager hears nothing, ends the process and starts it again.
+//! loop → [`Heartbeat`] → [`Watchdog::keep`] → service manager. Every loop beats regularly, even when it has nothing to do. The
+//! messages continue only while all loops beat: if one hangs, packets, sessions or queries are not served although the process
+//! looks alive. Then the messages stop, and the service manager ends the process and restarts it.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use crate::manager::Manager;
 
-/// Of the watchdog's time: a loop that has not moved for so long hangs.
+/// Fraction of the watchdog's time after which a loop without a beat counts as hung.
 const LATE: u32 = 2;
-/// Of the watchdog's time: how often all loops are looked at.
+/// Fraction of the watchdog's time between two checks of all loops.
 const LOOKS: u32 = 4;
-/// Of the watchdog's time: how often a loop with nothing to do beats.
+/// Fraction of the watchdog's time after which an idle loop beats.
 const BEATS: u32 = 8;
 
-/// All heartbeats. Clones are the same. The default is one that nobody listens to.
+/// All heartbeats. Clones share them. The default has no service manager and ignores them.
 #[derive(Clone, Default)]
 pub struct Watchdog(Option<Arc<Inner>>);
 
@@ -33,15 +33,15 @@ struct Inner {
 struct Heart {
     name: String,
     beats: AtomicU64,
-    /// The loop has ended as it should.
+    /// The loop has ended as intended.
     ended: AtomicBool,
 }
 
-/// The heartbeat of one loop. Dropped, the loop has ended; in a panic it has stopped.
+/// The heartbeat of one loop. Dropping it means that the loop has ended; during a panic, that it has stopped.
 pub struct Heartbeat(Option<(Arc<Heart>, Duration)>);
 
 impl Watchdog {
-    /// For a service manager; it may have no watchdog.
+    /// The watchdog of a service manager, which may have none.
     pub fn of(manager: &Manager) -> Watchdog {
         Watchdog(manager.watchdog().map(|watchdog| {
             Arc::new(Inner {
@@ -52,7 +52,7 @@ impl Watchdog {
         }))
     }
 
-    /// A loop that begins; `name` is for the log.
+    /// Registers a loop that begins; `name` is for the log.
     pub fn beat(&self, name: impl Into<String>) -> Heartbeat {
         Heartbeat(self.0.as_ref().map(|inner| {
             let heart = Arc::new(Heart {
@@ -65,7 +65,7 @@ impl Watchdog {
         }))
     }
 
-    /// Tells the service manager that the program is alive while all loops beat, until `pause` says that the program ends.
+    /// Tells the service manager that the program is alive while all loops beat, until `pause` reports that the program ends.
     pub fn keep(&self, mut pause: impl FnMut(Duration) -> bool) {
         let Some(inner) = &self.0 else { return };
         let mut seen = Seen::default();
@@ -94,12 +94,12 @@ impl Inner {
     }
 }
 
-/// How each loop stood when it last moved.
+/// The count of each loop, and the time at which it last changed.
 #[derive(Default)]
 struct Seen(Vec<(Arc<Heart>, u64, Instant)>);
 
 impl Seen {
-    /// The loops that have not moved for so long.
+    /// The loops that have not moved for `limit`.
     fn late(&mut self, hearts: &mut Vec<Arc<Heart>>, now: Instant, limit: Duration) -> Vec<String> {
         hearts.retain(|heart| !heart.ended.load(Ordering::Relaxed));
         self.0
@@ -122,21 +122,21 @@ impl Seen {
 }
 
 impl Heartbeat {
-    /// The loop has moved.
+    /// Records that the loop has moved.
     pub fn beat(&self) {
         if let Some((heart, _)) = &self.0 {
-            // It has one writer: no locked instruction is needed.
+            // There is one writer, so no locked instruction is needed.
             let next = heart.beats.load(Ordering::Relaxed).wrapping_add(1);
             heart.beats.store(next, Ordering::Relaxed);
         }
     }
 
-    /// How long the loop may wait for something to do. None: as long as it likes.
+    /// The longest time that the loop may wait for work. `None`: no limit.
     pub fn every(&self) -> Option<Duration> {
         self.0.as_ref().map(|(_, every)| *every)
     }
 
-    /// Returns when it is time to beat.
+    /// Waits until it is time to beat.
     pub async fn due(&self) {
         match self.every() {
             Some(every) => tokio::time::sleep(every).await,
@@ -144,7 +144,7 @@ impl Heartbeat {
         }
     }
 
-    /// Beats while some work of the loop is awaited, for `most` at most. The work itself is never cut.
+    /// Beats while `work` is awaited, but for at most `most`. The work itself is never aborted.
     pub async fn through<T>(&self, most: Duration, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let begin = Instant::now();

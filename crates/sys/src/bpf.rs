@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls of bpf(2) that libbpf-rs lacks, or has only for objects that it has loaded itself. Errors have the kernel's number.
+//! Calls of bpf(2) that libbpf-rs lacks, or offers only for objects that it has loaded itself. Errors carry the kernel's
+//! number.
 
 use std::ffi::{c_int, c_void, CString};
 use std::io;
@@ -11,10 +12,10 @@ use std::ptr;
 use libbpf_rs::{MapCore, MapHandle, MapType, Program};
 use libbpf_sys as bpf;
 
-/// Where a walk through a map goes on: as long as the longest key, or a bucket's number.
+/// The position in a batch read of a map: as long as the longest key, or the number of a bucket.
 pub type Position = [u8; 64];
 
-/// Attaches a program to an interface. `attach_type`: `BPF_XDP`, `BPF_TCX_INGRESS` or another one of interfaces.
+/// Attaches a program to an interface. `attach_type`: `BPF_XDP`, `BPF_TCX_INGRESS` or another type for interfaces.
 pub fn attach(
     program: BorrowedFd<'_>,
     ifindex: u32,
@@ -30,21 +31,21 @@ pub fn attach(
     // SAFETY: the options say their size, have no pointers, and outlive the call.
     let fd = unsafe { bpf::bpf_link_create(program, ifindex, attach_type, &raw const options) };
     done(fd)?;
-    // SAFETY: the kernel has made the descriptor for this call, so that nobody else has it.
+    // SAFETY: the kernel has made the descriptor for this call, so no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Puts a program in the place of the one that a link holds.
+/// Replaces the program of a link.
 pub fn update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: it takes no options for a null pointer, and no other pointer is passed.
     done(unsafe { bpf::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), ptr::null()) })
 }
 
-/// As many programs as the kernel lets hang at one place (BPF_MPROG_MAX).
+/// The most programs that the kernel allows at one hook (BPF_MPROG_MAX).
 const MOST_PROGRAMS: usize = 64;
 
-/// The numbers of the programs at a tcx hook of an interface, in the order in which packets meet them. Fails where the kernel
-/// has no tcx.
+/// The numbers of the programs at a tcx hook of an interface, in the order in which packets meet them. Fails if the kernel has
+/// no tcx.
 pub fn attached(ifindex: u32, attach_type: bpf::bpf_attach_type) -> io::Result<Vec<u32>> {
     let mut numbers = vec![0; MOST_PROGRAMS];
     let mut options = bpf::bpf_prog_query_opts {
@@ -62,13 +63,13 @@ pub fn attached(ifindex: u32, attach_type: bpf::bpf_attach_type) -> io::Result<V
     Ok(numbers)
 }
 
-/// The XDP programs of an interface, whoever attached them.
+/// The XDP programs of an interface, whatever process attached them.
 pub fn xdp_query(ifindex: u32) -> io::Result<bpf::bpf_xdp_query_opts> {
     let mut found = bpf::bpf_xdp_query_opts {
         sz: size_of::<bpf::bpf_xdp_query_opts>() as _,
         ..Default::default()
     };
-    // Not by libbpf-rs, which wants a program for it.
+    // The function of libbpf-rs needs a program object for this.
     // SAFETY: `found` says its size, and outlives the call; the kernel writes integers.
     match unsafe { bpf::bpf_xdp_query(ifindex as i32, 0, &mut found) } {
         0 => Ok(found),
@@ -76,7 +77,8 @@ pub fn xdp_query(ifindex: u32) -> io::Result<bpf::bpf_xdp_query_opts> {
     }
 }
 
-/// The name of a program, of which the kernel keeps 15 bytes. Looking at programs of others needs CAP_SYS_ADMIN.
+/// The name of a program, of which the kernel keeps 15 bytes. The programs of other processes can be read only with
+/// CAP_SYS_ADMIN.
 pub fn program_name(number: u32) -> io::Result<String> {
     let program = Program::fd_from_id(number).map_err(io::Error::other)?;
     let info = program_info(program.as_fd(), &mut [])?;
@@ -93,13 +95,13 @@ pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     done(unsafe { bpf::bpf_obj_pin(object.as_raw_fd(), path.as_ptr()) })
 }
 
-/// What is pinned under a path. (libbpf-rs opens links too, and prints an error where nothing is.)
+/// Opens the object that is pinned at a path. (libbpf-rs opens links too, and prints an error if there is none.)
 pub fn pinned(path: &Path) -> io::Result<OwnedFd> {
     let path = c_path(path)?;
     // SAFETY: the path is a C string that outlives the call.
     let fd = unsafe { bpf::bpf_obj_get(path.as_ptr()) };
     done(fd)?;
-    // SAFETY: the kernel has made the descriptor for this call, so that nobody else has it.
+    // SAFETY: the kernel has made the descriptor for this call, so no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -107,7 +109,7 @@ fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
 }
 
-/// What the kernel knows of a program; and the numbers of its maps, of as many as fit.
+/// The kernel's information about a program. The numbers of its maps are written to `maps`, as many as fit.
 pub fn program_info(program: BorrowedFd<'_>, maps: &mut [u32]) -> io::Result<bpf::bpf_prog_info> {
     let mut info = bpf::bpf_prog_info {
         nr_map_ids: maps.len() as u32,
@@ -127,22 +129,22 @@ pub fn program_info(program: BorrowedFd<'_>, maps: &mut [u32]) -> io::Result<bpf
 pub struct TestRun<'a> {
     /// The frame.
     pub data_in: &'a [u8],
-    /// Where the frame is written that has become of it.
+    /// Buffer for the resulting frame.
     pub data_out: &'a mut [u8],
-    /// As the kernel has it for this type of program; empty for none.
+    /// The context in the kernel's format for this type of program; empty for none.
     pub context: &'a [u8],
-    /// How often the program runs; the kernel's number has no sign.
+    /// The number of runs; unsigned, as in the kernel.
     pub repeat: u32,
     /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
     pub flags: u32,
-    /// Of live frames.
+    /// The batch size for live frames.
     pub batch_size: u32,
 }
 
 impl TestRun<'_> {
-    /// What the program returned, and how many bytes of `data_out` are the frame's.
+    /// Runs the program. Returns its return code, and the length of the frame in `data_out`, bytes.
     pub fn run(self, program: BorrowedFd<'_>) -> io::Result<(u32, usize)> {
-        // The kernel wants no address of what has no length.
+        // The kernel demands a null pointer for an empty buffer.
         let data_out = match &mut *self.data_out {
             [] => ptr::null_mut(),
             bytes => bytes.as_mut_ptr(),
@@ -173,9 +175,9 @@ fn address(bytes: &[u8]) -> *const c_void {
     }
 }
 
-/// Reads as many entries as fit, from `after` on or from the beginning: keys and values, each one behind the other. Returns
-/// how many there are, and where to go on; then nowhere if they are the last ones. Fails with ENOSPC where a bucket has more
-/// than fit.
+/// Reads a batch of entries, from `after` or from the beginning, as many as fit: consecutive keys and consecutive values.
+/// Returns the number of entries and the position for the next batch, `None` after the last one. Fails with ENOSPC if a bucket
+/// has more entries than fit.
 pub fn read(
     map: &MapHandle,
     after: Option<&mut Position>,
@@ -207,7 +209,7 @@ pub fn read(
     }
 }
 
-/// Bytes that the kernel gives for a value: of a map that has one for each CPU, all of them.
+/// The bytes that the kernel returns for a value; with a per-CPU map, the values of all CPUs.
 fn value_len(map: &MapHandle) -> io::Result<usize> {
     let len = map.value_size() as usize;
     let is_per_cpu = matches!(
@@ -221,8 +223,8 @@ fn value_len(map: &MapHandle) -> io::Result<usize> {
     Ok(len.next_multiple_of(8) * cpus)
 }
 
-/// Deletes entries by their keys, one behind the other, up to the first one that is not there. Returns how many; fewer than
-/// keys if one was missing.
+/// Deletes entries by their consecutive keys, up to the first key that is missing. Returns the number of deleted entries, which
+/// is smaller than the number of keys if one was missing.
 pub fn delete(map: &MapHandle, keys: &[u8]) -> io::Result<usize> {
     let mut count = (keys.len() / map.key_size() as usize) as u32;
     let map = map.as_fd().as_raw_fd();
@@ -236,7 +238,7 @@ pub fn delete(map: &MapHandle, keys: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// libbpf returns an error's number, negative.
+/// Turns a result of libbpf into an error: libbpf returns negative error numbers.
 fn done(result: c_int) -> io::Result<()> {
     match result {
         0.. => Ok(()),

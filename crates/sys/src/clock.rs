@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The clock by which the fast path stamps sessions, and the one that also runs while the machine sleeps.
+//! The clock of the fast path's time stamps, and the clock that also advances while the machine sleeps.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -7,24 +7,24 @@ use std::time::Duration;
 
 use rustix::time::{clock_gettime, ClockId};
 
-/// CLOCK_MONOTONIC as BPF programs have it. It stands still while the machine sleeps. To a process in a time namespace
-/// (time_namespaces(7)) the kernel shows another one, which begins earlier or later.
+/// CLOCK_MONOTONIC as BPF programs read it. It stands still while the machine sleeps. In a time namespace (time_namespaces(7)),
+/// a process reads a value that is shifted against it.
 pub fn monotonic() -> Duration {
     let shown_ns = now_ns(ClockId::Monotonic);
     Duration::from_nanos(shown_ns.saturating_sub(ahead_ns()[0]).max(0) as u64)
 }
 
-/// CLOCK_MONOTONIC as other processes of this time namespace have it.
+/// CLOCK_MONOTONIC as other processes in this time namespace read it.
 pub fn shown_monotonic() -> Duration {
     Duration::from_nanos(now_ns(ClockId::Monotonic).max(0) as u64)
 }
 
-/// CLOCK_BOOTTIME as this process is shown it: it is compared with its own earlier values only.
+/// CLOCK_BOOTTIME as this process reads it. Compare it only with earlier values of the same process.
 pub fn boottime() -> Duration {
     Duration::from_nanos(now_ns(ClockId::Boottime).max(0) as u64)
 }
 
-/// CLOCK_BOOTTIME as BPF programs have it.
+/// CLOCK_BOOTTIME as BPF programs read it.
 pub fn kernel_boottime() -> Duration {
     let shown_ns = now_ns(ClockId::Boottime);
     Duration::from_nanos(shown_ns.saturating_sub(ahead_ns()[1]).max(0) as u64)
@@ -42,18 +42,18 @@ fn now_ns(clock: ClockId) -> i64 {
     time.tv_sec * NS + time.tv_nsec
 }
 
-/// How far the clocks that we are shown are ahead: monotonic, boottime. It cannot change after a namespace's first process
-/// has begun.
+/// The offsets of the clocks that this process reads: monotonic, boottime. They cannot change after a namespace's first process
+/// has started.
 fn ahead_ns() -> [i64; 2] {
     static AHEAD_NS: OnceLock<[i64; 2]> = OnceLock::new();
     *AHEAD_NS.get_or_init(|| {
-        // Without time namespaces there is no such file.
+        // Without time namespaces the file does not exist.
         let offsets = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
         ["monotonic", "boottime"].map(|clock| parse(&offsets, clock).unwrap_or(0))
     })
 }
 
-/// Lines of a clock's name, seconds, and nanoseconds.
+/// Parses lines with the name of a clock, seconds, and nanoseconds.
 fn parse(offsets: &str, clock: &str) -> Option<i64> {
     let line = offsets.lines().find_map(|line| line.strip_prefix(clock))?;
     let mut numbers = line.split_whitespace().map(str::parse::<i64>);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel does with packets of an interface before anybody sees them (ethtool's features).
+//! Offload features of an interface, which change packets before programs see them (ethtool).
 
 use std::io;
 use std::net::UdpSocket;
@@ -15,7 +15,7 @@ const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETH_SS_FEATURES: u32 = 4;
 const NAME_LEN: usize = 32;
-/// Words of `struct ethtool_get_features_block`; the third says what is active.
+/// Words of `struct ethtool_get_features_block`; the third one contains the active features.
 const BLOCK: usize = 4;
 const ACTIVE: usize = 2;
 
@@ -32,15 +32,15 @@ const _: () = assert!(size_of::<NamedData>() >= size_of::<libc::ifreq>());
 /// GRO keeps received packets whole in a list instead of merging their payload (`ethtool -K INTERFACE rx-gro-list`).
 pub const GRO_FRAGLIST: &str = "rx-gro-list";
 
-/// The device takes VLAN tags out of received frames (`ethtool -K INTERFACE rxvlan`).
+/// The device removes VLAN tags from received frames (`ethtool -K INTERFACE rxvlan`).
 pub const RX_VLAN: &str = "rx-vlan-hw-parse";
 
-/// The device drops frames of VLANs that this host is not in.
+/// The device drops frames of VLANs that this host has not joined.
 pub const RX_VLAN_FILTER: &str = "rx-vlan-filter";
 
 /// The name of an interface's driver.
 pub fn driver(interface: &str) -> io::Result<String> {
-    // struct ethtool_drvinfo: cmd, driver (32 bytes), four more such names, 32 bytes of what else there is.
+    // struct ethtool_drvinfo: cmd, driver (32 bytes), four more such names, 32 further bytes.
     let mut info = [0u32; 49];
     info[0] = ETHTOOL_GDRVINFO;
     ask(&socket()?, interface, &mut info)?;
@@ -50,7 +50,7 @@ pub fn driver(interface: &str) -> io::Result<String> {
     String::from_utf8(name).map_err(io::Error::other)
 }
 
-/// Whether an interface is up and somebody is at the other end. Not every driver says it.
+/// Returns true if an interface is up and its link is connected. Not every driver reports it.
 pub fn has_link(interface: &str) -> io::Result<bool> {
     // struct ethtool_value: cmd, data.
     let mut value = [ETHTOOL_GLINK, 0];
@@ -61,15 +61,15 @@ pub fn has_link(interface: &str) -> io::Result<bool> {
 /// Combined channels of an interface, each a queue in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Channels {
-    /// As many as there can be.
+    /// The greatest possible number.
     pub most: u32,
-    /// Those in use.
+    /// The number in use.
     pub used: u32,
 }
 
 /// The channels of an interface (`ethtool -l INTERFACE`).
 pub fn channels(interface: &str) -> io::Result<Channels> {
-    // struct ethtool_channels: cmd, the most there can be (rx, tx, other, combined), those in use (the same).
+    // struct ethtool_channels: cmd, the greatest numbers (rx, tx, other, combined), the numbers in use (in the same order).
     let mut channels = [0u32; 9];
     channels[0] = ETHTOOL_GCHANNELS;
     ask(&socket()?, interface, &mut channels)?;
@@ -83,7 +83,7 @@ fn socket() -> io::Result<UdpSocket> {
     UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::]:0"))
 }
 
-/// Whether a feature is on; false where the kernel does not know it.
+/// Returns true if a feature is on; false if the kernel does not know it.
 pub fn is_on(interface: &str, feature: &str) -> io::Result<bool> {
     let socket = socket()?;
     let ask = |request: &mut [u32]| ask(&socket, interface, request);
@@ -110,7 +110,7 @@ pub fn is_on(interface: &str, feature: &str) -> io::Result<bool> {
     Ok(features[2 + bit / 32 * BLOCK + ACTIVE] >> (bit % 32) & 1 == 1)
 }
 
-/// Where a name stands in a list of them.
+/// The position of a name in a list of names.
 fn place(names: &[u8], feature: &str) -> Option<usize> {
     names.chunks_exact(NAME_LEN).position(|name| {
         let end = name.iter().position(|byte| *byte == 0);
@@ -118,7 +118,7 @@ fn place(names: &[u8], feature: &str) -> Option<usize> {
     })
 }
 
-/// One request; the kernel writes its answer over it, and no more than the request has room for.
+/// Makes one request. The kernel overwrites it with its answer, which is not longer than the request.
 fn ask(socket: &UdpSocket, interface: &str, request: &mut [u32]) -> io::Result<()> {
     let mut name = [0; libc::IFNAMSIZ];
     if interface.len() >= name.len() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A bell that wakes every thread that waits for a file descriptor.
+//! A bell that wakes all threads that wait for a file descriptor.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -8,23 +8,23 @@ use std::time::Duration;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-/// Rung once, it stays rung (an eventfd that nobody reads).
+/// Once rung, it stays rung (an eventfd that is never read).
 #[derive(Debug)]
 pub struct Bell(OwnedFd);
 
-/// What ended a [`Bell::wait_readable`].
+/// The reason why [`Bell::wait_readable`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wake {
     /// The descriptor can be read, or has an error that reading will report.
     Readable,
     /// The bell was rung.
     Bell,
-    /// Neither, for as long as was to be waited.
+    /// Neither: the time is over.
     Nothing,
 }
 
 impl Bell {
-    /// A silent bell.
+    /// A bell that has not been rung.
     pub fn new() -> io::Result<Bell> {
         Ok(Bell(eventfd(
             0,
@@ -32,13 +32,13 @@ impl Bell {
         )?))
     }
 
-    /// Wakes all who wait now or later.
+    /// Wakes all threads that wait now or later.
     pub fn ring(&self) {
-        // A full counter (EAGAIN) is a rung bell too.
+        // A full counter (EAGAIN) is a rung bell as well.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Blocks until `fd` can be read or the bell rings; the bell goes first. `most`: not longer than this, in whole
+    /// Blocks until `fd` can be read or the bell rings; the bell has precedence. `most` is the longest wait, rounded to whole
     /// milliseconds.
     pub fn wait_readable(&self, fd: BorrowedFd<'_>, most: Option<Duration>) -> io::Result<Wake> {
         let most = most.map(|most| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opening files of which some answer only when there is news.
+//! Opens files, among them some that deliver data only when there is news.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,8 +11,8 @@ use nix::fcntl::{fcntl, FcntlArg};
 
 use crate::lock::WRITE_LOCK;
 
-/// Opens a file so that a read never waits. Files of /proc may have nothing to say for years (kmsg); such a read fails
-/// with `WouldBlock`. A file on a disk is read as always.
+/// Opens a file so that a read never waits. A file of /proc may have no data for years (kmsg); such a read fails with
+/// `WouldBlock`. Files on a disk are read as usual.
 pub fn open_without_waiting(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -20,9 +20,9 @@ pub fn open_without_waiting(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens a file to append to it, and makes it if it is not there (0640). Whoever may write to its folder cannot lead us
-/// elsewhere: a symbolic link is refused, a file with a second name (a hard link), and all that is no regular file, without
-/// waiting for a reader of it.
+/// Opens a file to append to it, and creates it if necessary (mode 0640). A user who can write to its folder cannot redirect
+/// it: the function refuses a symbolic link, a file with a second name (a hard link), and everything that is not a regular
+/// file, without waiting for a reader.
 pub fn append_to_regular(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .append(true)
@@ -34,7 +34,7 @@ pub fn append_to_regular(path: &Path) -> io::Result<File> {
     let refuse = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     match found.nlink() {
         _ if !found.is_file() => refuse("it is no regular file".to_owned()),
-        // None: somebody has removed it since.
+        // 0 names: the file has been removed since.
         0 | 1 => Ok(file),
         names => refuse(format!(
             "it has {names} names (hard links), and may be somebody else's file: remove it"
@@ -42,8 +42,8 @@ pub fn append_to_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The same, and nobody else who asks so has the file at a time. `WouldBlock`: somebody has. A file system without locks
-/// is taken as it is.
+/// As [`append_to_regular`], with a lock: only one caller of this function has the file at a time. Fails with `WouldBlock` if
+/// another one has it. On a file system without locks, the file is opened without one.
 pub fn append_alone(path: &Path) -> io::Result<File> {
     let file = append_to_regular(path)?;
     match lock(&file) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames by a packet socket, for where the generator in the kernel cannot send: many with one system call, past the
+//! Sends frames by a packet socket where the kernel's packet generator cannot send: many with one system call, and past the
 //! queueing discipline.
 
 use std::io::{self, IoSlice};
@@ -18,10 +18,10 @@ use crate::socket_option::{set, Writable};
 pub struct FrameSocket(OwnedFd);
 
 impl FrameSocket {
-    /// Frames of one system call.
+    /// The most frames of one system call.
     pub const AT_ONCE: usize = 64;
 
-    /// Opens it. Needs CAP_NET_RAW.
+    /// Opens the socket. Needs CAP_NET_RAW.
     pub fn open(ifindex: u32) -> io::Result<FrameSocket> {
         // No protocol: nothing is received.
         let flags = SocketFlags::CLOEXEC;
@@ -31,8 +31,8 @@ impl FrameSocket {
         Ok(FrameSocket(socket))
     }
 
-    /// Sends frames of `length` bytes each that stand one behind the other, [`FrameSocket::AT_ONCE`] of them at most; says how
-    /// many the interface took before it refused one. None of them is sent if it refuses the first.
+    /// Sends consecutive frames of `length` bytes each, at most [`FrameSocket::AT_ONCE`]. Returns the number of frames that the
+    /// interface accepted before it refused one. If it refuses the first, none is sent.
     pub fn send(&self, frames: &[u8], length: usize) -> io::Result<usize> {
         let mut frames = frames.chunks_exact(length);
         let count = frames.len().min(FrameSocket::AT_ONCE);

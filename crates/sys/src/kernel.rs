@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which kernel this is.
+//! The version and build of the running kernel.
 
 use std::fs;
 
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
-/// How it was built: Debian says here which stable kernel it is, and not in the release.
+/// The build: Debian names its stable kernel version here, not in the release.
 const BUILD: &str = "/proc/sys/kernel/version";
 
-/// A correction of the kernel: where it came from, and the stable kernels that are known to have a copy.
+/// A bug fix in the kernel: its first version, and the stable kernels that are known to have it.
 #[derive(Clone, Copy, Debug)]
 pub struct Correction {
-    /// The first version that has it.
+    /// The first version that has the fix.
     pub since: (u32, u32),
-    /// The first stable kernels of earlier versions.
+    /// The first stable releases of earlier versions that have it.
     pub stable: &'static [(u32, u32, u32)],
 }
 
 impl Correction {
-    /// Whether this kernel is known to have it. A distribution may have taken it in by itself, which nothing tells.
+    /// Returns true if this kernel is known to have the fix. A distribution may have backported it, which cannot be detected.
     pub fn is_here(&self) -> bool {
         let build = fs::read_to_string(BUILD).unwrap_or_default();
         let release = release();
@@ -37,24 +37,24 @@ impl Correction {
     }
 }
 
-/// How many CPUs there can ever be; 1 where that is not known.
+/// The greatest possible number of CPUs; 1 if it is not known.
 pub fn possible_cpus() -> u32 {
     let cpus = libbpf_rs::num_possible_cpus().ok();
     cpus.and_then(|cpus| cpus.try_into().ok()).unwrap_or(1)
 }
 
-/// The version of Debian's package, as a build of Debian's says it.
+/// The version of the Debian package, if this is a Debian build.
 fn debian(build: &str) -> Option<&str> {
     let (_, rest) = build.split_once("Debian ")?;
     rest.split_whitespace().next()
 }
 
-/// Its release as `uname -r` says it; "?" without /proc.
+/// The release as in `uname -r`; "?" without /proc.
 pub fn release() -> String {
     fs::read_to_string(RELEASE).map_or_else(|_| "?".into(), |text| text.trim().to_owned())
 }
 
-/// Whether it is this version or a later one. An unknown one is not.
+/// Returns true if the kernel has this version or a later one; false for an unknown version.
 pub fn is_since(version: (u32, u32)) -> bool {
     numbers(&release()).is_some_and(|this| this >= version)
 }

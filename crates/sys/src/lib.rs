@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! System calls for which no library has a safe function. This is the only crate of the project with `unsafe`.
 //!
-//! It knows no other crate of the project, and nothing of translation: it takes and returns descriptors, numbers and bytes, and
-//! parses nothing that comes from the network. A stranger may call everything that is public; all of it is safe.
+//! The crate depends on no other crate of the project and knows nothing of translation: it takes and returns descriptors,
+//! numbers and bytes, and parses no data from the network. All public functions are safe: no argument can cause undefined
+//! behaviour.
 //!
 //! Packets:
 //!
 //! * [`tun`]: the TUN device
 //! * [`vnet`]: the offload header in front of each packet on the TUN device
-//! * [`packet`]: a packet socket for the neighbours' questions
+//! * [`packet`]: a packet socket for Neighbour Discovery and ARP
 //! * [`frames`]: a packet socket that sends many frames at once
 //! * [`link_layer`]: the address of a packet socket
-//! * [`ethtool`]: what the kernel does with packets before anybody sees them
-//! * [`namespace`]: which network namespace this is, and what its interfaces are called
+//! * [`ethtool`]: features of interfaces that change packets before programs see them
+//! * [`namespace`]: the current network namespace, and the names of its interfaces
 //!
 //! BPF:
 //!
 //! * [`bpf`]: calls of bpf(2) that libbpf-rs lacks
 //! * [`tc`]: programs as filters on the clsact queueing discipline
-//! * [`mapped`]: arrays of programs as memory of this process
+//! * [`mapped`]: BPF array maps, mapped into the memory of this process
 //! * [`ring`]: positions in a ring buffer
 //!
 //! Processes and threads:
 //!
-//! * [`task`]: where and when a thread runs
-//! * [`signal`]: which ones tell a service nothing, and threads that handle none
-//! * [`seccomp`]: which system calls a thread may make
+//! * [`task`]: the CPU, namespace and sleep of a thread
+//! * [`signal`]: signals that have no meaning for a service, and threads that handle none
+//! * [`seccomp`]: filters of the system calls that a thread may make
 //! * [`event`]: the bell that ends blocking reads
 //! * [`timer`]: a timer of one CPU
-//! * [`clock`]: the time of the fast path's stamps
-//! * [`memory`]: giving it back
-//! * [`limit`]: how many files may be open
-//! * [`file`]: opening one that may have nothing to say
-//! * [`lock`]: a file that makes a process the only one of its kind
-//! * [`peer`]: who is at the other end of the control socket
-//! * [`kernel`]: which one this is
+//! * [`clock`]: the clock of the fast path's time stamps
+//! * [`memory`]: returns free memory to the kernel
+//! * [`limit`]: the limit on open files
+//! * [`file`]: opens files that may have no data for a long time
+//! * [`lock`]: lock files that only one process holds at a time
+//! * [`peer`]: the process at the other end of the control socket
+//! * [`kernel`]: the version of the kernel
 
 pub mod bpf;
 pub mod clock;

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many files the process may have open (queues, maps, programs, links and sockets are files), and how much memory it
-//! may have.
+//! Limits on the open files of the process (queues, maps, programs, links and sockets are files) and on its memory.
 
 use std::io;
 
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
-/// Raises the limit as far as this process may, and says where it is then.
+/// Raises the limit on open files as far as this process may, and returns it.
 pub fn open_files() -> io::Result<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    // Whoever may not raise it goes on with what there is.
+    // A process that may not raise the limit goes on with the current one.
     let _ = setrlimit(Resource::Nofile, raised);
     open_files_now()
 }
 
-/// Lets this process have so much memory of its own (bytes).
+/// Limits the private memory of this process, bytes.
 pub fn small(memory: u64) -> io::Result<()> {
     at_most(Resource::Data, memory)
 }
 
-/// Lets this process leave no core behind.
+/// Keeps this process from writing a core file.
 pub fn no_core() -> io::Result<()> {
     at_most(Resource::Core, 0)
 }
@@ -38,7 +37,7 @@ fn at_most(resource: Resource, most: u64) -> io::Result<()> {
     Ok(setrlimit(resource, limit)?)
 }
 
-/// Says where it is, and leaves it there.
+/// The limit on open files, unchanged.
 pub fn open_files_now() -> io::Result<u64> {
     Ok(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
 }

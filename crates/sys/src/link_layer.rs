@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a packet socket is bound, and where it sends to (packet(7)).
+//! The address of a packet socket: for its binding, and as a destination (packet(7)).
 
 use rustix::net::addr::{SocketAddrArg, SocketAddrLen, SocketAddrOpaque};
 
-/// An interface, what is heard there, and a link-layer address.
+/// An interface, the EtherType that is received there, and a link-layer address.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkLayer(libc::sockaddr_ll);
 
 impl LinkLayer {
-    /// `ethertype`: of linux/if_ether.h, 0 for none. `to`: as long as the link's addresses are, empty for none.
+    /// `ethertype`: from linux/if_ether.h, 0 for none. `to`: an address of the link's length, empty for none.
     pub fn new(ifindex: u32, ethertype: u16, to: &[u8]) -> LinkLayer {
         let mut address = [0; 8];
         let halen = to.len().min(address.len());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lock that one process has at a time, by a file. The kernel releases it with the process, however that ends.
+//! A lock file that one process holds at a time. The kernel releases it with the process, however that ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ use nix::errno::Errno;
 use nix::fcntl::{fcntl, FcntlArg};
 use rustix::fs::{flock, FlockOperation};
 
-/// What is read of a file, bytes.
+/// The most bytes that are read of a file.
 const LONGEST: usize = 4096;
 
-/// Of the whole file, and of no process, as locks of open files demand.
+/// Covers the whole file, with process number 0, as open file description locks demand.
 pub(crate) const WRITE_LOCK: libc::flock = libc::flock {
     l_type: libc::F_WRLCK as libc::c_short,
     l_whence: libc::SEEK_SET as libc::c_short,
@@ -22,7 +22,7 @@ pub(crate) const WRITE_LOCK: libc::flock = libc::flock {
     l_pid: 0,
 };
 
-/// A lock that this process has. Dropped, it is released and its file is gone.
+/// A lock that this process holds. Dropping it releases the lock and removes its file.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
@@ -30,8 +30,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock and writes the number of this process to its file; `None` if another process has it. Each holder has
-    /// a file of its own, so that a [`Held`] lock is that of one holder, and never of the next one.
+    /// Takes the lock and writes the number of this process to its file; `None` if another process holds it. Each holder
+    /// creates a file of its own, so a [`Held`] lock refers to one holder, and never to the next one.
     pub fn take(path: &Path) -> io::Result<Option<Lock>> {
         loop {
             let file = options()
@@ -44,11 +44,12 @@ impl Lock {
                 Err(Errno::EAGAIN | Errno::EACCES) => return Ok(None),
                 taken => taken?,
             };
-            // Whoever releases a lock removes its file first, which may be the one that was just opened.
+            // A holder that releases the lock removes its file first; that may be the file that was just opened.
             if !is_at(&file, path) {
                 continue;
             }
-            // A killed holder has left it: whoever waits for that one's end must not wait for this one's.
+            // A killed holder left this file. It is replaced, because a process that waits for the end of the killed one must
+            // not wait for this one.
             if file.metadata()?.len() > 0 {
                 fs::remove_file(path)?;
                 continue;
@@ -59,7 +60,7 @@ impl Lock {
         }
     }
 
-    /// Leaves a word for those who wait for the end of this process. See [`Held::word`].
+    /// Leaves a message for processes that wait for the end of this one. See [`Held::word`].
     pub fn leave_word(&self, word: &str) -> io::Result<()> {
         let line = word.split_whitespace().collect::<Vec<_>>().join(" ");
         (&self.file).write_all(format!("\n{line}").as_bytes())
@@ -74,8 +75,8 @@ impl Drop for Lock {
     }
 }
 
-/// A lock of the same kind whose file is open for reading only, so that its file system can become read-only meanwhile. A file
-/// system may be without such locks, which is an error. Dropped, it is released and its file is gone.
+/// A lock of the same kind whose file is open for reading only, so its file system can become read-only meanwhile. Fails on a
+/// file system without such locks. Dropping it releases the lock and removes its file.
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
@@ -83,7 +84,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Takes the lock and writes to its file whose it is, if there is room; `Err` of `Ok`: what another holder has written.
+    /// Takes the lock and writes the holder `whose` to its file, if there is room. Returns `Ok(Err(text))` with the text of the
+    /// other holder if one has the lock.
     pub fn take(path: &Path, whose: &str) -> io::Result<Result<Claim, String>> {
         loop {
             let file = OpenOptions::new()
@@ -117,7 +119,7 @@ impl Drop for Claim {
     }
 }
 
-/// A lock that a process had when this was made. To look takes no lock, and so is in nobody's way.
+/// A lock that a process held when this value was made. Reading it takes no lock, so it disturbs no other process.
 #[derive(Debug)]
 pub struct Held {
     file: File,
@@ -134,20 +136,20 @@ impl Held {
         Ok(held.lasts()?.then_some(held))
     }
 
-    /// Whether that same process still has it. Another one that takes the lock later has another file.
+    /// Returns true if that same process still holds it. Another process that takes the lock later has another file.
     pub fn lasts(&self) -> io::Result<bool> {
         let mut lock = WRITE_LOCK;
         fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut lock))?;
         Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
     }
 
-    /// The number of the process, as it wrote it.
+    /// The number of the process, as it wrote it to the file.
     pub fn pid(&self) -> io::Result<String> {
         let text = self.text()?;
         Ok(text.lines().next().unwrap_or_default().to_owned())
     }
 
-    /// The word that it left for those who wait for its end, if it left one.
+    /// The message for processes that wait for its end, if it left one.
     pub fn word(&self) -> io::Result<Option<String>> {
         let text = self.text()?;
         Ok(text.split_once('\n').map(|(_, word)| word.to_owned()))
@@ -160,7 +162,7 @@ impl Held {
     }
 }
 
-/// Neither a link nor a pipe can lead or hold up whoever opens it.
+/// The options to open a lock file: a link cannot redirect the opener, and a pipe cannot block it.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
@@ -209,7 +211,7 @@ mod tests {
         let lock = Lock::take(&path).expect("a file").expect("free");
         let own = std::process::id().to_string();
         assert_eq!(holder(&path), Some(own));
-        // A file that somebody else has put there is not this one's to remove.
+        // A file that another process put there must not be removed.
         fs::remove_file(&path).expect("it is there");
         fs::write(&path, "").expect("a file");
         drop(lock);
@@ -226,7 +228,7 @@ mod tests {
             assert!(held.lasts().expect("a file"));
             let away = path.with_extension("away");
             if is_killed {
-                // The kernel releases the lock and leaves the file.
+                // The kernel releases the lock, but the file stays.
                 fs::rename(&path, &away).expect("it is there");
                 drop(first);
                 fs::rename(&away, &path).expect("it is there");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An array of BPF programs as memory that they and this process share.
+//! A BPF array map, mapped into memory that BPF programs and this process share.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 /// The kernel maps arrays in whole pages.
 const PAGE: usize = 4096;
 
-/// What may lie in memory that others write at any time.
+/// Types that may be in memory that other writers change at any time.
 ///
 /// # Safety
 ///
-/// Any bytes are a valid value, and the whole of it is used by atomic operations only.
+/// Any bytes must be a valid value, and all of it must be accessed by atomic operations only.
 pub unsafe trait Shared: Sync {}
 
 // SAFETY: any bytes are a number, and there are no other operations than atomic ones.
 unsafe impl Shared for AtomicU16 {}
-// SAFETY: the same.
+// SAFETY: any bytes are a number, and there are no other operations than atomic ones.
 unsafe impl Shared for AtomicU32 {}
-// SAFETY: the same.
+// SAFETY: any bytes are a number, and there are no other operations than atomic ones.
 unsafe impl Shared for AtomicU64 {}
-// SAFETY: nothing is there but the elements.
+// SAFETY: an array consists of its elements only.
 unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 
-/// Makes a struct [`Shared`], all of whose fields are; they must be named.
+/// Makes a struct [`Shared`] if all of its fields are; all fields must be named.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;
@@ -50,7 +50,7 @@ macro_rules! shared {
     };
 }
 
-/// The elements of an array; dropped, it is no longer mapped.
+/// The elements of an array map. Dropping it unmaps the memory.
 #[derive(Debug)]
 pub struct Mapped<T> {
     first: NonNull<T>,
@@ -63,7 +63,7 @@ unsafe impl<T: Sync> Send for Mapped<T> {}
 unsafe impl<T: Sync> Sync for Mapped<T> {}
 
 impl<T: Shared> Mapped<T> {
-    /// Maps an array of `len` elements, which have the size of `T`. The kernel refuses more than the array has.
+    /// Maps an array of `len` elements, which have the size of `T`. Fails if the array has fewer elements.
     pub fn of(map: BorrowedFd<'_>, len: usize) -> io::Result<Mapped<T>> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let (map, bytes) = (map.as_raw_fd(), bytes::<T>(len));
@@ -77,7 +77,7 @@ impl<T: Shared> Mapped<T> {
         Ok(Mapped { first, len })
     }
 
-    /// The element of a place, which must be below the length.
+    /// The element at an index, which must be less than the length.
     pub fn at(&self, place: usize) -> &T {
         assert!(place < self.len);
         // SAFETY: the memory has as many elements, begins at a page, and is mapped as long as `self` lives. Any bytes of it

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that is not needed any more.
+//! Free memory of the process.
 
-/// Gives what is free back to the kernel, after something large has gone. The allocator would keep it for later.
+/// Returns free memory to the kernel, after a large allocation was freed. The allocator would keep it for later.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes no pointers, and may be called at any time by any thread.

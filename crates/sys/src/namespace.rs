@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which network namespace this is, and what its interfaces are called.
+//! The current network namespace, and the names of its interfaces.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -9,18 +9,18 @@ use rustix::net::netdevice::{index_to_name, name_to_index};
 use crate::kernel;
 use crate::socket_option::{get, Readable};
 
-/// A number that no other network namespace has or will have until the machine starts again (Linux 5.14 and later).
-/// The inode of a namespace is no such number: it is given to another one later on.
+/// The number of the network namespace, unique until the machine restarts (Linux 5.14 and later). The inode number of a
+/// namespace would not do: the kernel reuses it.
 pub fn cookie() -> io::Result<u64> {
-    // Sockets of every family know it, and this one needs no address.
+    // Sockets of every family have this option, and this one needs no address.
     let socket = UnixDatagram::unbound()?;
     let mut cookie = [0; 8];
     get(&socket, Readable::NamespaceCookie, &mut cookie).map_err(explained)?;
     Ok(u64::from_ne_bytes(cookie))
 }
 
-/// A kernel that does not know the option says "Protocol not available", and an emulator of system calls that does not know its
-/// length makes the kernel say "Invalid argument". Neither tells a user anything.
+/// Explains the error. A kernel that does not know the option returns "Protocol not available"; a system call emulator that
+/// does not know its length makes the kernel return "Invalid argument". Neither helps a user.
 fn explained(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ENOPROTOOPT) => io::Error::new(
@@ -38,12 +38,12 @@ fn explained(error: io::Error) -> io::Error {
     }
 }
 
-/// The index of an interface, if there is one of that name.
+/// The index of the interface with that name, if there is one.
 pub fn interface_index(name: &str) -> Option<u32> {
     name_to_index(UnixDatagram::unbound().ok()?, name).ok()
 }
 
-/// What an interface is called now, if it is still there.
+/// The current name of an interface, if it still exists.
 pub fn interface_name(index: u32) -> Option<String> {
     index_to_name(UnixDatagram::unbound().ok()?, index).ok()
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet socket that hears messages of Neighbour Discovery on one interface
-//! (RFC 4861: of neighbours, or of routers), or ARP (RFC 826), and speaks IPv6 or ARP on it.
+//! A packet socket for one interface that receives Neighbour Discovery messages (RFC 4861: of neighbours, or of routers) or ARP
+//! (RFC 826), and sends IPv6 or ARP.
 //!
-//! With it the program answers for an address that is not the host's: no
-//! address, proxy entry or sysctl stays behind when it ends. And it hears what
-//! routers say whatever the kernel does with it.
+//! With it the program answers for an address that the host does not have: no address, proxy entry or sysctl stays behind when
+//! it ends. It also receives the messages of routers whatever the kernel does with them.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,10 +16,10 @@ use tokio::io::Interest;
 use crate::link_layer::LinkLayer;
 use crate::socket_option::{set, Writable};
 
-/// A link-layer address, as long as the link's addresses are.
+/// A link-layer address, of the link's address length.
 pub type LinkAddress = Vec<u8>;
 
-/// Each read gives one packet from its network header on. It lives in a tokio runtime.
+/// The socket. Each read gives one packet, starting at its network header. It must be used in a tokio runtime.
 #[derive(Debug)]
 pub struct DiscoverySocket {
     fd: AsyncFd<OwnedFd>,
@@ -28,7 +27,7 @@ pub struct DiscoverySocket {
     hears: Hears,
 }
 
-/// What is heard.
+/// The packets that the socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hears {
     /// Neighbour solicitations and advertisements.
@@ -40,7 +39,7 @@ pub enum Hears {
 }
 
 impl Hears {
-    /// ICMPv6 types; none if it is not IPv6.
+    /// The ICMPv6 types; `None` for ARP.
     fn types(self) -> Option<[u32; 2]> {
         match self {
             Hears::Neighbours => Some([135, 136]),
@@ -49,7 +48,7 @@ impl Hears {
         }
     }
 
-    /// Of linux/if_ether.h.
+    /// The EtherType, from linux/if_ether.h.
     fn ethertype(self) -> u16 {
         match self {
             Hears::Neighbours | Hears::Routers => libc::ETH_P_IPV6 as u16,
@@ -58,11 +57,11 @@ impl Hears {
     }
 }
 
-/// Lets packets of the interface's own network pass; of IPv6, those whose next header is ICMPv6 with one of two types.
-/// Offsets count from the network header.
+/// The filter accepts packets of the interface's own network; of IPv6, only those whose next header is ICMPv6 with one of two
+/// types. Offsets count from the network header.
 ///
-/// The kernel hands over those of VLANs, too. One in a VLAN that this host is in has become that VLAN's interface's. One in
-/// a VLAN that it is not in has lost its tag, and is somebody else's.
+/// The kernel also delivers packets of VLANs. A packet in a VLAN that this host has joined belongs to that VLAN's interface. A
+/// packet in another VLAN has lost its tag, and is meant for other hosts.
 fn filter(ifindex: u32, types: Option<[u32; 2]>) -> Vec<SockFilter> {
     fn ins(code: u32, jt: u8, jf: u8, k: u32) -> SockFilter {
         SockFilter::new(code as u16, jt, jf, k)
@@ -100,7 +99,7 @@ impl DiscoverySocket {
     /// Opens the socket on one interface. Needs CAP_NET_RAW.
     pub fn open(ifindex: u32, hears: Hears) -> io::Result<DiscoverySocket> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        // No protocol: nothing arrives before the filter stands and the socket is bound.
+        // With protocol 0, no packet arrives before the filter is attached and the socket is bound.
         let socket = socket_with(AddressFamily::PACKET, SocketType::DGRAM, flags, None)?;
         SockRef::from(&socket).attach_filter(&filter(ifindex, hears.types()))?;
         bind(&socket, &LinkLayer::new(ifindex, hears.ethertype(), &[]))?;
@@ -109,16 +108,16 @@ impl DiscoverySocket {
         Ok(DiscoverySocket { fd, ifindex, hears })
     }
 
-    /// Has the network card pass on what is sent to any group, for as long as the socket is open.
+    /// Makes the network card deliver all multicast packets while the socket is open.
     pub fn hear_all_groups(&self) -> io::Result<()> {
-        // struct packet_mreq: interface, kind, length of an address, the address.
+        // struct packet_mreq: interface, type, length of an address, the address.
         let mut membership = [0; size_of::<libc::packet_mreq>()];
         membership[..4].copy_from_slice(&self.ifindex.to_ne_bytes());
         membership[4..6].copy_from_slice(&(libc::PACKET_MR_ALLMULTI as u16).to_ne_bytes());
         set(&self.fd, Writable::PacketMembership, &membership)
     }
 
-    /// The next packet and who sent it.
+    /// Receives the next packet; returns its length and its sender.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, LinkAddress)> {
         self.fd
             .async_io(Interest::READABLE, |fd| receive(fd, buffer))
@@ -144,7 +143,7 @@ fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, LinkAddress)> 
         sll_addr: [0; 8],
     };
     let mut len = size_of_val(&from) as libc::socklen_t;
-    // Not by rustix, which hides the sender's address.
+    // The function of rustix does not return the sender's address.
     // SAFETY: the kernel writes at most as many bytes to `buffer` and to `from` as it is told, and any bytes may fill them; all
     // outlive the call.
     let n = unsafe {

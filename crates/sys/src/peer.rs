@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is at the other end of a Unix socket.
+//! The process at the other end of a Unix socket.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,13 +8,13 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 use crate::socket_option::{get, Readable};
 
-/// That a process can have: `NGROUPS_MAX` of linux/limits.h.
+/// The most groups of a process: `NGROUPS_MAX` of linux/limits.h.
 const MOST_GROUPS: usize = 65536;
 
-/// A process, as the kernel vouches for it.
+/// A process, as the kernel identifies it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Process; 0 if it has no number in our namespace of processes.
+    /// Process number; 0 if it has none in our PID namespace.
     pub pid: u32,
     /// Effective user.
     pub uid: u32,
@@ -22,9 +22,9 @@ pub struct Peer {
     pub gid: u32,
 }
 
-/// Who called listen(2) or connect(2) at the other end, at that time (unix(7), SO_PEERCRED).
+/// The process that called listen(2) or connect(2) at the other end, as it was at that time (unix(7), SO_PEERCRED).
 pub fn of(socket: impl AsFd) -> io::Result<Peer> {
-    // Not by rustix, which takes no process for one that has no number here.
+    // The function of rustix treats a process without a number here as no process.
     let mut found = [0; size_of::<libc::ucred>()];
     get(socket, Readable::PeerCredentials, &mut found)?;
     let [pid, uid, gid] = [0, 4, 8].map(|at| {
@@ -34,7 +34,7 @@ pub fn of(socket: impl AsFd) -> io::Result<Peer> {
     Ok(Peer { pid, uid, gid })
 }
 
-/// The supplementary groups of the same process, at the same time (SO_PEERGROUPS).
+/// The supplementary groups of that process, as they were at that time (SO_PEERGROUPS).
 pub fn groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
     const LEN: usize = size_of::<libc::gid_t>();
     let mut bytes = vec![0; 32 * LEN];
@@ -56,7 +56,7 @@ pub fn groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// Whether the other side of a connection has closed it, or will send nothing more.
+/// Returns true if the other side has closed the connection, or will send nothing more.
 pub fn has_gone(socket: impl AsFd) -> bool {
     let mut fds = [PollFd::new(&socket, PollFlags::RDHUP)];
     let at_once = Timespec::default();
@@ -64,7 +64,7 @@ pub fn has_gone(socket: impl AsFd) -> bool {
     poll(&mut fds, Some(&at_once)) == Ok(1) && fds[0].revents().intersects(gone)
 }
 
-/// The user who runs this process, as others see it.
+/// The effective user of this process.
 pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_socket_of_another_kind_has_none() {
         let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        // The kernel knows nobody and says so with the user that stands for nobody.
+        // Without a peer, the kernel returns an error or the highest user number.
         let uid = super::of(&udp).map(|peer| peer.uid);
         assert!(uid.is_err() || uid.is_ok_and(|uid| uid == u32::MAX));
     }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Positions in a BPF ring buffer, which libbpf-rs does not tell. They only grow, and wrap.
+//! Positions in a BPF ring buffer, which libbpf-rs does not expose. They only grow, and wrap.
 
 use std::ptr::NonNull;
 
 use libbpf_rs::{AsRawLibbpf, RingBuffer};
 use libbpf_sys as bpf;
 
-/// Up to where programs have reserved records.
+/// The position up to which programs have reserved records.
 pub fn produced(ring: &RingBuffer<'_>) -> u64 {
     // SAFETY: the ring buffer has one ring, and lives as long as `ring`.
     unsafe { bpf::ring__producer_pos(only_ring(ring).as_ptr()) }
 }
 
-/// Up to where records have been read.
+/// The position up to which records have been read.
 pub fn consumed(ring: &RingBuffer<'_>) -> u64 {
-    // SAFETY: the same.
+    // SAFETY: the ring buffer has one ring, and lives as long as `ring`.
     unsafe { bpf::ring__consumer_pos(only_ring(ring).as_ptr()) }
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Signals that have other numbers on other architectures, and threads that handle none.
+//! Signals whose numbers differ between architectures, and threads that handle no signals.
 
 use std::io;
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// End a process by default, and tell a service nothing.
+/// Signals that end a process by default but have no meaning for a service.
 pub const MEANINGLESS: [i32; 9] = [
     libc::SIGUSR1,
     libc::SIGUSR2,
@@ -15,15 +15,15 @@ pub const MEANINGLESS: [i32; 9] = [
     libc::SIGIO,
     libc::SIGPWR,
     libc::SIGSTKFLT,
-    // A write beyond the limit then fails, which is told as such.
+    // Without the signal, a write beyond the limit fails, and that error is reported.
     libc::SIGXFSZ,
 ];
 
-/// Blocks, in this thread and those that it starts, all signals but those of faults: other threads, or the process that has started
-/// this one, handle them.
+/// Blocks all signals except those of faults, in this thread and in the threads that it starts: other threads, or the process
+/// that has started this one, handle them.
 pub fn leave_to_others() -> io::Result<()> {
     let mut all = SigSet::all();
-    // Those that the process sends itself when it is broken.
+    // The signals of faults, which the process raises itself.
     for signal in [
         Signal::SIGABRT,
         Signal::SIGSEGV,

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Socket options that no library has (socket(7), unix(7), packet(7)).
+//! Socket options that no library offers (socket(7), unix(7), packet(7)).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// What the kernel tells. Their values are integers.
+/// Options that can be read. Their values are integers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Readable {
     /// `struct ucred`: process, user, group.
     PeerCredentials,
-    /// As many `gid_t` as there are.
+    /// An array of `gid_t`.
     PeerGroups,
     /// 64 bits.
     NamespaceCookie,
 }
 
-/// What the kernel is told. Their values are integers and addresses of links.
+/// Options that can be set. Their values are integers and link-layer addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Writable {
     /// `struct packet_mreq`.
     PacketMembership,
-    /// `int`: whether frames pass by the queueing discipline.
+    /// `int`: frames bypass the queueing discipline.
     PacketQdiscBypass,
 }
 
@@ -29,7 +29,7 @@ impl Readable {
         match self {
             Readable::PeerCredentials => libc::SO_PEERCRED,
             Readable::PeerGroups => libc::SO_PEERGROUPS,
-            // Not in libc for every target: asm-generic/socket.h.
+            // libc lacks it for some targets: asm-generic/socket.h.
             Readable::NamespaceCookie => 71,
         }
     }
@@ -39,13 +39,13 @@ impl Writable {
     fn number(self) -> libc::c_int {
         match self {
             Writable::PacketMembership => libc::PACKET_ADD_MEMBERSHIP,
-            // Not in libc for every target: linux/if_packet.h.
+            // libc lacks it for some targets: linux/if_packet.h.
             Writable::PacketQdiscBypass => 20,
         }
     }
 }
 
-/// Reads an option of the level SOL_SOCKET. Returns how many bytes of `value` the kernel has written.
+/// Reads an option of the level SOL_SOCKET. Returns the number of bytes that the kernel has written to `value`.
 pub(crate) fn get(socket: impl AsFd, option: Readable, value: &mut [u8]) -> io::Result<usize> {
     let mut len = value.len() as libc::socklen_t;
     // SAFETY: for each of these options the kernel reads nothing but `len`, and writes at most so many bytes to `value`, which

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where and when a thread runs: its CPU, its network namespace, its sleep, and the signals that end a program of
-//! threads that do not look up from their work.
+//! The execution of a thread: its CPU, its network namespace, its sleep, and the signals that end a program whose threads do
+//! not stop their work to check for them.
 
 use std::fs::File;
 use std::io;
@@ -17,12 +17,12 @@ use rustix::thread::{
     set_current_timer_slack, ClockId, CpuSet, LinkNameSpaceType, Timespec,
 };
 
-/// The thread's number, which no other thread of the machine has.
+/// The thread's number, unique on the machine.
 pub fn id() -> u32 {
     gettid().as_raw_nonzero().get() as u32
 }
 
-/// Lets this thread run on one CPU only.
+/// Restricts this thread to one CPU.
 pub fn pin(cpu: usize) -> io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(Errno::INVAL.into());
@@ -32,7 +32,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Moves this thread, and those that it will start, into another network namespace.
+/// Moves this thread, and the threads that it starts later, into another network namespace.
 pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
     Ok(move_into_link_name_space(
@@ -41,7 +41,7 @@ pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
     )?)
 }
 
-/// Sleeps until a moment of CLOCK_MONOTONIC, or until a signal arrives.
+/// Sleeps until a time of CLOCK_MONOTONIC, or until a signal arrives.
 pub fn sleep_until(moment: Duration) {
     let until = Timespec {
         tv_sec: moment.as_secs() as i64,
@@ -51,21 +51,21 @@ pub fn sleep_until(moment: Duration) {
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
 }
 
-/// Lets this thread's sleep end when it should. By default the kernel may add 50 µs.
+/// Makes this thread's sleep end on time. By default the kernel may add 50 µs.
 pub fn wake_promptly() {
-    // Without it, sleep is only less punctual.
+    // On an error, sleep is only less punctual.
     let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
 }
 
-/// A thread that another one can call back from a system call that it is in.
+/// A thread whose current system call another thread can interrupt.
 #[derive(Clone, Copy, Debug)]
 pub struct Interruptible(u32);
 
 impl Interruptible {
-    /// This thread. SIGUSR1, which does nothing else, is taken for it.
+    /// The current thread. It uses SIGUSR1, which has no other effect.
     pub fn this_thread() -> io::Result<Interruptible> {
         extern "C" fn nothing(_: libc::c_int) {}
-        // Without SA_RESTART, the system call ends.
+        // Without SA_RESTART, the signal ends the system call.
         let handler = SigHandler::Handler(nothing);
         let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
         // SAFETY: the handler may be called at any time, on any thread, for it does nothing.
@@ -73,7 +73,7 @@ impl Interruptible {
         Ok(Interruptible(id()))
     }
 
-    /// Ends the system call that the thread is in, if it is in one.
+    /// Ends the thread's current system call, if it is in one.
     pub fn interrupt(self) -> io::Result<()> {
         // SAFETY: takes no pointers; a thread that is gone is refused.
         let sent = unsafe {
@@ -91,7 +91,7 @@ impl Interruptible {
     }
 }
 
-/// SIGINT, SIGTERM and SIGHUP, held back from this thread and those that it will start: one thread waits for them.
+/// SIGINT, SIGTERM and SIGHUP, blocked in this thread and the threads that it starts later: one thread waits for them.
 #[derive(Debug)]
 pub struct Signals {
     set: SigSet,
@@ -99,7 +99,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on.
+    /// Blocks the signals from now on.
     pub fn hold() -> io::Result<Signals> {
         let set = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
         set.thread_block()?;
@@ -109,12 +109,12 @@ impl Signals {
         })
     }
 
-    /// Whether one of them has arrived, as far as somebody has waited for it.
+    /// Returns true if one of them has arrived, as far as a call of [`Signals::wait`] has noticed it.
     pub fn have_arrived(&self) -> bool {
         self.arrived.load(Relaxed)
     }
 
-    /// True if one of them has arrived, now or before; false if none does for so long.
+    /// Waits at most `at_most`. Returns true if one of them has arrived, now or before.
     pub fn wait(&self, at_most: Duration) -> bool {
         if self.have_arrived() {
             return true;

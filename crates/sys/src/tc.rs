@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! BPF programs as filters on the clsact queueing discipline of an interface. Errors have the kernel's number.
+//! BPF programs as filters on the clsact queueing discipline of an interface. Errors carry the kernel's number.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libbpf_sys as bpf;
 
-/// Which packets of the interface a filter meets.
+/// The packets of the interface that a filter sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// Those that it receives.
+    /// Received packets.
     Ingress,
-    /// Those that it sends.
+    /// Sent packets.
     Egress,
 }
 
@@ -20,16 +20,16 @@ pub enum Direction {
 pub struct ClsactFilter {
     /// Index of the interface.
     pub ifindex: i32,
-    /// Where it stands there.
+    /// The hook at the interface.
     pub direction: Direction,
-    /// Tells it from others of the same priority.
+    /// Distinguishes it from other filters of the same priority.
     pub handle: u32,
-    /// Filters with a lower one come before.
+    /// Filters with a lower priority number run first.
     pub priority: u32,
 }
 
 impl ClsactFilter {
-    /// Puts a program there, or in the place of the one that is there.
+    /// Attaches a program at this place, or replaces the program that is there.
     pub fn attach(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         let mut options = self.options();
         options.prog_fd = program.as_raw_fd();
@@ -39,7 +39,7 @@ impl ClsactFilter {
         done(attached)
     }
 
-    /// The number of the program that is there.
+    /// The number of the program at this place.
     pub fn program(&self) -> Option<u32> {
         let mut found = self.options();
         // SAFETY: hook and options are valid for the call.
@@ -47,7 +47,7 @@ impl ClsactFilter {
         (done == 0).then_some(found.prog_id)
     }
 
-    /// Takes it off. Nothing to take off is no failure.
+    /// Detaches the program. It is no error if there is none.
     pub fn detach(&self) {
         // SAFETY: hook and options are valid for the call.
         unsafe { bpf::bpf_tc_detach(&self.hook(), &self.options()) };
@@ -73,7 +73,7 @@ impl ClsactFilter {
     }
 }
 
-/// Adds clsact to an interface. False if it was there.
+/// Adds clsact to an interface. Returns false if it existed already.
 pub fn add_clsact(ifindex: i32) -> io::Result<bool> {
     let mut both = hook(ifindex, bpf::BPF_TC_INGRESS | bpf::BPF_TC_EGRESS);
     // SAFETY: `both` is valid for the call.
@@ -83,14 +83,14 @@ pub fn add_clsact(ifindex: i32) -> io::Result<bool> {
     }
 }
 
-/// Removes clsact from an interface, with all filters on it. Nothing to remove is no failure.
+/// Removes clsact and all its filters from an interface. It is no error if there is none.
 pub fn remove_clsact(ifindex: i32) {
     let mut both = hook(ifindex, bpf::BPF_TC_INGRESS | bpf::BPF_TC_EGRESS);
     // SAFETY: `both` is valid for the call.
     unsafe { bpf::bpf_tc_hook_destroy(&mut both) };
 }
 
-/// An interface as libbpf names it.
+/// A hook in libbpf's format.
 fn hook(ifindex: i32, attach_point: bpf::bpf_tc_attach_point) -> bpf::bpf_tc_hook {
     bpf::bpf_tc_hook {
         sz: size_of::<bpf::bpf_tc_hook>() as _,
@@ -100,7 +100,7 @@ fn hook(ifindex: i32, attach_point: bpf::bpf_tc_attach_point) -> bpf::bpf_tc_hoo
     }
 }
 
-/// libbpf returns an error's number, negative.
+/// Turns a result of libbpf into an error: libbpf returns negative error numbers.
 fn done(result: libc::c_int) -> io::Result<()> {
     match result {
         0.. => Ok(()),

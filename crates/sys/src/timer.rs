@@ -9,7 +9,7 @@ use libbpf_sys as bpf;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 
-/// A timer that runs out every `period_ns` nanoseconds on one CPU, and samples nothing; closed, it is off.
+/// A timer that expires every `period_ns` nanoseconds on one CPU, and samples nothing. Closing it stops it.
 pub fn on_cpu(cpu: usize, period_ns: u64) -> io::Result<OwnedFd> {
     let mut attributes = bpf::perf_event_attr {
         type_: bpf::PERF_TYPE_SOFTWARE,

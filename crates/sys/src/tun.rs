@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The TUN device: several queues, each packet with its offload header in
-//! front, super-packets whole. Unless it is made persistent, it dies with its
-//! last descriptor, and everything that hangs on it (addresses, routes,
-//! programs) dies with it.
+//! The TUN device: several queues, each packet with its offload header in front, and super-packets in one piece. Unless the
+//! device is persistent, it disappears with its last descriptor, and with it everything that depends on it (addresses, routes,
+//! programs).
 //!
-//! The kernel lets every user open a queue of a device without an owner, so the owner comes first. A process that was
-//! faster is still visible as a queue: whoever creates a device looks for it, and then calls [`Tun::settle`].
+//! The kernel lets every user open a queue of a device without an owner, so the owner is set first. A process that was faster
+//! is still visible as a queue: the caller that creates a device checks for such queues, and then calls [`Tun::settle`].
 
 use std::fs::OpenOptions;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -43,17 +42,17 @@ struct NamedFlags {
 
 const _: () = assert!(size_of::<NamedFlags>() >= size_of::<libc::ifreq>());
 
-/// A user that nobody is. A device of this owner is open to processes with CAP_NET_ADMIN alone, and not to root without it,
-/// as in a container on the network of its host.
+/// A user number that no user has. A device of this owner is open only to processes with CAP_NET_ADMIN, and not to root without
+/// it, for example in a container on the network of its host.
 const NO_USER: u32 = u32::MAX - 1;
 
-/// Why there is no TUN device.
+/// The reason why the TUN device is not available.
 #[derive(thiserror::Error, Debug)]
 pub enum TunError {
     /// The kernel or the container has no TUN driver.
     #[error("/dev/net/tun cannot be opened ({0}): load the `tun` module, or give the container the device")]
     NoDriver(io::Error),
-    /// The file of the driver is closed to this user.
+    /// This user has no access to the driver's file.
     #[error("no permission to open /dev/net/tun: run as root, or let this user read and write that file")]
     Closed,
     /// CAP_NET_ADMIN is missing.
@@ -62,44 +61,43 @@ pub enum TunError {
     /// A device of that name exists.
     #[error("a network device named `{0}` exists already: choose another name with --device")]
     NameTaken(String),
-    /// The name is no name for a device.
+    /// The name is not valid for a device.
     #[error("`{0}` is not a name for a network device (1 to 15 characters, no `/`, no space)")]
     BadName(String),
     /// Anything else.
     #[error("the TUN device `{name}` cannot be {action}: {source}")]
     Other {
-        /// Of the device.
+        /// Name of the device.
         name: String,
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// One queue of the device. The kernel keeps a flow on one queue, so that one
-/// reader per queue never reorders it.
+/// One queue of the device. The kernel keeps a flow on one queue, so one reader per queue never reorders it.
 #[derive(Debug)]
 pub struct Queue(OwnedFd);
 
 /// An open device.
 #[derive(Debug)]
 pub struct Tun {
-    /// Its name, as asked for.
+    /// The requested name.
     pub name: String,
-    /// One for each reader; fewer than asked for where other processes have taken all the rest that the kernel gives.
+    /// One queue for each reader; fewer if other processes have taken all the others that the kernel allows.
     pub queues: Vec<Queue>,
-    /// Who else may open queues, apart from processes with CAP_NET_ADMIN.
+    /// The user who may open further queues, besides processes with CAP_NET_ADMIN.
     pub owner: u32,
 }
 
 impl Tun {
-    /// Creates the device with `queues` queues, TCP and (where the kernel can) UDP segmentation offload.
+    /// Creates the device with `queues` queues and with TCP and (if the kernel supports it) UDP segmentation offload.
     pub fn create(name: &str, queues: usize) -> Result<Tun, TunError> {
         Tun::open(name, queues, true)
     }
 
-    /// Opens a persistent device that an earlier run has left, as [`Tun::create`] makes one.
+    /// Opens a persistent device that an earlier run left, with the same settings as [`Tun::create`].
     pub fn adopt(name: &str, queues: usize) -> Result<Tun, TunError> {
         Tun::open(name, queues, false)
     }
@@ -119,7 +117,7 @@ impl Tun {
         let mut opened = Vec::new();
         for i in 0..queues.max(1) {
             let queue = match open_queue(name, create && i == 0) {
-                // The caller looks who has the others.
+                // The caller checks which process has the other queues.
                 Err(TunError::Other { source, .. })
                     if i > 0 && source.raw_os_error() == Some(libc::E2BIG) =>
                 {
@@ -142,11 +140,11 @@ impl Tun {
         })
     }
 
-    /// Gives the device what it needs, whatever a process has set that was faster than the owner. From then on the device
-    /// is only ours, if it had no other queues.
+    /// Restores the settings of the device that a process may have changed before there was an owner. If the device has no
+    /// other queues, it then belongs to this process only.
     pub fn settle(&self) -> Result<(), TunError> {
         let first = &self.queues[0];
-        // A kernel that does not know one of these has not let anybody change it.
+        // A setting that the kernel does not know cannot have been changed.
         for (request, value) in [
             (TUNSETSTEERINGEBPF, -1),
             (TUNSETFILTEREBPF, -1),
@@ -166,7 +164,7 @@ impl Tun {
     }
 }
 
-/// The owners that this process gives to a device: the first one that its user namespace knows.
+/// The owners that this process gives to a device: the first one that exists in its user namespace.
 pub fn owners() -> [u32; 2] {
     [NO_USER, peer::own_uid()]
 }
@@ -209,7 +207,7 @@ fn open_queue(name: &str, exclusive: bool) -> Result<Queue, TunError> {
         flags: flags as u16,
         unused: [0; 22],
     };
-    // Whoever calls has seen that it is shorter.
+    // The caller has checked that the name is shorter.
     for (to, from) in request.name.iter_mut().zip(name.bytes()) {
         *to = from;
     }
@@ -251,23 +249,23 @@ fn set(queue: &Queue, request: libc::Ioctl, value: libc::c_ulong) -> io::Result<
 }
 
 impl Queue {
-    /// Reads one packet, its offload header in front. `WouldBlock` when there is none.
+    /// Reads one packet, with its offload header in front. Fails with `WouldBlock` if there is none.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::read(&self.0, buffer)?)
     }
 
-    /// The same into several pieces of memory, one behind the other.
+    /// Reads one packet into several consecutive buffers.
     pub fn read_vectored(&self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         Ok(rustix::io::readv(&self.0, pieces)?)
     }
 
-    /// Writes one packet that lies in several pieces of memory, the offload header in front of all.
+    /// Writes one packet from several consecutive buffers, with the offload header first.
     pub fn write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
         rustix::io::writev(&self.0, pieces)?;
         Ok(())
     }
 
-    /// Writes one packet, its offload header in front.
+    /// Writes one packet, with its offload header in front.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         rustix::io::write(&self.0, packet)?;
         Ok(())
@@ -275,19 +273,19 @@ impl Queue {
 }
 
 impl Queue {
-    /// Whether the device outlives its last descriptor. Without a reader it has no carrier and sends nothing, but routes
-    /// still lead to it, and programs at it still get their packets.
+    /// Sets whether the device outlives its last descriptor. Without a reader it has no carrier and sends nothing, but routes
+    /// still lead to it, and BPF programs attached to it still get their packets.
     pub fn set_persistent(&self, persistent: bool) -> io::Result<()> {
         set(self, TUNSETPERSIST, persistent.into())
     }
 
-    /// The same queue once more, for another thread that writes.
+    /// A second handle to the same queue, for another thread that writes.
     pub fn try_clone(&self) -> io::Result<Queue> {
         self.0.try_clone().map(Queue)
     }
 }
 
-/// Anything that keeps packets apart, as a socket of datagrams does: for tests of what reads and writes packets.
+/// Any descriptor that keeps packet boundaries, for example a datagram socket, for tests of code that reads and writes packets.
 impl From<OwnedFd> for Queue {
     fn from(fd: OwnedFd) -> Queue {
         Queue(fd)

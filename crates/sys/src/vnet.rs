@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `struct virtio_net_hdr` as the TUN device uses it (native byte order,
-//! 10 bytes): what is left to do for a packet, checksum or segmentation.
+//! `struct virtio_net_hdr` as the TUN device uses it (native byte order, 10 bytes): the work that is left for a packet,
+//! checksum or segmentation.
 
-/// Bytes of the header in front of each packet.
+/// Length of the header in front of each packet, bytes.
 pub const LEN: usize = 10;
 
 const F_NEEDS_CSUM: u8 = 1;
@@ -13,7 +13,7 @@ const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
-/// A transport whose super-packets the device passes whole.
+/// The transport protocol of a super-packet, which the device passes in one piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segments {
     /// TSO. `ecn`: CWR is set in the first segment only.
@@ -25,7 +25,7 @@ pub enum Segments {
     Udp,
 }
 
-/// The header's meaning, without what follows from the packet itself.
+/// The header's content, except for the fields that follow from the packet itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Header {
     /// The transport checksum holds only the sum of the pseudo-header.
@@ -34,16 +34,16 @@ pub struct Header {
     pub segments: Option<(Segments, u16)>,
 }
 
-/// Where a device is asked to put a checksum: it sums from `start` on and stores at `start` + `offset`.
+/// The checksum that a device is asked to compute: it sums from `start` on and stores at `start` + `offset`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChecksumPlace {
-    /// Bytes before what is summed.
+    /// Bytes before the summed part.
     pub start: u16,
-    /// Bytes from there to the field.
+    /// Bytes from `start` to the checksum field.
     pub offset: u16,
 }
 
-/// Where the checksum of a packet belongs, if the header leaves one to the device.
+/// The place of the checksum, if the header leaves it to the device.
 pub fn checksum_place(bytes: &[u8; LEN]) -> Option<ChecksumPlace> {
     (bytes[0] & F_NEEDS_CSUM != 0).then(|| ChecksumPlace {
         start: u16::from_ne_bytes([bytes[6], bytes[7]]),
@@ -51,7 +51,7 @@ pub fn checksum_place(bytes: &[u8; LEN]) -> Option<ChecksumPlace> {
     })
 }
 
-/// The header without the first `by` bytes of the packet; `None` if a checksum would begin among these.
+/// The header after removing the first `by` bytes of the packet; `None` if a checksum would begin among them.
 pub fn without_front(bytes: &[u8; LEN], by: u16) -> Option<[u8; LEN]> {
     let mut moved = *bytes;
     if let Some(place) = checksum_place(bytes) {
@@ -60,26 +60,26 @@ pub fn without_front(bytes: &[u8; LEN], by: u16) -> Option<[u8; LEN]> {
     Some(moved)
 }
 
-/// Whether a device has found that the transport checksum of a packet holds.
+/// Returns true if a device has verified the transport checksum of the packet.
 pub fn is_checked(bytes: &[u8; LEN]) -> bool {
     bytes[0] & F_DATA_VALID != 0
 }
 
-/// The packet's shape, which the header repeats for the kernel.
+/// The layout of the packet, which the header repeats for the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
     /// The packet is IPv6.
     pub ipv6: bool,
     /// Bytes before the transport header.
     pub l4_offset: u16,
-    /// Bytes of the transport header.
+    /// Length of the transport header, bytes.
     pub l4_len: u16,
-    /// Where in the transport header the checksum is.
+    /// Offset of the checksum in the transport header, bytes.
     pub checksum_offset: u16,
 }
 
 impl Header {
-    /// Reads a header; `None` for a kind of super-packet that was never asked for.
+    /// Parses a header; `None` for a kind of super-packet that was never enabled.
     pub fn parse(bytes: &[u8; LEN]) -> Option<Header> {
         let gso_size = u16::from_ne_bytes([bytes[4], bytes[5]]);
         let segments = match bytes[1] & !GSO_ECN {

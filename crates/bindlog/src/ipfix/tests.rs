@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages by hand from the RFCs: no collector that we know reads ranges of ports.
+//! The expected messages are written by hand from the RFCs: no known collector reads ranges of ports.
 
 use super::*;
 use diolkos_nat64::config::{Endpoint4, Endpoint6};
@@ -72,8 +72,8 @@ fn a_block_is_laid_out_as_the_rfcs_say() {
     assert_eq!(told(Change::Deleted)[16..], expected);
 }
 
-/// By hand: RFC 7011 sections 3.1 (message), 3.3.2 (set), 3.4.1 (template), with the information elements of IANA's registry
-/// that RFC 8158 section 4 names.
+/// Written by hand: RFC 7011 sections 3.1 (message), 3.3.2 (set), 3.4.1 (template), with the information elements of IANA's
+/// registry that RFC 8158 section 4 names.
 #[test]
 fn the_template_of_blocks_is_that_of_the_rfcs() {
     let message = Exporter::new(7).templates(1_251_002_515_456);
@@ -88,12 +88,12 @@ fn the_template_of_blocks_is_that_of_the_rfcs() {
         0x01, 0x69, 0, 2, // portRangeStart (361)
         0x01, 0x6a, 0, 2, // portRangeEnd (362)
     ];
-    // Behind the header (16) and the templates of bindings (4 + 4 + 7 * 4) and sessions (4 + 4 + 11 * 4).
+    // After the header (16) and the templates of bindings (4 + 4 + 7 * 4) and sessions (4 + 4 + 11 * 4).
     assert_eq!(message[16 + 36 + 52..][..36], block);
 }
 
-/// By hand, from the first to the last byte: a source gets ports 4608 to 4863 of 192.0.2.1, and a second later gives them
-/// back. Events 16 and 17 are RFC 8158's "port block allocation" and "de-allocation"; RFC 7011 sections 3.1 and 3.3.2.
+/// Written by hand, from the first to the last byte: a source gets ports 4608 to 4863 of 192.0.2.1, and returns them a second
+/// later. Events 16 and 17 are RFC 8158's "port block allocation" and "de-allocation"; RFC 7011 sections 3.1 and 3.3.2.
 #[test]
 fn a_message_of_blocks_is_that_of_the_rfcs() {
     let block = BlockView {
@@ -149,7 +149,7 @@ fn templates_say_the_length_of_each_record() {
         (BINDING.length(), SESSION.length(), RELIABILITY.length()),
         (34, 58, 28)
     );
-    // The set of the first one: 2, its length, its number, seven elements, the first of which is 323 of 8 bytes.
+    // The set of the first template: 2, its length, its number, seven elements, the first of which is 323 of 8 bytes.
     assert_eq!(message[16..28], [0, 2, 0, 36, 1, 0, 0, 7, 1, 0x43, 0, 8]);
     let lost = Record {
         at: 9,

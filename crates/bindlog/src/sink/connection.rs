@@ -7,14 +7,14 @@ use std::net::{SocketAddr, TcpStream};
 use super::{Sink, PATIENCE};
 use crate::record::Record;
 
-/// What is written to a connection.
+/// The contents of a connection.
 pub trait Frames: Send {
-    /// A connection begins.
+    /// The bytes at the start of a connection.
     fn begin(&mut self) -> Vec<u8> {
         Vec::new()
     }
 
-    /// Some of `records`, from the first, and how many.
+    /// The bytes for the first of `records`, and the number of records in them.
     fn next(&mut self, records: &[Record]) -> (Vec<u8>, usize);
 }
 
@@ -35,7 +35,7 @@ impl<F: Frames> Connection<F> {
     }
 }
 
-/// Fails if the other side has closed or reset the connection; what it says is ignored.
+/// Fails if the other side has closed or reset the connection; data that it sends is ignored.
 fn check_open(mut stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     let mut heard = [0; 512];
@@ -63,7 +63,7 @@ impl<F: Frames> Sink for Connection<F> {
 
     fn send(&mut self, records: &[Record]) -> io::Result<usize> {
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        // To write to a connection that the other side has closed succeeds once, and nobody reads it.
+        // A write to a connection that the other side has closed succeeds once, but its data are lost.
         check_open(stream)?;
         let (bytes, taken) = self.frames.next(records);
         stream.write_all(&bytes)?;

@@ -7,14 +7,14 @@ use std::net::{SocketAddr, UdpSocket};
 use super::{Sink, PATIENCE};
 use crate::record::Record;
 
-/// What stands in a datagram.
+/// The contents of datagrams.
 pub trait Messages: Send {
-    /// What a collector must know first, if it is time for it.
+    /// A message that the collector needs first, when one is due.
     fn first(&mut self, _is_open: bool) -> Option<Vec<u8>> {
         None
     }
 
-    /// A message of the first of `records`, and of how many. An empty one is not sent.
+    /// A message of the first of `records`, and the number of records in it. An empty message is not sent.
     fn next(&mut self, records: &[Record]) -> (Vec<u8>, usize);
 }
 
@@ -23,7 +23,7 @@ pub struct Datagrams<M> {
     to: SocketAddr,
     messages: M,
     socket: Option<UdpSocket>,
-    /// Records of bindings in the last datagram, and in those that came back.
+    /// Records of entries in the last datagram, and in those that an ICMP error has reported as undelivered.
     last: u64,
     bounced: u64,
 }
@@ -68,7 +68,7 @@ impl<M: Messages> Sink for Datagrams<M> {
         }
         if let Err(error) = socket.send(&message) {
             if error.kind() == io::ErrorKind::ConnectionRefused {
-                // It is about the datagram before this one.
+                // The error is about the datagram before this one.
                 self.bounced += std::mem::take(&mut self.last);
             }
             return Err(error);

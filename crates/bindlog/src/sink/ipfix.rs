@@ -9,13 +9,13 @@ use super::AT_ONCE;
 use crate::ipfix::Exporter;
 use crate::record::{millis_now, Record};
 
-/// Collectors that are told by datagrams may start at any time: they get the templates so often (RFC 7011 section 8.4).
+/// Interval of the templates in datagrams: the collector may start at any time (RFC 7011 section 8.4).
 const TEMPLATES_EVERY: Duration = Duration::from_secs(60);
 
 /// Messages of IPFIX in datagrams.
 pub struct IpfixDatagrams {
     exporter: Exporter,
-    /// None before the first.
+    /// `None` before the first ones.
     templates_next: Option<Instant>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The journal of the system, one entry a datagram.
+//! The system journal, with one entry in each datagram.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -20,7 +20,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// At the socket of the system's journal, unless `path` is another one.
+    /// At the socket of the system journal, unless `path` names another one.
     pub fn new(path: Option<&Path>, instance: String) -> Journal {
         Journal {
             path: path.unwrap_or(Path::new(JOURNAL)).to_owned(),

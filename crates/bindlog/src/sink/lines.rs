@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A file of lines. Whoever rotates it moves it away.
+//! A file of lines. Log rotation moves it away.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ pub struct Lines {
     path: PathBuf,
     instance: String,
     file: Option<File>,
-    /// The last line of it is half a line.
+    /// The file ends with an incomplete line.
     is_torn: bool,
 }
 
@@ -31,7 +31,7 @@ impl Lines {
         }
     }
 
-    /// Has somebody put another file, or none, at the path? Then lines belong there from now on.
+    /// Returns true if the path has another file now, or none: then lines go to the file at the path.
     fn has_moved(&self, file: &File) -> bool {
         match (file.metadata(), fs::symlink_metadata(&self.path)) {
             (Ok(open), Ok(there)) => (open.dev(), open.ino()) != (there.dev(), there.ino()),
@@ -42,7 +42,7 @@ impl Lines {
 
 impl Sink for Lines {
     fn open(&mut self) -> io::Result<()> {
-        // It may be the same file, which nobody else may have.
+        // The path may still have the same file, whose lock excludes a second holder.
         self.file = None;
         self.file = Some(alone(&self.path)?);
         Ok(())
@@ -68,9 +68,10 @@ impl Sink for Lines {
                 self.is_torn = false;
                 return Ok(taken);
             };
-            // They are written once more: what got in before the disk was full must not stand there twice.
+            // The records are written again later, so the part that was written before the disk was full must not stay in the
+            // file.
             self.is_torn |= file.set_len(before).is_err();
-            // Fewer of them may have room.
+            // There may be room for fewer of them.
             match error.kind() {
                 io::ErrorKind::StorageFull if taken > 1 && !self.is_torn => taken /= 2,
                 _ => return Err(error),
@@ -79,7 +80,7 @@ impl Sink for Lines {
     }
 }
 
-/// Fails if no lines can be written to a file. `is_first`: this process does not write there yet, and nobody else may.
+/// Fails if no lines can be written to the file. `is_first`: this process does not write to it yet, and no other process may.
 pub fn check(path: &Path, is_first: bool) -> io::Result<()> {
     match is_first {
         true => alone(path).map(drop),

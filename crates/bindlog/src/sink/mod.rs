@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where records go: a file, the journal, a collector by datagrams or by a connection.
+//! The destinations of records: a file, the journal, a collector by datagrams or by a connection.
 //!
-//! record → lines, journal; record → syslog, ipfix (what is sent) → datagrams, connection (how it is sent)
+//! record → lines, journal; record → syslog, ipfix (contents) → datagrams, connection (transport)
 
 mod connection;
 mod datagrams;
@@ -27,26 +27,26 @@ use lines::Lines;
 pub use lines::check as check_file;
 use syslog::{Syslog, SyslogDatagrams, SyslogFrames};
 
-/// Who does not answer, or takes nothing, for so long is away.
+/// A collector that does not answer, or accepts nothing, for this time is away.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Records in one write.
 const AT_ONCE: usize = 1024;
 
-/// Takes records to one collector.
+/// Delivers records to one collector.
 pub trait Sink: Send {
-    /// Reaches the collector, anew.
+    /// Connects to the collector, again if it was connected before.
     fn open(&mut self) -> io::Result<()>;
 
-    /// Sends the first of `records`; how many. On an error none of them was taken, as far as can be known.
+    /// Sends the first of `records`, and returns their number. On an error, none of them was accepted as far as is known.
     fn send(&mut self, records: &[Record]) -> io::Result<usize>;
 
-    /// Records, besides those of the last [`Sink::send`], that an error has shown to be lost.
+    /// Records, besides those of the last [`Sink::send`], that an error has revealed as lost.
     fn take_bounced(&mut self) -> u64 {
         0
     }
 }
 
-/// That of a collector. It is not open yet.
+/// The sink of a collector, not open yet.
 pub fn sink(collector: &Collector, instance: &str) -> Box<dyn Sink> {
     let instance = instance.to_owned();
     let to = || {

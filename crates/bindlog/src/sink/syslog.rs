@@ -34,7 +34,7 @@ impl Syslog {
     }
 }
 
-/// One in each datagram (RFC 5426).
+/// One message in each datagram (RFC 5426).
 pub struct SyslogDatagrams(pub Syslog);
 
 impl Messages for SyslogDatagrams {
@@ -47,7 +47,7 @@ impl Messages for SyslogDatagrams {
     }
 }
 
-/// One after the other, each behind its length (RFC 6587 section 3.4.1).
+/// Consecutive messages, each with its length in front (RFC 6587 section 3.4.1).
 pub struct SyslogFrames(pub Syslog);
 
 impl Frames for SyslogFrames {
@@ -64,7 +64,7 @@ impl Frames for SyslogFrames {
     }
 }
 
-/// The name of this host, as far as syslog can carry it.
+/// The name of this host, reduced to characters that syslog can carry.
 fn host() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name: String = name

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files with a mistake, as people make them, and all that is said of each.
+//! Files with typical mistakes, and the complete message for each.
 
 use super::parse;
 
-/// What it is called, what stands in it, and what is said of it behind the name of the file.
+/// Name of the test case, text of the file, and the message after the file's name.
 type Wrong = (&'static str, &'static str, &'static str);
 
 const SYNTAX: [Wrong; 16] = [
@@ -305,7 +305,7 @@ fn each_wrong_file_is_told_what_to_write() {
     assert!(others.is_empty(), "{}", others.join("\n"));
 }
 
-/// Whatever is wrong, nobody reads the words of a parser.
+/// Whatever is wrong, messages do not contain the parser's words.
 #[test]
 fn no_message_has_the_words_of_a_parser() {
     let lines = [
@@ -383,7 +383,7 @@ fn no_message_has_the_words_of_a_parser() {
     }
 }
 
-/// Also of what nobody would write: each line has its place, and nothing panics.
+/// Also for unrealistic mistakes, each message has a place, and nothing panics.
 #[test]
 fn every_mistake_has_a_place() {
     let mut texts = vec!["[translator]\n\"a\\nb\" = 1\n".to_owned()];

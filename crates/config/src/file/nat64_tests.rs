@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Mistakes in `[nat64]` have their place in the file.
+//! Messages about mistakes in `[nat64]` name their place in the file.
 
 use crate::parse;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What files are refused, and with which sentence; every example of the documentation.
+//! The files that are refused, with their messages; and every example of the documentation.
 
 use super::*;
 use crate::ZeroChecksum;
@@ -63,13 +63,13 @@ fn the_print_parses_to_itself() {
     );
 }
 
-/// The configurations in a page.
+/// The configurations on a documentation page.
 fn examples_of(page: &'static str) -> Vec<&'static str> {
     let blocks = page.split("```toml\n").skip(1);
     blocks.filter_map(|b| b.split("```").next()).collect()
 }
 
-/// Of a CLAT, of a SIIT, of a NAT64, of a cluster's node and of a DNS64: those that name every key.
+/// The examples of a CLAT, a SIIT, a NAT64, a cluster node and a DNS64 that contain every key.
 fn references() -> Vec<&'static str> {
     examples_of(include_str!("../../../../docs/configuration.md"))
 }
@@ -134,7 +134,7 @@ fn the_examples_of_all_keys_show_the_defaults() {
     assert_eq!(nat64, default);
 }
 
-/// Where nothing is given, of a stateless translator.
+/// The defaults of a stateless translator.
 fn defaults() -> Settings {
     let mut settings = Settings::default();
     settings.translator.udp_zero_checksum = ZeroChecksum::Drop;
@@ -165,7 +165,7 @@ fn udp_without_checksum_is_dropped_or_gets_one_as_the_mode_says() {
         of(&nat64("udp_zero_checksum = \"drop\"")),
         "udp_zero_checksum = \"drop\""
     );
-    // Only a stateless translator has ports without checksum, each once.
+    // Only a stateless translator has ports without checksum, and each port only once.
     assert_eq!(
         refusal(&nat64("udp_zero_checksum_ports = [4789]")),
         "x.toml:3:27: translator.udp_zero_checksum_ports: only a SIIT or a CLAT passes UDP without checksum; a NAT64 computes the checksum (RFC 6146 section 3.4)"
@@ -248,7 +248,7 @@ fn what_is_odd_and_clear_is_warned_of() {
     assert!(said[0].starts_with("x.toml:3:11: dns64.pref64[0]: 2001:db8:0:0:ab00::/96 has"));
     let clat = "[translator]\ninterfaces = [\"eth0\"]\n";
     assert_eq!(warnings(clat), [""; 0]);
-    // Bits 64 to 71 of a shorter prefix are no part of it.
+    // Bits 64 to 71 are not part of a shorter prefix.
     let short = siit.replace("/96", "/64");
     assert!(refusal(&short).contains("bits 64 to 71 must be zero"));
 }
@@ -269,7 +269,7 @@ fn the_example_of_a_cluster_shows_the_defaults() {
     let settings = parse(references()[3], "configuration.md", |_| ()).expect("it is right");
     let shown = settings.cluster.expect("it has a cluster");
     let mut default = crate::Cluster::default();
-    // These have no default.
+    // These keys have no default.
     default.name.clone_from(&shown.name);
     default.etcd.clone_from(&shown.etcd);
     default.ca.clone_from(&shown.ca);

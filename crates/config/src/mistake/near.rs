@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What somebody may have meant, and lists of what there is.
+//! Suggestions for misspelt names, and lists of valid names.
 
 use strsim::damerau_levenshtein;
 
-/// The known name that is nearest to a name, if it is near enough to be meant.
+/// The known name that is nearest to `name`, if it is near enough.
 pub fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let distance = |other: &&str| damerau_levenshtein(&name.to_lowercase(), other);
     let nearest = known.iter().copied().min_by_key(distance)?;
@@ -11,7 +11,7 @@ pub fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     (distance(&nearest) <= may).then_some(nearest)
 }
 
-/// `a`, `b` and `c`.
+/// Joins names as in "`a`, `b` and `c`".
 pub fn listed(names: &[&str], mark: &str, last: &str) -> String {
     let quoted: Vec<String> = names
         .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands at a byte of a file.
+//! Finds the value at a position in a file.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use toml::Spanned;
 
-/// Characters of a value that a sentence quotes.
+/// The most characters of a value that a sentence quotes.
 const QUOTED: usize = 60;
 
-/// A step from the file to one of its values.
+/// A step on the path from the file to one of its values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A key of a table.
@@ -22,44 +22,44 @@ pub enum Step {
 /// A value of the file.
 #[derive(Debug)]
 pub struct Place<'a> {
-    /// The way to it.
+    /// The path to the value.
     pub path: Vec<Step>,
-    /// It.
+    /// The value.
     pub value: &'a DeValue<'a>,
     span: Range<usize>,
 }
 
 impl<'a> Place<'a> {
-    /// The innermost value at a byte, or the one whose key stands there.
+    /// The innermost value at a position, or the value of the key at that position.
     pub fn find(document: &'a Spanned<DeTable<'a>>, at: usize) -> Option<Place<'a>> {
         in_table(document.get_ref(), at)
     }
 
-    /// As `nat64.pool4[0].address`.
+    /// The path as text, for example `nat64.pool4[0].address`.
     pub fn key(&self) -> String {
         written(&self.path)
     }
 
-    /// The way to the table that has a key on the way here.
+    /// The path of the table that contains `key` on this path.
     pub fn above(&self, key: &str) -> &[Step] {
         let is_key = |step: &Step| matches!(step, Step::Key(name) if name == key);
         let at = self.path.iter().rposition(is_key);
         &self.path[..at.unwrap_or(self.path.len())]
     }
 
-    /// The way to a key of this table.
+    /// The path of a key in this table.
     pub fn path_to(&self, name: &str) -> Vec<Step> {
         let mut path = self.path.clone();
         path.push(Step::Key(name.to_owned()));
         path
     }
 
-    /// This table, as its first line has it.
+    /// The header of this table as in the file.
     pub fn section(&self) -> String {
         header(&self.path)
     }
 
-    /// A text without its quotation marks; of another value, nothing.
+    /// The text without its quotation marks; empty for other kinds of values.
     pub fn text(&self) -> String {
         match self.value {
             DeValue::String(text) => text.to_string(),
@@ -67,7 +67,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// As it stands in the file, on one line.
+    /// The value as written in the file, on one line.
     pub fn literal(&self, text: &str) -> String {
         if let DeValue::Table(_) = self.value {
             return self.section();
@@ -81,7 +81,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// `[a.b]`, or `[[a.b]]` of one of several.
+/// `[a.b]`, or `[[a.b]]` for one of several.
 pub fn header(path: &[Step]) -> String {
     let names: Vec<&str> = path
         .iter()
@@ -100,7 +100,7 @@ pub fn header(path: &[Step]) -> String {
 fn written(path: &[Step]) -> String {
     let mut text = String::new();
     for step in path {
-        // To write into a text does not fail.
+        // Writing to a string cannot fail.
         let _ = match step {
             Step::Key(name) if text.is_empty() => write!(text, "{name}"),
             Step::Key(name) => write!(text, ".{name}"),
@@ -120,7 +120,8 @@ fn in_table<'a>(table: &'a DeTable<'a>, at: usize) -> Option<Place<'a>> {
     })
 }
 
-/// The key of a table may be that of the section above it, whose other keys stand elsewhere.
+/// Returns true if the value is a section: then its first line may be the header of a nested section whose other keys are
+/// elsewhere.
 fn is_header(value: &Spanned<DeValue<'_>>) -> bool {
     match value.get_ref() {
         DeValue::Table(table) => !table.is_empty(),
@@ -130,7 +131,7 @@ fn is_header(value: &Spanned<DeValue<'_>>) -> bool {
 }
 
 fn inside<'a>(step: Step, value: &'a Spanned<DeValue<'a>>, at: usize) -> Option<Place<'a>> {
-    // A section reaches beyond its first line, which is all that its span has.
+    // The span of a section covers only its first line, but the section continues below.
     let below = match value.get_ref() {
         DeValue::Table(table) => in_table(table, at),
         DeValue::Array(array) => array

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a text is no TOML. The parser says it in words of its grammar; here it is said by what stands on the line.
+//! Explains why a text is no TOML. The parser's messages use its grammar; these sentences describe the line.
 
-/// Characters of a line that a sentence quotes.
+/// The most characters of a line that a sentence quotes.
 const QUOTED: usize = 60;
 
-/// The byte where the mistake is, and a sentence. `at`: where the parser gave up.
+/// The position of the mistake, in bytes, and a sentence. `at`: the position at which the parser stopped.
 pub fn sentence(text: &str, at: usize, message: &str) -> (usize, String) {
     let line = Line::around(text, at);
     match line.lacks_quotation_marks() {
@@ -13,7 +13,7 @@ pub fn sentence(text: &str, at: usize, message: &str) -> (usize, String) {
     }
 }
 
-/// How messages of the parser begin, and what is said instead.
+/// The beginnings of parser messages, and their replacements.
 const SENTENCES: [(&str, &str); 20] = [
     ("unclosed table", HEADER),
     ("unclosed array table", HEADER),
@@ -111,7 +111,7 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn around(text: &'a str, at: usize) -> Line<'a> {
         let mut at = floor(text, at);
-        // What is missing at the end of a line is found at the beginning of the next one.
+        // The parser reports an error at the end of a line at the beginning of the next one.
         if at > 0 && text[at..].trim().is_empty() {
             at = floor(text, text[..at].trim_end().len().saturating_sub(1));
         }
@@ -126,7 +126,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// What stands before the first `=`, if it is the name of a key.
+    /// The text before the first `=`, if it can be a key.
     fn key(&self) -> Option<&'a str> {
         let (key, _) = self.text.split_once('=')?;
         let key = key.trim();
@@ -134,14 +134,14 @@ impl<'a> Line<'a> {
         (!key.is_empty() && key.bytes().all(is_plain)).then_some(key)
     }
 
-    /// What stands behind it.
+    /// The text after the `=`.
     fn value(&self) -> &'a str {
         self.text
             .split_once('=')
             .map_or("", |(_, value)| value.trim())
     }
 
-    /// It has a name alone, or nothing behind the `=`.
+    /// Returns true if the line has only a name, or nothing after the `=`.
     fn is_without_value(&self) -> bool {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
         let name = self.text.trim();
@@ -155,7 +155,8 @@ impl<'a> Line<'a> {
                     .is_none_or(|value| value.trim().is_empty()))
     }
 
-    /// A word or an address as a value: the most usual mistake. Where it stands on the line, and a sentence.
+    /// Detects a word or address without quotation marks, which is the most common mistake. Returns its position in the line
+    /// and a sentence.
     fn lacks_quotation_marks(&self) -> Option<(usize, String)> {
         let key = self.key()?;
         let value = self.value().split('#').next()?.trim();
@@ -207,7 +208,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// In `marks`, and not too long.
+/// The text in backticks, shortened.
 fn quoted(text: &str) -> String {
     let text = text.trim();
     match text.char_indices().nth(QUOTED) {
@@ -216,7 +217,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// The beginning of a character, at a byte or before it.
+/// The start of the character at a position.
 fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {

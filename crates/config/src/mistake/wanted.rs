@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a key takes, as the schema says.
+//! Describes the values that a key accepts, according to the schema.
 
 use serde_json::Value;
 use toml::de::DeValue;
@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::near::{listed, meant};
 use super::place::{header, Place, Step};
 
-/// What a key takes.
+/// The values that a key accepts.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     schema: &'a Value,
@@ -15,7 +15,7 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// By the way to the key. Of a key that there is not, nothing is known.
+    /// Looks up a key by its path. An unknown key accepts nothing in particular.
     pub fn of(root: &'a Value, path: &[Step]) -> Wanted<'a> {
         Wanted {
             schema: at(root, path).unwrap_or(&Value::Null),
@@ -23,12 +23,12 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// What it takes, with an article.
+    /// The accepted kind of value, with an article.
     pub fn kind(&self) -> String {
         kind(self.schema)
     }
 
-    /// A word that is none of those that may be.
+    /// The message for a word that is not among the choices.
     pub fn none_of(&self, literal: &str, text: &str) -> String {
         let words = words(self.schema);
         let sentence = format!("{literal} is none of {}", listed(&words, "\"", "and"));
@@ -38,7 +38,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// A value of another kind, or out of range.
+    /// The message for a value of the wrong kind, or out of range.
     pub fn refusal(&self, place: &Place<'_>, literal: &str) -> String {
         let one = alternative(self.schema);
         let or_auto = match is_or_auto(self.schema) {
@@ -101,7 +101,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The section on a way that has several tables where there can be one.
+/// The section on the path that was written as several tables although there can be only one.
 pub fn only_one(root: &Value, path: &[Step]) -> Option<String> {
     let ends = (1..path.len()).filter(|&end| matches!(path[end], Step::Index(_)));
     let mut sections = ends.map(|end| &path[..end]);
@@ -119,7 +119,7 @@ pub fn keys(root: &Value, path: &[Step]) -> Vec<String> {
     properties.map_or(Vec::new(), |map| map.keys().cloned().collect())
 }
 
-/// The sections that have a key of this name.
+/// The sections that have a key with this name.
 pub fn sections_with(root: &Value, name: &str) -> Vec<String> {
     let mut found = Vec::new();
     collect(root, &mut Vec::new(), name, &mut found);
@@ -155,7 +155,7 @@ fn at<'a>(root: &'a Value, path: &[Step]) -> Option<&'a Value> {
     })
 }
 
-/// Of several kinds, the one that is neither null nor `auto`.
+/// Of several alternatives, the one that is neither null nor `auto`.
 fn alternative(schema: &Value) -> &Value {
     let any = schema["anyOf"].as_array();
     let one = any.and_then(|any| {
@@ -170,7 +170,7 @@ fn is_or_auto(schema: &Value) -> bool {
     any.is_some_and(|any| any.iter().any(|one| one["const"] == "auto"))
 }
 
-/// It may be optional, and then has two types.
+/// Returns true if the schema has this type; an optional value has two types.
 fn is_type(schema: &Value, name: &str) -> bool {
     match &schema["type"] {
         Value::Array(types) => types.iter().any(|one| one == name),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The side that asks.
+//! The client side of the control socket.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,19 +12,19 @@ use crate::varlink::{Call, Caller, Client, Refusal, Unanswered, PATIENCE};
 use diolkos_service::failure::Failure;
 use diolkos_service::instance::{self, Found, Running};
 
-/// Asks a running program.
+/// Sends a request to the program that runs for a device.
 pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
     ask_this(&find(device)?, device, request)
 }
 
-/// The running program, perhaps of another version, answered another question.
+/// The failure for a reply that does not fit the request, perhaps from a program of another version.
 pub fn unexpected(answer: &Answer) -> Failure {
     Failure::run_time(format!(
         "unexpected answer of the running diolkos: {answer:?}"
     ))
 }
 
-/// Where a running program is asked.
+/// The control socket of the program that runs for a device.
 pub fn socket(device: &str) -> Result<PathBuf, Failure> {
     Ok(find(device)?.socket)
 }
@@ -44,13 +44,13 @@ fn find(device: &str) -> Result<Running, Failure> {
     }
 }
 
-/// Asks this program and no other one.
+/// Sends a request to this program, and to no other one that may have taken its place.
 pub fn ask_this(running: &Running, device: &str, request: Request) -> Result<Answer, Failure> {
     let patience = match request {
         Request::Reload | Request::Roll { .. } | Request::Sessions(_) | Request::Bindings(_) => {
             LONG_PATIENCE
         }
-        // It is answered once it is written.
+        // The program replies only after the change has been written.
         Request::Bind(_) | Request::Unbind { .. } | Request::EndSession { .. } => LONG_PATIENCE,
         _ => PATIENCE,
     };
@@ -77,14 +77,13 @@ pub fn ask_this(running: &Running, device: &str, request: Request) -> Result<Ans
     }
 }
 
-/// How a running program stands.
+/// The status of the program that runs for a device.
 pub fn status(device: &str) -> Result<Status, Failure> {
     let reply = watch(device, false, |_| true)?;
     interface::status(reply).map_err(|error| unanswered(device, &error.into()))
 }
 
-/// How it stands, and again at each change until it ends.
-/// Until `each` is false, too.
+/// Reports the status of the program, and reports it again at each change, until the program ends or `each` returns false.
 pub fn follow(device: &str, mut each: impl FnMut(Status) -> bool) -> Result<(), Failure> {
     let told = |reply| interface::status(reply).is_ok_and(&mut each);
     watch(device, true, told).map(|_| ())
@@ -96,8 +95,8 @@ fn watch(device: &str, follow: bool, each: impl FnMut(Value) -> bool) -> Result<
     call_at(device, &call, patience, each)?.map_err(|e| Failure::run_time(e.reason()))
 }
 
-/// Calls a method of the program with this name. `patience`: for each reply; None: the call follows the program until it
-/// ends, and the last reply is null.
+/// Calls a method of the program with this name. `patience` is the time limit for each reply; `None`: the call follows the
+/// program until it ends, and the last reply is null.
 fn call_at(
     device: &str,
     call: &Call,
@@ -133,7 +132,8 @@ fn connect(running: &Running) -> io::Result<Client> {
         ),
         _ => error,
     })?;
-    // While it has the lock, nobody else can listen there. What has ended may have a successor, who was not asked.
+    // While the program holds its lock, no other process can listen there. If it has ended, the reply may come from a
+    // successor.
     if !running.lasts() {
         return Err(io::ErrorKind::ConnectionReset.into());
     }

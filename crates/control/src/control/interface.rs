@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests and answers as calls and replies of `org.diolkos.Translator`, in both directions.
+//! Translates requests and answers into calls and replies of `org.diolkos.Translator`, in both directions.
 
 use std::str::FromStr;
 
@@ -14,20 +14,20 @@ use diolkos_datapath::trace::{Details, Imagined};
 use diolkos_figures::entries::Entries;
 use diolkos_figures::selection::Selection;
 
-/// What `GetInterfaceDescription` answers.
+/// The interface, with the text that `GetInterfaceDescription` returns.
 pub const INTERFACE: Interface = Interface {
     name: "org.diolkos.Translator",
     description: include_str!("../../../../packaging/varlink/org.diolkos.Translator.varlink"),
 };
 
-/// What a call asks for.
+/// The request that a call contains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Asked {
     /// The status.
     Status,
-    /// The status at each change.
+    /// The status, and again at each change.
     Follow,
-    /// An answer of the program.
+    /// A request that the program's loop answers.
     Once(Request),
 }
 
@@ -45,7 +45,7 @@ const PLAIN: [(&str, Request); 10] = [
     ("Stop", Request::Stop),
 ];
 
-/// Reads a call.
+/// Parses a call.
 pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
     let method = call.target().1;
     let plain = PLAIN.iter().find(|(name, _)| *name == method);
@@ -89,7 +89,7 @@ pub fn asked(mut call: Call) -> Result<Asked, Refusal> {
     Ok(Asked::Once(request))
 }
 
-/// Which entries a call asks for, but for their peer.
+/// The filter for entries in a call, without its peer.
 fn selection(call: &mut Call) -> Result<Selection, Refusal> {
     Ok(Selection {
         protocol: call.take("protocol")?,
@@ -99,7 +99,7 @@ fn selection(call: &mut Call) -> Result<Selection, Refusal> {
     })
 }
 
-/// Where an end of an entry is, if the call says so.
+/// The address of one end of an entry, if the call contains it.
 fn side<T: FromStr>(call: &mut Call, name: &str) -> Result<Option<T>, Refusal> {
     let text: Option<String> = call.take(name)?;
     let side = text.map(|text| text.parse());
@@ -107,7 +107,7 @@ fn side<T: FromStr>(call: &mut Call, name: &str) -> Result<Option<T>, Refusal> {
         .map_err(|_| Refusal::invalid_parameter(name))
 }
 
-/// The packet that a call is about. What is not said of it is as on the command line.
+/// The packet in a call. Fields that are absent have the defaults of the command line.
 fn imagined(call: &mut Call) -> Result<Imagined, Refusal> {
     let words: String = call.take("packet")?;
     let words = words.parse();
@@ -121,7 +121,7 @@ fn imagined(call: &mut Call) -> Result<Imagined, Refusal> {
     })
 }
 
-/// Writes the call of a request.
+/// Writes the call for a request.
 pub fn call(request: Request) -> Call {
     let (method, parameters) = match request {
         Request::Sessions(selection) => ("Sessions", selected(&selection)),
@@ -170,7 +170,7 @@ pub fn call(request: Request) -> Call {
     }
 }
 
-/// What is not said is not sent: an older program knows no selection, and answers with all.
+/// Absent filters are not sent: an older program knows no filter and replies with all entries.
 fn selected(selection: &Selection) -> Value {
     let mut parameters = json!({});
     if let Some(protocol) = selection.protocol {
@@ -197,12 +197,12 @@ pub fn call_for_status(follow: bool) -> Call {
     }
 }
 
-/// Reads a reply to it.
+/// Parses a reply to that call.
 pub fn status(reply: Value) -> serde_json::Result<Status> {
     field(reply, "status")
 }
 
-/// Writes an answer that fits into one reply: its parameters, or an error. Sessions and bindings come in parts (see
+/// Writes an answer that fits into one reply: its parameters, or an error. Sessions and bindings are sent in parts (see
 /// [`Part`]).
 pub fn reply(answer: &Answer) -> Result<Value, Refusal> {
     let refuse = |error, reason: &String| Err(Refusal::because(INTERFACE.name, error, reason));
@@ -223,21 +223,21 @@ pub fn reply(answer: &Answer) -> Result<Value, Refusal> {
     }
 }
 
-/// The error if there are too many of something.
+/// The error for a caller that exceeds a limit.
 pub fn busy(reason: &str) -> Refusal {
     Refusal::because(INTERFACE.name, "Busy", reason)
 }
 
-/// Some of the entries of an answer, as a reply has them.
+/// Some of the entries of an answer, as one reply contains them.
 #[derive(Debug, Serialize)]
 pub struct Part<'a, T> {
-    /// As many as fit.
+    /// As many entries as fit.
     pub entries: &'a [T],
-    /// Of all that there are.
+    /// The number of all entries.
     pub total: u32,
 }
 
-/// Reads the replies to a request: those but the last, and the last.
+/// Parses the replies to a request: `first` contains all but the last one.
 pub fn answer(request: Request, first: Vec<Value>, last: Value) -> serde_json::Result<Answer> {
     Ok(match request {
         Request::Counters => Answer::Counters(field(last, "counters")?),
@@ -250,12 +250,12 @@ pub fn answer(request: Request, first: Vec<Value>, last: Value) -> serde_json::R
         Request::Trace(_) => Answer::Trace(Box::new(field(last, "trace")?)),
         Request::Cluster => Answer::Cluster(Box::new(field(last, "cluster")?)),
         Request::Reload => Answer::Reloaded,
-        // What is done has no other answer.
+        // All other requests are answered without data.
         _ => Answer::Done,
     })
 }
 
-/// Reads an error.
+/// Parses an error.
 pub fn refusal(refusal: &Refusal) -> Answer {
     let reason = refusal.reason();
     match refusal.target() {

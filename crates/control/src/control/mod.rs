@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Talking to a running program: the Varlink interface `org.diolkos.Translator`.
+//! Control of a running program: the Varlink interface `org.diolkos.Translator`.
 //!
 //! ask (the command line) → interface (requests and answers as calls and replies) → serve → the program's loop
 //!
-//! A new request needs a method in `packaging/varlink/org.diolkos.Translator.varlink`, a [`Request`] and an [`Answer`], both
-//! directions in `interface.rs` (without parameters, its name there), and an answer of each service. The socket is in a folder
-//! that only the program's user can change (see [`diolkos_service::instance`]), so that nobody else can take its place. Besides,
-//! each side asks the kernel who the other is.
+//! A new request needs a method in `packaging/varlink/org.diolkos.Translator.varlink`, a [`Request`] and an [`Answer`], code
+//! for both directions in `interface.rs` (for a request without parameters only its name), and an answer by each service. The
+//! socket is in a folder that only the program's user can change (see [`diolkos_service::instance`]), so no other user can
+//! replace it. In addition, each side asks the kernel for the identity of the other.
 
 mod ask;
 mod interface;
@@ -31,11 +31,11 @@ pub use diolkos_figures::finding::{Finding, Kind as FindingKind, Reason};
 pub use serve::{listen, Asker, Control, Question};
 pub use status::{Address6, Condition, State, Status};
 
-/// How long an answer may take for which there is much to do: each route of a new configuration is a request to the
-/// kernel, and there may be many sessions.
+/// Time limit for an answer that needs much work: each route of a new configuration is a request to the kernel, and there may
+/// be many sessions.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the program is asked.
+/// A request to a running program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// All counters.
@@ -44,63 +44,63 @@ pub enum Request {
     Figures,
     /// The configuration in force.
     Config,
-    /// The translation prefixes that are known.
+    /// The translation prefixes in use.
     Prefix,
-    /// Read the configuration file again.
+    /// Reload the configuration file.
     Reload,
-    /// End, and leave nothing.
+    /// End, and leave nothing in the kernel.
     Stop,
     /// Sessions of a NAT64.
     Sessions(Selection),
-    /// Its bindings.
+    /// Bindings of a NAT64.
     Bindings(Selection),
-    /// The prefixes that have most.
+    /// The prefixes with the highest usage.
     Top {
-        /// By what they are put in order.
+        /// The quantity by which they are sorted.
         order: Order,
-        /// How many of each size.
+        /// The number of lines for each prefix length.
         lines: u32,
     },
-    /// What would become of a packet.
+    /// The path that a packet would take.
     Trace(Imagined),
-    /// How a node of a cluster stands.
+    /// The status of a cluster node.
     Cluster,
     /// Leave new subscribers to other nodes.
     Drain,
-    /// Take them again.
+    /// Accept new subscribers again.
     Join,
-    /// Be armed for the new file of all nodes.
+    /// Arm the node for a new cluster file on all nodes.
     Roll {
-        /// For so long.
+        /// For this many seconds.
         seconds: u32,
     },
-    /// Be armed no longer.
+    /// Disarm the node.
     CancelRoll,
-    /// Make a binding.
+    /// Create a binding.
     Bind(Binding),
-    /// End one.
+    /// Remove a binding.
     Unbind {
-        /// Of which table.
+        /// The table of this protocol.
         protocol: Protocol,
-        /// As the IPv4 side sees it.
+        /// The address and port on the IPv4 side.
         v4: Endpoint4,
     },
     /// End a session.
     EndSession {
-        /// Of which table.
+        /// The table of this protocol.
         protocol: Protocol,
-        /// Its node.
+        /// The address and port of its node.
         v6: Endpoint6,
-        /// What its node must be bound to; None: to anything.
+        /// The address and port that the node must be bound to; `None`: any.
         v4: Option<Endpoint4>,
-        /// Its peer; with ICMP, port 0.
+        /// Its peer; with ICMP, the port is 0.
         peer: Endpoint4,
     },
 }
 
 impl Request {
-    /// Members of the control group may ask for it: nothing is different afterwards, and the answer does not say who talks to
-    /// whom. Everything else is for root and the program's own user.
+    /// Returns true if members of the control group may send the request: it changes nothing, and its answer does not tell who
+    /// communicates with whom. All other requests are for root and the program's own user.
     fn is_for_members(self) -> bool {
         matches!(
             self,
@@ -113,18 +113,18 @@ impl Request {
         )
     }
 
-    /// The answer may take more than one reply.
+    /// Returns true if the answer may take more than one reply.
     fn has_parts(self) -> bool {
         matches!(self, Request::Sessions(_) | Request::Bindings(_))
     }
 
-    /// The answer may take megabytes in one reply.
+    /// Returns true if the answer may take megabytes in one reply.
     fn is_long(self) -> bool {
         self == Request::Config
     }
 }
 
-/// What is answered.
+/// The answer to a [`Request`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// To [`Request::Counters`].
@@ -152,9 +152,9 @@ pub enum Answer {
     Done,
     /// The configuration file is wrong; the old configuration stays in force.
     Misconfigured(String),
-    /// This kind of translator has no such thing.
+    /// This kind of translator does not support the request.
     NotSupported(String),
-    /// It could not be done.
+    /// The request failed.
     Failed(String),
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The side that answers. The program only sees whole requests, one after the other. It tells how it stands by itself, so
-//! that this is known while it is busy.
+//! The server side of the control socket. The program's loop receives whole requests, one after another. The status is
+//! published separately, so that it can be read while the loop is busy.
 
 use std::future::pending;
 use std::io;
@@ -23,23 +23,23 @@ use diolkos_service::failure::Failure;
 use diolkos_service::instance::Instance;
 use diolkos_service::supervise::Watch;
 
-/// Questions that wait in line.
+/// Requests that wait in the queue.
 const QUESTIONS: usize = 16;
-/// Followers of root and the program's own user; others of their connections stay free for commands.
+/// Followers of root and of the program's own user; their other connections stay free for commands.
 const FOLLOWERS: usize = 16;
-/// Between two replies to a follower: a status that changes more often is told less often.
+/// The shortest time between two replies to a follower. A status that changes more often is reported less often.
 const BREATH: Duration = Duration::from_millis(100);
 /// Entries in one of several replies.
 const PART: usize = 1000;
-/// Entries in a sole reply. Clients bound the length of a reply (systemd: 16 MiB).
+/// Entries in a single reply. Clients limit the length of a reply (systemd: 16 MiB).
 const SOLE: usize = 10_000;
-/// After an answer to a reader, all readers wait so many times as long as it took: the program has most of its time for
-/// packets and for root.
+/// After an answer to a reader, all readers wait this many times as long as the answer took, so that most of the program's time
+/// remains for packets and for root.
 const REST: u32 = 4;
-/// And no longer than this.
+/// Upper bound of that wait.
 const REST_AT_MOST: Duration = Duration::from_secs(1);
 
-/// The control socket of the one instance for a device. Dropped, it is gone, and another one can take its place.
+/// The control socket of the instance for a device. Dropping it removes the socket, and another instance can take its place.
 #[derive(Debug)]
 pub struct Control {
     questions: mpsc::Receiver<Question>,
@@ -49,18 +49,18 @@ pub struct Control {
     instance: Option<Instance>,
 }
 
-/// A request, and whoever waits for the answer.
+/// A request, and the channel for its answer.
 #[derive(Debug)]
 pub struct Question {
-    /// What is asked.
+    /// The request.
     pub request: Request,
     to: oneshot::Sender<Answer>,
-    /// None: nobody waits, and it is carried out all the same.
+    /// The client's connection. `None`: no client waits, and the request is carried out all the same.
     asker: Option<OwnedFd>,
     status: Arc<watch::Sender<Status>>,
 }
 
-/// Asks the program from within, as clients do from outside.
+/// Sends requests from within the program, as clients do from outside.
 #[derive(Clone, Debug)]
 pub struct Asker {
     ask: mpsc::Sender<Question>,
@@ -68,7 +68,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// The answer; none if the program ends.
+    /// Sends a request and waits for the answer; `None` if the program ends.
     pub async fn ask(&self, request: Request) -> Option<Answer> {
         let (to, answer) = oneshot::channel();
         let question = Question {
@@ -83,32 +83,32 @@ impl Asker {
 }
 
 impl Asker {
-    /// How the program stands. This is known while it is busy.
+    /// The status of the program, also while its loop is busy.
     pub fn status(&self) -> Status {
         self.status.borrow().clone()
     }
 }
 
 impl Question {
-    /// Answers it.
+    /// Sends the answer.
     pub fn answer(self, answer: Answer) {
         if answer == Answer::Reloaded {
             self.status.send_modify(|status| status.reloads += 1);
         }
-        // Who has gone meanwhile does not read it.
+        // A client that has disconnected meanwhile does not read it.
         let _ = self.to.send(answer);
     }
 }
 
 impl Control {
-    /// Another configuration is in force, which nobody asked for here.
+    /// Records that another configuration is in force, which no client requested.
     pub fn reloaded(&self) {
         self.status.send_modify(|status| status.reloads += 1);
     }
 }
 
-/// Becomes the instance for a device. The error names the one that is it already. `readers`: the group whose members may
-/// read, or nothing.
+/// Claims the device and opens its control socket. The error names the process that has claimed the device already. `readers`:
+/// the group whose members may read, or an empty text.
 pub fn listen(mode: &str, device: &str, readers: &str, watch: &Watch) -> Result<Control, Failure> {
     let readers = Readers::named(readers)?;
     let instance = Instance::claim(device)?;
@@ -159,7 +159,7 @@ impl Control {
         }
     }
 
-    /// One that nobody asks, for a program that can do without.
+    /// A control socket without clients, for a program that can do without.
     pub fn none() -> Control {
         let (ask, questions) = mpsc::channel(1);
         let status = Arc::new(watch::Sender::new(Status::default()));
@@ -175,19 +175,20 @@ impl Control {
         }
     }
 
-    /// For those within the program who ask.
+    /// The handle for parts of the program that send requests themselves.
     pub fn asker(&self) -> Asker {
         self.asker.clone()
     }
 
-    /// Sends followers the program's condition, if it is new.
+    /// Publishes the program's condition to followers, if it has changed.
     pub fn publish(&self, now: Condition) {
         self.status.send_if_modified(|status| status.take(now));
     }
 
-    /// The next question. One whose asker has gone is not carried out: he has been told that there was no answer.
+    /// Waits for the next request. A request whose client has disconnected is not carried out: the client has been told that
+    /// there was no answer.
     ///
-    /// It may be dropped and called again; no question is lost by that.
+    /// The future may be dropped and called again; no request is lost.
     pub async fn next(&mut self) -> Question {
         loop {
             match self.questions.recv().await {
@@ -200,14 +201,14 @@ impl Control {
         }
     }
 
-    /// Leaves the reason of a failure for those who wait for the end.
+    /// Leaves the reason of a failure for processes that wait for the end of the program.
     pub fn publish_end(&self, end: &Result<(), Failure>) {
         if let (Some(instance), Err(failure)) = (&self.instance, end) {
             instance.leave_word(&failure.to_string());
         }
     }
 
-    /// Takes no more questions, and lets those read their answers who have some.
+    /// Accepts no more requests, and gives clients time to read their answers.
     pub async fn finish(&mut self) {
         self.questions.close();
         while self.questions.try_recv().is_ok() {}
@@ -217,15 +218,15 @@ impl Control {
     }
 }
 
-/// What answers a connection.
+/// The service behind the socket.
 #[derive(Clone)]
 struct Translator {
     asker: Asker,
     status: Arc<watch::Sender<Status>>,
     followers: Arc<Semaphore>,
-    /// Readers ask one at a time.
+    /// Readers take turns: one request at a time.
     turn: Arc<Semaphore>,
-    /// One long answer for readers is held at a time.
+    /// Only one long answer for readers is in memory at a time.
     long: Arc<Semaphore>,
 }
 
@@ -254,10 +255,10 @@ impl Service for Translator {
 }
 
 impl Translator {
-    /// Replies now, and at each change until the caller goes or the program ends.
+    /// Replies now, and at each change until the caller disconnects or the program ends.
     async fn follow(&self, caller: Caller, mut replies: Replies<'_>) -> io::Result<()> {
         let _place = match caller.is_trusted() {
-            // Others have few connections, and may follow by all of them.
+            // Other callers have few connections, and may use all of them to follow.
             false => None,
             true => match self.followers.clone().try_acquire_owned() {
                 Ok(place) => Some(place),
@@ -295,7 +296,7 @@ impl Translator {
         }
     }
 
-    /// However many ask, root waits for one of their questions at most.
+    /// Answers a reader. However many readers there are, root waits for one of their requests at most.
     async fn once_for_reader(&self, request: Request, mut replies: Replies<'_>) -> io::Result<()> {
         let _room = match request.is_long() {
             true => Some(self.long.acquire().await.map_err(|_| ended())?),
@@ -303,14 +304,14 @@ impl Translator {
         };
         let turn = self.turn.acquire().await.map_err(|_| ended())?;
         let begin = Instant::now();
-        // Who goes meanwhile does not end his turn: the program may be at work for him.
+        // A reader that disconnects keeps its turn, because the program may be working on its request.
         let answer = self.ask(request, &replies).await?.await;
         sleep((begin.elapsed() * REST).min(REST_AT_MOST)).await;
         drop(turn);
         give(&mut replies, &answer.map_err(|_| ended())?).await
     }
 
-    /// Puts a question to the program.
+    /// Sends a request to the program's loop.
     async fn ask(
         &self,
         request: Request,
@@ -328,7 +329,7 @@ impl Translator {
     }
 }
 
-/// The program takes no more questions.
+/// The error when the program accepts no more requests.
 fn ended() -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
 }
@@ -350,7 +351,7 @@ async fn parts<T: Serialize + Sync>(
         let entries = &entries[..entries.len().min(SOLE)];
         return replies.send(&Part { entries, total }, false).await;
     }
-    // An empty answer is one reply, too.
+    // An empty answer is still one reply.
     let last = entries.len().div_ceil(PART).max(1) - 1;
     for at in 0..=last {
         let end = entries.len().min((at + 1) * PART);

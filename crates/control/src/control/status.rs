@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a program stands, as it tells whoever follows it.
+//! The status of a program, as it reports it to followers.
 
 use std::net::Ipv6Addr;
 
@@ -9,16 +9,16 @@ use diolkos_figures::figures::Alarm;
 use diolkos_figures::finding::{Finding, Kind, Reason};
 use diolkos_service::confinement::{self, Confinement};
 
-/// Whether packets can pass.
+/// The state of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It is not built yet.
+    /// The translator is not built yet.
     #[default]
     Starting,
-    /// They can.
+    /// Packets can pass.
     Ready,
-    /// They, or some of them, cannot; the obstacles say why.
+    /// Some or all packets cannot pass; the obstacles say why.
     Waiting,
 }
 
@@ -35,35 +35,35 @@ impl State {
 /// The IPv6 address of a CLAT.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address6 {
-    /// It.
+    /// The address.
     pub address: Ipv6Addr,
-    /// Where it is from and whether neighbours are answered, for people.
+    /// Its origin, and whether the program answers neighbours for it, as a text for people.
     pub origin: String,
 }
 
-/// What of it changes with the network.
+/// The part of the status that changes with the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// Whether packets can pass; with an obstacle, they cannot.
+    /// The state; with an obstacle, packets cannot pass.
     pub state: State,
-    /// What keeps packets, or some of them, from passing on their way: links, routes, forwarding, the prefix.
+    /// Reasons why some or all packets have no path: links, routes, forwarding, the prefix.
     pub obstacles: Vec<String>,
-    /// Other obstacles, and troubles.
+    /// Other obstacles and problems.
     pub findings: Vec<Finding>,
-    /// What of a NAT64 is nearly full.
+    /// Resources of a NAT64 that are nearly used up.
     pub alarms: Vec<Alarm>,
     /// Translation prefixes in force.
     pub prefixes: Vec<String>,
-    /// What IPv4 is translated into; None until there is one, and of all but a CLAT.
+    /// The IPv6 address of a CLAT; `None` before there is one, and with all other translators.
     pub address6: Option<Address6>,
-    /// How packets pass; None until it is built.
+    /// The datapath in use; `None` before it is built.
     pub datapath: Option<String>,
-    /// Why marks and priorities do not survive the slow path; None if they do.
+    /// The reason why packets lose marks and priorities on the slow path; `None` if they keep them.
     pub marks_trouble: Option<String>,
 }
 
 impl Condition {
-    /// Obstacles of every kind in both lists, and a state that does not contradict them.
+    /// Adds obstacles of every kind to both lists, and corrects a state that contradicts them.
     fn complete(mut self) -> Condition {
         let ways = self.obstacles.iter();
         let ways = ways.map(|text| Finding::obstacle(Reason::Way, text.clone()));
@@ -80,48 +80,48 @@ impl Condition {
     }
 }
 
-/// All of it.
+/// The whole status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Of the process.
+    /// Process number.
     pub pid: u32,
-    /// Of the program.
+    /// Version of the program.
     pub version: String,
     /// `clat`, `siit`, `nat64` or `dns64`.
     pub mode: String,
     /// Name of the TUN device, or of a DNS64.
     pub device: String,
-    /// Whether packets can pass.
+    /// The state of the service.
     pub state: State,
-    /// What keeps packets, or some of them, from passing: the texts of the obstacles among the findings.
+    /// Reasons why some or all packets cannot pass: the texts of the obstacles among the findings.
     pub obstacles: Vec<String>,
     /// Everything that is wrong, obstacles first.
     #[serde(default)]
     pub findings: Vec<Finding>,
     /// Translation prefixes in force.
     pub prefixes: Vec<String>,
-    /// What IPv4 is translated into; None until there is one, and of all but a CLAT.
+    /// The IPv6 address of a CLAT; `None` before there is one, and with all other translators.
     pub address6: Option<Address6>,
-    /// How packets pass; None until it is built.
+    /// The datapath in use; `None` before it is built.
     pub datapath: Option<String>,
-    /// Why marks and priorities of packets do not survive the slow path; None if they do.
+    /// The reason why packets lose marks and priorities on the slow path; `None` if they keep them.
     #[serde(default)]
     pub marks_trouble: Option<String>,
-    /// What of a NAT64 is nearly full.
+    /// Resources of a NAT64 that are nearly used up.
     #[serde(default)]
     pub alarms: Vec<Alarm>,
-    /// How often another configuration was taken.
+    /// The number of times that another configuration came into force.
     pub reloads: u64,
-    /// What becomes of system calls that are no part of a thread's work; None of a program that does not say.
+    /// The treatment of system calls that are not part of a thread's work; `None` if the program does not report it.
     #[serde(default)]
     pub seccomp: Option<String>,
-    /// Why `seccomp` is not what was asked for; None if it is.
+    /// The reason why `seccomp` differs from the request; `None` if it does not.
     #[serde(default)]
     pub seccomp_trouble: Option<String>,
 }
 
 impl Status {
-    /// Of this process, which starts.
+    /// The status of this process while it starts.
     pub fn starting(mode: &str, device: &str) -> Status {
         Status {
             pid: std::process::id(),
@@ -134,12 +134,12 @@ impl Status {
         }
     }
 
-    /// Whether packets can pass, all of them as far as the program knows.
+    /// Returns true if all packets can pass, as far as the program knows.
     pub fn is_ready(&self) -> bool {
         self.state == State::Ready && self.obstacles.is_empty()
     }
 
-    /// Takes what is so now. False if it was so before.
+    /// Replaces the condition. Returns false if nothing has changed.
     pub fn take(&mut self, now: Condition) -> bool {
         let now = now.complete();
         let before = Condition {
@@ -164,7 +164,7 @@ impl Status {
         is_new
     }
 
-    /// Lines for people.
+    /// The status as lines of text for people.
     pub fn table(&self) -> String {
         let list = |of: &[String]| match of.is_empty() {
             true => "none".to_owned(),

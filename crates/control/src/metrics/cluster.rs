@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What figures of a cluster's node are called. Figures of other nodes have their names as labels: a file has 32 nodes at most.
+//! Metrics of a cluster node. Figures about other nodes are labelled with their names; a cluster file has 32 nodes at most.
 
 use prometheus_client::registry::Unit;
 
 use super::family::{Family, Value};
 use diolkos_figures::cluster_status::{ClusterStatus, NodeStatus, Part};
 
-/// All of them.
+/// All families.
 pub fn families(status: &ClusterStatus) -> Vec<Family> {
     let mut families = own(status);
     families.extend(of_nodes(status));
@@ -14,7 +14,7 @@ pub fn families(status: &ClusterStatus) -> Vec<Family> {
     families
 }
 
-/// Of this node and its engine.
+/// Figures of this node and its engine.
 fn own(status: &ClusterStatus) -> Vec<Family> {
     let mut part = Family::new(
         "diolkos_cluster_part",
@@ -60,7 +60,7 @@ fn own(status: &ClusterStatus) -> Vec<Family> {
     ]
 }
 
-/// How the other nodes stand.
+/// Figures of the other nodes.
 fn of_nodes(status: &ClusterStatus) -> Vec<Family> {
     let each = |family: Family, value: &dyn Fn(&NodeStatus) -> Value| {
         let nodes = status.nodes.iter();
@@ -125,7 +125,7 @@ fn of_nodes(status: &ClusterStatus) -> Vec<Family> {
     ]
 }
 
-/// What has happened so far.
+/// Counters.
 fn counted(status: &ClusterStatus) -> Vec<Family> {
     let mut packets = Family::new(
         "diolkos_cluster_forwarded_packets",

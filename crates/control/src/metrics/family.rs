@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Metrics of one name, and how they are written: OpenMetrics 1.0, and the older text format of Prometheus (0.0.4) for
-//! readers that do not ask for OpenMetrics.
+//! Metric families and their text formats: OpenMetrics 1.0, and the older text format of Prometheus (0.0.4) for clients that do
+//! not request OpenMetrics.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use prometheus_client::registry::{Registry, Unit};
 
 use diolkos_figures::figures::Spread;
 
-/// Samples of one name.
+/// The samples of one metric name.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// Without unit and suffix.
+    /// The name without unit and suffix.
     pub name: &'static str,
-    /// One sentence.
+    /// The help text, one sentence.
     pub help: &'static str,
     pub unit: Option<Unit>,
     pub samples: Vec<Sample>,
@@ -32,24 +32,24 @@ pub struct Sample {
     pub value: Value,
 }
 
-/// A value. All of a family are of one kind.
+/// A value. All values of a family are of one kind.
 #[derive(Clone, Copy, Debug)]
 pub enum Value {
-    /// Only grows while the program runs.
+    /// A number that only grows while the program runs.
     Counter(u64),
-    /// The same in seconds.
+    /// A counter in seconds.
     Seconds(f64),
-    /// Grows and falls.
+    /// A number that grows and falls.
     Gauge(u64),
-    /// A moment: seconds since 1970.
+    /// A point in time: seconds since 1970.
     Moment(f64),
-    /// Is one: the labels say all.
+    /// Always 1: the labels carry the information.
     Info,
     Histogram(Spread),
 }
 
 impl Family {
-    /// Without samples yet.
+    /// A family without samples.
     pub fn new(name: &'static str, help: &'static str) -> Family {
         Family {
             name,
@@ -59,7 +59,7 @@ impl Family {
         }
     }
 
-    /// With one sample, a gauge.
+    /// A gauge with one sample.
     pub fn gauge(name: &'static str, help: &'static str, value: u64) -> Family {
         Family::new(name, help).with(&[], Value::Gauge(value))
     }
@@ -69,13 +69,13 @@ impl Family {
         self
     }
 
-    /// One sample more.
+    /// The family with one more sample.
     pub fn with(mut self, labels: &[(&'static str, &str)], value: Value) -> Family {
         self.add(labels, value);
         self
     }
 
-    /// The same.
+    /// Adds a sample.
     pub fn add(&mut self, labels: &[(&'static str, &str)], value: Value) {
         let labels = labels
             .iter()
@@ -136,7 +136,7 @@ struct Page(Vec<Family>);
 
 impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        // Of a family without samples, nobody could say the kind.
+        // A family without samples has no kind, so it is left out.
         for family in self.0.iter().filter(|family| !family.samples.is_empty()) {
             let (name, unit) = (family.name, family.unit.as_ref());
             let mut metric = encoder.encode_descriptor(name, family.help, unit, family.kind())?;
@@ -148,17 +148,17 @@ impl Collector for Page {
     }
 }
 
-/// How the text is written.
+/// The text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Version 0.0.4 of Prometheus' text format, which every reader knows.
+    /// Version 0.0.4 of the Prometheus text format, which every client supports.
     Classic,
     /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
 impl Format {
-    /// What the values of `Accept` ask for: OpenMetrics if they name it and prefer nothing else.
+    /// The format that the values of `Accept` request: OpenMetrics if they name it and do not prefer another one.
     pub fn wanted<'a>(accept: impl Iterator<Item = &'a HeaderValue>) -> Format {
         let (mut open, mut others) = (0.0_f32, 0.0_f32);
         let values = accept.filter_map(|value| value.to_str().ok());
@@ -179,7 +179,7 @@ impl Format {
         }
     }
 
-    /// What a reader has to be told of the text.
+    /// The value of `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Format::Classic => "text/plain; version=0.0.4; charset=utf-8",
@@ -187,7 +187,7 @@ impl Format {
         }
     }
 
-    /// The text of all.
+    /// The text of all families.
     pub fn text(self, families: &[Family]) -> String {
         let text = text(families.to_vec());
         match self {
@@ -197,11 +197,11 @@ impl Format {
     }
 }
 
-/// The same text in the older format: it has neither units nor an end, its counters are called as their samples are, and
-/// it has no type for values that only have labels.
+/// Converts the text to the older format: it has neither units nor an end marker, its counters have the names of their samples,
+/// and it has no type for values that consist of labels only.
 fn classic(open: &str) -> String {
     let mut text = String::with_capacity(open.len());
-    // `HELP` stands before `TYPE`, which decides the name.
+    // `HELP` precedes `TYPE`, which decides the name.
     let mut help = None;
     for line in open.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -230,7 +230,7 @@ fn classic(open: &str) -> String {
     text
 }
 
-/// The text of all, OpenMetrics.
+/// The text of all families in OpenMetrics.
 pub fn text(families: Vec<Family>) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Page(families)));
@@ -319,7 +319,7 @@ mod tests {
                 .collect();
             Format::wanted(values.iter())
         };
-        // What Prometheus 2.42 sends.
+        // The value that Prometheus 2.42 sends.
         let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
                           text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         for open in [

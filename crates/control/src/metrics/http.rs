@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pages by HTTP/1.1: metrics, and whether the program is ready (`/readyz`) and lives (`/healthz`).
+//! The pages by HTTP/1.1: metrics, readiness (`/readyz`) and health (`/healthz`) of the program.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use tokio::time::timeout;
 use super::family::Format;
 use super::latest::Latest;
 
-/// Where the pages are.
+/// The paths of the pages.
 const METRICS: &str = "/metrics";
 const READY: &str = "/readyz";
 const HEALTHY: &str = "/healthz";
-/// How long a request may take to come.
+/// Time limit for receiving a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a connection may last, whatever it does. A monitoring system connects again.
+/// Lifetime of a connection, whatever it does. A monitoring system connects again.
 const LIFETIME: Duration = Duration::from_secs(120);
-/// Lines of a request, bytes; no other library's limit is lower.
+/// Length of the request head, bytes; the limit of the HTTP library cannot be set lower.
 const LONGEST_HEAD: usize = 8 << 10;
 const MOST_HEADERS: usize = 64;
 
@@ -80,7 +80,7 @@ async fn answer(request: &Request<Incoming>, latest: &Latest) -> Response<Full<B
     }
 }
 
-/// The page, which depends on the reader's `Accept`.
+/// The metrics page, whose format depends on the client's `Accept`.
 fn metrics(format: Format, text: Bytes) -> Response<Full<Bytes>> {
     let mut page = response(StatusCode::OK, format.content_type(), text);
     page.headers_mut()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is served, and whether the program is ready and lives. The text is made when somebody asks, and not more often than four times a second, however many ask.
+//! The current text of each page: metrics, readiness and health. A text is made when a client asks for it, at most four times a
+//! second, however many clients ask.
 
 use std::time::Duration;
 
@@ -14,26 +15,26 @@ use super::names::families;
 use crate::control::{self, Answer, Asker, Request};
 use diolkos_figures::counters::Counter;
 
-/// A text is served for so long.
+/// A text is served for this time.
 const FRESH: Duration = Duration::from_millis(250);
-/// A program that takes another configuration may be busy, but a reader does not wait for ever.
+/// Time limit for an answer. A program that loads another configuration may be busy, but a client does not wait without end.
 const PATIENCE: Duration = Duration::from_secs(9);
 
-/// Asks the program, and keeps what it has answered.
+/// Asks the program for its figures, and caches them.
 pub struct Latest {
     asker: Asker,
-    /// The name of the DNS64 beside, whose control socket is asked.
+    /// The name of the DNS64 beside the translator; its control socket is asked.
     dns64: Option<String>,
     made: Mutex<Option<Made>>,
-    /// When the program has answered last.
+    /// The time of the program's last answer.
     lived: Mutex<Option<Instant>>,
 }
 
-/// What was answered.
+/// The cached answer.
 struct Made {
     at: Instant,
     families: Vec<Family>,
-    /// In both formats, as they are asked for.
+    /// The text in each format, made when a client asks for it.
     texts: [Option<Bytes>; 2],
 }
 
@@ -56,12 +57,12 @@ impl Latest {
         }
     }
 
-    /// The text in this format, or why there is none.
+    /// The text in this format, or the reason why there is none.
     pub async fn text(&self, format: Format) -> Result<Bytes, String> {
         timeout(PATIENCE, self.fresh(format)).await.map_err(busy)?
     }
 
-    /// Whether packets can pass, and if not, what keeps them from it. It is known while the program is busy.
+    /// Ready, or the reasons why packets cannot pass. The result is available while the program is busy.
     pub fn readiness(&self) -> Result<(), String> {
         let status = self.asker.status();
         match (status.is_ready(), &status.obstacles[..]) {
@@ -71,7 +72,7 @@ impl Latest {
         }
     }
 
-    /// Whether the program's loop answers.
+    /// Healthy if the program's loop answers in time.
     pub async fn health(&self) -> Result<(), String> {
         timeout(PATIENCE, self.lives()).await.map_err(busy)?
     }
@@ -81,7 +82,7 @@ impl Latest {
         if lived.is_some_and(|when| when.elapsed() < FRESH) {
             return Ok(());
         }
-        // The cheapest question; whether this kind of translator has an answer does not matter.
+        // The cheapest request. Whether this kind of translator supports it does not matter.
         match self.asker.ask(Request::Prefix).await {
             Some(_) => *lived = Some(Instant::now()),
             None => return Err(ending()),
@@ -90,7 +91,7 @@ impl Latest {
     }
 
     async fn fresh(&self, format: Format) -> Result<Bytes, String> {
-        // Others wait here, and are served the same.
+        // Other clients wait here, and are served the same text.
         let mut made = self.made.lock().await;
         if let Some(made) = made.as_mut().filter(|made| made.at.elapsed() < FRESH) {
             return Ok(made.text(format));
@@ -125,7 +126,7 @@ fn ending() -> String {
     "diolkos ends".to_owned()
 }
 
-/// What the DNS64 beside has counted; it has a thread, and a control socket, of its own.
+/// The counters of the DNS64 beside the translator, which has its own thread and control socket.
 async fn beside(name: String) -> Option<Vec<Counter>> {
     let asked = spawn_blocking(move || control::ask(&name, Request::Counters));
     match asked.await.ok()? {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures for a monitoring system (Prometheus and whatever reads its formats), by HTTP, and whether the program is ready.
+//! Figures for a monitoring system (Prometheus and programs that read its formats) by HTTP, and the readiness of the program.
 //!
-//! question to the program → [`diolkos_figures::figures`] → families (what each figure is called) → text → http → socket
+//! request to the program → [`diolkos_figures::figures`] → families (the names of the figures) → text → http → socket
 //!
-//! Whoever reaches the socket may read. What a reader costs is bounded: connections in all and of each client, their time, the size of a request,
-//! and how often the program is asked ([`latest`]).
+//! Every client that can reach the socket may read. The cost of clients is bounded: connections in all and of each client,
+//! their duration, the size of a request, and how often the program is asked ([`latest`]).
 
 mod cluster;
 mod family;
@@ -26,7 +26,7 @@ pub use socket::READERS;
 use latest::Latest;
 use socket::Unserved;
 
-/// The places where figures are served. Dropped, nobody is served any more.
+/// The addresses at which figures are served. Dropping it ends the service.
 pub struct Metrics {
     watch: Watch,
     latest: Arc<Latest>,
@@ -35,7 +35,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Begins to serve. A place that cannot be had is tried again, and said once.
+    /// Starts to serve. An address that cannot be bound is retried, and logged once.
     pub fn start(settings: &Settings, asker: Asker, watch: &Watch) -> Metrics {
         process::note_start();
         let beside = settings.dns64_alone().is_none();
@@ -51,7 +51,7 @@ impl Metrics {
         metrics
     }
 
-    /// Follows another configuration: connections at places that stay are not disturbed.
+    /// Applies another configuration: connections at addresses that stay are not disturbed.
     pub fn follow(&mut self, settings: &Settings) {
         let listen = &settings.metrics.listen;
         self.served.retain(|(place, _)| listen.contains(place));
@@ -64,7 +64,7 @@ impl Metrics {
         }
     }
 
-    /// Places that cannot be had at the moment.
+    /// The addresses that cannot be bound at the moment.
     pub fn findings(&self) -> Vec<Finding> {
         let reasons = self.unserved.reasons().into_iter();
         reasons

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What figures are called, by the conventions of Prometheus. Labels have values from fixed lists only: never an address.
+//! The names of the figures, by the conventions of Prometheus. Labels have values from fixed lists only, never an address.
 
 use diolkos_xlat::verdict::Group;
 use diolkos_xlat::Reason;
@@ -13,7 +13,7 @@ use crate::control::{Finding, FindingKind, Reason as Why, Status};
 use diolkos_figures::counters::Counter;
 use diolkos_figures::figures::Figures;
 
-/// All families. `dns64`: whether a DNS64 beside has answered, if there is to be one.
+/// All families. `dns64`: true if the DNS64 beside the translator has answered; `None` if there is none.
 pub fn families(figures: &Figures, dns64: Option<bool>, status: &Status) -> Vec<Family> {
     let about: Vec<(&'static str, &str)> = ABOUT
         .iter()
@@ -45,7 +45,7 @@ pub fn families(figures: &Figures, dns64: Option<bool>, status: &Status) -> Vec<
     families
 }
 
-/// Whether it is ready, and what is wrong by reason: of each, how many findings there are.
+/// The readiness, and the number of findings by reason.
 fn standing(status: &Status) -> [Family; 3] {
     let ready = "Whether packets can pass: 1, or 0 and an obstacle says why.";
     let mut obstacles = Family::new(
@@ -73,7 +73,7 @@ fn standing(status: &Status) -> [Family; 3] {
     ]
 }
 
-/// What [`Figures::about`] may say.
+/// The keys that [`Figures::about`] may have.
 const ABOUT: [&str; 4] = ["mode", "device", "datapath", "placement"];
 
 fn value_of<'a>(about: &'a [(String, String)], name: &str) -> Option<&'a str> {
@@ -81,7 +81,7 @@ fn value_of<'a>(about: &'a [(String, String)], name: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// Everything that `diolkos show counters` shows, except what [`state`] and [`cluster`] say better.
+/// All counters of `diolkos show counters`, except those that [`state`] and [`cluster`] present better.
 fn counted(counters: &[Counter]) -> Vec<Family> {
     let mut packets = Packets::new();
     let mut dns64 = Family::new("diolkos_dns64_events", "DNS queries, by outcome.");
@@ -95,7 +95,7 @@ fn counted(counters: &[Counter]) -> Vec<Family> {
             Some((path @ ("fast" | "slow"), name)) => packets.add(path, name, counter),
             Some(("dns64", event)) => dns64.add(&[("event", event)], value),
             Some(("state", "bindings" | "sessions" | "sources" | "held_syns")) => {}
-            // By node, and with what else there is.
+            // The families of the cluster present these, by node.
             Some(("cluster", _)) => {}
             Some((part, event)) => events.add(&[("part", part), ("event", event)], value),
             None => {}
@@ -106,7 +106,7 @@ fn counted(counters: &[Counter]) -> Vec<Family> {
     families
 }
 
-/// Fates of packets.
+/// The outcomes of packets.
 struct Packets([Family; 6]);
 
 impl Packets {
@@ -156,7 +156,7 @@ impl Packets {
     }
 }
 
-/// Whether a drop says that something was used up.
+/// Returns true if the reason of a drop is that a limit was reached.
 fn is_of_limit(name: &str) -> bool {
     let reason = Reason::ALL.iter().find(|reason| reason.name() == name);
     let is_of_state = reason.is_some_and(|reason| reason.group() == Group::State);

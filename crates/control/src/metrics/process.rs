@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a monitoring system wants to know of every process, under the names that all have.
+//! The figures that monitoring systems expect of every process, with their usual names.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -10,15 +10,15 @@ use prometheus_client::registry::Unit;
 
 use super::family::{Family, Value};
 
-/// When the process began, as nearly as matters: it is asked for at its start.
+/// The start time of the process, approximately: the value is first used when the program starts.
 static STARTED: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
 
-/// To be called when the program starts.
+/// Records the start time. Call it when the program starts.
 pub fn note_start() {
     LazyLock::force(&STARTED);
 }
 
-/// Start, CPU time and memory.
+/// Start time, CPU time and memory.
 pub fn families() -> Vec<Family> {
     let started = STARTED.duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut families = vec![
@@ -43,7 +43,7 @@ pub fn families() -> Vec<Family> {
     families
 }
 
-/// As `/proc/self/status` says it, in units of 1024 bytes.
+/// Resident memory from `/proc/self/status`, in units of 1024 bytes.
 fn resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sockets at which figures are served, and how many may read at once.
+//! The sockets at which figures are served, and the limits on concurrent clients.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, Permissions};
@@ -23,23 +23,23 @@ use diolkos_config::port_owner::{self, Transport};
 use diolkos_config::Place;
 use diolkos_service::failure::Failure;
 
-/// Readers of one place at a time.
+/// Concurrent clients at one address.
 pub const READERS: u32 = 32;
-/// Of these, how many one client may be: an IPv4 address or an IPv6 /64.
+/// The most of these connections that one client can have; a client is an IPv4 address or an IPv6 /64.
 const OF_CLIENT: u32 = 4;
-/// Between two tries to have a place that somebody else has.
+/// Time between attempts to bind an address that another program uses.
 const RETRY: Duration = Duration::from_secs(5);
-/// Connections that the kernel keeps until they are accepted.
+/// Connections that the kernel queues until they are accepted.
 const BACKLOG: u32 = 1024;
-/// After a connection could not be accepted: no descriptor is free, say.
+/// Pause after a connection could not be accepted, for example because no descriptor is free.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Places that cannot be had at the moment, and why.
+/// The addresses that cannot be bound at the moment, with the reasons.
 #[derive(Clone, Default)]
 pub struct Unserved(Arc<Mutex<BTreeMap<String, String>>>);
 
 impl Unserved {
-    /// In words, place by place.
+    /// A sentence for each address.
     pub fn reasons(&self) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all = all.iter();
@@ -56,7 +56,7 @@ impl Unserved {
     }
 }
 
-/// While it exists, its place is tried; then nobody says any more that it cannot be had.
+/// Binding of this address is being attempted. Dropping it withdraws the report that it cannot be bound.
 struct Trying<'a>(&'a Unserved, &'a Place);
 
 impl Drop for Trying<'_> {
@@ -65,7 +65,7 @@ impl Drop for Trying<'_> {
     }
 }
 
-/// Serves one place for ever. Dropped, its connections end.
+/// Serves one address without end. Dropping the future closes its connections.
 pub async fn serve(place: Place, latest: Arc<Latest>, unserved: Unserved) -> Result<(), Failure> {
     let listener = listen(&place, &unserved).await;
     tracing::info!("metrics are served at {place}");
@@ -84,7 +84,7 @@ pub async fn serve(place: Place, latest: Arc<Latest>, unserved: Unserved) -> Res
     }
 }
 
-/// Translation does not depend on it, so it is tried until it works.
+/// Binds the address, with retries until that succeeds, because translation does not depend on it.
 async fn listen(place: &Place, unserved: &Unserved) -> Listener {
     let mut is_said = false;
     let _trying = Trying(unserved, place);
@@ -102,7 +102,7 @@ async fn listen(place: &Place, unserved: &Unserved) -> Listener {
     }
 }
 
-/// Either kind of stream.
+/// A stream of either kind.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
@@ -115,7 +115,7 @@ enum Listener {
     },
 }
 
-/// A socket's name, which goes with it.
+/// The path of a Unix socket, which is removed when this is dropped.
 struct Entry(PathBuf);
 
 impl Drop for Entry {
@@ -134,7 +134,7 @@ impl Listener {
                 remove_stale(path).await?;
                 let listener = UnixListener::bind(path)?;
                 let entry = Entry(path.clone());
-                // Its folder says who may come near, and its group who may read.
+                // Access to the socket depends on the permissions of its folder and on its group.
                 fs::set_permissions(path, Permissions::from_mode(0o660))?;
                 Ok(Listener::Unix {
                     listener,
@@ -144,7 +144,7 @@ impl Listener {
         }
     }
 
-    /// The next connection, and who it is; who comes by a Unix socket is this host.
+    /// The next connection and its client address; `None` for a Unix socket, whose client is on this host.
     async fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
         Ok(match self {
             Listener::Tcp(listener) => {
@@ -156,7 +156,7 @@ impl Listener {
     }
 }
 
-/// As [`TcpListener::bind`] does it, with room for more connections that nobody has accepted yet.
+/// As [`TcpListener::bind`], with a longer queue for connections that have not been accepted yet.
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -167,7 +167,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Names the program that has the port, if that is why.
+/// Adds the name of the program that uses the port, if that is the reason of the error.
 fn taken(address: SocketAddr, error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::AddrInUse {
         return error;
@@ -182,7 +182,7 @@ fn in_use(by: &str) -> io::Error {
     io::Error::new(io::ErrorKind::AddrInUse, by)
 }
 
-/// Removes the socket of a killed process, at which nobody listens, and nothing else.
+/// Removes the socket of a killed process, at which no process listens, and nothing else.
 async fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = match fs::symlink_metadata(path) {
         Ok(there) => there.file_type().is_socket(),
@@ -207,8 +207,8 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Those who are being served. Who takes too much loses the oldest connection of its own; only where nobody has more than
-/// others, the oldest of all goes.
+/// The clients that are being served. When the limit is reached, the client with more than its share loses its oldest
+/// connection; if no client has more than the others, the oldest connection of all is closed.
 struct Readers {
     tasks: JoinSet<()>,
     tickets: HashMap<Id, Ticket>,
@@ -226,7 +226,7 @@ impl Default for Readers {
 }
 
 impl Readers {
-    /// Somebody who keeps connections open, or opens many, does not lock others out.
+    /// Admits a connection. A client that keeps connections open, or opens many, cannot lock out others.
     fn admit<F>(&mut self, client: Option<IpAddr>, serve: impl FnOnce() -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -266,7 +266,7 @@ mod tests {
         readers.admit(client("198.51.100.1"), std::future::pending);
         let patient = *readers.tickets.keys().next().expect("there is one");
         for host in 0..100 {
-            // All of one /64.
+            // All addresses are in one /64.
             let hog = format!("2001:db8::{host:x}");
             readers.admit(client(&hog), std::future::pending);
         }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What figures of a NAT64's tables are called.
+//! The names of the figures about a NAT64's tables.
 
 use prometheus_client::registry::Unit;
 
 use super::family::{Family, Value};
 use diolkos_figures::figures::{StateFigures, KINDS, PROTOCOLS};
 
-/// All of them.
+/// All families.
 pub fn families(state: &StateFigures) -> Vec<Family> {
     let gauge = Family::gauge;
     let mut families = vec![
@@ -94,7 +94,7 @@ fn by_protocol(name: &'static str, help: &'static str, values: [u64; 3]) -> Fami
     family
 }
 
-/// How full everything is that has a limit.
+/// The usage of all resources that have a limit.
 fn resources(state: &StateFigures) -> [Family; 4] {
     let mut used = Family::new("diolkos_resource_used", "How much of a resource is in use.");
     let mut limit = Family::new("diolkos_resource_limit", "How much of it there is.");
@@ -116,7 +116,7 @@ fn resources(state: &StateFigures) -> [Family; 4] {
     [used, limit, alarm, near]
 }
 
-/// The states of a port exclude each other, so that their sum is the size of the pool.
+/// The states of a port are mutually exclusive, so their sum is the size of the pool.
 fn pool(state: &StateFigures) -> Family {
     let help = "Ports of the pool on all addresses, by use.";
     let mut family = Family::new("diolkos_pool_ports", help);

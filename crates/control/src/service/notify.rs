@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the service manager hears of a service.
+//! Reports the state of a service to the service manager.
 
 use super::settle::Restoring;
 use super::{Account, Service};
 use diolkos_service::confinement;
 use diolkos_service::manager::Manager;
 
-/// What the service manager has been told.
+/// The reports that the service manager has got.
 #[derive(Default)]
 pub(super) struct Notified {
     is_ready: bool,
-    /// Why the configuration file is not the one in force.
+    /// The reason why the configuration file is not the one in force.
     pub(super) refusal: Option<String>,
 }
 

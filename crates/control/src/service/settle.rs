@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a service checks the network again, and has restored what others removed from its device.
+//! Decides when a service checks the network again, and restores the parts that others removed from its device.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::control::{Condition, State};
 use diolkos_kernel::net::{shown, DeviceConfig, Net};
 use diolkos_service::failure::Failure;
 
-/// Routes and addresses come and go in groups.
+/// Quiet time before a check: routes and addresses change in groups.
 const SETTLE: Duration = Duration::from_millis(200);
-/// But they may come and go without end.
+/// Upper bound of the wait, since they may change without end.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(2);
-/// When the configuration of the device could not be restored.
+/// Time until the next attempt after the device's configuration could not be restored.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// When a service checks the network again.
+/// The pending checks of the network.
 #[derive(Default)]
 pub(super) struct Checks {
     pub(super) routes: Settling,
@@ -24,7 +24,7 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// What was not done because the kernel had no time or memory, another look makes up for.
+    /// Schedules another check after a transient failure: the kernel had no time or no memory.
     pub(super) fn again_after(&mut self, failure: Failure) -> Result<(), Failure> {
         if !failure.is_transient {
             return Err(failure);
@@ -41,12 +41,12 @@ impl Checks {
 pub(super) struct Restoring {
     pub(super) settling: Settling,
     is_down: bool,
-    /// What went wrong the last time, which is said once.
+    /// The last error, so that it is logged once.
     failed: String,
 }
 
 impl Restoring {
-    /// What of it followers of the service hear.
+    /// Adds the device's obstacles to the condition that followers receive.
     pub(super) fn add_to(&self, condition: &mut Condition, device: &str) {
         if self.is_down && condition.state == State::Ready {
             condition.state = State::Waiting;
@@ -54,7 +54,7 @@ impl Restoring {
         condition.obstacles.extend(self.trouble(device));
     }
 
-    /// What keeps packets from passing.
+    /// The reason why the device cannot carry all packets.
     pub(super) fn trouble(&self, device: &str) -> Option<String> {
         match (self.is_down, self.failed.as_str()) {
             (true, _) => Some(is_down(device)),
@@ -97,7 +97,7 @@ fn is_down(device: &str) -> String {
     format!("{device} is down: nothing can pass until it is up (`ip link set {device} up`)")
 }
 
-/// Waits until nothing has changed for a while, but not for ever.
+/// Waits until nothing has changed for a while, with an upper bound.
 #[derive(Default)]
 pub(super) struct Settling {
     first: Option<Instant>,
@@ -115,7 +115,7 @@ impl Settling {
         self.at = Some(Instant::now() + pause);
     }
 
-    /// After the kernel had no time or no memory.
+    /// Schedules a check after the kernel had no time or no memory.
     pub(super) fn touch_later(&mut self) {
         self.touch_in(RETRY);
     }
@@ -129,7 +129,7 @@ impl Settling {
     }
 }
 
-/// A moment, or never.
+/// Waits until a point in time; `None`: without end.
 pub async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,

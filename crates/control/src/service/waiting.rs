@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The loop before there is a service: it waits for what only the network, or another program, can bring.
+//! The loop before there is a service: it waits for conditions that only the network, or another program, can bring.
 
 use crate::control::{Answer, Condition, Control, Request, State};
 use diolkos_kernel::net::Event;
@@ -8,8 +8,8 @@ use diolkos_service::failure::Failure;
 use super::settle::Settling;
 use super::Host;
 
-/// Looks again at each change of links, addresses and routes until `look` finds something; its inner error says why it does
-/// not. `what`: is waiting. `None`: a signal came.
+/// Calls `look` again at each change of links, addresses and routes until it succeeds; its inner error says why it does not.
+/// `what` names the waiting program for the service manager. Returns `None` if a signal came.
 pub async fn wait_for<T>(
     host: &mut Host,
     control: &mut Control,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who may do what. Root and the program's own user may do everything; the members of one group, if the operator names one,
-//! may read; nobody else may do anything. The mode of a socket lets nobody else in either, but it is not what decides.
+//! Access rights. Root and the program's own user may do everything; the members of one group, if the operator names one, may
+//! read; other users may do nothing. The mode of a socket keeps other users out as well, but the check of the caller decides.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -14,7 +14,7 @@ use rustix::fs::{setxattr, XattrFlags};
 
 use diolkos_service::failure::Failure;
 
-/// Who is at the other end.
+/// The identity of the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     pid: u32,
@@ -22,12 +22,12 @@ pub struct Caller {
     is_reader: bool,
 }
 
-/// Whose members may read; `None`: nobody.
+/// The group whose members may read; `None`: no group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readers(Option<u32>);
 
 impl Readers {
-    /// The group with this name, or this number; of an empty text, nobody.
+    /// The group with this name or number; no group for an empty text.
     pub fn named(group: &str) -> Result<Readers, Failure> {
         if group.is_empty() {
             return Ok(Readers(None));
@@ -46,16 +46,16 @@ impl Readers {
         }
     }
 
-    /// Whether there may be any.
+    /// Returns true if a group may read.
     pub fn are_some(self) -> bool {
         self.0.is_some()
     }
 
-    /// Lets them and root connect to a socket of this user, and nobody else: a translator that serves the figures of a DNS64
-    /// may be root without the capability to connect to whatever it wants.
+    /// Lets the group and root connect to a socket of this user, and no other user: a translator that serves the figures of a
+    /// DNS64 may run as root without the capability to connect to every socket.
     ///
-    /// An access control list does it, since its owner may set one without a capability; the owner of a file may give it to
-    /// no group but his own.
+    /// It sets an access control list, since the owner needs no capability for that; the owner of a file can give it only to
+    /// groups of their own.
     pub fn admit(self, socket: &Path) -> io::Result<()> {
         fs::set_permissions(socket, Permissions::from_mode(0o600))?;
         let root = (peer::own_uid() != 0).then_some(0);
@@ -66,12 +66,12 @@ impl Readers {
         let set = setxattr(socket, "system.posix_acl_access", &acl, XattrFlags::empty());
         match self.0 {
             Some(_) => set.map_err(io::Error::from),
-            // A user namespace may have no root. Elsewhere, root needs no list but where a unit takes its rights away.
+            // A user namespace may have no root. Elsewhere, root needs the list only if a unit takes its capabilities away.
             None => Ok(()),
         }
     }
 
-    /// Who is at the other end of a connection, as the kernel vouches for him.
+    /// The identity of the other end of a connection, as the kernel reports it.
     pub fn caller(self, socket: impl AsFd) -> io::Result<Caller> {
         let Peer { pid, uid, gid } = peer::of(&socket)?;
         let is_reader = match self.0 {
@@ -86,7 +86,8 @@ impl Readers {
     }
 }
 
-/// Read and write for the owner, this user and this group: the kernel's own form (linux/posix_acl_xattr.h), little-endian.
+/// The access control list with read and write access for the owner, this user and this group, in the kernel's format
+/// (linux/posix_acl_xattr.h), little-endian.
 fn acl(user: Option<u32>, group: Option<u32>) -> Vec<u8> {
     const VERSION: u32 = 2;
     const NOBODY: u32 = u32::MAX;
@@ -106,27 +107,27 @@ fn acl(user: Option<u32>, group: Option<u32>) -> Vec<u8> {
 }
 
 impl Caller {
-    /// Of a server: nobody reads there.
+    /// The identity of a server, for which no group counts.
     pub fn of(socket: impl AsFd) -> io::Result<Caller> {
         Readers::default().caller(socket)
     }
 
-    /// Of the process; 0 if it has no number in our namespace of processes.
+    /// Its process number; 0 if it has none in our PID namespace.
     pub fn pid(self) -> u32 {
         self.pid
     }
 
-    /// Effective user.
+    /// Its effective user.
     pub fn uid(self) -> u32 {
         self.uid
     }
 
-    /// Root, or the user of this program.
+    /// Returns true for root and the user of this program.
     pub fn is_trusted(self) -> bool {
         self.uid == 0 || self.uid == peer::own_uid()
     }
 
-    /// May read what is not private.
+    /// Returns true if it may read data that is not private.
     pub fn may_read(self) -> bool {
         self.is_trusted() || self.is_reader
     }
@@ -181,14 +182,14 @@ mod tests {
             found.permissions().mode() & 0o777
         };
         Readers(None).admit(&path).expect("it is ours");
-        // Root needs to be let in by another user only.
+        // Root needs a list entry only for a socket of another user.
         let by_list = if peer::own_uid() == 0 { 0 } else { 0o060 };
         assert_eq!(mode(), 0o600 | by_list);
         Readers(Some(4711)).admit(&path).expect("it is ours");
-        // With a list, the bits of the group are the most that any group may.
+        // With a list, the group bits of the mode are the upper bound for all groups.
         assert_eq!(mode(), 0o660);
         Readers(None).admit(&path).expect("it is ours");
-        // In the order that the kernel demands: owner, user, the file's group, group, the most, others.
+        // The kernel demands this order: owner, user, the file's group, group, mask, others.
         let tags = |acl: Vec<u8>| acl[4..].chunks(8).map(|entry| entry[0]).collect::<Vec<_>>();
         assert_eq!(
             tags(acl(Some(0), Some(7))),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What has come over a connection and is not handled yet: calls, and the beginning of one.
+//! The received bytes of a connection that have not been handled yet: whole calls, and the beginning of one.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use tokio::net::UnixStream;
 
 use super::wire::END;
 
-/// The longest call, bytes; no more is held.
+/// The longest call, bytes; the buffer holds no more.
 pub const LONGEST: usize = 64 << 10;
 
-/// Bytes in the order in which they came.
+/// Bytes in the order of arrival.
 #[derive(Debug, Default)]
 pub struct Buffer {
     bytes: Vec<u8>,
@@ -19,7 +19,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// The first whole call, without its end.
+    /// The first whole call, without its terminator.
     pub fn next(&mut self) -> Option<Vec<u8>> {
         let end = self.bytes.iter().position(|byte| *byte == END)?;
         let mut call: Vec<u8> = self.bytes.drain(..=end).collect();
@@ -27,22 +27,22 @@ impl Buffer {
         Some(call)
     }
 
-    /// A call has begun, or waits.
+    /// Returns true if a call has begun or waits.
     pub fn has_some(&self) -> bool {
         !self.bytes.is_empty()
     }
 
-    /// Nothing fits any more.
+    /// Returns true if no more bytes fit.
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= LONGEST
     }
 
-    /// The other side will send nothing more.
+    /// Returns true if the other side will send nothing more.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Waits for more. May be dropped and called again; nothing is lost by that.
+    /// Waits for more bytes. May be dropped and called again; nothing is lost.
     pub async fn fill(&mut self, stream: &mut UnixStream) -> io::Result<()> {
         let left = LONGEST.saturating_sub(self.bytes.len());
         if left == 0 {
@@ -53,7 +53,8 @@ impl Buffer {
         Ok(())
     }
 
-    /// Waits until the other side has gone, and holds what it says meanwhile. With a full buffer it cannot be heard.
+    /// Waits until the other side has closed the connection, and keeps what it sends meanwhile. With a full buffer it cannot
+    /// notice that.
     pub async fn gone(&mut self, stream: &mut UnixStream) {
         while !self.has_ended {
             if self.is_full() {

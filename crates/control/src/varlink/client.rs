@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The side that calls. Whatever the other side does, it has an end.
+//! The client side. Every call ends in bounded time, whatever the server does.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,23 +13,23 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::wire::{message, Call, Received, Refusal, END};
 use super::PATIENCE;
 
-/// At a time, bytes.
+/// Bytes that are read at a time.
 const CHUNK: usize = 64 << 10;
 
 /// A connection to a service.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
-    /// What has been read beyond the last reply.
+    /// Bytes that have been read beyond the last reply.
     read: Vec<u8>,
 }
 
-/// Why there is no reply.
+/// The reason why there is no reply.
 #[derive(Debug)]
 pub enum Unanswered {
-    /// The service refuses.
+    /// The service returned an error.
     Refused(Refusal),
-    /// It could not be asked, or did not answer in time.
+    /// The service could not be reached, or did not reply in time.
     Failed(io::Error),
 }
 
@@ -40,7 +40,7 @@ impl From<io::Error> for Unanswered {
 }
 
 impl Client {
-    /// The time limit for writing is the one for the queue of a program that does not accept, too (unix(7) has no other).
+    /// Connects. The time limit for writing also applies to the queue of a program that does not accept (unix(7) has no other).
     pub fn connect(path: &Path) -> io::Result<Client> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_write_timeout(Some(PATIENCE))?;
@@ -51,8 +51,8 @@ impl Client {
         })
     }
 
-    /// Calls a method. Each reply but the last goes to `each` if the call says `more`. `patience`: for each reply; `None`:
-    /// without end. Once `each` is false, the rest is left unread, and the result is null.
+    /// Calls a method. Each reply but the last goes to `each` if the call says `more`. `patience` is the time limit for each
+    /// reply; `None`: no limit. Once `each` returns false, the remaining replies are not read, and the result is null.
     pub fn call(
         &mut self,
         call: &Call,
@@ -74,7 +74,7 @@ impl Client {
         }
     }
 
-    /// A whole reply, in time, however it is cut.
+    /// Reads a whole reply within the time limit, however the bytes are split.
     fn next(&mut self, patience: Option<Duration>) -> io::Result<Vec<u8>> {
         let end = patience.map(|patience| Instant::now() + patience);
         let mut chunk = vec![0; CHUNK];

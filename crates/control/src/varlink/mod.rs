@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The Varlink protocol: a service at a Unix socket, and a client of one. It knows neither translators nor what they are
-//! asked.
+//! The Varlink protocol: a service at a Unix socket, and a client. It knows neither translators nor their requests.
 //!
-//! wire (messages) → buffer (bytes of a connection, bounded) → access (who may do what) → places (how many may connect) →
-//! serve (service)
+//! wire (messages) → buffer (bytes of a connection, bounded) → access (rights) → places (concurrent connections) → serve
+//! (service)
 //!
 //! wire → client
 //!
-//! A message is a JSON object that a NUL byte ends. Everything has a bound: the length of a call, the number of connections,
-//! that of each user, and the time for each step.
+//! A message is a JSON object, terminated by a NUL byte. Everything has a bound: the length of a call, the number of
+//! connections in all and of each user, and the time for each step.
 
 mod access;
 mod buffer;
@@ -24,5 +23,5 @@ pub use client::{Client, Unanswered};
 pub use serve::{bind, serve, Interface, Replies, Service, Serving};
 pub use wire::{Call, Refusal};
 
-/// How long either side waits for the other.
+/// The time that either side waits for the other.
 pub const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who may connect at the same time. Root and the program's own user have places of their own; all others share a few, of
-//! which no user has more than half.
+//! Limits on concurrent connections. Root and the program's own user have places of their own; all other users share a few, of
+//! which no user can have more than half.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::access::Caller;
 
-/// Connections of root and the program's own user; others of them wait in the kernel's queue.
+/// Connections of root and of the program's own user; more of them wait in the kernel's queue.
 pub const TRUSTED: usize = 32;
-/// Connections of all others.
+/// Connections of all other users.
 pub const OTHERS: usize = 8;
-/// Of these, those of one user.
+/// The most of these connections that one user can have.
 pub const OF_ONE: usize = 4;
 
 /// All places.
@@ -23,17 +23,17 @@ pub struct Places {
     others: Arc<Mutex<BTreeMap<u32, usize>>>,
 }
 
-/// A place that is taken. Dropped, it is free.
+/// A place that is taken. Dropping it frees the place.
 #[derive(Debug)]
 pub enum Place {
-    /// Of root or the own user.
+    /// A place of root or the program's own user.
     Trusted(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit),
-    /// Of this user.
+    /// A place of this user.
     Other(u32, Places),
 }
 
 impl Places {
-    /// All are free.
+    /// All places, free.
     pub fn new() -> Places {
         Places {
             trusted: Arc::new(Semaphore::new(TRUSTED)),
@@ -41,7 +41,7 @@ impl Places {
         }
     }
 
-    /// A place for a caller. Root waits for one; nobody else does, for he would hold up all.
+    /// A place for a caller. Root waits for a free one. Other callers do not wait, because that would delay all callers.
     pub async fn take(&self, caller: Caller) -> Option<Place> {
         if caller.is_trusted() {
             let place = self.trusted.clone().acquire_owned().await;
@@ -56,12 +56,12 @@ impl Places {
         Some(Place::Other(caller.uid(), self.clone()))
     }
 
-    /// Waits until all are free.
+    /// Waits until all trusted places are free.
     pub async fn all_free(&self) {
         let _ = self.trusted.acquire_many(TRUSTED as u32).await;
     }
 
-    /// How many of root's are free.
+    /// The number of free places of root.
     #[cfg(test)]
     pub fn free(&self) -> usize {
         self.trusted.available_permits()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A service at a socket. A task of its own accepts, another one for each connection reads and writes: a slow caller holds
-//! up neither the program nor other callers.
+//! A service at a socket. One task accepts connections, and each connection has its own task that reads and writes, so a slow
+//! caller delays neither the program nor other callers.
 
 use std::fs;
 use std::future::{pending, Future};
@@ -26,27 +26,27 @@ use super::places::Places;
 use super::wire::{message, Call, Refusal, Reply, SERVICE};
 use super::PATIENCE;
 
-/// How long a connection may be open without a call.
+/// How long a connection may stay open without a call.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long the caller may take to read a reply.
+/// Time limit for the caller to read a reply.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
-/// Before the next try to accept, where there are no descriptors left, say.
+/// Pause before the next attempt to accept, for example when no descriptors are left.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What every service has besides its own interface, as the protocol says it.
+/// The interface that every service has besides its own, as the protocol defines it.
 const SERVICE_DESCRIPTION: &str = include_str!("org.varlink.service.varlink");
 
-/// An interface by its name and its description in the protocol's own language.
+/// An interface: its name, and its description in the protocol's own language.
 #[derive(Clone, Copy, Debug)]
 pub struct Interface {
-    /// In the order of a domain from its end.
+    /// The name, in reverse domain notation.
     pub name: &'static str,
-    /// The whole text.
+    /// The whole description.
     pub description: &'static str,
 }
 
-/// What answers calls.
+/// A service that answers calls.
 pub trait Service: Clone + Send + Sync + 'static {
-    /// Its only interface besides `org.varlink.service`. It has an error `Busy (reason: string)`.
+    /// Its only interface besides `org.varlink.service`. The interface must have an error `Busy (reason: string)`.
     const INTERFACE: Interface;
 
     /// Answers the call of a method of this interface by replies, or by one error. An I/O error closes the connection.
@@ -58,7 +58,7 @@ pub trait Service: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = io::Result<()>> + Send;
 }
 
-/// A service that accepts. Dropped, it does not.
+/// A service that accepts connections. Dropping it ends that.
 #[derive(Debug)]
 pub struct Serving {
     accepting: Option<Task>,
@@ -66,7 +66,8 @@ pub struct Serving {
     places: Places,
 }
 
-/// Whatever is in the place of the socket is a leftover: the caller holds the lock. Others than readers cannot connect.
+/// Binds the socket. A file in its place is a leftover, since the caller holds the lock. Only readers and trusted users can
+/// connect.
 pub fn bind(path: &Path, readers: Readers) -> io::Result<UnixListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -78,7 +79,7 @@ pub fn bind(path: &Path, readers: Readers) -> io::Result<UnixListener> {
     UnixListener::from_std(listener)
 }
 
-/// Serves whoever connects. `supervised`: a panic in a task of it ends the program.
+/// Serves every caller that connects. `supervised`: a panic in one of its tasks ends the program.
 pub fn serve(
     listener: UnixListener,
     readers: Readers,
@@ -104,14 +105,14 @@ pub fn serve(
 }
 
 impl Serving {
-    /// Accepts nobody any more, and waits for a while until replies have been read that are under way.
+    /// Stops accepting, and waits a bounded time until callers have read the replies that are under way.
     pub async fn finish(&mut self) {
         self.accepting = None;
         self.ending.send_replace(true);
         let _ = timeout(PATIENCE, self.places.all_free()).await;
     }
 
-    /// How many more connections of root there can be.
+    /// The number of further connections that root can have.
     #[cfg(test)]
     pub fn free(&self) -> usize {
         self.places.free()
@@ -146,7 +147,7 @@ async fn accept<S: Service>(
         let Some(place) = places.take(caller).await else {
             let busy = "too many connections of other users than root: try again later";
             let busy = Refusal::because(S::INTERFACE.name, "Busy", busy);
-            // Nobody waits for this caller to read it; a new socket has room for it.
+            // The task does not wait until this caller reads; a new socket has room for the message.
             let _ = message(&busy).map(|text| stream.try_write(&text));
             continue;
         };
@@ -165,7 +166,7 @@ async fn accept<S: Service>(
     }
 }
 
-/// A connection, and what is not handled yet.
+/// A connection, with its bytes that are not handled yet.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
@@ -173,7 +174,8 @@ pub struct Connection {
     ends: watch::Receiver<bool>,
 }
 
-/// One call after the other, until the caller goes or says what is no call: the protocol has no error for that.
+/// Handles one call after another, until the caller disconnects or sends something that is no call: the protocol has no error
+/// for that.
 async fn converse<S: Service>(
     mut connection: Connection,
     caller: Caller,
@@ -241,10 +243,11 @@ async fn describe<S: Service>(mut call: Call, mut replies: Replies<'_>) -> io::R
 }
 
 impl Connection {
-    /// The text of the next call; `None` once the caller has gone, is silent for long, or the service ends.
+    /// The text of the next call. `None`: the caller has disconnected, the connection was idle for too long, or the service
+    /// ends.
     async fn next_call(&mut self) -> io::Result<Option<Vec<u8>>> {
         let begin = Instant::now();
-        // A call that has begun has to be whole soon.
+        // The deadline by which a call that has begun must be complete.
         let mut whole = None;
         loop {
             if let Some(call) = self.buffer.next() {
@@ -269,7 +272,7 @@ impl Connection {
     }
 }
 
-/// Where a call is answered.
+/// The replies to a call.
 #[derive(Debug)]
 pub struct Replies<'a> {
     connection: &'a mut Connection,
@@ -277,7 +280,7 @@ pub struct Replies<'a> {
 }
 
 impl Replies<'_> {
-    /// Sends a reply, an object. `continues`: another one follows, which the caller must have asked for by `more`.
+    /// Sends a reply, a JSON object. `continues`: another reply follows, which the caller must have requested with `more`.
     pub async fn send(&mut self, parameters: &impl Serialize, continues: bool) -> io::Result<()> {
         self.write(&Reply {
             parameters,
@@ -286,7 +289,7 @@ impl Replies<'_> {
         .await
     }
 
-    /// Sends an error, and it is the last reply.
+    /// Sends an error, which is the last reply.
     pub async fn refuse(&mut self, refusal: &Refusal) -> io::Result<()> {
         self.write(refusal).await
     }
@@ -299,7 +302,7 @@ impl Replies<'_> {
         timeout(WRITE_PATIENCE, self.connection.stream.write_all(&text)).await?
     }
 
-    /// Waits until the caller has gone. Who wants no answer may go at once, and is not waited for.
+    /// Waits until the caller has disconnected. A caller that wants no reply may disconnect at once, so this waits without end.
     pub async fn gone(&mut self) {
         if self.is_oneway {
             return pending().await;
@@ -308,7 +311,7 @@ impl Replies<'_> {
         buffer.gone(stream).await;
     }
 
-    /// Waits until the caller has gone or the service ends.
+    /// Waits until the caller has disconnected or the service ends.
     pub async fn over(&mut self) {
         let Connection {
             stream,
@@ -321,7 +324,7 @@ impl Replies<'_> {
         }
     }
 
-    /// The caller's end, to ask later whether he is still there; `None` if he wants no answer.
+    /// The caller's end of the connection, to check later whether the caller is still there; `None` if it wants no reply.
     pub fn asker(&self) -> io::Result<Option<OwnedFd>> {
         match self.is_oneway {
             true => Ok(None),

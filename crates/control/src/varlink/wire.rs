@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls, replies and errors as they are on the wire.
+//! Calls, replies and errors in their wire format.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Map, Value};
 
-/// What ends a message. JSON has none within.
+/// The terminator of a message. JSON does not contain it.
 pub const END: u8 = 0;
 /// The interface that every service has.
 pub const SERVICE: &str = "org.varlink.service";
@@ -17,13 +17,13 @@ pub struct Call {
     pub method: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parameters: Option<Map<String, Value>>,
-    /// Nothing is answered.
+    /// The caller wants no reply.
     #[serde(default, skip_serializing_if = "is_false")]
     pub oneway: bool,
-    /// The caller takes more than one reply.
+    /// The caller accepts more than one reply.
     #[serde(default, skip_serializing_if = "is_false")]
     pub more: bool,
-    /// The caller wants to speak another protocol afterwards.
+    /// The caller wants to switch to another protocol afterwards.
     #[serde(default, skip_serializing_if = "is_false")]
     pub upgrade: bool,
 }
@@ -33,7 +33,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Call {
-    /// To be sent; `parameters` is a JSON object.
+    /// A call to send; `parameters` is a JSON object.
     pub fn new(method: String, parameters: Value) -> Call {
         let parameters = match parameters {
             Value::Object(map) if !map.is_empty() => Some(map),
@@ -46,45 +46,45 @@ impl Call {
         }
     }
 
-    /// The same, for several replies.
+    /// The call, for several replies.
     pub fn with_more(self) -> Call {
         Call { more: true, ..self }
     }
 
-    /// Its interface and the method in it.
+    /// The interface, and the method in it.
     pub fn target(&self) -> (&str, &str) {
         self.method
             .rsplit_once('.')
             .unwrap_or(("", self.method.as_str()))
     }
 
-    /// Takes a parameter out. The error names it if it is absent or no such thing.
+    /// Takes a parameter out. The error names the parameter if it is absent or has the wrong type.
     pub fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, Refusal> {
         let parameters = self.parameters.as_mut();
         let value = parameters.and_then(|map| map.remove(name));
-        // What is optional may be absent, which is the same as null.
+        // An absent parameter equals null, so an optional one may be absent.
         serde_json::from_value(value.unwrap_or(Value::Null))
             .map_err(|_| Refusal::invalid_parameter(name))
     }
 
-    /// All parameters have been taken. The error names one that has not.
+    /// Checks that all parameters have been taken. The error names one that has not.
     pub fn done(&self) -> Result<(), Refusal> {
         let left = self.parameters.iter().flat_map(Map::keys).next();
         left.map_or(Ok(()), |name| Err(Refusal::invalid_parameter(name)))
     }
 }
 
-/// A reply as it is sent.
+/// A reply to send.
 #[derive(Serialize)]
 pub struct Reply<'a, T> {
-    /// An object.
+    /// The parameters, a JSON object.
     pub parameters: &'a T,
     /// Another reply follows.
     #[serde(skip_serializing_if = "is_false")]
     pub continues: bool,
 }
 
-/// A reply as it is received.
+/// A received reply.
 #[derive(Debug, Deserialize)]
 pub struct Received {
     #[serde(default)]
@@ -97,7 +97,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// Its parameters, or the error that it is.
+    /// Its parameters, or its error.
     pub fn result(self) -> Result<Value, Refusal> {
         let parameters = self.parameters.unwrap_or_else(|| json!({}));
         match self.error {
@@ -112,7 +112,7 @@ impl Received {
 pub struct Refusal {
     /// `INTERFACE.ERROR`.
     pub error: String,
-    /// An object.
+    /// The parameters, a JSON object.
     pub parameters: Value,
 }
 
@@ -142,29 +142,29 @@ impl Refusal {
         Refusal::of_service("MethodNotFound", json!({ "method": method }))
     }
 
-    /// A parameter is absent, unknown or not what the interface says.
+    /// A parameter is absent, unknown or does not fit the interface.
     pub fn invalid_parameter(parameter: &str) -> Refusal {
         Refusal::of_service("InvalidParameter", json!({ "parameter": parameter }))
     }
 
-    /// The caller must not do that.
+    /// The caller lacks the permission.
     pub fn permission_denied() -> Refusal {
         Refusal::of_service("PermissionDenied", json!({}))
     }
 
-    /// The method replies more than once, and the caller has not said `more`.
+    /// The method replies more than once, and the caller did not set `more`.
     pub fn expected_more() -> Refusal {
         Refusal::of_service("ExpectedMore", json!({}))
     }
 
-    /// Its interface and its name in it.
+    /// The interface of the error, and the error's name in it.
     pub fn target(&self) -> (&str, &str) {
         self.error
             .rsplit_once('.')
             .unwrap_or(("", self.error.as_str()))
     }
 
-    /// The parameter `reason`, or the whole error.
+    /// The parameter `reason`, or the whole error as text.
     pub fn reason(&self) -> String {
         match self.parameters.get("reason").and_then(Value::as_str) {
             Some(reason) => reason.to_owned(),
@@ -173,7 +173,7 @@ impl Refusal {
     }
 }
 
-/// A message with its end.
+/// The bytes of a message, with its terminator.
 pub fn message(of: &impl Serialize) -> std::io::Result<Vec<u8>> {
     let mut text = serde_json::to_vec(of)?;
     text.push(END);

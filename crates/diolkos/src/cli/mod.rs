@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The command line. It is a promise to scripts. Each command has a file of its options.
+//! The command line. Scripts rely on it, so it stays compatible. Each command has a file for its options.
 
 mod bind;
 mod clat;

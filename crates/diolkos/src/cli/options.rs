@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Options that several commands have.
+//! Options that several commands share.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub struct Which {
 }
 
 impl Which {
-    /// The device of the translator that is meant.
+    /// The device of the selected translator.
     pub fn device(self) -> Result<String, Failure> {
         match self.config {
             Some(file) => config::device(&file),
@@ -41,7 +41,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// Puts the options that are given over what the configuration says.
+    /// Replaces values of the configuration by the options that are given.
     pub fn override_in(&self, settings: &mut Settings) {
         settings.translator.datapath = self.datapath.unwrap_or(settings.translator.datapath);
         settings.log.level = self.log.unwrap_or(settings.log.level);

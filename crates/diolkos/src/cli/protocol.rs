@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The protocols of bindings as arguments.
+//! Parses the protocols of bindings in arguments.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use diolkos_nat64::config::Protocol;
 
-/// Reads the name of a protocol, as configuration and output have it.
+/// Parses the name of a protocol as in the configuration and in output.
 pub fn protocol() -> impl TypedValueParser<Value = Protocol> {
     let named = |protocol: Protocol| PossibleValue::new(protocol.name()).help(help(protocol));
     PossibleValuesParser::new(Protocol::ALL.map(named)).try_map(|name| {

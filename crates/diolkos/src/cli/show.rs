@@ -45,7 +45,7 @@ pub struct Show {
 }
 
 impl Show {
-    /// Why one of the options that select means nothing here.
+    /// The objection to a filter option that has no meaning for this command.
     pub fn out_of_place(&self) -> Option<&'static str> {
         let Selection {
             protocol,
@@ -64,7 +64,7 @@ impl Show {
         }
     }
 
-    /// Which sessions or bindings are asked for.
+    /// The filter for sessions or bindings.
     pub fn selection(&self) -> Selection {
         Selection {
             protocol: self.protocol,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos bind`: a binding of the running NAT64.
+//! `diolkos bind`: adds or deletes a binding of the running NAT64.
 
 use std::net::SocketAddr;
 
@@ -33,7 +33,7 @@ pub fn run(options: cli::Bind) -> Result<(), Failure> {
     }
 }
 
-/// Two endpoints, one of each family, in whichever order.
+/// The two endpoints, one of each family, given in either order.
 fn both(first: SocketAddr, second: SocketAddr) -> Result<(Endpoint4, Endpoint6), String> {
     match (first, second) {
         (SocketAddr::V4(v4), SocketAddr::V6(v6)) | (SocketAddr::V6(v6), SocketAddr::V4(v4)) => {

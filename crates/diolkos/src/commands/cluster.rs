@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos cluster`: a question or an order to a node of a cluster, and what etcd has of it.
+//! `diolkos cluster`: queries and controls a cluster node, and lists or removes the cluster's data in etcd.
 
 use std::fmt::Write;
 use std::thread::sleep;
@@ -21,12 +21,12 @@ mod roll;
 
 use roll::roll;
 
-/// Between two looks at a node that drains.
+/// Interval between status queries while a node drains.
 const BREATH: Duration = Duration::from_millis(100);
-/// The others hear of it within a fifth of a second.
+/// The other nodes learn of the change within a fifth of a second.
 const KNOWN_MS: u64 = 500;
 
-/// Asks or tells, and prints the answer.
+/// Sends the request, and prints the answer.
 pub fn run(options: cli::Cluster) -> Result<(), Failure> {
     match options {
         cli::Cluster::Status {
@@ -84,7 +84,7 @@ fn is_drained(status: &ClusterStatus) -> bool {
     status.part == Part::Draining && status.part_ms >= KNOWN_MS && !status.attracts
 }
 
-/// What is left at a node that is drained.
+/// The bindings that are left at a drained node, in words.
 fn farewell(status: &ClusterStatus) -> String {
     let mut text = format!(
         "{} bindings are left here: they go on until they end, or until the node stops\n",
@@ -96,7 +96,7 @@ fn farewell(status: &ClusterStatus) -> String {
     text
 }
 
-/// Without a running diolkos.
+/// Runs without a running diolkos.
 fn reset(options: &cli::Reset) -> Result<(), Failure> {
     let mut settings = config::load(&options.config, |settings| {
         if let (Some(node), Some(cluster)) = (&options.node, &mut settings.cluster) {
@@ -116,7 +116,7 @@ fn reset(options: &cli::Reset) -> Result<(), Failure> {
     print(format!("removed {removed} keys\n"))
 }
 
-/// What etcd has, a key on each line.
+/// The cluster's data in etcd, one key on each line.
 fn listed(found: &Found, cluster: &str, nodes: &[String]) -> String {
     let data = match &found.name {
         Ok(name) => format!("data {name}"),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos follow`: the status of the running program, at each change.
+//! `diolkos follow`: prints the status of the running program at each change.
 
 use super::output::{json, print_now, unless_closed};
 use crate::cli;
 use diolkos_control::control;
 use diolkos_service::failure::Failure;
 
-/// Until the program ends, or nobody reads any more.
+/// Runs until the program ends, or until the reader of standard output has closed it.
 pub fn run(options: &cli::Follow) -> Result<(), Failure> {
     let mut done = Ok(());
     control::follow(&options.device, |status| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each command does, in a file of its own. `translate` and `lookup` are modules of the program themselves.
+//! The commands, each in a file of its own. `translate` and `lookup` are modules of their own.
 //!
 //! options → settings → service, or request → answer → output
 
@@ -26,7 +26,7 @@ use diolkos_service::failure::Failure;
 
 use output::print;
 
-/// Does what the command line says.
+/// Runs the command.
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Clat(options) => clat::run(options),

@@ -10,13 +10,13 @@ pub fn print(text: String) -> Result<(), Failure> {
     unless_closed(io::stdout().write_all(text.as_bytes()))
 }
 
-/// Prints one of several answers at once, so that a reader of a pipe sees it.
+/// Prints one of several answers and flushes it, so that a reader of a pipe sees it at once.
 pub fn print_now(text: &str) -> io::Result<()> {
     let mut out = io::stdout();
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
-/// Standard output may be a pipe that nobody reads any more; that is the reader's right.
+/// Ignores the error that the reader of a pipe has closed it, which is no failure of the command.
 pub fn unless_closed(done: io::Result<()>) -> Result<(), Failure> {
     match done {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -26,7 +26,7 @@ pub fn unless_closed(done: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// A value as a line of JSON.
+/// A value as one line of JSON.
 pub fn json(value: &impl serde::Serialize) -> String {
     format!("{}\n", serde_json::json!(value))
 }

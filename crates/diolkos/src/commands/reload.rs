@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos reload`: the running program reads its configuration file again.
+//! `diolkos reload`: makes the running program reload its configuration file.
 
 use crate::cli;
 use diolkos_control::control::{self, Answer, Request};
 use diolkos_service::failure::Failure;
 
-/// Has the running program read its configuration file again.
+/// Makes the running program reload its configuration file.
 pub fn run(options: cli::Reload) -> Result<(), Failure> {
     match control::ask(&options.which.device()?, Request::Reload)? {
         Answer::Reloaded => Ok(()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos run`, `diolkos siit`, `diolkos nat64`: file → settings → translator, or DNS64 where the file has nothing else.
+//! `diolkos run`, `diolkos siit`, `diolkos nat64`: file → settings → translator, or DNS64 if the file has nothing else.
 
 use crate::cli;
 use crate::files::Files;
@@ -10,7 +10,7 @@ use diolkos_config::{self as config, Mode};
 use diolkos_router as router;
 use diolkos_service::failure::Failure;
 
-/// The translator of a file, or its DNS64 if that is all it has. `mode` is what the command is called.
+/// Runs the translator of a file, or its DNS64 if the file has nothing else. `mode` is the mode that the command names.
 pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     let read = move || {
         config::load(&options.config, |settings| {
@@ -34,7 +34,7 @@ pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     }
     port_owner::note(&settings);
     let (files, level) = (Files::of_translator(&settings), settings.log.level);
-    // The other commands have warned.
+    // The other commands have warned already.
     let is_told = settings.dns64.is_some() && mode.is_none();
     let tell = move || {
         if is_told {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos session`: a session of the running NAT64.
+//! `diolkos session`: ends a session of the running NAT64.
 
 use std::net::Ipv4Addr;
 
@@ -30,7 +30,7 @@ pub fn run(options: cli::Session) -> Result<(), Failure> {
     }
 }
 
-/// The node, what it is bound to if that is said, and the peer. Behind them may stand what else `show sessions` prints.
+/// The node, its binding if the words contain it, and the peer. Further columns of `show sessions` may follow.
 fn named(
     protocol: Protocol,
     words: &[&str],
@@ -49,7 +49,7 @@ fn named(
     }
 }
 
-/// Queries of ICMP have one identifier, which is the node's: their peer has no port.
+/// ICMP queries have a single identifier, which belongs to the node, so their peer has no port.
 fn peer(protocol: Protocol, word: &str) -> Result<Endpoint4, String> {
     match word.parse::<Ipv4Addr>() {
         Ok(addr) if protocol == Protocol::Icmp => Ok(Endpoint4 { addr, port: 0 }),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether settings of a file and of options fit together.
+//! Checks that the settings of a file and of options fit together.
 
 use diolkos_config::{self as config, Settings};
 use diolkos_service::failure::Failure;
 
-/// `is_new`: no file has been warned of yet.
+/// Returns the settings, or the first objection. `is_new`: warnings have not been logged yet.
 pub fn checked(settings: Settings, is_new: bool) -> Result<Settings, Failure> {
     match settings.objections().first() {
         None => {

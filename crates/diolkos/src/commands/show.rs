@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos show`: a question to the running program, its answer as a table or JSON.
+//! `diolkos show`: sends a request to the running program and prints its answer as a table or JSON.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use diolkos_control::control::{self, Answer, Request};
 use diolkos_figures::counters;
 use diolkos_service::failure::Failure;
 
-/// Asks, and prints the answer.
+/// Sends the request, and prints the answer.
 pub fn run(options: &Show) -> Result<(), Failure> {
     if let Some(option) = options.out_of_place() {
         return Err(Failure::usage(option));
@@ -20,7 +20,7 @@ pub fn run(options: &Show) -> Result<(), Failure> {
     }
 }
 
-/// The exit code says whether packets can pass, so that a script need not read the text.
+/// The exit code tells whether packets can pass, so that a script need not parse the text.
 fn status(options: &Show) -> Result<(), Failure> {
     let status = control::status(&options.device)?;
     print(match options.json {

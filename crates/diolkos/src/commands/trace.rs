@@ -7,14 +7,14 @@ use diolkos_control::control::{self, Answer, Request};
 use diolkos_datapath::trace;
 use diolkos_service::failure::Failure;
 
-/// Asks, and prints the report.
+/// Sends the packet, and prints the report.
 pub fn run(options: &cli::Trace) -> Result<(), Failure> {
     report(options).and_then(print)
 }
 
 fn report(options: &cli::Trace) -> Result<String, Failure> {
     let words = options.packet.join(" ");
-    // The peer of a session is named by its IPv4 address, which its node knows by the prefix in force.
+    // The peer of a session is given by its IPv4 address; the node knows it by the prefix in force.
     let pref64 = || {
         let status = control::status(&options.device).ok()?;
         status.prefixes.first()?.parse().ok()

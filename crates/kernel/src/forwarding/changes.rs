@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which settings have to change so that the kernel forwards, and so that neighbours see a router where there is one.
+//! Determines the settings that must change so that the kernel forwards and neighbours see a router where there is one.
 //!
-//! Linux 6.17 and later forward IPv6 by interface (`force_forwarding`). Earlier kernels forward on all interfaces or on
-//! none (`all/forwarding`), and a write there sets `forwarding` of every interface.
+//! Linux 6.17 and later can forward IPv6 for single interfaces (`force_forwarding`). Earlier kernels forward on all interfaces
+//! or on none (`all/forwarding`), and a write to that setting sets `forwarding` of every interface.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::{is_off, name_of, names, read, setting, CONF4, CONF6};
 
-/// A setting and its value.
+/// The path of a setting, and the value to write.
 pub(super) type Change = (PathBuf, String);
 
-/// Whether the host is an IPv6 router already.
+/// Returns true if the host is an IPv6 router already.
 pub(super) fn forwards6() -> io::Result<bool> {
     Ok(read(&setting(CONF6, "all", "forwarding"))? != "0")
 }
 
-/// What has to change for IPv6. `among`: between which interfaces and the TUN device packets are forwarded; `is_router`:
-/// which of them are a router's to their neighbours. `bpf_fib_lookup` finds no way for packets from any other.
+/// The changes for IPv6. `among` selects the interfaces that exchange packets with the TUN device; `is_router` selects those on
+/// which neighbours must see a router. `bpf_fib_lookup` finds a route only for packets from the latter.
 pub(super) fn six(
     among: impl Fn(&str) -> bool,
     is_router: impl Fn(&str) -> bool,
@@ -44,7 +44,7 @@ pub(super) fn six(
         changes.extend(routers());
         return Ok(changes);
     }
-    // Every interface that is no router's is set back to what it was.
+    // An interface that is no router's gets its previous value back.
     let mut changes = switched_on([setting(CONF6, "all", "forwarding")]);
     for name in names.iter().map(String::as_str).chain(["default"]) {
         let path = setting(CONF6, name, "forwarding");
@@ -59,7 +59,7 @@ pub(super) fn six(
     Ok(changes)
 }
 
-/// What has to change for IPv4, where it is a setting of the interface that a packet comes from.
+/// The changes for IPv4, where forwarding is a setting of the interface by which a packet arrives.
 pub(super) fn four(among: impl Fn(&str) -> bool, tun: &str) -> io::Result<Vec<Change>> {
     let names = names(CONF4)?.into_iter();
     let settings = names
@@ -68,9 +68,9 @@ pub(super) fn four(among: impl Fn(&str) -> bool, tun: &str) -> io::Result<Vec<Ch
     Ok(switched_on(settings.filter(|path| is_off(path))))
 }
 
-/// Whoever makes an interface a router's in IPv6 takes away the default routes that router advertisements made on all
-/// interfaces, unless a router, too, accepts advertisements there (`accept_ra` 2). So each interface goes on to accept the
-/// advertisements that it accepted as a host's.
+/// When an interface becomes a router's in IPv6, the kernel deletes the default routes that router advertisements made on all
+/// interfaces, except where even a router accepts advertisements (`accept_ra` 2). So each interface that accepted
+/// advertisements as a host gets the value 2 and goes on to accept them.
 pub(super) fn keep_advertisements(changes: Vec<Change>) -> io::Result<Vec<Change>> {
     if !changes.iter().any(makes_a_router) {
         return Ok(changes);
@@ -90,7 +90,7 @@ fn makes_a_router((path, value): &Change) -> bool {
         && value == "1"
 }
 
-/// The interfaces that these changes make a router's, by name.
+/// The names of the interfaces that these changes make a router's.
 pub(super) fn made_routers(changes: &[Change]) -> Vec<String> {
     let made = changes.iter().filter(|change| makes_a_router(change));
     let mut names: Vec<String> = made.filter_map(|(path, _)| name_of(path)).collect();

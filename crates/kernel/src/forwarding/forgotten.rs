@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Forwarding that nobody has switched off, and that is off all the same. The kernel forgets the IPv6 settings of an
-//! interface when its MTU falls below 1280 bytes, and all of them with the interface, which may come again.
+//! Restores forwarding that the kernel has reset. The kernel forgets the IPv6 settings of an interface when its MTU falls below
+//! 1280 bytes, and all settings together with an interface, which may appear again.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,16 @@ use crate::net::shown;
 use diolkos_service::failure::Failure;
 
 impl Forwarding {
-    /// The kernel has forgotten the settings of the interface with this index.
+    /// Records that the kernel has forgotten the settings of the interface with this index.
     pub fn forgotten(&mut self, index: u32) {
         if self.known.contains(&index) {
             self.forgotten.insert(index);
         }
     }
 
-    /// Switches on again what nobody has switched off, and says so. What stands in the way all the same, in words: somebody
-    /// has switched it off, which is noted before anybody hears of it and changes more.
+    /// Switches forwarding on again where the kernel has reset it, and logs that. Returns the remaining obstacles, in words:
+    /// settings that were switched off on purpose. They are recorded before they are reported, so a later reset is not confused
+    /// with them.
     pub fn check(&mut self) -> Vec<String> {
         self.put_back();
         self.respect_changes();
@@ -48,12 +49,14 @@ impl Forwarding {
         }
     }
 
-    /// What is off now somebody has switched off, for what the kernel has forgotten was told before. It stays off.
+    /// A setting that is off now was switched off on purpose, because the kernel reports resets beforehand. It stays off.
     fn respect_changes(&mut self) {
-        // Of what is not there now, nobody has said anything else; nor if all is off because the kernel has forgotten it, too.
+        // A setting that does not exist now keeps its record. The same holds if the kernel has reset all settings of the
+        // interface.
         self.off.retain(|path| !path.exists() || is_off(path));
         let off = self.switched_off().into_iter().flat_map(|(_, paths)| paths);
-        // Somebody switches one setting off. Where all are off, the kernel's message that it forgot them may be on its way.
+        // An operator switches off one setting. If both are off, the kernel has probably reset them, and its message may be on
+        // its way.
         let is_all_off = |path: &PathBuf| {
             path.starts_with(CONF6)
                 && ["forwarding", "force_forwarding"]
@@ -66,7 +69,7 @@ impl Forwarding {
         self.off.extend(off);
     }
 
-    /// The interfaces on which that was necessary.
+    /// Switches forwarding on where it is necessary, and returns the names of those interfaces.
     fn switch_on_again(&mut self) -> Result<Vec<String>, Failure> {
         let changes = self.changes().map_err(|e| self.refused(&e))?;
         let (mut names, mut lost) = (BTreeSet::new(), Vec::new());
@@ -77,7 +80,7 @@ impl Forwarding {
                 continue;
             };
             let is_new = self.is_named(&name) && !self.known.contains(&index);
-            // Who switches forwarding off in a family wants no router there, either.
+            // If forwarding of a family was switched off on purpose, the interface should not look like a router's either.
             let is_off = self.off.iter().any(|off| off.parent() == change.0.parent());
             let is_lost = self.forgotten.contains(&index) && !is_off;
             if is_new || is_lost {
@@ -92,10 +95,10 @@ impl Forwarding {
         Ok(names.into_iter().collect())
     }
 
-    /// Which interfaces have their settings, and which are gone.
+    /// Updates which interfaces have their settings and which are gone.
     fn learn(&mut self) -> Result<(), Failure> {
         let there = self.indices().map_err(|e| self.refused(&e))?;
-        // The next interface may have the same index.
+        // A later interface may have the same index.
         self.known.retain(|index| there.contains(index));
         self.forgotten.retain(|index| there.contains(index));
         let has_settings = |name: &String| {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Forwarding between the TUN device and the other interfaces, which the kernel does for every packet that crosses the
-//! TUN device: of both families for a router; of IPv6 for a CLAT without eBPF.
+//! Forwarding between the TUN device and the other interfaces, which the kernel does for every packet that crosses the TUN
+//! device: for both families with a router, for IPv6 only with a CLAT without eBPF.
 //!
-//! Neighbours see the difference between the two. The kernel's neighbour advertisements say that their sender is a router
-//! if `forwarding` of the interface is on, whatever else makes it forward. A host deletes its default route through a
-//! router that no longer says so (RFC 4861 section 7.2.5). So interfaces of a router have `forwarding`, and the uplink of
-//! a CLAT does not: its host is a host.
+//! Neighbours can tell a router from a host. The kernel's neighbour advertisements say that their sender is a router if
+//! `forwarding` of the interface is on, whatever else makes the kernel forward. A host deletes its default route through a
+//! router that no longer says so (RFC 4861 section 7.2.5). So the interfaces of a router have `forwarding` on; the uplink of a
+//! CLAT has it off, because the CLAT's host is a host.
 //!
-//! Settings are not objects that die with a process. What is changed is
-//! written down first, put back at the end, and put back by the next start
-//! when the end was sudden.
+//! Settings do not end with the process that changed them. So their previous values are first written to a note, and restored
+//! at the end, or by the next start if the process was killed.
 
 mod changes;
 mod forgotten;
@@ -32,51 +31,52 @@ use note::Before;
 const CONF4: &str = "/proc/sys/net/ipv4/conf";
 const CONF6: &str = "/proc/sys/net/ipv6/conf";
 
-/// That an instance needs forwarding, and what it changed for it. Dropped, the settings are put back, unless another
-/// instance in this network namespace needs them: then that one is left to do it.
+/// The need of an instance for forwarding, and the settings that it changed. Dropping it restores them, unless another instance
+/// in this network namespace needs them: then that instance restores them later.
 #[derive(Debug)]
 pub struct Forwarding {
     tun: String,
     need: Need,
-    /// Besides the TUN device; empty: all that there are.
+    /// Interfaces besides the TUN device; empty: all interfaces.
     interfaces: Vec<String>,
-    /// Where it was switched on, or was on already. An interface that comes later is nobody's here unless it is named.
+    /// Interfaces on which forwarding was switched on, or was on already. A later interface is included only if the
+    /// configuration names it.
     known: BTreeSet<u32>,
-    /// Of these, those whose settings the kernel has forgotten, and which may not have them again yet.
+    /// Interfaces of `known` whose settings the kernel has forgotten, and which may not have new ones yet.
     forgotten: BTreeSet<u32>,
-    /// Settings that somebody has switched off.
+    /// Settings that were switched off on purpose.
     off: BTreeSet<PathBuf>,
-    /// Interfaces of a router that nobody has named, and that its operator keeps from being a router's.
+    /// Interfaces of a router that the configuration does not name, and that the operator configured as a host's.
     hosts: BTreeSet<String>,
-    /// Why it could not be switched on again the last time, which is said once.
+    /// The last error of switching it on again, so that it is logged once.
     failed: String,
-    /// What stands in the note is this one's to put back: an earlier run changed it, or this one did.
+    /// This instance must restore the values in the note: it changed the settings, or an earlier run did.
     inherits: bool,
     changed: bool,
     made_routers: Vec<String>,
     kept: bool,
 }
 
-/// What has to be forwarded.
+/// The kind of forwarding that an instance needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Need {
     /// IPv6.
     Six,
-    /// Both families, by a router to its neighbours. `bpf_fib_lookup`, too, forwards only for these.
+    /// Both families, by a router with neighbours. `bpf_fib_lookup`, too, forwards only for such interfaces.
     Both,
 }
 
-/// What somebody may switch off.
+/// A setting that an operator may switch off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     Forwarding4,
     Forwarding6,
-    /// That neighbours are told that a router answers.
+    /// The neighbour advertisements that name this host a router.
     Router,
 }
 
 impl What {
-    /// That it is off on these, in words.
+    /// A sentence: it is off on these interfaces.
     fn on(self, interfaces: &str) -> String {
         match self {
             What::Forwarding4 => format!("IPv4 forwarding is off on {interfaces}"),
@@ -89,8 +89,8 @@ impl What {
     }
 }
 
-/// Puts back what an earlier run with this device left changed; true if there was anything. Whoever calls this is the one
-/// instance for the device.
+/// Restores the settings that an earlier run with this device left changed, and returns true if there were any. The caller must
+/// hold the instance lock of the device.
 pub fn restore_leftovers(tun: &str) -> bool {
     let found = note::path(tun).is_ok_and(|note| note.exists());
     if found {
@@ -100,7 +100,7 @@ pub fn restore_leftovers(tun: &str) -> bool {
     found
 }
 
-/// Takes an instance's note away and puts back what stands in it, or adds that to the note of an instance that goes on.
+/// Removes an instance's note and restores its values, or moves them to the note of an instance that is still there.
 fn leave(tun: &str) {
     let Ok(own) = note::path(tun) else { return };
     let mut before = note::take(&own);
@@ -115,20 +115,21 @@ fn leave(tun: &str) {
     note::restore(&before);
 }
 
-/// The device of an instance is still there: if it does not run, the kernel goes on without it.
+/// Returns true if the device of an instance is still there: even if its process does not run, the kernel goes on without it.
 fn is_kept(tun: &str) -> bool {
     Path::new(CONF4).join(tun).exists()
 }
 
 impl Forwarding {
-    /// Makes the kernel forward IPv6 between the two; nothing is changed where it does already.
+    /// Makes the kernel forward IPv6 between the uplink and the TUN device. Settings that are on already stay untouched.
     pub fn ipv6(uplink: &str, tun: &str) -> Result<Forwarding, Failure> {
         Forwarding::begin(tun, Need::Six, &[uplink.to_owned()], false)
     }
 
-    /// Makes the kernel forward both families between all of these and the TUN device; without any, between all there are.
+    /// Makes the kernel forward both families between these interfaces and the TUN device; with an empty list, between all
+    /// interfaces.
     ///
-    /// `inherits`: an earlier run has left it switched on, and this one is to put it back.
+    /// `inherits`: an earlier run left forwarding switched on, and this instance must restore the settings.
     pub fn both(interfaces: &[String], tun: &str, inherits: bool) -> Result<Forwarding, Failure> {
         Forwarding::begin(tun, Need::Both, interfaces, inherits)
     }
@@ -162,7 +163,7 @@ impl Forwarding {
         Ok(forwarding)
     }
 
-    /// Switches on what is off, which is noted first; true if there was anything.
+    /// Switches on all settings that are off, after writing their values to the note. Returns true if there were any.
     pub fn switch_on(&mut self) -> Result<bool, Failure> {
         let changes = self.changes().map_err(|e| self.refused(&e))?;
         self.carry_out(&changes)?;
@@ -205,8 +206,8 @@ impl Forwarding {
         }
     }
 
-    /// What somebody else has switched off since, in words. To switch it on again is left to the operator, who may have
-    /// done it.
+    /// The settings that have been switched off since, in words. They stay off, because the operator may have done it on
+    /// purpose.
     pub fn obstacles(&self) -> Vec<String> {
         let said = self.switched_off().into_iter();
         said.filter(|(_, paths)| !paths.is_empty())
@@ -219,14 +220,15 @@ impl Forwarding {
             .collect()
     }
 
-    /// Whether IPv6 packets from the TUN device are not forwarded. A write of 0 to `all/forwarding` that was 0 already
-    /// resets `force_forwarding` of every interface, and the kernel tells nobody: this one setting is read again and again.
+    /// Returns true if IPv6 packets from the TUN device are not forwarded. A write of 0 to `all/forwarding` resets
+    /// `force_forwarding` of every interface, even if the value was 0 before, and the kernel sends no notification: callers
+    /// must poll this.
     pub fn is_unforced(&self) -> bool {
         let forced = setting(CONF6, &self.tun, "force_forwarding");
         forwards6().is_ok_and(|forwards| !forwards) && is_off(&forced)
     }
 
-    /// What is off.
+    /// The needed settings that are off.
     fn switched_off(&self) -> Vec<(What, Vec<PathBuf>)> {
         let is_needed = |name: &String| match self.interfaces.is_empty() {
             false => *name == self.tun || self.interfaces.contains(name),
@@ -242,7 +244,7 @@ impl Forwarding {
         };
         let off6 = match forwards6() {
             Ok(false) => off(CONF6, "force_forwarding"),
-            // Without IPv6 there are other obstacles.
+            // A kernel without IPv6 has other obstacles.
             Ok(true) | Err(_) => Vec::new(),
         };
         if self.need == Need::Six {
@@ -266,22 +268,22 @@ impl Forwarding {
         Ok(names.filter_map(|name| interface_index(&name)).collect())
     }
 
-    /// Leaves everything as it is when this is dropped: the kernel goes on, and the next start inherits it.
+    /// Keeps all settings when this is dropped: the kernel goes on to forward, and the next start takes them over.
     pub fn keep(&mut self) {
         self.kept = true;
     }
 
-    /// True if the kernel's settings had to be changed.
+    /// Returns true if settings of the kernel had to be changed.
     pub fn changed(&self) -> bool {
         self.changed
     }
 
-    /// The interfaces that were made a router's in IPv6, by name.
+    /// The names of the interfaces that were made a router's in IPv6.
     pub fn made_routers(&self) -> &[String] {
         &self.made_routers
     }
 
-    /// Writes down what the settings are before they are changed.
+    /// Writes the values of the settings to the note before they are changed.
     fn note(&self, changes: &[Change]) -> Result<(), Failure> {
         let path = note::path(&self.tun)?;
         let unwritten = |e| {
@@ -298,7 +300,7 @@ impl Forwarding {
             let value = read(path).map_err(unwritten)?;
             note::add(&mut before, Before::of(path, value));
         }
-        // An empty note, too, says that there is one who needs what others have changed.
+        // Even an empty note tells other instances that this one needs the settings that they changed.
         fs::write(&path, note::write(&before)).map_err(unwritten)
     }
 
@@ -318,23 +320,23 @@ impl Drop for Forwarding {
     }
 }
 
-/// Whether packets whose source is not routed to the interface are dropped there (RFC 3704): the larger of two settings
-/// counts, and 1 is the strict one.
+/// Returns true if the interface drops packets whose source is not routed to it (RFC 3704): the larger of the two settings
+/// applies, and 1 is the strict mode.
 pub fn has_strict_filter(interface: &str) -> bool {
     let value = |of: &str| read(&setting(CONF4, of, "rp_filter")).ok();
     let values = ["all", interface].map(|of| value(of).and_then(|text| text.trim().parse().ok()));
     values.into_iter().flatten().max() == Some(1u8)
 }
 
-/// Whether routes through the device are passed over while it has no reader, which the kernel shows as no carrier. The
-/// device's own settings are ours, and go with it.
+/// Returns true if the kernel ignores routes through the device while it has no reader, which the kernel shows as a missing
+/// carrier. The settings of the device itself belong to this program, and disappear with the device.
 pub fn ignores_without_carrier(tun: &str) -> bool {
     const KEY: &str = "ignore_routes_with_linkdown";
     for conf in [CONF4, CONF6] {
-        // Where it is refused, it is as the kernel has it.
+        // On an error, the kernel's default stays.
         let _ = fs::write(setting(conf, tun, KEY), "0");
     }
-    // Of IPv4, one of the two is enough.
+    // For IPv4, either of the two settings is enough.
     read(&setting(CONF4, "all", KEY)).is_ok_and(|value| value != "0")
 }
 
@@ -350,12 +352,12 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(fs::read_to_string(path)?.trim().to_owned())
 }
 
-/// Whose setting it is.
+/// The name of the interface that a setting belongs to.
 fn name_of(setting: &Path) -> Option<String> {
     Some(setting.parent()?.file_name()?.to_str()?.to_owned())
 }
 
-/// The interfaces that have settings.
+/// The names of the interfaces that have settings.
 fn names(conf: &str) -> io::Result<Vec<String>> {
     let entries = fs::read_dir(conf)?.flatten();
     Ok(entries

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The note of an instance: which settings it changed, and what they were before. It is in the folder of the instances.
+//! The note of an instance: the settings that it changed, with their previous values. The file is in the folder of the
+//! instances.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,22 +11,22 @@ use super::{CONF4, CONF6};
 use diolkos_service::failure::Failure;
 use diolkos_service::instance;
 
-/// How its name ends.
+/// The file name extension of notes.
 const NOTE: &str = "forwarding";
-/// The settings that are ever changed.
+/// The only settings that the program ever changes.
 const KEYS: [&str; 3] = ["forwarding", "force_forwarding", "accept_ra"];
 
-/// A setting that was changed, and what it was before.
+/// A setting that was changed, with its previous value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Before {
     path: PathBuf,
     value: String,
-    /// Of the interface whose setting it is: it may have another name when the setting is put back. 0: of none.
+    /// Index of its interface, which may have another name when the setting is restored. 0: no interface.
     index: u32,
 }
 
 impl Before {
-    /// Of whichever interface is called so now.
+    /// The setting of the interface that has this name now.
     pub fn of(path: &Path, value: String) -> Before {
         let interface = path.parent().and_then(Path::file_name);
         let index = interface.and_then(|name| interface_index(name.to_str()?));
@@ -36,7 +37,7 @@ impl Before {
         }
     }
 
-    /// Where it is now. An interface that is gone took its settings along.
+    /// The path of the setting now. `None`: the interface is gone, and its settings with it.
     fn place(&self) -> Option<PathBuf> {
         if self.index == 0 {
             return Some(self.path.clone());
@@ -49,7 +50,7 @@ impl Before {
     }
 }
 
-/// Adds a setting, unless it is there already: what it was before the first change is what it is put back to.
+/// Adds a setting, unless the list has it already: the value before the first change is the one to restore.
 pub fn add(before: &mut Vec<Before>, new: Before) {
     let place = new.place();
     if !before.iter().any(|b| b.place() == place) {
@@ -57,14 +58,14 @@ pub fn add(before: &mut Vec<Before>, new: Before) {
     }
 }
 
-/// What stands in a note, which is gone then.
+/// Reads a note and removes it.
 pub fn take(note: &Path) -> Vec<Before> {
     let text = fs::read_to_string(note).unwrap_or_default();
     let _ = fs::remove_file(note);
     read(&text)
 }
 
-/// The notes of other instances in this network namespace, with their devices.
+/// The notes of other instances in this network namespace, each with the name of its device.
 pub fn others(tun: &str) -> Vec<(String, PathBuf)> {
     let Some(entries) = instance::folder().ok().and_then(|f| fs::read_dir(f).ok()) else {
         return Vec::new();
@@ -80,8 +81,7 @@ pub fn others(tun: &str) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// Restores settings. What decides which router advertisements are accepted comes last: a host accepts those of 1, and a
-/// router does not.
+/// Restores settings. `accept_ra` comes last: a host accepts router advertisements with the value 1, a router does not.
 pub fn restore(before: &[Before]) {
     let accepts = |setting: &&Before| setting.path.ends_with("accept_ra");
     let first = before.iter().filter(|setting| !accepts(setting));
@@ -92,18 +92,18 @@ pub fn restore(before: &[Before]) {
     }
 }
 
-/// One note for each instance.
+/// The path of an instance's note.
 pub fn path(tun: &str) -> Result<PathBuf, Failure> {
     Ok(instance::folder()?.join(format!("{tun}.{NOTE}")))
 }
 
-/// As the text of a note.
+/// The text of a note.
 pub fn write(before: &[Before]) -> String {
     let line = |b: &Before| format!("{}\t{}\t{}\n", b.path.display(), b.value, b.index);
     before.iter().map(line).collect()
 }
 
-/// Only what `note` can have written: one of the settings, a number, and an index.
+/// Reads a note, and accepts only lines that `write` can have written: a known setting, a number, and an index.
 pub fn read(text: &str) -> Vec<Before> {
     let read = |line: &str| {
         let (path, rest) = line.split_once('\t')?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses: which are taken, which prefixes an uplink has, and giving the TUN device its own.
+//! Addresses of this host: lists them and the prefixes of an uplink, and gives the TUN device its own address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,31 +10,31 @@ use netlink_packet_route::AddressFamily;
 use super::{in_time, Net};
 use diolkos_service::failure::Failure;
 
-/// What matters of an address of this host.
+/// The properties of an address of this host that the crate uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Address {
-    /// The interface's.
+    /// Index of the interface that has the address.
     pub index: u32,
     pub address: IpAddr,
     pub prefix_len: u8,
     pub is_global: bool,
-    /// The kernel may choose it for new connections: it is tried out and not deprecated.
+    /// The kernel may choose the address for new connections: it has passed duplicate address detection and is not deprecated.
     pub is_fit: bool,
-    /// Its preferred lifetime is over (RFC 4862 section 5.5.4).
+    /// The preferred lifetime of the address is over (RFC 4862 section 5.5.4).
     pub is_deprecated: bool,
-    /// When its lifetimes were set last, as by each router advertisement: hundredths of a second of the kernel's. None for one
-    /// that lasts for ever, or is temporary (RFC 8981) and so made by the host.
+    /// Time at which its lifetimes were last set, for example by a router advertisement; hundredths of a second of the kernel's
+    /// clock. `None` for an address that never expires, and for a temporary address (RFC 8981), which the host itself makes.
     pub confirmed: Option<u32>,
 }
 
-/// How the uplink stands to a prefix of the CLAT's address.
+/// How the uplink's own addresses relate to the prefix of the CLAT's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It has an address there whose preferred lifetime is not over.
+    /// The uplink has an address in the prefix whose preferred lifetime is not over.
     Held,
-    /// All its addresses there are deprecated: the network is about to give the prefix up.
+    /// All addresses of the uplink in the prefix are deprecated: the network is about to withdraw the prefix.
     Deprecated,
-    /// It has none there.
+    /// The uplink has no address in the prefix.
     Gone,
 }
 
@@ -84,13 +84,13 @@ impl Net {
         Ok(all.iter().filter_map(Address::from_message).collect())
     }
 
-    /// The index of the interface that has this address already.
+    /// The index of the interface that already has this address, if one has.
     pub async fn holder_of(&self, address: IpAddr) -> Result<Option<u32>, Failure> {
         let all = self.all_addresses().await?;
         Ok(all.iter().find(|a| a.address == address).map(|a| a.index))
     }
 
-    /// The global prefixes in which the interface has an address that is fit for use, the routable ones first.
+    /// The global prefixes in which the interface has a usable address; unique local prefixes (RFC 4193) come last.
     pub async fn global_prefixes(&self, index: u32) -> Result<Vec<Ipv6Net>, Failure> {
         let all = self.all_addresses().await?.into_iter();
         let fit = all.filter(|a| a.index == index && a.is_global && a.is_fit);
@@ -104,7 +104,8 @@ impl Net {
         Ok(prefixes)
     }
 
-    /// The global prefixes of the interface that the network gave it for a time, each with when it did so last.
+    /// The global prefixes of the interface whose addresses have a limited lifetime from the network, each with the time at
+    /// which the network last confirmed it (`Address::confirmed`).
     pub async fn confirmations(&self, index: u32) -> Result<Vec<(Ipv6Net, u32)>, Failure> {
         let all = self.all_addresses().await?.into_iter();
         let its = all.filter(|a| a.index == index && a.is_global && a.is_fit);
@@ -113,7 +114,7 @@ impl Net {
             .collect())
     }
 
-    /// A global IPv6 address of this host that is fit for use, a routable one rather than a unique local one (RFC 4193).
+    /// A usable global IPv6 address of this host; a unique local address (RFC 4193) only if it has no other.
     pub async fn global_address6(&self) -> Result<Option<Ipv6Addr>, Failure> {
         let all = self.all_addresses().await?.into_iter();
         let fit = all.filter(|a| a.is_global && a.is_fit);
@@ -121,7 +122,7 @@ impl Net {
         Ok(found.min_by_key(|address| (is_unique_local(*address), *address)))
     }
 
-    /// The same of one interface.
+    /// A usable global IPv6 address of one interface, chosen as in [`Net::global_address6`].
     pub async fn global_address6_of(&self, index: u32) -> Result<Option<Ipv6Addr>, Failure> {
         let all = self.all_addresses().await?.into_iter();
         let fit = all.filter(|a| a.index == index && a.is_global && a.is_fit);
@@ -151,7 +152,7 @@ impl Net {
         Ok(own.collect())
     }
 
-    /// Whether the interface has an address whose prefix holds this one, and whether the network still wants it used.
+    /// Returns how the interface's addresses relate to the prefix that contains `address`.
     pub async fn standing(&self, index: u32, address: Ipv6Addr) -> Result<Standing, Failure> {
         let all = self.all_addresses().await?.into_iter();
         let is_around = |net: Ipv6Net| net.contains(&address);
@@ -172,7 +173,7 @@ impl Net {
             .map_err(|refusal| refusal.to(format_args!("give {address} to the TUN device")))
     }
 
-    /// Takes it away again.
+    /// Removes the IPv4 address from the interface.
     pub async fn remove_address4(&self, index: u32, address: Ipv4Addr) -> Result<(), Failure> {
         let mut message = AddressMessage::default();
         message.header.family = AddressFamily::Inet;
@@ -191,7 +192,7 @@ fn is_unique_local(address: Ipv6Addr) -> bool {
 }
 
 fn own(message: &AddressMessage) -> Option<IpAddr> {
-    // On a point-to-point interface `Address` is the peer and `Local` is ours.
+    // On a point-to-point interface, `Address` is the peer's address and `Local` is ours.
     let find = |local: bool| {
         message
             .attributes

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From what is on the TUN device to what is to be on it: make before break, and whole or not at all.
+//! Changes the configuration of the TUN device from an old to a new one: make before break, and all or nothing.
 //!
 //! larger MTU → new address, new exit, new routes → commit → changed routes → old routes, exit and address gone → smaller MTU
 //!
-//! So no packet meets a device that is too small for it, and routes lead only to what translates. Whatever fails up to the
-//! commit undoes the steps before it, in reverse. After the commit the new state is in force: what fails then is logged.
+//! So no packet meets a device whose MTU is too small for it, and routes lead only to addresses that the daemon translates. A
+//! failure before or in the commit rolls back the steps before it, in reverse order. After the commit the new configuration is
+//! in force, and later failures are only logged.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -28,7 +29,7 @@ enum Step {
     RemoveExit(ExitRoute),
 }
 
-/// Carries steps out.
+/// Carries out steps. Tests replace the kernel by a device in memory.
 trait Device {
     async fn carry_out(&self, step: &Step) -> Result<(), Failure>;
 }
@@ -43,7 +44,7 @@ impl Device for Tun<'_> {
             Step::Mtu(mtu) => net.set_mtu(index, *mtu).await,
             Step::AddAddress(address) => net.add_address4(index, *address).await,
             Step::RemoveAddress(address) => net.remove_address4(index, *address).await,
-            // A device that is down gets its routes when it is up.
+            // A device that is down cannot hold routes; [`Net::restore`] adds them when it is up again.
             Step::Add4(route) => net.add_route4(route).await.map(|_| ()),
             Step::Replace4(route) => net.replace_route4(route).await.map(|_| ()),
             Step::Remove4(route) => net.remove_route4(route).await,
@@ -56,7 +57,8 @@ impl Device for Tun<'_> {
 }
 
 impl Net {
-    /// Changes what is on the TUN device from `old` to `new`, with `commit` in between. An error says that all is as it was.
+    /// Changes the configuration of the TUN device from `old` to `new`, and runs `commit` in between. On an error, the old
+    /// configuration is in force again.
     pub async fn change(
         &self,
         old: &DeviceConfig,
@@ -93,7 +95,7 @@ async fn change(
     for step in cut(old, new) {
         match (device.carry_out(&step).await, step) {
             (Ok(()), _) => {}
-            // Somebody else has removed it, or the device is down.
+            // Another program has removed the route already, or the device is down.
             (Err(failure), Step::Remove4(_) | Step::Remove6(_) | Step::RemoveExit(_)) => {
                 tracing::debug!("{failure}");
             }
@@ -103,7 +105,7 @@ async fn change(
     Ok(())
 }
 
-/// What comes before the commit, each step with the one that undoes it.
+/// The steps before the commit, each with the step that undoes it.
 fn make(old: &DeviceConfig, new: &DeviceConfig) -> Vec<(Step, Step)> {
     let mut steps = Vec::new();
     if new.mtu > old.mtu {
@@ -133,7 +135,7 @@ fn make(old: &DeviceConfig, new: &DeviceConfig) -> Vec<(Step, Step)> {
     steps
 }
 
-/// What comes after it.
+/// The steps after the commit.
 fn cut(old: &DeviceConfig, new: &DeviceConfig) -> Vec<Step> {
     let (there4, wanted4, wanted6) = (by_key4(old), by_key4(new), by_key6(new));
     let is_other = |route: &&Route4| there4.get(&key4(route)).is_some_and(|old| old != route);
@@ -168,7 +170,7 @@ fn cut(old: &DeviceConfig, new: &DeviceConfig) -> Vec<Step> {
 
 type Key6 = (ipnet::Ipv6Net, Option<u32>, bool);
 
-/// By which the kernel tells routes of one device apart.
+/// The fields by which the kernel tells routes of one device apart.
 fn key4(route: &Route4) -> (ipnet::Ipv4Net, u32) {
     (route.to, route.metric)
 }

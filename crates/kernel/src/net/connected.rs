@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The networks to which interfaces are connected, and whether the kernel answers there for addresses that are not its own.
+//! The networks to which interfaces are connected, and the addresses of others for which the kernel answers there (proxy ARP
+//! and proxy NDP).
 
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,7 +12,7 @@ use super::nexthop::Route;
 use super::{Link, Medium, Net};
 use diolkos_service::failure::Failure;
 
-/// A network whose nodes ask their neighbours for its addresses, instead of sending to a router.
+/// A network whose nodes resolve its addresses by asking neighbours, instead of sending to a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connected {
     /// Name of the interface.
@@ -30,7 +31,7 @@ pub struct Proxy {
 }
 
 impl Net {
-    /// The connected networks of interfaces that have neighbours and a carrier, but for the interface `own`.
+    /// The connected networks of all interfaces that have neighbours and a carrier, except the interface `own`.
     pub async fn connected(&self, own: u32) -> Result<Vec<Connected>, Failure> {
         let links = self.links().await?;
         let has_neighbours = |link: &&Link| {
@@ -41,7 +42,7 @@ impl Net {
         let networks = addresses.iter().filter_map(|address| {
             let link = links.iter().find(|link| link.index == address.index)?;
             let net = IpNet::new(address.address, address.prefix_len).ok()?;
-            // Addresses of a host, and of the link alone, are in no network that could hold others.
+            // Host addresses and link-local addresses do not span a network that could hold other nodes.
             let is_network = net.prefix_len() < net.max_prefix_len() && address.is_global;
             is_network.then(|| Connected {
                 interface: link.name.clone(),
@@ -53,8 +54,8 @@ impl Net {
         Ok(networks)
     }
 
-    /// Whether something on this host says that the network routes this address to it: another address of the same network, or a
-    /// route that refuses all that no other route of this host leads to.
+    /// Returns true if this host's configuration implies that the network routes the address to it: the host has another
+    /// address in the same network, or a route that refuses everything for which the host has no other route.
     pub async fn is_held(&self, address: Ipv6Addr) -> Result<bool, Failure> {
         let all = self.all_addresses().await?;
         let nets = all
@@ -69,7 +70,7 @@ impl Net {
         Ok(routes.iter().any(refuses))
     }
 
-    /// All addresses for which the kernel answers neighbours because somebody has told it so.
+    /// All addresses for which the kernel has been told to answer neighbours.
     pub async fn proxies(&self) -> Result<Vec<Proxy>, Failure> {
         let ask = |handle: &rtnetlink::Handle| handle.neighbours().get().proxies().execute();
         let all: Vec<NeighbourMessage> = self.list("list the proxied neighbours", ask).await?;
@@ -87,7 +88,8 @@ impl Net {
     }
 }
 
-/// Whether the kernel answers ARP on an interface for all that it routes elsewhere.
+/// Returns true if proxy ARP is on: the kernel answers ARP requests on the interface for all addresses that it routes
+/// elsewhere.
 pub fn answers_arp(interface: &str) -> bool {
     let is_on = |of: &str, setting: &str| {
         let value = fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/{setting}"));

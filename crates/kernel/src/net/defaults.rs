@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The IPv6 default routes of this host, as the kernel prefers them.
+//! The IPv6 default routes of this host, in the kernel's order of preference.
 
 use std::collections::BTreeSet;
 
@@ -17,15 +17,16 @@ use diolkos_service::failure::Failure;
 pub struct DefaultRoute {
     /// The lower one wins.
     pub metric: u32,
-    /// Of routes with the same metric: 0 is preferred to 1, and that to 2 (RFC 4191 section 2.1).
+    /// Rank among routes with the same metric: 0 is preferred to 1, and 1 to 2 (RFC 4191 section 2.1).
     pub rank: u8,
     /// Index of its interface.
     pub index: u32,
 }
 
 impl Net {
-    /// The default routes of the main table that packets of this host could take now, the preferred ones first, with their
-    /// interfaces. Policy rules and their tables are for some packets only; those of a VPN have an interface that is no uplink.
+    /// The default routes in the main table that packets of this host can take now, with their interfaces, the preferred ones
+    /// first. Policy rules and their tables are left out: they apply to some packets only, and those of a VPN lead to an
+    /// interface that is no uplink.
     pub async fn default_routes6(&self) -> Result<Vec<(DefaultRoute, Link)>, Failure> {
         let routes = self.list_routes(AddressFamily::Inet6, None).await?;
         let mut found: Vec<DefaultRoute> = routes.iter().flat_map(read).collect();

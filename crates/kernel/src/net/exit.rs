@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The route by which the kernel forwards what a CLAT without a fast path sends: through the uplink, whatever routes and
+//! The route by which the kernel forwards the packets of a CLAT without a fast path: through the uplink, whatever routes and
 //! rules exist for the host's own traffic.
 //!
-//! It lies in the table `local`, into which the kernel looks before the rules of VPNs and network managers, and is valid for
-//! the CLAT's own source address only (source-specific routing), so no other packet meets it. It expires unless it is
-//! renewed: what is left after a kill is gone a minute later.
+//! The route is in the table `local`, which the kernel looks up before the rules of VPNs and network managers. It applies to
+//! the CLAT's own source address only (source-specific routing), so it does not affect other packets. It expires unless it is
+//! renewed: after the process was killed, it is gone within a minute.
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -22,10 +22,10 @@ use rtnetlink::RouteMessageBuilder;
 use super::{in_time, Net, Refusal, TABLE_LOCAL};
 use diolkos_service::failure::Failure;
 
-/// For so long it is valid after it was set or renewed.
+/// The lifetime of the route after it was set or renewed.
 const EXPIRES: Duration = Duration::from_secs(60);
 
-/// The way of what a CLAT sends.
+/// The exit route of a CLAT: the route that its translated packets take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExitRoute {
     /// The translation prefix.
@@ -34,15 +34,16 @@ pub struct ExitRoute {
     pub from: Ipv6Addr,
     /// The uplink's index.
     pub uplink: u32,
-    /// On the uplink; with none, destinations are neighbours.
+    /// The router on the uplink. `None`: destinations are neighbours on the link.
     pub router: Option<Ipv6Addr>,
 }
 
 impl ExitRoute {
-    /// Half of its validity is over after so long.
+    /// Interval between renewals: half of the route's lifetime.
     pub const RENEWAL: Duration = Duration::from_secs(EXPIRES.as_secs() / 2);
 
-    /// Of two, the kernel keeps only the one that was set last.
+    /// Returns true if the kernel keeps only one of the two routes, the one that was set last: they have the same destination
+    /// and source.
     pub fn takes_place_of(&self, other: &ExitRoute) -> bool {
         (self.to, self.from) == (other.to, other.from)
     }
@@ -59,7 +60,7 @@ impl ExitRoute {
         }
         let mut message = builder.build();
         if self.router.is_some() {
-            // The kernel has named it as a neighbour on this link, and need not be convinced again.
+            // The kernel itself has named the router as a neighbour on this link, so it need not check that again.
             message.header.flags |= RouteFlags::Onlink;
         }
         message
@@ -75,7 +76,7 @@ impl ExitRoute {
 }
 
 impl Net {
-    /// Adds the route, in the place of one with the same prefix and source.
+    /// Sets the route; it replaces one with the same prefix and source.
     pub async fn set_exit(&self, route: &ExitRoute) -> Result<(), Failure> {
         let request = self.handle.route().add(route.expiring()).replace();
         in_time(request.execute()).await.map_err(|refusal| {
@@ -86,8 +87,8 @@ impl Net {
         })
     }
 
-    /// Makes the route valid for its whole time again. The kernel does that, and tells nobody, when it is told to add one
-    /// that there is; without one it is added.
+    /// Restores the route's full lifetime, or adds the route if it is gone. The kernel sends no notification when a request
+    /// adds a route that exists already.
     pub async fn renew_exit(&self, route: &ExitRoute) -> Result<(), Failure> {
         let message = RouteNetlinkMessage::NewRoute(route.expiring());
         let mut request = NetlinkMessage::from(message);

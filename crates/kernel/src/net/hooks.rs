@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether nftables (and iptables-nft) has rules for packets that this host forwards, and when that changes. Packets that a
-//! program sends by itself meet none of them: neither a firewall nor a NAT.
+//! Counts the nftables chains (also of iptables-nft) for packets that this host forwards, and follows their changes. Packets
+//! that the program sends by itself bypass these chains: no firewall filters them and no NAT changes them.
 //!
-//! The tables of iptables-legacy are not listed here.
+//! The tables of iptables-legacy are not included.
 
 use rtnetlink::sys::protocols::NETLINK_NETFILTER;
 
 use super::listed::{ListNews, Listed};
 
-/// Of linux/netfilter/nfnetlink.h and nf_tables.h: the multicast group, and types of messages.
+/// The multicast group and the message types, from linux/netfilter/nfnetlink.h and nf_tables.h.
 const NFNLGRP_NFTABLES: u32 = 7;
 const NFNL_SUBSYS_NFTABLES: u16 = 10 << 8;
 const NEWCHAIN: u16 = NFNL_SUBSYS_NFTABLES | 3;
 const GETCHAIN: u16 = NFNL_SUBSYS_NFTABLES | 4;
-/// `struct nfgenmsg`, bytes; its first is the family.
+/// Size of `struct nfgenmsg`, bytes; its first byte is the family.
 const GENERIC: usize = 4;
 const NFPROTO_INET: u8 = 1;
 const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_IPV6: u8 = 10;
-/// Attributes of chains; in [`HOOK`] is the number of the hook.
+/// Attributes of chains; [`HOOK`] contains the number of the hook.
 const HOOK: u16 = 4;
 const HOOK_NUMBER: u16 = 1;
 const POLICY: u16 = 5;
@@ -27,11 +27,11 @@ const KIND: u16 = 7;
 /// Bits that are not part of an attribute's type.
 const FLAGS: u16 = 0xc000;
 const NF_DROP: u32 = 0;
-/// Hooks of the host's own packets, of linux/netfilter.h.
+/// Hooks of the host's own packets, from linux/netfilter.h.
 const LOCAL_IN: u32 = 1;
 const LOCAL_OUT: u32 = 3;
 
-/// How many chains forwarded packets meet, of those that do something.
+/// The number of chains that forwarded packets traverse and that have an effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
     /// Chains that translate addresses.
@@ -40,11 +40,11 @@ pub struct Hooks {
     pub filters: usize,
 }
 
-/// Follows them.
+/// Follows changes of the chains.
 pub type HookNews = ListNews<Hooks>;
 
 impl Hooks {
-    /// Is there any?
+    /// Returns true if there is such a chain.
     pub fn are_some(self) -> bool {
         self != Hooks::default()
     }
@@ -67,7 +67,7 @@ impl Listed for Hooks {
             return;
         }
         let attributes = &body[GENERIC..];
-        // Only chains with a hook meet packets by themselves.
+        // Packets traverse only chains that have a hook.
         let Some(hook) = find(attributes, HOOK).and_then(|hook| number(hook, HOOK_NUMBER)) else {
             return;
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links: finding the uplink, preparing the TUN device.
+//! Links: finds the uplink and prepares the TUN device.
 
 use std::fs;
 
@@ -14,29 +14,29 @@ use super::outer::{self, Outer};
 use super::{in_time, Net};
 use diolkos_service::failure::Failure;
 
-/// What is in front of an IP packet on a link.
+/// The link-layer header in front of an IP packet on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Medium {
     /// Ethernet headers, and neighbours to be discovered.
     Ethernet,
-    /// Nothing: point-to-point links, modems, tunnels.
+    /// No header: point-to-point links, modems, tunnels.
     BareIp,
-    /// Something that the fast path does not know.
+    /// A header that the fast path does not know.
     Other,
 }
 
-/// What sort of virtual interface a link is.
+/// The kind of a virtual interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LinkKind {
-    /// A VLAN of another one.
+    /// A VLAN on a lower link.
     Vlan,
-    /// A routing domain of its own for other ones.
+    /// A routing domain (VRF) for other interfaces.
     Vrf,
-    /// Another one of the same medium upon it, such as a macvlan.
+    /// An interface of the same medium on a lower link, such as a macvlan.
     Upon,
-    /// WireGuard, or the device of a program: nobody is asked where its own packets go.
+    /// WireGuard, or the device of a program: the kernel does not tell where it sends its own packets.
     Opaque,
-    /// Anything else, or none.
+    /// Any other kind, or no virtual interface.
     #[default]
     Other,
 }
@@ -48,36 +48,36 @@ pub struct Link {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// What somebody has written to it, for others to read.
+    /// Its alias: a text that programs write for others to read.
     pub alias: String,
     /// Its MTU, bytes.
     pub mtu: u32,
-    /// Its MTU for IPv6, bytes: a router advertisement may make it smaller (RFC 4861 section 4.6.4).
+    /// Its MTU for IPv6, bytes; a router advertisement may lower it (RFC 4861 section 4.6.4).
     pub mtu6: u32,
-    /// Its link-layer address; empty where it has none.
+    /// Its link-layer address; empty if it has none.
     pub address: Vec<u8>,
-    /// What is in front of an IP packet on it.
+    /// The header in front of an IP packet on it.
     pub medium: Medium,
-    /// What sort of virtual interface it is.
+    /// Its kind, if it is a virtual interface.
     pub kind: LinkKind,
-    /// Made by software, not by a driver of hardware.
+    /// It is made by software, not by a hardware driver.
     pub is_virtual: bool,
-    /// What it wraps packets into, if it is a tunnel over IPv4.
+    /// The outer header, if it is a tunnel over IPv4.
     pub outer: Option<Outer>,
-    /// Index of the interface that it belongs to.
+    /// Index of the interface that it is a port of.
     pub master: Option<u32>,
-    /// Index of the interface that it lies on.
+    /// Index of the lower link that carries it.
     pub lower: Option<u32>,
-    /// Nobody on it is asked for addresses.
+    /// Its nodes do not resolve addresses (no ARP and no Neighbour Discovery).
     pub no_arp: bool,
-    /// Its operator has switched it on.
+    /// The operator has set it up.
     pub is_up: bool,
     /// It is up and has a carrier.
     pub running: bool,
 }
 
 impl Link {
-    /// An Ethernet interface that is up, and of which nothing else is known; tests begin with it.
+    /// An Ethernet interface that is up, with defaults for everything else, as a starting point for tests.
     pub fn ethernet(index: u32, mtu: u32) -> Link {
         Link {
             index,
@@ -100,8 +100,8 @@ impl Link {
 }
 
 impl Link {
-    /// The network may still give it an address, or the host still tests one (RFC 4862 section 5.4). The loopback interface gets
-    /// none.
+    /// The network may still give it an address, or the kernel still tests one (duplicate address detection, RFC 4862 section
+    /// 5.4). The loopback interface gets none.
     pub fn may_get_addresses(&self) -> bool {
         self.medium != Medium::Other
     }
@@ -153,7 +153,7 @@ impl Link {
         link
     }
 
-    /// With what routers say of the MTU.
+    /// The link with the MTU that router advertisements set.
     pub(super) fn with_advertised_mtu(mut self) -> Link {
         let name = &self.name;
         let advertised = fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/mtu"));
@@ -163,17 +163,17 @@ impl Link {
     }
 }
 
-/// Of linux/if_link.h, `IN6_ADDR_GEN_MODE_NONE`.
+/// `IN6_ADDR_GEN_MODE_NONE` of linux/if_link.h.
 const ADDR_GEN_NONE: &str = "1";
-/// Packets in a queue of the TUN device. The kernel's 500 are 5 ms of new connections at 100 000 a second, and a reader may
-/// wait longer for a CPU that others use.
+/// Queue length of the TUN device, packets. The kernel's default of 500 lasts 5 ms at 100 000 new connections a second, and a
+/// reader may wait longer for a CPU that other programs use.
 const TUN_QUEUE: u32 = 2000;
 
 fn setting6(name: &str, key: &str) -> String {
     format!("/proc/sys/net/ipv6/conf/{name}/{key}")
 }
 
-/// Whether somebody has switched IPv6 off on this interface.
+/// Returns true if IPv6 is disabled on this interface.
 pub(super) fn is_disabled6(name: &str) -> bool {
     fs::read_to_string(setting6(name, "disable_ipv6")).is_ok_and(|value| value.trim() != "0")
 }
@@ -188,7 +188,7 @@ impl Net {
         self.list("list the network interfaces", ask).await
     }
 
-    /// What an interface is called, in words if it is gone.
+    /// The name of an interface; a description if the interface is gone.
     pub async fn name_of(&self, index: u32) -> String {
         let links = self.links().await.unwrap_or_default();
         links
@@ -197,7 +197,7 @@ impl Net {
             .map_or_else(|| "another interface".to_owned(), |link| link.name)
     }
 
-    /// The link of that name; the error names those that exist.
+    /// The link with that name. The error lists the names that exist.
     pub async fn link(&self, name: &str) -> Result<Link, Failure> {
         let links = self.links().await?;
         if let Some(link) = links.iter().find(|link| link.name == name) {
@@ -210,14 +210,14 @@ impl Net {
         )))
     }
 
-    /// The link with that index, if it is there.
+    /// The link with that index, if it exists.
     pub async fn link_at(&self, index: u32) -> Result<Option<Link>, Failure> {
         let links = self.links().await?;
         let found = links.into_iter().find(|link| link.index == index);
         Ok(found.map(Link::with_advertised_mtu))
     }
 
-    /// Writes to a link what others can read (`ip link`).
+    /// Sets the alias of a link, which others can read (`ip link`).
     pub async fn set_alias(&self, index: u32, alias: &str) -> Result<(), Failure> {
         let alias = LinkAttribute::IfAlias(alias.to_owned());
         let message = LinkUnspec::new_with_index(index)
@@ -228,36 +228,37 @@ impl Net {
             .map_err(|refusal| refusal.to("mark the TUN device"))
     }
 
-    /// Removes a link, with all that hangs on it.
+    /// Removes a link and everything that depends on it.
     pub async fn remove_link(&self, index: u32) -> Result<(), Failure> {
         in_time(self.handle.link().del(index).execute())
             .await
             .map_err(|refusal| refusal.to("remove the TUN device"))
     }
 
-    /// Gives the TUN device its MTU, keeps the kernel from inventing an IPv6 address for it, and sets it up.
+    /// Sets the MTU of the TUN device, keeps the kernel from generating an IPv6 address for it, and sets it up.
     ///
-    /// No multicast crosses it. A router joins groups on its interfaces and reports them: here to the translator, and from
-    /// the unspecified address. The kernel joined them when it made the device, if it is a router already, and leaves them
-    /// when this setting changes; without the flag it does not join them again. Forwarding does not ask for the setting.
+    /// Multicast does not cross the device. A router joins multicast groups on its interfaces and reports them: here to the
+    /// translator, and from the unspecified address. If the host is a router already, the kernel joined these groups when it
+    /// made the device; it leaves them when this setting changes, and without the flag it does not join them again. The
+    /// forwarding of packets does not depend on the setting.
     pub async fn prepare_tun(&self, name: &str, index: u32, mtu: u32) -> Result<(), Failure> {
         self.quieten(name, index).await;
         self.lengthen(index).await;
         self.set_tun_mtu(index, mtu).await
     }
 
-    /// Gives each queue of the TUN device room for what comes while its reader waits for a CPU.
+    /// Lengthens each queue of the TUN device, for packets that arrive while its reader waits for a CPU.
     async fn lengthen(&self, index: u32) {
         let message = LinkUnspec::new_with_index(index)
             .append_extra_attribute(LinkAttribute::TxQueueLen(TUN_QUEUE))
             .build();
-        // Where it is refused, the kernel's own length stays.
+        // On an error, the kernel's default length stays.
         let _ = in_time(self.handle.link().set(message).execute()).await;
     }
 
-    /// What the kernel has to know of the TUN device besides its MTU and whether it is up.
+    /// Sets the options of the TUN device that are neither its MTU nor its state.
     async fn quieten(&self, name: &str, index: u32) {
-        // Where it is refused, the worst is two packets that are counted.
+        // An error is harmless: at most two packets more are counted.
         let _ = fs::write(setting6(name, "forwarding"), "0");
         let quiet =
             LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(
@@ -267,12 +268,13 @@ impl Net {
             .append_extra_attribute(quiet)
             .build();
         message.header.change_mask |= LinkFlags::Multicast;
-        // Where it is refused (no IPv6, say) the worst is a link-local address that nobody uses.
+        // An error (for example without IPv6) is harmless: at most there is an unused link-local address.
         let _ = in_time(self.handle.link().set(message).execute()).await;
     }
 
-    /// Puts back the IPv6 settings of the TUN device if the kernel has forgotten them; true if it had. It forgets them all
-    /// when the MTU falls below what IPv6 needs. `addr_gen_mode`, which nobody else has a reason to change, tells of it.
+    /// Restores the IPv6 settings of the TUN device if the kernel has forgotten them, and returns true if it had. The kernel
+    /// forgets all of them when the MTU falls below the IPv6 minimum. `addr_gen_mode` reveals that, since no other program has
+    /// a reason to change it.
     pub(super) async fn remind(&self, link: &Link) -> bool {
         let is_other = || {
             let mode = fs::read_to_string(setting6(&link.name, "addr_gen_mode"));
@@ -282,22 +284,23 @@ impl Net {
             return false;
         }
         self.quieten(&link.name, link.index).await;
-        // Where it is refused, it was never otherwise.
+        // If the write was refused now, the setting was never different.
         if is_other() {
             return false;
         }
-        // With the new settings came a link-local address, which goes with all that IPv6 has on the device.
+        // With the new settings the kernel made a link-local address. Disabling IPv6 removes it together with the device's
+        // other IPv6 state.
         if !is_disabled6(&link.name) {
             let disable = setting6(&link.name, "disable_ipv6");
             let _ = fs::write(&disable, "1");
             let _ = fs::write(&disable, "0");
         }
-        // A device that stays has no carrier until the next start.
+        // A device that is kept has no carrier until the next start.
         let _ = fs::write(setting6(&link.name, "ignore_routes_with_linkdown"), "0");
         true
     }
 
-    /// Gives the TUN device its MTU. Whether it is up is the operator's choice.
+    /// Sets the MTU of the TUN device. Its state (up or down) is the operator's choice.
     pub async fn set_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
         let message = LinkUnspec::new_with_index(index).mtu(mtu).build();
         in_time(self.handle.link().set(message).execute())
@@ -305,7 +308,7 @@ impl Net {
             .map_err(|refusal| refusal.to(format_args!("set the TUN device's MTU to {mtu} bytes")))
     }
 
-    /// Gives the TUN device its MTU, and sets it up.
+    /// Sets the MTU of the TUN device and sets it up.
     pub async fn set_tun_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
         let message = LinkUnspec::new_with_index(index).mtu(mtu).up().build();
         in_time(self.handle.link().set(message).execute())

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists of what the kernel has: links, addresses, routes, rules.
+//! Lists of the kernel's objects: links, addresses, routes, rules.
 //!
-//! The kernel keeps one list open for each socket, and refuses a second one (EBUSY) until the first is read to its end.
-//! Whoever asks may stop asking at any time: a time limit ends, or another prefix comes. So each list has a socket of its
-//! own, and closing that socket ends the list.
+//! The kernel keeps one list open for each socket, and refuses a second one (EBUSY) until the first has been read to its end. A
+//! caller may drop its request at any time, for example when a time limit ends or another prefix arrives. So each list has a
+//! socket of its own, and closing that socket ends the list.
 
 use futures_util::future::{select, Either};
 use futures_util::{TryStream, TryStreamExt};
@@ -12,7 +12,7 @@ use super::{in_time, Net, Refusal};
 use diolkos_service::failure::Failure;
 
 impl Net {
-    /// Everything that one question lists. `what` completes the sentence "cannot …". May be dropped at any time.
+    /// All items of one list. `what` completes the sentence "cannot …". The future may be dropped at any time.
     pub(super) async fn list<T, S>(
         &self,
         what: &str,
@@ -21,12 +21,12 @@ impl Net {
     where
         S: TryStream<Ok = T, Error = rtnetlink::Error>,
     {
-        // Strict: the kernel filters what is listed by what the request says, instead of sending all routes there are.
+        // Strict checking: the kernel filters the list by the fields of the request, instead of sending all routes.
         let (connection, handle, _) = rtnetlink::new_connection_with_strict_check()
             .map_err(|error| Refusal::Unconnected(error).to(what))?;
         let listed = std::pin::pin!(in_time(ask(&handle).try_collect()));
         match select(listed, connection).await {
-            // A list needs nothing but the kernel's time and memory.
+            // A list needs only the kernel's time and memory, so a failure is transient.
             Either::Left((listed, _)) => listed.map_err(|refusal| refusal.to(what).or_transient()),
             Either::Right(((), _)) => Err(Refusal::Closed.to(what)),
         }
@@ -39,7 +39,7 @@ mod tests {
     use diolkos_service::supervise;
     use futures_util::FutureExt;
 
-    /// As when one advertisement after the other names another prefix: each begins a claim, and ends the one before.
+    /// As when consecutive router advertisements name different prefixes: each begins a claim and aborts the one before.
     #[tokio::test]
     async fn a_list_that_nobody_waits_for_any_more_blocks_no_other() {
         let (watch, _alarm) = supervise::pair();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel lists by netlink and tells the changes of: counted at the start, and counted again when it changes.
+//! Counts objects that the kernel lists by netlink, and counts them again whenever the kernel reports a change.
 //!
-//! multicast group → each message is a reason to list again → counts
+//! multicast group → each message triggers a new listing → counts
 //!
-//! A kernel without the protocol lists nothing, and then there is nothing.
+//! On a kernel without the protocol, all counts are 0.
 
 use std::io;
 use std::time::Duration;
@@ -15,41 +15,42 @@ use tokio::time::{timeout, timeout_at, Instant};
 use diolkos_service::failure::Failure;
 use diolkos_service::supervise::{Task, Watch};
 
-/// Of linux/netlink.h.
+/// From linux/netlink.h.
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
 pub(super) const HEADER: usize = 16;
-/// No datagram of a list is longer, bytes.
+/// The longest datagram of a list, bytes.
 const LONGEST: usize = 1 << 16;
-/// For one list, and after it failed.
+/// Time limit for one list.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Changes that follow each other so closely cause one list.
+/// Changes within this time cause a single listing.
 const GATHERED: Duration = Duration::from_millis(200);
 
-/// Counts of something that the kernel lists.
+/// Counts of objects that the kernel lists.
 pub trait Listed: Copy + Default + PartialEq + Send + Sync + 'static {
-    /// Its name in the log.
+    /// Name for the log.
     const NAME: &'static str;
     /// The netlink protocol.
     const PROTOCOL: isize;
-    /// The multicast group that tells of changes.
+    /// The multicast group that reports changes.
     const GROUP: u32;
 
-    /// Type and body of the message that asks for the list.
+    /// Type and body of the request for the list.
     fn request() -> (u16, Vec<u8>);
 
-    /// Type and body of a message that one message answers, which is counted, too. A kernel that does not know it refuses it.
+    /// Type and body of a further request with a single reply, which is counted, too. A kernel that does not know it refuses
+    /// it.
     fn question() -> Option<(u16, Vec<u8>)> {
         None
     }
 
-    /// Counts one message of the list, or the answer.
+    /// Counts one message of the list, or the single reply.
     fn count(&mut self, kind: u16, body: &[u8]);
 }
 
-/// Follows it. Dropped, nobody listens any more.
+/// Follows the list. The task ends when this is dropped.
 pub struct ListNews<L> {
     counts: watch::Receiver<L>,
     _task: Option<Task>,
@@ -59,7 +60,7 @@ impl<L: Listed> ListNews<L> {
     /// Counts, and begins to follow.
     pub async fn begin(watch: &Watch) -> ListNews<L> {
         let name = L::NAME;
-        // Listening first: nothing falls in between.
+        // The subscription comes before the first listing, so no change is missed in between.
         let listener = match listener::<L>() {
             Ok(listener) => Some(listener),
             Err(error) => {
@@ -82,12 +83,12 @@ impl<L: Listed> ListNews<L> {
         }
     }
 
-    /// How many there are now.
+    /// The current counts.
     pub fn now(&self) -> L {
         *self.counts.borrow()
     }
 
-    /// Waits until there are more or fewer. It may be dropped and called again.
+    /// Waits until a count changes. May be dropped and called again.
     pub async fn changed(&mut self) {
         if self.counts.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -98,7 +99,7 @@ impl<L: Listed> ListNews<L> {
 fn listener<L: Listed>() -> io::Result<TokioSocket> {
     let mut socket = TokioSocket::new(L::PROTOCOL)?;
     socket.socket_mut().bind(&SocketAddr::new(0, 0))?;
-    // What is lost is told by what is there: all are listed again anyway.
+    // A lost message does no harm: any message causes a new listing.
     socket.socket_mut().set_no_enobufs(true)?;
     socket.socket_mut().add_membership(L::GROUP)?;
     Ok(socket)
@@ -126,7 +127,7 @@ async fn follow<L: Listed>(listener: TokioSocket, tell: watch::Sender<L>) -> Res
     }
 }
 
-/// Counts all.
+/// Counts all objects, within the time limit.
 async fn list<L: Listed>() -> io::Result<L> {
     timeout(PATIENCE, listed()).await?
 }
@@ -151,7 +152,7 @@ async fn listed<L: Listed>() -> io::Result<L> {
     }
 }
 
-/// A socket that was asked.
+/// A socket on which a request has been sent.
 async fn asked(
     protocol: isize,
     flags: u16,
@@ -170,7 +171,7 @@ async fn asked(
     Ok(socket)
 }
 
-/// Counts what a datagram lists. True: it is the last one.
+/// Counts the objects in a datagram. Returns true if it is the last one.
 pub(super) fn count<L: Listed>(mut messages: &[u8], counts: &mut L) -> io::Result<bool> {
     while messages.len() >= HEADER {
         let length = u32::from_ne_bytes([messages[0], messages[1], messages[2], messages[3]]);
@@ -190,7 +191,7 @@ pub(super) fn count<L: Listed>(mut messages: &[u8], counts: &mut L) -> io::Resul
     Ok(false)
 }
 
-/// Messages as the kernel sends them.
+/// Messages in the kernel's format.
 #[cfg(test)]
 pub(super) mod written {
     use super::HEADER;

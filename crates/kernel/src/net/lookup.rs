@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the kernel would send a packet of this host to an address, as `ip route get` tells it.
+//! Route lookup: how the kernel would route a packet of this host, as `ip route get` tells it.
 
 use std::fmt;
 use std::io;
@@ -16,19 +16,19 @@ use super::route::exits;
 use super::{in_time, Net, Refusal};
 use diolkos_service::failure::Failure;
 
-/// Where a route leads.
+/// The result of a route lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leads {
     /// The address is one of this host.
     Here,
     /// Through an interface, to a router or to the address itself.
     Through(String, Option<IpAddr>),
-    /// Nowhere: the kernel drops the packet or answers it.
+    /// Nowhere: the kernel drops the packet or answers it with an error.
     Nowhere,
 }
 
 impl Leads {
-    /// Does it lead to this interface?
+    /// Returns true if the route leads through this interface.
     pub fn is_through(&self, name: &str) -> bool {
         matches!(self, Leads::Through(interface, _) if interface == name)
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Leads {
 }
 
 impl Net {
-    /// Where packets to an address go.
+    /// Looks up the route for packets to an address.
     pub async fn leads(&self, to: IpAddr) -> Result<Leads, Failure> {
         let len = if to.is_ipv4() { 32 } else { 128 };
         let question = RouteMessageBuilder::<IpAddr>::new().destination_prefix(to, len);
@@ -73,13 +73,13 @@ impl Net {
 }
 
 impl Net {
-    /// The interface and the next hop by which packets to an address leave. `None`: no route leads there, or only one that
-    /// leads everywhere, or the address is one of this host.
+    /// The interface and the next hop by which packets to an address leave. `None`: there is no route to the address, or only a
+    /// default route, or the address is one of this host.
     pub async fn next_hop6(&self, to: Ipv6Addr) -> Result<Option<(u32, Ipv6Addr)>, Failure> {
         let mut question = RouteMessageBuilder::<Ipv6Addr>::new()
             .destination_prefix(to, 128)
             .build();
-        // The answer is the route itself, whose length says how much it leads to.
+        // With FIB_MATCH the kernel returns the matching route itself, so that its prefix length is known.
         question.header.flags |= RouteFlags::FibMatch;
         let request = self.handle.route().get(question).execute();
         let found: Vec<RouteMessage> = match in_time(request.try_collect()).await {
@@ -103,33 +103,33 @@ impl Net {
     }
 }
 
-/// What the kernel is asked: which way a packet would take.
+/// A route lookup for an IPv6 packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub to: Ipv6Addr,
-    /// Its source. With none and an exit, the kernel answers strictly for that exit.
+    /// The packet's source. Without a source but with an exit, the kernel considers routes through that exit only.
     pub from: Option<Ipv6Addr>,
-    /// The interface that it came in by; it is forwarded, then.
+    /// The interface by which the packet came in, if it is forwarded.
     pub came_by: Option<u32>,
-    /// The interface that it is to leave by, as of a socket that is bound to it.
+    /// The interface by which the packet is to leave, as for a socket bound to that interface.
     pub exit: Option<u32>,
 }
 
-/// What it answers.
+/// The kernel's reply to a [`Question`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// Through the interface with this index, to a router or to the address itself.
     Through(u32, Option<Ipv6Addr>),
     /// The address is one of this host.
     Here,
-    /// A route or rule refuses such packets; its type.
+    /// A route or rule refuses such packets; the value is its type.
     Refused(&'static str),
     /// No route leads there.
     Nowhere,
 }
 
 impl Net {
-    /// Asks the kernel which way an IPv6 packet would take, by all its rules and routes.
+    /// Asks the kernel how it would route an IPv6 packet, by all its rules and routes.
     pub(super) async fn ask6(&self, question: Question) -> Result<Reply, Failure> {
         let mut asked = RouteMessageBuilder::<Ipv6Addr>::new().destination_prefix(question.to, 128);
         if let Some(from) = question.from {
@@ -145,8 +145,8 @@ impl Net {
         Ok(replied.unwrap_or_else(|error| of_error(&error)))
     }
 
-    /// Asks which way a packet that comes in by the interface `came_by` would be forwarded, by all rules and routes. None:
-    /// the kernel does not take such a packet at all, for example because of `rp_filter`.
+    /// Asks the kernel how it would forward a packet that comes in by the interface `came_by`, by all rules and routes. `None`:
+    /// the kernel does not accept such a packet, for example because of `rp_filter`.
     pub(super) async fn ask_forwarded(
         &self,
         from: IpAddr,
@@ -173,7 +173,7 @@ impl Net {
         })
     }
 
-    /// What the kernel answers, or the error by which it does.
+    /// The kernel's reply, or the error number that it returned instead.
     async fn reply_to(&self, asked: RouteMessage) -> Result<Result<Reply, io::Error>, Failure> {
         let request = self.handle.route().get(asked).execute();
         let found: Result<Vec<RouteMessage>, Refusal> = in_time(request.try_collect()).await;
@@ -205,7 +205,7 @@ impl Net {
     }
 }
 
-/// The kernel answers with the error that the sender of such a packet would get.
+/// Translates the error that the kernel returns: it is the error that the sender of such a packet would get.
 fn of_error(error: &io::Error) -> Reply {
     match error.kind() {
         io::ErrorKind::InvalidInput => Reply::Refused("blackhole"),
@@ -215,7 +215,7 @@ fn of_error(error: &io::Error) -> Reply {
     }
 }
 
-/// The kernel answers the question by an error where no route leads, or one that refuses.
+/// Returns true for the errors by which the kernel says that no route exists or that the route refuses packets.
 fn says_unreachable(refusal: &Refusal) -> bool {
     use std::io::ErrorKind::{HostUnreachable, InvalidInput, NetworkUnreachable, PermissionDenied};
     let kind = refusal.errno().map(|error| error.kind());

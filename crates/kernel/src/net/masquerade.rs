@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Has the kernel masquerade one IPv6 address: packets from it leave an interface with that interface's own address, and
+//! Makes the kernel masquerade one IPv6 address: packets from it leave an interface with that interface's own address, and
 //! conntrack keeps their ports apart from those of this host.
 //!
-//! The rules are a table of nf_tables that this process owns (linux/netfilter/nf_tables.h, NFT_TABLE_F_OWNER, Linux 5.12): the
-//! kernel removes it when the socket closes, however the process ends, and no other program can change or flush it. The
-//! few messages are written here: nft(8) would be another process, which the filter of system calls forbids.
+//! The rules are in an nf_tables table that this process owns (linux/netfilter/nf_tables.h, NFT_TABLE_F_OWNER, Linux 5.12): the
+//! kernel removes it when the socket closes, however the process ends, and no other program can change or flush it. This module
+//! writes the few messages itself: nft(8) would be another process, which the system call filter forbids.
 //!
-//! addresses → [`rules`] → a batch, which the kernel carries out whole or not at all → its answers
+//! addresses → [`rules`] → a batch, which the kernel carries out whole or not at all → its replies
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -22,7 +22,7 @@ use message::{
     attribute, batch, nest, number, read, text, Message, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL,
 };
 
-/// The kernel masquerades an address. Dropped, it does no more.
+/// Masquerading of one address by the kernel. It ends when this is dropped.
 pub struct Masquerade {
     socket: Socket,
     table: String,
@@ -45,17 +45,18 @@ const NFT_REG_1: u32 = 1;
 const NFT_META_OIF: u32 = 5;
 const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
 const NFT_CMP_EQ: u32 = 0;
-/// Where the source stands in an IPv6 header, and how long it is, bytes (RFC 8200 section 3).
+/// Offset and length of the source in an IPv6 header, bytes (RFC 8200 section 3).
 const SOURCE: (u32, u32) = (8, 16);
 
-/// Rewrites the source. The names are no words of nft(8), so that it reads what it has listed.
+/// The chain that rewrites the source. The names are no keywords of nft(8), so that it can read its own listing.
 const NAT: &str = "outward";
-/// Drops what was not rewritten: packets that conntrack cannot assign, and those that would leave elsewhere.
+/// The chain that drops packets that were not rewritten: conntrack cannot assign them, or they would leave by another
+/// interface.
 const GUARD: &str = "guard";
 
 impl Masquerade {
-    /// Packets from `address` leave the interface with the index `uplink` with that one's address, and by no other
-    /// interface. `name`: of the table.
+    /// Packets from `address` leave the interface with the index `uplink` with that interface's address; they cannot leave by
+    /// any other interface. `name` is the name of the table.
     pub fn begin(name: &str, address: Ipv6Addr, uplink: u32) -> Result<Masquerade, Failure> {
         let opened = || {
             let mut socket = Socket::new(NETLINK_NETFILTER)?;
@@ -74,7 +75,7 @@ impl Masquerade {
         Ok(masquerade)
     }
 
-    /// The same with another address, from one packet to the next. Connections that are there keep theirs.
+    /// Changes the address, from one packet to the next. Existing connections keep theirs.
     pub fn change(&mut self, address: Ipv6Addr, uplink: u32) -> Result<(), Failure> {
         let messages = rules(&self.table, self.is_laid, address, uplink);
         let begin = self.sequence;
@@ -84,7 +85,7 @@ impl Masquerade {
             .map_err(|error| refused("nf_tables (CONFIG_NF_TABLES)", &error))?;
         for (sequence, error) in self.answers()? {
             if error.raw_os_error() != Some(0) {
-                // The first message of a batch is its begin.
+                // The first message of a batch is the batch header.
                 let at = sequence.wrapping_sub(begin).wrapping_sub(1) as usize;
                 let needs = messages
                     .get(at)
@@ -96,7 +97,7 @@ impl Masquerade {
         Ok(())
     }
 
-    /// What the kernel said of each message: they are all there when a batch has been sent.
+    /// The kernel's replies, one for each message. They are complete as soon as a batch has been sent.
     fn answers(&self) -> Result<Vec<(u32, io::Error)>, Failure> {
         let mut answers = Vec::new();
         let mut bytes = Vec::with_capacity(1 << 16);
@@ -119,7 +120,7 @@ impl Masquerade {
     }
 }
 
-/// `needs`: what of the kernel the refused message needs.
+/// The failure for a refused message. `needs` names the kernel feature that the message needs.
 fn refused(needs: &str, error: &io::Error) -> Failure {
     const INSTEAD: &str =
         "give the CLAT an address of its own with --v6, or a prefix with --v6-prefix";
@@ -134,7 +135,7 @@ fn refused(needs: &str, error: &io::Error) -> Failure {
     ))
 }
 
-/// Everything from the table to its rules. `is_laid`: there is one already, in whose place this one comes.
+/// All messages from the table to its rules. `is_laid`: the table exists already and is replaced.
 fn rules(table: &str, is_laid: bool, address: Ipv6Addr, uplink: u32) -> Vec<Message> {
     let table_only = |kind, flags, flags_of_table: Option<u32>| {
         let mut attributes = Vec::new();

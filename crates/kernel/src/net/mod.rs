@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network as the kernel tells of it, and the few things we ask it for: links, addresses, routes. Everything by netlink, in the network namespace of the process.
+//! The network configuration as the kernel reports it, and the few requests to it: links, addresses, routes. Everything goes by
+//! netlink, in the network namespace of the process.
 //!
-//! Requests ([`Net`]) and news ([`News`]) have a socket each: a flood of news cannot push an answer out. Each list has one of
-//! its own (`list`). Each request has a time limit, and news that were lost are answered by a new look at everything
-//! (`watcher`).
+//! Requests ([`Net`]) and notifications ([`News`]) have a socket each, so a flood of notifications cannot displace a reply.
+//! Each list has a socket of its own (`list`). Each request has a time limit; when notifications are lost, the whole state is
+//! listed again (`watcher`).
 
 mod address;
 mod change;
@@ -55,23 +56,23 @@ pub use restore::{shown, DeviceConfig};
 pub use route::{Added, Route4, Route6};
 pub use watcher::{Event, News, RouteNews};
 
-/// How long the kernel may take for one request. It answers most within a millisecond; a million routes take seconds.
+/// Time limit for one request. The kernel answers most within a millisecond; a million routes take seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The table into which the kernel looks first.
+/// The table that the kernel looks up first.
 const TABLE_LOCAL: u8 = 255;
 
-/// A connection to the kernel for requests. Dropped, it is closed.
+/// A connection to the kernel for requests. It closes when it is dropped.
 pub struct Net {
     handle: rtnetlink::Handle,
     _served: Task,
 }
 
 impl Net {
-    /// Connects, and begins to listen to what changes.
+    /// Connects, and begins to watch for changes.
     pub async fn connect(watch: &Watch) -> Result<(Net, News), Failure> {
         let net = Net::requests(watch)?;
-        // News first and the look after it: nothing falls in between.
+        // The subscription comes before the first listing, so no change is missed in between.
         let (connection, _, messages) = rtnetlink::new_multicast_connection(&[
             MulticastGroup::Link,
             MulticastGroup::Ipv4Route,
@@ -99,7 +100,7 @@ impl Net {
     }
 }
 
-/// Serves a socket; that ends only when the kernel closes it.
+/// Serves a socket; it ends only when the kernel closes the socket.
 async fn served(connection: impl Future<Output = ()>) -> Result<(), Failure> {
     connection.await;
     Err(Failure::run_time(
@@ -111,20 +112,20 @@ fn unconnected(error: io::Error) -> Failure {
     Failure::run_time(format!("no netlink connection to the kernel: {error}"))
 }
 
-/// Why a request was not carried out.
+/// The reason why a request was not carried out.
 #[derive(Debug)]
 enum Refusal {
-    /// The kernel says no.
+    /// The kernel returned an error.
     Error(rtnetlink::Error),
-    /// It says nothing.
+    /// The kernel did not answer in time.
     Silence,
-    /// It gives no socket.
+    /// No socket could be opened.
     Unconnected(io::Error),
-    /// It closed the socket.
+    /// The kernel closed the socket.
     Closed,
 }
 
-/// A request, with its time limit.
+/// Runs a request with its time limit.
 async fn in_time<T>(
     request: impl Future<Output = Result<T, rtnetlink::Error>>,
 ) -> Result<T, Refusal> {
@@ -135,7 +136,7 @@ async fn in_time<T>(
 }
 
 impl Refusal {
-    /// The kernel's refusal as an error number, where it is one.
+    /// The kernel's error number, if it returned one.
     fn errno(&self) -> Option<io::Error> {
         match self {
             Refusal::Error(rtnetlink::Error::NetlinkError(message)) => Some(message.to_io()),
@@ -143,7 +144,7 @@ impl Refusal {
         }
     }
 
-    /// A sentence about it, with exit code 3 when it was a privilege that was missing.
+    /// A failure with a sentence about it; exit code 3 if a privilege is missing.
     fn to(&self, what: impl Display) -> Failure {
         match (self, self.errno()) {
             (_, Some(e)) if e.kind() == io::ErrorKind::PermissionDenied => Failure::missing(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Neighbours: telling the kernel that one is in use, and asking what it knows of one.
+//! Neighbours: tells the kernel that one is in use, and reads the state of one.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -13,29 +13,29 @@ use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload, NLM_F_REQUEST};
 use super::{in_time, Net};
 use diolkos_service::failure::Failure;
 
-/// What the kernel knows of a neighbour.
+/// The kernel's knowledge of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
-    /// Its link-layer address.
+    /// Its link-layer address is known.
     Known,
-    /// Nothing yet.
+    /// The kernel has not asked for it yet.
     Unknown,
-    /// It has asked for the neighbour's address and heard nothing.
+    /// The kernel has asked for the neighbour's link-layer address and got no answer.
     Silent,
 }
 
 impl Net {
-    /// What the kernel knows of the neighbour with this address on a link.
+    /// The kernel's knowledge of the neighbour with this address on a link.
     pub async fn neighbour6(&self, index: u32, address: Ipv6Addr) -> Result<Neighbour, Failure> {
         self.neighbour_state(index, address.into())
             .await
             .map(Neighbour::of)
     }
 
-    /// The kernel does with a neighbour what it does when it sends to it: asks a stale one whether it is still there.
+    /// Makes the kernel treat a neighbour as if it sent a packet to it: it probes a stale one.
     pub async fn use_neighbour(&self, index: u32, address: IpAddr) -> Result<(), Failure> {
-        // An entry that the operator has set needs no confirmation. NTF_USE would take NUD_PERMANENT from it, and the kernel would
-        // lose an entry whose neighbour does not answer.
+        // A permanent entry of the operator needs no confirmation. NTF_USE would clear NUD_PERMANENT, and the kernel would then
+        // lose the entry if the neighbour did not answer.
         if let NeighbourState::Permanent | NeighbourState::Noarp =
             self.neighbour_state(index, address).await?
         {
@@ -51,7 +51,7 @@ impl Net {
             .map_err(|refusal| refusal.to(format_args!("confirm the neighbour {address}")))
     }
 
-    /// None of a neighbour that the kernel does not know.
+    /// The state of a neighbour entry; `NeighbourState::None` if the kernel has none.
     async fn neighbour_state(
         &self,
         index: u32,
@@ -76,7 +76,7 @@ impl Net {
                     NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewNeighbour(found)) => {
                         return Ok(found.header.state);
                     }
-                    // There is none (ENOENT).
+                    // The kernel has no such entry (ENOENT).
                     NetlinkPayload::Error(_) => return Ok(NeighbourState::None),
                     _ => {}
                 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which way the packets of a CLAT take out of its uplink: the kernel is asked for this very packet.
+//! Finds the next hop of a CLAT's packets on its uplink, by asking the kernel for the route of such a packet.
 //!
-//! The first question is the packet itself: its source, a destination in the prefix, the uplink as its exit. If a route or
-//! rule refuses it, that is the answer. If it leads through another link (a VPN that carries the host's own traffic, say),
-//! more questions follow, strictly for the uplink and in the name of the host's addresses there (`from HOST` rules and
-//! routes). The first answer through the uplink names the next hop.
+//! The first question describes the packet itself: its source, a destination in the prefix, the uplink as its exit. If a route
+//! or rule refuses it, the answer is final. If the answer leads through another link (for example a VPN that carries the host's
+//! own traffic), more questions follow, strictly for the uplink and with the host's own addresses there as sources (for `from
+//! HOST` rules and routes). The first answer through the uplink names the next hop.
 //!
-//! Lists of routes are read for one thing only: whether one next hop can stand for the whole prefix.
+//! The route lists serve one purpose only: to decide whether one next hop can stand for the whole prefix.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,31 +27,31 @@ use diolkos_service::failure::Failure;
 
 const TABLE_MAIN: u8 = RouteHeader::RT_TABLE_MAIN;
 
-/// Of the host's addresses on the uplink, in whose names the kernel is asked.
+/// The most addresses of the host on the uplink that serve as sources of questions.
 const MOST_NAMES: usize = 8;
 
-/// The destination for which the kernel is asked. Nobody has it; RFC 7050 section 8.1 gives it to NAT64 discovery.
+/// The IPv4 address in the destination of the questions. No node has it; RFC 7050 section 8.1 assigns it to NAT64 discovery.
 const SAMPLE: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 170);
 
 /// The packets for which the kernel is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Errand<'a> {
-    /// They are to leave by it.
+    /// The interface by which the packets are to leave.
     pub uplink: &'a Link,
     /// The CLAT's address.
     pub from: Ipv6Addr,
     /// The translation prefix.
     pub to: Ipv6Net,
-    /// The TUN device, if the kernel forwards what comes from it. Otherwise they are sent out of the uplink.
+    /// Index of the TUN device, if the kernel forwards its packets. `None`: the program sends them out of the uplink itself.
     pub forwarded_from: Option<u32>,
 }
 
-/// The way of packets through the uplink.
+/// The route of packets through the uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// The router on the uplink. None: destinations are neighbours.
+    /// The router on the uplink. `None`: destinations are neighbours on the link.
     pub router: Option<Ipv6Addr>,
-    /// The kernel would take it by itself. Otherwise the routes for the host's own traffic lead elsewhere.
+    /// True if the kernel would choose this route by itself. False if the routes for the host's own traffic lead elsewhere.
     pub is_own: bool,
 }
 
@@ -61,8 +61,8 @@ impl Errand<'_> {
         Pref64::new(self.to).embed(SAMPLE)
     }
 
-    /// The packet itself. Where the kernel forwards it, our own route would be the answer, so the source is the address
-    /// next to it, to which the same rules and routes apply.
+    /// The question for the packet itself. Where the kernel forwards it, the answer would be the program's own exit route, so
+    /// the source is the address beside the CLAT's, to which the same rules and routes apply.
     fn itself(&self) -> Question {
         let beside = Ipv6Addr::from_bits(self.from.to_bits() ^ 1);
         let sent = Question {
@@ -93,7 +93,7 @@ impl Errand<'_> {
 }
 
 impl Net {
-    /// The way through the uplink, or in words why there is none.
+    /// The route through the uplink, or the reason, in words, why there is none.
     pub async fn way(&self, errand: &Errand<'_>) -> Result<Result<Way, String>, Failure> {
         let uplink = errand.uplink.index;
         let mut replies = vec![self.ask6(errand.itself()).await?];
@@ -113,7 +113,7 @@ impl Net {
         Ok(decide(&replies, errand).map_err(|obstacle| obstacle.text))
     }
 
-    /// The host's own addresses on the uplink, that from whose prefix the CLAT's is made first.
+    /// The host's own addresses on the uplink; the address from whose prefix the CLAT's address is made comes first.
     async fn names(&self, errand: &Errand<'_>) -> Result<Vec<Ipv6Addr>, Failure> {
         let all = self.all_addresses().await?;
         let of_uplink = all.iter().filter(|a| a.index == errand.uplink.index);
@@ -129,9 +129,9 @@ impl Net {
         Ok(names)
     }
 
-    /// What is wrong with the ways that the kernel now has for packets that it forwards, in words: they leave by another
-    /// interface, or what comes back does not reach the device. Nothing may be sent then: it may come back to be translated
-    /// again, for ever.
+    /// Describes a routing fault for packets that the kernel forwards: they would leave by another interface, or their replies
+    /// would not reach the device. The translator must not send while this lasts: a packet could come back and be translated
+    /// again, without end.
     pub async fn strays(&self, errand: &Errand<'_>) -> Result<Option<String>, Failure> {
         let Some(tun) = errand.forwarded_from else {
             return Ok(None);
@@ -162,7 +162,7 @@ impl Net {
             Reply::Through(index, _) if index == tun => return Ok(None),
             other => other,
         };
-        // A device that is down holds no routes, which is said elsewhere.
+        // A device that is down holds no routes; that is reported elsewhere.
         let device = self.link_at(tun).await?;
         Ok(device.filter(|device| device.is_up).map(|_| {
             format!(
@@ -173,8 +173,8 @@ impl Net {
         }))
     }
 
-    /// Whether packets to one part of the prefix may take another way than those to the rest, and every way there can be
-    /// leads through the uplink. Then the kernel may choose for each packet.
+    /// Returns true if packets to one part of the prefix may take another route than those to the rest, while all these routes
+    /// lead through the uplink. Then the kernel may choose the route for each packet.
     pub async fn way_varies(&self, errand: &Errand<'_>) -> Result<bool, Failure> {
         let (prefix, uplink) = (errand.to, errand.uplink.index);
         if self.has_rules6().await? {
@@ -184,7 +184,7 @@ impl Net {
         Ok(varies(&routes, prefix, uplink))
     }
 
-    /// Whether nodes on the link `uplink` are asked for this address, because no router stands before it.
+    /// Returns true if the address is on the link `uplink`: neighbours are asked for it, because no router is the next hop.
     pub async fn is_on_link(&self, address: Ipv6Addr, uplink: u32) -> Result<bool, Failure> {
         Ok(is_on_link(
             &self.routes_to6(address.into(), None).await?,
@@ -192,14 +192,14 @@ impl Net {
         ))
     }
 
-    /// Whether there are IPv6 policy rules beside those with which a network namespace begins.
+    /// Returns true if there are IPv6 policy rules besides the default rules of a network namespace.
     pub(super) async fn has_rules6(&self) -> Result<bool, Failure> {
         let ask = |handle: &rtnetlink::Handle| handle.rule().get(IpVersion::V6).execute();
         let rules: Vec<RuleMessage> = self.list("list the policy rules", ask).await?;
         Ok(!rules.iter().all(is_default))
     }
 
-    /// The IPv6 routes that lead to all of a prefix or to a part of it, of one table or of all but `local`.
+    /// The IPv6 routes that cover the prefix or a part of it, of one table or of all tables but `local`.
     pub(super) async fn routes_to6(
         &self,
         prefix: Ipv6Net,
@@ -217,27 +217,27 @@ impl Net {
     }
 }
 
-/// What matters of a route of the main table.
+/// The properties of a route that matter here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub to: Ipv6Net,
     metric: u32,
-    /// The only interface that it leads through, if there is one.
+    /// The interface that it leads through, if it is only one.
     pub out: Option<u32>,
     router: Option<Ipv6Addr>,
-    /// One path, to a router or a link, and without a tunnel.
+    /// It has one path, to a router or a link, and no tunnel.
     plain: bool,
-    /// Only for some sources.
+    /// It applies to certain sources only.
     is_sourced: bool,
-    /// Packets that take it are sent on, not thrown away.
+    /// Packets that take it are sent on, not discarded.
     pub is_way: bool,
 }
 
-/// Why no packet passes.
+/// The reason why packets cannot pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Obstacle {
     text: String,
-    /// Further questions change nothing.
+    /// Further questions cannot change it.
     is_final: bool,
 }
 
@@ -252,7 +252,7 @@ impl Reply {
     }
 }
 
-/// Of answers to questions: the first way through the uplink.
+/// The first reply that leads through the uplink.
 fn leads(replies: &[Reply], uplink: u32) -> Option<Way> {
     replies
         .iter()
@@ -266,7 +266,7 @@ fn leads(replies: &[Reply], uplink: u32) -> Option<Way> {
         })
 }
 
-/// What follows from the answers: the first is that for the packet itself.
+/// Decides from the replies; the first reply is the one for the packet itself.
 fn decide(replies: &[Reply], errand: &Errand<'_>) -> Result<Way, Obstacle> {
     let (to, name) = (errand.to, &errand.uplink.name);
     if let Some(Reply::Refused(kind)) = replies.first() {
@@ -283,14 +283,14 @@ fn decide(replies: &[Reply], errand: &Errand<'_>) -> Result<Way, Obstacle> {
     })
 }
 
-/// Of routes to one address: whether the longest through the uplink names no router.
+/// Returns true if, of these routes to one address, the longest one through the uplink names no router.
 fn is_on_link(routes: &[Route], uplink: u32) -> bool {
     let through = routes.iter().filter(|r| r.out == Some(uplink) && r.is_way);
     let longest = through.max_by_key(|route| route.to.prefix_len());
     longest.is_some_and(|route| route.router.is_none())
 }
 
-/// The rules with which a network namespace begins: everything looks into `local`, then into `main`.
+/// Returns true for the default rules of a network namespace: every lookup goes to `local`, then to `main`.
 fn is_default(rule: &RuleMessage) -> bool {
     let plain = |attribute: &RuleAttribute| {
         use RuleAttribute as A;
@@ -305,7 +305,7 @@ fn is_default(rule: &RuleMessage) -> bool {
         && rule.attributes.iter().all(plain)
 }
 
-/// A route, or one for each of its paths.
+/// Reads a route; one with several paths gives one entry for each.
 fn read(message: &RouteMessage) -> Vec<Route> {
     let header = &message.header;
     let Some(IpNet::V6(to)) = destination(message) else {
@@ -352,7 +352,7 @@ fn read(message: &RouteMessage) -> Vec<Route> {
     paths.iter().map(path).collect()
 }
 
-/// As [`Net::way_varies`], of the routes to the prefix or to parts of it.
+/// As [`Net::way_varies`], for the routes that cover the prefix or parts of it.
 fn varies(routes: &[Route], prefix: Ipv6Net, uplink: u32) -> bool {
     let stranger = |r: &Route| r.is_way && r.out != Some(uplink) || r.is_sourced;
     if routes.iter().any(stranger) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Can anything pass? What stands in the way of every packet, in words.
+//! Finds obstacles that stop every packet, and describes them in words.
 
 use std::fs;
 use std::net::IpAddr;
@@ -13,21 +13,21 @@ use super::route::{destination, exits};
 use super::{Link, Net};
 use diolkos_service::failure::Failure;
 
-/// RFC 8200 section 5, bytes.
+/// Minimum IPv6 MTU (RFC 8200 section 5), bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;
 
-/// Packets of one family as the translator sends them, by which the kernel is asked whether it has a way for them.
+/// Sample packets of one family, as the translator sends them, for which the kernel is asked for a route.
 #[derive(Clone, Debug)]
 pub struct Sample {
     from: IpAddr,
-    /// Far away; one that passes is enough.
+    /// Distant destinations; a route to one of them is enough.
     to: Vec<IpAddr>,
-    /// One of them had a way. Where none ever had, there may be none by intention.
+    /// One of them had a route before. If none ever had one, that may be intended.
     had_way: bool,
 }
 
 impl Sample {
-    /// Packets from a translated source to any of these.
+    /// Packets from a translated source to any of these destinations.
     pub fn new(from: IpAddr, to: Vec<IpAddr>) -> Sample {
         Sample {
             from,
@@ -36,15 +36,15 @@ impl Sample {
         }
     }
 
-    /// Whether a route to these destinations may change their way.
+    /// Returns true if a route to `net` may change the route of a sample.
     pub fn is_led_by(&self, net: &IpNet) -> bool {
         self.to.iter().any(|to| net.contains(to))
     }
 }
 
 impl Net {
-    /// What stops packets of a router, if anything does: interfaces that carry nothing, a family without any route but those
-    /// through the device `own`, or samples that have lost their way.
+    /// Describes the obstacles for a router's packets: interfaces without a carrier, a family whose only routes lead through
+    /// the device `own`, or samples that have lost their route.
     pub async fn obstacles(
         &self,
         links: &[Link],
@@ -75,9 +75,9 @@ impl Net {
         Ok(obstacles)
     }
 
-    /// What becomes of samples for which there is no way, although there was one, or although somebody wants them discarded
-    /// and this host knows no other network than those that it is connected to. A router with routes to everywhere but no
-    /// default, and one without any uplink, are as they should be.
+    /// Describes the loss of a sample's route: the sample had a route before; or a route or rule discards it, and this host has
+    /// no routes beyond its connected networks. A router that has specific routes but no default route, and one without any
+    /// uplink, are no fault.
     async fn lost_way(
         &self,
         sample: &mut Sample,
@@ -109,7 +109,7 @@ impl Net {
     }
 }
 
-/// Whether it leads to a network that this host is not connected to, and not everywhere.
+/// Returns true if the route leads to a network that this host is not connected to, and is no default route.
 fn leads_beyond(route: &RouteMessage, own: u32) -> bool {
     route.header.kind == RouteType::Unicast
         && route.header.protocol != RouteProtocol::Kernel
@@ -119,7 +119,7 @@ fn leads_beyond(route: &RouteMessage, own: u32) -> bool {
 }
 
 impl Link {
-    /// What stops IPv6 on this link, if anything does.
+    /// Describes the obstacle for IPv6 on this link, if there is one.
     pub fn obstacle6(&self) -> Option<String> {
         let name = &self.name;
         if !self.is_up {
@@ -136,7 +136,7 @@ impl Link {
         }
         match fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6")) {
             Ok(value) if value.trim() == "0" => None,
-            // Or the kernel knows no IPv6 at all.
+            // IPv6 is disabled, or the kernel has no IPv6 at all.
             Ok(_) | Err(_) => Some(format!("IPv6 is disabled on {name}")),
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a tunnel wraps packets into, as the kernel tells it of the link.
+//! The outer header of a tunnel, as the kernel describes it in the properties of the link.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -7,7 +7,7 @@ use netlink_packet_route::link::{
     InfoData, InfoGeneve, InfoGre, InfoIpTunnel, InfoKind, InfoVxlan, LinkInfo,
 };
 
-/// The packets into which a tunnel wraps others, where they are IPv4.
+/// The outer IPv4 packets of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outer {
     pub(super) to: Ipv4Addr,
@@ -18,7 +18,7 @@ pub struct Outer {
 }
 
 impl Outer {
-    /// Those of a link with these properties.
+    /// Reads the outer header from the properties of a link. `None` if the link is no tunnel over IPv4.
     pub(super) fn of(infos: &[LinkInfo]) -> Option<Outer> {
         let data = infos.iter().find_map(|info| match info {
             LinkInfo::Data(data) => Some(data),
@@ -64,8 +64,8 @@ impl Outer {
     }
 }
 
-/// Whether a link of this kind hands what it sends to the one below it. The peer of a virtual Ethernet is told in the same
-/// place, and is none.
+/// Returns true if a link of this kind sends its packets through a lower link. The kernel reports the peer of a virtual
+/// Ethernet in the same attribute, but the peer is no lower link.
 pub(super) fn is_upon(kind: &InfoKind) -> bool {
     matches!(kind, InfoKind::MacVlan | InfoKind::IpVlan)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether there are IPsec policies (XFRM), and when that changes. Packets that a program sends by itself meet none of them.
+//! Counts IPsec policies (XFRM) and follows their changes. Packets that the program sends by itself bypass these policies.
 
 use std::fmt;
 
@@ -7,39 +7,39 @@ use rtnetlink::sys::protocols::NETLINK_XFRM;
 
 use super::listed::{ListNews, Listed};
 
-/// Of linux/xfrm.h: the multicast group of policies, and types of messages.
+/// The multicast group of policies and the message types, from linux/xfrm.h.
 const XFRMNLGRP_POLICY: u32 = 4;
 const XFRM_MSG_NEWPOLICY: u16 = 0x13;
 const XFRM_MSG_GETPOLICY: u16 = 0x15;
 const XFRM_MSG_GETDEFAULT: u16 = 0x28;
 const XFRM_USERPOLICY_BLOCK: u8 = 1;
-/// `struct xfrm_userpolicy_default`: one byte each for what comes in, is forwarded and goes out; and padded.
+/// `struct xfrm_userpolicy_default`: one byte each for incoming, forwarded and outgoing packets; then its padded size.
 const DEFAULTS: usize = 3;
 const DEFAULTS_PADDED: usize = 4;
-/// `struct xfrm_userpolicy_id`, padded; where `struct xfrm_userpolicy_info` has the family and the direction.
+/// Padded size of `struct xfrm_userpolicy_id`; offsets of the family and the direction in `struct xfrm_userpolicy_info`.
 const POLICY_ID: usize = 64;
 const FAMILY: usize = 40;
 const DIRECTION: usize = 160;
-/// From here on, directions are those of policies that one socket has for itself.
+/// Directions from here on belong to policies of single sockets.
 const OF_SOCKETS: u8 = 3;
 const AF_INET6: u16 = 10;
 
-/// How many policies there are, without those of single sockets.
+/// The number of policies, without those of single sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policies {
     /// Of IPv4.
     pub v4: usize,
     /// Of IPv6.
     pub v6: usize,
-    /// What no policy allows is blocked, in a direction at least (`ip xfrm policy setdefault`).
+    /// In at least one direction, packets that no policy allows are blocked (`ip xfrm policy setdefault`).
     pub blocks: bool,
 }
 
-/// Follows them.
+/// Follows changes of the policies.
 pub type PolicyNews = ListNews<Policies>;
 
 impl Policies {
-    /// Is there any?
+    /// Returns true if there is a policy, or if the default blocks packets.
     pub fn are_some(self) -> bool {
         self != Policies::default()
     }
@@ -66,7 +66,8 @@ impl Listed for Policies {
         (XFRM_MSG_GETPOLICY, vec![0; POLICY_ID])
     }
 
-    /// What becomes of packets for which there is no policy. Linux before 5.14 knows no other than that they pass.
+    /// Asks for the default for packets that no policy covers. Linux before 5.14 always lets them pass and does not know the
+    /// question.
     fn question() -> Option<(u16, Vec<u8>)> {
         Some((XFRM_MSG_GETDEFAULT, vec![0; DEFAULTS_PADDED]))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a translator configures on its TUN device: MTU, settings, address, routes. Others may remove parts; then they are restored.
+//! The configuration of a translator's TUN device: MTU, settings, address, routes. Parts that others remove are restored.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -10,12 +10,12 @@ use ipnet::IpNet;
 use super::{Added, ExitRoute, Net, Route4, Route6};
 use diolkos_service::failure::Failure;
 
-/// Everything that a translator has put on its device.
+/// Everything that a translator has configured on its device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceConfig {
-    /// The device's.
+    /// Index of the device.
     pub index: u32,
-    /// Bytes.
+    /// MTU of the device, bytes.
     pub mtu: u32,
     /// IPv4 address of the device.
     pub address: Option<Ipv4Addr>,
@@ -23,12 +23,12 @@ pub struct DeviceConfig {
     pub routes4: Vec<Route4>,
     /// IPv6 routes through it.
     pub routes6: Vec<Route6>,
-    /// The way of what a CLAT's device sends, where the kernel forwards that. It does not go with the device.
+    /// The exit route of a CLAT's packets, where the kernel forwards them. It does not disappear with the device.
     pub exit: Option<ExitRoute>,
 }
 
 impl DeviceConfig {
-    /// Where the routes lead.
+    /// The destinations of the routes.
     pub fn destinations(&self) -> impl Iterator<Item = IpNet> + '_ {
         let v4 = self.routes4.iter().map(|route| route.to.into());
         v4.chain(self.routes6.iter().map(|route| route.to.into()))
@@ -36,7 +36,7 @@ impl DeviceConfig {
 }
 
 impl Net {
-    /// Restores what is missing, and returns what that was. `None`: the device is down, and holds nothing.
+    /// Restores the missing parts, and returns their descriptions. `None`: the device is down, and holds no configuration.
     pub async fn restore(&self, own: &DeviceConfig) -> Result<Option<Vec<String>>, Failure> {
         let mut restored = Vec::new();
         let Some(link) = self.link_at(own.index).await? else {
@@ -71,7 +71,7 @@ impl Net {
             restored.push(format!("the route to {}", route.to));
         }
         let there = self.routes6(own.index).await?;
-        // One of ours that has no metric is any to its destination.
+        // A wanted route without a metric matches every route to its destination.
         let there = there
             .iter()
             .flat_map(|r| [(r.to, r.metric, r.is_first), (r.to, None, r.is_first)]);
@@ -86,7 +86,7 @@ impl Net {
     }
 }
 
-/// Those of a list whose keys are not there. There may be a million.
+/// The items of a list whose keys are not in `there`. Both may have a million entries.
 fn missing<R, K: Hash + Eq>(
     wanted: &[R],
     there: impl Iterator<Item = K>,
@@ -97,7 +97,7 @@ fn missing<R, K: Hash + Eq>(
     wanted.iter().filter(is_missing).collect()
 }
 
-/// A list for a log line, which a configuration with 100 000 mappings must not make endless.
+/// A list for a log line, shortened: a configuration may have 100 000 mappings.
 pub fn shown(items: &[String]) -> String {
     const MOST: usize = 8;
     let mut list = items[..items.len().min(MOST)].join(", ");
@@ -116,7 +116,7 @@ mod tests {
 
     static COMPARED: AtomicUsize = AtomicUsize::new(0);
 
-    /// Counts how often it is compared.
+    /// Counts the comparisons.
     struct Counted(u32);
 
     impl PartialEq for Counted {
@@ -134,14 +134,14 @@ mod tests {
         }
     }
 
-    /// A device with as many routes as a table has mappings: looking at all of them does not take their square.
+    /// With as many routes as a table may have mappings, the number of comparisons must not grow with their square.
     #[test]
     fn each_route_is_looked_up_once() {
         let wanted: Vec<u32> = (0..2000).collect();
         let there = (0..2000).filter(|n| n % 500 != 7).map(Counted);
         let gone = missing(&wanted, there, |n| Counted(*n));
         assert_eq!(gone, [&7, &507, &1007, &1507]);
-        // Hashes may collide now and then.
+        // A few hashes may collide.
         let compared = COMPARED.load(Ordering::Relaxed);
         assert!(compared <= 4 * wanted.len(), "{compared}");
     }

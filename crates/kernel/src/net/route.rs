@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routes through the TUN device. They go with it.
+//! Routes through the TUN device. They disappear with the device.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -21,37 +21,37 @@ use diolkos_service::failure::Failure;
 /// An IPv4 route into the translator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route4 {
-    /// Where it leads.
+    /// Its destination.
     pub to: Ipv4Net,
     /// The TUN device's index.
     pub index: u32,
-    /// Its address, the source of what this host sends.
+    /// The device's address: the source of packets that this host sends by the route.
     pub source: Option<Ipv4Addr>,
-    /// Preference among routes to the same place; the lower one wins.
+    /// Preference among routes to the same destination; the lower one wins.
     pub metric: u32,
-    /// Largest packet, bytes: what still fits the IPv6 side after translation.
+    /// Largest packet, bytes, that still fits the IPv6 side after translation.
     pub mtu: Option<u32>,
 }
 
 /// An IPv6 route into the translator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route6 {
-    /// Where it leads.
+    /// Its destination.
     pub to: Ipv6Net,
     /// The TUN device's index.
     pub index: u32,
-    /// Preference among routes to the same place; the lower one wins.
+    /// Preference among routes to the same destination; the lower one wins.
     pub metric: Option<u32>,
-    /// It lies in the table `local`, into which the kernel looks before any rule that others add.
+    /// It is in the table `local`, which the kernel looks up before any rule that others add.
     pub is_first: bool,
 }
 
-/// What became of a route that was to be added.
+/// The result of adding a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Added {
-    /// It is there.
+    /// The route is in place.
     Done,
-    /// The device is down, so it holds no routes. Once it is up again, [`Net::restore`] adds them.
+    /// The device is down, so it cannot hold routes. Once it is up again, [`Net::restore`] adds them.
     DeviceIsDown,
 }
 
@@ -90,7 +90,7 @@ impl Route6 {
 }
 
 impl Net {
-    /// Adds the route; one that is there already is not replaced.
+    /// Adds the route; an existing one is not replaced.
     pub async fn add_route4(&self, route: &Route4) -> Result<Added, Failure> {
         let request = self.handle.route().add(route.message());
         let done = in_time(request.execute()).await;
@@ -99,7 +99,7 @@ impl Net {
         })
     }
 
-    /// Adds the route in the place of one with the same destination and metric.
+    /// Adds the route; it replaces one with the same destination and metric.
     pub async fn replace_route4(&self, route: &Route4) -> Result<Added, Failure> {
         let request = self.handle.route().add(route.message()).replace();
         let done = in_time(request.execute()).await;
@@ -108,13 +108,13 @@ impl Net {
         })
     }
 
-    /// Adds the route; one that is there already is not replaced.
+    /// Adds the route; an existing one is not replaced.
     pub async fn add_route6(&self, route: &Route6) -> Result<Added, Failure> {
         let request = self.handle.route().add(route.message());
         let done = in_time(request.execute()).await;
         added(done, |refusal| {
             match (refusal.errno(), interface_name(route.index)) {
-            // The kernel does not say it with another number than that of a missing privilege.
+            // The kernel reports this with the same error number as a missing privilege.
             (Some(e), Some(name)) if e.kind() == io::ErrorKind::PermissionDenied && is_disabled6(&name) => {
                 Failure::run_time(format!(
                     "cannot add the route to {}: IPv6 is disabled on {name}: set net.ipv6.conf.{name}.disable_ipv6 to 0",
@@ -126,7 +126,7 @@ impl Net {
         })
     }
 
-    /// The IPv4 routes through a device that were added.
+    /// The IPv4 routes through a device that this program added.
     pub async fn routes4(&self, index: u32) -> Result<Vec<Route4>, Failure> {
         let found = self.routes(AddressFamily::Inet, index).await?;
         let routes = found.into_iter().filter_map(|(message, metric)| {
@@ -144,7 +144,7 @@ impl Net {
         Ok(routes.collect())
     }
 
-    /// The same of IPv6.
+    /// The IPv6 routes through a device that this program added.
     pub async fn routes6(&self, index: u32) -> Result<Vec<Route6>, Failure> {
         let found = self.routes(AddressFamily::Inet6, index).await?;
         let routes = found.into_iter().filter_map(|(message, metric)| {
@@ -161,7 +161,7 @@ impl Net {
         Ok(routes.collect())
     }
 
-    /// The metrics of IPv4 routes of the main table to one of these destinations.
+    /// The metrics of the IPv4 routes in the main table whose destination is one of `to`.
     pub async fn metrics4(&self, to: &[Ipv4Net]) -> Result<BTreeSet<u32>, Failure> {
         let all = self.list_routes(AddressFamily::Inet, None).await?;
         let same = all.iter().filter(|message| {
@@ -176,13 +176,13 @@ impl Net {
         Ok(metrics.collect())
     }
 
-    /// Those of one family that are of our kind, with their metrics.
+    /// The static routes of one family through the device, with their metrics.
     async fn routes(
         &self,
         family: AddressFamily,
         index: u32,
     ) -> Result<Vec<(RouteMessage, u32)>, Failure> {
-        // The kernel leaves out what goes elsewhere: there may be a million of those.
+        // The kernel omits routes through other interfaces, of which there may be a million.
         let found = self.list_routes(family, Some(index)).await?;
         let ours = found.into_iter().filter(|message| {
             message.header.protocol == RouteProtocol::Static
@@ -201,7 +201,7 @@ impl Net {
         Ok(with_metric.collect())
     }
 
-    /// Where routes lead that are not through this device, whatever table they are in.
+    /// The destinations of all routes, in whatever table, that do not lead through this device.
     pub async fn destinations_besides(&self, index: u32) -> Result<Vec<IpNet>, Failure> {
         let mut all = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
@@ -214,7 +214,7 @@ impl Net {
         Ok(all)
     }
 
-    /// All routes of a family, whatever table they are in; or only those through an interface.
+    /// All routes of a family, in whatever table; or only those through one interface.
     pub(super) async fn list_routes(
         &self,
         family: AddressFamily,
@@ -242,7 +242,7 @@ impl Net {
     }
 }
 
-/// Where a route leads.
+/// The destination of a route.
 pub(super) fn destination(message: &RouteMessage) -> Option<IpNet> {
     let len = message.header.destination_prefix_length;
     let said = message
@@ -253,7 +253,7 @@ pub(super) fn destination(message: &RouteMessage) -> Option<IpNet> {
             RouteAttribute::Destination(RouteAddress::Inet6(to)) => Some(IpAddr::V6(*to)),
             _ => None,
         });
-    // That of a default route is not said.
+    // A default route has no destination attribute.
     let any = match message.header.address_family {
         AddressFamily::Inet => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         _ => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -261,7 +261,7 @@ pub(super) fn destination(message: &RouteMessage) -> Option<IpNet> {
     IpNet::new(said.unwrap_or(any), len).ok()
 }
 
-/// Through which interfaces a route leads.
+/// The interfaces through which a route leads.
 pub(super) fn exits(message: &RouteMessage) -> impl Iterator<Item = u32> + '_ {
     message.attributes.iter().flat_map(|attribute| {
         let (one, several) = match attribute {

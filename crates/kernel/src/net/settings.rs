@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! That settings of interfaces changed, forwarding among them. `rtnetlink` does not know these messages, so they have a
-//! socket of their own. Whoever needs a setting looks at it. Of the messages themselves one thing is read: that the kernel
-//! has forgotten an interface's settings, as it does in IPv6 when the MTU falls below 1280 bytes.
+//! Reports changed settings of interfaces, forwarding among them. `rtnetlink` does not know these messages, so they have a
+//! socket of their own. A message only tells that something changed; its reader looks up the setting that it needs. The one
+//! exception is read from the message itself: the kernel has forgotten an interface's settings, as it does for IPv6 when the
+//! MTU falls below 1280 bytes.
 
 use std::io;
 
@@ -10,22 +11,22 @@ use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
 use rtnetlink::MulticastGroup;
 
-/// More than a message has: the kernel cuts off what does not fit, and nobody misses it.
+/// Buffer size, bytes, larger than any message; the kernel would cut off the rest, which the program does not need.
 const LARGEST: usize = 512;
 
-/// Of linux/rtnetlink.h.
+/// From linux/rtnetlink.h.
 const RTM_DELNETCONF: u16 = 81;
-/// Of linux/netconf.h.
+/// From linux/netconf.h.
 const NETCONFA_IFINDEX: u16 = 1;
-/// Of a message: the headers of netlink and of netconf, padded.
+/// Size of the headers of netlink and of netconf, padded, bytes.
 const HEADERS: usize = 20;
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A setting has another value, or there are new ones.
+    /// A setting has another value, or new settings appeared.
     Value,
-    /// The settings of the interface with this index are gone. If they come again, they have their defaults.
+    /// The settings of the interface with this index are gone. If they appear again, they have their default values.
     Forgotten(u32),
 }
 
@@ -36,7 +37,7 @@ impl Change {
                 message.get(at..at + 2)?.try_into().ok()?,
             ))
         };
-        // The index comes first, and is all that there is of what is gone.
+        // The index is the first attribute, and the only one of removed settings.
         let index = message.get(HEADERS + 4..HEADERS + 8);
         let index = index.and_then(|bytes| bytes.try_into().ok());
         match (word(4), word(HEADERS + 2), index) {
@@ -48,10 +49,10 @@ impl Change {
     }
 }
 
-/// One item for each message. It ends with an error.
+/// A stream with one item for each message. It ends with an error.
 ///
-/// When the socket is full the kernel throws messages away. Those that are in it are read after that, so that a look after
-/// the last of them sees what the lost ones told.
+/// When the socket buffer is full, the kernel discards messages. The reader looks up its settings after the messages that are
+/// still in the buffer, and so also sees the changes that the lost ones reported.
 pub fn changes() -> io::Result<impl Stream<Item = io::Result<Change>> + Unpin + Send + 'static> {
     let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
     socket.socket_mut().bind(&SocketAddr::new(0, 0))?;
@@ -76,7 +77,7 @@ pub fn changes() -> io::Result<impl Stream<Item = io::Result<Change>> + Unpin + 
 mod tests {
     use super::*;
 
-    /// netlink(7): length, type, flags, sequence number, port; struct netconfmsg: the family, padded; attributes.
+    /// netlink(7): length, type, flags, sequence number, port; then struct netconfmsg: the family, padded; then attributes.
     fn message(kind: u16, attributes: &[(u16, u32)]) -> Vec<u8> {
         let length = u32::try_from(HEADERS + 8 * attributes.len()).expect("a short message");
         let mut message = length.to_ne_bytes().to_vec();

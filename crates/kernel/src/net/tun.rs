@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The TUN device, with nobody else's queues: a process with a queue reads others' packets and sends in their name.
+//! Opens the TUN device and makes sure that no other process has a queue of it: such a process could read packets of others and
+//! send in their name.
 //!
-//! Until a new device has its owner, every user may open a queue of it and change its owner. So once there is an owner,
-//! the kernel is asked: if the owner is ours and all queues are ours, nobody can open one any more. Otherwise the device
-//! is removed, and another one made.
+//! Until a new device has its owner, every user may open a queue of it and change its owner. So the program sets the owner and
+//! then asks the kernel: if the owner is its own and all queues are its own, no other process can open one any more. Otherwise
+//! it removes the device and makes another one.
 
 use diolkos_sys::tun::{self, Tun, TunError};
 use futures_util::TryStreamExt;
@@ -17,24 +18,24 @@ use super::{in_time, Net};
 use diolkos_service::failure::Failure;
 use diolkos_service::random::random;
 
-/// How many devices are made before the start fails.
+/// Number of devices that are made before the start fails.
 const ATTEMPTS: usize = 8;
 
-/// Of linux/if_link.h.
+/// From linux/if_link.h.
 const OWNER: u16 = 1;
 const GROUP: u16 = 2;
 const PERSIST: u16 = 6;
 const QUEUES: u16 = 8;
 const DISABLED_QUEUES: u16 = 9;
 
-/// What the kernel says of a TUN device.
+/// The kernel's description of a TUN device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Seen {
     index: u32,
     owner: Option<u32>,
     group: Option<u32>,
     is_persistent: bool,
-    /// Those that are switched off, too: their processes can switch them on.
+    /// Includes disabled queues, since their processes can enable them.
     queues: Option<u32>,
     /// It has no link layer.
     is_bare: bool,
@@ -76,7 +77,7 @@ impl Seen {
         }
     }
 
-    /// Nobody else has a queue, and nobody else can open one.
+    /// Returns true if no other process has a queue, and none can open one.
     fn is_ours(&self, queues: usize) -> bool {
         let owned = self
             .owner
@@ -86,10 +87,10 @@ impl Seen {
 }
 
 impl Net {
-    /// Creates the TUN device, and says its index.
+    /// Creates the TUN device, and returns it with its index.
     pub async fn create_tun(&self, name: &str, queues: usize) -> Result<(Tun, u32), Failure> {
         for attempt in 0..ATTEMPTS {
-            // A process that tries one name all the time does not know the next one.
+            // A process that keeps trying one name cannot guess the next one.
             let made = match attempt {
                 0 => name.to_owned(),
                 _ => format!("dio{:012x}", random() >> 16),
@@ -119,7 +120,7 @@ impl Net {
         )))
     }
 
-    /// Opens a persistent TUN device that an earlier run has left, if nobody else can have a queue of it.
+    /// Opens a persistent TUN device that an earlier run left, if no other user can have a queue of it.
     pub async fn adopt_tun(&self, name: &str, queues: usize) -> Result<(Tun, u32), Failure> {
         self.expect_ours(name, 0).await?;
         let tun = Tun::adopt(name, queues)?;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether what leaves by a link comes back to this host's own TUN device, because a tunnel wraps it into IPv4 packets that
-//! routes lead there.
+//! Detects tunnel loops: packets that leave by a link come back to this host's own TUN device, because a tunnel wraps them into
+//! IPv4 packets whose route leads there.
 //!
-//! link ─► what carries it (its tunnel's remote end by route, the link below it, the ports of a bridge) ─► … ─► the device?
+//! link ─► the links below it (by the route to its tunnel's remote end, its lower link, the ports of a bridge) ─► … ─► the
+//! device?
 //!
-//! The kernel tells the remote ends of VXLAN, GENEVE, 6in4, IPIP and GRE. Those of WireGuard and of programs it does not.
+//! The kernel tells the remote ends of VXLAN, GENEVE, 6in4, IPIP and GRE tunnels. It does not know those of WireGuard and of
+//! programs.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -18,11 +20,11 @@ use super::route::exits;
 use super::{in_time, Link, LinkKind, Net};
 use diolkos_service::failure::Failure;
 
-/// Of links that carry each other. The kernel itself allows fewer.
+/// The greatest number of links that carry each other. The kernel itself allows fewer.
 const DEEPEST: usize = 32;
 
 impl Net {
-    /// Why what leaves by `uplink` would come back to the device `tun`, in words.
+    /// The reason, in words, why packets that leave by `uplink` would come back to the device `tun`; `None` if they do not.
     pub async fn comes_back(&self, uplink: &Link, tun: u32) -> Result<Option<String>, Failure> {
         if !uplink.is_virtual {
             return Ok(None);
@@ -55,7 +57,7 @@ impl Net {
         Ok(None)
     }
 
-    /// The interface by which a tunnel's packets leave, if any does.
+    /// The interface by which a tunnel's own packets leave. `None`: the kernel has no route for them.
     async fn exit4(&self, outer: Outer) -> Result<Option<u32>, Failure> {
         let mut asked = RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(outer.to, 32);
         if let Some(from) = outer.from {
@@ -70,7 +72,7 @@ impl Net {
         let request = self.handle.route().get(asked.build()).execute();
         let found: Vec<RouteMessage> = match in_time(request.try_collect()).await {
             Ok(found) => found,
-            // As a socket would be refused.
+            // A socket that sends the tunnel's packets would get the same error.
             Err(refusal) if refusal.errno().is_some() => return Ok(None),
             Err(refusal) => return Err(refusal.to("look up the route").or_transient()),
         };

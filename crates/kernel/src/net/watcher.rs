@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What changes in the network: an actor that reads the kernel's news, keeps what it knows of links and addresses, and tells
-//! the difference.
+//! Watches the network: an actor that reads the kernel's notifications, keeps the known links and addresses, and reports the
+//! differences.
 //!
-//! message → known → [`Event`] → merged with those that nobody has taken yet → [`News`]
+//! message → known state → [`Event`] → merged with the events that have not been taken yet → [`News`]
 //!
-//! The kernel throws news away when nobody reads them in time. Then the actor looks at everything and tells the difference
-//! to what it knew, so that no loss goes unseen. Of routes, of which there may be a million, nothing is kept: after a loss
-//! all of them may have changed.
+//! The kernel discards notifications that are not read in time. Then the actor lists the whole state again and reports the
+//! differences to what it knew, so that no loss goes unseen. It keeps no routes, of which there may be a million: after a loss,
+//! every route may have changed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
@@ -29,16 +29,16 @@ use super::{route, Net};
 use diolkos_service::failure::Failure;
 use diolkos_service::supervise::{Task, Watch};
 
-/// Replaced routes that are told one by one.
+/// Replaced routes that are reported one by one; with more, all routes may have changed.
 const MOST_REPLACED: usize = 64;
-/// Of other routes there are more: a routing daemon that starts adds a million.
+/// The bound for routes that came or went, which are more: a routing daemon that starts adds a million.
 const MOST_CHANGED: usize = 4096;
-/// News that are read before a look, although more may come without end.
+/// The most messages that are processed before the state is listed again, since messages may arrive without end.
 const MOST_READ: usize = 10_000;
-/// After a look that failed, until the next.
+/// Time between a listing that failed and the next one.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// News from the kernel.
+/// A change in the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A link appeared or changed.
@@ -47,7 +47,7 @@ pub enum Event {
     LinkGone(u32),
     /// Routes or rules changed.
     RoutesChanged(RouteNews),
-    /// Addresses came, went, or are not fit for use any more.
+    /// Addresses were added or removed, or are no longer usable.
     AddressesChanged,
     /// Settings of interfaces changed, forwarding among them.
     SettingsChanged,
@@ -55,54 +55,55 @@ pub enum Event {
     SettingsForgotten(u32),
 }
 
-/// Which routes have changed.
+/// The routes and rules that have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteNews {
-    /// IPv6 rules, or routes through no interface in particular.
+    /// IPv6 rules changed, or IPv6 routes that name no interface.
     v6: bool,
-    /// Interfaces through which IPv6 routes came or went.
+    /// Interfaces through which IPv6 routes were added or removed.
     v6_through: BTreeSet<u32>,
-    /// Interfaces through which routes are gone.
+    /// Interfaces through which routes were removed.
     gone_from: BTreeSet<u32>,
-    /// Destinations to which another route took the place of one.
+    /// Destinations whose route was replaced by another one.
     replaced: BTreeSet<IpNet>,
-    /// Destinations of routes that came or went.
+    /// Destinations of routes that were added or removed.
     changed: BTreeSet<IpNet>,
-    /// Rules of either family came or went.
+    /// Rules of either family were added or removed.
     rules: bool,
-    /// A default route is gone.
+    /// A default route was removed.
     default_gone: bool,
-    /// News were lost: any route may have changed.
+    /// Notifications were lost: any route may have changed.
     all: bool,
 }
 
 impl RouteNews {
-    /// Whether a route through this interface may be gone; `leads`: whether there was one to a destination.
+    /// Returns true if a route through this interface may be gone; `leads` tells whether the interface had a route to a
+    /// destination.
     pub fn may_have_taken(&self, index: u32, leads: impl Fn(&IpNet) -> bool) -> bool {
         self.all || self.gone_from.contains(&index) || self.replaced.iter().any(leads)
     }
 
-    /// Whether IPv6 packets may take another way, apart from routes through one interface.
+    /// Returns true if IPv6 packets may take another route now; routes through the interface `besides` do not count.
     pub fn moves6(&self, besides: Option<u32>) -> bool {
         self.v6 || self.v6_through.iter().any(|index| Some(*index) != besides)
     }
 
-    /// Whether IPv4 packets may take another way.
+    /// Returns true if IPv4 packets may take another route now.
     pub fn moves4(&self) -> bool {
         self.rules || self.may_concern(|to| matches!(to, IpNet::V4(_)))
     }
 
-    /// Whether a route to a certain destination may have come or gone.
+    /// Returns true if a route to a destination for which `concerns` is true may have been added or removed.
     pub fn may_concern(&self, concerns: impl FnMut(&IpNet) -> bool) -> bool {
         self.all || self.changed.iter().any(concerns)
     }
 
-    /// Whether rules may have changed.
+    /// Returns true if rules may have changed.
     pub fn moves_rules(&self) -> bool {
         self.rules || self.all
     }
 
-    /// Whether a family may have lost its default route.
+    /// Returns true if a family may have lost its default route.
     pub fn took_default(&self) -> bool {
         self.default_gone || self.all
     }
@@ -124,31 +125,31 @@ impl RouteNews {
     }
 }
 
-/// The news, as they come. Dropped, nobody listens any more.
+/// The events, in order. The actor ends when this is dropped.
 pub struct News {
     events: Receiver<Event>,
     _tasks: [Task; 2],
 }
 
 impl News {
-    /// The next one.
+    /// Waits for the next event.
     pub async fn next(&mut self) -> Event {
         match self.events.recv().await {
             Some(event) => event,
-            // Whoever supervises the actor hears why it ended.
+            // The supervisor of the actor reports why it ended.
             None => std::future::pending().await,
         }
     }
 }
 
-/// Everything that is kept, as it is at one moment.
+/// The state that the actor keeps, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Snapshot {
     pub links: BTreeMap<u32, Link>,
     pub addresses: BTreeMap<(u32, IpAddr), Address>,
 }
 
-/// Looks at everything.
+/// Lists the whole state.
 pub(super) trait Look: Send + Sync {
     fn look(&self) -> impl Future<Output = Result<Snapshot, Failure>> + Send;
 }
@@ -166,7 +167,7 @@ impl Look for Net {
 
 type Message = NetlinkMessage<RouteNetlinkMessage>;
 
-/// Starts the actor. `settings`: that settings changed. `received`: the task that reads the socket of the messages.
+/// Starts the actor. `settings` reports changed settings; `received` is the task that reads the socket of `messages`.
 pub(super) async fn start(
     net: Net,
     messages: impl Stream<Item = (Message, rtnetlink::sys::SocketAddr)> + Unpin + Send + 'static,
@@ -193,7 +194,7 @@ pub(super) async fn start(
 struct Watcher<L> {
     known: Snapshot,
     look: L,
-    /// What has not been taken yet: at most a few entries for each link.
+    /// Events that have not been taken yet: at most a few for each link.
     pending: VecDeque<Event>,
     tell: Sender<Event>,
 }
@@ -211,7 +212,7 @@ impl<L: Look> Watcher<L> {
                 message = messages.next() => match message {
                     None => return Err(Failure::run_time("the kernel closed the netlink connection")),
                     Some(message) if is_loss(&message) => {
-                        // What is there was sent before the loss, and says less than the look after it.
+                        // Messages that are here already were sent before the loss, so the listing below is newer.
                         for _ in 0..MOST_READ {
                             match messages.next().now_or_never() {
                                 Some(Some(message)) => self.hear(message),
@@ -230,14 +231,14 @@ impl<L: Look> Watcher<L> {
                 },
                 place = tell.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {
                     (Ok(place), Some(event)) => place.send(event),
-                    // Nobody listens any more.
+                    // The receiver was dropped.
                     _ => return Ok(()),
                 },
             }
         }
     }
 
-    /// Looks at everything until that succeeds, and tells the difference.
+    /// Lists the whole state, with retries until that succeeds, and reports the differences.
     async fn resynchronise(&mut self) {
         tracing::debug!("netlink messages were lost: reading the whole state again");
         let now = loop {
@@ -277,7 +278,7 @@ impl<L: Look> Watcher<L> {
         };
         use RouteNetlinkMessage as M;
         let event = match message {
-            // A bridge port that leaves its bridge is told of in the same way, with the bridge's family.
+            // The kernel reports a port that leaves its bridge in the same way, with the family of the bridge.
             M::DelLink(link) if link.header.interface_family != AddressFamily::Unspec => return,
             M::DelLink(link) => {
                 self.known.links.remove(&link.header.index);
@@ -297,7 +298,7 @@ impl<L: Look> Watcher<L> {
                     return;
                 };
                 let key = (address.index, address.address);
-                // Each router advertisement gives the addresses new lifetimes, and changes nothing.
+                // Each router advertisement renews the lifetimes of the addresses, which is no change.
                 if self.known.addresses.insert(key, address) == Some(address) {
                     return;
                 }
@@ -337,7 +338,7 @@ impl<L: Look> Watcher<L> {
         push(&mut self.pending, event);
     }
 
-    /// The kernel tells of a router advertisement with a prefix option, and tells nothing of the MTU option.
+    /// The kernel notifies of a router advertisement with a prefix option, but not of its MTU option.
     fn look_at_mtu(&mut self, index: u32) {
         let Some(link) = self.known.links.get_mut(&index) else {
             return;
@@ -350,7 +351,7 @@ impl<L: Look> Watcher<L> {
     }
 }
 
-/// What is to be said of a route that came or went.
+/// The event for a route that was added or removed.
 fn of_route(message: &RouteMessage) -> RouteNews {
     let is_v6 = message.header.address_family == AddressFamily::Inet6;
     let v6_through: BTreeSet<u32> = route::exits(message).filter(|_| is_v6).collect();
@@ -370,8 +371,8 @@ fn is_loss(message: &Message) -> bool {
     matches!(message.payload, NetlinkPayload::Overrun(_))
 }
 
-/// Merges an event with those that wait: of each link only the last state matters, and of routes and addresses that there
-/// are news.
+/// Merges an event with the waiting ones: of each link only the last state matters, and of routes and addresses only that they
+/// changed.
 fn push(pending: &mut VecDeque<Event>, event: Event) {
     match event {
         Event::RoutesChanged(news) => {

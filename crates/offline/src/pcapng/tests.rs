@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of both byte orders, and lies.
+//! Files of both byte orders, and malformed files.
 
 use super::*;
 
@@ -105,7 +105,7 @@ fn packets_of_sections_in_both_byte_orders() {
             enhanced(0, 7_000_001, b"abc", big),
             enhanced(1, 8_000_000_009, b"", big),
             simple(9, b"fourfour", big),
-            // Another section forgets the interfaces, and may have the other order.
+            // A new section discards the interfaces, and may have the other byte order.
             section(!big),
             interface(1, None, 0, !big),
             enhanced(0, 9_000_000, b"x", !big),
@@ -180,7 +180,7 @@ fn lies_are_named() {
         after(short),
         Err(ReadError::BlockLength { number: 3, len: 8 })
     ));
-    // More bytes of a frame than the block has, and two lengths that differ.
+    // A frame with more bytes than the block, and two lengths that differ.
     for (at, value) in [(20, 400u32), (32, 4)] {
         let mut lying = enhanced(0, 1, b"abc", false);
         lying[at..at + 4].copy_from_slice(&value.to_le_bytes());

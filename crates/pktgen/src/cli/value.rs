@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands behind options: numbers, rates, addresses, ports, places.
+//! The values of options: numbers, rates, addresses, ports, places.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use ipnet::IpNet;
 
 use crate::frame::{Block, Mac, Ports};
 
-/// An interface, and the network namespace that it is in.
+/// An interface and its network namespace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// A name or a path; None: the program's own.
+    /// Name or path of the namespace; `None`: the program's own.
     pub netns: Option<String>,
-    /// Its name there.
+    /// Name of the interface in the namespace.
     pub interface: String,
 }
 
@@ -37,7 +37,7 @@ impl FromStr for Place {
     }
 }
 
-/// A number with k or M behind it.
+/// A number, optionally with the suffix k or M.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Number(pub u64);
 
@@ -53,7 +53,7 @@ impl FromStr for Number {
     }
 }
 
-/// Frames a second; None: as many as go.
+/// Frames per second; `None`: as many as possible.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rate(pub Option<f64>);
 
@@ -79,13 +79,13 @@ fn scaled(text: &str) -> Result<f64, String> {
     };
     let plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
     match digits.parse::<f64>() {
-        // 1.1M is 1100000 and not a bit less.
+        // 1.1M is exactly 1100000.
         Ok(value) if plain => Ok((value * factor * 1e3).round() / 1e3),
         _ => Err("a number, like 500, 20k or 1.5M".into()),
     }
 }
 
-/// A time that is not zero.
+/// A time greater than zero, seconds.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
@@ -93,7 +93,7 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A time, which may be zero.
+/// A time, which may be zero, milliseconds.
 pub(super) fn milliseconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(ms) if (0.0..=1e9).contains(&ms) => Ok(ms),
@@ -101,12 +101,12 @@ pub(super) fn milliseconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How many 4-tuples.
+/// The number of 4-tuples.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flows {
-    /// So many, in turn.
+    /// This many, in turn.
     Some(u64),
-    /// Another one for each packet.
+    /// A new one for each packet.
     Unique,
 }
 
@@ -121,7 +121,7 @@ impl FromStr for Flows {
     }
 }
 
-/// One address, or all of a prefix.
+/// One address, or all addresses of a prefix.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses(pub Block);
 
@@ -168,7 +168,7 @@ impl FromStr for MacArgument {
     }
 }
 
-/// A port, or a range of them.
+/// A port, or a range of ports.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PortsArgument(pub Ports);
 

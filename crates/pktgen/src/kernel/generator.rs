@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The generator: load with a plan → run batches of live frames, again and again → how far is it?
+//! The generator: load with a plan → run batches of live frames → read the progress.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,7 +16,7 @@ use diolkos_fastpath::load::{failed, keep, listen, no_data};
 use diolkos_fastpath::FastPathError;
 use diolkos_sys::bpf::TestRun;
 
-/// A loaded program that writes frames. It belongs to the thread that loaded it.
+/// A loaded program that writes frames. It must stay on the thread that loaded it.
 #[derive(Debug)]
 pub struct Generator {
     program: OwnedFd,
@@ -25,17 +25,17 @@ pub struct Generator {
     sent: MapHandle,
     frame: Vec<u8>,
     batch: u32,
-    /// What counts the frames that the interface takes; off when dropped.
+    /// Counts the frames that the interface accepts. Dropping it detaches the program.
     _accepted: Link,
 }
 
-/// Ends a generator from another thread.
+/// Stops a generator from another thread.
 #[derive(Debug)]
 pub struct Stopper(MapHandle);
 
 impl Generator {
-    /// Loads the program. `plan.thread` and `plan.recalls` are filled in here; `filler` is as long as the plan says. With a
-    /// `memory` the 4-tuples are those that it holds.
+    /// Loads the program. It fills in `plan.thread` and `plan.recalls`; `filler` must have the plan's length. With a `memory`,
+    /// the generator uses the 4-tuples in it.
     pub fn load(
         plan: &Plan,
         filler: &[u8],
@@ -77,11 +77,11 @@ impl Generator {
         })
     }
 
-    /// Lets the program have as many batches of frames as one call can give it, 2^32 frames; returns early if a signal
-    /// arrives. To begin and to end takes the kernel some 30 ms, so that one call should do.
+    /// Runs the program for as many batches as one call allows, 2^32 frames; returns early if a signal arrives. The kernel
+    /// needs about 30 ms to start and to end a call, so one call should be enough.
     ///
     /// # Errors
-    /// EINVAL on kernels before 5.18, which do not know live frames, and for frames that do not fit a page.
+    /// EINVAL on kernels before 5.18, which do not support live frames, and for frames that do not fit into a page.
     pub fn run(&self) -> io::Result<()> {
         let repeat = u32::MAX - u32::MAX % self.batch;
         let call = TestRun {
@@ -97,7 +97,7 @@ impl Generator {
         }
     }
 
-    /// How far the generator is.
+    /// The progress of the generator.
     pub fn state(&self) -> io::Result<State> {
         let bytes = self
             .state
@@ -123,21 +123,21 @@ impl Generator {
         })
     }
 
-    /// Gaps between bursts, and how late bursts were: counts of the buckets.
+    /// The bucket counts of two histograms: the gaps between bursts, and the lateness of bursts.
     pub fn histograms(&self) -> io::Result<[Vec<u64>; 2]> {
         let mut gaps = read_array(&self.sent, 2 * BUCKETS)?;
         let late = gaps.split_off(BUCKETS);
         Ok([gaps, late])
     }
 
-    /// What the program does with one frame, which then goes nowhere.
+    /// The result of the program for one frame, which is not sent.
     #[cfg(feature = "testrun")]
     pub fn write_one(&self) -> io::Result<(super::testrun::Action, Vec<u8>)> {
-        // As whoever had it before left it.
+        // The frame begins with arbitrary contents, as a recycled page has.
         super::testrun::run(self.program.as_fd(), &vec![0xa5; self.frame.len()])
     }
 
-    /// For another thread.
+    /// A handle to stop the generator from another thread.
     pub fn stopper(&self) -> io::Result<Stopper> {
         MapHandle::try_from(&self.stop)
             .map(Stopper)
@@ -146,7 +146,7 @@ impl Generator {
 }
 
 impl Stopper {
-    /// No further burst begins.
+    /// Prevents further bursts.
     pub fn stop(&self) -> io::Result<()> {
         self.0
             .update(&0u32.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's part of the packet generator (`crates/pktgen/bpf/`): [`Generator`] sends, [`Sink`] counts what arrives.
-//! [`Witness`] tells when a CPU stood still meanwhile.
+//! The kernel's part of the packet generator (`crates/pktgen/bpf/`): [`Generator`] sends, [`Sink`] counts arriving frames, and
+//! [`Witness`] detects that a CPU was stalled meanwhile.
 //!
-//! The shapes of what they are told and of what they tell are generated from `crates/pktgen/bpf/abi.h`, where each field is
-//! explained.
+//! The types of their parameters and results are generated from `crates/pktgen/bpf/abi.h`, which explains each field.
 
 mod generator;
 mod sink;
@@ -28,24 +27,24 @@ pub use witness::Witness;
 
 /// Bytes of the signature, `PKTGEN_SIGNATURE`.
 pub const SIGNATURE: usize = 18;
-/// Room for all headers, `PKTGEN_HEAD`.
+/// Room for all headers, bytes, `PKTGEN_HEAD`.
 pub const HEAD: usize = 80;
-/// Bytes that can follow the signature, `PKTGEN_FILLER`.
+/// The most bytes after the signature, `PKTGEN_FILLER`.
 pub const FILLER: usize = 3072;
-/// Bytes in front of each frame that the kernel makes, `PKTGEN_SPARE`.
+/// Bytes in front of each frame in the kernel, `PKTGEN_SPARE`.
 const SPARE: usize = 64;
-/// Exact values of a histogram, and buckets for each power of two beyond: 2 to this power.
+/// log2 of the number of exact values of a histogram, and of the number of buckets for each power of two above.
 pub const SUB_BITS: u32 = 10;
-/// A histogram ends at 2 to this power, ns.
+/// log2 of the end of a histogram, ns.
 pub const TOP_BITS: u32 = 40;
-/// Buckets of a histogram.
+/// Number of buckets of a histogram.
 pub const BUCKETS: usize = ((TOP_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
 /// Segments of a TCP connection, `PKTGEN_SEGMENTS`.
 pub const SEGMENTS: u32 = 6;
-/// Stamps are ns modulo 2 to this power.
+/// Time stamps are ns modulo 2 to this power.
 pub const STAMP_BITS: u32 = 48;
 
-/// All counts of an array of 64-bit numbers, in order, with one system call.
+/// Reads all counts of an array of 64-bit numbers, in order, with one system call.
 fn read_array(map: &MapHandle, len: usize) -> io::Result<Vec<u64>> {
     let (mut keys, mut counts) = (vec![0; len * 4], vec![0; len * 8]);
     let (count, _) = read(map, None, &mut keys, &mut counts)?;
@@ -58,7 +57,7 @@ fn read_array(map: &MapHandle, len: usize) -> io::Result<Vec<u64>> {
         .collect())
 }
 
-/// The fields of a struct of 64-bit numbers.
+/// Parses a struct of 64-bit numbers.
 fn numbers<const N: usize>(bytes: &[u8]) -> io::Result<[u64; N]> {
     let mut found = [0; N];
     if bytes.len() < size_of_val(&found) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sink: load → attach to an interface (XDP) → what came?
+//! The sink: load → attach to an interface (XDP) → read the counts.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -15,10 +15,10 @@ use diolkos_fastpath::load::AsMap;
 use diolkos_fastpath::load::{failed, keep, listen, no_data};
 use diolkos_fastpath::FastPathError;
 
-/// Histograms of each stream: delay, longer than the one before, shorter.
+/// Histograms of each stream: delay, increase over the previous delay, decrease.
 const KINDS: usize = 3;
 
-/// A program at an interface; dropped, it is off.
+/// A program attached to an interface. Dropping it detaches the program.
 #[derive(Debug)]
 pub struct Sink {
     link: Option<(OwnedFd, SinkMode)>,
@@ -30,32 +30,32 @@ pub struct Sink {
     memory: MapHandle,
 }
 
-/// Where the program sits.
+/// The hook of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SinkMode {
-    /// In the driver: before the kernel makes a packet of a frame.
+    /// In the driver, before the kernel makes a packet of a frame.
     Driver,
-    /// In the kernel's own receive path, where the driver has no place for it.
+    /// In the kernel's generic receive path, if the driver has no hook.
     Generic,
 }
 
-/// The 4-tuples that a sink remembers, from which a [`Generator`](super::Generator) can answer.
+/// The 4-tuples that a sink remembers; a [`Generator`](super::Generator) can send answers with them.
 #[derive(Debug)]
 pub struct Memory(pub(super) MapHandle);
 
-/// What came of one stream.
+/// The received frames of one stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// Counts.
     pub tally: Tally,
-    /// The highest sequence number that came, and one; 0 if none did.
+    /// The highest sequence number that arrived, plus one; 0 if none arrived.
     pub next: u64,
-    /// Counts of the buckets of three histograms: delay; by how much longer than that before; by how much shorter.
+    /// The bucket counts of three histograms: delay; increase over the previous delay; decrease.
     pub histograms: [Vec<u64>; KINDS],
 }
 
 impl Sink {
-    /// Loads the program and attaches it, in the driver if that has a place for it (`mode` None), or where `mode` says.
+    /// Loads the program and attaches it: at the hook `mode`, or with `None` in the driver if it has a hook.
     pub fn attach(
         watch: &Watch,
         ifindex: u32,
@@ -70,19 +70,19 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Loads the program, which then counts what [`Sink::feed`] gives it.
+    /// Loads the program without attaching it; it counts the frames given to [`Sink::feed`].
     #[cfg(feature = "testrun")]
     pub fn unattached(watch: &Watch) -> Result<Sink, FastPathError> {
         Sink::load(watch)
     }
 
-    /// One frame.
+    /// Runs the program on one frame.
     #[cfg(feature = "testrun")]
     pub fn feed(&self, frame: &[u8]) -> io::Result<super::testrun::Action> {
         self.answer(frame).map(|(action, _)| action)
     }
 
-    /// One frame; and what it has become.
+    /// Runs the program on one frame, and returns the resulting frame.
     #[cfg(feature = "testrun")]
     pub fn answer(&self, frame: &[u8]) -> io::Result<(super::testrun::Action, Vec<u8>)> {
         super::testrun::run(self.program.as_fd(), frame)
@@ -120,26 +120,26 @@ impl Sink {
         })
     }
 
-    /// Where the program sits.
+    /// The hook at which the program is attached.
     pub fn mode(&self) -> Option<SinkMode> {
         self.link.as_ref().map(|(_, mode)| *mode)
     }
 
-    /// The 4-tuples of the first `watch.remembers` frames of stream 0, turned round.
+    /// The 4-tuples of the first `watch.remembers` frames of stream 0, reversed.
     pub fn memory(&self) -> io::Result<Memory> {
         MapHandle::try_from(&self.memory)
             .map(Memory)
             .map_err(io::Error::other)
     }
 
-    /// What came of each stream, counts only; and, last, what belongs to none.
+    /// The counts of each stream, without histograms; the last entry counts frames that belong to no stream.
     pub fn tallies(&self) -> io::Result<Vec<Tally>> {
         (0..=self.streams)
             .map(|number| self.tally(number))
             .collect()
     }
 
-    /// Everything that came.
+    /// All streams with their histograms, and the counts of frames that belong to no stream.
     pub fn streams(&self) -> io::Result<(Vec<Stream>, Tally)> {
         let all = read_array(&self.received, self.streams as usize * KINDS * BUCKETS)?;
         let streams = (0..self.streams)
@@ -167,7 +167,7 @@ impl Sink {
         Ok(shared.first_chunk().map_or(0, |n| u64::from_ne_bytes(*n)))
     }
 
-    /// Summed over the CPUs.
+    /// The counts of a stream, summed over the CPUs.
     fn tally(&self, number: u32) -> io::Result<Tally> {
         let per_cpu = self
             .tallies
@@ -205,7 +205,7 @@ fn attach(
         Some(mode) => Ok((link(program, ifindex, mode)?, mode)),
         None => match link(program, ifindex, SinkMode::Driver) {
             Ok(link) => Ok((link, SinkMode::Driver)),
-            // Somebody else's program is there: the other place would be refused too, with a less plain reason.
+            // Another program is attached: the other hook would be refused as well, with a less clear error.
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(error),
             Err(_) => {
                 let mode = SinkMode::Generic;

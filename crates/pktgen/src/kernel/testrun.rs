@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Both programs, run by the kernel on frames that never were on a wire (BPF_PROG_TEST_RUN), for tests.
+//! Runs both programs in the kernel on frames that were never on a wire (BPF_PROG_TEST_RUN), for tests.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use diolkos_sys::bpf::TestRun;
 
-/// What a program can return (`linux/bpf.h`).
+/// The return code of a program (`linux/bpf.h`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// The frame is dropped.
     Drop,
-    /// The kernel gets it.
+    /// The kernel receives the frame.
     Pass,
-    /// It goes to another interface.
+    /// The frame goes to another interface.
     Redirect,
-    /// Something that no program of ours returns unless it fails.
+    /// A return code that our programs return only on a failure.
     Other(u32),
 }
 
-/// One frame through a program: what it returned, and the frame behind it.
+/// Runs a program on one frame. Returns the return code and the resulting frame.
 pub(super) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<(Action, Vec<u8>)> {
     let mut data_out = vec![0; frame.len()];
     let call = TestRun {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The witness: a timer on each CPU (perf event) → a program that sees all timers → what did it see?
+//! The witness: a timer on each CPU (perf event) → a program that sees all timers → read its records.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -15,10 +15,10 @@ use diolkos_fastpath::load::{failed, listen, no_data};
 use diolkos_fastpath::FastPathError;
 use diolkos_sys::timer;
 
-/// Where the program sits.
+/// The tracepoint at which the program is attached.
 const ALL_TIMERS: &str = "hrtimer_expire_entry";
 
-/// A timer on each of some CPUs; dropped, they are off.
+/// A timer on each of some CPUs. Dropping it stops the timers.
 #[derive(Debug)]
 pub struct Witness {
     cpus: Vec<usize>,
@@ -29,7 +29,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Starts the timers, and then the program, so that it has never to wait for one.
+    /// Starts the timers first and then the program, so the program never waits for a timer.
     pub fn begin(vigil: &Vigil, cpus: &[usize]) -> Result<Witness, FastPathError> {
         listen();
         let mut storage = MaybeUninit::uninit();
@@ -58,7 +58,7 @@ impl Witness {
         })
     }
 
-    /// How often each CPU's timer has looked at the clock, and from when to when.
+    /// For each CPU, how often its timer has read the clock, and the times of the first and the last reading.
     pub fn looks(&self) -> io::Result<Vec<(usize, Looks)>> {
         let per_cpu = self
             .looks
@@ -83,7 +83,7 @@ impl Witness {
             .collect()
     }
 
-    /// The stalls that nobody has asked for before, in the order in which they ended.
+    /// The stalls since the last call, in the order in which they ended.
     pub fn stalls(&self) -> io::Result<Vec<Stall>> {
         let mut found = Vec::new();
         while let Some(bytes) = self
@@ -102,7 +102,7 @@ impl Witness {
     }
 }
 
-/// Tells the program which CPUs matter.
+/// Tells the program which CPUs to watch.
 fn want(looks: &MapHandle, cpus: &[usize]) -> libbpf_rs::Result<()> {
     let of = |cpu: usize| {
         let mut fields = [0; size_of::<Looks>()];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Live frames: load the program → let the kernel run it, in one call if possible → what was sent?
+//! Live frames: load the program → let the kernel run it, in one call if possible → read the counts.
 //!
-//! To begin and to end a call takes the kernel some 30 ms, so nobody sleeps between two bursts: the program looks at the
-//! clock, and the kernel lets others run between two batches. The call ends when it has run the program as often as it was told to. How often that will be, with all the times that
-//! nothing was due, nobody knows; so another thread looks whether all is sent, and then ends the call by a signal.
+//! The kernel needs about 30 ms to start and to end a call, so the program does not sleep between bursts: it polls the clock,
+//! and the kernel lets other tasks run between two batches. The call ends when the program has run the requested number of
+//! times. That number also counts the runs in which nothing was due, so it cannot be known in advance: another thread checks
+//! whether all frames are sent, and then ends the call by a signal.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,9 +18,9 @@ use diolkos_sys::task::Interruptible;
 use super::{Done, Job, NotLive, Path, Stop};
 use crate::failure::Failure;
 
-/// How often is looked whether all is sent.
+/// Interval between checks whether all frames are sent.
 const LOOK: Duration = Duration::from_millis(5);
-/// A frame that was written so long ago has met the interface.
+/// A frame written this long ago has reached the interface.
 const UNDER_WAY: Duration = Duration::from_millis(1);
 const EINVAL: i32 = 22;
 
@@ -85,11 +86,11 @@ fn run(generator: &Generator, plan: &Plan) -> Result<(), NotLive> {
     }
 }
 
-/// Ends the call when there is nothing more to wait for.
+/// Interrupts the call when there is nothing more to wait for.
 fn watch(generator: &Generator, plan: &Plan, is_left: &AtomicBool, sender: Interruptible) {
     while !is_left.load(Ordering::Relaxed) {
         thread::sleep(LOOK);
-        // An error is met again by the sender, once the call is over.
+        // The sender meets the same error after the call.
         let is_over = generator
             .state()
             .map_or(true, |s| is_over(plan, &s) || is_refused(plan, &s));
@@ -103,7 +104,7 @@ fn is_over(plan: &Plan, state: &State) -> bool {
     state.done != 0 || state.seq >= plan.count
 }
 
-/// Frames were written, and the interface neither took nor dropped one: it has no place for them.
+/// Returns true if the interface neither accepted nor dropped any of the written frames: it does not support them.
 fn is_refused(plan: &Plan, state: &State) -> bool {
     let written = Duration::from_nanos(state.latest_ns);
     let waited = clock::monotonic().saturating_sub(written) > UNDER_WAY;

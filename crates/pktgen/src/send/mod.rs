@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sends what a plan says, in a thread of its own: `live` frames of the kernel where it can, else by a `packet` socket;
-//! then `outcome` says what was really sent.
+//! Sends the frames of a plan in a thread of its own: as `live` frames of the kernel if possible, otherwise by a `packet`
+//! socket; `outcome` then reports what was sent.
 
 mod live;
 mod outcome;
@@ -17,7 +17,7 @@ use crate::pace::Pace;
 
 pub use outcome::Sent;
 
-/// How frames get to the interface.
+/// The path of frames to the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Path {
     /// XDP frames that a program in the kernel writes (Linux 5.18 and later).
@@ -29,48 +29,48 @@ pub enum Path {
 /// A job for the generating thread.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// What to send.
+    /// The plan of the frames.
     pub plan: Plan,
-    /// How fast it was asked to.
+    /// The requested pace.
     pub pace: Pace,
-    /// By which path; None: live if that goes, else packet.
+    /// The path; `None`: live if possible, otherwise packet.
     pub path: Option<Path>,
     /// The CPU to run on.
     pub cpu: Option<usize>,
-    /// The report has all buckets of the distributions.
+    /// The report contains all buckets of the distributions.
     pub whole: bool,
-    /// 4-tuples are those that a sink remembers; only as live frames.
+    /// The 4-tuples that a sink remembers, if they are used; only for live frames.
     pub memory: Option<&'a Memory>,
 }
 
-/// What was done, whichever way. Times are of CLOCK_MONOTONIC.
+/// The result of sending on either path. Times are of CLOCK_MONOTONIC.
 #[derive(Debug)]
 struct Done {
     path: Path,
-    /// Why it was not the first choice.
+    /// The reason why it was not the first choice.
     because: Option<String>,
-    /// Frames that were written; their sequence numbers are those below it.
+    /// Number of written frames; their sequence numbers are below it.
     written: u64,
-    /// Frames that the interface took.
+    /// Number of frames that the interface accepted.
     accepted: u64,
     bursts: u64,
     begun_ns: u64,
-    /// When the last burst began.
+    /// Start time of the last burst.
     burst_ns: u64,
-    /// Buckets: from the beginning of one burst to that of the next.
+    /// Buckets of the gaps from the start of one burst to the start of the next.
     gaps: Vec<u64>,
-    /// Buckets: from when a burst was due to when it began.
+    /// Buckets of the lateness of bursts: from the scheduled to the actual start.
     late: Vec<u64>,
 }
 
-/// Why frames do not go by live frames.
+/// The reason why live frames were not sent.
 enum NotLive {
-    /// It does not work here, and nothing was sent.
+    /// Live frames do not work here, and nothing was sent.
     Unable(String),
     Failed(Failure),
 }
 
-/// Ends all generators of the program.
+/// Stops all generators of the program.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -78,9 +78,9 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// No further burst begins.
+    /// Prevents further bursts.
     pub fn ask(&self) -> Result<(), Failure> {
-        // Under the lock, so that a generator that comes to be meanwhile is not forgotten.
+        // The lock ensures that a generator that is just being created is not missed.
         let stoppers = self.stoppers.lock().unwrap_or_else(PoisonError::into_inner);
         self.asked.store(true, Ordering::Relaxed);
         let failed = |e| Failure::refused("stop the generator", &e);
@@ -103,7 +103,7 @@ impl Stop {
 }
 
 impl Job<'_> {
-    /// Does it, in this thread, which has to be in the interface's network namespace.
+    /// Runs the job in this thread, which must be in the interface's network namespace.
     pub fn run(&self, stop: &Stop) -> Result<Sent, Failure> {
         let done = match self.path {
             Some(Path::Packet) if self.memory.is_none() => packet::send(self, stop, None)?,
@@ -119,7 +119,7 @@ impl Job<'_> {
         Ok(Sent::new(self, &done))
     }
 
-    /// Threads that are started later run where this one does, so it is done last.
+    /// Pins the thread. Threads that are started later inherit its CPU, so this comes last.
     fn settle_down(&self) -> Result<(), Failure> {
         task::wake_promptly();
         match self.cpu {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was really sent, and whether that is what was asked for.
+//! Reports what was sent, and whether that matches the request.
 
 use serde::Serialize;
 
@@ -8,14 +8,14 @@ use crate::frame::{self, FCS};
 use crate::histogram::Distribution;
 use crate::report::Delays;
 
-/// A burst that begins so long after it was due, ns, is called late.
+/// A burst that starts this much after its scheduled time, ns, counts as late.
 const LATE_NS: f64 = 1e6;
-/// A trial in which more bursts than this share are late has not kept up.
+/// A trial in which a larger share of bursts is late has not kept up.
 const LATE_SHARE: f64 = 0.01;
-/// Nor has one whose mean rate is off by more than this share.
+/// A trial whose mean rate is off by a larger share has not kept up either.
 const RATE_ERROR: f64 = 1e-3;
 
-/// What was really sent; README.md explains the fields.
+/// The report on sent frames; README.md explains the fields.
 #[derive(Debug, Serialize)]
 pub struct Sent {
     stream: u32,
@@ -42,7 +42,7 @@ impl Sent {
     pub(super) fn new(job: &Job<'_>, done: &Done) -> Sent {
         let plan = &job.plan;
         let late = Distribution::new(&done.late);
-        // From the first burst to the last one, which itself takes no part of it.
+        // The time from the first burst to the start of the last one.
         let duration_s = done.burst_ns.saturating_sub(done.begun_ns) as f64 / 1e9;
         let before_last = done.bursts.saturating_sub(1) * u64::from(plan.burst);
         let rate = (duration_s > 0.0).then(|| before_last as f64 / duration_s);
@@ -72,12 +72,12 @@ impl Sent {
         }
     }
 
-    /// It is what was asked for.
+    /// Returns true if the trial matched the request.
     pub fn kept_up(&self) -> bool {
         self.kept_up
     }
 
-    /// When the first burst and the last one began, CLOCK_MONOTONIC ns.
+    /// The start times of the first and the last burst, CLOCK_MONOTONIC, ns.
     pub fn sending_ns(&self) -> (u64, u64) {
         (
             self.begun_ns,
@@ -85,13 +85,13 @@ impl Sent {
         )
     }
 
-    /// Frames that the interface took.
+    /// The number of frames that the interface accepted.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 }
 
-/// Why a trial is not what was asked for, in words.
+/// The reason, in words, why a trial does not match the request.
 fn not_kept_up(
     wanted: Option<f64>,
     rate: Option<f64>,

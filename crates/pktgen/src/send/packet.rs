@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet socket, for interfaces and kernels without live frames: the same schedule, kept in user space.
+//! A packet socket, for interfaces and kernels without live frames, with the same schedule in user space.
 //!
-//! due? ─► write a burst ─► send it ─► again
+//! due? ─► write a burst ─► send it ─► repeat
 
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ use crate::signature::Signature;
 
 /// Linux errno(3): no room for another frame.
 const ENOBUFS: i32 = 105;
-/// A burst that is due later than this is slept for: looking at the clock is exact, and keeps the CPU busy.
+/// The thread sleeps only if the next burst is due later than this. Below, it polls the clock, which is exact but keeps the CPU
+/// busy.
 const FAR: Duration = Duration::from_micros(400);
-/// A sleeper is awake so long before the burst.
+/// The thread wakes this much before the burst.
 const AWAKE_BEFORE: Duration = Duration::from_micros(200);
-/// And wakes up so often to see whether it shall end.
+/// The thread also wakes at this interval, to check whether it should end.
 const NAP: Duration = Duration::from_millis(20);
 
 pub(super) fn send(job: &Job<'_>, stop: &Stop, because: Option<String>) -> Result<Done, Failure> {
@@ -76,7 +77,7 @@ pub(super) fn send(job: &Job<'_>, stop: &Stop, because: Option<String>) -> Resul
     }
 }
 
-/// Gives each frame to the interface once; says how many it took.
+/// Offers each frame to the interface once; returns how many it accepted.
 fn give(socket: &FrameSocket, mut frames: &[u8], length: usize) -> std::io::Result<u64> {
     let mut accepted = 0;
     while !frames.is_empty() {
@@ -85,7 +86,7 @@ fn give(socket: &FrameSocket, mut frames: &[u8], length: usize) -> std::io::Resu
                 accepted += taken as u64;
                 taken
             }
-            // The first one found no room, and is gone.
+            // There was no room for the first frame, which is lost.
             Err(e) if e.raw_os_error() == Some(ENOBUFS) => 1,
             Err(e) => return Err(e),
         };
@@ -94,7 +95,7 @@ fn give(socket: &FrameSocket, mut frames: &[u8], length: usize) -> std::io::Resu
     Ok(accepted)
 }
 
-/// When bursts are due: open-loop, as in `begin_burst` of `bpf/pktgen_send.bpf.c`.
+/// The schedule of bursts: open-loop, as in `begin_burst` of `bpf/pktgen_send.bpf.c`.
 struct Schedule<'plan> {
     plan: &'plan Plan,
     due_ns: u64,
@@ -114,7 +115,7 @@ impl Schedule<'_> {
         self.plan.interval_ns > 0 || self.plan.interval_rest > 0
     }
 
-    /// The time at which the next burst begins; None if none does.
+    /// Waits for the next burst and returns its start time; `None` if there is none.
     fn wait(&self, is_over: impl Fn(u64) -> bool) -> Option<u64> {
         loop {
             let now = clock::monotonic();
@@ -131,13 +132,13 @@ impl Schedule<'_> {
         }
     }
 
-    /// A burst begins.
+    /// Records the start of a burst.
     fn note(&mut self, now: u64, done: &mut Done) {
         if done.bursts > 0 {
             done.gaps[bucket_of(now - done.burst_ns)] += 1;
         } else {
             done.begun_ns = now;
-            // Nobody is late for the first one: it tells when the rest is due.
+            // The first burst is never late: the schedule starts with it.
             self.due_ns = now;
         }
         if self.is_paced() {

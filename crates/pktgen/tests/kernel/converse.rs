@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two sinks that converse make a TCP connection of a SYN: with the numbers of RFC 9293 section 3.4, and sums that hold.
+//! Two sinks that converse turn a SYN into a TCP connection, with the sequence numbers of RFC 9293 section 3.4 and correct
+//! checksums.
 
 use diolkos_pktgen::flow::flow_at;
 use diolkos_pktgen::frame::{self, Block, Ports, Shape, Transport};
@@ -27,7 +28,7 @@ fn sink() -> Sink {
     Sink::unattached(&watch).expect("root, and Linux 5.18 or later")
 }
 
-/// What of a segment the next one depends on.
+/// The fields of a segment on which the next one depends.
 #[derive(Clone, PartialEq, Debug)]
 struct Segment {
     macs: [Vec<u8>; 2],
@@ -112,7 +113,7 @@ fn a_syn_becomes_a_connection(src: &str, dst: &str) {
                 assert_eq!(segment.data[SIGNATURE..], last.data[SIGNATURE..]);
             }
             last = segment;
-            // The first comes to the far end.
+            // The first segment arrives at the far end.
             let (action, next) = ends[number % 2].answer(&bytes).expect("it runs");
             let is_last = number + 1 == SEGMENTS as usize;
             let expected = if is_last {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The generator writes what `frame::write` writes.
+//! The generator writes the same bytes as `frame::write`.
 
 use diolkos_pktgen::flow::flow_at;
 use diolkos_pktgen::frame;

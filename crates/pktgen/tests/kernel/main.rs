@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs in the kernel against plain ones here, on the same frames (BPF_PROG_TEST_RUN). They need root.
+//! Compares the programs in the kernel with simple models, on the same frames (BPF_PROG_TEST_RUN). The tests need root.
 //!
 //! * `generator`: writes the same bytes as `frame::write`
-//! * `memory`: answers go to where frames came from
-//! * `sink`: counts the same as `model`, which remembers everything and is in no hurry
+//! * `memory`: answers go to the sources of frames
+//! * `sink`: counts the same as `model`, which remembers everything and need not be fast
 
 mod converse;
 mod generator;
@@ -14,7 +14,7 @@ mod sink;
 
 use proptest::prelude::ProptestConfig;
 
-/// So many, or as `PROPTEST_CASES` says. A failure prints what failed, and leaves no file behind.
+/// The number of cases, unless `PROPTEST_CASES` sets it. A failure prints the failing case, and writes no file.
 fn cases(usual: u32) -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig {

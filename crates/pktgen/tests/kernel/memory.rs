@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A generator that recalls what a sink remembers: the 4-tuples of stream 0, turned round, in the order of their numbers.
+//! A generator that replays the memory of a sink: the 4-tuples of stream 0, reversed, in the order of their numbers.
 
 use diolkos_pktgen::flow::{flow_at, Flow};
 use diolkos_pktgen::frame::{self, Block, Ports, Shape, Transport};
@@ -54,7 +54,7 @@ fn answers_what_came(forth: &Plan, back: &Plan) {
     };
     let sink = Sink::unattached(&watch).expect("root, and Linux 5.18 or later");
     for seq in 0..SEEN {
-        // The other stream has other 4-tuples, which are none of the answers' business.
+        // The other stream has other 4-tuples, which the answers must not use.
         for (stream, number) in [(0, seq), (1, seq + SEEN)] {
             let frame = written(forth, stream, seq, flow_at(forth, number));
             assert_eq!(sink.feed(&frame).expect("it runs"), Action::Drop);
@@ -67,7 +67,7 @@ fn answers_what_came(forth: &Plan, back: &Plan) {
     let mut back = *back;
     (back.flows, back.stream) = (REMEMBERED.into(), 1);
     let generator = Generator::load(&back, &[], Some(&memory)).expect("root");
-    // Once more from the beginning when all had their turn.
+    // After the last one, the generator starts again with the first.
     for seq in 0..u64::from(REMEMBERED) + 2 {
         let (action, bytes) = generator.write_one().expect("the kernel runs it");
         assert_eq!(action, Action::Redirect);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a sink has to count, in the plainest words: it remembers all sequence numbers that ever came.
+//! A simple model of the counts of a sink: it remembers all sequence numbers that arrived.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ pub struct Counts {
     pub extent: u64,
     pub late: u64,
     pub forgotten: u64,
-    /// Pairs of frames that came one after the other as they were sent.
+    /// Pairs of frames that arrived consecutively and were sent consecutively.
     pub pairs: u64,
     pub next: u64,
 }
@@ -31,7 +31,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A sink that remembers so many words of sequence numbers.
+    /// A model of a sink that remembers `words` words of sequence numbers.
     pub fn new(words: u64) -> Model {
         Model {
             words,
@@ -39,7 +39,7 @@ impl Model {
         }
     }
 
-    /// An unharmed frame.
+    /// Counts an undamaged frame.
     pub fn receive(&mut self, seq: u64, late: bool) {
         let (slot, round) = (seq / PER_WORD % self.words, seq / PER_WORD / self.words);
         let latest = self.latest_round.entry(slot).or_insert(0);

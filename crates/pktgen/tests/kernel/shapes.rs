@@ -7,7 +7,7 @@ use diolkos_pktgen::frame::{Block, Ports, Shape, Transport};
 use diolkos_pktgen::kernel::Plan;
 use proptest::prelude::*;
 
-/// A plan of one frame, of any family, transport and size that goes into a page.
+/// A plan of one frame, with any family, transport and size that fits into a page.
 pub fn plans() -> impl Strategy<Value = Plan> {
     let transport = prop_oneof![
         Just(Transport::Udp),
@@ -32,7 +32,7 @@ pub fn plans() -> impl Strategy<Value = Plan> {
                 }
             };
             let block = |low: u32, count| Block {
-                // A block does not go beyond the last 32 bits.
+                // A block must not exceed the last 32 bits.
                 first: address(low & !0x1ff),
                 count,
             };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sink counts what `model` counts, whatever was lost, repeated, reordered, late, damaged or foreign.
+//! The sink counts the same as `model`, whatever was lost, repeated, reordered, late, damaged or foreign.
 
 use diolkos_pktgen::flow::flow_at;
 use diolkos_pktgen::frame;
@@ -16,15 +16,15 @@ use crate::{cases, shapes::plans};
 const STREAMS: u32 = 2;
 /// Four words: 128 sequence numbers, so that some are forgotten.
 const SLOT_BITS: u32 = 2;
-/// No test takes so long that a frame is late that was not meant to be.
+/// The limit for late frames, longer than any test takes, so no other frame is late.
 const LATE_NS: u64 = 100_000_000_000;
 
-/// What happens to a frame on its way.
+/// The fate of a frame on its way.
 #[derive(Clone, Debug)]
 enum Fate {
     Arrives,
     Late,
-    /// A bit of the transport or the payload flips: bytes behind the network header, bit.
+    /// A bit of the transport header or the payload flips: offset after the network header, and bit.
     Damaged(prop::sample::Index, u8),
 }
 
@@ -35,7 +35,8 @@ struct Frame {
     fate: Fate,
 }
 
-/// Mostly in order (the sink of this test knows numbers below 2^39), with repetitions, steps back and leaps: what is not there was lost.
+/// Frames mostly in order (the sink of this test knows numbers below 2^39), with repetitions, steps back and leaps: the numbers
+/// that are left out were lost.
 fn frames() -> impl Strategy<Value = Vec<Frame>> {
     let step = prop_oneof![12 => Just(1i64), 2 => Just(0i64), 3 => -40i64..40, 1 => -300i64..600];
     let fate = prop_oneof![
@@ -74,7 +75,7 @@ fn sink(key: u64) -> Sink {
     Sink::unattached(&watch).expect("root, and Linux 5.18 or later")
 }
 
-/// The frame as it leaves the generator so long ago.
+/// The frame as the generator would have written it `ago_ns` before.
 fn written(plan: &Plan, stream: u8, seq: u64, ago_ns: u64) -> Vec<u8> {
     let signature = Signature {
         stream,
@@ -118,7 +119,8 @@ proptest! {
             match fate {
                 Fate::Damaged(byte, bit) => {
                     let byte = l4 + byte.index(bytes.len() - l4);
-                    // What decides where the payload begins, or whether there is a checksum, makes it another packet.
+                    // The bytes that decide where the payload begins, or whether there is a checksum, would make it another
+                    // packet.
                     let decides = byte < plan.head_len as usize && byte != plan.ports_at as usize;
                     let byte = if decides { plan.ports_at as usize } else { byte };
                     bytes[byte] ^= 1 << bit;
@@ -150,7 +152,7 @@ proptest! {
         let (streams, _) = sink.streams().expect("they can be read");
         let [delay, ..] = &streams[1].histograms;
         let told = Distribution::new(delay).summary().expect("one frame").min;
-        // Half a bucket is 1/2048 of the value at most.
+        // Half a bucket is at most 1/2048 of the value.
         let (least, most) = (delay_ns as f64 * 0.9995, (delay_ns as f64 + took) * 1.0005);
         prop_assert!((least..=most).contains(&told), "{told} is not in {least}..{most}");
     }
@@ -183,7 +185,7 @@ proptest! {
     }
 }
 
-/// What an offload leaves to the next device: the sum of the pseudo-header, not inverted (CHECKSUM_PARTIAL).
+/// The checksum that an offload leaves to the next device: the sum of the pseudo-header, not inverted (CHECKSUM_PARTIAL).
 #[test]
 fn a_checksum_that_nobody_has_computed_yet_is_no_damage() {
     let mut bytes = vec![0; 60];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A socket for datagrams that tells to which address each was sent, so that the answer leaves from there.
+//! A UDP socket that reports to which local address each datagram was sent, so that the answer leaves from there.
 
 use std::cell::RefCell;
 use std::io::{self, IoSliceMut};
@@ -12,21 +12,21 @@ use tokio::net::UdpSocket;
 
 use super::outbox::Outbox;
 
-/// A socket that tells to which address a datagram was sent, and sends from it.
+/// A UDP socket that reports the destination of each datagram, and sends the answer from that address.
 pub struct Datagrams {
     socket: UdpSocket,
     state: UdpSocketState,
-    /// It has one address, and what it sends is from there.
+    /// The socket is bound to one address, from which it sends everything.
     is_bound: bool,
     outbox: RefCell<Outbox>,
 }
 
-/// Where an answer has to go.
+/// The addresses of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Return {
     /// The client.
     client: SocketAddr,
-    /// Our address, as the client knows it; None: the only one that the socket has.
+    /// The local address that the client has used; `None`: the only address of the socket.
     own: Option<IpAddr>,
 }
 
@@ -43,17 +43,17 @@ impl Datagrams {
         })
     }
 
-    /// From now on answers wait for [`Datagrams::send_gathered`].
+    /// Makes answers wait for [`Datagrams::send_gathered`].
     pub fn gather(&self) {
         self.outbox.borrow_mut().gather();
     }
 
-    /// Sends the answers that wait; how many could not be sent.
+    /// Sends the waiting answers, and returns how many could not be sent.
     pub fn send_gathered(&self) -> usize {
         self.outbox.borrow_mut().send(&self.socket)
     }
 
-    /// Sends an answer, or not: a client asks again.
+    /// Sends an answer, or queues it. A lost answer does no harm, since the client asks again.
     pub fn send(&self, to: Return, answer: &[u8]) -> io::Result<()> {
         if to.own.is_none() {
             if self.outbox.borrow_mut().take(to.client, answer) {
@@ -73,8 +73,8 @@ impl Datagrams {
             .try_send(UdpSockRef::from(&self.socket), &transmit)
     }
 
-    /// Reads what is there, or waits for something. `is_drained`: the last call took everything, so that to wait takes no
-    /// system call that says so.
+    /// Reads the datagrams that have arrived, or waits for some. `is_drained`: the last call read everything, so the first
+    /// system call can be to wait.
     pub async fn receive(
         &self,
         buffers: &mut [Vec<u8>],
@@ -92,11 +92,11 @@ impl Datagrams {
         self.socket.async_io(Interest::READABLE, receive).await
     }
 
-    /// Where the answer to a datagram has to go.
+    /// The addresses for the answer to a datagram.
     pub fn return_of(&self, meta: &RecvMeta) -> Return {
         Return {
             client: meta.addr,
-            // To name it makes sending dearer.
+            // Naming the source address makes sending more expensive.
             own: meta.dst_ip.filter(|_| !self.is_bound),
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Following the prefix of a network: the search on an uplink that may go and come back.
+//! Follows the translation prefix of a network: the search on an uplink, which may disappear and come back.
 //!
-//! links, addresses ─► search (`pref64`) ─► findings ─► whoever synthesises
+//! links, addresses ─► search (`pref64`) ─► findings ─► the DNS64's rules
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -20,32 +20,32 @@ use diolkos_service::supervise::Watch;
 
 use super::prefix::Findings;
 
-/// Addresses come and go in groups.
+/// Quiet time before a check, since addresses change in groups.
 const SETTLE: Duration = Duration::from_millis(200);
-/// When the uplink is there and cannot be listened on.
+/// Time until the next attempt if the uplink exists but no socket can be opened on it.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What follows the prefix.
+/// Follows the prefix.
 pub struct Follower {
     net: Net,
     news: News,
     uplink: Link,
-    /// Who is asked for the prefix (RFC 7050). Not the host's own resolvers: one of them may be this DNS64, which would
-    /// confirm for ever what it has once learnt.
+    /// The resolvers that are asked for the prefix (RFC 7050). The host's own resolvers are not asked: one of them may be this
+    /// DNS64, which would confirm the prefix that it has learnt without end.
     upstream: Vec<Resolver>,
-    /// Of a CLAT on this host.
+    /// The IPv4 address of a CLAT on this host.
     own: Ipv4Addr,
-    /// None while the uplink is gone.
+    /// `None` while the uplink is gone.
     search: Option<Search>,
-    /// The uplink's prefixes: what tells one network from another.
+    /// The prefixes of the uplink, which distinguish one network from another.
     prefixes: Vec<Ipv6Net>,
     look_at: Option<Instant>,
-    /// The prefix that the log has told.
+    /// The prefix that has been logged.
     told: Option<Ipv6Net>,
 }
 
 impl Follower {
-    /// Begins to look for the prefix, if the operator wants that.
+    /// Begins to look for the prefix, if the configuration says so.
     pub async fn begin(
         settings: &Settings,
         dns64: &Dns64,
@@ -77,7 +77,7 @@ impl Follower {
         Ok(Some(follower))
     }
 
-    /// Tells what the network says.
+    /// Reports the findings of the search: at first, and after each step and event.
     pub async fn run(mut self, tell: impl Fn(Findings)) {
         loop {
             tell(self.findings());
@@ -153,13 +153,13 @@ impl Follower {
         }
     }
 
-    /// Is this the same network still? And is the uplink back, if it was gone?
+    /// Checks whether the uplink is still in the same network, or is back if it was gone.
     async fn check(&mut self) {
         self.look_at = None;
         let looked = match &mut self.search {
             None => match self.net.link(&self.uplink.name).await {
                 Ok(link) => return self.try_on(link).await,
-                // It is told when it is back.
+                // A link event arrives when it is back.
                 Err(_) => return,
             },
             Some(_) => self.net.global_prefixes(self.uplink.index).await,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sockets on which clients are listened to, and what becomes of one that cannot be had.
+//! The sockets on which the DNS64 listens, and the retries for addresses that cannot be bound.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,30 +14,30 @@ use diolkos_service::failure::Failure;
 use super::datagrams::Datagrams;
 use super::tally::{Fate, Tally};
 
-/// Connections that the kernel keeps until they are accepted.
+/// Connections that the kernel queues until they are accepted.
 const BACKLOG: i32 = 256;
-/// Room for datagrams that have not been read, bytes; the kernel's default drops some of a burst.
+/// Receive buffer for datagrams, bytes; with the kernel's default, some of a burst would be dropped.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// An address that could not be had is tried again after so long, then after twice as long, …
+/// The first pause before a retry to bind an address; each further pause is twice as long, …
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// … and at least so often.
+/// … up to this one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Takes an address for datagrams, and reads them.
+/// Binds an address for datagrams.
 pub fn datagrams(address: SocketAddr) -> Result<Datagrams, Failure> {
     let socket =
         udp(address).and_then(|socket| Datagrams::new(UdpSocket::from_std(socket.into())?));
     socket.map_err(|error| refusal(address, "UDP", &error))
 }
 
-/// Takes an address for connections, and accepts them.
+/// Binds an address for connections.
 pub fn connections(address: SocketAddr) -> Result<TcpListener, Failure> {
     let socket = tcp(address).and_then(|socket| TcpListener::from_std(socket.into()));
     socket.map_err(|error| refusal(address, "TCP", &error))
 }
 
-/// Serves for ever. A socket that breaks is bound again, which is said once.
+/// Serves without end. A socket that fails is bound again, which is logged once.
 pub async fn keep<S>(
     what: String,
     socket: S,
@@ -71,7 +71,7 @@ pub async fn keep<S>(
 
 fn udp(address: SocketAddr) -> io::Result<Socket> {
     let socket = socket(address, Type::DGRAM, Protocol::UDP)?;
-    // The kernel gives what it allows.
+    // The kernel grants as much as its limit allows.
     let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
     socket.bind(&address.into())?;
     Ok(socket)
@@ -79,14 +79,14 @@ fn udp(address: SocketAddr) -> io::Result<Socket> {
 
 fn tcp(address: SocketAddr) -> io::Result<Socket> {
     let socket = socket(address, Type::STREAM, Protocol::TCP)?;
-    // Connections of an earlier run may still be on their way out.
+    // Connections of an earlier run may not be fully closed yet.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket)
 }
 
-/// Of one family only, so that `[::]:53` and `0.0.0.0:53` can stand side by side.
+/// The socket has one family only, so that `[::]:53` and `0.0.0.0:53` can be bound side by side.
 fn socket(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
     if address.is_ipv6() {
@@ -96,7 +96,7 @@ fn socket(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Soc
     Ok(socket)
 }
 
-/// By whom.
+/// Describes the program that uses the port.
 fn taken(address: SocketAddr, protocol: &str) -> String {
     let transport = match protocol {
         "TCP" => Transport::Tcp,
@@ -140,7 +140,7 @@ mod tests {
         of.expect("a counter").packets
     }
 
-    /// It breaks, twice it cannot be had, then it breaks, then it holds.
+    /// The socket fails, cannot be bound twice, fails again, and then works.
     #[tokio::test(start_paused = true)]
     async fn a_socket_is_bound_until_it_holds() {
         let tally = Rc::new(Tally::default());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The DNS64 (RFC 6147) on the network; what it answers is `diolkos-dns64`'s to say.
+//! The DNS64 (RFC 6147) on the network; the crate `diolkos-dns64` decides on the answers.
 //!
-//! udp, tcp (a client's bytes) → handler (limit, cache) → waiting (who waits for the same, who has too much) → upstream
-//! (exchange) → handler → waiter (how the answer gets to the client); beside it, follow (the network's prefix) → handler
+//! udp, tcp (a client's bytes) → handler (limit, cache) → waiting (clients per question, bounds) → upstream (exchange) →
+//! handler → waiter (the path of the answer to the client); beside it, follow (the network's prefix) → handler
 //!
-//! One thread does it all, so nothing is locked; it needs no privileges but those for its port and for hearing routers.
-//! It is a process of its own also where a file has a translator, too: whoever takes over the parser of strangers' questions gets
-//! neither the memory nor the capabilities of that one.
+//! One thread does all of this, so nothing needs a lock. It needs no privileges except those for its port and for receiving
+//! router advertisements. It is a separate process even if a configuration file has a translator too: an attacker who takes
+//! over the parser of untrusted queries gets neither the memory nor the capabilities of the translator.
 
 mod datagrams;
 mod follow;
@@ -47,14 +47,14 @@ use queries::QueryHandler;
 use tally::Tally;
 use tcp::Connections;
 
-/// The program without questions and answers, generously, bytes.
+/// Memory of the program without questions and answers, estimated generously, bytes.
 const PROGRAM: u64 = 256 << 20;
-/// Between two looks at what nobody tells: whether metrics are served.
+/// Interval between checks of conditions that cause no event, such as whether metrics are served.
 const LOOK: Duration = Duration::from_secs(2);
-/// What is wrong while there is no prefix.
+/// The obstacle while no prefix is known.
 const UNKNOWN: &str = "no translation prefix is known: answers are forwarded unchanged";
 
-/// Runs until a signal comes, and then succeeds. Without its addresses it fails.
+/// Runs until a signal arrives, and then succeeds. Fails if its addresses cannot be bound.
 pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Failure> {
     let dns64 = section(&settings)?;
     LocalSet::new()
@@ -62,13 +62,13 @@ pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Fai
         .await
 }
 
-/// How many files a DNS64 has open at most: sockets that listen, connections of clients, and sockets towards upstream.
+/// The most files that a DNS64 has open: listening sockets, connections of clients, and sockets towards upstream.
 pub fn files(dns64: &Dns64) -> usize {
     2 * dns64.listen.len() + dns64.max_tcp as usize + upstream::files(dns64)
 }
 
-/// How much memory a DNS64 may have, bytes. Answers that are kept, and as much again for how they are kept; the
-/// longest answer for each question that waits; what connections have not read, twice, and what they are; the program itself.
+/// The most memory that a DNS64 may have, bytes: the cached answers, and as much again for the cache's structure; the longest
+/// answer for each waiting question; twice the unread answers of connections, and the connections themselves; the program.
 pub fn memory(dns64: &Dns64) -> u64 {
     let answers = u64::from(dns64.max_outstanding) << 16;
     let connections = 2 * unread::MOST as u64 + (u64::from(dns64.max_tcp) << 16);
@@ -118,7 +118,7 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
                 let ends = question.request == Request::Stop;
                 server.reply(question);
                 if ends {
-                    // The answer goes first.
+                    // The answer is sent before the program ends.
                     server.control.finish().await;
                     tracing::info!("dns64 stopped for good");
                     break Ok(());
@@ -130,7 +130,7 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
     done
 }
 
-/// What answers clients, and whoever asks by the control socket.
+/// The server for clients, and for requests by the control socket.
 struct Server {
     settings: Settings,
     control: Control,
@@ -140,7 +140,7 @@ struct Server {
 }
 
 impl Server {
-    /// Binds its addresses, and serves them on tasks of the present `LocalSet`.
+    /// Binds its addresses, and serves them on tasks of the current `LocalSet`.
     async fn start(settings: Settings, dns64: Dns64, watch: &Watch) -> Result<Server, Failure> {
         let control = listen_for_control(&dns64.name, &settings.control.group, watch)?;
         let tally = Rc::new(Tally::default());
@@ -175,7 +175,7 @@ impl Server {
         })
     }
 
-    /// Publishes to followers which prefixes are in force, and what is wrong.
+    /// Publishes the prefixes in force and the obstacles to followers.
     fn publish_condition(&self, metrics: &Metrics) {
         let policy = self.handler.rules().policy();
         self.control.publish(Condition {
@@ -233,7 +233,7 @@ fn listen_for_control(name: &str, group: &str, watch: &Watch) -> Result<Control,
         )));
     }
     match control::listen("dns64", name, group, watch) {
-        // A DNS64 needs no privileges, and so may run as a user who has no such folder.
+        // A DNS64 needs no privileges, so it may run as a user who has no such folder.
         Err(failure) if failure.kind == Kind::Missing => {
             tracing::warn!("`diolkos show --device {name}` will not find this program: {failure}");
             Ok(Control::none())

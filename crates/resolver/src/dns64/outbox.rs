@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers to questions that were read together are sent together, with one system call.
+//! Sends the answers to questions that were read together with one system call.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -9,25 +9,25 @@ use std::os::fd::AsFd;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::{sendmmsg, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny};
 
-/// Answers that wait, at most.
+/// The most answers that wait.
 const ANSWERS: usize = 64;
 
 /// Answers on their way to clients.
 #[derive(Default)]
 pub struct Outbox {
-    /// They wait until somebody sends them.
+    /// Answers wait until [`Outbox::send`] is called.
     gathers: bool,
     bytes: Vec<u8>,
     to: Vec<(SocketAddrAny, Range<usize>)>,
 }
 
 impl Outbox {
-    /// From now on answers wait for [`Outbox::send`].
+    /// Makes answers wait for [`Outbox::send`].
     pub fn gather(&mut self) {
         self.gathers = true;
     }
 
-    /// Takes an answer. False if it has to go by itself: nobody gathers, or there is no more room.
+    /// Takes an answer. Returns false if it must be sent directly: gathering is off, or there is no more room.
     pub fn take(&mut self, client: SocketAddr, answer: &[u8]) -> bool {
         let has_room = self.gathers && self.to.len() < ANSWERS;
         if has_room {
@@ -38,7 +38,7 @@ impl Outbox {
         has_room
     }
 
-    /// Sends all of them; how many could not be sent. A client asks again.
+    /// Sends all answers, and returns how many could not be sent. Their clients ask again.
     pub fn send(&mut self, socket: impl AsFd) -> usize {
         self.gathers = false;
         let parts = self.to.iter();
@@ -56,7 +56,7 @@ impl Outbox {
             match sendmmsg(&socket, &mut messages[sent + failed..], SendFlags::empty()) {
                 Ok(number) => sent += number,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The first of them cannot be sent; the next ones may be.
+                // The first of them cannot be sent, but the next ones may be.
                 Err(_) => failed += 1,
             }
         }
@@ -81,7 +81,7 @@ mod tests {
         assert!(!outbox.take(at(&one), b"nobody gathers"));
         outbox.gather();
         assert!(outbox.take(at(&one), b"first"));
-        // No datagram goes to port 0.
+        // No datagram can be sent to port 0.
         assert!(outbox.take("127.0.0.1:0".parse().expect("an address"), b"lost"));
         assert!(outbox.take(at(&other), b"second"));
         assert!(outbox.take(at(&one), b"third"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rules in force: those of the configuration, with the prefix that the network says where the operator wants that.
+//! The rules in force: those of the configuration, with the network's prefix if the configuration asks for it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,39 +16,39 @@ use diolkos_config::Dns64;
 use diolkos_figures::counters::Counter;
 use diolkos_figures::prefixes::{PrefixRow, PrefixRows};
 
-/// As long as the network has not said its prefix, clients keep answers about AAAA records for so long at most, seconds:
-/// they are to see synthetic ones soon after there is a prefix.
+/// The longest time that clients may cache answers about AAAA records while the network's prefix is not known, seconds: they
+/// should see synthetic records soon after a prefix is known.
 const PATIENCE: u32 = 30;
 
-/// What the answers to questions of these types may depend on.
+/// The query types whose answers may depend on the prefix.
 pub const DEPENDENT: [Rtype; 2] = [Rtype::AAAA, Rtype::PTR];
 
-/// What a search for the prefix has found.
+/// The result of a search for the prefix.
 #[derive(Default)]
 pub struct Findings {
-    /// The prefix in force, and until when.
+    /// The prefix in force, and the time until which it is valid.
     pub choice: Option<(Ipv6Net, Instant)>,
-    /// All that is known, …
+    /// All known prefixes, …
     pub known: Vec<Known>,
-    /// … with times since this moment.
+    /// … with times relative to this one.
     pub begin: Option<Instant>,
-    /// What happened.
+    /// Counters of the search.
     pub counters: Vec<Counter>,
 }
 
-/// The rules, and where their prefix is from.
+/// The rules, and the source of their prefix.
 pub struct InForce {
     configured: Rules,
     is_auto: bool,
     policy: RefCell<Rc<Policy>>,
-    /// How often another prefix was taken.
+    /// The number of changes of the prefix.
     changes: Cell<u64>,
     findings: RefCell<Findings>,
     changed: Notify,
 }
 
 impl InForce {
-    /// The rules of the configuration; `auto` begins without a prefix.
+    /// The rules of the configuration; with `auto` there is no prefix at first.
     pub fn new(dns64: &Dns64) -> InForce {
         let configured = dns64.rules();
         InForce {
@@ -61,22 +61,22 @@ impl InForce {
         }
     }
 
-    /// The rules now.
+    /// The current rules.
     pub fn policy(&self) -> Rc<Policy> {
         self.policy.borrow().clone()
     }
 
-    /// Another number after each change of the rules.
+    /// A number that differs after each change of the rules.
     pub fn changes(&self) -> u64 {
         self.changes.get()
     }
 
-    /// Returns after a change; for one who waits.
+    /// Waits for a change of the rules.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Takes what a search has found. True if the prefix in force is another one now.
+    /// Takes the result of a search. Returns true if the prefix in force has changed.
     pub fn take(&self, findings: Findings) -> bool {
         let prefix = |found: &Findings| found.choice.map(|(prefix, _)| prefix);
         let now = prefix(&findings);
@@ -99,8 +99,8 @@ impl InForce {
         self.changed.notify_one();
     }
 
-    /// For how long clients may keep an answer about this type at most, seconds: no longer than the prefix holds that it
-    /// depends on.
+    /// The longest time that clients may cache an answer about this type, seconds: not longer than the lifetime of the prefix
+    /// on which the answer depends.
     pub fn most_ttl(&self, rtype: Rtype, origin: Origin) -> u32 {
         match self.findings.borrow().choice {
             _ if !self.is_auto => u32::MAX,
@@ -113,7 +113,7 @@ impl InForce {
         }
     }
 
-    /// The prefixes that are known.
+    /// The known prefixes.
     pub fn rows(&self) -> PrefixRows {
         let findings = self.findings.borrow();
         let in_force = findings.choice.map(|(prefix, _)| prefix);
@@ -130,7 +130,7 @@ impl InForce {
         }
     }
 
-    /// What happened while a prefix was looked for.
+    /// The counters of the search for a prefix.
     pub fn counters(&self) -> Vec<Counter> {
         self.findings.borrow().counters.clone()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a question is taken in and its answer given out: may the client ask, is the answer kept, is somebody waiting
-//! for the same one already? What is none of that is resolved, once, for all who wait.
+//! Handles a query: whether the client may ask, whether the answer is cached, and whether the same question is being resolved
+//! already. Otherwise the question is resolved, once for all clients that wait for it.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, RandomState};
@@ -24,39 +24,40 @@ use super::upstream::Upstream;
 use super::waiter::{Transport, Waiter};
 use super::waiting::{Loser, Waiting};
 
-/// Buffers that are used again and again.
+/// Buffers that are reused.
 #[derive(Default)]
 pub struct Scratch {
     key: Vec<u8>,
     answer: Vec<u8>,
 }
 
-/// The handler.
+/// Handles queries.
 pub struct QueryHandler {
     rules: InForce,
     upstream: Upstream,
     cache: RefCell<Cache>,
     limiter: RefCell<Limiter>,
-    /// By TCP it is another one: who forges datagrams of a client's cannot stop its connections.
+    /// TCP has a limiter of its own, so that an attacker who forges datagrams from a client's address cannot stop the client's
+    /// connections.
     tcp_limiter: RefCell<Limiter>,
-    /// What a question by TCP waits before it looks again whether it may be asked.
+    /// The time that a question by TCP waits before the limit is checked again.
     tcp_pause: Duration,
-    /// Of questions beyond the limit, every second one is answered.
+    /// Every second question beyond the limit gets a truncated answer.
     slip: Cell<bool>,
     secret: RandomState,
     clients: Vec<IpNet>,
     udp_size: u16,
     waiting: RefCell<Waiting>,
     watch: Watch,
-    /// How long a resolution may take: several questions to upstream, each with its tries.
+    /// Time limit for a resolution: several questions to upstream, each with its tries.
     patience: Duration,
     started: Instant,
-    /// What happened.
+    /// The counters.
     pub tally: Rc<Tally>,
 }
 
 impl QueryHandler {
-    /// Opens it.
+    /// Prepares the handler.
     pub fn new(dns64: &Dns64, tally: Rc<Tally>, watch: Watch) -> Result<QueryHandler, Failure> {
         let upstream = Upstream::new(dns64, tally.clone(), watch.clone())?;
         Ok(QueryHandler {
@@ -74,7 +75,7 @@ impl QueryHandler {
                 dns64.max_outstanding_of_client,
             )),
             watch,
-            // The AAAA question, the one that tells a validation failure, and the A question.
+            // The AAAA question, the one that detects a validation failure, and the A question.
             patience: upstream.patience() * 3,
             upstream,
             started: Instant::now(),
@@ -82,7 +83,8 @@ impl QueryHandler {
         })
     }
 
-    /// Takes what the network says of its prefix. With another one, answers that may depend on it are not given any more.
+    /// Takes the findings about the network's prefix. After a change of the prefix, cached answers that may depend on it are
+    /// dropped.
     pub fn take_prefix(&self, findings: Findings) {
         if self.rules.take(findings) {
             self.cache.borrow_mut().forget(&DEPENDENT);
@@ -94,7 +96,7 @@ impl QueryHandler {
         &self.rules
     }
 
-    /// Takes a message of a client's. The answer goes to `waiter`, now or later, if there is one.
+    /// Handles a message of a client. The answer, if there is one, goes to `waiter`, now or later.
     pub fn take(
         self: &Rc<QueryHandler>,
         bytes: &[u8],
@@ -107,7 +109,7 @@ impl QueryHandler {
             Transport::Udp => Fate::QueryUdp,
             Transport::Tcp => Fate::QueryTcp,
         });
-        // By TCP, questions beyond the limit have waited (`wait_for_rate`).
+        // By TCP, questions beyond the limit have waited already (`wait_for_rate`).
         let limited = by == Transport::Udp && !self.may_ask(&self.limiter, client);
         if limited && !self.slip.replace(!self.slip.get()) {
             self.tally.count(Fate::LimitedDropped);
@@ -124,7 +126,7 @@ impl QueryHandler {
             }
         };
         if limited {
-            // Nobody is flooded with this, and a real client comes by TCP.
+            // A truncated answer cannot flood a victim, and a real client retries by TCP.
             self.tally.count(Fate::LimitedTruncated);
             let nothing = Answer::empty(OptRcode::NOERROR, Origin::Failed, 0);
             nothing.write(&query, 0, 0, self.udp_size, &mut scratch.answer);
@@ -148,7 +150,7 @@ impl QueryHandler {
         self.resolve(query, client, waiter, scratch);
     }
 
-    /// Returns when the client may ask by TCP.
+    /// Waits until the client may ask by TCP.
     pub async fn wait_for_rate(&self, client: IpAddr) {
         if self.may_ask(&self.tcp_limiter, client) {
             return;
@@ -168,7 +170,7 @@ impl QueryHandler {
         limiter.borrow_mut().allows(client, hash, now_ms)
     }
 
-    /// Why a query that is one is not answered.
+    /// The reason for refusing a well-formed query.
     fn refusal(&self, query: &Query, client: IpAddr) -> Option<Fate> {
         let client = client.to_canonical();
         if !self.clients.iter().any(|net| net.contains(&client)) {
@@ -177,11 +179,11 @@ impl QueryHandler {
         if !query.recursion_desired {
             return Some(Fate::RefusedNotRecursive);
         }
-        // Zones are not transferred through a resolver.
+        // Zone transfers do not go through a resolver.
         matches!(query.rtype(), Rtype::AXFR | Rtype::IXFR).then_some(Fate::RefusedForm)
     }
 
-    /// Resolves a question that is not in the cache, or waits with others for its answer.
+    /// Resolves a question that is not in the cache, or lets it wait for the resolution that is under way.
     fn resolve(
         self: &Rc<QueryHandler>,
         query: Query,
@@ -217,7 +219,7 @@ impl QueryHandler {
         self.lose(loser, scratch);
     }
 
-    /// Tells somebody that there are too many.
+    /// Answers a waiter that had to make room, with SERVFAIL.
     fn lose(&self, loser: Option<Loser>, scratch: &mut Scratch) {
         let Some(loser) = loser else { return };
         self.tally.count(loser.fate);
@@ -225,7 +227,7 @@ impl QueryHandler {
         self.answer(loser.waiter, &loser.query, &failure, 0, &mut scratch.answer);
     }
 
-    /// Asks upstream until the question is answered, and tells all who wait.
+    /// Asks upstream until the question is answered, and sends the answer to all clients that wait.
     async fn run(self: Rc<QueryHandler>, key: Box<[u8]>, mut resolution: Resolution, step: Step) {
         let asking = self.ask(&mut resolution, step);
         let answer = tokio::time::timeout(self.patience, asking).await;
@@ -246,7 +248,7 @@ impl QueryHandler {
             };
             let bytes = self.upstream.ask(&ask).await;
             let policy = self.rules.policy();
-            // What was begun with another prefix, or without one, begins anew.
+            // A resolution that began with another prefix, or without one, begins again.
             if changes != self.rules.changes() {
                 changes = self.rules.changes();
                 step = resolution.restart(&policy);

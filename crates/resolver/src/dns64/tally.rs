@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every fate of a question by its name, in one list.
+//! Every outcome of a question by name, in one list.
 
 use std::cell::Cell;
 
@@ -7,42 +7,42 @@ use diolkos_dns64::Origin;
 
 use diolkos_figures::counters::Counter;
 
-/// What can happen.
+/// An outcome of a question, or an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// A datagram of a client's.
+    /// A datagram of a client.
     QueryUdp,
-    /// A message of a client's by TCP.
+    /// A message of a client by TCP.
     QueryTcp,
-    /// It is no query that a resolver answers.
+    /// The message is no query that a resolver answers.
     RefusedForm,
-    /// Its sender is not among `clients`.
+    /// The sender is not among `clients`.
     RefusedClient,
-    /// It does not want recursion, and others' questions are nobody's business.
+    /// The query does not want recursion. The cache is not open to it, since it would reveal the questions of others.
     RefusedNotRecursive,
-    /// Its sender asks too much; nothing is sent.
+    /// The sender exceeds the rate limit; nothing is sent.
     LimitedDropped,
-    /// The same; it is told to come by TCP.
+    /// The sender exceeds the rate limit; a truncated answer tells it to use TCP.
     LimitedTruncated,
-    /// By TCP, its sender asks too much; it waits.
+    /// The sender exceeds the rate limit by TCP; it waits.
     LimitedDelayed,
-    /// Given up with SERVFAIL: its client has too many questions that wait for upstream.
+    /// Answered with SERVFAIL: the client has too many questions that wait for upstream.
     BusyClient,
-    /// The same: a /56, /48 or /24 around its client has.
+    /// Answered with SERVFAIL: a /56, /48 or /24 around the client has too many.
     BusyNetwork,
-    /// The same: there are `max_outstanding`, and no network has more of them than its client's.
+    /// Answered with SERVFAIL: `max_outstanding` is reached, and no network has more questions than the client's.
     BusyFull,
-    /// The same: its host waits for this answer many times already.
+    /// Answered with SERVFAIL: the host waits for this answer many times already.
     BusyEqual,
-    /// The same: too many wait for this answer.
+    /// Answered with SERVFAIL: too many clients wait for this answer.
     BusyQuestion,
     /// Answered from the cache.
     CacheHit,
     /// Not in the cache.
     CacheMiss,
-    /// The same question is on its way already.
+    /// An equal question is being resolved already.
     Coalesced,
-    /// Resolved: passed on as it came.
+    /// Resolved: passed on unchanged.
     Passed,
     /// Resolved: AAAA records left out.
     Filtered,
@@ -50,40 +50,40 @@ pub enum Fate {
     Synthesised,
     /// Resolved: ipv4only.arpa and its reverse names.
     Local,
-    /// Resolved: SERVFAIL of our own.
+    /// Resolved: SERVFAIL of the DNS64 itself.
     Failed,
     /// The answer was too long for its datagram.
     Truncated,
-    /// The kernel did not take an answer.
+    /// The kernel did not accept an answer.
     SendFailed,
-    /// A connection was closed to make room for others: there are `max_tcp`, a quarter of them were its client's, or its client
-    /// does not read its answers.
+    /// A connection was closed to make room: there are `max_tcp`, or its client has a quarter of them, or its client does not
+    /// read its answers.
     TcpEvicted,
-    /// A connection was not read from, since too many of its questions were under way.
+    /// A connection was not read for a while, since too many of its questions were under way.
     TcpPaused,
-    /// An address could not be listened on, or not any more; it is tried again.
+    /// An address could not be bound, or its socket failed; it is retried.
     ListenFailed,
-    /// Sent to upstream by UDP.
+    /// Questions sent to upstream by UDP.
     UpstreamUdp,
-    /// Sent to upstream by TCP, since the answer was too long.
+    /// Questions sent to upstream by TCP, since the answer was too long.
     UpstreamTcp,
-    /// No answer of upstream's in time.
+    /// Upstream did not answer in time.
     UpstreamTimeout,
     /// Upstream could not be reached, or closed the connection.
     UpstreamUnreachable,
     /// Upstream answered with an error, and another one was asked.
     UpstreamError,
-    /// A datagram from upstream that answers nothing: wrong identification, or wrong question.
+    /// A datagram from upstream that answers no question: wrong identification, or wrong question.
     UpstreamUnexpected,
-    /// An answer of upstream's to a question that is over.
+    /// An answer of upstream to a question that is over.
     UpstreamLate,
-    /// A port towards upstream was given up since too many unexpected datagrams came to it.
+    /// A port towards upstream was closed, since too many unexpected datagrams came to it.
     UpstreamPortSuspect,
-    /// A port towards upstream was given up since it was old, or nobody used it.
+    /// A port towards upstream was closed, since it was old or unused.
     UpstreamPortAged,
 }
 
-/// How many fates there are.
+/// The number of fates.
 const NUMBER: usize = 35;
 
 /// The names, in the order of [`Fate`].
@@ -125,7 +125,7 @@ const NAMES: [&str; NUMBER] = [
     "upstream.port_aged",
 ];
 
-/// How often each of it happened.
+/// The count of each fate.
 #[derive(Debug)]
 pub struct Tally([Cell<u64>; NUMBER]);
 
@@ -136,13 +136,13 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// It happened.
+    /// Counts a fate.
     pub fn count(&self, fate: Fate) {
         let cell = &self.0[fate as usize];
         cell.set(cell.get() + 1);
     }
 
-    /// A question was resolved.
+    /// Counts the origin of a resolved answer.
     pub fn resolved(&self, origin: Origin) {
         self.count(match origin {
             Origin::Passed => Fate::Passed,
@@ -153,7 +153,7 @@ impl Tally {
         });
     }
 
-    /// All of them, for `diolkos show counters`.
+    /// All counters, for `diolkos show counters`.
     pub fn counters(&self) -> Vec<Counter> {
         let counter = |(name, count): (&&str, &Cell<u64>)| Counter {
             name: format!("dns64.{name}"),

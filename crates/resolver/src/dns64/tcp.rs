@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Clients that ask by TCP (RFC 7766): several questions on a connection, answered as soon as each can be.
+//! Clients that ask by TCP (RFC 7766): several questions on a connection, each answered as soon as possible.
 
 use std::cell::RefCell;
 use std::io;
@@ -22,19 +22,19 @@ use super::tally::Fate;
 use super::unread::{Memory, Reader};
 use super::waiter::{Reply, Waiter};
 
-/// No query is longer, bytes; whoever sends one is none of a resolver's clients.
+/// The longest query, bytes. A client that sends a longer one is disconnected.
 const LONGEST_QUERY: usize = 4096;
-/// Questions of one connection that are under way: asked, and the answer not yet read by the client. The next one is not
-/// read before one of them is over, so that a connection waits for itself and for nobody else.
+/// Questions of one connection that are under way: asked, and the answer not yet read by the client. The next question is read
+/// when one of them is over, so a connection waits only for itself.
 const PIPELINE: usize = 32;
-/// Of all connections, one client may have a part of this many.
+/// One client may have at most the total number of connections divided by this.
 const SHARE: u32 = 4;
-/// After an error that may pass, no connection is accepted for so long.
+/// After an error that may pass, no connection is accepted for this time.
 const REST: Duration = Duration::from_millis(100);
-/// A listener that fails so often in a row does not recover.
+/// A listener that fails this often in a row does not recover.
 const MOST_ERRORS: u32 = 600;
 
-/// Connections, in all and of each client. Each can be told to close.
+/// The connections, bounded in all and for each client. Each can be told to close.
 pub struct Connections {
     shares: RefCell<Shares<Rc<Notify>>>,
     unread: Rc<Memory>,
@@ -42,7 +42,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// So many in all, each closed after so many seconds without a question.
+    /// `most` connections in all, each closed after `idle_s` seconds without a question.
     pub fn new(most: u32, idle_s: u32) -> Connections {
         Connections {
             shares: RefCell::new(Shares::new(most, most / SHARE)),
@@ -52,7 +52,7 @@ impl Connections {
     }
 }
 
-/// Accepts until the listener is unusable.
+/// Accepts connections until the listener is unusable.
 pub async fn serve(
     listener: TcpListener,
     handler: Rc<QueryHandler>,
@@ -68,7 +68,7 @@ pub async fn serve(
                 watch.local("a connection", work);
             }
             Err(error) if errors == MOST_ERRORS => return error,
-            // Out of file descriptors, most likely; a connection that ends frees one.
+            // Most likely no file descriptor is free; a connection that ends frees one.
             Err(error) => {
                 if errors == 0 {
                     tracing::warn!("a connection could not be accepted: {error}");
@@ -80,7 +80,7 @@ pub async fn serve(
     }
 }
 
-/// Serves a connection until it ends, or has to make room for another one.
+/// Serves a connection until it ends, or must make room for another one.
 async fn connect(
     stream: TcpStream,
     client: IpAddr,
@@ -118,7 +118,7 @@ async fn converse(
     stream.set_nodelay(true)?;
     let (read, write) = stream.into_split();
     let (answers, ready) = mpsc::channel(PIPELINE);
-    // Questions on their way still hold a sender; their answers are written before the connection closes.
+    // Questions under way still hold a sender; their answers are written before the connection closes.
     let (done, ()) = tokio::join!(
         take_questions(read, answers, client, handler, idle),
         write_answers(write, ready, idle)
@@ -139,7 +139,7 @@ async fn take_questions(
         if places.available_permits() == 0 {
             handler.tally.count(Fate::TcpPaused);
         }
-        // Every question under way ends in time, so this does too.
+        // Every question under way ends in time, so this wait does too.
         let Ok(place) = places.clone().acquire_owned().await else {
             return Ok(());
         };
@@ -163,7 +163,7 @@ async fn write_answers(
     idle: Duration,
 ) {
     while let Some(reply) = ready.recv().await {
-        // A client that reads nothing is gone.
+        // A client that reads nothing counts as gone.
         let written = timeout(idle, write.write_all(&reply.bytes)).await;
         if !matches!(written, Ok(Ok(()))) {
             break;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Clients that ask by UDP: many datagrams are read at once, and each is answered from the address it was sent to.
+//! Clients that ask by UDP. Many datagrams are read at once, and each answer is sent from the address to which the question was
+//! sent.
 
 use std::io;
 use std::rc::Rc;
@@ -11,11 +12,11 @@ use super::queries::{QueryHandler, Scratch};
 use super::tally::Fate;
 use super::waiter::Waiter;
 
-/// Datagrams read with one system call, at most.
+/// The most datagrams read with one system call.
 const BATCH: usize = 32;
-/// The kernel may hand over several datagrams of one sender as one, so each buffer holds the longest.
+/// The kernel may deliver several datagrams of one sender as one, so each buffer holds the longest.
 const BUFFER: usize = 1 << 16;
-/// A socket that fails so often in a row does not recover.
+/// A socket that fails this often in a row does not recover.
 const MOST_ERRORS: u32 = 64;
 
 /// Answers until the socket is unusable.
@@ -29,7 +30,7 @@ pub async fn serve(datagrams: Rc<Datagrams>, handler: Rc<QueryHandler>) -> io::E
         let read = datagrams.receive(&mut buffers, &mut metas, is_drained);
         let read = match read.await {
             Ok(read) => read,
-            // An ICMP error about an earlier answer is one error; a broken socket has one each time.
+            // An ICMP error about an earlier answer causes one error; a broken socket returns an error each time.
             Err(error) if errors == MOST_ERRORS => return error,
             Err(error) => {
                 tracing::debug!("a datagram could not be read: {error}");
@@ -53,7 +54,7 @@ pub async fn serve(datagrams: Rc<Datagrams>, handler: Rc<QueryHandler>) -> io::E
         }
         is_drained = read < BATCH;
         if !is_drained {
-            // Others have work to do too.
+            // Other tasks have work to do as well.
             tokio::task::yield_now().await;
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory for answers that clients have not read from their connections: bounded in all, and for each client. Whoever asks for
-//! long answers and reads none loses a connection, not the others.
+//! Memory for answers that clients have not read from their connections, bounded in all and for each client. A client that asks
+//! for long answers and reads none loses a connection; other clients lose none.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -10,26 +10,26 @@ use diolkos_dns64::shares::Ticket;
 use diolkos_dns64::Shares;
 use tokio::sync::Notify;
 
-/// In all, bytes.
+/// The bound for all clients, bytes.
 pub const MOST: usize = 32 << 20;
-/// Of all, one client may have a part of this many.
+/// One client may have at most the total divided by this.
 const SHARE: u32 = 8;
-/// Memory is counted in parts of this many bytes. An answer takes one at least.
+/// Memory is counted in parts of this many bytes. An answer takes at least one.
 const PART: usize = 4 << 10;
 
-/// The memory, and who has it.
+/// The memory, and its users.
 pub struct Memory(RefCell<Shares<Rc<Notify>>>);
 
-/// Who reads the answers of one connection.
+/// One connection of a client.
 #[derive(Clone)]
 pub struct Reader {
     memory: Rc<Memory>,
     client: IpAddr,
-    /// By which the connection is told to close.
+    /// Tells the connection to close.
     close: Rc<Notify>,
 }
 
-/// What an answer takes. Dropped, it is free again.
+/// The memory of one answer, which is freed when this is dropped.
 pub struct Unread {
     memory: Rc<Memory>,
     parts: Vec<Ticket>,
@@ -47,7 +47,7 @@ impl Memory {
         Memory(RefCell::new(Shares::new(parts, parts / SHARE)))
     }
 
-    /// One more connection of a client, which `close` ends.
+    /// Registers a connection of a client; `close` ends it.
     pub fn reader(self: &Rc<Self>, client: IpAddr, close: Rc<Notify>) -> Reader {
         Reader {
             memory: self.clone(),
@@ -58,8 +58,8 @@ impl Memory {
 }
 
 impl Reader {
-    /// Takes memory for an answer. If there is none, the connection that has had the oldest unread answer of the largest
-    /// holder is closed.
+    /// Takes memory for an answer. If none is free, the connection with the oldest unread answer of the largest holder is
+    /// closed.
     pub fn take(&self, bytes: usize) -> Unread {
         let mut shares = self.memory.0.borrow_mut();
         let take = |_| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who waits for an answer, and how it gets there.
+//! The clients that wait for answers, and the path of the answer to each.
 
 use std::rc::Rc;
 
@@ -10,35 +10,35 @@ use super::datagrams::{Datagrams, Return};
 use super::unread::{Reader, Unread};
 use crate::dns_over_tcp::framed;
 
-/// An answer on its way to a connection. Its question counts as under way until the client has read it.
+/// An answer on its way to a connection. Its question counts as under way until the client has read the answer.
 pub struct Reply {
-    /// With its length in front.
+    /// The answer with its length in front.
     pub bytes: Vec<u8>,
     /// The place of the question on its connection.
     pub place: OwnedSemaphorePermit,
-    /// What it takes of the memory for answers that nobody has read.
+    /// Its part of the memory for unread answers.
     pub unread: Unread,
 }
 
-/// How a question came, and its answer has to go.
+/// The transport of a question and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// In a datagram, which has its limits and a source that may be forged.
+    /// In a datagram, whose size is limited and whose source may be forged.
     Udp,
     /// On a connection.
     Tcp,
 }
 
-/// Who waits for an answer.
+/// A client that waits for an answer.
 pub enum Waiter {
     /// The sender of a datagram.
     Datagram(Rc<Datagrams>, Return),
-    /// A connection, the place of the question on it, and who reads there.
+    /// A connection, the place of the question on it, and its account of unread answers.
     Connection(mpsc::Sender<Reply>, OwnedSemaphorePermit, Reader),
 }
 
 impl Waiter {
-    /// How the answer has to go.
+    /// The transport of the answer.
     pub fn transport(&self) -> Transport {
         match self {
             Waiter::Datagram(..) => Transport::Udp,
@@ -46,7 +46,7 @@ impl Waiter {
         }
     }
 
-    /// Sends the answer; false if it cannot be sent any more.
+    /// Sends the answer; returns false if that is no longer possible.
     pub fn answer(self, answer: &[u8]) -> bool {
         match self {
             Waiter::Datagram(datagrams, to) => datagrams.send(to, answer).is_ok(),

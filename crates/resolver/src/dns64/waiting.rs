@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions that wait for upstream, and who waits for each: bounded in all, for each client and for each question.
+//! The questions that wait for upstream, and the clients that wait for each: bounded in all, for each client and for each
+//! question.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -11,17 +12,17 @@ use tokio::task::AbortHandle;
 use super::tally::Fate;
 use super::waiter::Waiter;
 
-/// Of all who wait, those for one question are a part of this many at most, …
+/// One question may have at most the total number of waiting clients divided by this, …
 const PART: u32 = 4;
-/// … but so many may be in any case.
+/// … but always at least this many.
 const LEAST: usize = 32;
-/// Of the same host, so many may wait for the same question. More are the same query, sent again.
+/// The most times that one host may wait for the same question. More are repetitions of the same query.
 const EQUAL: usize = 32;
 
-/// What tells questions apart, see [`Query::key`].
+/// The identity of a question, see [`Query::key`].
 type Key = Rc<[u8]>;
 
-/// Everybody who waits.
+/// All waiting clients.
 pub struct Waiting {
     shares: Shares<Key>,
     questions: HashMap<Key, Question>,
@@ -33,18 +34,18 @@ struct Question {
     task: AbortHandle,
 }
 
-/// Somebody who gets no answer, because there are too many.
+/// A waiter that gets no answer, because there are too many.
 pub struct Loser {
-    /// What was asked.
+    /// Its query.
     pub query: Query,
-    /// Who asked.
+    /// The waiter.
     pub waiter: Waiter,
-    /// Why.
+    /// The reason.
     pub fate: Fate,
 }
 
 impl Waiting {
-    /// Room for so many, and for so many of one client.
+    /// Room for `most` waiters, and for `of_client` of one client.
     pub fn new(most: u32, of_client: u32) -> Waiting {
         Waiting {
             shares: Shares::new(most, of_client),
@@ -53,12 +54,12 @@ impl Waiting {
         }
     }
 
-    /// Is an answer to this question on its way?
+    /// Returns true if this question is being resolved already.
     pub fn has(&self, key: &[u8]) -> bool {
         self.questions.contains_key(key)
     }
 
-    /// A new question, which `task` resolves. Somebody may have to make room for it, but not its own asker.
+    /// Adds a new question, which `task` resolves. Another waiter may have to make room for it, but not its own client.
     pub fn begin(
         &mut self,
         key: &[u8],
@@ -75,7 +76,7 @@ impl Waiting {
         self.join(key, client, query, waiter)
     }
 
-    /// One more who waits for a question that is on its way. Somebody may have to make room.
+    /// Adds a waiter to a question that is being resolved. A waiter may have to make room.
     pub fn join(
         &mut self,
         key: &[u8],
@@ -118,11 +119,11 @@ impl Waiting {
             };
             self.remove(&evicted.held, evicted.ticket, fate)
         });
-        // Whoever had to go as an equal left a place of the same host, so nobody else had to.
+        // If a waiter of the same host had to go, it has freed a place, so no other waiter had to.
         loser.or(evicted)
     }
 
-    /// Takes somebody away; a question for which nobody waits any more is given up.
+    /// Removes a waiter. A question without waiters is no longer resolved.
     fn remove(&mut self, key: &Key, ticket: Ticket, fate: Fate) -> Option<Loser> {
         self.shares.give(ticket);
         let question = self.questions.get_mut(key)?;
@@ -138,7 +139,7 @@ impl Waiting {
         })
     }
 
-    /// A question is answered: all who wait for it.
+    /// Ends a question that has been answered, and returns all its waiters.
     pub fn end(&mut self, key: &[u8]) -> Vec<(Query, Waiter)> {
         let Some(question) = self.questions.remove(key) else {
             return Vec::new();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One question for ipv4only.arpa, to one resolver after the other, until one reveals a prefix.
+//! Asks for ipv4only.arpa, one resolver after another, until one reveals a prefix.
 //!
-//! A resolver of IPv6 is first asked over the uplink, whatever the routes say, because the prefix is that of the uplink's
-//! network; then wherever the routes lead. None is asked through the translator itself: who is behind it cannot tell
-//! whether it should be there.
+//! An IPv6 resolver is first asked over the uplink, whatever the routes say, because the wanted prefix is that of the uplink's
+//! network; then it is asked by the routes. No resolver is asked through the translator itself, because a resolver behind it
+//! cannot tell whether the translator should be there.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,31 +20,32 @@ use crate::dns_over_tcp;
 use diolkos_config::CONTINUITY;
 use diolkos_service::random::random;
 
-/// How long each try waits.
+/// Time limit of each try.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest datagram asked for, bytes: fragmented nowhere (RFC 9715 section 3).
+/// The longest datagram requested, bytes; it is not fragmented on any link (RFC 9715 section 3).
 const UDP_SIZE: u16 = 1232;
 const LONGEST: usize = 4096;
 /// The port of DNS.
 const DNS: u16 = 53;
 
-/// How the resolvers are reached.
+/// The paths to the resolvers.
 #[derive(Clone, Debug)]
 pub struct Way {
     /// Name of the uplink.
     pub uplink: String,
-    /// The own IPv4 address of a CLAT on this host: what has it as source would lead through the CLAT.
+    /// The IPv4 address of a CLAT on this host: packets with this source would go through the CLAT.
     pub own: Ipv4Addr,
 }
 
-/// Which way a question goes.
+/// The path of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
     Uplink,
     AnyRoute,
 }
 
-/// Asks all of them: the first prefixes that one reveals; else a denial, if there is one; else why there is no answer.
+/// Asks all resolvers. Returns the first prefixes that one reveals; otherwise a denial, if there is one; otherwise the reason
+/// why there is no answer.
 pub async fn ask(resolvers: Vec<SocketAddr>, way: Way) -> Result<(SocketAddr, Reply), String> {
     let mut failures = BTreeMap::new();
     for over in [Over::Uplink, Over::AnyRoute] {
@@ -65,7 +66,7 @@ pub async fn ask(resolvers: Vec<SocketAddr>, way: Way) -> Result<(SocketAddr, Re
                 }
                 Err(error) => {
                     tracing::debug!("the resolver {resolver} does not answer: {error}");
-                    // An answer by the other way says more.
+                    // An error on the other path says more.
                     failures
                         .entry(resolver)
                         .or_insert_with(|| format!("does not answer ({error})"));
@@ -86,7 +87,7 @@ pub async fn ask(resolvers: Vec<SocketAddr>, way: Way) -> Result<(SocketAddr, Re
     })
 }
 
-/// The port that everybody has is not worth a word.
+/// A resolver for messages; the usual port is left out.
 fn shown(resolver: &SocketAddr) -> String {
     match resolver.port() {
         DNS => resolver.ip().to_string(),
@@ -95,7 +96,7 @@ fn shown(resolver: &SocketAddr) -> String {
 }
 
 async fn ask_one(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<Reply> {
-    // A socket of its own for each question: the kernel draws its port, and lets in nobody but the resolver.
+    // Each question has a socket of its own: the kernel draws its port, and accepts datagrams from the resolver only.
     let socket = connect(resolver, way, over)?;
     let ask = synthesis::ask();
     let id = random() as u16;
@@ -112,7 +113,7 @@ async fn ask_one(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<Repl
             None => {}
         }
     }
-    // The way of the datagrams, or another network would answer.
+    // The same path as for the datagrams; otherwise another network would answer.
     let stream = reach(resolver, way, over).await?;
     let reply = dns_over_tcp::exchange(stream, &ask, UDP_SIZE, random() as u16).await?;
     synthesis::read(&reply).ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -120,7 +121,7 @@ async fn ask_one(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<Repl
 
 fn connect(resolver: SocketAddr, way: &Way, over: Over) -> io::Result<UdpSocket> {
     let socket = socket(resolver, way, over, Type::DGRAM, Protocol::UDP)?;
-    // The kernel gives a socket its port when it is bound, and its address when it is connected.
+    // The kernel assigns the port when the socket is bound, and the address when it is connected.
     let any: IpAddr = match resolver {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -155,7 +156,7 @@ fn socket(
     Ok(socket)
 }
 
-/// Another CLAT of this host leads to another network, or through this one.
+/// Refuses a source address of a CLAT: another CLAT of this host leads to another network, or through this one.
 fn refuse_own(local: SocketAddr, way: &Way) -> io::Result<()> {
     let why = match local.ip() {
         IpAddr::V4(v4) if v4 == way.own => "it is behind this translator",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The translation prefix that the network says (`diolkos_pref64`), for a CLAT and for a DNS64.
+//! The search for the network's translation prefix (`diolkos_pref64`), for a CLAT and for a DNS64.
 //!
-//! advertisements, replies → discovery → choice; solicitations and questions as it wants them.
+//! advertisements, replies → discovery → choice; discovery → solicitations and questions
 
 mod ask;
 mod resolvers;
@@ -24,35 +24,35 @@ use diolkos_service::random::random;
 
 use ask::Way;
 
-/// After a socket has failed, because its link is down, it is left alone for so long.
+/// A socket that has failed, because its link is down, is not used for this time.
 const REST: Duration = Duration::from_secs(1);
 
 /// A search over an uplink.
 pub struct Search {
-    /// What was found.
+    /// The findings.
     pub discovery: Discovery,
-    /// When the choice was looked at last: whatever changes after that is waited for.
+    /// The time at which the choice was last read. [`Search::step`] waits for changes after it.
     looked: Moment,
-    /// Prefixes come and go too often, which was said.
+    /// The prefixes change too often, which has been logged.
     is_restless: bool,
     begin: Instant,
     uplink: Link,
     given: Vec<Resolver>,
     way: Way,
     socket: DiscoverySocket,
-    /// The socket rests until then.
+    /// The socket is not used until this time.
     rests: Option<Instant>,
     asking: Option<LocalBoxFuture<'static, Result<(SocketAddr, Reply), String>>>,
     tally: BTreeMap<&'static str, u64>,
-    /// What came of the last question, as it was said.
+    /// The result of the last question, as it was logged.
     last: String,
-    /// Why the last question had no answer, unless it had one.
+    /// The reason why the last question had no answer; `None` if it had one.
     silence: Option<String>,
-    /// It only checks what the operator says: what it does is no news.
+    /// The search only checks the configuration, so its results are not logged.
     is_check: bool,
 }
 
-/// Everything that is counted, under `pref64.`.
+/// The names of all counters, under `pref64.`.
 const COUNTED: [&str; 7] = [
     "solicitations",
     "advertisements",
@@ -64,8 +64,8 @@ const COUNTED: [&str; 7] = [
 ];
 
 impl Search {
-    /// Begins to look. Who is asked: `given`, or without any the resolvers of the host. `own` is the IPv4 address of a CLAT
-    /// on this host: nobody is asked through it.
+    /// Begins a search. It asks the resolvers `given`, or without any the resolvers of the host. `own` is the IPv4 address of a
+    /// CLAT on this host: no resolver is asked through it.
     pub fn new(uplink: &Link, given: Vec<Resolver>, own: Ipv4Addr) -> Result<Search, Failure> {
         let socket = DiscoverySocket::open(uplink.index, Hears::Routers).map_err(|e| {
             Failure::missing(format!(
@@ -94,19 +94,19 @@ impl Search {
         })
     }
 
-    /// The same, to compare what the operator says with what the network says.
+    /// A search whose result is compared with the configuration.
     pub fn check(uplink: &Link, given: Vec<Resolver>, own: Ipv4Addr) -> Result<Search, Failure> {
         let mut search = Search::new(uplink, given, own)?;
         search.is_check = true;
         Ok(search)
     }
 
-    /// Why the resolvers have said nothing, if that is so.
+    /// The reason why the resolvers have not answered, if they have not.
     pub fn silence(&self) -> Option<&str> {
         self.silence.as_deref()
     }
 
-    /// Others are asked from now on, and by a CLAT with this address; as [`Search::new`] has them. What is known stays.
+    /// Changes the resolvers and the CLAT's address, with the meanings of [`Search::new`]. The known prefixes stay.
     pub fn ask_others(&mut self, given: &[Resolver], own: Ipv4Addr) {
         self.way.own = own;
         if self.given != given {
@@ -117,7 +117,7 @@ impl Search {
         }
     }
 
-    /// The present, as [`Discovery`] counts time.
+    /// The current time, as [`Discovery`] counts it.
     pub fn now(&self) -> Moment {
         self.begin.elapsed()
     }
@@ -127,7 +127,7 @@ impl Search {
         self.looked = self.now();
         let choice = self.discovery.choice(self.looked);
         let wait = self.discovery.wait();
-        // Said once, not at each move.
+        // Logged once, not at each change.
         if let (Some(wait), false) = (wait, self.is_restless) {
             tracing::warn!(
                 "translation prefixes change too often: another one is used only after it has been the best for {} s, \
@@ -139,7 +139,7 @@ impl Search {
         choice
     }
 
-    /// Everything that is known now.
+    /// All prefixes that are known now.
     pub fn known(&self) -> impl Iterator<Item = &Known> {
         let now = self.now();
         self.discovery
@@ -147,17 +147,17 @@ impl Search {
             .filter(move |known| known.until > now)
     }
 
-    /// The node may have come to another network.
+    /// Records that the node may have moved to another network.
     pub fn attached(&mut self) {
         self.discovery.attached(self.now());
     }
 
-    /// The node has other addresses beside those it had.
+    /// Records that the node has got further addresses.
     pub fn look_again(&mut self) {
         self.discovery.look_again(self.now());
     }
 
-    /// What happened, by name.
+    /// The counters, by name.
     pub fn counters(&self) -> Vec<Counter> {
         let counter = |name: &&'static str| Counter {
             name: format!("pref64.{name}"),
@@ -167,8 +167,8 @@ impl Search {
         COUNTED.iter().map(counter).collect()
     }
 
-    /// Does what is to be done and takes in one piece of news; then the choice may be another. May be dropped at any
-    /// time and called again.
+    /// Does the work that is due and handles one event; the choice may be different afterwards. May be dropped at any time and
+    /// called again.
     pub async fn step(&mut self) {
         while let Some(action) = self.discovery.next(self.now()) {
             match action {
@@ -191,7 +191,8 @@ impl Search {
                 self.asking = None;
                 self.answered(reply);
             }
-            // `choice`, which forgets what is over, is not called for a check: the end of a prefix would be due for ever.
+            // `choice`, which drops expired prefixes, is not called for a check: without this, an expired prefix would be due
+            // without end.
             () = diolkos_control::service::until(wake) => if self.is_check {
                 self.looked = self.now();
                 self.discovery.choice(self.looked);
@@ -246,7 +247,7 @@ impl Search {
             Err(why) => ("unanswered", format!("{why}; retrying")),
         };
         self.count(outcome);
-        // Said once, not each time it is asked again.
+        // Logged once, not each time that the question is repeated.
         if self.last != said && !said.is_empty() && !self.is_check {
             tracing::info!("{said}");
         }
@@ -257,7 +258,7 @@ impl Search {
     }
 }
 
-/// The reply to the question that is open, or never.
+/// Waits for the reply to the question that is under way; without one, waits without end.
 async fn reply(
     asking: &mut Option<LocalBoxFuture<'static, Result<(SocketAddr, Reply), String>>>,
 ) -> Result<(SocketAddr, Reply), String> {

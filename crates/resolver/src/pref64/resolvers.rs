@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is asked for ipv4only.arpa: the resolvers of the configuration, else those of the host (resolv.conf(5)).
+//! The resolvers that are asked for ipv4only.arpa: those of the configuration, otherwise those of the host (resolv.conf(5)).
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -9,10 +9,10 @@ use diolkos_kernel::net::Link;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const DNS: u16 = 53;
-/// So many are asked; resolv.conf(5) takes three.
+/// The most resolvers that are asked; resolv.conf(5) takes three.
 const MOST: usize = 8;
 
-/// The resolvers as they are now; the host's may change at any time.
+/// The current resolvers; those of the host may change at any time.
 pub fn now(given: &[Resolver], uplink: &Link) -> Vec<SocketAddr> {
     let mut resolvers: Vec<SocketAddr> = match given {
         [] => read(&fs::read_to_string(RESOLV_CONF).unwrap_or_default(), uplink),
@@ -29,7 +29,7 @@ pub fn now(given: &[Resolver], uplink: &Link) -> Vec<SocketAddr> {
     resolvers
 }
 
-/// The nameservers of such a file. Without any, it is the host itself.
+/// The nameservers in such a file. Without any, the host itself is the resolver.
 fn read(text: &str, uplink: &Link) -> Vec<SocketAddr> {
     let mut found: Vec<SocketAddr> = text
         .lines()
@@ -46,7 +46,7 @@ fn read(text: &str, uplink: &Link) -> Vec<SocketAddr> {
     found
 }
 
-/// An address; a link-local one may name its interface, which must be the uplink.
+/// Parses an address; a link-local one may name its interface, which must be the uplink.
 fn nameserver(text: &str, uplink: &Link) -> Option<SocketAddr> {
     let Some((address, zone)) = text.split_once('%') else {
         return text.parse().ok().map(|ip| SocketAddr::new(ip, DNS));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a program runs for a device, and where it is asked.
+//! Finds the program that runs for a device, and its control socket.
 
 use std::fs;
 use std::io;
@@ -12,33 +12,34 @@ use diolkos_sys::{namespace, peer};
 use super::runtime_directories;
 use super::{above, denied, objection, places, RUN};
 
-/// Whether and where a program runs.
+/// The result of the search for a program.
 #[derive(Debug)]
 pub enum Found {
     /// It runs.
     At(Running),
-    /// There is none.
+    /// No program runs.
     Nowhere,
-    /// There is no saying: the folder is closed to this user.
+    /// Unknown: this user cannot read the folder.
     Closed,
-    /// There is none but, perhaps, in a folder that others own or can change; which one, and why it is ignored.
+    /// No program runs, except perhaps one in a folder that others own or can change. The text names the folder and says why it
+    /// is ignored.
     Ignored(String),
 }
 
-/// A program that ran when this was made.
+/// A program that was running when this value was made.
 #[derive(Debug)]
 pub struct Running {
     /// Its control socket.
     pub socket: PathBuf,
-    /// Who may answer there besides root and this user: to whom root has given the folder.
+    /// The user who may answer there besides root and this user: root has given the folder to that user.
     pub owner: Option<u32>,
-    /// `None`: this user may not look at it, and only who connects learns whether somebody is there.
+    /// `None`: this user cannot read the lock, and only a connection shows whether the program runs.
     held: Option<Held>,
 }
 
 impl Running {
-    /// The program that holds this lock, if one does; its control socket lies beside the lock. An error of the file system if
-    /// nobody may look at the lock.
+    /// The program that holds this lock, if one does; its control socket is beside the lock. Fails if this user cannot read the
+    /// lock.
     pub fn of(lock: &Path) -> io::Result<Option<Running>> {
         let held = Held::find(lock)?;
         Ok(held.map(|held| Running {
@@ -48,20 +49,21 @@ impl Running {
         }))
     }
 
-    /// Whether that same process still runs, whoever has its place by now; true if this user cannot know.
+    /// Returns true if that same process still runs, even if another one has been started since; also true if this user cannot
+    /// know.
     pub fn lasts(&self) -> bool {
-        // A file that is open can always be asked.
+        // The lock of an open file can always be queried.
         let lasts = |held: &Held| held.lasts().unwrap_or(false);
         self.held.as_ref().is_none_or(lasts)
     }
 
-    /// Its number.
+    /// Its process number; empty if it is not known.
     pub fn pid(&self) -> String {
         let held = self.held.as_ref();
         held.and_then(|held| held.pid().ok()).unwrap_or_default()
     }
 
-    /// What it left to say after its end.
+    /// The message that it left after its end.
     pub fn word(&self) -> Option<String> {
         self.held
             .as_ref()
@@ -69,11 +71,11 @@ impl Running {
     }
 }
 
-/// The program with this name that runs there.
+/// The program with this name that runs in this folder.
 fn running(folder: &Path, name: &str, owner: Option<u32>) -> io::Result<Option<Running>> {
     let socket = folder.join(format!("{name}.sock"));
     let held = match Held::find(&folder.join(format!("{name}.lock"))) {
-        // Who may open the lock could take it, so readers may not; they find a socket beside it.
+        // A process that can open the lock could also take it, so readers have no access to it; they find a socket beside it.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             if !fs::symlink_metadata(&socket)?.file_type().is_socket() {
                 return Err(error);
@@ -92,7 +94,7 @@ fn running(folder: &Path, name: &str, owner: Option<u32>) -> io::Result<Option<R
     }))
 }
 
-/// Looks for the instance of a device in this network namespace.
+/// Finds the instance of a device in this network namespace.
 pub fn find(name: &str) -> Found {
     let Ok(namespace) = namespace::cookie() else {
         return Found::Nowhere;
@@ -125,11 +127,11 @@ fn find_in(places: &[PathBuf], namespace: &str, name: &str) -> Found {
         });
         match found_here {
             Ok(Some(running)) if running.held.is_some() => return Found::At(running),
-            // Nobody knows whether it runs: one of this user's own goes before it.
+            // It is not known whether this one runs, so a program of this user takes precedence.
             Ok(Some(running)) => found = Found::At(running),
             Err(_) if matches!(found, Found::At(_)) => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                // The kernel's own error has a number.
+                // Errors of the kernel have a number; the others are this program's own.
                 if place == Path::new(RUN) && error.raw_os_error().is_some() {
                     found = Found::Closed;
                 } else if !matches!(found, Found::Closed) {
@@ -142,8 +144,9 @@ fn find_in(places: &[PathBuf], namespace: &str, name: &str) -> Found {
     found
 }
 
-/// Why what stands in the folder may be a trap; `None` if only root, this user, or whom root has given `/run/diolkos` can
-/// have made it. (Who answers there is asked for besides.) An error if the folder is not there.
+/// The reason why the contents of the folder may be a trap; `None` if only root, this user, or the user to whom root has given
+/// `/run/diolkos` can have made them. (The caller also checks which user answers at the socket.) Fails if the folder does not
+/// exist.
 fn believed(place: &Path, folder: &Path) -> io::Result<Option<String>> {
     let mut owners = vec![0, peer::own_uid()];
     if place == Path::new(RUN) {
@@ -158,12 +161,12 @@ fn believed(place: &Path, folder: &Path) -> io::Result<Option<String>> {
     above(place)
 }
 
-/// Whether a program runs for a device in this network namespace, as far as this user can know.
+/// Returns true if a program runs for a device in this network namespace, as far as this user can know.
 pub fn is_running(name: &str) -> bool {
     matches!(find(name), Found::At(running) if running.held.is_some())
 }
 
-/// The names of other programs that run in this network namespace, and their processes.
+/// The names of other programs that run in this network namespace, with their process numbers.
 pub fn others(own: &str) -> Vec<(String, String)> {
     let Ok(namespace) = namespace::cookie() else {
         return Vec::new();

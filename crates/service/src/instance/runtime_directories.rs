@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Folders that a service manager has given to services without privileges: `/run/diolkos-NAME`, which only root can have
-//! made. Others than root look there, too: a service may let a group read.
+//! The folders that a service manager has given to services without privileges: `/run/diolkos-NAME`, which only root can have
+//! made. Users other than root search them, too, since a service may allow a group to read.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// Such a folder, and the user to whom it was given.
 pub(super) struct Given {
-    /// What a program of that user knows as `$XDG_RUNTIME_DIR/diolkos`.
+    /// The folder that a program of that user knows as `$XDG_RUNTIME_DIR/diolkos`.
     pub place: PathBuf,
     pub owner: u32,
 }
 
-/// All of them.
+/// All such folders.
 pub(super) fn all() -> Vec<Given> {
     below(Path::new("/run"))
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! System calls that belong together, by what they are for.
+//! Groups of system calls, by purpose.
 //!
-//! Where C libraries and kernels differ in which of several calls they take for one thing, all of them are listed. x86_64 has
-//! old forms of some calls, which later architectures lack.
+//! Where C libraries and kernels use different calls for one purpose, all of them are listed. x86_64 has old forms of some
+//! calls, which later architectures lack.
 
 use libc::c_long;
 use seccompiler::{
@@ -13,25 +13,26 @@ use seccompiler::{
 /// Calls for one kind of work.
 #[derive(Clone, Copy, Debug)]
 pub enum Calls {
-    /// What every thread needs: descriptors that it has, memory that is not executable, locks, time, signals, its own end.
+    /// The calls that every thread needs: for its descriptors, memory that is not executable, locks, time, signals, and its own
+    /// end.
     Thread,
-    /// Its own name and rights, and threads beside it.
+    /// A thread's own name and rights, and the start of other threads.
     Threads,
     /// Waiting for many descriptors at once.
     EventLoop,
-    /// Files, folders and what they may hold.
+    /// Files and folders, and limits of the process.
     Files,
-    /// Sockets of these families, and what is done with them.
+    /// Sockets of these families, and operations on them.
     Sockets(&'static [i32]),
-    /// Messages on sockets that are there already.
+    /// Messages on existing sockets.
     Messages,
-    /// Reading and changing BPF maps that the thread has.
+    /// Reading and changing BPF maps whose descriptors the thread has.
     Maps,
-    /// All that BPF offers.
+    /// Everything that BPF offers.
     Programs,
 }
 
-/// Calls whose arguments are of no interest.
+/// Calls that are allowed with any arguments.
 const THREAD: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -76,7 +77,7 @@ const THREADS: &[c_long] = &[
     libc::SYS_seccomp,
     libc::SYS_set_tid_address,
     libc::SYS_sched_setaffinity,
-    // Its answer is ENOSYS: see the filter.
+    // The filter answers it with ENOSYS.
     libc::SYS_clone3,
 ];
 
@@ -93,7 +94,8 @@ const EVENT_LOOP: &[c_long] = &[
     libc::SYS_dup3,
 ];
 
-/// aarch64 has no older call by which a C library could rename, and libc no name for this one (asm-generic/unistd.h).
+/// aarch64 has no older call by which a C library could rename a file, and libc has no name for this one
+/// (asm-generic/unistd.h).
 #[cfg(not(target_arch = "x86_64"))]
 const RENAMEAT: c_long = 38;
 #[cfg(target_arch = "x86_64")]
@@ -133,14 +135,14 @@ const FILES: &[c_long] = &[
     libc::SYS_fchmodat,
     libc::SYS_fchown,
     libc::SYS_fchownat,
-    // An access control list: the control socket's for a group.
+    // Sets an access control list, so that a group can use the control socket.
     libc::SYS_setxattr,
     libc::SYS_umask,
     libc::SYS_getcwd,
     libc::SYS_ioctl,
     libc::SYS_dup,
     libc::SYS_dup3,
-    // What the process is, and how much of the machine it has.
+    // Identity of the process, and its share of the machine's resources.
     libc::SYS_getuid,
     libc::SYS_geteuid,
     libc::SYS_getgid,
@@ -154,7 +156,7 @@ const FILES: &[c_long] = &[
     libc::SYS_uname,
 ];
 
-/// Of x86_64 alone, for what [`FILES`] has under other names.
+/// Calls of x86_64 only; [`FILES`] has their counterparts under other names.
 #[cfg(target_arch = "x86_64")]
 const OLD_FILES: &[c_long] = &[
     libc::SYS_open,
@@ -186,7 +188,7 @@ const MESSAGES: &[c_long] = &[
     libc::SYS_getsockopt,
 ];
 
-/// Besides [`MESSAGES`].
+/// The calls for sockets besides [`MESSAGES`].
 const SOCKETS: &[c_long] = &[
     libc::SYS_bind,
     libc::SYS_connect,
@@ -200,7 +202,7 @@ const SOCKETS: &[c_long] = &[
     libc::SYS_ioctl,
 ];
 
-/// Of prctl(2): names of threads and memory, slack of timers, rights, and the end with the parent.
+/// Operations of prctl(2): names of threads and memory, timer slack, rights, and the signal on the parent's end.
 const OWN_AFFAIRS: &[i32] = &[
     libc::PR_SET_NAME,
     libc::PR_GET_NAME,
@@ -217,11 +219,11 @@ const OWN_AFFAIRS: &[i32] = &[
 /// Not in libc: linux/prctl.h.
 const PR_GET_AUXV: i32 = 0x4155_5856;
 
-/// Of bpf(2), linux/bpf.h: BPF_MAP_LOOKUP_ELEM, …UPDATE…, …DELETE…, …GET_NEXT_KEY, BPF_OBJ_GET_INFO_BY_FD,
-/// BPF_MAP_LOOKUP_AND_DELETE_ELEM, and lookup, lookup and delete, update and delete in batches.
+/// Commands of bpf(2) for maps, from linux/bpf.h: BPF_MAP_LOOKUP_ELEM, …UPDATE…, …DELETE…, …GET_NEXT_KEY,
+/// BPF_OBJ_GET_INFO_BY_FD, BPF_MAP_LOOKUP_AND_DELETE_ELEM, and lookup, lookup and delete, update and delete in batches.
 const OF_MAPS: &[i32] = &[1, 2, 3, 4, 15, 21, 24, 25, 26, 27];
 
-/// The namespaces that clone(2) can make.
+/// The flags of clone(2) that make namespaces.
 const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -245,7 +247,7 @@ impl Calls {
             Calls::Sockets(_) => &[SOCKETS, MESSAGES],
             Calls::Messages => &[MESSAGES],
             Calls::Maps => &[],
-            // libbpf keeps the numbers of maps to come by files in memory.
+            // libbpf reserves the descriptors of future maps with memory files.
             Calls::Programs => &[&[libc::SYS_bpf, libc::SYS_memfd_create]],
         };
         lists.concat()
@@ -255,11 +257,11 @@ impl Calls {
     pub(super) fn where_arguments_are(self) -> Vec<Conditional> {
         match self {
             Calls::Thread => vec![
-                // No memory becomes code.
+                // Memory cannot become executable.
                 (libc::SYS_mmap, without(2, libc::PROT_EXEC as u64)),
                 (libc::SYS_mprotect, without(2, libc::PROT_EXEC as u64)),
                 (libc::SYS_prctl, one_of(0, OWN_AFFAIRS)),
-                // Signals of this process to itself: abort(3).
+                // Only signals of this process to itself, for abort(3).
                 (
                     libc::SYS_tgkill,
                     one_of(0, &[std::process::id().cast_signed()]),
@@ -269,7 +271,7 @@ impl Calls {
                 libc::SYS_clone,
                 masked(0, NEW_NAMESPACES | SHARED_THREAD, SHARED_THREAD),
             )],
-            // Limits of this process, and not of others.
+            // Only limits of this process, not of others.
             Calls::Files => vec![(libc::SYS_prlimit64, one_of(0, &[0]))],
             Calls::Sockets(families) => vec![(libc::SYS_socket, one_of(0, families))],
             Calls::Maps => vec![(libc::SYS_bpf, one_of(0, OF_MAPS))],
@@ -278,7 +280,7 @@ impl Calls {
     }
 }
 
-/// One of the arguments has one of these values.
+/// Allows the call if the argument has one of these values.
 fn one_of(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, BackendError> {
     let rule = |value: &i32| {
         let value = u64::from(value.cast_unsigned());
@@ -288,7 +290,7 @@ fn one_of(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, BackendError
     values.iter().map(rule).collect()
 }
 
-/// One of the arguments has none of these bits.
+/// Allows the call if the argument has none of these bits.
 fn without(argument: u8, bits: u64) -> Result<Vec<SeccompRule>, BackendError> {
     masked(argument, bits, 0)
 }

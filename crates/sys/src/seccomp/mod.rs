@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A filter of the system calls that a thread may make (seccomp(2)).
 //!
-//! [`calls`] (what belongs together) → [`Filter`] (compiled for this machine) → [`Filter::install`]. A thread and those that it
-//! starts keep a filter for good; another one can only forbid more.
+//! [`calls`] (groups of calls) → [`Filter`] (compiled for this machine) → [`Filter::install`]. A thread keeps its filter for
+//! good, and so do the threads that it starts; a further filter can only forbid more.
 
 mod calls;
 
@@ -16,12 +16,12 @@ use crate::clock;
 pub use calls::Calls;
 pub use libc::{AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_UNIX};
 
-/// What becomes of a call that is not allowed. The kernel logs it in both cases.
+/// The treatment of a call that is not allowed. The kernel logs it in both cases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Otherwise {
     /// It fails with EPERM.
     Refuse,
-    /// It is made.
+    /// It succeeds.
     Log,
 }
 
@@ -29,12 +29,12 @@ pub enum Otherwise {
 #[derive(Clone, Debug)]
 pub struct Filter {
     allowed: BpfProgram,
-    /// The flags of clone3(2) are in memory, where no filter sees them. A C library that hears ENOSYS takes clone(2).
+    /// Answers clone3(2) with ENOSYS: its flags are in memory, which no filter can read. The C library then uses clone(2).
     unseen: BpfProgram,
 }
 
 impl Filter {
-    /// Allows these calls. Fails on an architecture for which there is no list.
+    /// A filter that allows these calls. Fails on an architecture without a list.
     pub fn of(allowed: &[Calls], otherwise: Otherwise) -> io::Result<Filter> {
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
         let unconditional: Vec<i64> = allowed.iter().flat_map(|calls| calls.always()).collect();
@@ -44,7 +44,7 @@ impl Filter {
                 .or_default()
                 .extend(rule.map_err(invalid)?);
         }
-        // A call without rules is allowed whatever its arguments are.
+        // A call without rules is allowed with any arguments.
         rules.extend(unconditional.into_iter().map(|number| (number, Vec::new())));
         let otherwise = match otherwise {
             Otherwise::Refuse => SeccompAction::Errno(libc::EPERM as u32),
@@ -57,9 +57,10 @@ impl Filter {
         Ok(Filter { allowed, unseen })
     }
 
-    /// From now on this thread, and those that it starts, can make no other calls. `no_new_privs` has to be set.
+    /// Restricts this thread, and the threads that it starts, to the allowed calls. `no_new_privs` must be set.
     pub fn install(&self) -> io::Result<()> {
-        // Its first use opens files: the offset of a time namespace, and where the kernel's fast clock is. Both are kept.
+        // The first use of the clock opens files: the offset of a time namespace, and the location of the kernel's fast clock.
+        // Both are kept.
         clock::monotonic();
         install(&self.unseen, 0)?;
         install(&self.allowed, libc::SECCOMP_FILTER_FLAG_LOG)
@@ -80,8 +81,8 @@ fn invalid(error: seccompiler::BackendError) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, error.to_string())
 }
 
-/// The library installs filters too, but has the kernel log nothing, and has it slow the thread down (before Linux 5.16) as
-/// if it ran code of strangers.
+/// Installs a program. The library can install filters too, but does not make the kernel log, and makes it slow the thread down
+/// (before Linux 5.16) as if it ran untrusted code.
 fn install(program: &BpfProgram, flags: libc::c_ulong) -> io::Result<()> {
     let filter = program.as_ptr().cast_mut().cast::<libc::sock_filter>();
     let program = libc::sock_fprog {
@@ -109,7 +110,7 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::unix::net::UnixDatagram;
 
-    /// What happens on a thread with this filter, and which errors it meets.
+    /// Runs `work` on a thread with this filter.
     fn confined<T: Send + 'static>(
         allowed: &'static [Calls],
         otherwise: Otherwise,
@@ -180,7 +181,7 @@ mod tests {
                 ]
             }
         });
-        // The kernel itself refuses the look-up: without privileges also with EPERM.
+        // The kernel itself refuses the lookup, without privileges also with EPERM.
         assert!([libc::EINVAL, libc::EFAULT, libc::EPERM].contains(&lookup));
         assert_eq!([load, executable, writable], [libc::EPERM, libc::EPERM, 0]);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls and replies are read as they were written.
+//! Calls and replies survive writing and parsing.
 
 use super::*;
 use diolkos_figures::entries::Order;

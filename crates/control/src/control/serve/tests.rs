@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A service and callers that speak the protocol as it is written, at a socket.
+//! A service and callers that speak the documented protocol at a socket.
 
 use std::fs;
 use std::os::unix::net::UnixListener as StdListener;
@@ -13,7 +13,7 @@ use super::*;
 use crate::control::State;
 use diolkos_service::supervise;
 
-/// As many connections of root as there can be, and the longest call in bytes: promises of docs/control.md.
+/// The most connections of root, and the longest call in bytes, as docs/control.md promises them.
 const CONNECTIONS: usize = 32;
 const LONGEST: usize = 64 << 10;
 
@@ -26,7 +26,7 @@ impl Stand {
     fn new(name: &str) -> Stand {
         let file = format!("diolkos-serve-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(file);
-        // Something is left over.
+        // A socket left over from an earlier run.
         drop(StdListener::bind(&path).expect("it is free"));
         let listener = varlink::bind(&path, Readers::default()).expect("it is replaced");
         let control = Control::start(
@@ -147,7 +147,7 @@ async fn a_request_whose_asker_has_gone_is_not_carried_out() {
 async fn a_request_that_waits_in_line_is_not_carried_out_either() {
     let mut stand = Stand::new("waiting");
     let goes = stand.asker(&of("Stop", "")).await;
-    // It is in line, as when the program is busy with another one.
+    // The request is in the queue, as when the program is busy with another one.
     while stand.control.questions.is_empty() {
         tokio::task::yield_now().await;
     }
@@ -322,7 +322,7 @@ async fn it_describes_itself() {
 #[tokio::test]
 async fn connections_are_bounded_and_end() {
     let mut stand = Stand::new("many");
-    // They say nothing, and one of them waits in the kernel's queue.
+    // These callers send nothing, and one of them waits in the kernel's queue.
     let mut silent = Vec::new();
     for _ in 0..CONNECTIONS + 1 {
         silent.push(stand.connect().await);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `diolkos cluster roll`: arms a node for the new file, and says how it goes on until the node serves by it.
+//! `diolkos cluster roll`: arms a node for the new file, and reports progress until the node serves with it.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,27 +9,28 @@ use diolkos_control::control::Request;
 use diolkos_figures::cluster_status::{ClusterStatus, Part};
 use diolkos_service::failure::Failure;
 
-/// A node that is armed says so, one that goes over answers again, and one with the new file hears of all others within this.
+/// Time limit within which a node must report that it is armed, answer again after it changed files, or hear of all others with
+/// the new file.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How far a node is.
+/// The progress of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Step {
-    /// It does not say yet that it is armed, or does not answer.
+    /// The node does not report yet that it is armed, or does not answer.
     Unknown,
-    /// It is armed; what it waits for.
+    /// The node is armed; the text says what it waits for.
     Armed(String),
-    /// It goes over.
+    /// The node changes to the new file.
     Goes,
-    /// It is not armed any more, and has the old file.
+    /// The node is no longer armed, and has the old file.
     Disarmed,
-    /// It has the new file, and opens no bindings yet; for which nodes it waits.
+    /// The node has the new file, and creates no bindings yet; the text names the nodes for which it waits.
     Starts(String),
-    /// It opens bindings by the new file.
+    /// The node creates bindings by the new file.
     Done,
 }
 
-/// What is known of the file that is new.
+/// The progress that has been seen.
 #[derive(Default)]
 struct Progress {
     file: Option<String>,
@@ -47,7 +48,7 @@ impl Progress {
         }
         match &self.file {
             None => Step::Unknown,
-            // It has just begun anew.
+            // The node has just started again.
             Some(_) if status.file.is_empty() => Step::Unknown,
             Some(file) if status.file != *file => Step::Disarmed,
             Some(_) if status.part == Part::Starting => Step::Starts(status.waits_for.join(", ")),
@@ -55,19 +56,19 @@ impl Progress {
         }
     }
 
-    /// True if it is another step than before.
+    /// Returns true if the step differs from the one before.
     fn is_new(&mut self, step: &Step) -> bool {
         *step != Step::Unknown && self.last.replace(step.clone()).as_ref() != Some(step)
     }
 }
 
-/// Arms the node, and returns when it serves by the new file.
+/// Arms the node, and returns when it serves with the new file.
 pub fn roll(device: &str, seconds: u32) -> Result<(), Failure> {
     order(device, Request::Roll { seconds })?;
     let mut progress = Progress::default();
     let mut moved = Instant::now();
     loop {
-        // While it begins anew, nobody may answer.
+        // While the node restarts, there may be no answer.
         let step = status(device).map_or(Step::Unknown, |status| progress.step(&status));
         let waited = progress.last.clone();
         if progress.is_new(&step) {

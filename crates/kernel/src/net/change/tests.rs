@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes of a device in memory, each of which may refuse a step.
+//! Changes of a device in memory, which can refuse any step.
 
 use std::cell::RefCell;
 
 use super::*;
 
-/// What is on it, and which of its steps fails.
+/// The configuration of a device in memory, and the step that fails.
 struct Twin {
     own: RefCell<DeviceConfig>,
     /// For a moment there may be two.
@@ -84,7 +84,7 @@ fn own(mtu: u32, address: Option<&str>, routes4: &[(&str, u32)], routes6: &[&str
     }
 }
 
-/// The same with the way of what it sends.
+/// `own` with an exit route.
 fn leaves(own: DeviceConfig, from: &str, router: &str) -> DeviceConfig {
     let exit = ExitRoute {
         to: "64:ff9b::/96".parse().expect("a prefix"),
@@ -98,7 +98,8 @@ fn leaves(own: DeviceConfig, from: &str, router: &str) -> DeviceConfig {
     }
 }
 
-/// A CLAT that is closed, open, of another prefix, on a larger uplink; routers with other routes; nothing at all.
+/// The states: a CLAT that is closed, open, with another prefix, on an uplink with a larger MTU; routers with other routes;
+/// nothing at all.
 fn states() -> Vec<DeviceConfig> {
     let v4 = Some("192.0.0.1");
     vec![
@@ -125,7 +126,8 @@ fn states() -> Vec<DeviceConfig> {
     ]
 }
 
-/// Changes a twin; what came of it, what is on it then, and how many steps there were before the commit, if that came.
+/// Changes a device in memory. Returns the result, the final configuration, and the number of steps before the commit, if the
+/// commit was reached.
 fn changed(
     old: &DeviceConfig,
     new: &DeviceConfig,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages for nf_tables as the kernel reads and answers them (linux/netlink.h, linux/netfilter/nfnetlink.h).
+//! Messages for nf_tables and the kernel's replies (linux/netlink.h, linux/netfilter/nfnetlink.h).
 
 use std::io;
 
@@ -21,7 +21,7 @@ const NFNL_SUBSYS_NFTABLES: u16 = 10;
 const NFPROTO_UNSPEC: u8 = 0;
 const NFPROTO_IPV6: u8 = 10;
 
-/// A message, and what of the kernel it needs.
+/// A message, and the kernel feature that it needs.
 pub(super) struct Message {
     pub kind: u16,
     pub flags: u16,
@@ -29,7 +29,7 @@ pub(super) struct Message {
     pub needs: &'static str,
 }
 
-/// All in one: the kernel carries out what stands between begin and end as a whole.
+/// Joins messages into one batch: the kernel carries out everything between the begin and the end message as a whole.
 pub(super) fn batch(messages: &[Message], sequence: &mut u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut add = |kind: u16, flags: u16, family: u8, resource: u16, attributes: &[u8]| {
@@ -72,7 +72,7 @@ pub(super) fn batch(messages: &[Message], sequence: &mut u32) -> Vec<u8> {
     bytes
 }
 
-/// The errors in what the kernel sent, by the number of the message that each is about; 0 is success.
+/// The result of each message in the kernel's replies, by sequence number; error number 0 means success.
 pub(super) fn read(mut bytes: &[u8]) -> Vec<(u32, io::Error)> {
     let mut answers = Vec::new();
     let word = |at: &[u8]| at.first_chunk().map(|word| u32::from_ne_bytes(*word));

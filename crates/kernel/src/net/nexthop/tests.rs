@@ -20,8 +20,8 @@ fn route(to: &str, metric: u32, router: Option<&str>) -> Route {
     }
 }
 
-/// As `ip -6 route get` has answered on Linux 6.18: first for the packet itself, then for the uplink without a source, then
-/// in the names of the host's addresses.
+/// The decision on replies like those of `ip -6 route get` on Linux 6.18: first for the packet itself, then for the uplink
+/// without a source, then for the host's addresses as sources.
 fn decided(replies: &[Reply]) -> String {
     let uplink = Link {
         index: UPLINK,
@@ -47,13 +47,13 @@ fn through(index: u32, router: &str) -> Reply {
 fn the_first_answer_through_the_uplink_is_the_way() {
     assert_eq!(decided(&[through(UPLINK, "fe80::1")]), "fe80::1");
     assert_eq!(decided(&[Reply::Through(UPLINK, None)]), "on link");
-    // A better default elsewhere; wg-quick's rules.
+    // A better default route leads elsewhere, as with the rules of wg-quick.
     let elsewhere = [through(VPN, "fe80::9"), through(UPLINK, "fe80::1")];
     assert_eq!(decided(&elsewhere), "fe80::1");
-    // `from HOST/128` rules or routes alone.
+    // Only `from HOST/128` rules or routes exist.
     let host = [Reply::Nowhere, Reply::Nowhere, through(UPLINK, "fe80::1")];
     assert_eq!(decided(&host), "fe80::1");
-    // A strict question is not refused by routes of other links: the next one may be answered.
+    // A refusal of a later, strict question is not final: the next question may succeed.
     let refused_later = [
         Reply::Nowhere,
         Reply::Refused("unreachable"),
@@ -99,7 +99,7 @@ fn the_kernel_is_asked_for_the_packet_itself() {
         ..sent
     };
     let question = forwarded.itself();
-    // Our own route is for the CLAT's address alone.
+    // The exit route applies to the CLAT's address only, so the question names the address beside it.
     assert_eq!(question.from, Some(address("2001:db8::465")));
     assert_eq!((question.came_by, question.exit), (Some(3), None));
 }
@@ -159,20 +159,20 @@ fn the_kernel_chooses_among_routes_through_the_uplink() {
         ..part.clone()
     };
     assert!(is_varied(&[default(), refused]));
-    // Its next hop would be taken for a neighbour on the uplink.
+    // With a route through another link, its next hop would be taken for a neighbour on the uplink.
     let vpn = |to| Route {
         out: Some(VPN),
         ..route(to, 1, Some("fe80::9"))
     };
     assert!(!is_varied(&[default(), part.clone(), vpn("::/0")]));
     assert!(!is_varied(&[default(), vpn("64:ff9b::c000:0/112")]));
-    // The CLAT's source may have none.
+    // A route for certain sources only may not apply to the CLAT's source.
     let of_host = Route {
         is_sourced: true,
         ..default()
     };
     assert!(!is_varied(&[of_host]));
-    // A next hop object: the interface is not said.
+    // A route through a next hop object does not name its interface.
     let object = Route {
         out: None,
         ..route("::/0", 20, None)

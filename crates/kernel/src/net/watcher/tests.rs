@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The actor with a kernel that loses news: messages are given, and so is what a look finds.
+//! The actor with a kernel that loses messages: the tests provide the messages and the results of the listings.
 
 use std::net::Ipv6Addr;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use rtnetlink::packet_core::NetlinkHeader;
 
 use super::*;
 
-/// What one look after another finds.
+/// The results of consecutive listings.
 struct Looks(Mutex<VecDeque<Result<Snapshot, Failure>>>);
 
 impl Look for Looks {
@@ -28,7 +28,7 @@ fn message(inner: RouteNetlinkMessage) -> Message {
     )
 }
 
-/// As `NetlinkFramed` makes it of ENOBUFS.
+/// As `NetlinkFramed` reports ENOBUFS.
 fn loss() -> Message {
     NetlinkMessage::new(
         NetlinkHeader::default(),
@@ -67,7 +67,7 @@ fn snapshot(links: &[(u32, u32)], addresses: &[(u32, &str)]) -> Snapshot {
     }
 }
 
-/// What is told of these messages, when the looks find this: the first is that of the start.
+/// The events for these messages and these listings; the first listing is the one at the start.
 fn told(messages: Vec<Message>, looks: Vec<Result<Snapshot, Failure>>) -> Vec<Event> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -87,7 +87,7 @@ fn told(messages: Vec<Message>, looks: Vec<Result<Snapshot, Failure>>) -> Vec<Ev
         let messages = stream::iter(messages).chain(stream::pending());
         let collect = async {
             let mut all = Vec::new();
-            // With the clock paused, it is over when nobody has anything left to do.
+            // With the clock paused, the timeout fires as soon as no task has anything left to do.
             while let Ok(Some(event)) = tokio::time::timeout(10 * RETRY, events.recv()).await {
                 all.push(event);
             }
@@ -150,7 +150,7 @@ fn a_look_that_fails_is_repeated() {
     assert_eq!(events, [Event::LinkGone(1), everything()]);
 }
 
-/// What was sent before the loss says less than the look after it.
+/// Messages from before the loss are older than the listing after it.
 #[test]
 fn old_news_do_not_undo_a_look() {
     let events = told(

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers that nobody can guess (RFC 5452 section 9.2), from the kernel, many at a time.
+//! Unpredictable numbers (RFC 5452 section 9.2) from the kernel, fetched in batches.
 
 use std::cell::RefCell;
 
 /// Numbers fetched with one system call.
 const BATCH: usize = 256;
 
-/// A supply of them.
+/// A supply of unpredictable numbers.
 pub struct Ids(RefCell<Vec<u16>>);
 
 impl Ids {
-    /// The first ones; without the kernel's generator there is no safe way to ask.
+    /// Fetches the first numbers. Fails without the kernel's generator, since there is no safe way to ask then.
     pub fn new() -> Result<Ids, getrandom::Error> {
         Ok(Ids(RefCell::new(fetch()?)))
     }
 
-    /// The next one.
+    /// The next number.
     pub fn next(&self) -> u16 {
         let mut supply = self.0.borrow_mut();
         loop {
             if let Some(id) = supply.pop() {
                 return id;
             }
-            // A generator that has worked once does not fail any more (getrandom(2)).
+            // A generator that has worked once does not fail later (getrandom(2)).
             *supply = fetch().unwrap_or_default();
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asking the resolvers upstream: one after the other, each for a bounded time, by UDP and, where the answer is too long
-//! for that, by TCP.
+//! Asks the upstream resolvers: one after another, each for a bounded time, by UDP and, if the answer is too long for that, by
+//! TCP.
 
 mod ids;
 mod udp;
@@ -26,20 +26,20 @@ use super::tally::{Fate, Tally};
 use ids::Ids;
 use udp::{Heard, Ports};
 
-/// A resolver that did not answer is asked last for so long.
+/// A resolver that did not answer is asked last for this time.
 const PENALTY: Duration = Duration::from_secs(10);
-/// Connections to resolvers at the same time; who comes later waits, within the time of its try.
+/// Concurrent connections to resolvers; a further question waits, within the time limit of its try.
 const CONNECTIONS: usize = 64;
-/// So many ports may turn out to be known to somebody who guesses; then the question goes by TCP, where one cannot
+/// The number of ports that an attacker may detect and attack before the question goes by TCP, where guessing does not succeed
 /// (RFC 5452 section 9).
 const PORTS_TRIED: usize = 2;
 
-/// How many sockets there are towards resolvers at most.
+/// The most sockets towards resolvers.
 pub fn files(dns64: &Dns64) -> usize {
     CONNECTIONS + udp::files(dns64.upstream.len(), dns64.max_outstanding as usize)
 }
 
-/// The resolvers.
+/// The upstream resolvers.
 pub struct Upstream {
     resolvers: Vec<Resolver>,
     timeout: Duration,
@@ -50,13 +50,14 @@ pub struct Upstream {
     tally: Rc<Tally>,
 }
 
-/// One of them.
+/// One upstream resolver.
 struct Resolver {
     address: SocketAddr,
     ports: Ports,
-    /// Until then others are better.
+    /// Until this time, other resolvers are preferred.
     penalised: Cell<Option<Instant>>,
-    /// Until then the log has heard of it. A client that asks for slow names and quick ones in turn cannot fill the log.
+    /// Until this time, the log does not report it again, so that a client that alternates between slow and fast names cannot
+    /// fill the log.
     told: Cell<Option<Instant>>,
 }
 
@@ -84,12 +85,12 @@ impl Upstream {
         })
     }
 
-    /// How long a question may take at most.
+    /// The longest time that a question may take.
     pub fn patience(&self) -> Duration {
         self.timeout * self.tries as u32
     }
 
-    /// The reply to a question: of the first resolver that has one, else the error of the last; None if there is none.
+    /// The reply to a question: of the first resolver that has one, otherwise the error of the last; `None` if there is none.
     pub async fn ask(&self, ask: &Ask) -> Option<Vec<u8>> {
         let mut error = None;
         let order = self.order();
@@ -113,7 +114,7 @@ impl Upstream {
                 return Some(reply);
             }
             error = Some(reply);
-            // To ask the same one again would give the same.
+            // Asking the same resolver again would give the same error.
             if turn + 1 >= order.len() {
                 break;
             }
@@ -122,7 +123,7 @@ impl Upstream {
         error
     }
 
-    /// Resolvers in the order in which they are asked: as configured, those that did not answer lately last.
+    /// The resolvers in the order in which they are asked: as configured, with those that did not answer lately at the end.
     fn order(&self) -> Vec<usize> {
         let now = Instant::now();
         let mut order: Vec<usize> = (0..self.resolvers.len()).collect();
@@ -166,7 +167,7 @@ fn is_truncated(reply: &[u8]) -> bool {
     reply.get(2).is_some_and(|flags| flags & TC != 0)
 }
 
-/// Would another resolver perhaps know better?
+/// Returns true if another resolver might have an answer.
 fn is_refusal(reply: &[u8]) -> bool {
     let code = Message::parse(reply).map_or(OptRcode::FORMERR, |message| message.rcode());
     !matches!(code, OptRcode::NOERROR | OptRcode::NXDOMAIN)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions by UDP, each from one of several ports that change, with an identification that nobody can guess
-//! (RFC 5452 section 9.2, RFC 6056).
+//! Questions by UDP, each from one of several changing ports, with an unpredictable identification (RFC 5452 section 9.2, RFC
+//! 6056).
 //!
-//! A port is a socket that is connected to the resolver, so the kernel lets nothing in from elsewhere. It is used for a
-//! while and then given up; a new one gets its number from the kernel, which draws it. A port to which too many datagrams
-//! come that answer nothing is given up at once: somebody may have found it, and guesses.
+//! A port is a socket that is connected to the resolver, so the kernel accepts datagrams from nowhere else. It is used for a
+//! while and then closed; the kernel draws the number of a new one. A port that receives too many datagrams that answer no
+//! question is closed at once: an attacker may have found it, and may be guessing identifications.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -24,21 +24,21 @@ use diolkos_service::supervise::Watch;
 
 use super::ids::Ids;
 
-/// Ports in use at the same time; each question draws one.
+/// Ports in use at the same time; one is drawn for each question.
 const PORTS: usize = 16;
-/// A port is used for so many questions, and for up to as many more, as is drawn for each.
+/// A port is used for this many questions, plus a number up to the same that is drawn for each port.
 const USES: u16 = 64;
 /// No question is asked from a port that is older.
 const AGE: Duration = Duration::from_secs(30);
-/// A port that nobody used for so long is given up.
+/// A port that has been idle for this time is closed.
 const IDLE: Duration = Duration::from_secs(5);
-/// A port is given up with so many datagrams that answer nothing.
+/// A port is closed after this many datagrams that answer no question.
 const MOST_WRONG: u32 = 8;
-/// The longest datagram that is ever asked for, bytes (`dns64.udp_size`).
+/// The longest datagram that may be requested, bytes (`dns64.udp_size`).
 const LONGEST: usize = 4096;
 
-/// How many ports there are at most, towards so many resolvers, where so many questions wait. Whoever has aged stays open
-/// beside its successor while a question waits, and so does whoever has been used up.
+/// The most ports that are open towards `resolvers` resolvers while `waiting` questions wait. A port that is too old or used up
+/// stays open beside its successor while a question waits.
 pub fn files(resolvers: usize, waiting: usize) -> usize {
     2 * PORTS * resolvers + waiting.div_ceil(usize::from(USES))
 }
@@ -52,37 +52,38 @@ pub struct Ports {
     watch: Watch,
 }
 
-/// What came of a question.
+/// The result of a question.
 #[derive(Debug)]
 pub enum Heard {
     /// The reply.
     Reply(Vec<u8>),
-    /// Nothing that could be believed: its port was given up.
+    /// No answer that can be trusted; the port was closed.
     Lies,
 }
 
 struct Port {
     socket: UdpSocket,
     asked: RefCell<HashMap<u16, Asked>>,
-    /// Of them, those that are not over.
+    /// The number of questions that are not over.
     open: Cell<u32>,
     uses_left: Cell<u16>,
     opened: Instant,
     used: Cell<Instant>,
     wrong: Cell<u32>,
-    /// No question is asked from here any more.
+    /// No question is asked from this port any more.
     is_over: Cell<bool>,
-    /// It is over, and nobody waits.
+    /// It is over, and no question waits.
     over: Notify,
 }
 
-/// A question of this port. Those that are over stay, so that an answer that comes late, or twice, is no lie.
+/// A question from this port. Questions that are over stay in the map, so that a late or repeated answer does not count as an
+/// attack.
 struct Asked {
     ask: Ask,
     reply: Option<oneshot::Sender<Heard>>,
 }
 
-/// A place among those who wait, left when it is dropped.
+/// A waiting question; dropping it ends the wait.
 struct Place {
     port: Rc<Port>,
     id: u16,
@@ -110,7 +111,7 @@ impl Ports {
         }
     }
 
-    /// Asks, and waits for the answer. Whoever calls sets the time that it may take.
+    /// Asks and waits for the answer. The caller sets the time limit.
     pub async fn exchange(&self, ask: &Ask, udp_size: u16) -> io::Result<Heard> {
         let port = self.port()?;
         let (place, reply) = port.wait(ask, &self.ids);
@@ -122,7 +123,7 @@ impl Ports {
             .map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))
     }
 
-    /// One of the ports, drawn.
+    /// One of the ports, drawn at random.
     fn port(&self) -> io::Result<Rc<Port>> {
         let at = usize::from(self.ids.next()) % PORTS;
         if let Some(port) = self.use_up(at) {
@@ -160,7 +161,7 @@ impl Ports {
         Ok(port)
     }
 
-    /// The port in a place, if there is one that may be used, which is given up with its last use.
+    /// The port at an index, if it may be used. Its last use takes it out of the list.
     fn use_up(&self, at: usize) -> Option<Rc<Port>> {
         let place = &mut self.ports.borrow_mut()[at];
         let port = place.clone()?;
@@ -178,7 +179,7 @@ impl Ports {
 }
 
 impl Port {
-    /// When it is given up, if it is not used again.
+    /// The time at which it is closed if it is not used again.
     fn ends(&self) -> Instant {
         (self.used.get() + IDLE).min(self.opened + AGE)
     }
@@ -189,10 +190,10 @@ impl Port {
         }
     }
 
-    /// A place among those who wait, under an identification that is drawn.
+    /// Registers a waiting question under an identification that is drawn.
     fn wait(self: &Rc<Port>, ask: &Ask, ids: &Ids) -> (Place, oneshot::Receiver<Heard>) {
         let mut asked = self.asked.borrow_mut();
-        // A port has at most 2 * USES questions, so most are free.
+        // A port has at most 2 * USES questions, so most identifications are free.
         let mut id = ids.next();
         while asked.contains_key(&id) {
             id = ids.next();
@@ -208,7 +209,7 @@ impl Port {
         (Place { port, id }, reply)
     }
 
-    /// Gives a datagram to who waits for it, or says what it is instead.
+    /// Delivers a datagram to the question that waits for it, or returns its fate if there is none.
     fn deliver(&self, datagram: &[u8]) -> Result<(), Fate> {
         let mut asked = self.asked.borrow_mut();
         let one = id(datagram).and_then(|id| asked.get_mut(&id));
@@ -222,7 +223,7 @@ impl Port {
             .map_err(|_| Fate::UpstreamLate)
     }
 
-    /// Ends all questions: with these words, or without any.
+    /// Ends all questions, with a result or without any.
     fn end_all(&self, heard: impl Fn() -> Option<Heard>) {
         for asked in self.asked.borrow_mut().values_mut() {
             if let (Some(reply), Some(heard)) = (asked.reply.take(), heard()) {
@@ -232,7 +233,7 @@ impl Port {
     }
 }
 
-/// Reads what comes to a port until it is given up. Then it is closed.
+/// Reads the datagrams of a port until it is closed.
 async fn read(port: &Port, tally: &Tally) {
     let mut buffer = vec![0; LONGEST];
     loop {
@@ -256,7 +257,7 @@ async fn read(port: &Port, tally: &Tally) {
                 let is_wrong = fate == Fate::UpstreamUnexpected;
                 port.wrong.set(port.wrong.get() + u32::from(is_wrong));
             }
-            // Nobody listens there (ICMP): who waits shall ask another.
+            // No resolver listens there (ICMP), so the questions go to another one.
             Err(_) => port.end_all(|| None),
         }
         if port.wrong.get() >= MOST_WRONG {

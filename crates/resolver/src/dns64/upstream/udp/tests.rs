@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports and those who guess, over the loopback and in virtual time.
+//! Ports and attackers that guess, over the loopback interface and in virtual time.
 
 use super::*;
 use diolkos_dns64::wire::{Name, Rtype};
@@ -35,7 +35,7 @@ fn count(tally: &Tally, name: &str) -> u64 {
 
 type Asking = tokio::task::JoinHandle<io::Result<Heard>>;
 
-/// Asks, and returns when the question is there: the query, and the port that it came from.
+/// Asks, and returns when the question has arrived: the query, and the port that it came from.
 async fn begin(ports: &Rc<Ports>, resolver: &Resolver) -> (Asking, Vec<u8>, SocketAddr) {
     let ports = ports.clone();
     let exchange = async move { ports.exchange(&ask("a.example."), 1232).await };
@@ -74,7 +74,7 @@ fn a_port_is_given_up_after_a_few_wrong_answers() {
         for _ in 0..MOST_WRONG {
             resolver.send_to(&lie, from).expect("sent");
         }
-        // It comes too late, however true it is.
+        // The answer is right, but comes too late.
         resolver.send_to(&reply(&query), from).expect("sent");
         let heard = asking.await.expect("it ends").expect("no error");
         assert!(matches!(heard, Heard::Lies), "{heard:?}");
@@ -94,7 +94,7 @@ fn one_wrong_answer_less_is_no_reason() {
         for _ in 1..MOST_WRONG {
             resolver.send_to(&lie, from).expect("sent");
         }
-        // Answers that come twice are no lies.
+        // An answer that comes twice does not count as an attack.
         for _ in 0..20 {
             resolver.send_to(&reply(&query), from).expect("sent");
         }
@@ -104,7 +104,7 @@ fn one_wrong_answer_less_is_no_reason() {
     });
 }
 
-/// Is a port of ours still there? Who holds it does not share it.
+/// Returns true if one of our ports is still open: its number cannot be bound then.
 fn is_open(port: SocketAddr) -> bool {
     Resolver::bind((Ipv4Addr::UNSPECIFIED, port.port())).is_err()
 }
@@ -138,7 +138,7 @@ fn an_old_port_is_used_no_more_and_closed_when_nobody_waits() {
         assert_eq!(count(&tally, "upstream.port_aged"), 0);
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(count(&tally, "upstream.port_aged"), 1);
-        // Who asked before is answered still.
+        // The question that was asked before is still answered.
         assert!(is_open(from));
         resolver.send_to(&reply(&query), from).expect("sent");
         let heard = asking.await.expect("it ends").expect("no error");
