@@ -16,8 +16,8 @@ const CHECKSUM_AT: usize = 2;
 
 /// Class of Interface Information Objects (RFC 5837 section 4).
 const INTERFACE_INFORMATION: u8 = 2;
-/// Their C-Type (RFC 5837 section 4.1): the two upper bits are the role, 0 being the interface on which the datagram
-/// arrived, whose address is usually the source of the error. This bit says that an address is there.
+/// C-Type of these objects (RFC 5837 section 4.1). The two upper bits are the role; 0 is the interface on which the
+/// datagram arrived, whose address is usually the source of the error. `HAS_ADDRESS` says that an address is present.
 const ROLE: u8 = 0xc0;
 const HAS_ADDRESS: u8 = 0x04;
 /// IPv6 in the IANA list of address families.

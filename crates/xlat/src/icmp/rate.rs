@@ -82,10 +82,10 @@ pub struct ErrorLimit {
     others: RateLimit,
     /// Number of tokens of the shared bucket that are reserved for groups with tokens of their own.
     reserve: u32,
-    /// By the source of the packet that is answered: whoever provokes many uses up those of a few others at most. Which
-    /// group a source is in is no secret.
+    /// Buckets of the groups, by the source of the answered packet. A source that provokes many errors uses up the tokens
+    /// of its own group only. The group of a source is not secret.
     others_of_group: Box<[RateLimit; GROUPS]>,
-    /// Buckets of the groups for errors about packets that are too big.
+    /// Buckets of the same groups for errors about packets that are too big.
     too_big: Box<[RateLimit; GROUPS]>,
 }
 
