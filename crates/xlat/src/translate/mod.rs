@@ -7,13 +7,11 @@
 //! 1. receive: validate the header and the addresses; reject a source route that is not at its end.
 //! 2. hop: decrement the TTL or hop limit.
 //! 3. `payload`: classify the payload and check that its checksum can be kept correct. ICMP errors take a
-//!   separate path from
-//!    here (`icmp`).
+//!    separate path from here (`icmp`).
 //! 4. map: map both addresses. A packet to the side it came from is hairpinned here (`hairpin`).
 //! 5. fit: compare with the size limit of the other side; for a super-packet, the size of one segment.
 //! 6. rewrite: no refusals from here on. Update the transport checksum, then write the new header in front of
-//!   it. A packet
-//!    that has to be fragmented is sent in pieces (`frag`).
+//!    it. A packet that has to be fragmented is sent in pieces (`frag`).
 //!
 //! Super-packets (GSO) stay whole if one segment fits. If it does not fit and must not be fragmented, the
 //! sender gets one answer. Otherwise the packet is cut into its segments, and these into fragments, because
