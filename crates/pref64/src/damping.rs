@@ -24,11 +24,11 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The latest moves, and the prefix that waits to be taken.
 #[derive(Clone, Debug, Default)]
 pub struct Damping {
-    /// Those of one period, FREE at most.
+    /// The moves of one period, at most FREE.
     moves: VecDeque<Moment>,
-    /// How long a prefix has to be the best one; zero if moves are free.
+    /// The hold time of the best prefix; zero while moves are free.
     wait: Duration,
-    /// The best one, and since when it is.
+    /// The best prefix, and the time since which it is the best.
     best: Option<(Ipv6Net, Moment)>,
 }
 

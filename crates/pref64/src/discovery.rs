@@ -166,7 +166,7 @@ impl Discovery {
                 self.failures = 0;
                 self.spread(seconds(ttl.unwrap_or(0).clamp(DENIAL.0, DENIAL.1)))
             }
-            // Silence and failures deny nothing: what is known holds until its time is over.
+            // Timeouts and failures invalidate nothing: known prefixes hold until they expire.
             Some((_, Reply::Failed(_) | Reply::Truncated)) | None => {
                 let pause = RETRY * (1 << self.failures.min(DOUBLINGS));
                 self.failures += 1;
