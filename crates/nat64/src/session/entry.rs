@@ -20,7 +20,7 @@ impl Links {
     };
 }
 
-/// A session. Small: there may be millions.
+/// A session. Kept small, because there may be millions.
 #[derive(Debug)]
 pub struct Session {
     /// Time of the last refresh by a packet that the slow path saw.
