@@ -153,9 +153,9 @@ pub struct State {
 }
 
 impl State {
-    /// With the bindings of the configuration, which must have been checked; nobody is told of these,
-    /// [`State::bindings`] has them. Where several gateways serve the same hosts, they come when this one serves ([`State::serve`]). `secret` is random, and
-    /// nobody's to know: addresses of the pool and places in the tables depend on it.
+    /// Creates the state with the bindings of the configuration, which must have been checked. These bindings are not
+    /// reported as events; [`State::bindings`] has them. If several gateways serve the same nodes, they are created by
+    /// [`State::serve`] instead. `secret` must be random and secret: pool addresses and hashes in the tables depend on it.
     pub fn new(config: &Nat64Config, secret: [u64; 4]) -> State {
         let [pool0, pool1, key0, key1] = secret;
         let keys = Keys([key0, key1]);

@@ -62,8 +62,8 @@ impl State {
         self.pool.rest(binding.protocol, binding.v4, of, in_block);
     }
 
-    /// Handles a leased port that the fast path has used for a binding that the tables refuse. Other gateways never saw
-    /// that binding, but a packet was sent with its port.
+    /// Handles a leased port that the fast path has used for a binding that the tables refuse. If
+    /// ports rest, the binding is reported as opened and closed, because it has carried a packet, and its port rests.
     pub(super) fn refuse_leased(&mut self, binding: Binding, watcher: &mut impl Watcher) {
         let Binding { protocol, v4, v6 } = binding;
         if !self.pool.rests() {

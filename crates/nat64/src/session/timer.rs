@@ -19,7 +19,7 @@ const SLOTS: Millis = 8192;
 #[derive(Debug)]
 pub struct Wheel {
     heads: Vec<u32>,
-    /// The tick whose slot is being emptied.
+    /// The tick of the slot that is being emptied.
     tick: Millis,
 }
 
