@@ -24,7 +24,6 @@
 //! * [`verdict`]: the complete list of drop reasons.
 //! * [`trace`]: predicts the treatment of a packet, with the same code.
 //!
-//!
 //! ```
 //! use diolkos_xlat::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
 //! use std::time::Duration;

@@ -290,7 +290,6 @@ impl Pool {
     }
 
     /// Adds all resting ports of another pool with the same secret.
-    ///
     pub(crate) fn take_over_rests(&mut self, old: &Pool) {
         let Some(rests) = &old.rests else { return };
         let of_pool = Protocol::ALL.into_iter().flat_map(|protocol| {

@@ -33,7 +33,6 @@ impl State {
     }
 
     /// The session of a node's port with a peer (port 0 for ICMP), for a fast path that has lost it.
-    ///
     pub fn session(
         &self,
         protocol: Protocol,

@@ -106,7 +106,7 @@ pub struct Inbound<'a> {
 /// The destination of a packet from the IPv4 side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inward {
-    /// To this node, which knows the peer by this prefix.
+    /// This node, and the prefix in which it sees the peer.
     Node(Endpoint6, u8),
     /// None yet: the packet is held.
     Held,

@@ -90,7 +90,6 @@ impl Waiting {
     }
 
     /// The binding of a protocol that was inherited first, and the time of that.
-    ///
     pub fn oldest(&self, protocol: Protocol) -> Option<(u32, Millis)> {
         match self.ends[protocol.index()].oldest {
             NONE => None,

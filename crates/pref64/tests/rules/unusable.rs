@@ -153,7 +153,6 @@ fn what_comes_and_goes_is_not_followed_without_end() {
     assert!((1..=5).contains(&moves), "{moves}");
     world.is(WELL_KNOWN);
     // A prefix that stays is taken a while later; after a long calm, the next one is taken at once.
-    //
     world.hear("fe80::1", &[(OWN, LONGEST)]);
     let wake = world.discovery.wake(at(world.now)).expect("a moment");
     world.is(WELL_KNOWN);

@@ -295,7 +295,6 @@ fn legal_destination(addr: Ipv4Addr) -> Result<Ipv4Addr, Reason> {
 /// Writes the ICMP header in front of a quote of `full` bytes, and the extensions behind it, in at
 /// most `room` bytes. The part of the quote that fits is already in `message`. Returns the number
 /// of bytes after the header.
-///
 fn finish(
     mut head: Head,
     field: Option<quote::LengthField>,

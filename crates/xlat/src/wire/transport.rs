@@ -126,6 +126,5 @@ pub struct UdpHeader {
     /// Length in bytes of header and data.
     pub len: U16,
     /// Zero means that there is no checksum.
-    ///
     pub checksum: U16,
 }
