@@ -245,7 +245,7 @@ impl DerefMut for Nat64Path {
     }
 }
 
-/// Maps that programs take over from those before them, one line each.
+/// The maps that programs take over from their predecessors, one per line.
 fn inherited<'a, 'o>(
     maps: &'a mut OpenNat64Maps<'o>,
 ) -> [(&'static str, &'a mut OpenMapMut<'o>); 11] {

@@ -46,11 +46,11 @@ pub struct Port {
     pub ifindex: u32,
     /// Its link-layer address; the program accepts only frames with this destination.
     pub address: [u8; 6],
-    /// Frames that it receives are translated; otherwise they are left to tc.
+    /// True if frames that it receives are translated; otherwise they are left to tc.
     pub takes: bool,
-    /// What the driver can send on.
+    /// The redirected frames that the driver can transmit.
     pub sends: Sends,
-    /// It sends back what it has received (XDP_TX).
+    /// True if the driver can send a frame back (XDP_TX).
     pub turns: bool,
 }
 
