@@ -47,8 +47,8 @@ fn everything() -> Translator {
 
 // Checks of every output.
 
-/// Header and lengths are right, nothing is above the MTU; of a packet that stands for several, no
-/// segment is.
+/// Checks that header and lengths are right and the packet is within the MTU; for a super-packet, each
+/// segment.
 fn well_formed(bytes: &[u8], offload: Offload) {
     let headers = match bytes[0] >> 4 {
         4 => {
