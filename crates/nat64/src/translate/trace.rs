@@ -124,10 +124,15 @@ impl Nat64 {
         }
         let arriving = received.turned((from, asked.to), packet);
         let is_query = protocol == Protocol::Icmp;
-        let inward = if arriving.v4 == from && (is_query || !is_new) {
-            // The packet is sent to its own sender, by a session that exists or has just been opened.
+        let passing = &asked.passing;
+        let known = self.state.session(protocol, passing.v6, passing.peer);
+        let opens = |step: &TableStep| matches!(step, TableStep::Opens { .. });
+        let has_session = known.is_some() || found.tables.iter().any(opens);
+        let inward = if arriving.v4 == from && (is_query || !is_new) && has_session {
+            // The packet is sent to its own sender, by a session that exists or would just have been opened. A session
+            // keeps its prefix.
             come_back(arriving.segment, &mut found.tables);
-            Inward::Node(asked.passing.v6, prefix)
+            Inward::Node(passing.v6, known.map_or(prefix, |session| session.prefix))
         } else if is_query && is_new {
             // It keeps its random identifier, for which the other address most likely has no binding.
             return Err(refusal(Reason::NoBinding));

@@ -87,10 +87,9 @@ fn done(events: &[Event], trace: &Nat64Trace) -> Vec<Change> {
 fn is_beyond_telling(packet: &[u8], trace: &Nat64Trace, came: Verdict, events: &[Event]) -> bool {
     let is = |at: usize, bytes: &[u8]| packet.get(at..at + bytes.len()) == Some(bytes);
     let turns = packet.first().is_some_and(|byte| byte >> 4 == 6) && is(36, &[203, 0, 113, 1]);
-    let goes_to = |port: u16| is(42, &port.to_be_bytes());
-    let meets_itself = events
-        .iter()
-        .any(|event| matches!(event, Event::BindingOpened(binding) if goes_to(binding.v4.port)));
+    let is_own =
+        |event: &Event| matches!(event, Event::SessionOpened(view) if view.peer == view.binding.v4);
+    let meets_itself = events.iter().any(is_own);
     let opens = |step: &TableStep| matches!(step, TableStep::Opens { .. });
     let is_at_limit = matches!(
         came,
