@@ -25,11 +25,11 @@ pub enum Verdict {
     Returned,
     /// Send it to another gateway.
     To(Owner),
-    /// It belongs to this gateway, and exceeds the path MTU.
+    /// It belongs to the given gateway, and exceeds the path MTU.
     TooBig(Owner),
-    /// It belongs to this gateway, and its hop limit expires here.
+    /// It belongs to the given gateway, and its hop limit expires here.
     Hops(Owner),
-    /// It belongs to this gateway, which is unreachable.
+    /// It belongs to the given gateway, which is unreachable.
     NoWay(Owner),
 }
 

@@ -6,8 +6,7 @@ use crate::harness::*;
 use crate::packets::*;
 use diolkos_xlat::{Reason, Verdict};
 
-/// A datagram of 64 bytes of payload and more, in three fragments of IPv6.
-/// Cuts a packet of IPv6 into fragments of so many bytes of payload.
+/// Cuts an IPv6 packet into fragments of `step` bytes of payload.
 pub fn cut6(whole: &V6, protocol: u8, id: u32, step: usize) -> Vec<Vec<u8>> {
     let total = whole.payload.len();
     (0..total)

@@ -123,7 +123,7 @@ impl IcmpErrors {
         self.to_ipv6_between((ip, hop_limit), packet, checksum, addresses, out)
     }
 
-    /// Like [`Self::to_ipv6`], but `addresses` chooses the addresses from the quoted header.
+    /// Like `to_ipv6`, but `addresses` chooses the addresses from the quoted header.
     pub fn to_ipv6_between(
         &self,
         (ip, hop_limit): (&Ipv4, u8),
@@ -211,7 +211,7 @@ impl IcmpErrors {
         Ok((len, hairpin))
     }
 
-    /// Like [`Self::to_ipv4`], but `addresses` chooses the addresses from the quoted header.
+    /// Like `to_ipv4`, but `addresses` chooses the addresses from the quoted header.
     pub fn to_ipv4_between(
         &self,
         (ip, ttl, id): (&Ipv6, u8, u16),

@@ -153,8 +153,7 @@ fn icmp_kind(family: Family, bytes: &[u8]) -> Result<PayloadKind, Reason> {
     }
 }
 
-/// Returns the kind of a packet whose device promised to finish it, or an error if no device can
-/// finish it.
+/// Describes a packet whose device promised to finish it. Returns an error if no device can finish it.
 fn inspect_offloaded(
     kind: PayloadKind,
     number: u8,
