@@ -23,10 +23,10 @@ impl State {
     /// It lives for the timeout of its protocol (for TCP, that of an established connection), and from its first
     /// session on as long as it has sessions. Absolute limits apply, shares do not.
     ///
-    /// # Errors [`Reason::NoBinding`] if one of its endpoints has another binding. [`Reason::PoolExhausted`] if its
-    /// port is not this gateway's, is leased or rests for another subscriber, or if there are no other gateways.
+    /// # Errors
+    /// [`Reason::NoBinding`] if one of its endpoints has another binding. [`Reason::PoolExhausted`] if its port is not
+    /// this gateway's, is leased or rests for another subscriber, or if there are no other gateways.
     /// [`Reason::SourceIllegal`] if a binding cannot have its addresses. Otherwise the limit that it would exceed.
-    /// or the limit that it would exceed.
     pub fn inherit(
         &mut self,
         binding: Binding,

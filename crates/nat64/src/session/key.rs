@@ -9,8 +9,6 @@
 //!
 //! With millions of entries, a lookup mostly waits for memory. So an entry number and its hash share one word, at or
 //! right after the position given by the hash: most lookups wait for one cache line.
-//! hash lie in one word, in or right behind the place that the hash names: most searches wait for
-//! one line of the cache.
 
 use crate::config::{Endpoint4, Endpoint6, Protocol};
 use siphasher::sip::SipHasher13;

@@ -61,7 +61,7 @@ impl Nat64 {
             },
             |refusal, packet| self.answer(refusal, packet),
         );
-        (!found.is_of_others).then(|| Nat64Trace {
+        (!found.is_of_others).then_some(Nat64Trace {
             packet: Trace {
                 mappings: found.mappings,
                 ..trace
@@ -125,14 +125,14 @@ impl Nat64 {
         let arriving = received.turned((from, asked.to), packet);
         let is_query = protocol == Protocol::Icmp;
         let passing = &asked.passing;
-        let known = self.state.session(protocol, passing.v6, passing.peer);
-        let opens = |step: &TableStep| matches!(step, TableStep::Opens { .. });
-        let has_session = known.is_some() || found.tables.iter().any(opens);
+        let is_session =
+            |step: &TableStep| matches!(step, TableStep::Session(_) | TableStep::Opens { .. });
+        let has_session = found.tables.iter().any(is_session);
         let inward = if arriving.v4 == from && (is_query || !is_new) && has_session {
-            // The packet is sent to its own sender, by a session that exists or would just have been opened. A session
-            // keeps its prefix.
+            // The packet is sent to its own sender, by a session that exists or would just have been opened. In both
+            // cases the session takes the prefix of this packet.
             come_back(arriving.segment, &mut found.tables);
-            Inward::Node(passing.v6, known.map_or(prefix, |session| session.prefix))
+            Inward::Node(passing.v6, prefix)
         } else if is_query && is_new {
             // It keeps its random identifier, for which the other address most likely has no binding.
             return Err(refusal(Reason::NoBinding));

@@ -82,14 +82,29 @@ fn done(events: &[Event], trace: &Nat64Trace) -> Vec<Change> {
     changes.collect()
 }
 
-/// Returns true if the result cannot be predicted: a hairpinned packet may get just the random port to which it is
-/// sent, and the entries that it opens on its way out are not counted yet on its way back.
-fn is_beyond_telling(packet: &[u8], trace: &Nat64Trace, came: Verdict, events: &[Event]) -> bool {
+/// Returns true if the result cannot be predicted: a hairpinned packet may get just the random port to which it is sent,
+/// or one with which the other node has a session. The entries that it opens on its way out are not counted yet on its
+/// way back.
+fn is_beyond_telling(
+    packet: &[u8],
+    trace: &Nat64Trace,
+    came: Verdict,
+    asked: &Router,
+    events: &[Event],
+) -> bool {
     let is = |at: usize, bytes: &[u8]| packet.get(at..at + bytes.len()) == Some(bytes);
     let turns = packet.first().is_some_and(|byte| byte >> 4 == 6) && is(36, &[203, 0, 113, 1]);
-    let is_own =
-        |event: &Event| matches!(event, Event::SessionOpened(view) if view.peer == view.binding.v4);
-    let meets_itself = events.iter().any(is_own);
+    let bound = events.iter().find_map(|event| match event {
+        Event::BindingOpened(binding) => Some(binding.v4),
+        _ => None,
+    });
+    let opened = |event: &Event| matches!(event, Event::SessionOpened(view) if Some(view.peer) == bound && Some(view.binding.v4) != bound);
+    let meets_another = !events.iter().any(opened)
+        && asked
+            .nat64
+            .state()
+            .sessions()
+            .any(|view| Some(view.peer) == bound);
     let opens = |step: &TableStep| matches!(step, TableStep::Opens { .. });
     let is_at_limit = matches!(
         came,
@@ -103,7 +118,8 @@ fn is_beyond_telling(packet: &[u8], trace: &Nat64Trace, came: Verdict, events: &
                 | Reason::OutsidePeerLimit
         )
     );
-    turns && (trace.is_port_random && meets_itself || is_at_limit && trace.tables.iter().any(opens))
+    turns
+        && (trace.is_port_random && meets_another || is_at_limit && trace.tables.iter().any(opens))
 }
 
 /// The packet without its source port or identifier, if that is random, and without the checksums that depend on it.
@@ -153,7 +169,8 @@ fn agree(change: impl Fn(&mut Nat64Config)) -> Vec<Reason> {
         let came = asked.give(&packet);
         assert_eq!(came, other.give(&packet), "packet {step}");
         let events = &asked.watch.events[before..];
-        let told_of = |trace: &Nat64Trace| !is_beyond_telling(&packet, trace, came.0, events);
+        let told_of =
+            |trace: &Nat64Trace| !is_beyond_telling(&packet, trace, came.0, &asked, events);
         if let Some(trace) = trace.filter(told_of) {
             compared += 1;
             assert_eq!(trace.packet.verdict, came.0, "packet {step}");
