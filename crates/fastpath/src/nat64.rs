@@ -48,8 +48,8 @@ pub struct Nat64Rules {
     /// Networks, with their lengths, in which a peer may be one of this gateway's nodes. With more than [`OWN`]
     /// networks the program knows only a part of them, so it must not get leases.
     pub own: Vec<(Ipv4Addr, u8)>,
-    /// With several gateways: maximum number of bindings of other gateways whose hosts have their home elsewhere. It
-    /// cannot change at run time.
+    /// With several gateways: maximum number of bindings at a gateway that is not the home of the host. It cannot change
+    /// at run time.
     pub max_away: u32,
 }
 

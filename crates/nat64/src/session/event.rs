@@ -75,7 +75,7 @@ pub enum Event {
     SessionChanged(SessionView, (SessionState, u8)),
     /// A session was closed.
     SessionClosed(SessionView),
-    /// A source got a block of ports.
+    /// A source has got a port block.
     BlockAllocated(BlockView),
     /// A source has lost a port block.
     BlockReleased(BlockView),

@@ -150,7 +150,7 @@ impl Nat64 {
         };
         let turns = self.state.is_ours(protocol, to);
         let fit = match turns {
-            true => Fit::Whole, // The other way has another size.
+            true => Fit::Whole, // Another size limit applies to hairpinned packets.
             false => v6to4::fit(&self.translator, packet, chain, carried)?,
         };
         let passing = Outbound {

@@ -136,7 +136,7 @@ proptest! {
             }
         }
         for (number, first, count, later, chooses) in steps {
-            world.now += later * 1000 + 1; // one comes after the other; of one, the first prefixes count
+            world.now += later * 1000 + 1; // a later one each time; the first prefixes of each count
             last.retain(|_, last| world.now < *last + 3_600_000);
             let (first, count) = if number < PROVEN { (0, 1) } else { (first, count) };
             let said = hear(&mut world, number, first, count);

@@ -136,7 +136,7 @@ impl Chain {
                 self.extension_after_fragment |=
                     is_extension(self.protocol) || is_opaque_extension(self.protocol);
                 if fragment.offset != 0 {
-                    return Some(self); // What follows is the middle of something.
+                    return Some(self); // A later fragment: its payload has no further headers.
                 }
             }
             if !is_extension(self.protocol) {
