@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles the fast path; generates, from its BTF, the Rust types of its maps and globals and the names of its counters.
+//! Compiles the fast path, and generates the Rust types of its maps and globals and the names of its counters from its
+//! BTF.
 
 mod compile;
 
@@ -9,13 +10,13 @@ use std::{env, fs};
 use compile::compile;
 use libbpf_rs::btf::{types, Btf};
 
-/// One object for each mode: a configuration is data of the object that it needs.
+/// One object for each mode; the configuration is data of its object.
 const OBJECTS: [&str; 3] = ["clat", "siit", "nat64"];
 /// Answers neighbours, in every mode of a router.
 const ANSWER: &str = "answer";
-/// Forwards what belongs to another gateway of a cluster, by subscribers and addresses.
+/// Forwards packets that belong to another gateway of a cluster, by subscribers and addresses.
 const FORWARD: &str = "forward";
-/// Lets marks survive the slow path, in every mode.
+/// Preserves marks across the slow path, in every mode.
 const LABEL: &str = "label";
 
 fn main() {
@@ -30,7 +31,7 @@ fn main() {
     compile(&bpf, &out, ANSWER);
     compile(&bpf, &out, FORWARD);
     compile(&bpf, &out, LABEL);
-    // All count alike; the names are taken from the first.
+    // All objects have the same counters; the names come from the first.
     let object = out.join(format!("{}.bpf.o", OBJECTS[0]));
     let fates = names(&object, "diolkos_fate", "DIOLKOS_", "undecided");
     let what = "fast path, in the order of `enum diolkos_fate`";
@@ -47,8 +48,9 @@ fn main() {
         .expect("OUT_DIR is writable");
 }
 
-/// The members of an enumeration of counters, without `prefix` and in lower case: `DIOLKOS_DECLINE_SIZE` becomes
-/// `decline_size`. `nothing` is the name of 0, which nobody counts; the last one says how many there are.
+/// Returns the members of an enumeration of counters, without `prefix` and in lower case: `DIOLKOS_DECLINE_SIZE`
+/// becomes `decline_size`. `nothing` is the name of 0, which is never counted; the last member is the number of
+/// counters.
 fn names(object: &Path, enumeration: &str, prefix: &str, nothing: &str) -> Vec<String> {
     let btf = Btf::from_path(object).expect("the object has BTF (compiled with -g)");
     let members: types::Enum<'_> = btf

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Part of build scripts: compiles a BPF object, and generates its skeleton.
+//! Part of build scripts: compiles a BPF object and generates its skeleton.
 
 use std::env;
 use std::path::Path;
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// `name`.bpf.c in the folder `bpf` becomes `name`.bpf.o and `name`.skel.rs in the folder `out`.
+/// Compiles `name`.bpf.c in the folder `bpf` to `name`.bpf.o and `name`.skel.rs in the folder `out`.
 pub fn compile(bpf: &Path, out: &Path, name: &str) {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
     let source = bpf.join(format!("{name}.bpf.c"));
-    // Line information names the sources. Without their folder, every clone compiles the same bytes.
+    // Line information contains source paths. With relative paths, every clone compiles to the same
+    // bytes.
     let clone = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     SkeletonBuilder::new()
         .source(&source)
@@ -21,7 +22,8 @@ pub fn compile(bpf: &Path, out: &Path, name: &str) {
             "-Wall",
             "-Wextra",
             "-Werror",
-            // Debian keeps asm/ below the name of the architecture, which `-target bpf` does not search.
+            // Debian has asm/ in a folder named after the architecture, which `-target bpf` does not
+            // search.
             &format!("-I/usr/include/{arch}-linux-gnu"),
             &format!("-ffile-prefix-map={}=/usr/src/diolkos", clone.display()),
         ])

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An answer as it is kept, and as it goes to each client that asked.
+//! An answer as it is cached, and as it is sent to each client.
 //!
-//! It is kept as bytes, all but header, question and OPT record, which each client has its own of. To send it is to copy
-//! it and to age its TTLs.
+//! The cached bytes exclude header, question and OPT record, which differ between clients. To send an answer, they are
+//! copied and their TTLs are reduced by its age.
 
 use domain::base::opt::OptHeader;
 use domain::base::{Header, HeaderSection};
@@ -11,32 +11,33 @@ use crate::policy::{Policy, Says};
 use crate::query::{Edns, Query, Refusal};
 use crate::wire::{Message, OptRcode, Record, Rtype, HEADER};
 
-/// Length of an OPT record without options, bytes (RFC 6891 section 6.1.2).
+/// Length in bytes of an OPT record without options (RFC 6891 section 6.1.2).
 pub(crate) const OPT: usize = size_of::<OptHeader>() + size_of::<u16>();
-/// The longest message by TCP, bytes (RFC 1035 section 4.2.2).
+/// Length in bytes of the longest message over TCP (RFC 1035 section 4.2.2).
 pub const LONGEST: usize = 65535;
 
-/// Where an answer comes from.
+/// The origin of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// From upstream, as it is.
+    /// From upstream, unchanged.
     Passed,
-    /// From upstream, without AAAA records that are excluded (RFC 6147 section 5.1.4).
+    /// From upstream, without excluded AAAA records (RFC 6147 section 5.1.4).
     Filtered,
-    /// AAAA records made of A records (RFC 6147 section 5.1.7), or a CNAME record of a PTR query (section 5.3.1).
+    /// AAAA records synthesised from A records (RFC 6147 section 5.1.7), or the CNAME record of a PTR query (section
+    /// 5.3.1).
     Synthesised,
-    /// Of this server alone (RFC 8880).
+    /// From this server alone (RFC 8880).
     Local,
     /// There is no usable answer.
     Failed,
 }
 
-/// What has become of the TTLs of an answer.
+/// The age of an answer and the bound on its TTLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
-    /// So long ago it was made, seconds.
+    /// Seconds since the answer was made.
     pub seconds: u32,
-    /// Its records hold for so long from now at most, seconds.
+    /// Maximum TTL of its records in seconds, from now.
     pub most_ttl: u32,
 }
 
@@ -49,29 +50,29 @@ impl From<u32> for Age {
     }
 }
 
-/// An answer to a question, for every client that asks it.
+/// An answer to a question, for all clients.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// RCODE.
     pub code: OptRcode,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
-    /// For how long it may be given again, seconds; 0: not at all.
+    /// Seconds for which it may be cached; 0: not at all.
     pub lifetime: u32,
-    /// AA: this server is the authority.
+    /// AA: this server is authoritative.
     pub(crate) authoritative: bool,
-    /// AD: upstream says that it has validated all of it, and nothing here has changed it.
+    /// AD: upstream has validated all of it, and nothing was changed here.
     pub(crate) authentic: bool,
-    /// Records in each section.
+    /// Number of records in each section.
     pub(crate) counts: [u16; 3],
-    /// The sections, as they stand behind header and question.
+    /// The bytes of the sections, after header and question.
     pub(crate) sections: Box<[u8]>,
-    /// Where in `sections` the TTLs stand.
+    /// Offsets of the TTLs in `sections`.
     pub(crate) ttls: Box<[u16]>,
 }
 
 impl Answer {
-    /// An answer without records.
+    /// Creates an answer without records.
     pub fn empty(code: OptRcode, origin: Origin, lifetime: u32) -> Answer {
         Answer {
             code,
@@ -85,8 +86,8 @@ impl Answer {
         }
     }
 
-    /// The records of a message as they stand in it, which must be a reply to the same question. None if its OPT record
-    /// stands before others, so that they cannot be copied in one piece.
+    /// Copies the records of a message, which must be a reply to the same question. None if its OPT record stands
+    /// before other records, so that they cannot be copied in one piece.
     pub(crate) fn copy(policy: &Policy, message: &Message<'_>, says: Says) -> Option<Answer> {
         let answer = Answer::of(policy, message, message.rcode(), Origin::Passed, says)?;
         Some(Answer {
@@ -95,7 +96,7 @@ impl Answer {
         })
     }
 
-    /// The same with another code and origin.
+    /// Like [`Answer::copy`], with another code and origin.
     pub(crate) fn of(
         policy: &Policy,
         message: &Message<'_>,
@@ -126,7 +127,7 @@ impl Answer {
         })
     }
 
-    /// There is no usable answer: SERVFAIL.
+    /// The answer if there is no usable one: SERVFAIL.
     pub fn failure() -> Answer {
         Answer::empty(
             OptRcode::SERVFAIL,
@@ -135,13 +136,14 @@ impl Answer {
         )
     }
 
-    /// What it takes to keep it, bytes.
+    /// Memory for caching it, in bytes.
     pub fn weight(&self) -> usize {
         size_of::<Answer>() + self.sections.len() + size_of_val::<[u16]>(&self.ttls)
     }
 
-    /// Writes it for a client. What is longer than `limit` bytes is cut off whole, and TC tells the client to come by TCP
-    /// (RFC 2181 section 9). `udp_size` is the longest datagram that we take.
+    /// Writes the answer for a client. An answer longer than `limit` bytes is left out entirely, and TC tells the
+    /// client to retry over TCP (RFC 2181 section 9). `udp_size` is the longest datagram in bytes that this server
+    /// accepts.
     pub fn write(
         &self,
         query: &Query,
@@ -155,7 +157,7 @@ impl Answer {
         let whole = HEADER + query.question_bytes().len() + self.sections.len() + opt;
         let fits = whole <= limit;
         let counts = if fits { self.counts } else { [0; 3] };
-        // The upper bits of a code have no place without an OPT record.
+        // Without an OPT record, there is no room for the upper bits of a code.
         let code = match query.edns {
             None if self.code.is_ext() => OptRcode::SERVFAIL,
             _ => self.code,
@@ -167,7 +169,7 @@ impl Answer {
         header.set_qr(true);
         header.set_aa(self.authoritative);
         header.set_tc(!fits);
-        // RD and CD come back as they were asked (RFC 1035 section 4.1.1, RFC 4035 section 3.2).
+        // RD and CD are copied from the query (RFC 1035 section 4.1.1, RFC 4035 section 3.2).
         header.set_rd(query.recursion_desired);
         header.set_ra(true);
         header.set_ad(self.authentic && wants_ad && fits);
@@ -199,7 +201,7 @@ impl Answer {
     }
 }
 
-/// Writes the answer to a query that is not answered as asked; false if there is none.
+/// Writes the answer to a query that is refused. Returns false if there is none.
 pub fn write_refusal(refusal: &Refusal, udp_size: u16, out: &mut Vec<u8>) -> bool {
     match refusal {
         Refusal::Silence => false,
@@ -223,7 +225,7 @@ fn age_ttl(bytes: &mut [u8], age: Age) {
     }
 }
 
-/// A header alone, for a query of which nothing else is understood.
+/// A header only, for a query that cannot be parsed further.
 fn bare_header(query: Header, code: OptRcode) -> HeaderSection {
     let mut head = HeaderSection::new();
     let header = head.header_mut();

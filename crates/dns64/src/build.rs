@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writing the sections of an answer that does not stand in a message of upstream's as it is.
+//! Writes the sections of an answer that does not come unchanged from an upstream message.
 //!
-//! The message builder of the crate `domain` finds names to point to by a hash table, so that writing takes a time that
-//! grows with the length alone.
+//! The message builder of the crate `domain` finds compression targets with a hash table, so the time to write grows
+//! only linearly with the length.
 
 use domain::base::message_builder::{
     AdditionalBuilder, AnswerBuilder, AuthorityBuilder, HashCompressor, PushError,
@@ -16,7 +16,7 @@ use crate::answer::{Answer, Origin, LONGEST, OPT};
 use crate::policy::{Policy, Says};
 use crate::wire::{Class, Malformed, Message, OptRcode, Question, Record, Rtype, Section};
 
-/// A message in the making, beginning with the section to which records come next.
+/// A message under construction, with the section that receives the next record.
 #[derive(Debug)]
 enum Open<Target> {
     Answer(AnswerBuilder<Target>),
@@ -24,22 +24,22 @@ enum Open<Target> {
     Additional(AdditionalBuilder<Target>),
 }
 
-/// Sections in the making; records come in the order of the sections.
+/// Sections under construction; records must be added in section order.
 #[derive(Debug)]
 pub struct Builder {
-    /// None once the message has grown too long.
+    /// None once the message has become too long.
     open: Option<Open<HashCompressor<Vec<u8>>>>,
 }
 
 impl Builder {
-    /// Begins the answer to a question.
+    /// Starts the answer to a question.
     pub fn new(question: &Question) -> Builder {
         Builder {
             open: begin(question).map(Open::Answer).ok(),
         }
     }
 
-    /// A record as it is, from the message in which it stands.
+    /// Adds a copy of a record from its message.
     pub fn copy(&mut self, message: &Message<'_>, record: &Record) -> Result<(), Malformed> {
         let data = whole_data(message, record)?;
         let data = UnknownRecordData::from_octets(record.rtype, data).map_err(|_| Malformed)?;
@@ -50,7 +50,7 @@ impl Builder {
         Ok(())
     }
 
-    /// All records of a section, without the OPT record.
+    /// Adds all records of a section, without the OPT record.
     pub fn copy_section(
         &mut self,
         message: &Message<'_>,
@@ -61,30 +61,30 @@ impl Builder {
             .try_for_each(|record| self.copy(message, record))
     }
 
-    /// A record of class IN in the answer section; its TTL is in seconds.
+    /// Adds a record of class IN to the answer section; its TTL is in seconds.
     pub fn answer(&mut self, owner: &impl ToName, ttl: u32, data: impl ComposeRecordData) {
         self.push(Section::Answer, (owner, Class::IN, ttl, data));
     }
 
-    /// A record of class IN in the authority section.
+    /// Adds a record of class IN to the authority section; its TTL is in seconds.
     pub fn authority(&mut self, owner: &impl ToName, ttl: u32, data: impl ComposeRecordData) {
         self.push(Section::Authority, (owner, Class::IN, ttl, data));
     }
 
-    /// Is there no record yet?
+    /// Returns true if there is no record yet.
     pub fn is_empty(&self) -> bool {
         matches!(&self.open, Some(Open::Answer(builder)) if builder.counts().ancount() == 0)
     }
 
     fn push(&mut self, section: Section, record: impl ComposeRecord) {
-        // A record that does not fit makes the answer a failure: `finish` says so.
+        // A record that does not fit makes `finish` return a failure.
         self.open = self
             .open
             .take()
             .and_then(|open| open.push(section, record).ok());
     }
 
-    /// The finished answer.
+    /// Returns the finished answer.
     pub fn finish(self, policy: &Policy, code: OptRcode, origin: Origin, says: Says) -> Answer {
         let Some(open) = self.open else {
             return Answer::failure();
@@ -137,7 +137,7 @@ impl Open<HashCompressor<Vec<u8>>> {
     }
 }
 
-/// The data of a record, with names in full instead of pointers into its message.
+/// The data of a record, with full names instead of compression pointers.
 fn whole_data(message: &Message<'_>, record: &Record) -> Result<Vec<u8>, Malformed> {
     let data = message.data(record);
     let (fixed, names) = names_in(record.rtype);
@@ -155,8 +155,8 @@ fn whole_data(message: &Message<'_>, record: &Record) -> Result<Vec<u8>, Malform
     Ok(whole)
 }
 
-/// Names that a message may hold compressed in the data of a record: how many bytes stand before them, and how many
-/// they are (RFC 1035 section 3.3, and RFC 3597 section 4 for types that early software compressed).
+/// The position of names that may be compressed in the data of a record: the number of bytes before them, and their
+/// number (RFC 1035 section 3.3, and RFC 3597 section 4 for types that early software compressed).
 fn names_in(rtype: Rtype) -> (usize, usize) {
     match rtype.to_int() {
         2..=5 | 7..=9 | 12 | 39 => (0, 1), // NS MD MF CNAME MB MG MR PTR DNAME
@@ -198,11 +198,12 @@ mod tests {
         }
     }
 
-    /// A message of 65535 bytes whose names are pointers can be longer than any message once they are written in full.
+    /// A message of 65535 bytes with compressed names can exceed the longest message once the names are written in
+    /// full.
     #[test]
     fn what_grows_too_long_is_a_failure() {
         let long = "x".repeat(60) + "." + &"y".repeat(60) + "." + &"z".repeat(60);
-        // An SOA record, whose two names are pointers to the question's.
+        // An SOA record whose two names point to the name in the question.
         let mut data = vec![0xc0, 12, 0xc0, 12];
         data.extend(vec![0; 65_000]);
         let bytes = reply(&long, 28, 0, [&[], &[rr(".", 6, 60, &data)], &[]]);

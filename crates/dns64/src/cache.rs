@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers that are kept: within a bound on memory, and for no longer than their TTLs allow.
+//! The cache of answers, with a bound on memory; answers are kept no longer than their TTLs allow.
 //!
-//! Which answer has to go is decided by how often it was asked for (S3-FIFO), so that a flood of names that nobody asks
-//! for twice does not drive out those that everybody does.
+//! Eviction depends on how often an answer was requested (S3-FIFO), so a flood of names that are requested once does
+//! not evict popular ones.
 
 use std::rc::Rc;
 
@@ -13,10 +13,10 @@ use crate::answer::Answer;
 use crate::query::rtype_of;
 use crate::wire::Rtype;
 
-/// What the map itself takes for an answer, bytes, about.
+/// Approximate overhead of the map for each answer, in bytes.
 const OVERHEAD: usize = 96;
 
-/// What is kept under a key.
+/// A cache entry.
 #[derive(Clone)]
 struct Kept {
     answer: Rc<Answer>,
@@ -32,7 +32,7 @@ impl Weighter<Box<[u8]>, Kept> for Bytes {
     }
 }
 
-/// Answers by what [`crate::Query::key`] says. Times are seconds since any one moment.
+/// Answers by [`crate::Query::key`]. Times are seconds since a fixed moment.
 pub struct Cache(unsync::Cache<Box<[u8]>, Kept, Bytes>);
 
 impl std::fmt::Debug for Cache {
@@ -42,21 +42,21 @@ impl std::fmt::Debug for Cache {
 }
 
 impl Cache {
-    /// A cache of so many bytes.
+    /// Creates a cache of this size in bytes.
     pub fn new(bytes: u64) -> Cache {
         const TYPICAL: u64 = 512;
         let items = usize::try_from(bytes / TYPICAL).unwrap_or(usize::MAX);
         Cache(unsync::Cache::with_weighter(items, bytes, Bytes))
     }
 
-    /// The answer, if it is kept and still holds, and how old it is, seconds.
+    /// Returns a cached answer that is still valid, and its age in seconds.
     pub fn get(&self, key: &[u8], now_s: u64) -> Option<(Rc<Answer>, u32)> {
         let kept = self.0.get(key)?;
         let age = u32::try_from(now_s.saturating_sub(kept.since_s)).unwrap_or(u32::MAX);
         (age < kept.answer.lifetime).then(|| (kept.answer.clone(), age))
     }
 
-    /// Keeps an answer, if it may be kept.
+    /// Stores an answer, if it may be cached.
     pub fn put(&mut self, key: &[u8], answer: Rc<Answer>, now_s: u64) {
         if answer.lifetime > 0 {
             let kept = Kept {
@@ -67,22 +67,22 @@ impl Cache {
         }
     }
 
-    /// Forgets the answers to questions of these types.
+    /// Removes the answers to questions of these types.
     pub fn forget(&mut self, types: &[Rtype]) {
         self.0.retain(|key, _| !types.contains(&rtype_of(key)));
     }
 
-    /// How many answers are kept.
+    /// Number of cached answers.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Is none kept?
+    /// Returns true if the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What they take, bytes.
+    /// Memory of the answers in bytes.
     pub fn bytes(&self) -> u64 {
         self.0.weight()
     }

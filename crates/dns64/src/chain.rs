@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From one name to the next along CNAME and DNAME records (RFC 6147 section 5.1.5).
+//! Follows chains of CNAME and DNAME records (RFC 6147 section 5.1.5).
 
 use domain::base::{RelativeName, ToName};
 use domain::rdata::Cname;
@@ -7,10 +7,10 @@ use domain::rdata::Cname;
 use crate::build::Builder;
 use crate::wire::{Class, Malformed, Message, Name, Record, Rtype, Section};
 
-/// A chain that is longer than this is taken for one without end.
+/// Maximum length of a chain; a longer one counts as a loop.
 pub const LONGEST_CHAIN: usize = 16;
 
-/// A chain without end, or one that cannot be followed.
+/// The error for a chain that is a loop or cannot be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endless;
 
@@ -20,11 +20,11 @@ impl From<Malformed> for Endless {
     }
 }
 
-/// A step: its records, as they go into the answer.
+/// One step of a chain, with the records that go into the answer.
 #[derive(Debug)]
 enum Link<'m> {
     Record(&'m Record),
-    /// The CNAME record that a DNAME stands for where upstream has left it out (RFC 6672 section 3.1).
+    /// The CNAME record that a DNAME implies, if upstream has left it out (RFC 6672 section 3.1).
     Implied {
         owner: Name,
         ttl: u32,
@@ -32,21 +32,21 @@ enum Link<'m> {
     },
 }
 
-/// The steps that one message takes from a name, and where they end.
+/// The steps within one message, and their end.
 #[derive(Debug)]
 pub struct Chain<'m> {
     message: &'m Message<'m>,
     links: Vec<Link<'m>>,
-    /// The name behind the last step; the first one if there is none.
+    /// The name after the last step, or the first name if there is no step.
     pub end: Name,
-    /// Steps taken.
+    /// Number of steps taken.
     pub length: usize,
-    /// The least TTL of the records of the chain, seconds.
+    /// The smallest TTL of the records of the chain, in seconds.
     pub ttl: u32,
 }
 
 impl<'m> Chain<'m> {
-    /// Follows the answer section from a name; `taken` steps were taken in messages before.
+    /// Follows the answer section from a name, after `taken` steps in earlier messages.
     pub fn follow(message: &'m Message<'m>, from: &Name, taken: usize) -> Result<Self, Endless> {
         let mut chain = Chain {
             message,
@@ -92,7 +92,7 @@ impl<'m> Chain<'m> {
         }
     }
 
-    /// A record, and the signatures over it if the client wanted any.
+    /// Adds a record, and its signatures if the client requested DNSSEC.
     fn take(&mut self, record: &'m Record) {
         let signs =
             |r: &&Record| r.name == record.name && self.message.covered(r) == Some(record.rtype);
@@ -109,7 +109,7 @@ impl<'m> Chain<'m> {
             .filter(move |r| r.rtype == rtype && r.class == Class::IN && r.name == self.end)
     }
 
-    /// Puts the records of the chain into an answer.
+    /// Adds the records of the chain to an answer.
     pub fn put(&self, builder: &mut Builder) -> Result<(), Malformed> {
         for link in &self.links {
             match link {
@@ -122,8 +122,8 @@ impl<'m> Chain<'m> {
         Ok(())
     }
 
-    /// Does it break off, so that the next name has to be asked for? It does if there is neither a record of the type
-    /// that was asked for nor a word that there is none.
+    /// Returns true if the chain is incomplete, so that its last name has to be queried: there is neither a record of
+    /// the requested type nor a denial.
     pub fn is_broken_off(&self, rtype: Rtype) -> bool {
         self.length > 0
             && self.message.negative_ttl().is_none()
@@ -131,7 +131,7 @@ impl<'m> Chain<'m> {
     }
 }
 
-/// The name with `target` in the place of its suffix `owner` (RFC 6672 section 2.2).
+/// Replaces the suffix `owner` of a name by `target` (RFC 6672 section 2.2).
 fn substitute(name: &Name, owner: &Name, target: &Name) -> Result<Name, Endless> {
     let kept: RelativeName<_> = name.clone().strip_suffix(owner).map_err(|_| Endless)?;
     let replaced = kept.chain(target).map_err(|_| Endless)?;
@@ -179,7 +179,7 @@ mod tests {
             follow(&records, "x.a.example"),
             Ok(("x.a.example.net.".to_owned(), 1))
         );
-        // Its own name is not below it (RFC 6672 section 2.3).
+        // A DNAME does not apply to its own name (RFC 6672 section 2.3).
         assert_eq!(follow(&records, "example"), Ok(("example.".to_owned(), 0)));
     }
 

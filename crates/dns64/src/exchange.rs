@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A question to upstream on the wire, and whether a datagram is its answer (RFC 5452).
+//! Writes questions to upstream, and checks whether a datagram answers one (RFC 5452).
 
 use domain::base::iana::Opcode;
 use domain::base::message_builder::PushError;
@@ -8,7 +8,8 @@ use domain::base::MessageBuilder;
 use crate::resolution::Ask;
 use crate::wire::{Message, HEADER};
 
-/// Writes the question. RD and AD are set (RFC 6840 section 5.7); `udp_size` is the longest datagram that we take.
+/// Writes the question. RD and AD are set (RFC 6840 section 5.7); `udp_size` is the longest datagram in bytes that
+/// this server accepts.
 pub fn write(ask: &Ask, id: u16, udp_size: u16, out: &mut Vec<u8>) {
     // A question is never too long for a message.
     let written = try_write(ask, id, udp_size, out);
@@ -32,13 +33,13 @@ fn try_write(ask: &Ask, id: u16, udp_size: u16, out: &mut Vec<u8>) -> Result<(),
     })
 }
 
-/// The identification that a datagram claims.
+/// The identification of a datagram.
 pub fn id(bytes: &[u8]) -> Option<u16> {
     bytes.get(..HEADER)?;
     Some(u16::from_be_bytes(*bytes.first_chunk()?))
 }
 
-/// Is it a response to this question? Address, port and identification are looked at by who received it.
+/// Returns true if a message is a response to this question. The caller checks address, port and identification.
 pub fn answers(ask: &Ask, message: &Message<'_>) -> bool {
     message.header.qr()
         && message.header.opcode() == Opcode::QUERY

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a DNS64 answers (RFC 6147): AAAA records for nodes that have A records only.
+//! The logic of a DNS64 (RFC 6147): AAAA records for nodes that have only A records.
 //!
-//! Nothing here reads a socket, a clock or a source of randomness. A client's bytes become a [`Query`]; a
-//! [`Resolution`] says what to ask upstream and takes the replies; its [`Answer`] is kept in a [`Cache`] and written
-//! for each client that asked.
+//! This crate reads no socket, clock or source of randomness. A client's bytes become a [`Query`]; a [`Resolution`]
+//! chooses the questions to upstream and takes the replies; its [`Answer`] is cached in a [`Cache`] and written for
+//! each client.
 //!
-//! The rooms, in the order in which a question meets them:
+//! The modules, in the order in which a question meets them:
 //!
-//! * [`wire`]: a message as it came.
-//! * [`policy`]: prefixes, and what is left out.
-//! * [`query`]: a client's query, or why it is none.
-//! * [`limit`]: how many a client may ask.
-//! * [`shares`]: how many of all that wait are a client's, and who makes room when there are too many.
-//! * [`cache`]: answers that are kept.
-//! * [`resolution`]: from a question to its answer, with
-//!   `special` (ipv4only.arpa), `chain` (CNAME and DNAME), `synthesis` (AAAA), `reverse` (PTR);
-//!   [`exchange`] is the question on the wire.
-//! * `build`: writing what is new.
-//! * [`answer`]: what each client gets.
+//! * [`wire`]: parses messages.
+//! * [`policy`]: prefixes and exclusions.
+//! * [`query`]: parses a client's query, or explains why it is refused.
+//! * [`limit`]: the query rate of each client.
+//! * [`shares`]: the share of each client in pending queries, and eviction.
+//! * [`cache`]: cached answers.
+//! * [`resolution`]: from a question to its answer, with `special` (ipv4only.arpa), `chain` (CNAME and DNAME),
+//!   `synthesis` (AAAA), `reverse` (PTR); [`exchange`] has the format of questions to upstream.
+//! * `build`: writes new records.
+//! * [`answer`]: writes the answer for each client.
 #![forbid(unsafe_code)]
 
 pub mod answer;

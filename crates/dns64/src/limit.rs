@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many questions a client may ask: a bucket of tokens for each (of an IPv6 client, for its /64).
+//! Limits the query rate of each client with a token bucket; an IPv6 client is a /64.
 //!
-//! The buckets stand in a table that never grows. A client's place in it follows from a secret; two that share a place
-//! share a bucket, until it has been full for a while. An attacker with many addresses can so share the buckets of
-//! others, but take neither memory nor time.
+//! The buckets are in a table of fixed size. A client's place depends on a secret. Two clients in one place share a
+//! bucket, until it has been full for some time. So an attacker with many addresses can share the buckets of others,
+//! but can exhaust neither memory nor time.
 
 use std::net::IpAddr;
 
-/// Places in the table.
+/// Number of places in the table.
 const PLACES: usize = 1 << 16;
 /// Tokens are counted in thousandths.
 const TOKEN: u64 = 1000;
 
-/// One client's bucket.
+/// The bucket of one client.
 #[derive(Clone, Copy, Default)]
 struct Bucket {
     owner: u64,
@@ -20,11 +20,11 @@ struct Bucket {
     since_ms: u64,
 }
 
-/// The buckets of all clients. Times are milliseconds since any one moment.
+/// The buckets of all clients. Times are milliseconds since a fixed moment.
 pub struct Limiter {
-    /// Tokens per second, and with it thousandths of tokens per millisecond.
+    /// Tokens per second, which equals thousandths of tokens per millisecond.
     rate: u64,
-    /// Tokens that a bucket holds, in thousandths.
+    /// Capacity of a bucket in thousandths of tokens.
     size: u64,
     buckets: Box<[Bucket]>,
 }
@@ -36,7 +36,8 @@ impl std::fmt::Debug for Limiter {
 }
 
 impl Limiter {
-    /// So many questions per second in the long run, and so many at once after a quiet time. A rate of 0 is none.
+    /// Creates a limit of `rate` queries per second in the long run, and `burst` at once after an idle period. A rate
+    /// of 0 disables the limit.
     pub fn new(rate: u32, burst: u32) -> Limiter {
         let places = if rate == 0 { 0 } else { PLACES };
         Limiter {
@@ -46,7 +47,7 @@ impl Limiter {
         }
     }
 
-    /// May this client ask now? `hash` makes a number of a client that nobody else can foretell.
+    /// Returns true if this client may query now. `hash` maps a client to an unpredictable number.
     pub fn allows(&mut self, client: IpAddr, hash: impl Fn(u64) -> u64, now_ms: u64) -> bool {
         if self.buckets.is_empty() {
             return true;
@@ -56,7 +57,7 @@ impl Limiter {
         let gained = now_ms.saturating_sub(bucket.since_ms) * self.rate;
         bucket.level = bucket.level.saturating_add(gained).min(self.size);
         bucket.since_ms = now_ms;
-        // A full bucket is as good as a new one.
+        // A full bucket has the same state as a new one.
         if bucket.owner != owner && (bucket.owner == 0 || bucket.level == self.size) {
             *bucket = Bucket {
                 owner,
@@ -72,7 +73,7 @@ impl Limiter {
     }
 }
 
-/// The network that counts as one client: an IPv4 address, an IPv6 /64.
+/// The network that counts as one client: an IPv4 address, or an IPv6 /64.
 pub fn network(client: IpAddr) -> u64 {
     match client.to_canonical() {
         IpAddr::V4(v4) => u64::from(v4.to_bits()),
@@ -87,7 +88,7 @@ mod tests {
     const A: &str = "2001:db8::1";
     const B: &str = "2001:db8:0:1::1";
 
-    /// Without a secret, and with each client in a place of its own.
+    /// Without a secret; each client in the tests has a place of its own.
     fn hash(network: u64) -> u64 {
         network.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
     }

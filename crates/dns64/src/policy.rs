@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the operator decided about addresses: prefixes, and what is left out.
+//! The operator's rules about addresses: prefixes and exclusions.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,33 +9,33 @@ use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::wire::OptRcode;
 
-/// Prefixes for the IPv4 addresses of a range (RFC 6147 section 5: ranges mapped to prefixes of their own).
+/// Prefixes for an IPv4 range (RFC 6147 section 5: ranges mapped to separate prefixes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The IPv4 addresses.
+    /// The IPv4 range.
     pub v4: Ipv4Net,
-    /// Their prefixes; with none they are not synthesised.
+    /// Its prefixes; if empty, addresses of the range are not synthesised.
     pub pref64: Vec<Ipv6Net>,
 }
 
-/// What a policy is made of. Every prefix is one of RFC 6052 section 2.2; the caller has looked.
+/// The rules of a policy. The caller has checked that every prefix has a length of RFC 6052 section 2.2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The prefixes of all addresses that are in no range; none as long as the network has not said any.
+    /// The prefixes for all addresses outside the ranges; empty until the network has announced one.
     pub pref64: Vec<Ipv6Net>,
-    /// Ranges with prefixes of their own; the longest match decides.
+    /// Ranges with separate prefixes; the longest match decides.
     pub ranges: Vec<Range>,
-    /// AAAA records in these count as absent (RFC 6147 section 5.1.4).
+    /// AAAA records with these addresses count as absent (RFC 6147 section 5.1.4).
     pub exclude6: Vec<Ipv6Net>,
-    /// A records in these are not synthesised.
+    /// A records with these addresses are not synthesised.
     pub exclude4: Vec<Ipv4Net>,
-    /// Let 64:ff9b::/96 carry what is not global, against RFC 6052 section 3.1.
+    /// Embed addresses that are not global in 64:ff9b::/96, against RFC 6052 section 3.1.
     pub allow_private_with_wkp: bool,
-    /// An AAAA question that upstream fails to answer fails, although RFC 6147 section 5.1.2 has it count as empty.
+    /// Return upstream's error for an AAAA question, although RFC 6147 section 5.1.2 treats it as an empty answer.
     pub pass_errors: bool,
-    /// What is denied may be kept for so long, seconds (RFC 2308 section 5).
+    /// Maximum seconds for which a negative answer is cached (RFC 2308 section 5).
     pub max_negative_ttl: u32,
-    /// What is there may be kept for so long, seconds.
+    /// Maximum seconds for which a positive answer is cached.
     pub max_ttl: u32,
 }
 
@@ -54,12 +54,12 @@ impl Default for Rules {
     }
 }
 
-/// ::ffff:0:0/96, of which no IPv6 node has an address (RFC 6147 section 5.1.4).
+/// ::ffff:0:0/96, which contains no address of an IPv6 node (RFC 6147 section 5.1.4).
 pub fn default_exclude6() -> Vec<Ipv6Net> {
     vec![net6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96)]
 }
 
-/// What no translator forwards to: this network, loopback, link-local, groups, the broadcast.
+/// The destinations that no translator forwards to: this network, loopback, link-local, multicast and broadcast.
 pub fn default_exclude4() -> Vec<Ipv4Net> {
     [
         ([0, 0, 0, 0], 8),
@@ -84,18 +84,18 @@ fn net4(address: Ipv4Addr, length: u8) -> Ipv4Net {
     Ipv4Net::new_assert(address, length)
 }
 
-/// The rules, ready for use.
+/// The rules in a form for fast lookups.
 #[derive(Clone, Debug)]
 pub struct Policy {
     pref64: Vec<Pref64>,
-    /// The longest first.
+    /// Sorted by length, the longest first.
     ranges: Vec<(Ipv4Net, Vec<Pref64>)>,
     well_known: [Pref64; 1],
     rules: Rules,
 }
 
 impl Policy {
-    /// Makes the rules ready.
+    /// Prepares the rules.
     pub fn new(rules: Rules) -> Policy {
         let ready = |list: &[Ipv6Net]| list.iter().map(|&prefix| Pref64::new(prefix)).collect();
         let mut ranges: Vec<(Ipv4Net, Vec<Pref64>)> = rules
@@ -112,15 +112,15 @@ impl Policy {
         }
     }
 
-    /// The synthetic addresses of an IPv4 node, one for each prefix (RFC 6147 section 5.1.7); none if it has to do
-    /// without.
+    /// The synthetic addresses of an IPv4 node, one for each prefix (RFC 6147 section 5.1.7); none if the node is
+    /// excluded.
     pub fn synthesise(&self, v4: Ipv4Addr) -> impl Iterator<Item = Ipv6Addr> + '_ {
         let excluded = self.rules.exclude4.iter().any(|net| net.contains(&v4));
         let prefixes = match excluded {
             true => &[],
             false => self.prefixes(v4),
         };
-        // RFC 6052 section 3.1: the well-known prefix does not carry what is not global.
+        // RFC 6052 section 3.1: the well-known prefix must not represent addresses that are not global.
         let permitted = move |prefix: &&Pref64| {
             self.rules.allow_private_with_wkp || !prefix.is_well_known() || is_global(v4)
         };
@@ -130,18 +130,18 @@ impl Policy {
             .map(move |prefix| prefix.embed(v4))
     }
 
-    /// The prefixes of all addresses that are in no range.
+    /// The prefixes for all addresses outside the ranges.
     pub fn pref64(&self) -> impl Iterator<Item = &Ipv6Net> {
         self.rules.pref64.iter()
     }
 
-    /// Is there a prefix at all? Without one, a DNS64 is a plain resolver.
+    /// Returns true if there is a prefix. Without one, a DNS64 is a plain resolver.
     pub fn has_prefixes(&self) -> bool {
         let mut ranges = self.ranges.iter();
         !self.pref64.is_empty() || ranges.any(|(_, prefixes)| !prefixes.is_empty())
     }
 
-    /// What upstream's failure to answer an AAAA question comes to.
+    /// Returns true if upstream's error for an AAAA question is returned to the client.
     pub(crate) fn passes_errors(&self) -> bool {
         self.rules.pass_errors
     }
@@ -151,13 +151,13 @@ impl Policy {
         range.map_or(&self.pref64, |(_, prefixes)| prefixes)
     }
 
-    /// Does an AAAA record with this address count as absent (RFC 6147 section 5.1.4)?
+    /// Returns true if an AAAA record with this address counts as absent (RFC 6147 section 5.1.4).
     pub fn is_excluded(&self, v6: Ipv6Addr) -> bool {
         self.rules.exclude6.iter().any(|net| net.contains(&v6))
     }
 
-    /// The IPv4 node behind a synthetic address: in any prefix of the site's, or in the well-known one (RFC 6147
-    /// section 5.3.1).
+    /// The IPv4 node of a synthetic address in a prefix of the site or in the well-known one (RFC 6147 section
+    /// 5.3.1).
     pub fn extract(&self, v6: Ipv6Addr) -> Option<Ipv4Addr> {
         let own = self.ranges.iter().flat_map(|(_, prefixes)| prefixes);
         own.chain(&self.pref64)
@@ -165,7 +165,7 @@ impl Policy {
             .find_map(|prefix| prefix.extract(v6))
     }
 
-    /// For how long an answer may be kept, seconds; `least` is the least TTL of its records.
+    /// Seconds for which an answer may be cached; `least` is the smallest TTL of its records.
     pub(crate) fn lifetime(&self, code: OptRcode, says: Says, least: Option<u32>) -> u32 {
         let least = least.unwrap_or(u32::MAX).min(self.rules.max_ttl);
         match (code, says) {
@@ -173,23 +173,23 @@ impl Policy {
             (OptRcode::NOERROR | OptRcode::NXDOMAIN, Says::Nothing(Some(ttl))) => {
                 least.min(ttl).min(self.rules.max_negative_ttl)
             }
-            // Without an SOA record a denial is not kept (RFC 2308 section 5).
+            // A denial without an SOA record is not cached (RFC 2308 section 5).
             (OptRcode::NOERROR | OptRcode::NXDOMAIN, _) => 0,
             _ => FAILURE_LIFETIME,
         }
     }
 }
 
-/// What an answer says about what was asked for.
+/// The result that an answer contains for its question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Says {
-    /// It is there.
+    /// The requested records exist.
     There,
-    /// There is none, which holds for so many seconds if somebody has said so.
+    /// They do not exist. Holds for this number of seconds, if known.
     Nothing(Option<u32>),
 }
 
-/// For how long a failure is remembered, seconds: at least one (RFC 9520 section 3.2).
+/// Seconds for which a failure is cached: at least one (RFC 9520 section 3.2).
 pub const FAILURE_LIFETIME: u32 = 5;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A client's query: is it one that can be answered, and under which name is the answer kept?
+//! Parses a client's query, and computes its cache key.
 
 use domain::base::iana::Opcode;
 use domain::base::Header;
@@ -7,53 +7,53 @@ use domain::dep::octseq::Parser;
 
 use crate::wire::{header, record, Class, Malformed, Name, OptRcode, Question, Rtype, Section};
 
-/// An OPT record and one signature; more is none of a resolver's business, and each costs time.
+/// One OPT record and one signature. A resolver needs no other additional records, and each costs time.
 const MOST_ADDITIONAL: u16 = 2;
-/// QTYPE and QCLASS, bytes.
+/// Length in bytes of QTYPE and QCLASS.
 const NUMBERS: usize = 4;
-/// A client that does not say more takes this, bytes (RFC 1035 section 4.2.1).
+/// Bytes that a client without EDNS accepts (RFC 1035 section 4.2.1).
 pub const CLASSIC_UDP: u16 = 512;
 
-/// What the OPT record of a query says (RFC 6891).
+/// The fields of the OPT record of a query (RFC 6891).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
-    /// The longest datagram that the client takes, bytes; at least 512.
+    /// The longest datagram in bytes that the client accepts; at least 512.
     pub udp_size: u16,
     /// DO: the client wants DNSSEC records (RFC 3225).
     pub dnssec_ok: bool,
 }
 
-/// A query, and what of it goes into the answer.
+/// A query, with the fields that are copied to its answer.
 #[derive(Clone, Debug)]
 pub struct Query {
     /// Identification.
     pub id: u16,
     /// RD.
     pub recursion_desired: bool,
-    /// CD: the client validates by itself (RFC 4035 section 3.2.2).
+    /// CD: the client validates itself (RFC 4035 section 3.2.2).
     pub checking_disabled: bool,
-    /// AD: the client wants to know whether the answer is validated (RFC 6840 section 5.7).
+    /// AD: the client requests the AD bit of the answer (RFC 6840 section 5.7).
     pub authentic_data: bool,
-    /// The question section as it came: a name without pointers, type and class. The client recognises its upper and
-    /// lower case.
+    /// The question section as received: a name without pointers, type and class. The client expects its upper and
+    /// lower case back.
     question: Box<[u8]>,
-    /// The OPT record, if there was one.
+    /// The OPT record, if present.
     pub edns: Option<Edns>,
 }
 
-/// Why a query is not answered as asked.
+/// Why a query is not answered normally.
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// No answer at all: it is a response, or too short to be anything.
+    /// No answer: the message is a response, or too short.
     Silence,
-    /// An answer of nothing but this header, and the question if it could be read.
+    /// An answer with only this header, and the question if it could be parsed.
     Code(Header, OptRcode),
-    /// The query is of a version of EDNS that does not exist yet (RFC 6891 section 6.1.3).
+    /// The query has an unknown EDNS version (RFC 6891 section 6.1.3).
     BadVersion(Box<Query>),
 }
 
 impl Query {
-    /// Reads a query.
+    /// Parses a query.
     pub fn parse(bytes: &[u8]) -> Result<Query, Refusal> {
         let mut parser = Parser::from_ref(bytes);
         let (header, counts) = header(&mut parser).map_err(|Malformed| Refusal::Silence)?;
@@ -100,15 +100,15 @@ impl Query {
         }
     }
 
-    /// Does the client want DNSSEC records?
+    /// Returns true if the client requests DNSSEC records.
     pub fn dnssec_ok(&self) -> bool {
         self.edns.is_some_and(|edns| edns.dnssec_ok)
     }
 
-    /// What is asked.
+    /// The question.
     pub fn question(&self) -> Question {
         let (name, _) = self.name_and_numbers();
-        // `parse` has read the name.
+        // `parse` has checked the name.
         let name = Name::from_octets(name.to_vec()).unwrap_or_else(|_| Name::root_vec());
         Question::new(name, self.rtype(), self.class())
     }
@@ -125,7 +125,7 @@ impl Query {
         u16::from_be_bytes([high, low]).into()
     }
 
-    /// The question section as it came.
+    /// The question section as received.
     pub fn question_bytes(&self) -> &[u8] {
         &self.question
     }
@@ -135,19 +135,19 @@ impl Query {
         (name, *numbers)
     }
 
-    /// What all clients that get the same answer have in common: question without case, DO and CD.
+    /// Writes the key that all clients with the same answer share: the question in lower case, DO and CD.
     pub fn key(&self, key: &mut Vec<u8>) {
-        // Types and classes are numbers, in which a byte may look like a letter.
+        // Types and classes are numbers, whose bytes may look like letters.
         let (name, numbers) = self.name_and_numbers();
         key.clear();
         key.extend_from_slice(name);
-        // Lengths of labels are below 64 and look like no letter.
+        // Label lengths are below 64, so they do not look like letters.
         key.make_ascii_lowercase();
         key.extend_from_slice(&numbers);
         key.push(u8::from(self.dnssec_ok()) | u8::from(self.checking_disabled) << 1);
     }
 
-    /// The longest answer that may go to the client by UDP, bytes, where our own limit is `most`.
+    /// The longest answer in bytes that may be sent to the client over UDP; `most` is the server's own limit.
     pub fn udp_limit(&self, most: u16) -> usize {
         usize::from(
             self.edns
@@ -156,7 +156,7 @@ impl Query {
     }
 }
 
-/// QTYPE of a key.
+/// The QTYPE in a key.
 pub(crate) fn rtype_of(key: &[u8]) -> Rtype {
     match key {
         [.., high, low, _, _, _] => u16::from_be_bytes([*high, *low]).into(),
@@ -164,19 +164,19 @@ pub(crate) fn rtype_of(key: &[u8]) -> Rtype {
     }
 }
 
-/// DO in the TTL of an OPT record (RFC 6891 section 6.1.4).
+/// The DO bit in the TTL of an OPT record (RFC 6891 section 6.1.4).
 pub(crate) const DO: u32 = 1 << 15;
 
-/// Reads the question that comes next. Nothing stands before its name that it could point to.
+/// Reads the next question. No name stands before it to which its name could point.
 fn question<'a>(parser: &mut Parser<'a, [u8]>) -> Result<&'a [u8], Malformed> {
     let start = parser.pos();
-    // Not a name that ends with the message: its pointers are refused.
+    // This type has no compression, so its parser refuses pointers.
     domain::base::Name::<&[u8]>::parse(parser)?;
     parser.advance(NUMBERS).map_err(|_| Malformed)?;
     Ok(&parser.octets_ref()[start..parser.pos()])
 }
 
-/// Length of a question without compression, bytes.
+/// Length in bytes of a question without compression.
 pub(crate) fn written_length(question: &Question) -> usize {
     question.qname().len() + NUMBERS
 }
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn case_is_for_the_name_only() {
-        // Type 65, the letter A, is HTTPS (RFC 9460); type 97 is another.
+        // Type 65, the letter A, is HTTPS (RFC 9460); type 97 is another one.
         let (mut upper, mut lower) = (Vec::new(), Vec::new());
         Query::parse(&query("a", 65, 0x0100, None))
             .expect("a query")

@@ -7,7 +7,7 @@
 //! PTR of a synthetic address ─► ask in in-addr.arpa ─► alias ─► answer
 //! everything else ─► ask ─► answer, as it came; and everything, as long as there is no prefix
 //!
-//! Whoever drives it asks upstream and says what came back; it asks for nothing else and waits for nothing.
+//! The caller sends the questions and passes the replies; this module requests nothing else and never waits.
 
 use domain::rdata::Aaaa;
 
@@ -20,19 +20,19 @@ use crate::synthesis;
 use crate::wire::{Class, Malformed, Message, Name, OptRcode, Question, Rtype, Section, HEADER};
 use crate::{reverse, special};
 
-/// What comes next.
+/// The next step of a resolution.
 #[derive(Debug)]
 pub enum Step {
-    /// Ask upstream this, and say what it answered.
+    /// Send this question to upstream, and pass the reply.
     Ask(Ask),
-    /// It is answered.
+    /// The answer is complete.
     Done(Answer),
 }
 
-/// A question to upstream.
+/// A question for upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// What to ask.
+    /// The question.
     pub question: Question,
     /// DO.
     pub dnssec_ok: bool,
@@ -40,30 +40,30 @@ pub struct Ask {
     pub checking_disabled: bool,
 }
 
-/// A question on its way to its answer.
+/// The state of a question until it is answered.
 #[derive(Debug)]
 pub struct Resolution {
     question: Question,
     dnssec_ok: bool,
     checking_disabled: bool,
     stage: Stage,
-    /// Steps of a chain taken in earlier replies.
+    /// Steps of the chain in earlier replies.
     taken: usize,
-    /// Records of these steps, once there are any.
+    /// Records of these steps; None before the first.
     front: Option<Builder>,
     front_ttl: u32,
 }
 
-/// What the next reply is about.
+/// The purpose of the next reply.
 #[derive(Debug)]
 enum Stage {
     Pass,
     Aaaa(Name),
-    /// The AAAA question, asked again without validation: is it that which fails?
+    /// The AAAA question was repeated without validation, to see whether validation fails.
     Validation(Option<Answer>),
     A {
         name: Name,
-        /// The answer where there are no A records either.
+        /// The answer if there are no A records either.
         without: Option<Answer>,
         denial: Option<u32>,
     },
@@ -71,7 +71,7 @@ enum Stage {
 }
 
 impl Resolution {
-    /// Begins with a client's question, its DO and its CD.
+    /// Starts with a client's question, its DO and its CD.
     pub fn begin(
         policy: &Policy,
         question: Question,
@@ -91,7 +91,7 @@ impl Resolution {
         (resolution, step)
     }
 
-    /// Begins anew, because the policy is another one.
+    /// Starts again, because the policy has changed.
     pub fn restart(&mut self, policy: &Policy) -> Step {
         (self.stage, self.taken) = (Stage::Pass, 0);
         (self.front, self.front_ttl) = (None, u32::MAX);
@@ -100,16 +100,16 @@ impl Resolution {
 
     fn first(&mut self, policy: &Policy) -> Step {
         let question = &self.question;
-        // RFC 6147 section 5.5: a client that sets both validates, and synthesises, by itself.
+        // RFC 6147 section 5.5: a client that sets both validates and synthesises by itself.
         let synthesis = !(self.dnssec_ok && self.checking_disabled);
-        // Names are special to a DNS64 only (RFC 8880 section 7.1).
+        // These names are special only for a DNS64 (RFC 8880 section 7.1).
         if !policy.has_prefixes() {
             return self.ask(question.clone());
         }
         if let Some(answer) = special::answer(policy, question, synthesis) {
             return Step::Done(answer);
         }
-        // In other classes there is no DNS64 (RFC 6147 section 5.1).
+        // DNS64 applies only to class IN (RFC 6147 section 5.1).
         if !synthesis || question.qclass() != Class::IN {
             return self.ask(question.clone());
         }
@@ -135,7 +135,7 @@ impl Resolution {
         })
     }
 
-    /// Goes on with upstream's reply to what was asked last; None if there was none in time.
+    /// Continues with upstream's reply to the last question; None after a timeout.
     pub fn reply(&mut self, policy: &Policy, reply: Option<&Message<'_>>) -> Step {
         let stage = std::mem::replace(&mut self.stage, Stage::Pass);
         let step = match (stage, reply) {
@@ -165,7 +165,7 @@ impl Resolution {
         name: &Name,
         reply: Option<&Message<'_>>,
     ) -> Result<Step, Endless> {
-        // No reply is a failure of the server (RFC 6147 section 5.1.3).
+        // A timeout counts as a server failure (RFC 6147 section 5.1.3).
         let Some(message) = reply else {
             return Ok(match policy.passes_errors() {
                 true => Step::Done(Answer::failure()),
@@ -199,7 +199,7 @@ impl Resolution {
             self.stage = Stage::Aaaa(end.clone());
             return Ok(self.ask(Question::new_in(end, Rtype::AAAA)));
         }
-        // At least one record is excluded, or there is none.
+        // At least one record is excluded, or there are no records.
         let without = match found.excluded {
             0 => self.pass(policy, message)?,
             _ => {
@@ -223,8 +223,8 @@ impl Resolution {
         Ok(self.ask_a(Some(without), message.negative_ttl()))
     }
 
-    /// If the reply without validation is a good one, it is validation that fails, and the client gets SERVFAIL (RFC 6147
-    /// section 5.5). Otherwise the server is one that cannot answer AAAA questions (section 5.1.2, RFC 4074).
+    /// If the reply without validation is good, validation has failed, and the client gets SERVFAIL (RFC 6147 section
+    /// 5.5). Otherwise the server cannot answer AAAA questions (section 5.1.2, RFC 4074).
     fn validation(&mut self, first: Option<Answer>, reply: Option<&Message<'_>>) -> Step {
         let good = |m: &Message<'_>| matches!(m.rcode(), OptRcode::NOERROR | OptRcode::NXDOMAIN);
         match reply {
@@ -233,9 +233,9 @@ impl Resolution {
         }
     }
 
-    /// `without`: the answer if there are no A records; where there is none, that to the A question.
+    /// `without`: the answer if there are no A records; if None, the answer to the A question is used.
     fn ask_a(&mut self, without: Option<Answer>, denial: Option<u32>) -> Step {
-        // From the beginning again: the whole chain belongs into the answer.
+        // Start the chain again, because the whole chain belongs in the answer.
         (self.taken, self.front, self.front_ttl) = (0, None, u32::MAX);
         let name = self.question.qname().clone();
         self.stage = Stage::A {
@@ -310,7 +310,7 @@ impl Resolution {
         Ok(Step::Done(answer))
     }
 
-    /// Keeps the records of a chain that breaks off.
+    /// Keeps the records of an incomplete chain.
     fn go_on(&mut self, chain: &Chain<'_>) -> Result<(), Malformed> {
         let mut front = self.builder();
         chain.put(&mut front)?;
@@ -326,7 +326,7 @@ impl Resolution {
             .unwrap_or_else(|| Builder::new(&self.question))
     }
 
-    /// The reply as it came: copied as bytes if it is one to the client's own question, else written anew.
+    /// Returns the reply unchanged: copied as bytes if it answers the client's own question, otherwise written anew.
     fn pass(&mut self, policy: &Policy, message: &Message<'_>) -> Result<Answer, Malformed> {
         let code = message.rcode();
         let denial = message.negative_ttl();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The names of synthetic addresses: PTR questions below ip6.arpa (RFC 6147 section 5.3.1, the second way).
+//! PTR questions below ip6.arpa for synthetic addresses (RFC 6147 section 5.3.1, the second method).
 //!
-//! The name in ip6.arpa becomes an alias of the one in in-addr.arpa. Where that one is an alias itself (RFC 2317), ours
-//! leads to where it ends, so that the chain does not grow; where it has no PTR record, there is no alias.
+//! The name in ip6.arpa becomes an alias of the name in in-addr.arpa. If that is an alias too (RFC 2317), the answer
+//! points to its end, so that the chain does not grow. If that has no PTR record, there is no alias.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ use crate::policy::{Policy, Says};
 use crate::special;
 use crate::wire::{Class, Malformed, Message, Name, OptRcode, Question, Rtype, Section};
 
-/// The IPv4 node that the question is about, if it is about one with a synthetic address.
+/// The IPv4 node of a question about a synthetic address. None for other questions.
 pub fn node(policy: &Policy, question: &Question) -> Option<Ipv4Addr> {
     if question.qtype() != Rtype::PTR || question.qclass() != Class::IN {
         return None;
@@ -23,7 +23,7 @@ pub fn node(policy: &Policy, question: &Question) -> Option<Ipv4Addr> {
     policy.extract(address(question.qname())?)
 }
 
-/// The address that has this name below ip6.arpa: 32 digits, the last one first (RFC 3596 section 2.5).
+/// The address with this name below ip6.arpa: 32 digits, the last one first (RFC 3596 section 2.5).
 fn address(name: &Name) -> Option<Ipv6Addr> {
     const DIGITS: usize = 32;
     const ZONE: &[u8] = b"\x03ip6\x04arpa\0";
@@ -41,11 +41,11 @@ fn address(name: &Name) -> Option<Ipv6Addr> {
 
 /// The name of an IPv4 node below in-addr.arpa (RFC 1035 section 3.5).
 pub fn in_addr(v4: Ipv4Addr) -> Name {
-    // Four labels of at most three digits are always a name.
+    // Four labels of at most three digits always make a valid name.
     Name::reverse_from_addr(IpAddr::V4(v4)).unwrap_or_else(|_| Name::root_vec())
 }
 
-/// The answer about an address of ipv4only.arpa, which nobody has to be asked for.
+/// The answer about an address of ipv4only.arpa, for which upstream is not queried.
 pub fn known(policy: &Policy, question: &Question, v4: Ipv4Addr) -> Option<Answer> {
     let target = special::reverse(v4)?;
     let mut builder = Builder::new(question);
@@ -56,7 +56,7 @@ pub fn known(policy: &Policy, question: &Question, v4: Ipv4Addr) -> Option<Answe
     Some(builder.finish(policy, OptRcode::NOERROR, Origin::Local, Says::There))
 }
 
-/// The answer from what upstream says about the name in in-addr.arpa.
+/// Builds the answer from upstream's reply about the name in in-addr.arpa.
 pub fn answer(
     policy: &Policy,
     question: &Question,
@@ -66,7 +66,7 @@ pub fn answer(
 ) -> Result<Answer, Malformed> {
     let mut builder = Builder::new(question);
     let pointers: Vec<_> = chain.at_end(Rtype::PTR).collect();
-    // A denial's SOA record is of in-addr.arpa, and says nothing about the name that was asked for.
+    // The SOA record of a denial belongs to in-addr.arpa and says nothing about the requested name.
     let code = message.rcode();
     let says = Says::Nothing(message.negative_ttl());
     let Some(ttl) = pointers.iter().map(|record| record.ttl).min() else {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who holds how much of something that is scarce: questions that wait for upstream, connections.
+//! Shares of a scarce resource: queries that wait for upstream, and connections.
 //!
-//! Places are counted for each client and for each network around it, up to all clients. A newcomer always gets a
-//! place. Where that is one too many, the largest holder gives one up: of the networks the one with the most places, in
-//! it the next smaller one with the most, down to a host, whose oldest place goes. Of equals, that one pays which has
-//! waited longest for another place. A client can so take much while nobody else wants it, and nobody's share is smaller
-//! because an attacker has many addresses in one network.
+//! Places are counted for each client and for each network around it. A newcomer always gets a place. If that exceeds a
+//! limit, the largest holder loses one: within the full network, the narrower network with the most places, and so on
+//! down to a host, which loses its oldest place. Among equals, the one whose last place was taken longest ago loses. So
+//! a client can use much while there is no competition, and no share shrinks because an attacker has many addresses in
+//! one network.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,52 +13,52 @@ use std::net::IpAddr;
 
 /// Prefix lengths at which places are counted, the widest first.
 const LENGTHS6: [u8; 5] = [32, 48, 56, 64, 128];
-/// The same for IPv4 addresses, which are counted as ::ffff:0:0/96: /16, /24 and the host.
+/// Prefix lengths for IPv4 addresses, which are counted as ::ffff:0:0/96: /16, /24 and the host.
 const LENGTHS4: [u8; 3] = [112, 120, 128];
 
-/// A network: its prefix, and the length of that.
+/// A network: its prefix length, and its prefix.
 type Network = (u8, u128);
 const EVERYBODY: Network = (0, 0);
 
-/// A place that somebody holds. Places sort by their hosts.
+/// A taken place. Tickets sort by host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
     host: u128,
     number: u64,
 }
 
-/// Whose limit was reached.
+/// The limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// That of a client: an IPv4 address, an IPv6 /64 or a host in it.
+    /// The limit of a client: an IPv4 address, an IPv6 /64 or a host in it.
     Client,
-    /// That of a wider network.
+    /// The limit of a wider network.
     Network,
-    /// There are no more places.
+    /// The total limit.
     Everything,
 }
 
-/// A place that somebody has to give up.
+/// A place that was taken from its holder.
 #[derive(Debug)]
 pub struct Evicted<T> {
     /// The place.
     pub ticket: Ticket,
-    /// What its holder left there.
+    /// The value that the holder stored.
     pub held: T,
-    /// Why.
+    /// The limit that was reached.
     pub full: Full,
 }
 
 #[derive(Debug, Default)]
 struct Node {
     count: u32,
-    /// When a place was last taken here.
+    /// Time at which a place was last taken here.
     stamp: u64,
-    /// The smaller networks with places; the last one is the largest holder.
+    /// The narrower networks with places; the last one holds the most.
     children: BTreeSet<(u32, Reverse<u64>, Network)>,
 }
 
-/// The places and their holders. Each holder leaves something, by which it is found when it has to go.
+/// The places and their holders. Each holder stores a value that identifies it when it is evicted.
 #[derive(Debug)]
 pub struct Shares<T> {
     most: u32,
@@ -69,8 +69,8 @@ pub struct Shares<T> {
 }
 
 impl<T> Shares<T> {
-    /// So many places, of which one client (an IPv4 address, an IPv6 /64) has at most `of_client`. An IPv6 /56 has at
-    /// most twice, and an IPv6 /48 or an IPv4 /24 four times that.
+    /// Creates `most` places, of which one client (an IPv4 address, an IPv6 /64) has at most `of_client`. An IPv6 /56
+    /// has at most twice, and an IPv6 /48 or an IPv4 /24 four times that number.
     pub fn new(most: u32, of_client: u32) -> Shares<T> {
         Shares {
             most: most.max(1),
@@ -81,7 +81,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Takes a place. If that is one too many, somebody loses one, and it is not the newcomer.
+    /// Takes a place. If that exceeds a limit, another place is evicted, never the new one.
     pub fn take(&mut self, client: IpAddr, held: T) -> (Ticket, Option<Evicted<T>>) {
         let host = bits(client);
         self.next += 1;
@@ -102,19 +102,19 @@ impl<T> Shares<T> {
         (ticket, evicted)
     }
 
-    /// Gives a place back; a place that was lost already stays lost.
+    /// Returns a place; a place that was already lost stays lost.
     pub fn give(&mut self, ticket: Ticket) -> Option<T> {
         let held = self.held.remove(&ticket)?;
         self.change(ticket.host, |node, _| node.count -= 1);
         Some(held)
     }
 
-    /// Places that are taken.
+    /// Number of taken places.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Is none taken?
+    /// Returns true if no place is taken.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
@@ -129,7 +129,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Takes a place from the largest holder in a network.
+    /// Evicts a place of the largest holder in a network.
     fn evict(&mut self, network: Network) -> Option<Evicted<T>> {
         let mut at = network;
         while let Some(&(_, _, largest)) = self.nodes.get(&at)?.children.last() {
@@ -147,7 +147,7 @@ impl<T> Shares<T> {
         Some(Evicted { ticket, held, full })
     }
 
-    /// Changes all nodes of a host, and the order of each among its neighbours.
+    /// Changes all nodes of a host, and their order among their siblings.
     fn change(&mut self, host: u128, change: impl Fn(&mut Node, u64)) {
         let mut outer: Option<Network> = None;
         for network in path(host) {
@@ -170,7 +170,7 @@ impl<T> Shares<T> {
 }
 
 impl Ticket {
-    /// The tickets of the same host.
+    /// The tickets of a client's host.
     pub fn of_host(client: IpAddr) -> std::ops::RangeInclusive<Ticket> {
         let host = bits(client);
         let with = |number| Ticket { host, number };
@@ -206,7 +206,7 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// Takes places with the client's address left there; whoever lost them.
+    /// Takes places that store the client's address. Returns the addresses that lost a place.
     fn take(shares: &mut Shares<IpAddr>, client: &str, times: u32) -> Vec<(IpAddr, Full)> {
         let taken = (0..times).map(|_| shares.take(ip(client), ip(client)).1);
         let lost = taken.flatten().map(|evicted| (evicted.held, evicted.full));
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(take(&mut shares, "203.0.113.1", 1), [large]);
     }
 
-    /// An attacker that invents a source for each question pushes out what waits longest, and not the newcomer.
+    /// An attacker with a new source for each query evicts the entry that waits longest, not the newcomer.
     #[test]
     fn of_equals_the_one_that_waits_longest_goes() {
         let mut shares = Shares::new(3, 3);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model that counts anew each time.
+        /// Compared with a model that counts anew each time.
         #[test]
         fn limits_hold_and_the_largest_pays(
             most in 1..40u32,
@@ -317,7 +317,7 @@ mod tests {
                 prop_assert_eq!(over.is_some(), evicted.is_some());
                 let Some(evicted) = evicted else { continue };
                 prop_assert_ne!(evicted.ticket, ticket, "the newcomer stays");
-                // On the way down from the full network, nobody beside the victim's has more.
+                // On the way down from the full network, no sibling of the victim's network has more.
                 let over = over.expect("it is");
                 let mut outer = over;
                 for network in path(bits(evicted.held)).filter(|n| n.0 > over.0) {

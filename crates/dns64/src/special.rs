@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ipv4only.arpa, by which hosts find the prefixes (RFC 7050): for it and its two reverse names this server is the
-//! authority, and never asks. RFC 8880 section 7.1 demands that for the name; section 7.2 leaves the reverse names to hosts'
-//! libraries, and section 7.2.1 has servers answer those of synthetic addresses.
+//! ipv4only.arpa, with which hosts discover the prefixes (RFC 7050). This server is authoritative for it and its two
+//! reverse names, and never queries upstream for them. RFC 8880 section 7.1 demands this for the name; section 7.2
+//! leaves the reverse names to the libraries of hosts, and section 7.2.1 has servers answer those of synthetic
+//! addresses.
 
 use std::net::Ipv4Addr;
 
@@ -13,17 +14,17 @@ use crate::build::Builder;
 use crate::policy::{Policy, Says};
 use crate::wire::{Class, OptRcode, Question, Rtype};
 
-/// RFC 7050 section 8.2.
+/// The addresses of ipv4only.arpa (RFC 7050 section 8.2).
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 0, 170), Ipv4Addr::new(192, 0, 0, 171)];
-/// TTL of what is there, seconds, as in the public zone.
+/// TTL of existing records in seconds, as in the public zone.
 const TTL: u32 = 86400;
-/// TTL of a denial, and with it of synthetic records, seconds (RFC 6303 section 3).
+/// TTL of a denial, and thus of synthetic records, in seconds (RFC 6303 section 3).
 const DENIAL: u32 = 10800;
 
-/// A name that stands in this file, as it does in messages.
+/// A name in this file, in wire format.
 type Known = domain::base::Name<&'static [u8]>;
 
-/// A zone that this server is the authority for.
+/// A zone for which this server is authoritative.
 #[derive(Clone, Copy)]
 enum Zone {
     Ipv4only,
@@ -44,7 +45,7 @@ const ZONES: [(Zone, &[u8]); 3] = [
 ];
 const IPV4ONLY: &[u8] = b"\x08ipv4only\x04arpa\0";
 
-/// The answer, if the question is about these names or what lies below them.
+/// Returns the answer if the question is about these names or names below them.
 pub fn answer(policy: &Policy, question: &Question, synthesis: bool) -> Option<Answer> {
     if question.qclass() != Class::IN {
         return None;
@@ -55,7 +56,7 @@ pub fn answer(policy: &Policy, question: &Question, synthesis: bool) -> Option<A
         return Some(denial(builder, policy, &apex, OptRcode::NXDOMAIN));
     }
     match (zone, question.qtype()) {
-        // The parent zone's to say.
+        // The parent zone has to answer this.
         (_, Rtype::DS) => return None,
         (Zone::Ipv4only, Rtype::A) => {
             for v4 in ADDRESSES {
@@ -82,16 +83,16 @@ pub fn answer(policy: &Policy, question: &Question, synthesis: bool) -> Option<A
     })
 }
 
-/// An address of ipv4only.arpa has this name.
+/// The name of an address of ipv4only.arpa.
 pub fn reverse(v4: Ipv4Addr) -> Option<Known> {
     ADDRESSES.contains(&v4).then(|| known(IPV4ONLY))
 }
 
-/// TTL of the reverse records, seconds.
+/// TTL of the reverse records in seconds.
 pub const REVERSE_TTL: u32 = TTL;
 
 fn denial(mut builder: Builder, policy: &Policy, apex: &Known, code: OptRcode) -> Answer {
-    // As an empty zone of RFC 6303 section 3.
+    // Like an empty zone of RFC 6303 section 3.
     let soa = Soa::new(
         apex.clone(),
         known(b"\x06nobody\x07invalid\0"),
@@ -109,7 +110,7 @@ fn denial(mut builder: Builder, policy: &Policy, apex: &Known, code: OptRcode) -
     }
 }
 
-/// The zone to which a name belongs.
+/// The zone that contains a name.
 fn zone_of(question: &Question) -> Option<(Zone, Known)> {
     let zones = ZONES.map(|(zone, apex)| (zone, known(apex)));
     zones
@@ -152,7 +153,7 @@ mod tests {
     fn ipv4only_arpa_aaaa_of_every_prefix() {
         let answer = ask("ipv4only.arpa", Rtype::AAAA).expect("it is ours");
         assert_eq!(answer.counts, [4, 0, 0]);
-        // A synthetic record is kept no longer than a denial (RFC 6147 section 5.1.7).
+        // A synthetic record is cached no longer than a denial (RFC 6147 section 5.1.7).
         assert_eq!(answer.lifetime, 10800);
         assert_eq!(answer.sections[6..10], bytes("00002a30"));
         let addresses: Vec<&[u8]> = answer.sections.chunks(28).map(|rr| &rr[12..]).collect();
@@ -201,7 +202,7 @@ mod tests {
         for host in ["170", "171"] {
             let answer =
                 ask(&format!("{host}.0.0.192.in-addr.arpa"), Rtype::PTR).expect("it is ours");
-            // "arpa" stands in the question, 12 + 4 + 2 + 2 + 4 + 8 bytes from the beginning.
+            // "arpa" stands in the question, at offset 12 + 4 + 2 + 2 + 4 + 8.
             let expected = "c00c 000c 0001 00015180 000b 08 697076346f6e6c79 c020";
             assert_eq!(*answer.sections, bytes(expected));
         }

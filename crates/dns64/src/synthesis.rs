@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! AAAA records out of A records (RFC 6147 section 5.1.7), and which real ones stand against it (section 5.1.4).
+//! Synthesises AAAA records from A records (RFC 6147 section 5.1.7), unless there are usable real ones (section
+//! 5.1.4).
 
 use std::net::Ipv6Addr;
 
@@ -7,20 +8,20 @@ use crate::chain::Chain;
 use crate::policy::Policy;
 use crate::wire::{Malformed, Message, Record, Rtype};
 
-/// The TTL of a synthetic record at most, seconds, where the denial of the AAAA record came without an SOA record
-/// (RFC 6147 section 5.1.7).
+/// Maximum TTL of a synthetic record in seconds if the denial of the AAAA record had no SOA record (RFC 6147 section
+/// 5.1.7).
 pub const TTL_WITHOUT_SOA: u32 = 600;
 
 /// The AAAA records at the end of a chain.
 #[derive(Debug)]
 pub struct Found<'m> {
-    /// Those that are real to an IPv6 node.
+    /// The records that an IPv6 node can use.
     pub usable: Vec<&'m Record>,
-    /// How many others there are.
+    /// Number of excluded records.
     pub excluded: usize,
 }
 
-/// Looks which AAAA records count.
+/// Finds the AAAA records that count.
 pub fn usable<'m>(
     policy: &Policy,
     message: &Message<'_>,
@@ -42,14 +43,14 @@ pub fn usable<'m>(
 /// A synthetic record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Synthetic {
-    /// Seconds.
+    /// TTL in seconds.
     pub ttl: u32,
-    /// The IPv4 node's address in a prefix.
+    /// The IPv4 node's address, embedded in a prefix.
     pub address: Ipv6Addr,
 }
 
-/// The synthetic records for the A records at the end of a chain. `denial`: the TTL with which the AAAA records were
-/// denied.
+/// The synthetic records for the A records at the end of a chain. `denial`: the TTL of the denial of the AAAA
+/// records.
 pub fn synthesise(
     policy: &Policy,
     message: &Message<'_>,

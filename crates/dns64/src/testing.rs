@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages for tests, written byte by byte after RFC 1035 and not with what is tested.
+//! Messages for tests, written byte by byte according to RFC 1035 and without the tested code.
 
 use crate::wire::Name;
 
-/// Bytes from hexadecimal digits; blanks are for the reader.
+/// Converts hexadecimal digits to bytes; blanks are ignored.
 pub fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u32> = hex
         .chars()
@@ -16,7 +16,7 @@ pub fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// A name.
+/// Parses a name.
 pub fn name(text: &str) -> Name {
     match text {
         "" => Name::root_vec(),
@@ -24,7 +24,7 @@ pub fn name(text: &str) -> Name {
     }
 }
 
-/// A name on the wire, not compressed.
+/// A name in wire format, not compressed.
 pub fn wire_name(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     for label in text.split('.').filter(|label| !label.is_empty()) {
@@ -35,7 +35,7 @@ pub fn wire_name(text: &str) -> Vec<u8> {
     out
 }
 
-/// A query with identification 0x1234; `edns` is size and DO.
+/// A query with identification 0x1234; `edns` is the UDP size and DO.
 pub fn query(qname: &str, qtype: u16, flags: u16, edns: Option<(u16, bool)>) -> Vec<u8> {
     let mut out = vec![0x12, 0x34];
     out.extend(flags.to_be_bytes());
@@ -62,7 +62,7 @@ pub fn rr(owner: &str, rtype: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An SOA record of `zone`, with a TTL and a MINIMUM.
+/// An SOA record of `zone`, with this TTL and MINIMUM.
 pub fn soa(zone: &str, ttl: u32, minimum: u32) -> Vec<u8> {
     let mut data = wire_name("ns.example");
     data.extend(wire_name("hostmaster.example"));
@@ -72,7 +72,7 @@ pub fn soa(zone: &str, ttl: u32, minimum: u32) -> Vec<u8> {
     rr(zone, 6, ttl, &data)
 }
 
-/// A response with identification 0; `code` is RCODE, and 0x20 above it is AD.
+/// A response with identification 0. `code` is the RCODE; the bit 0x20 sets AD.
 pub fn reply(qname: &str, qtype: u16, code: u8, sections: [&[Vec<u8>]; 3]) -> Vec<u8> {
     let mut out = vec![0, 0, 0x81, 0x80 | code, 0, 1];
     for section in sections {

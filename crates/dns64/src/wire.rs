@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A DNS message as it came (RFC 1035 section 4): its header, its question, and where its records stand.
+//! Parses a DNS message (RFC 1035 section 4): its header, its question, and the positions of its records.
 //!
-//! Bytes become names and numbers by the crate `domain`, which follows compression pointers backwards only, and 255 of
-//! them at most. The data of a record stays in its place until somebody needs it: what a DNS64 does not synthesise it
-//! passes on as it came, types that nobody knows yet included (RFC 3597, RFC 6147 section 5.3.3).
+//! The crate `domain` parses names and numbers; it follows compression pointers backwards only, and at most 255 of
+//! them. The data of a record is parsed only when needed. A DNS64 passes on all data that it does not synthesise as
+//! received, including unknown types (RFC 3597, RFC 6147 section 5.3.3).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -16,16 +16,16 @@ use domain::dep::octseq::Parser;
 
 pub use domain::base::iana::{Class, OptRcode, Rtype};
 
-/// Length of the header, bytes (RFC 1035 section 4.1.1).
+/// Length of the header in bytes (RFC 1035 section 4.1.1).
 pub const HEADER: usize = size_of::<HeaderSection>();
 
-/// A name of its own memory. Names are equal without regard to case.
+/// A name that owns its memory. Comparison ignores case.
 pub type Name = domain::base::Name<Vec<u8>>;
 
-/// What is asked.
+/// A question.
 pub type Question = domain::base::Question<Name>;
 
-/// A message that breaks the rules of its format.
+/// The error for a message with a format error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -35,53 +35,53 @@ impl From<ParseError> for Malformed {
     }
 }
 
-/// The part of a message in which a record stands (RFC 1035 section 4.1).
+/// The section of a record (RFC 1035 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// What was asked for.
+    /// The answer to the question.
     Answer = 0,
-    /// Who knows it, or (SOA) that there is nothing to know.
+    /// The authority, or an SOA record that denies existence.
     Authority = 1,
-    /// What may help.
+    /// Additional records.
     Additional = 2,
 }
 
-/// A record, and where it stands in its message.
+/// A record, and its position in its message.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// The section.
+    /// Its section.
     pub section: Section,
     /// Owner.
     pub name: Name,
     /// TYPE.
     pub rtype: Rtype,
-    /// CLASS; of an OPT record, its sender's UDP payload size.
+    /// CLASS; for an OPT record, the sender's UDP payload size.
     pub class: Class,
-    /// Seconds (RFC 2181 section 8); of an OPT record, code, version and flags.
+    /// TTL in seconds (RFC 2181 section 8); for an OPT record, code, version and flags.
     pub ttl: u32,
-    /// Where the TTL stands.
+    /// Offset of the TTL.
     pub ttl_at: usize,
-    /// Where the data stands.
+    /// Position of the data.
     pub data: Range<usize>,
 }
 
-/// A message, taken apart.
+/// A parsed message.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
-    /// All of it.
+    /// The whole message.
     pub bytes: &'a [u8],
     /// Identification, flags and the code.
     pub header: Header,
-    /// The question. More than one is malformed for every opcode that is answered here (RFC 9619).
+    /// The question. More than one question is malformed for every opcode that is answered here (RFC 9619).
     pub question: Option<Question>,
-    /// Where the question section ends.
+    /// Offset of the end of the question section.
     pub question_end: usize,
     /// All records, in order.
     pub records: Vec<Record>,
 }
 
 impl<'a> Message<'a> {
-    /// Takes a whole message apart.
+    /// Parses a whole message.
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, Malformed> {
         let mut parser = Parser::from_ref(bytes);
         let (header, counts) = header(&mut parser)?;
@@ -111,7 +111,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// The records of a section, without the OPT record, which belongs to one hop (RFC 6891 section 6.1.1).
+    /// The records of a section, without the OPT record, which belongs to a single hop (RFC 6891 section 6.1.1).
     pub fn section(&self, section: Section) -> impl Iterator<Item = &Record> {
         self.records
             .iter()
@@ -125,13 +125,13 @@ impl<'a> Message<'a> {
         OptRcode::from_parts(self.header.rcode(), high)
     }
 
-    /// The name that is the data of a CNAME, DNAME or PTR record.
+    /// The name in the data of a CNAME, DNAME or PTR record.
     pub fn target(&self, record: &Record) -> Result<Name, Malformed> {
         self.name_at(record.data.start, record.data.end)
             .map(|(name, _)| name)
     }
 
-    /// The name at an offset, which must end by `limit`; and where it ends.
+    /// The name at an offset, which must end before `limit`, and the offset of its end.
     pub fn name_at(&self, at: usize, limit: usize) -> Result<(Name, usize), Malformed> {
         let mut parser = Parser::with_range(self.bytes, ..limit);
         parser.seek(at).map_err(|_| Malformed)?;
@@ -159,8 +159,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// For how long the answer "there is none" holds, seconds: the SOA record's TTL or its MINIMUM, whichever is less
-    /// (RFC 2308 section 5). None without an SOA record.
+    /// Seconds for which a denial holds: the smaller of the SOA record's TTL and its MINIMUM (RFC 2308 section 5).
+    /// None without an SOA record.
     pub fn negative_ttl(&self) -> Option<u32> {
         let soa = self
             .section(Section::Authority)
@@ -169,27 +169,27 @@ impl<'a> Message<'a> {
         Some(soa.ttl.min(ttl(u32::from_be_bytes(minimum))))
     }
 
-    /// The data of a record as it stands; names in it may be pointers.
+    /// The raw data of a record; names in it may be pointers.
     pub fn data(&self, record: &Record) -> &'a [u8] {
         &self.bytes[record.data.clone()]
     }
 }
 
-/// Reads the header, with which a message begins.
+/// Reads the header at the beginning of a message.
 pub(crate) fn header(parser: &mut Parser<'_, [u8]>) -> Result<(Header, HeaderCounts), Malformed> {
     let message = domain::base::Message::from_slice(parser.octets_ref()).map_err(|_| Malformed)?;
     parser.advance(HEADER).map_err(|_| Malformed)?;
     Ok((message.header(), message.header_counts()))
 }
 
-/// Reads the question that comes next.
+/// Reads the next question.
 fn question(parser: &mut Parser<'_, [u8]>) -> Result<Question, Malformed> {
     let name = ParsedName::parse_ref(parser)?.to_name();
     let (rtype, class) = (Rtype::parse(parser)?, Class::parse(parser)?);
     Ok(Question::new(name, rtype, class))
 }
 
-/// Reads the record that comes next, but not its data.
+/// Reads the next record, without its data.
 pub(crate) fn record(parser: &mut Parser<'_, [u8]>, section: Section) -> Result<Record, Malformed> {
     let head = RecordHeader::parse_ref(parser)?;
     let length = usize::from(head.rdlen());

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `CONFORMANCE.md`: the tests that its rows about DNS64 name exist, where the rows say, and every test of a requirement is
-//! named.
+//! Checks that the tests named in `CONFORMANCE.md` for DNS64 exist where the rows say, and that every test of a
+//! requirement is named.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const HEADS: [&str; 2] = ["## RFC 6147", "## RFC 7050"];
-/// Each test in it is one of a requirement.
+/// Each test in this folder is one of a requirement.
 const REQUIREMENTS: &str = "crates/dns64/src/rfc6147";
-/// Where the tests' modules are.
+/// The folders of the test modules.
 const TESTS: [&str; 3] = [
     "crates/dns64/src",
     "crates/pref64/src",
@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Mark, and tests (`module::name`), of each row.
+/// Returns the mark and the tests (`module::name`) of each row.
 fn rows() -> Vec<(String, Vec<String>)> {
     let text = fs::read_to_string(root().join("CONFORMANCE.md")).expect("it is there");
     let mut inside = false;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whatever comes in, from clients and from upstream: nothing panics, every resolution ends, and what is answered can be
-//! read.
+//! For all input from clients and from upstream: there is no panic, every resolution ends, and every answer can be
+//! parsed.
 
 use diolkos_dns64::answer::LONGEST;
 use diolkos_dns64::{exchange, write_refusal, Message, Policy, Query, Resolution, Rules, Step};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// More questions to upstream than any chain takes: three of each step, for AAAA, A and validation.
+/// More questions to upstream than any chain needs: three for each step, for AAAA, A and validation.
 const MOST_QUESTIONS: usize = 64;
 
-/// A label, a name: few, so that they meet.
+/// Labels and names from a small set, so that they collide.
 fn name() -> impl Strategy<Value = Vec<u8>> {
     let label = prop_oneof![
         Just(&b"\x01a"[..]),
@@ -65,7 +65,7 @@ fn record() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A message with a question and three sections, which may be bent afterwards.
+/// A message with a question and three sections, which may be corrupted afterwards.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let sections = (
         vec(record(), 0..5),

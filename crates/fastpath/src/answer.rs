@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program that answers neighbours (`bpf/answer.bpf.c`), in front of the translation at Ethernet interfaces, and the
-//! addresses for which it does.
+//! The program that answers neighbours (`bpf/answer.bpf.c`), in front of the translation at Ethernet interfaces, and
+//! the addresses that it answers for.
 //!
-//! load → announce an interface → attach there → serve addresses
+//! Order of use: load, announce an interface, attach there, serve addresses.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,18 +17,18 @@ use super::load::{failed, keep, listen, AsMap};
 use super::{handle, hook, qdisc, Attach, FastPathError, Hook, Pins, Side, ANSWER_NAMES};
 use crate::skel::answer::{AnswerSkel, AnswerSkelBuilder};
 
-/// Bits of the interface in front of the address in a key; see `struct diolkos_served4` in `bpf/served.h`.
+/// Bits of the interface index before the address in a key; see `struct diolkos_served4` in `bpf/served.h`.
 const IFINDEX_BITS: u32 = 32;
 /// `DIOLKOS_SERVED` and `DIOLKOS_SERVED_ECHO`.
 const SERVED: u32 = 1;
 const SERVED_ECHO: u32 = 2;
 
-/// IPv4 addresses: network and its length in bits; zero beyond it.
+/// An IPv4 network and its prefix length in bits; the remaining bits are zero.
 pub type Served4 = (Ipv4Addr, u8);
-/// The same of IPv6.
+/// An IPv6 network and its prefix length in bits; the remaining bits are zero.
 pub type Served6 = (Ipv6Addr, u8);
 
-/// For which addresses the program answers, and how. Every method takes effect with the next packet.
+/// The addresses for which the program answers. Every method takes effect with the next packet.
 #[derive(Debug)]
 pub struct Served {
     served4: MapHandle,
@@ -37,7 +37,7 @@ pub struct Served {
     answers: MapHandle,
 }
 
-/// The loaded program at its places; dropped, it is off.
+/// The loaded program at its hooks. It is detached on drop.
 #[derive(Debug)]
 pub struct AnswerPath {
     program: OwnedFd,
@@ -45,7 +45,7 @@ pub struct AnswerPath {
     served: Arc<Served>,
 }
 
-/// Program and maps, attached nowhere.
+/// Returns program and maps, not attached.
 pub(super) fn load() -> Result<(OwnedFd, Served), FastPathError> {
     listen();
     let mut storage = MaybeUninit::uninit();
@@ -74,12 +74,12 @@ impl AnswerPath {
         })
     }
 
-    /// The addresses, for whoever changes them.
+    /// The served addresses, which may be changed at any time.
     pub fn served(&self) -> Arc<Served> {
         self.served.clone()
     }
 
-    /// Puts the program in front of all others at an interface, unless it is there.
+    /// Attaches the program in front of all others at an interface, unless it is already there.
     pub fn attach(
         &mut self,
         ifindex: u32,
@@ -104,7 +104,8 @@ impl AnswerPath {
         Ok(())
     }
 
-    /// Takes it off an interface, which may be gone, also if it was to stay; a pin goes with the next [`AnswerPath::keep`].
+    /// Detaches the program from an interface, which may be gone, even if the program was kept. [`AnswerPath::keep`]
+    /// then removes the pin.
     pub fn detach(&mut self, ifindex: u32) {
         let (here, others) = std::mem::take(&mut self.hooks)
             .into_iter()
@@ -119,7 +120,7 @@ impl AnswerPath {
         drop_with_qdisc(here);
     }
 
-    /// Lets the program stay at its places beyond the process, and takes off what else of the kind is pinned there.
+    /// Keeps the program attached after the process ends, and removes other pinned programs of this kind.
     pub fn keep(&mut self, pins: &Pins) -> io::Result<()> {
         for hook in &mut self.hooks {
             hook.keep(pins)?;
@@ -128,7 +129,7 @@ impl AnswerPath {
         Ok(())
     }
 
-    /// Takes [`AnswerPath::keep`] back: the program goes with this.
+    /// Undoes [`AnswerPath::keep`]: the program is detached on drop.
     pub fn release(&mut self, pins: &Pins) {
         for hook in &mut self.hooks {
             hook.release(pins);
@@ -150,7 +151,7 @@ fn is_hook_at(hook: &Hook, ifindex: u32) -> bool {
     hook.place() == (ifindex, Side::Front)
 }
 
-/// A queueing discipline that was made for a filter goes with it, if nobody else uses it.
+/// Drops hooks, and removes queueing disciplines that were created for them, unless others use these.
 fn drop_with_qdisc(hooks: Vec<Hook>) {
     let made: Vec<u32> = hooks.iter().filter_map(Hook::made_qdisc_on).collect();
     drop(hooks);
@@ -160,7 +161,7 @@ fn drop_with_qdisc(hooks: Vec<Hook>) {
 }
 
 impl Served {
-    /// From now on an interface answers with this link-layer address.
+    /// Makes an interface answer with this link-layer address.
     pub fn announce(&self, ifindex: u32, mac: [u8; 6]) -> io::Result<()> {
         let mut value = mac.to_vec();
         value.extend([0, 0]);
@@ -170,28 +171,28 @@ impl Served {
         done.map_err(io::Error::other)
     }
 
-    /// An interface answers nothing any more.
+    /// Makes an interface answer nothing.
     pub fn forget(&self, ifindex: u32) {
-        // It may not have answered.
+        // It may not have been announced.
         let _ = self.announcers.delete(&ifindex.to_ne_bytes());
     }
 
-    /// Answers for addresses at an interface, and echo too if `echo`.
+    /// Answers for addresses at an interface, and also echo requests if `echo` is set.
     pub fn serve4(&self, ifindex: u32, net: Served4, echo: bool) -> io::Result<()> {
         put(&self.served4, &key(ifindex, net.1, &net.0.octets()), echo)
     }
 
-    /// The same of IPv6.
+    /// Answers for IPv6 addresses at an interface, and also echo requests if `echo` is set.
     pub fn serve6(&self, ifindex: u32, net: Served6, echo: bool) -> io::Result<()> {
         put(&self.served6, &key(ifindex, net.1, &net.0.octets()), echo)
     }
 
-    /// Answers for them no longer.
+    /// Stops answering for these addresses.
     pub fn leave4(&self, ifindex: u32, net: Served4) {
         let _ = self.served4.delete(&key(ifindex, net.1, &net.0.octets()));
     }
 
-    /// The same of IPv6.
+    /// Stops answering for these IPv6 addresses.
     pub fn leave6(&self, ifindex: u32, net: Served6) {
         let _ = self.served6.delete(&key(ifindex, net.1, &net.0.octets()));
     }

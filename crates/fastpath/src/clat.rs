@@ -16,10 +16,10 @@ use super::received::{before, Attachee};
 use super::{handle, Attach, FastPath, FastPathError, Hook, Pref64, Rules, Side};
 use crate::skel::clat::{ClatSkel, ClatSkelBuilder, OpenClatSkel};
 
-/// What the programs of a CLAT need to know; see `struct diolkos_clat` in `bpf/abi.h`.
+/// The configuration of a CLAT's programs; see `struct diolkos_clat` in `bpf/abi.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClatRules {
-    /// What all modes share.
+    /// The rules common to all modes.
     pub rules: Rules,
     /// The CLAT's IPv4 address.
     pub v4: Ipv4Addr,
@@ -27,32 +27,32 @@ pub struct ClatRules {
     pub v6: Ipv6Addr,
     /// The PLAT's prefix.
     pub pref64: Pref64,
-    /// Index of the uplink.
+    /// Index of the uplink interface.
     pub uplink_ifindex: u32,
-    /// The uplink has Ethernet headers; otherwise it carries bare IP.
+    /// True if the uplink has Ethernet headers, false if it carries bare IP.
     pub uplink_is_ethernet: bool,
 }
 
-/// Loaded and attached programs; dropped, they are off.
+/// The loaded and attached programs. They are detached on drop.
 #[derive(Debug)]
 pub struct ClatPath {
     path: FastPath,
-    /// At the hooks, in their order.
+    /// In the order of the hooks.
     programs: [OwnedFd; 3],
     next_hop: NextHop,
     ipv4_ids: MapHandle,
 }
 
-/// Names of the programs, in the order in which they are attached: from the inside out. Nothing is redirected before the
-/// place it is redirected to is ready.
+/// Names of the programs in the order of attachment, from the inside out. No program redirects packets before the
+/// target of the redirect is ready.
 const NAMES: [&str; 3] = ["tun_ingress", "tun_egress", "uplink_ingress"];
 
 impl ClatPath {
-    /// Loads the programs with these rules and attaches them behind whatever is attached already. `in_front`: that of the
-    /// uplink before all others, some of which let no other program see what they leave (NetworkManager's CLAT).
-    /// `instance` tells our filters from those of another instance and is the same at every start;
-    /// They send nothing until [`ClatPath::set_way`] says which way.
-    /// `random` makes the IPv4 identifications of this run start at a place nobody can guess.
+    /// Loads the programs with these rules and attaches them after all attached programs. With `in_front`, the uplink
+    /// program is attached before all others, because some of these pass on no packet (NetworkManager's CLAT).
+    /// `instance` distinguishes the filters of this instance from those of others, and must be the same at every start.
+    /// The programs send nothing until [`ClatPath::set_way`] is called. `random` makes the first IPv4 identification of
+    /// this run unpredictable.
     pub fn start(
         rules: &ClatRules,
         attach: Attach,
@@ -60,7 +60,7 @@ impl ClatPath {
         instance: &str,
         random: u64,
     ) -> Result<ClatPath, FastPathError> {
-        // The object only lives in this function; programs and maps live on by their descriptors.
+        // The object lives only in this function; programs and maps live on through their descriptors.
         let mut storage = MaybeUninit::uninit();
         let loaded = open(&mut storage, rules)?
             .load()
@@ -99,8 +99,8 @@ impl ClatPath {
         })
     }
 
-    /// Puts programs with other rules in the places of those that are there: all of them, or none. They go on counting,
-    /// and send the way that was set last.
+    /// Replaces the attached programs by programs with other rules: all of them or none. Counters and the way that was
+    /// set last are kept.
     pub fn swap(&mut self, rules: &ClatRules) -> Result<(), FastPathError> {
         let mut storage = MaybeUninit::uninit();
         let mut open = open(&mut storage, rules)?;
@@ -118,7 +118,7 @@ impl ClatPath {
                 continue;
             };
             for done in 0..at {
-                // What was there a moment ago fits there still.
+                // The old program has just been there, so it fits.
                 let _ = self.path.hooks[done].replace(self.programs[done].as_fd());
             }
             let program = NAMES[at];
@@ -128,18 +128,18 @@ impl ClatPath {
         Ok(())
     }
 
-    /// The programs that packets which the uplink receives meet before ours.
+    /// The programs that process packets received by the uplink before this one.
     pub fn before(&self) -> Vec<Attachee> {
         self.path.hooks.last().map(before).unwrap_or_default()
     }
 
-    /// Tells the programs which way packets take out of the uplink.
+    /// Sets the way that packets take out of the uplink.
     pub fn set_way(&mut self, way: WayOut) -> io::Result<()> {
         self.next_hop.set(way)
     }
 }
 
-/// The programs beyond the life of their object, in the order of [`NAMES`].
+/// The programs, in the order of [`NAMES`], with a lifetime beyond that of their object.
 fn programs(loaded: &ClatSkel<'_>) -> Result<[OwnedFd; 3], FastPathError> {
     let programs = &loaded.progs;
     Ok([
@@ -157,7 +157,7 @@ impl Deref for ClatPath {
     }
 }
 
-/// The object with its rules, before the kernel sees it.
+/// The opened object with its rules, before it is loaded.
 pub(super) fn open<'object>(
     storage: &'object mut MaybeUninit<OpenObject>,
     rules: &ClatRules,

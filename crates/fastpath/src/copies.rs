@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Until when programs use sessions made from copies of other gateways' bindings: memory that they and the controller share
-//! (`bpf/copies.h`).
+//! The deadlines of sessions made from copies of other gateways' bindings, in memory shared by the programs and the
+//! controller (`bpf/copies.h`).
 
 use std::fmt;
 use std::io;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use diolkos_sys::mapped::Mapped;
 
-/// Nodes of a cluster that the maps can name (`DIOLKOS_GATEWAYS`).
+/// Maximum number of nodes of a cluster that the maps can name (`DIOLKOS_GATEWAYS`).
 pub const NODES: u8 = 64;
 
-/// Whose a binding and its sessions are: this gateway's own, or another node's, of which there is a copy here.
+/// The owner of a binding and its sessions: this gateway, or another node whose binding is copied here.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Owner(u8);
 
@@ -21,7 +21,7 @@ impl Owner {
     /// This gateway.
     pub const OURS: Owner = Owner(0);
 
-    /// A node by its number; none from [`NODES`] on.
+    /// The node with this number; None from [`NODES`] on.
     pub const fn node(number: u8) -> Option<Owner> {
         match number < NODES {
             true => Some(Owner(number + 1)),
@@ -29,17 +29,17 @@ impl Owner {
         }
     }
 
-    /// The number of the other node; none: it is this gateway.
+    /// The number of the other node; None for this gateway.
     pub const fn number(self) -> Option<u8> {
         self.0.checked_sub(1)
     }
 
-    /// As the maps have it.
+    /// The value in the maps.
     pub(super) const fn byte(self) -> u8 {
         self.0
     }
 
-    /// From the maps. None: the programs know no such owner.
+    /// The owner for a value in the maps. None if the programs know no such owner.
     pub(super) const fn of_byte(byte: u8) -> Option<Owner> {
         match byte <= NODES {
             true => Some(Owner(byte)),
@@ -48,16 +48,16 @@ impl Owner {
     }
 }
 
-/// The map, as memory; dropped, it is no longer mapped.
+/// The map as memory. It is unmapped on drop.
 pub(super) struct Copies(Mapped<AtomicU64>);
 
 impl Copies {
-    /// Of the array of numbers that the programs have.
+    /// Maps the array of deadlines that the programs read.
     pub fn of(map: BorrowedFd<'_>) -> io::Result<Copies> {
         Mapped::of(map, usize::from(NODES) + 1).map(Copies)
     }
 
-    /// A moment of CLOCK_BOOTTIME; one beyond 584 years is never.
+    /// Sets a deadline of an owner in time of CLOCK_BOOTTIME. A time beyond 584 years means never.
     pub fn set(&self, owner: Owner, moment: Duration) {
         let nanoseconds = u64::try_from(moment.as_nanos()).unwrap_or(u64::MAX);
         self.0

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program that forwards packets to other gateways of a cluster (`bpf/forward.bpf.c`), between the translation and the slow
-//! path at the TUN device.
+//! The program that forwards packets to other gateways of a cluster (`bpf/forward.bpf.c`), between the translation and
+//! the slow path at the TUN device.
 //!
-//! load with the owners of the addresses → attach, before [`super::LabelPath`] → say how each gateway is reached
+//! Order of use: load with the owners of the addresses, attach before [`super::LabelPath`], then set the way to each
+//! gateway.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -22,42 +23,42 @@ use crate::skel::forward::ForwardSkelBuilder;
 pub struct Gateway {
     /// Index of the interface.
     pub ifindex: u32,
-    /// Who is asked for its link-layer address there.
+    /// The next hop, whose link-layer address is resolved there.
     pub next_hop: Ipv6Addr,
-    /// The longest packet that gets there, bytes from the IP header on.
+    /// The path MTU to the gateway in bytes, from the IP header on.
     pub mtu: u32,
 }
 
-/// What became of packets for a gateway (`struct diolkos_forward_count`). For [`Owner::OURS`], `returned`, `dropped` and `forged` alone
-/// count: packets that other gateways have sent here, and packets that pretended that.
+/// Counters of packets for a gateway (`struct diolkos_forward_count`). For [`Owner::OURS`], only `returned`, `dropped`
+/// and `forged` count: packets that other gateways have sent here, and packets that imitate these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ForwardCount {
-    /// Forwarded to it.
+    /// Packets forwarded to the gateway.
     pub packets: u64,
-    /// Bytes of these, from the IP header on.
+    /// Bytes of these packets, from the IP header on.
     pub bytes: u64,
-    /// Packets that the kernel could not change for want of memory.
+    /// Packets dropped because the kernel had no memory to change them.
     pub dropped: u64,
-    /// Packets that are too long for the way to it, and were left to the slow path.
+    /// Packets left to the slow path because they exceed the path MTU.
     pub too_big: u64,
     /// Packets from other gateways that were left to the slow path, with a label.
     pub returned: u64,
-    /// Packets whose hops run out here, and which were left to the slow path.
+    /// Packets left to the slow path because their hop limit expires here.
     pub hops: u64,
-    /// Packets that were left to the slow path, because the gateway is not reached.
+    /// Packets left to the slow path because the gateway is unreachable.
     pub no_way: u64,
-    /// Packets that were dropped, because they began like a label.
+    /// Packets dropped because they began like a label.
     pub forged: u64,
 }
 
-/// How gateways are reached. Every method takes effect with the next packet.
+/// The ways to other gateways. Every method takes effect with the next packet.
 #[derive(Debug)]
 pub struct Forwarding {
     pub(super) gateways: MapHandle,
     forwarded: MapHandle,
 }
 
-/// The attached program; dropped, it is off.
+/// The attached program. It is detached on drop.
 #[derive(Debug)]
 pub struct ForwardPath {
     hook: Option<Hook>,
@@ -65,8 +66,9 @@ pub struct ForwardPath {
 }
 
 impl ForwardPath {
-    /// Loads the program and attaches it. The translation must be attached at the device already, and [`super::LabelPath`] not
-    /// yet. Until [`Homes::set_cluster`] it forwards nothing, and to a gateway nothing before [`Forwarding::lead`].
+    /// Loads the program and attaches it. The translation must already be attached at the device, and
+    /// [`super::LabelPath`] must not be. It forwards nothing until [`Homes::set_cluster`] is called, and nothing to a
+    /// gateway until [`Forwarding::lead`] is called for it.
     pub fn start(
         addresses: &[(Ipv4Addr, Owner)],
         homes: &Homes,
@@ -87,7 +89,7 @@ impl ForwardPath {
         })
     }
 
-    /// The ways, for whoever changes them.
+    /// The ways, which may be changed at any time.
     pub fn forwarding(&self) -> Arc<Forwarding> {
         self.forwarding.clone()
     }
@@ -103,17 +105,17 @@ impl Drop for ForwardPath {
     }
 }
 
-/// One of the object's programs.
+/// A program of the object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Program {
-    /// It forwards.
+    /// The program that forwards.
     Egress,
-    /// It says what would be done. Only tests ask.
+    /// A program that reports what would be done. Only tests use it.
     #[cfg_attr(not(feature = "testrun"), allow(dead_code))]
     Probe,
 }
 
-/// A program and its maps, attached nowhere.
+/// Returns a program and its maps, not attached.
 pub(super) fn load(
     addresses: &[(Ipv4Addr, Owner)],
     homes: &Homes,
@@ -124,7 +126,7 @@ pub(super) fn load(
     let mut open = ForwardSkelBuilder::default()
         .open(&mut storage)
         .map_err(|e| failed("open", &e))?;
-    // Under test the verifier looks at both.
+    // In tests, the verifier checks both.
     open.progs
         .forward_probe
         .set_autoload(which == Program::Probe);
@@ -158,7 +160,7 @@ pub(super) fn load(
 }
 
 impl Forwarding {
-    /// The way to a gateway; without one, its packets stay here.
+    /// Sets the way to a gateway. With None, packets for it stay here.
     pub fn lead(&self, to: Owner, way: Option<Gateway>) -> io::Result<()> {
         let mut value = [0; 24];
         if let Some(way) = way {
@@ -171,7 +173,7 @@ impl Forwarding {
             .map_err(io::Error::other)
     }
 
-    /// What became of packets for a gateway, summed over the CPUs.
+    /// The counters of a gateway, summed over the CPUs.
     pub fn count(&self, to: Owner) -> io::Result<ForwardCount> {
         let per_cpu = self
             .forwarded

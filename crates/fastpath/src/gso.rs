@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the running kernel keeps the kind of a super-packet, for programs that have to know it (`bpf/gso.h`).
+//! Finds where the running kernel stores the type of a super-packet, for the programs that need it (`bpf/gso.h`).
 
 use libbpf_rs::btf::types::{Enum, MemberAttr, Struct};
 use libbpf_rs::btf::Btf;
 
-/// See `struct diolkos_gso` in `bpf/abi.h`.
+/// The layout; see `struct diolkos_gso` in `bpf/abi.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) head_at: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Layout {
     pub(crate) kind_dodgy: u32,
 }
 
-/// None if the kernel does not keep packets as expected: the programs then leave UDP super-packets to the slow path.
+/// Returns None if the kernel has another packet layout. The programs then leave UDP super-packets to the slow path.
 pub(super) fn find(kernel: &Btf<'_>) -> Option<Layout> {
     let packet: Struct<'_> = kernel.type_by_name("sk_buff")?;
     let shared: Struct<'_> = kernel.type_by_name("skb_shared_info")?;
@@ -29,7 +29,7 @@ pub(super) fn find(kernel: &Btf<'_>) -> Option<Layout> {
     })?;
     let head_at = place(&packet, "head")?;
     let end_at = place(&packet, "end")?;
-    // Where pointers have 32 bits, the end of the buffer is a pointer, too; the programs take it for an offset.
+    // On 32-bit kernels the end of the buffer is a pointer, but the programs expect an offset.
     let is_offset = kernel.ptr_size().is_ok_and(|size| size.get() == 8);
     is_offset.then_some(Layout {
         head_at,
@@ -40,7 +40,7 @@ pub(super) fn find(kernel: &Btf<'_>) -> Option<Layout> {
     })
 }
 
-/// Bytes before a member that is no bit field.
+/// The offset in bytes of a member that is not a bit field.
 fn place(of: &Struct<'_>, member: &str) -> Option<u32> {
     let found = of.iter().find(|m| m.name.is_some_and(|n| n == member))?;
     match found.attr {
@@ -53,7 +53,7 @@ fn place(of: &Struct<'_>, member: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// `include/linux/skbuff.h`: the bits have been the same since UDP_L4 is there (4.18).
+    /// `include/linux/skbuff.h`: the bits have not changed since UDP_L4 was added (4.18).
     #[test]
     fn this_kernel_says_where() {
         let Ok(kernel) = Btf::from_vmlinux() else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which of several gateways opens the bindings of a host, and which other one has one: maps that the programs of sessions and
-//! the one that forwards share (`bpf/home.h`).
+//! The gateway that opens the bindings of a host (its home), and exceptions for single bindings. The session programs
+//! and the forwarding program share these maps (`bpf/home.h`).
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -12,35 +12,35 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, OpenMapMut};
 use super::Owner;
 use diolkos_sys::mapped::Mapped;
 
-/// Buckets of subscribers (`DIOLKOS_BUCKETS`).
+/// Number of subscriber buckets (`DIOLKOS_BUCKETS`).
 pub const BUCKETS: usize = 1024;
-/// Interfaces to other gateways that programs can know (`DIOLKOS_LINKS`).
+/// Maximum number of interfaces to other gateways (`DIOLKOS_LINKS`).
 pub const LINKS: usize = 16;
-/// Translation prefixes that programs can know (`DIOLKOS_CLUSTER_PREF64S`).
+/// Maximum number of translation prefixes (`DIOLKOS_CLUSTER_PREF64S`).
 const PREF64: usize = 16;
 
-/// A host's port, or with ICMP the identifier of a query.
+/// A host's port, or the identifier of an ICMP query.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HostPort {
-    /// IPv4's number: 1 (ICMP), 6 (TCP) or 17 (UDP).
+    /// The IPv4 protocol number: 1 (ICMP), 6 (TCP) or 17 (UDP).
     pub protocol: u8,
-    /// The host.
+    /// The address of the host.
     pub addr: Ipv6Addr,
     /// Its port.
     pub port: u16,
 }
 
-/// What all gateways have in common, and how this one hears the others.
+/// The settings common to all gateways, and the interfaces to other gateways.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cluster {
-    /// The key of the hash that gives a subscriber its bucket.
+    /// The key of the hash that maps a subscriber to its bucket.
     pub key: [u64; 2],
-    /// Bits of an IPv6 address that make a subscriber.
+    /// Prefix length of a subscriber.
     pub source_prefix_len: u8,
-    /// Translation prefixes, address and length: at most 16.
+    /// Translation prefixes with their lengths: at most 16.
     pub pref64: Vec<(Ipv6Addr, u8)>,
-    /// Indices of the interfaces on which other gateways, and nobody else, send to this one: at most [`LINKS`]. What comes by
-    /// them is never forwarded. In a VRF the kernel shows the VRF's index instead.
+    /// Indices of the interfaces on which only other gateways send to this one: at most [`LINKS`]. Packets from them
+    /// are never forwarded. In a VRF the kernel reports the index of the VRF instead.
     pub links: Vec<u32>,
 }
 
@@ -50,7 +50,7 @@ pub struct Homes {
     pub(super) cluster: MapHandle,
     pub(super) buckets: MapHandle,
     pub(super) away: MapHandle,
-    /// This gateway's bindings of TCP and UDP, which keep their packets here.
+    /// This gateway's bindings of TCP and UDP, whose packets stay here.
     pub(super) bound: MapHandle,
     homes: Memory,
 }
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Homes {
-    /// Of programs that have these maps.
+    /// Creates the handle for programs with these maps.
     pub(super) fn of(
         cluster: MapHandle,
         buckets: MapHandle,
@@ -81,7 +81,7 @@ impl Homes {
         })
     }
 
-    /// Lets an object that is not loaded yet have the same maps.
+    /// Makes an object that is not loaded yet use these maps.
     pub(super) fn share(
         &self,
         cluster: &mut OpenMapMut<'_>,
@@ -93,8 +93,9 @@ impl Homes {
         away.reuse_fd(self.away.as_fd())
     }
 
-    /// From now on, programs open bindings only of hosts whose home is here, and forward other packets. Without a cluster they
-    /// open all, and forward nothing. Refused (`InvalidInput`) with more links or prefixes than fit.
+    /// Sets the cluster: programs then open bindings only for hosts with their home here, and forward other packets.
+    /// Without a cluster they open all bindings and forward nothing. Fails (`InvalidInput`) if there are more links or
+    /// prefixes than fit.
     pub fn set_cluster(&self, cluster: Option<&Cluster>) -> io::Result<()> {
         let value = cluster.map_or_else(|| Some(vec![0; SIZE]), Cluster::value);
         let value = value.ok_or(io::ErrorKind::InvalidInput)?;
@@ -103,14 +104,14 @@ impl Homes {
             .map_err(io::Error::other)
     }
 
-    /// The home of a bucket, which must be below [`BUCKETS`]. At the beginning, this gateway is it for all.
+    /// Sets the home of a bucket, which must be below [`BUCKETS`]. Initially all buckets have this gateway.
     pub fn set_home(&self, bucket: usize, home: Owner) {
         let home = u64::from(home.byte());
         self.homes.0.at(bucket).store(home, Ordering::Relaxed);
     }
 
-    /// Another gateway has a binding of this port, though it is not the host's home. If there is no room, the one goes that
-    /// packets have asked for least lately.
+    /// Records that another gateway, which is not the host's home, has a binding of this port. If the map is full, the
+    /// least recently used entry is evicted.
     pub fn set_away(&self, port: HostPort, owner: Owner) -> io::Result<()> {
         self.away
             .update(
@@ -121,7 +122,7 @@ impl Homes {
             .map_err(io::Error::other)
     }
 
-    /// It has none any more, or is the home.
+    /// Removes the record of [`Homes::set_away`], if there is one.
     pub fn clear_away(&self, port: HostPort) -> io::Result<()> {
         match self.away.delete(&port.key()) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(io::Error::other(error)),
@@ -130,11 +131,11 @@ impl Homes {
     }
 }
 
-/// Bytes of `struct diolkos_cluster`.
+/// Size in bytes of `struct diolkos_cluster`.
 const SIZE: usize = 32 + 4 * LINKS + 24 * PREF64;
 
 impl Cluster {
-    /// `struct diolkos_cluster`. None: not all fits.
+    /// The bytes of `struct diolkos_cluster`. None if not everything fits.
     fn value(&self) -> Option<Vec<u8>> {
         if self.links.len() > LINKS || self.pref64.len() > PREF64 {
             return None;

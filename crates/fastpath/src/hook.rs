@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One program at one hook: a link (tcx, XDP), or a filter on clsact. Either can be kept beyond the process.
+//! One program at one hook: a link (tcx, XDP), or a filter on clsact. Both can be kept after the process ends.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,44 +14,45 @@ use diolkos_sys::bpf::pinned;
 use diolkos_sys::kernel;
 use diolkos_sys::tc::{self, ClsactFilter, Direction};
 
-/// Priority of our filters on clsact. It and the handle are the same at every start of an instance, so that the
-/// next start finds what a killed one left.
+/// Priority of the filters on clsact. Priority and handle are the same at every start of an instance, so that the next
+/// start finds the filters of a killed process.
 const CLSACT_PRIORITY: u32 = 0xd101;
 
-/// Those in front of them come before, and those behind them after.
+/// Filters with a lower priority number come first.
 const CLSACT_PRIORITY_IN_FRONT: u32 = CLSACT_PRIORITY - 1;
 const CLSACT_PRIORITY_BETWEEN: u32 = CLSACT_PRIORITY + 1;
 const CLSACT_PRIORITY_BEHIND: u32 = CLSACT_PRIORITY + 2;
 
-/// An attached program; dropped, it is off.
+/// An attached program. It is detached on drop.
 #[derive(Debug)]
 pub enum Hook {
-    /// The link goes with its descriptor, unless it is pinned.
+    /// The link ends when its descriptor is closed, unless it is pinned.
     Link {
-        /// What holds the program at its place.
+        /// Keeps the program attached.
         link: OwnedFd,
-        /// Of the interface.
+        /// Index of the interface.
         ifindex: u32,
-        /// tcx on ingress and egress, XDP in the driver.
+        /// tcx on ingress or egress, XDP in the driver.
         side: Side,
     },
-    /// The filter stays until it is taken off.
+    /// The filter stays until it is removed.
     Clsact {
-        /// Of the interface.
+        /// Index of the interface.
         ifindex: i32,
         /// Ingress or egress.
         side: Side,
-        /// Tells our filters from those of another instance.
+        /// Distinguishes the filters of this instance from those of others.
         handle: u32,
-        /// The queueing discipline was not there before.
+        /// True if the queueing discipline was created for this filter.
         made_qdisc: bool,
-        /// It stays there when this is dropped.
+        /// True if the filter stays on drop.
         kept: bool,
     },
 }
 
 impl Hook {
-    /// Attaches behind the programs that are there, or in front of them. `handle` is not 0 and the same at every start of an instance.
+    /// Attaches a program behind all others, or in front of them. `handle` must not be 0 and must be the same at every
+    /// start of an instance.
     pub fn attach(
         program: BorrowedFd<'_>,
         ifindex: u32,
@@ -83,7 +84,7 @@ impl Hook {
         clsact(program, ifindex as i32, side, handle)
     }
 
-    /// The hook of a run that has ended, with the program that is still there.
+    /// Takes over the hook of an ended run, with its program still attached.
     pub(super) fn inherit(
         pins: &Pins,
         ifindex: u32,
@@ -111,7 +112,7 @@ impl Hook {
                 ifindex: ifindex as i32,
                 side,
                 handle,
-                // Whoever made it, it goes with the last filter.
+                // The queueing discipline is removed with the last filter, regardless of its creator.
                 made_qdisc: true,
                 kept: true,
             });
@@ -119,7 +120,7 @@ impl Hook {
         None
     }
 
-    /// The number of the program that is here.
+    /// The ID of the attached program.
     pub(super) fn program(&self) -> io::Result<u32> {
         match self {
             Hook::Link { link, .. } => pin::link(link.as_fd()).map(|link| link.program),
@@ -132,7 +133,7 @@ impl Hook {
         }
     }
 
-    /// Lets the program stay at its place beyond the process.
+    /// Keeps the program attached after the process ends.
     pub(super) fn keep(&mut self, pins: &Pins) -> io::Result<()> {
         match self {
             Hook::Link {
@@ -147,7 +148,7 @@ impl Hook {
         }
     }
 
-    /// Takes [`Hook::keep`] back.
+    /// Undoes [`Hook::keep`].
     pub(super) fn release(&mut self, pins: &Pins) {
         match self {
             Hook::Link { ifindex, side, .. } => pins.unpin(*ifindex, *side),
@@ -155,7 +156,7 @@ impl Hook {
         }
     }
 
-    /// Where it is: the interface, and the side of it.
+    /// The interface and the side of the hook.
     pub(super) fn place(&self) -> (u32, Side) {
         match self {
             Hook::Link { ifindex, side, .. } => (*ifindex, *side),
@@ -163,12 +164,12 @@ impl Hook {
         }
     }
 
-    /// Whether a link holds the program there.
+    /// Returns true if a link holds the program.
     pub(super) fn is_link(&self) -> bool {
         matches!(self, Hook::Link { .. })
     }
 
-    /// Puts another program in the place of the one that is here. Each packet meets one of them.
+    /// Replaces the program. Each packet is processed by exactly one of the two.
     pub fn replace(&mut self, program: BorrowedFd<'_>) -> io::Result<()> {
         match self {
             Hook::Link { link, .. } => diolkos_sys::bpf::update(link.as_fd(), program),
@@ -181,7 +182,7 @@ impl Hook {
         }
     }
 
-    /// The interface on which this hook made the queueing discipline that the program hangs on, unless that is to stay.
+    /// The interface on which this hook created its queueing discipline, unless that is kept.
     pub(super) fn made_qdisc_on(&self) -> Option<u32> {
         match *self {
             Hook::Clsact {
@@ -221,13 +222,13 @@ impl Drop for Hook {
     }
 }
 
-/// Where links hold programs, of these hooks.
+/// The places of those hooks that are links.
 pub(super) fn links(hooks: &[Hook]) -> Vec<(u32, Side)> {
     let links = hooks.iter().filter(|hook| hook.is_link());
     links.map(Hook::place).collect()
 }
 
-/// A kernel without tcx says "Invalid argument", which helps nobody.
+/// Replaces "Invalid argument", the error of a kernel without tcx, by a clearer message.
 fn without_tcx(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::EINVAL) => io::Error::new(
@@ -242,7 +243,8 @@ fn without_tcx(error: io::Error) -> io::Error {
 }
 
 fn tcx(program: BorrowedFd<'_>, ifindex: u32, side: Side) -> io::Result<OwnedFd> {
-    // Without flags the program goes behind all others, and none of them is moved; before nobody it goes in front of all.
+    // Without flags the program is attached behind all others, which keep their order; with BEFORE and no reference
+    // program, in front of all.
     let (attach_type, flags) = match side {
         Side::Ingress => (bpf::BPF_TCX_INGRESS, 0),
         Side::Front => (bpf::BPF_TCX_INGRESS, bpf::BPF_F_BEFORE),
@@ -270,14 +272,14 @@ fn clsact(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io:
     })
 }
 
-/// Puts our filter there, or another program into it.
+/// Attaches the filter, or replaces its program.
 fn put_filter(program: BorrowedFd<'_>, ifindex: i32, side: Side, handle: u32) -> io::Result<()> {
     let filter = place(ifindex, side, handle).ok_or(io::ErrorKind::InvalidInput)?;
     filter.attach(program)
 }
 
-/// Takes off the filters that an earlier run of the same instance left on an interface, apart from those that are `hooks`
-/// now. True if there were any.
+/// Removes filters that an earlier run of the same instance left on an interface, except those in `hooks`. Returns true
+/// if there were any.
 pub(super) fn take_off_leftovers<'a>(
     ifindex: u32,
     handle: u32,
@@ -307,7 +309,7 @@ pub(super) fn take_off_leftovers<'a>(
     found
 }
 
-/// The number of the program in our filter, if it is there.
+/// The ID of the program in the filter, if it exists.
 fn filter(ifindex: i32, side: Side, handle: u32) -> Option<u32> {
     place(ifindex, side, handle)?.program()
 }
@@ -318,7 +320,7 @@ fn detach(ifindex: i32, side: Side, handle: u32) {
     }
 }
 
-/// Where our filter stands. A driver has no queueing discipline.
+/// The position of the filter. None for a driver, which has no queueing discipline.
 fn place(ifindex: i32, side: Side, handle: u32) -> Option<ClsactFilter> {
     let (direction, priority) = match side {
         Side::Ingress => (Direction::Ingress, CLSACT_PRIORITY),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The translation prefixes of a NAT64's program that an earlier run has left.
+//! Reads the translation prefixes of a NAT64 program that an earlier run has left.
 
 use std::mem::offset_of;
 use std::net::Ipv6Addr;
@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 use super::pinned_program::PinnedProgram;
 use crate::skel::nat64::types;
 
-/// Translation prefixes that the program can know.
+/// Maximum number of translation prefixes of the program.
 const PREF64S: usize = 4;
 
 const _: () = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs that let a packet's mark and priority survive the slow path, and send its packets for other gateways of a cluster
-//! (`bpf/label.bpf.c`), and the slots beside the queues of the TUN device.
+//! The programs that preserve a packet's mark and priority across the slow path and send packets of the slow path to
+//! other gateways of a cluster (`bpf/label.bpf.c`), and the slots beside the queues of the TUN device.
 //!
-//! load → attach → a slot for each queue, set while a packet is written
+//! Order of use: load, attach, then set the slot of a queue while a packet is written.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -17,7 +17,7 @@ use super::{handle, qdisc, Attach, FastPathError, Forwarding, Hook, Owner, Side}
 use crate::skel::label::LabelSkelBuilder;
 use diolkos_sys::mapped::Mapped;
 
-/// By so many of its first bytes, and by its length, the program knows a packet (`DIOLKOS_LABEL_HEAD`).
+/// The program identifies a packet by its length and this many of its first bytes (`DIOLKOS_LABEL_HEAD`).
 pub const LABEL_HEAD: usize = 48;
 
 /// `struct diolkos_label_slot` of `bpf/label.h`.
@@ -58,48 +58,49 @@ diolkos_sys::shared!(Count {
     no_way
 });
 
-/// What became of packets on their way to the slow path and from it, and of labels that could not be given to them.
+/// Counters of packets to and from the slow path, and of labels that could not be attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelCount {
-    /// Packets that were dropped, because the kernel had no memory for a label, or for the frame to another gateway.
+    /// Packets dropped because the kernel had no memory for a label, or for the frame to another gateway.
     pub dropped: u64,
-    /// Packets that went on without their label, because they were too long.
+    /// Packets passed without a label because they were too long.
     pub lost: u64,
-    /// Packets that were dropped, because they began like a label ([`super::ForwardCount::forged`] in a cluster).
+    /// Packets dropped because they began like a label ([`super::ForwardCount::forged`] in a cluster).
     pub forged: u64,
-    /// Packets for another gateway that were dropped, because it was not reached.
+    /// Packets for another gateway that were dropped because it was unreachable.
     pub no_way: u64,
 }
 
-/// What the slow path says of a packet that it writes.
+/// The metadata of a packet that the slow path writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slip {
-    /// Bytes of the packet.
+    /// Length of the packet in bytes.
     pub len: usize,
-    /// Its first bytes, zero beyond its end.
+    /// Its first bytes, padded with zeros.
     pub head: [u8; LABEL_HEAD],
     /// Its mark (SO_MARK).
     pub mark: u32,
     /// Its priority (SO_PRIORITY).
     pub priority: u32,
-    /// The gateway to which it goes, and the byte that the program puts in the place of the one that is spoilt
-    /// ([`SPOILT_V6`], [`SPOILT_V4`]). None: the kernel routes the packet.
+    /// The destination gateway, and the original value of the byte that was spoilt ([`SPOILT_V6`], [`SPOILT_V4`]),
+    /// which the program restores. None: the kernel routes the packet.
     pub gateway: Option<(Owner, u8)>,
 }
 
-/// Where a packet of IPv6 for another gateway is spoilt: the first byte of its source. There, 0xff makes the address that of a group,
-/// and the kernel drops the packet (RFC 4291 section 2.7), unless the program has met it in its slot.
+/// Offset of the spoilt byte of an IPv6 packet for another gateway: the first byte of its source. The value 0xff makes
+/// the source a multicast address, so that the kernel drops the packet (RFC 4291 section 2.7) unless the program finds
+/// it in its slot.
 pub const SPOILT_V6: usize = 8;
-/// Where one of IPv4 is: the last byte of the header checksum, which has to be wrong.
+/// Offset of the spoilt byte of an IPv4 packet: the last byte of the header checksum, which must be wrong.
 pub const SPOILT_V4: usize = 11;
 
-/// The slots of all queues, in memory that the program shares.
+/// The slots of all queues, in memory shared with the program.
 pub struct LabelSlots {
     slots: Mapped<Slot>,
     leads: bool,
 }
 
-/// The loaded programs at the TUN device; dropped, they are off.
+/// The loaded programs at the TUN device. They are detached on drop.
 pub struct LabelPath {
     hooks: Vec<Hook>,
     slots: Arc<LabelSlots>,
@@ -107,9 +108,9 @@ pub struct LabelPath {
 }
 
 impl LabelPath {
-    /// Loads the programs and attaches them at a TUN device with `queues` queues. Those that translate there must be attached
-    /// already: what one of them translates needs no label. So must be [`super::ForwardPath`]: `forwarding` has the ways of its
-    /// gateways, and the slow path sends to those, too.
+    /// Loads the programs and attaches them at a TUN device with `queues` queues. The translating programs must already
+    /// be attached there, because packets translated by them need no label. [`super::ForwardPath`] must be attached
+    /// too: `forwarding` has the ways to its gateways, which the slow path uses as well.
     pub fn start(
         tun_ifindex: u32,
         queues: usize,
@@ -152,7 +153,7 @@ impl LabelPath {
             }),
             count: count.map_err(unmapped)?,
         };
-        // What takes labels comes before what gives them.
+        // The program that removes labels is attached before the one that adds them.
         let programs = &loaded.progs;
         for (name, program, side) in [
             ("label_ingress", programs.label_ingress.as_fd(), Side::Front),
@@ -172,12 +173,12 @@ impl LabelPath {
         Ok(path)
     }
 
-    /// The slots, for whoever writes packets.
+    /// The slots, for threads that write packets.
     pub fn slots(&self) -> Arc<LabelSlots> {
         self.slots.clone()
     }
 
-    /// Since the start.
+    /// The counters since the start.
     pub fn count(&self) -> LabelCount {
         let count = self.count.at(0);
         LabelCount {
@@ -204,7 +205,7 @@ impl Drop for LabelPath {
 }
 
 impl LabelSlots {
-    /// Slots at which no program looks, for tests.
+    /// Slots without a program, for tests.
     #[cfg(feature = "testrun")]
     pub fn alone(queues: usize) -> std::io::Result<LabelSlots> {
         let memory = rustix::fs::memfd_create(c"slots", rustix::fs::MemfdFlags::CLOEXEC)?;
@@ -213,7 +214,7 @@ impl LabelSlots {
         Ok(LabelSlots { slots, leads: true })
     }
 
-    /// What `queue` writes next. Only one thread may use a queue.
+    /// Announces the next packet that `queue` writes. Only one thread may use a queue.
     pub fn set(&self, queue: usize, slip: &Slip) {
         let slot = self.slots.at(queue);
         slot.state.store(0, Ordering::Relaxed);
@@ -229,12 +230,13 @@ impl LabelSlots {
         slot.state.store(SET | way, Ordering::Release);
     }
 
-    /// The packet is written. False if the program has not met it: it goes on without its mark and priority, and to no gateway.
+    /// Ends the announcement after the packet was written. Returns false if the program has not seen the packet: it
+    /// then has neither mark nor priority, and reaches no gateway.
     pub fn clear(&self, queue: usize) -> bool {
         self.slots.at(queue).state.swap(0, Ordering::AcqRel) == 0
     }
 
-    /// Whether packets can be sent to other gateways.
+    /// Returns true if packets can be sent to other gateways.
     pub fn lead_to_gateways(&self) -> bool {
         self.leads
     }

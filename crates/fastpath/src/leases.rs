@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory of all leases, which the controller and the programs share.
+//! The memory of all leases, shared by the controller and the programs.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,9 +7,9 @@ use std::os::fd::BorrowedFd;
 use super::lease;
 use diolkos_sys::mapped::Mapped;
 
-/// How many leases there can be: a node has the one place that its address says.
+/// Number of leases; the address of a node selects one of these places.
 pub const LEASES: usize = 4096;
-/// Ports of each queue that one lease can have.
+/// Maximum number of ports in each queue of a lease.
 pub const LEASE_PORTS: u32 = 128;
 
 /// `struct diolkos_lease`.
@@ -32,16 +32,16 @@ diolkos_sys::shared!(Lease {
 
 const _: () = assert!(size_of::<Lease>() == 1120);
 
-/// The map of leases, as memory; dropped, it is no longer mapped.
+/// The map of leases as memory. It is unmapped on drop.
 pub(super) struct Leases(Mapped<Lease>);
 
 impl Leases {
-    /// Of the array that the programs have, [`LEASES`] long.
+    /// Maps the programs' array of [`LEASES`] leases.
     pub fn of(map: BorrowedFd<'_>) -> io::Result<Leases> {
         Mapped::of(map, LEASES).map(Leases)
     }
 
-    /// That of a place, which must be below [`LEASES`].
+    /// The lease at a place, which must be below [`LEASES`].
     pub fn at(&self, place: usize) -> &Lease {
         self.0.at(place)
     }

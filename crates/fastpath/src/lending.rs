@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the controller of a NAT64 lets the programs open by themselves, and what they tell it (`bpf/open.h`): leases, in
-//! an array of which both sides have the memory, and openings, in a ring buffer.
+//! The sessions that programs of a NAT64 may open by themselves, and their reports (`bpf/open.h`): leases in an array
+//! in shared memory, and openings in a ring buffer.
 //!
-//! The layout is that of `struct diolkos_lease` and `struct diolkos_opening`; the declarations below say where.
+//! The declarations below have the layout of `struct diolkos_lease` and `struct diolkos_opening`.
 
 use std::fmt;
 use std::io;
@@ -20,49 +20,49 @@ pub use super::leases::{LEASES, LEASE_PORTS};
 /// `DIOLKOS_FROM_PEER`.
 const FROM_PEER: u32 = 0x100;
 
-/// What a program has done (`enum diolkos_report`).
+/// The kind of a program's report (`enum diolkos_report`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
-    /// It has opened a session of a node's port that was bound.
+    /// A session of a bound port was opened.
     Opened,
-    /// It has opened a session, and bound the port to a leased one.
+    /// A session was opened, and the node's port was bound to a leased one.
     Bound,
-    /// It has taken a leased port, and has no use for it.
+    /// A leased port was taken but is not needed.
     Unwanted,
-    /// It has bound the port to a leased one; the session did not fit into the map, and is the controller's to open.
+    /// A node's port was bound to a leased one. The session did not fit in the map, so the controller has to open it.
     Alone,
-    /// It has translated a segment of a known session of TCP that may move its state.
+    /// A segment that may change the state of a known TCP session was translated.
     Moved {
-        /// The peer has sent it, and not the node.
+        /// True if the peer has sent it, false if the node has.
         is_from_peer: bool,
-        /// Byte 13 of its header.
+        /// Byte 13 of its TCP header.
         flags: u8,
     },
 }
 
-/// A session that a program has opened, or of which it tells something.
+/// A session that a program has opened or reports about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opening {
-    /// What of it is new.
+    /// The kind of report.
     pub report: Report,
-    /// IPv4's number: 6 (TCP) or 17 (UDP).
+    /// The IPv4 protocol number: 6 (TCP) or 17 (UDP).
     pub protocol: u8,
     /// The node on the IPv6 side.
     pub node: (Ipv6Addr, u16),
-    /// How the IPv4 side sees it.
+    /// Its IPv4 transport address.
     pub v4: (Ipv4Addr, u16),
-    /// Who it talks to.
+    /// The peer.
     pub peer: (Ipv4Addr, u16),
-    /// By which of the prefixes it knows the peer.
+    /// Index of the translation prefix in which the node sees the peer.
     pub prefix: u8,
-    /// The term of the lease by which it was opened. Of what has only moved there is none.
+    /// The term of the lease with which it was opened. Meaningless for [`Report::Moved`].
     pub term: u32,
 }
 
 /// Leases and openings.
 pub struct Lending {
     leases: Leases,
-    /// Which node has which place.
+    /// Selects the place of each node.
     key: u64,
     ring_map: MapHandle,
     ring: Mutex<Openings>,
@@ -93,20 +93,20 @@ impl Lending {
         })
     }
 
-    /// Can be read when a program has opened something that was not drained yet.
+    /// A descriptor that becomes readable when there are undrained openings.
     pub fn ready(&self) -> io::Result<OwnedFd> {
         self.ring_map.as_fd().try_clone_to_owned()
     }
 
-    /// What programs have opened since the last call, in the order in which they began to. It waits for those that are
-    /// opening something at this moment; see [`Lending::unheard`].
+    /// The openings since the last call, in the order in which the programs began them. Waits for openings in progress;
+    /// see [`Lending::unheard`].
     pub fn drain(&self) -> Vec<Opening> {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         ring.drain();
         std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How often [`Lending::drain`] has not waited to the end: a CPU stood still in the middle of an opening.
+    /// Number of times that [`Lending::drain`] gave up waiting: a CPU stalled during an opening.
     pub fn unheard(&self) -> u64 {
         self.ring
             .lock()
@@ -119,40 +119,40 @@ impl Lending {
         place(self.key, node)
     }
 
-    /// Gives an empty place to a node, whose new bindings will be of this address. Returns the term of its lease.
+    /// Assigns an empty place to a node; its new bindings get this address. Returns the term of the lease.
     pub fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr) -> u32 {
         let v4 = u32::from_ne_bytes(address.octets());
         self.at(place).assign(halves(node), v4);
         self.at(place).term()
     }
 
-    /// Sessions that the node of a place may still open.
+    /// Number of sessions that the node of a place may still open.
     pub fn sessions(&self, place: usize) -> u32 {
         self.at(place).sessions()
     }
 
-    /// Lets it open so many more.
+    /// Allows the node of a place this many more sessions.
     pub fn add_sessions(&self, place: usize, more: u32) {
         self.at(place).add_sessions(more);
     }
 
-    /// Ports of a queue that a place still has, at most [`LEASE_PORTS`].
+    /// Number of ports left in a queue of a place, at most [`LEASE_PORTS`].
     pub fn ports(&self, place: usize, queue: usize) -> u32 {
         self.at(place).ports(queue)
     }
 
-    /// Lends a port to a place, in whose queue there must be fewer than [`LEASE_PORTS`].
+    /// Lends a port to a place, whose queue must have fewer than [`LEASE_PORTS`].
     pub fn add_port(&self, place: usize, queue: usize, port: u16) {
         self.at(place).add_port(queue, port);
     }
 
-    /// Ends a lease. Returns the ports that no program has taken, with their queues; of those taken, they will tell.
+    /// Ends a lease. Returns the ports that no program has taken, with their queues; programs report the taken ones.
     pub fn end(&self, place: usize) -> Vec<(usize, u16)> {
         self.at(place).end()
     }
 
-    /// Ends all leases, and forgets what programs have report: for what another run has lent. What they have opened stands
-    /// in the maps.
+    /// Ends all leases and discards pending reports, to remove the loans of another run. The sessions that programs
+    /// have opened are in the maps.
     pub(super) fn reset(&self) {
         (0..LEASES).for_each(|place| drop(self.end(place)));
         drop(self.drain());
@@ -163,13 +163,13 @@ impl Lending {
     }
 }
 
-/// The place of a node, by a secret key.
+/// The place of a node, selected by a secret key.
 pub fn place(key: u64, node: Ipv6Addr) -> usize {
     let bits = node.to_bits();
     mix(mix(key, (bits >> 64) as u64), bits as u64) as usize % LEASES
 }
 
-/// An address as a lease has it, in the order of its bytes.
+/// An address as a lease stores it, in memory byte order.
 pub fn halves(node: Ipv6Addr) -> [u64; 2] {
     let octets = node.octets();
     [0, 8].map(|at| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What loading a BPF object takes, whichever it is: what libbpf says, random beginnings, descriptors that outlive it.
+//! Common parts of loading a BPF object: libbpf's messages, random initial values, and descriptors that outlive the
+//! object.
 
 use std::error::Error;
 use std::io;
@@ -12,14 +13,14 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, OpenProgramMut, PrintLe
 use super::FastPathError;
 use diolkos_sys::kernel;
 
-/// What libbpf says while it works; it can only be told to call a plain function.
+/// The messages of libbpf, whose callback can only be a plain function.
 static LOADER_LOG: Mutex<String> = Mutex::new(String::new());
 
 fn loader_log() -> MutexGuard<'static, String> {
     LOADER_LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From here on, what libbpf says is kept for [`failed`].
+/// Starts to collect libbpf's messages for [`failed`].
 pub fn listen() {
     loader_log().clear();
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
@@ -27,15 +28,15 @@ pub fn listen() {
     })));
 }
 
-/// What it has said since.
+/// Returns the messages collected since then.
 pub(super) fn heard() -> String {
     std::mem::take(&mut *loader_log())
 }
 
-/// Why there is no fast path, from what libbpf answers and what it said before.
+/// Builds the error from libbpf's result and its earlier messages.
 pub fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
     let log = heard();
-    // The verifier, too, answers EACCES; then it has said why.
+    // The verifier also returns EACCES, but then it has logged a reason.
     match error.kind() {
         ErrorKind::PermissionDenied if !log.contains("processed ") => {
             FastPathError::Refused(io::Error::from_raw_os_error(libc::EPERM))
@@ -51,7 +52,7 @@ pub fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
     }
 }
 
-/// Whether the first cause is that no further file may be opened. The number behind it is only said in words.
+/// Returns true if the root cause is the limit on open files. libbpf gives the error number only as text.
 fn is_of_files(error: &libbpf_rs::Error) -> bool {
     let mut first: &dyn Error = error;
     while let Some(source) = first.source() {
@@ -60,7 +61,8 @@ fn is_of_files(error: &libbpf_rs::Error) -> bool {
     first.to_string() == io::Error::from_raw_os_error(libc::EMFILE).to_string()
 }
 
-/// What libbpf said in one line: the last words of the verifier about a program, or the first failure of something else.
+/// Summarises libbpf's messages in one line: the verifier's last message about a program, or the first failure of
+/// another kind.
 fn reason(log: &str) -> Option<String> {
     const STATISTICS: [&str; 3] = ["processed ", "verification time", "stack depth"];
     let mut lines = log.lines().map(str::trim);
@@ -82,7 +84,7 @@ fn reason(log: &str) -> Option<String> {
     Some(format!("the verifier refuses {program}: {last}"))
 }
 
-/// An object whose read-only data is not where its source says.
+/// The error for an object whose read-only data does not match its source.
 pub fn no_data() -> FastPathError {
     FastPathError::Load {
         what: "the object has no read-only data".into(),
@@ -90,7 +92,7 @@ pub fn no_data() -> FastPathError {
     }
 }
 
-/// The program beyond the life of the object from which it was loaded.
+/// Duplicates the descriptor of a program, so that it outlives its object.
 pub fn keep(program: BorrowedFd<'_>) -> Result<OwnedFd, FastPathError> {
     program
         .try_clone_to_owned()
@@ -103,9 +105,9 @@ pub fn keep(program: BorrowedFd<'_>) -> Result<OwnedFd, FastPathError> {
         })
 }
 
-/// A map of any object, beyond that object's life.
+/// A map of any object, with a descriptor that outlives the object.
 pub trait AsMap {
-    /// Another descriptor of it.
+    /// Returns a new descriptor of the map.
     fn handle(&self) -> Result<MapHandle, FastPathError>;
 }
 
@@ -115,7 +117,7 @@ impl AsMap for libbpf_rs::MapMut<'_> {
     }
 }
 
-/// Lets the identifications of each CPU begin at a place nobody can guess.
+/// Starts the identifications of each CPU at an unpredictable value.
 pub(super) fn seed(ipv4_ids: &impl MapCore, seed: u64) -> Result<(), FastPathError> {
     let cpus = libbpf_rs::num_possible_cpus().map_err(|e| failed("count CPUs", &e))?;
     let ids: Vec<Vec<u8>> = (0..cpus)
@@ -126,7 +128,7 @@ pub(super) fn seed(ipv4_ids: &impl MapCore, seed: u64) -> Result<(), FastPathErr
         .map_err(|e| failed("seed", &e))
 }
 
-/// Writes the rules that all modes share, and what is known of the kernel; the types of each object are its own, and this names their fields once.
+/// Writes the rules common to all modes, and the layouts of the kernel. A macro, because each object has its own types.
 macro_rules! fill_rules {
     ($data:expr, $rules:expr) => {{
         $data.rules.tun_ifindex = $rules.tun_ifindex;
@@ -145,7 +147,7 @@ macro_rules! fill_rules {
     }};
 }
 
-/// The same for a translation prefix.
+/// Writes a translation prefix.
 macro_rules! fill_pref64 {
     ($to:expr, $pref64:expr) => {{
         $to.prefix.in6_u.u6_addr8 = $pref64.network.octets();
@@ -154,7 +156,7 @@ macro_rules! fill_pref64 {
     }};
 }
 
-/// The same for the interfaces out of which packets are sent at once, and for what their routes can depend on.
+/// Writes the interfaces to which packets are sent directly, and the layout that tells what their routes can depend on.
 macro_rules! fill_exits {
     ($data:expr, $exits:expr) => {{
         if let Some(layout) = $crate::kernel_layout::kernel_layout().namespace {
@@ -177,7 +179,7 @@ macro_rules! fill_exits {
     }};
 }
 
-/// The same for the interfaces whose drivers translate.
+/// Writes the interfaces whose drivers translate.
 macro_rules! fill_ports {
     ($data:expr, $drivers:expr) => {{
         let ports = &mut $data.ports;
@@ -194,15 +196,15 @@ macro_rules! fill_ports {
 
 pub(super) use {fill_exits, fill_ports, fill_pref64, fill_rules};
 
-/// Programs may take frames in several buffers.
+/// The first kernel version in which XDP programs may accept frames in several buffers.
 const BUFFERS_SINCE: (u32, u32) = (5, 18);
 
-/// Whether programs may take frames in several buffers.
+/// Returns true if XDP programs may accept frames in several buffers.
 pub(super) fn takes_buffers() -> bool {
     kernel::is_since(BUFFERS_SINCE)
 }
 
-/// Has the program of drivers loaded, too.
+/// Also loads the driver program.
 pub(super) fn load_driver(program: &mut OpenProgramMut<'_>) {
     program.set_autoload(true);
     if takes_buffers() {
@@ -210,7 +212,7 @@ pub(super) fn load_driver(program: &mut OpenProgramMut<'_>) {
     }
 }
 
-/// A different start for each CPU (the finaliser of SplitMix64).
+/// A different initial value for each CPU (the finaliser of SplitMix64).
 fn scatter(seed: u64, cpu: u64) -> u32 {
     let mut z = seed.wrapping_add(cpu.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -218,13 +220,13 @@ fn scatter(seed: u64, cpu: u64) -> u32 {
     (z ^ (z >> 31)) as u32
 }
 
-/// The first bits of an address, as many as its network has.
+/// Masks an address to its network of `bits` bits.
 pub(super) fn masked4(address: Ipv4Addr, bits: u8) -> Ipv4Addr {
     let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
     Ipv4Addr::from_bits(address.to_bits() & mask)
 }
 
-/// The same of IPv6.
+/// Masks an IPv6 address to its network of `bits` bits.
 pub(super) fn masked6(address: Ipv6Addr, bits: u8) -> Ipv6Addr {
     let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
     Ipv6Addr::from_bits(address.to_bits() & mask)
@@ -238,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_verifiers_last_words_are_the_reason() {
-        // Of Linux 6.1.
+        // From Linux 6.1.
         let log = "libbpf: prog 'nat64_egress': BPF program load failed: Invalid argument\n\
             libbpf: prog 'nat64_egress': -- BEGIN PROG LOAD LOG --\n\
             0: R1=ctx(off=0,imm=0) R10=fp0\n\

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the running kernel keeps what makes routes depend on ports, for programs that have to know it (`bpf/ports.h`).
+//! Finds where the running kernel stores the data that makes routes depend on ports, for the programs that need it
+//! (`bpf/ports.h`).
 
 use libbpf_rs::btf::types::{Composite, Int, MemberAttr};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
 
-/// See `struct diolkos_namespace_layout` in `bpf/abi.h`.
+/// The layout; see `struct diolkos_namespace_layout` in `bpf/abi.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) device_of_packet: u32,
@@ -17,7 +18,7 @@ pub(crate) struct Layout {
     pub(crate) hash_policy6: u32,
 }
 
-/// None if the kernel does not keep rules and policies as expected: the programs then take it that ports matter.
+/// Returns None if the kernel has another layout of rules and policies. The programs then assume that ports matter.
 pub(super) fn find(kernel: &Btf<'_>) -> Option<Layout> {
     let within = |name: &str| kernel.type_by_name::<Composite<'_>>(name);
     let pointer = |of: &str, member: &str| Some(place(kernel, &within(of)?, member)?.0);
@@ -45,7 +46,8 @@ pub(super) fn find(kernel: &Btf<'_>) -> Option<Layout> {
     })
 }
 
-/// Bytes before a member that is no bit field, and its type; members of what has no name count as its own.
+/// The offset in bytes and the type of a member that is not a bit field. Members of unnamed structs count as direct
+/// members.
 fn place(kernel: &Btf<'_>, of: &Composite<'_>, member: &str) -> Option<(u32, TypeId)> {
     of.iter().find_map(|m| {
         let MemberAttr::Normal { offset } = m.attr else {
@@ -76,7 +78,7 @@ mod tests {
         assert!(
             layout.port_rules4 < layout.port_rules6 && layout.hash_policy4 < layout.hash_policy6
         );
-        // `struct sk_buff` begins with its list, 16 bytes; the device is what follows.
+        // `struct sk_buff` begins with its list links of 16 bytes; the device follows.
         assert_eq!(layout.device_of_packet, 16);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path of a NAT64: a program at the TUN device and, inline, at interfaces (`bpf/nat64.bpf.c`), its sessions, and
-//! what it may open by itself.
+//! The fast path of a NAT64: a program at the TUN device and, inline, at interfaces (`bpf/nat64.bpf.c`), its sessions,
+//! and the sessions that it may open by itself.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -25,37 +25,38 @@ use super::{
 };
 use crate::skel::nat64::{Nat64Maps, Nat64Skel, Nat64SkelBuilder, OpenNat64Maps, OpenNat64Skel};
 
-/// What the program of a NAT64 needs to know; see `struct diolkos_nat64` in `bpf/abi.h`.
+/// The configuration of a NAT64's programs; see `struct diolkos_nat64` in `bpf/abi.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nat64Rules {
-    /// What all modes share.
+    /// The rules common to all modes.
     pub rules: Rules,
-    /// Translation prefixes. Addresses in those behind the fourth are left to the slow path.
+    /// Translation prefixes. Packets to prefixes after the fourth are left to the slow path.
     pub pref64: Vec<Pref64>,
-    /// Sessions that fit in; those beyond are left to the slow path. It cannot change while it runs.
+    /// Maximum number of sessions; further ones are left to the slow path. It cannot change at run time.
     pub max_sessions: u32,
-    /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
-    /// forwarding (`bpf/route.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
+    /// Interfaces with Ethernet headers to which inline-translated packets are sent without the kernel's forwarding
+    /// (`bpf/route.h`). Interfaces after the sixteenth are left to the kernel; if the list is empty, the kernel
+    /// forwards all packets.
     pub exits: Vec<u32>,
-    /// The interfaces that are inline.
+    /// The kinds of inline interfaces.
     pub media: Media,
-    /// Interfaces whose drivers translate, too (XDP, `bpf/xdp/`). Those behind the sixteenth leave all to tc. None: the
-    /// program for them is not loaded.
+    /// Interfaces whose drivers also translate (XDP, `bpf/xdp/`). Interfaces after the sixteenth leave all packets to
+    /// tc. None: the driver program is not loaded.
     pub drivers: Option<Vec<Port>>,
-    /// Bindings of UDP and TCP that fit in. It cannot change while it runs.
+    /// Maximum number of UDP and TCP bindings. It cannot change at run time.
     pub max_bindings: u32,
-    /// Networks in which a peer may be a node of ours: address and length. With more than [`OWN`] the program must have
-    /// no leases, for it does not know all.
+    /// Networks, with their lengths, in which a peer may be one of this gateway's nodes. With more than [`OWN`]
+    /// networks the program knows only a part of them, so it must not get leases.
     pub own: Vec<(Ipv4Addr, u8)>,
-    /// With several gateways, bindings of other ones that fit in, of hosts whose home is another one. It cannot change while
-    /// it runs.
+    /// With several gateways: maximum number of bindings at a gateway that is not the home of the host. It cannot change
+    /// at run time.
     pub max_away: u32,
 }
 
-/// Networks of our own that the program can know.
+/// Maximum number of own networks that the program can know.
 pub const OWN: usize = 16;
 
-/// The loaded and attached program; dropped, it is off.
+/// The loaded and attached program. It is detached on drop.
 #[derive(Debug)]
 pub struct Nat64Path {
     attached: RouterPrograms,
@@ -65,38 +66,38 @@ pub struct Nat64Path {
     lease_maps: [MapHandle; 2],
 }
 
-/// What the programs translate by that an earlier run has left.
+/// The state of the programs of an earlier run.
 #[derive(Debug)]
 pub enum Old {
-    /// The same maps that the new programs have.
+    /// They share the maps of the new programs.
     Shared,
-    /// Other maps: the sizes or the prefixes are not the same. What is in them is known.
+    /// They have other maps, because sizes or prefixes differ. The content of their maps can be read.
     Other {
-        /// The sessions.
+        /// Their sessions.
         sessions: Arc<Sessions>,
-        /// The translation prefixes that they name by number.
+        /// The translation prefixes to which the sessions refer by index.
         pref64: Vec<(Ipv6Addr, u8)>,
     },
-    /// They are of another version, and what is in their maps is not known.
+    /// They are of another version, so the content of their maps cannot be read.
     Unknown,
 }
 
-/// A fast path whose old programs still translate, until [`Nat64Path::take_over`].
+/// A fast path whose old programs translate until [`Nat64Path::take_over`].
 #[derive(Debug)]
 pub struct Inherited {
-    /// With the new programs.
+    /// The new programs.
     pub path: Nat64Path,
-    /// What they may open by themselves: nothing yet.
+    /// What the new programs may open by themselves; nothing yet.
     pub lending: Lending,
-    /// What the old ones translate by.
+    /// The state of the old programs.
     pub old: Old,
 }
 
 impl Nat64Path {
-    /// Loads the program with these rules and without sessions, and attaches it behind whatever is attached already,
-    /// at the TUN device and inline where the site says. By what is lent here it opens sessions.
-    /// Of `random`, the first makes the IPv4 identifications of this run start at a place nobody can guess, the second
-    /// lets nobody guess which nodes share a place among the leases.
+    /// Loads the program with these rules and without sessions. Attaches it after all attached programs, at the TUN
+    /// device and inline as the site says. The returned leases allow it to open sessions. `random[0]` makes the first
+    /// IPv4 identification of this run unpredictable, `random[1]` makes it unpredictable which nodes share a lease
+    /// place.
     pub fn start(
         rules: &Nat64Rules,
         site: Site<'_>,
@@ -125,9 +126,9 @@ impl Nat64Path {
         Ok((path, lending))
     }
 
-    /// The same where programs still translate that an earlier run has left: they go on until [`Nat64Path::take_over`].
-    /// Their maps are shared if the new programs understand them; otherwise the new ones begin without sessions. None if
-    /// there are no such programs.
+    /// Like [`Nat64Path::start`], but for programs of an earlier run that still translate, until
+    /// [`Nat64Path::take_over`]. Shares their maps if the new programs understand them; otherwise the new programs
+    /// start without sessions. None if there are no such programs.
     pub fn inherit(
         rules: &Nat64Rules,
         site: Site<'_>,
@@ -180,23 +181,23 @@ impl Nat64Path {
         }))
     }
 
-    /// Puts the programs in the places of those of the earlier run. Each packet meets one of them.
+    /// Replaces the programs of the earlier run. Each packet is processed by exactly one of them.
     pub fn take_over(&mut self) -> Result<(), FastPathError> {
         self.attached.take_over()
     }
 
-    /// The sessions that it translates.
+    /// The sessions that the program translates.
     pub fn sessions(&self) -> Arc<Sessions> {
         self.sessions.clone()
     }
 
-    /// With several gateways: whose home is where.
+    /// With several gateways: the homes of hosts.
     pub fn homes(&self) -> Arc<Homes> {
         self.homes.clone()
     }
 
-    /// The program with other rules and the same sessions and leases, which goes on counting where this one is; not attached before
-    /// [`Nat64Path::swap`] says so.
+    /// Loads the program with other rules and the same sessions, leases and counters. It is not attached until
+    /// [`Nat64Path::swap`].
     pub fn prepare(&self, rules: &Nat64Rules) -> Result<Prepared, FastPathError> {
         let mut storage = MaybeUninit::uninit();
         let mut open = open(&mut storage, rules, self.lease_key)?;
@@ -219,12 +220,12 @@ impl Nat64Path {
         prepared(&loaded, rules)
     }
 
-    /// Puts the programs to the inline places of a site, where there are none yet.
+    /// Attaches the programs at inline places of a site that have none yet.
     pub fn widen(&mut self, site: Site<'_>) -> Result<(), FastPathError> {
         self.attached.widen(site)
     }
 
-    /// Puts the prepared programs in the places of those that are there: all of them, or none.
+    /// Replaces the attached programs by the prepared ones: all of them or none.
     pub fn swap(&mut self, prepared: Prepared) -> Result<(), FastPathError> {
         self.attached.swap(prepared)
     }
@@ -244,7 +245,7 @@ impl DerefMut for Nat64Path {
     }
 }
 
-/// Maps that programs take over from those before them, one line each.
+/// The maps that programs take over from their predecessors, one per line.
 fn inherited<'a, 'o>(
     maps: &'a mut OpenNat64Maps<'o>,
 ) -> [(&'static str, &'a mut OpenMapMut<'o>); 11] {
@@ -263,8 +264,8 @@ fn inherited<'a, 'o>(
     ]
 }
 
-/// Loaded with the maps of a program that is there, if it is of the same version, has as much room for sessions and
-/// bindings, and knows prefixes by the same numbers.
+/// Loads the object with the maps of a running program. None unless that has the same version, the same sizes for
+/// sessions and bindings, and the same prefix indices.
 fn load_with<'object>(
     storage: &'object mut MaybeUninit<OpenObject>,
     rules: &Nat64Rules,
@@ -294,7 +295,7 @@ fn load_with<'object>(
     (tag == pinned.tag()).then_some(loaded)
 }
 
-/// What a program that is there translates by, if it is of the version of another one.
+/// Reads the state of a running program whose maps cannot be shared.
 fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathError> {
     let tag = tag(loaded.progs.nat64_egress.as_fd());
     if tag.map_err(|e| unknown("the version of the programs is not known", &e))? != pinned.tag() {
@@ -311,7 +312,7 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
         return Ok(Old::Unknown);
     };
     let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", &e));
-    // What it opened from now on, nobody would see.
+    // Sessions that it opened from now on would go unnoticed.
     Lending::new(leases, handle(openings)?, 0)
         .map_err(|e| unknown("the leases of the old programs", &e))?
         .reset();
@@ -353,7 +354,7 @@ fn prepared(loaded: &Nat64Skel<'_>, rules: &Nat64Rules) -> Result<Prepared, Fast
     Prepared::new(device, inline, Some((programs.nat64_xdp.as_fd(), hops)))
 }
 
-/// The object with its rules, before the kernel sees it.
+/// The opened object with its rules, before it is loaded.
 pub(super) fn open<'object>(
     storage: &'object mut MaybeUninit<OpenObject>,
     rules: &Nat64Rules,
@@ -386,7 +387,7 @@ pub(super) fn open<'object>(
     nat64.owns = OWN.min(rules.own.len()) as u32;
 
     let maps = &mut open.maps;
-    // Where nothing is sent, no route is looked up.
+    // Without exits, no route is looked up.
     if rules.exits.is_empty() {
         maps.tc_routes
             .set_max_entries(1)
@@ -418,7 +419,7 @@ pub(super) fn sessions(maps: &Nat64Maps<'_>) -> Result<Sessions, FastPathError> 
     sessions.map_err(|e| unknown("share the deadlines of copies", &e))
 }
 
-/// The maps of hosts' homes.
+/// The maps of the homes of hosts.
 pub(super) fn homes(maps: &Nat64Maps<'_>) -> Result<Homes, FastPathError> {
     let [cluster, buckets] = [maps.cluster.handle()?, maps.buckets.handle()?];
     let homes = Homes::of(cluster, buckets, maps.away.handle()?, maps.bib.handle()?);
@@ -429,7 +430,7 @@ fn lease_maps(maps: &Nat64Maps<'_>) -> Result<[MapHandle; 2], FastPathError> {
     Ok([maps.leases.handle()?, maps.openings.handle()?])
 }
 
-/// What its programs may open, and tell.
+/// The leases of the programs, and their reports.
 pub(super) fn lending(maps: &Nat64Maps<'_>, lease_key: u64) -> Result<Lending, FastPathError> {
     let [leases, openings] = lease_maps(maps)?;
     Lending::new(&leases, openings, lease_key).map_err(|e| FastPathError::Load {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which way packets of a CLAT take out of the uplink; see `struct diolkos_next_hop` in `bpf/abi.h`.
+//! The way that packets of a CLAT take out of the uplink; see `struct diolkos_next_hop` in `bpf/abi.h`.
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -10,20 +10,21 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 const SLOTS_AT: usize = 16;
 const ADDRESS: usize = 16;
 
-/// Which way packets of a CLAT take out of the uplink; see `enum diolkos_way` in `bpf/abi.h`.
+/// The way that packets of a CLAT take out of the uplink; see `enum diolkos_way` in `bpf/abi.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WayOut {
-    /// The kernel looks each packet up. Only right where each of its answers leads through the uplink.
+    /// The kernel looks up the route of each packet. Only correct if all routes lead through the
+    /// uplink.
     ByRoute,
     /// To this router.
     Router(Ipv6Addr),
-    /// Destinations in the prefix are neighbours.
+    /// To the destination itself: destinations in the prefix are neighbours.
     OnLink,
-    /// Nothing is sent: the slow path answers what it can, and the rest is dropped and counted.
+    /// None: the slow path answers packets if it can; all others are dropped and counted.
     Nowhere,
 }
 
-/// Writes what the programs read. They may be reading at any time.
+/// Writes the value that the programs read, possibly at the same time.
 #[derive(Debug)]
 pub(super) struct NextHop {
     map: MapHandle,
@@ -36,19 +37,20 @@ impl NextHop {
         NextHop { map, value }
     }
 
-    /// For programs that are to read the same.
+    /// The map, for programs that have to share it.
     pub(super) fn map(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
     }
 
-    /// Has every packet from now on take this way.
+    /// Sets the way for all further packets.
     pub(super) fn set(&mut self, way: WayOut) -> io::Result<()> {
         let next = match way {
             WayOut::ByRoute => 0,
             WayOut::OnLink => 3,
             WayOut::Nowhere => 4,
             WayOut::Router(router) => {
-                // The slot that is not in use first, and then the switch: nobody reads half an address.
+                // Write the unused slot first, then switch to it, so that no program reads a partial
+                // address.
                 let next = if self.value[0] == 1 { 2u32 } else { 1 };
                 let at = SLOTS_AT + (next as usize - 1) * ADDRESS;
                 self.value[at..at + ADDRESS].copy_from_slice(&router.octets());

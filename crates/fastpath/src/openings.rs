@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ring buffer in which programs tell what they have opened, read in such a way that nothing stays hidden.
+//! The ring buffer in which programs report openings, read so that no record stays hidden.
 //!
-//! A record has its place from the moment in which it is reserved. One that is not submitted yet hides those behind it,
-//! and their packets are on their way already. So whoever reads waits until all that were reserved before are submitted.
-//! That takes a program less than a microsecond, unless its CPU stands still, as those of virtual machines do.
+//! A record gets its place when it is reserved. A record that is not submitted yet hides those after it, although their
+//! packets have been sent. So the reader waits until all records reserved so far are submitted. A program takes less
+//! than a microsecond for that, unless its CPU stalls, as CPUs of virtual machines do.
 
 use std::sync::atomic::{fence, Ordering};
 use std::time::{Duration, Instant};
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use diolkos_sys::ring;
 use libbpf_rs::RingBuffer;
 
-/// The longest wait for one record; all packets of the slow path wait as long.
+/// The longest wait for one record; all packets of the slow path wait that long.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// Looks before the CPU is given to somebody else.
+/// Number of polls before the CPU is yielded.
 const LOOKS: u32 = 200;
 
-/// Where records come from; positions only grow, and wrap.
+/// The source of records. Positions only grow, and wrap.
 trait Ring {
-    /// Up to where records are reserved.
+    /// The position up to which records are reserved.
     fn produced(&self) -> u64;
-    /// Up to where they have been read.
+    /// The position up to which records have been read.
     fn consumed(&self) -> u64;
-    /// Reads up to the first one that is not submitted.
+    /// Reads up to the first record that is not submitted.
     fn consume(&self);
 }
 
@@ -36,12 +36,12 @@ impl Ring for RingBuffer<'_> {
     }
 
     fn consume(&self) {
-        // An error is that of our own callback, which has none.
+        // Only the callback could return an error, and it returns none.
         let _ = RingBuffer::consume(self);
     }
 }
 
-/// What programs have told.
+/// The reports of programs.
 pub(super) struct Openings {
     ring: RingBuffer<'static>,
     waits: Waits,
@@ -55,7 +55,7 @@ impl Openings {
         }
     }
 
-    /// Reads all records that have been reserved until now.
+    /// Reads all records reserved so far.
     pub fn drain(&mut self) {
         let (mut looks, mut begun) = (0, None);
         self.waits.drain(&self.ring, || {
@@ -69,7 +69,7 @@ impl Openings {
         });
     }
 
-    /// How often a record was not submitted in time.
+    /// Number of records that were not submitted in time.
     pub fn unheard(&self) -> u64 {
         self.waits.given_up
     }
@@ -77,16 +77,17 @@ impl Openings {
 
 #[derive(Default)]
 struct Waits {
-    /// For which nobody waits any more.
+    /// The position of a record that is no longer waited for.
     stuck_at: Option<u64>,
     given_up: u64,
 }
 
 impl Waits {
-    /// Reads all records that are reserved at the beginning, as long as it is worth while to look `again`. For one record
-    /// it waits once.
+    /// Reads all records that are reserved at the beginning, as long as `again` returns true. Waits for a given record
+    /// only once.
     fn drain(&mut self, ring: &impl Ring, mut again: impl FnMut() -> bool) {
-        // What the caller took out of the maps before, a program whose record is not counted here finds no more.
+        // The caller has removed entries from the maps before. A program whose record is not counted here does not find
+        // them.
         fence(Ordering::SeqCst);
         let end = ring.produced();
         loop {
@@ -114,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Records of one byte: whether each is submitted.
+    /// Records of one byte, each submitted or not.
     #[derive(Default)]
     struct Records(RefCell<(Vec<bool>, u64)>);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Links that outlive the process: pinned in bpffs, in a folder for each device of each network namespace.
 //!
-//! A link holds its program, and the program its maps: nothing else is pinned. A link whose interface is gone knows it,
-//! and so what namespaces leave that are gone can be told from what still works.
+//! A link keeps its program, and the program its maps, so nothing else is pinned. A link knows if its interface is
+//! gone, which distinguishes the remains of deleted namespaces from working links.
 
 use std::fs;
 use std::io;
@@ -19,23 +19,23 @@ const BPFFS: &str = "/sys/fs/bpf";
 /// linux/magic.h.
 const BPF_FS_MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
 
-/// The folder of an instance.
+/// The pin folder of an instance.
 #[derive(Clone, Debug)]
 pub struct Pins {
     folder: PathBuf,
 }
 
 impl Pins {
-    /// That of a device in this network namespace. Fails if no namespace can be told from others.
+    /// The folder of a device in this network namespace. Fails if the namespace cannot be identified.
     pub fn of(device: &str) -> io::Result<Pins> {
-        // bpffs takes no dots, and a device's name has no colons.
+        // bpffs allows no dots in names, and device names contain no colons.
         let name = format!("{}-{}", namespace::cookie()?, device.replace('.', ":"));
         Ok(Pins {
             folder: root().join(name),
         })
     }
 
-    /// Whether something is pinned there.
+    /// Returns true if the folder exists.
     pub fn exist(&self) -> bool {
         self.folder.exists()
     }
@@ -71,12 +71,12 @@ impl Pins {
 
     pub(super) fn unpin(&self, ifindex: u32, side: Side) {
         let _ = fs::remove_file(self.path(ifindex, side));
-        // Once it is empty.
+        // Removes the folder if it is empty.
         let _ = fs::remove_dir(&self.folder);
     }
 
-    /// Takes off everything that is pinned there at the sides where programs of this kind are, apart from the links `kept`: those in
-    /// front answer, and the others translate.
+    /// Removes all pins of this kind of program except the links `kept`. Programs in front answer (`are_in_front`), all
+    /// others translate.
     pub(super) fn remove_others(&self, kept: &[(u32, Side)], are_in_front: bool) {
         for pin in entries(&self.folder) {
             let name = pin.file_name().unwrap_or_default().to_string_lossy();
@@ -98,13 +98,13 @@ impl Pins {
         let _ = fs::remove_dir(&self.folder);
     }
 
-    /// Takes off everything that is pinned there.
+    /// Removes all pins of this folder.
     pub fn remove(&self) {
         self.remove_others(&[], false);
         self.remove_others(&[], true);
     }
 
-    /// Removes what hangs on interfaces that are gone, of every network namespace.
+    /// Removes pins whose interfaces are gone, in all network namespaces.
     pub fn remove_dead() {
         for folder in entries(&root()) {
             for pin in entries(&folder) {
@@ -131,17 +131,17 @@ fn is_bpffs() -> bool {
     rustix::fs::statfs(BPFFS).is_ok_and(|found| found.f_type == BPF_FS_MAGIC)
 }
 
-/// A link to an interface, as the kernel knows it.
+/// A link to an interface, as the kernel reports it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub id: u32,
-    /// The number of its program.
+    /// The ID of its program.
     pub program: u32,
-    /// 0: the interface is gone.
+    /// Index of the interface; 0 if it is gone.
     pub ifindex: u32,
 }
 
-/// Fails if it is neither a tcx link nor an XDP link.
+/// Fails if the descriptor is neither a tcx link nor an XDP link.
 pub(super) fn link(link: BorrowedFd<'_>) -> io::Result<Link> {
     let found = LinkInfo::from_fd(link).map_err(io::Error::other)?;
     let ifindex = match found.info {

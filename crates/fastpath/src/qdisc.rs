@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The clsact queueing discipline that filters hang on. Whoever takes the last filter off takes it away.
+//! The clsact queueing discipline to which filters are attached. The owner of the last filter removes it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,13 +13,14 @@ use rustix::net::{
 
 /// linux/pkt_sched.h: TC_H_CLSACT with TC_H_MIN_INGRESS and TC_H_MIN_EGRESS.
 const PARENTS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
-/// linux/rtnetlink.h. libc has it, but not for every target.
+/// From linux/rtnetlink.h. libc does not have it for every target.
 const RTM_NEWTFILTER: u16 = 44;
 const RTM_GETTFILTER: u16 = 46;
-/// What is read at once; the kernel's own answers to dumps are not longer.
+/// Bytes read at once; the kernel's dump messages are not longer.
 const BUFFER: usize = 32 * 1024;
 
-/// A request that lists the filters of an interface below a parent: struct nlmsghdr, and struct tcmsg of linux/rtnetlink.h.
+/// Builds a request for the filters of an interface below a parent: struct nlmsghdr, and struct tcmsg of
+/// linux/rtnetlink.h.
 fn list_filters(ifindex: i32, parent: u32) -> [u8; 36] {
     let mut request = [0; 36];
     let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
@@ -31,7 +32,7 @@ fn list_filters(ifindex: i32, parent: u32) -> [u8; 36] {
     request
 }
 
-/// Removes clsact from an interface when no filter of anybody's hangs on it. Where that cannot be told, it stays.
+/// Removes clsact from an interface if it has no filter of any owner. If this cannot be determined, it stays.
 pub(super) fn remove_unused_clsact(ifindex: u32) {
     let is_unused = PARENTS
         .iter()
@@ -60,7 +61,7 @@ fn first_answer(messages: &[u8]) -> Option<u16> {
     Some(u16::from_ne_bytes(kind))
 }
 
-/// It waits a second at most: the kernel answers at once.
+/// Opens a socket with a timeout of a second, although the kernel answers at once.
 fn socket() -> io::Result<OwnedFd> {
     // Protocol 0 is NETLINK_ROUTE.
     let flags = SocketFlags::CLOEXEC;

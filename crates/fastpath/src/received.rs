@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs that packets which an interface receives meet one after another (tcx). One that does not pass a packet on keeps
-//! it from those behind it.
+//! The tcx programs that process received packets of an interface in sequence. A program that does not pass a packet on
+//! hides it from those after it.
 
 use libbpf_sys as bpf;
 
@@ -10,24 +10,24 @@ use diolkos_sys::bpf::{attached, program_name};
 /// A program at an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachee {
-    /// Its number.
+    /// Its ID.
     pub number: u32,
-    /// At most 15 bytes. None: this process may not look at it, because it lacks CAP_SYS_ADMIN.
+    /// At most 15 bytes. None if this process may not read it, because it lacks CAP_SYS_ADMIN.
     pub name: Option<String>,
 }
 
-/// Those at an interface's ingress, in the order in which packets meet them. None where the kernel has no tcx.
+/// The programs at the ingress of an interface, in order of execution. Empty if the kernel has no tcx.
 pub fn at_ingress(ifindex: u32) -> Vec<Attachee> {
     named(numbers(ifindex, bpf::BPF_TCX_INGRESS))
 }
 
-/// Whether there are any at an interface's egress.
+/// Returns true if there are programs at the egress of an interface.
 pub fn has_egress(ifindex: u32) -> bool {
     !numbers(ifindex, bpf::BPF_TCX_EGRESS).is_empty()
 }
 
-/// Those that packets meet before the one at this hook, which is at the ingress of an interface. Filters on clsact come behind
-/// all of them.
+/// The programs that run before the one at this hook, which is at the ingress of an interface. Filters on clsact run
+/// after all of them.
 pub(super) fn before(hook: &Hook) -> Vec<Attachee> {
     let own = hook.is_link().then(|| hook.program().ok()).flatten();
     let (ifindex, _) = hook.place();

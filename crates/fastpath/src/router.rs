@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs of a router (`bpf/tc/translate.h`), at the TUN device and, inline, at interfaces: put there, and replaced while
-//! packets pass.
+//! The programs of a router (`bpf/tc/translate.h`), at the TUN device and, inline, at interfaces: attaches them, and
+//! replaces them while packets pass.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,30 +11,31 @@ use libbpf_rs::{MapHandle, OpenMapMut};
 use super::load::{failed, keep, AsMap};
 use super::{handle, Attach, FastPath, FastPathError, Hook, Pins, Port, Side, UsedHops};
 
-/// Where packets are translated before any routing.
+/// An interface at which packets are translated before routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inline {
     /// Index of the interface.
     pub ifindex: u32,
-    /// It has Ethernet headers; otherwise it carries bare IP.
+    /// True if it has Ethernet headers, false if it carries bare IP.
     pub is_ethernet: bool,
-    /// Index of the VRF that it belongs to.
+    /// Index of its VRF.
     pub vrf: Option<u32>,
-    /// Its driver translates, too, and leaves the rest to what is behind it.
+    /// Set if its driver also translates; the driver leaves other packets to the program behind it.
     pub driver: Option<Port>,
 }
 
-/// Which kinds of interfaces are inline. Programs for others are not loaded: the verifier takes some tenths of a second.
+/// The kinds of inline interfaces. Programs for other kinds are not loaded, because the verifier takes some tenths of a
+/// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Media {
-    /// Those with Ethernet headers.
+    /// Interfaces with Ethernet headers.
     pub ethernet: bool,
-    /// Those that carry bare IP.
+    /// Interfaces that carry bare IP.
     pub bare_ip: bool,
 }
 
 impl Media {
-    /// Of these interfaces.
+    /// The kinds of these interfaces.
     pub fn of(inline: &[Inline]) -> Media {
         Media {
             ethernet: inline.iter().any(|inline| inline.is_ethernet),
@@ -43,24 +44,24 @@ impl Media {
     }
 }
 
-/// Where a router's fast path goes.
+/// The places of a router's fast path.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
     /// tcx or clsact.
     pub attach: Attach,
-    /// Tells our filters from those of another instance; the same at every start.
+    /// Distinguishes the filters of this instance from those of others; the same at every start.
     pub instance: &'a str,
-    /// Besides the TUN device.
+    /// The inline interfaces, in addition to the TUN device.
     pub inline: &'a [Inline],
 }
 
-/// Programs at their places, and the maps that others go on with. Dropped, they are off.
+/// Attached programs, and the maps that their successors keep. Detached on drop.
 #[derive(Debug)]
 pub(super) struct RouterPrograms {
     pub(super) path: FastPath,
-    /// Of each hook, in their order.
+    /// The place of each hook, in the same order.
     places: Vec<Place>,
-    /// What is at them.
+    /// The programs at these places.
     programs: Prepared,
     ipv4_ids: MapHandle,
 }
@@ -73,14 +74,14 @@ enum Place {
     Driver,
 }
 
-/// Programs that are loaded and wait for their places.
+/// Loaded programs that are not attached yet.
 #[derive(Debug)]
 pub struct Prepared {
     device: OwnedFd,
-    /// Loaded where such an interface is inline, see [`Media`].
+    /// Loaded if an interface of this kind is inline; see [`Media`].
     ethernet: Option<OwnedFd>,
     bare_ip: Option<OwnedFd>,
-    /// Loaded where a driver translates.
+    /// Loaded if a driver translates.
     driver: Option<(OwnedFd, Arc<UsedHops>)>,
 }
 
@@ -106,7 +107,7 @@ impl Prepared {
         self.driver.as_ref().map(|(_, hops)| hops.clone())
     }
 
-    /// None: it is not loaded.
+    /// The program for a place. None if it is not loaded.
     fn at(&self, place: Place) -> Option<BorrowedFd<'_>> {
         match place {
             Place::Device => Some(self.device.as_fd()),
@@ -118,7 +119,7 @@ impl Prepared {
 }
 
 impl RouterPrograms {
-    /// Attaches the programs behind whatever is attached already.
+    /// Attaches the programs after all attached programs.
     pub(super) fn attach(
         programs: Prepared,
         tun_ifindex: u32,
@@ -140,8 +141,8 @@ impl RouterPrograms {
         Ok(attached)
     }
 
-    /// The places of a run that has ended, where its programs still are; `programs` wait for [`RouterPrograms::take_over`]. Only
-    /// where there is none yet, a program begins at once.
+    /// Takes over the places of an ended run with its programs; `programs` wait for [`RouterPrograms::take_over`]. At
+    /// places without a program, they start at once.
     pub(super) fn inherit(
         programs: Prepared,
         device: Hook,
@@ -180,7 +181,7 @@ impl RouterPrograms {
         side: Side,
         site: Site<'_>,
     ) -> Result<(), FastPathError> {
-        // Tried once more after a failure at another place of the interface.
+        // Retry after a failure at another place of the interface.
         if self
             .path
             .hooks
@@ -199,7 +200,7 @@ impl RouterPrograms {
         Ok(())
     }
 
-    /// Puts the programs to the inline places of a site, where there are none yet, and forgets places that are gone.
+    /// Attaches the programs at inline places of a site that have none yet, and drops places that are gone.
     pub(super) fn widen(&mut self, site: Site<'_>) -> Result<(), FastPathError> {
         for at in (0..self.places.len()).rev() {
             let done = self.replace(at);
@@ -215,7 +216,7 @@ impl RouterPrograms {
         Ok(())
     }
 
-    /// Puts the programs in the places of those of the run that has ended.
+    /// Replaces the programs of the ended run.
     pub(super) fn take_over(&mut self) -> Result<(), FastPathError> {
         for at in 0..self.places.len() {
             self.put(at)
@@ -224,7 +225,7 @@ impl RouterPrograms {
         Ok(())
     }
 
-    /// Lets an object that is not loaded yet count where this one does.
+    /// Makes an object that is not loaded yet share the counters of this one.
     pub(super) fn share(
         &self,
         fates: &mut OpenMapMut<'_>,
@@ -236,20 +237,20 @@ impl RouterPrograms {
             .map_err(|e| failed("share the counters", &e))
     }
 
-    /// Puts programs in the places of those that are there: all of them, or none. Each packet meets one of them.
+    /// Replaces the attached programs: all of them or none. Each packet is processed by exactly one of them.
     pub(super) fn swap(&mut self, programs: Prepared) -> Result<(), FastPathError> {
         let old = std::mem::replace(&mut self.programs, programs);
         for at in 0..self.places.len() {
             let Err(source) = self.put(at) else { continue };
             self.programs = old;
             for done in 0..at {
-                // What was there a moment ago fits there still.
+                // The old program has just been there, so it fits.
                 let _ = self.put(done);
             }
             return Err(self.places[at].refused(source));
         }
         self.path.used_hops = self.programs.used_hops();
-        // Where no driver translates any more, no program is left in one.
+        // If no driver translates any more, remove the driver programs.
         if self.programs.driver.is_none() {
             for at in (0..self.places.len()).rev() {
                 if matches!(self.places[at], Place::Driver) {
@@ -261,7 +262,7 @@ impl RouterPrograms {
         Ok(())
     }
 
-    /// Puts a program to the hook where it belongs. An interface that is gone has taken its hook along.
+    /// Puts the program for a place at its hook. If the interface is gone, so is its hook.
     fn put(&mut self, at: usize) -> io::Result<()> {
         let place = self.places[at];
         match self.replace(at) {
@@ -278,8 +279,8 @@ impl RouterPrograms {
     }
 }
 
-/// The device, then all inline places, and then those in drivers: what these leave is translated behind them from the
-/// first packet on.
+/// The device, then all inline places, then those in drivers: packets that drivers leave are translated behind them
+/// from the first one on.
 fn places<'a>(
     tun_ifindex: u32,
     site: Site<'a>,
@@ -302,7 +303,7 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 impl Place {
-    /// As the programs are called.
+    /// The name of the program at this place.
     fn name(self) -> &'static str {
         match self {
             Place::Device => "egress",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sessions that the fast path of a NAT64 knows: two hash maps, one for each direction (`bpf/session.h`); and the
-//! bindings of UDP and TCP, by which outward packets find their sessions, or open them.
+//! The sessions that the fast path of a NAT64 knows, in two hash maps, one for each direction (`bpf/session.h`); and
+//! the bindings of UDP and TCP, with which outbound packets find or open their sessions.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,36 +14,36 @@ use super::lending::mix;
 use super::Owner;
 use diolkos_sys::bpf::delete;
 
-/// A session (RFC 6146 section 3.2). With ICMP, ports are query identifiers, and the peer's is 0.
+/// A session (RFC 6146 section 3.2). For ICMP, ports are query identifiers, and the port of the peer is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Session {
-    /// IPv4's number: 1 (ICMP), 6 (TCP) or 17 (UDP).
+    /// The IPv4 protocol number: 1 (ICMP), 6 (TCP) or 17 (UDP).
     pub protocol: u8,
     /// The node on the IPv6 side.
     pub node: (Ipv6Addr, u16),
-    /// How the IPv4 side sees it.
+    /// Its IPv4 transport address.
     pub v4: (Ipv4Addr, u16),
-    /// Who it talks to.
+    /// The peer.
     pub peer: (Ipv4Addr, u16),
-    /// By which of the prefixes it knows the peer.
+    /// Index of the translation prefix in which the node sees the peer.
     pub prefix: u8,
-    /// Whose its binding is. Programs use that of another node until the [deadline](Sessions::set_deadline).
+    /// The owner of its binding. Programs use sessions of another owner until the [deadline](Sessions::set_deadline).
     pub owner: Owner,
 }
 
 /// A node's port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NodePort {
-    /// IPv4's number: 6 (TCP) or 17 (UDP).
+    /// The IPv4 protocol number: 6 (TCP) or 17 (UDP).
     pub protocol: u8,
-    /// The node.
+    /// The address of the node.
     pub addr: Ipv6Addr,
     /// Its port.
     pub port: u16,
 }
 
-/// What each side of a session of TCP has sent, as its entry remembers it: `DIOLKOS_SENT_*` of `bpf/abi.h`. Of other
-/// protocols, nothing.
+/// The flags that each side of a TCP session has sent, as stored in its entry: `DIOLKOS_SENT_*` of `bpf/abi.h`. Empty
+/// for other protocols.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sent(pub u8);
 
@@ -58,16 +58,16 @@ impl Sent {
     pub const FIN4: u8 = 8;
     /// SYNs of both.
     pub const SYNS: u8 = Sent::SYN6 | Sent::SYN4;
-    /// FINs of both, which count once both SYNs are there.
+    /// FINs of both sides, which count once both have sent SYN.
     pub const FINS: u8 = Sent::FIN6 | Sent::FIN4;
 
-    /// Is all of this among it?
+    /// Returns true if all of these flags are set.
     pub fn has(self, all: u8) -> bool {
         self.0 & all == all
     }
 }
 
-/// The maps.
+/// The maps of sessions and bindings.
 #[derive(Debug)]
 pub struct Sessions {
     pub(super) outward: MapHandle,
@@ -81,7 +81,7 @@ const OUTWARD: usize = 28;
 const INWARD: usize = 16;
 
 impl Sessions {
-    /// Those of programs that have these maps.
+    /// Creates the handle for programs with these maps.
     pub(super) fn of(
         outward: MapHandle,
         inward: MapHandle,
@@ -97,15 +97,16 @@ impl Sessions {
         })
     }
 
-    /// Until when programs use sessions of another node's bindings: a moment of CLOCK_BOOTTIME as BPF programs have it
-    /// ([`diolkos_sys::clock`]). Zero, as at the beginning: not at all. What is set for [`Owner::OURS`] has no effect.
+    /// Sets the time until which programs use sessions of another owner's bindings, in CLOCK_BOOTTIME as BPF programs
+    /// read it ([`diolkos_sys::clock`]). Zero, the initial value, means never. A value for [`Owner::OURS`] has no
+    /// effect.
     ///
-    /// It holds for packets that a program begins to look at after this has returned.
+    /// It applies to packets that a program starts to process after this call returns.
     pub fn set_deadline(&self, owner: Owner, moment: Duration) {
         self.deadlines.set(owner, moment);
     }
 
-    /// Adds a session, or changes it. One of which only one direction fits in is not there at all.
+    /// Adds or changes a session. If only one direction fits, the session is not added.
     pub fn put(&self, session: &Session, sent: Sent) -> io::Result<()> {
         let (outward, inward) = (session.outward_key(), session.inward_key());
         self.inward
@@ -124,7 +125,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Takes a session out, if it is there.
+    /// Removes a session, if it exists.
     pub fn remove(&self, session: &Session) -> io::Result<()> {
         let both = [
             (&self.inward, &session.inward_key()[..]),
@@ -142,7 +143,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Takes sessions out, those of them that are there, with a call into the kernel for many.
+    /// Removes the sessions that exist, many with each system call.
     pub fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
         let inward = sessions.iter().flat_map(Session::inward_key);
         delete_all(&self.inward, inward.collect())?;
@@ -150,19 +151,19 @@ impl Sessions {
         delete_all(&self.outward, two.flat_map(Session::outward_key).collect())
     }
 
-    /// Takes bindings out, those of them that are there.
+    /// Removes the bindings that exist.
     pub fn unbind_all(&self, nodes: &[NodePort]) -> io::Result<()> {
         delete_all(&self.bound, nodes.iter().copied().flat_map(bound).collect())
     }
 
-    /// Adds a binding, or changes it. That of another node must have the owner of its sessions.
+    /// Adds or changes a binding. A binding must have the same owner as its sessions.
     pub fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16), owner: Owner) -> io::Result<()> {
         self.bound
             .update(&bound(node), &bound_to(node, v4, owner), MapFlags::ANY)
             .map_err(io::Error::other)
     }
 
-    /// Takes a binding out, if it is there.
+    /// Removes a binding, if it exists.
     pub fn unbind(&self, node: NodePort) -> io::Result<()> {
         match self.bound.delete(&bound(node)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(io::Error::other(error)),
@@ -170,7 +171,7 @@ impl Sessions {
         }
     }
 
-    /// When the fast path last translated a packet of it, in time of CLOCK_MONOTONIC; None if it never did.
+    /// The time (CLOCK_MONOTONIC) at which the fast path last translated a packet of a session. None if it never did.
     pub fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>> {
         let stamp = |map: &MapHandle, key: &[u8]| -> io::Result<u64> {
             let value = map
@@ -188,12 +189,12 @@ impl Sessions {
     }
 }
 
-/// Deletes entries by their keys, one behind the other.
+/// Deletes the entries with these concatenated keys.
 fn delete_all(map: &MapHandle, keys: Vec<u8>) -> io::Result<()> {
     let len = map.key_size() as usize;
     let mut left = &keys[..];
     while !left.is_empty() {
-        // Behind the deleted ones stands the one that is not there.
+        // The key after the deleted ones does not exist.
         let done = delete(map, left)? + 1;
         left = left.get(done * len..).unwrap_or_default();
     }
@@ -223,7 +224,7 @@ fn bound_to(node: NodePort, v4: (Ipv4Addr, u16), owner: Owner) -> [u8; 12] {
     value
 }
 
-/// Of bytes of the network what a program reads as a number.
+/// Converts bytes in network order to the number that a program reads.
 fn word(address: Ipv4Addr) -> u64 {
     u32::from_ne_bytes(address.octets()).into()
 }
@@ -241,7 +242,7 @@ fn words(address: Ipv6Addr) -> [u64; 2] {
 }
 
 impl Session {
-    /// It stands in one map only.
+    /// Returns true for a UDP session, which is in one map only.
     pub fn is_udp(&self) -> bool {
         self.protocol == 17
     }
@@ -257,7 +258,7 @@ impl Session {
         key
     }
 
-    /// `struct diolkos_session6`, not seen yet.
+    /// `struct diolkos_session6`, without a stamp.
     pub(super) fn outward_to(&self) -> [u8; 16] {
         let mut value = [0; 16];
         value[8..12].copy_from_slice(&self.v4.0.octets());
@@ -278,7 +279,7 @@ impl Session {
         key
     }
 
-    /// `struct diolkos_session4`, not seen yet.
+    /// `struct diolkos_session4`, without a stamp.
     pub(super) fn inward_to(&self, sent: Sent) -> [u8; 32] {
         let mut value = [0; 32];
         value[8..24].copy_from_slice(&self.node.0.octets());

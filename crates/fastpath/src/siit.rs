@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path of a SIIT: a program at the TUN device and, inline, at interfaces (`bpf/siit.bpf.c`), and the mapping
+//! The fast path of a SIIT: a program at the TUN device and, inline, at interfaces (`bpf/siit.bpf.c`), with the mapping
 //! table in two maps.
 
 use std::collections::{BTreeSet, HashSet};
@@ -19,55 +19,57 @@ use super::router::{Media, Prepared, RouterPrograms, Site};
 use super::{FastPath, FastPathError, Port, Pref64, Rules, UsedHops};
 use crate::skel::siit::{OpenSiitSkel, SiitSkel, SiitSkelBuilder};
 
-/// What the program of a SIIT needs to know; see `struct diolkos_siit` in `bpf/abi.h`.
+/// The configuration of a SIIT's program; see `struct diolkos_siit` in `bpf/abi.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiitRules {
-    /// What all modes share.
+    /// The rules common to all modes.
     pub rules: Rules,
-    /// Translation prefixes, the one for embedding first. Addresses in those behind the fourth are left to the slow path.
+    /// Translation prefixes, the one for embedding first. Packets to prefixes after the fourth are left to the slow
+    /// path.
     pub pref64: Vec<Pref64>,
     /// The explicit address mapping table (RFC 7757). No network occurs twice.
     pub eam: Vec<Eam>,
-    /// What the kernel routes to the TUN device, for the programs that are inline.
+    /// The destinations that the kernel routes to the TUN device, for inline programs.
     pub routes: Destinations,
-    /// IPv4 networks that lead here in both families. What no mapping covers there is left to the slow path.
+    /// IPv4 networks that both families route here. Packets to their addresses without a mapping are left to the slow
+    /// path.
     pub loops: Vec<(Ipv4Addr, u8)>,
-    /// Interfaces with Ethernet headers out of which a packet that was translated inline is sent without the kernel's
-    /// forwarding (`bpf/route.h`). Those behind the sixteenth are left to the kernel; without any, it forwards all.
+    /// Interfaces with Ethernet headers to which inline-translated packets are sent without the kernel's forwarding
+    /// (`bpf/route.h`). Interfaces after the sixteenth are left to the kernel; if the list is empty, the kernel
+    /// forwards all packets.
     pub exits: Vec<u32>,
-    /// The interfaces that are inline.
+    /// The kinds of inline interfaces.
     pub media: Media,
-    /// Interfaces whose drivers translate, too (XDP, `bpf/xdp/`). Those behind the sixteenth leave all to tc. None: the
-    /// program for them is not loaded.
+    /// Interfaces whose drivers also translate (XDP, `bpf/xdp/`). Interfaces after the sixteenth leave all packets to
+    /// tc. None: the driver program is not loaded.
     pub drivers: Option<Vec<Port>>,
 }
 
-/// Networks and their lengths in bits; zero beyond them.
+/// Networks with their prefix lengths; the remaining bits are zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Destinations {
-    /// Of IPv4.
+    /// IPv4 networks.
     pub v4: Vec<(Ipv4Addr, u8)>,
-    /// Of IPv6.
+    /// IPv6 networks.
     pub v6: Vec<(Ipv6Addr, u8)>,
 }
 
-/// One mapping. Networks are zero beyond their lengths, and the IPv6 suffix is at least as long as the IPv4 suffix.
+/// One mapping. Host bits of both networks are zero, and the IPv6 suffix is at least as long as the IPv4 suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eam {
-    /// IPv4 network and its length in bits.
+    /// IPv4 network and its prefix length.
     pub v4: (Ipv4Addr, u8),
-    /// IPv6 network and its length in bits.
+    /// IPv6 network and its prefix length.
     pub v6: (Ipv6Addr, u8),
 }
 
-/// The loaded and attached program; dropped, it is off.
+/// The loaded and attached program. It is detached on drop.
 #[derive(Debug)]
 pub struct SiitPath(RouterPrograms);
 
 impl SiitPath {
-    /// Loads the program with these rules and attaches it behind whatever is attached already,
-    /// at the TUN device and inline where the site says.
-    /// `random` makes the IPv4 identifications of this run start at a place nobody can guess.
+    /// Loads the program with these rules. Attaches it after all attached programs, at the TUN device and inline as the
+    /// site says. `random` makes the first IPv4 identification of this run unpredictable.
     pub fn start(
         rules: &SiitRules,
         site: Site<'_>,
@@ -84,8 +86,7 @@ impl SiitPath {
         )?))
     }
 
-    /// The program with other rules, which goes on counting where this one is; not attached before
-    /// [`SiitPath::swap`] says so.
+    /// Loads the program with other rules and the same counters. It is not attached until [`SiitPath::swap`].
     pub fn prepare(&self, rules: &SiitRules) -> Result<Prepared, FastPathError> {
         let mut storage = MaybeUninit::uninit();
         let mut open = open(&mut storage, rules)?;
@@ -95,12 +96,12 @@ impl SiitPath {
         prepared(&loaded, rules)
     }
 
-    /// Puts the programs to the inline places of a site, where there are none yet.
+    /// Attaches the programs at inline places of a site that have none yet.
     pub fn widen(&mut self, site: Site<'_>) -> Result<(), FastPathError> {
         self.0.widen(site)
     }
 
-    /// Puts the prepared programs in the places of those that are there: all of them, or none.
+    /// Replaces the attached programs by the prepared ones: all of them or none.
     pub fn swap(&mut self, prepared: Prepared) -> Result<(), FastPathError> {
         self.0.swap(prepared)
     }
@@ -132,7 +133,7 @@ fn prepared(loaded: &SiitSkel<'_>, rules: &SiitRules) -> Result<Prepared, FastPa
     Prepared::new(device, inline, Some((programs.siit_xdp.as_fd(), hops)))
 }
 
-/// The object with its rules, before the kernel sees it.
+/// The opened object with its rules, before it is loaded.
 pub(super) fn open<'object>(
     storage: &'object mut MaybeUninit<OpenObject>,
     rules: &SiitRules,
@@ -187,7 +188,7 @@ pub(super) fn open<'object>(
         (&mut maps.routes4, rules.routes.v4.len()),
         (&mut maps.routes6, rules.routes.v6.len()),
         (&mut maps.loops4, rules.loops.len()),
-        // Where nothing is sent, no route is looked up.
+        // Without exits, no route is looked up.
         (
             &mut maps.tc_routes,
             sets * usize::from(!rules.exits.is_empty()),
@@ -204,7 +205,7 @@ pub(super) fn open<'object>(
 }
 
 impl SiitRules {
-    /// Whether the IPv4 network of every mapping leads to the translator.
+    /// Returns true if the IPv4 network of every mapping is routed to the translator.
     fn lead_to_all(&self) -> bool {
         let networks = self.eam.iter().map(|eam| eam.v4);
         lie_within(networks, &self.routes.v4, masked4)
@@ -217,8 +218,8 @@ impl SiitRules {
     }
 }
 
-/// Whether each network lies in one of the others. A million of both is nothing unusual, so each is looked up by the lengths
-/// that occur.
+/// Returns true if each network is inside one of the others. Both may number a million, so each network is looked up by
+/// the prefix lengths that occur.
 fn lie_within(
     mut networks: impl Iterator<Item = (Ipv4Addr, u8)>,
     others: &[(Ipv4Addr, u8)],
@@ -232,7 +233,7 @@ fn lie_within(
     })
 }
 
-/// The lengths that occur, longest first; how many they are.
+/// Writes the prefix lengths that occur, longest first, and returns their number.
 fn lengths(to: &mut [u8], all: impl Iterator<Item = u8>) -> u32 {
     let all: BTreeSet<u8> = all.collect();
     for (to, len) in to.iter_mut().zip(all.iter().rev()) {
@@ -241,7 +242,7 @@ fn lengths(to: &mut [u8], all: impl Iterator<Item = u8>) -> u32 {
     all.len() as u32
 }
 
-/// The smallest network in which all of them lie.
+/// The smallest network that contains all networks.
 fn common4(mut all: impl Iterator<Item = (Ipv4Addr, u8)>) -> (Ipv4Addr, u8) {
     let first = all.next().unwrap_or((Ipv4Addr::UNSPECIFIED, 0));
     let (network, len) = all.fold(first, |(network, len), (other, other_len)| {
@@ -290,13 +291,13 @@ fn route(map: &MapMut<'_>, len: u8, network: &[u8]) -> Result<(), FastPathError>
 }
 
 impl Eam {
-    /// By how many bits the IPv6 suffix is longer than the IPv4 suffix.
+    /// The number of bits by which the IPv6 suffix is longer than the IPv4 suffix.
     fn longer(&self) -> u32 {
         96 + u32::from(self.v4.1) - u32::from(self.v6.1)
     }
 }
 
-/// Mappings per call into the kernel.
+/// Mappings per system call.
 const BATCH: usize = 4096;
 
 fn fill(

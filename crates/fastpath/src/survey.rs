@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All sessions that the maps have, in either direction, with the stamps of the programs; and all bindings.
+//! Lists all sessions in the maps, for each direction, with the stamps of the programs; and all bindings.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -10,23 +10,23 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use super::{NodePort, Owner, Sent, Session, Sessions};
 use diolkos_sys::bpf::{read, Position};
 
-/// Entries for one call into the kernel.
+/// Entries per system call.
 const BATCH: u32 = 4096;
 
-/// A session, and when the fast path last translated a packet of one direction of it (CLOCK_MONOTONIC), if it did; and,
-/// with the packets of peers, what each side has sent.
+/// A session; the time (CLOCK_MONOTONIC) at which the fast path last translated a packet of it in one direction, if it
+/// did; and, for packets of peers, the flags that each side has sent.
 pub type Seen = (Session, Option<Duration>, Sent);
 
-/// A node's port, how peers see it, and whose the binding is.
+/// A node's port, its IPv4 transport address, and the owner of the binding.
 pub type Bound = (NodePort, (Ipv4Addr, u16), Owner);
 
 impl Sessions {
-    /// Those of the packets of nodes, without UDP. Entries that were given may be removed meanwhile.
+    /// The sessions for packets of nodes, except UDP. Returned entries may be removed during the walk.
     pub fn outward(&self) -> impl Iterator<Item = io::Result<Seen>> + '_ {
         Entries::of(&self.outward, of_outward)
     }
 
-    /// Those of the packets of peers, which are all.
+    /// The sessions for packets of peers; these are all sessions.
     pub fn inward(&self) -> impl Iterator<Item = io::Result<Seen>> + '_ {
         Entries::of(&self.inward, of_inward)
     }
@@ -36,7 +36,7 @@ impl Sessions {
         Entries::of(&self.bound, of_bound)
     }
 
-    /// Whether every map has a session that should.
+    /// Returns true if a session is in every map that should have it.
     pub fn has(&self, session: &Session) -> io::Result<bool> {
         let has = |map: &MapHandle, key: &[u8]| map.lookup(key, MapFlags::ANY).map(|v| v.is_some());
         let inward = has(&self.inward, &session.inward_key()).map_err(io::Error::other)?;
@@ -47,15 +47,15 @@ impl Sessions {
     }
 }
 
-/// A walk through a hash map. The kernel gives whole buckets at a time, so that a batch may be shorter than it could be.
+/// A walk through a hash map. The kernel returns whole buckets, so a batch may be smaller than requested.
 struct Entries<'map, T> {
     map: &'map MapHandle,
     read: fn(&[u8], &[u8]) -> Option<T>,
     keys: Vec<u8>,
     values: Vec<u8>,
-    /// Where the kernel goes on; None at the beginning.
+    /// The position at which the kernel continues. None at the beginning.
     next: Option<Position>,
-    /// Of this batch: how many entries there are, and how many were given.
+    /// Number of entries in this batch, and number of entries returned from it.
     batch: (usize, usize),
     done: bool,
 }
@@ -86,7 +86,7 @@ impl<'map, T> Entries<'map, T> {
             let room = self.keys.len() / self.map.key_size() as usize;
             let next = self.next.as_mut();
             let (count, next) = match read(self.map, next, &mut self.keys, &mut self.values) {
-                // A bucket is larger than the room for it.
+                // A bucket is larger than the buffer.
                 Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
                     self.make_room(room * 2);
                     continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The next hops that drivers send to (`bpf/xdp/neighbour.h`): the kernel does not see them in use, and has to be told.
+//! The next hops to which drivers send (`bpf/xdp/neighbour.h`). The kernel does not see their use, so it has to be
+//! told.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,17 +17,17 @@ const TOLD_TICKS: u32 = 4;
 /// `struct diolkos_used_hop`: interface, family, address, tick of the last packet, padding.
 const ENTRY: usize = 32;
 
-/// A next hop that a driver has sent to just now.
+/// A next hop to which a driver has just sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UsedHop {
     place: u32,
     /// Index of the interface.
     pub ifindex: u32,
-    /// Of the neighbour.
+    /// The address of the neighbour.
     pub address: IpAddr,
 }
 
-/// The maps of the program of drivers.
+/// The maps of the driver program.
 #[derive(Debug)]
 pub struct UsedHops {
     pub(super) used: MapHandle,
@@ -34,7 +35,7 @@ pub struct UsedHops {
 }
 
 impl UsedHops {
-    /// Those in use.
+    /// The next hops in use.
     pub fn all(&self) -> io::Result<Vec<UsedHop>> {
         let now = now();
         let entries = self
@@ -48,7 +49,7 @@ impl UsedHops {
         Ok(hops.collect())
     }
 
-    /// Notes that the kernel knows of it.
+    /// Records that the kernel has been told about a next hop.
     pub fn mark_reported(&self, hop: &UsedHop) -> io::Result<()> {
         let (key, now) = (hop.place.to_ne_bytes(), now().to_ne_bytes());
         let done = self.reported.update(&key, &now, MapFlags::ANY);
@@ -64,7 +65,7 @@ fn tick(time: Duration) -> u32 {
     (time.as_nanos() >> TICK) as u32
 }
 
-/// None: nothing was sent to it lately.
+/// Reads an entry. None if nothing was sent to the next hop recently.
 fn read(place: u32, entry: &[u8], now: u32) -> Option<UsedHop> {
     let entry: &[u8; ENTRY] = entry.try_into().ok()?;
     let word =

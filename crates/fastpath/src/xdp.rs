@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! XDP: programs in the driver, which see frames before the kernel makes packets of them; and what a driver can do.
+//! XDP: programs in the driver, which process frames before the kernel creates packets from them; and the abilities of
+//! drivers.
 //!
-//! Only native XDP: the generic one runs behind the driver, and copies every super-packet that GRO has made.
+//! Only native XDP is used: generic XDP runs after the driver and copies every super-packet from GRO.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,9 +20,9 @@ const ACT_REDIRECT: u64 = 2;
 const ACT_NDO_XMIT: u64 = 4;
 const ACT_NDO_XMIT_SG: u64 = 64;
 
-/// Drivers report what they can do (`netdev` family of generic netlink).
+/// The first kernel version in which drivers report their abilities (`netdev` family of generic netlink).
 const REPORTED_SINCE: (u32, u32) = (6, 3);
-/// Before drivers reported it: those that run native programs and transmit redirected frames.
+/// For older kernels: drivers that run native programs and transmit redirected frames.
 const KNOWN: [&str; 10] = [
     "bnxt_en",
     "ena",
@@ -35,7 +36,7 @@ const KNOWN: [&str; 10] = [
     "veth",
 ];
 
-/// In front of what it passes on, in libbpf's words.
+/// The prefix of kernel messages in libbpf's log.
 const KERNEL_SAYS: &str = "Kernel error message: ";
 
 /// An interface whose driver runs the program; see `struct diolkos_port` in `bpf/abi.h`.
@@ -43,49 +44,49 @@ const KERNEL_SAYS: &str = "Kernel error message: ";
 pub struct Port {
     /// Index of the interface.
     pub ifindex: u32,
-    /// Its link-layer address: the program takes only frames that are sent to it.
+    /// Its link-layer address; the program accepts only frames with this destination.
     pub address: [u8; 6],
-    /// Frames that it receives are translated; otherwise they are left to tc.
+    /// True if frames that it receives are translated; otherwise they are left to tc.
     pub takes: bool,
-    /// What the driver can send on.
+    /// The redirected frames that the driver can transmit.
     pub sends: Sends,
-    /// It sends back what it has received (XDP_TX).
+    /// True if the driver can send a frame back (XDP_TX).
     pub turns: bool,
 }
 
-/// What a driver transmits of the frames that a program at another interface redirects to it.
+/// The frames redirected from other interfaces that a driver transmits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Sends {
     /// None.
     Nothing,
-    /// Those in one buffer.
+    /// Frames in one buffer.
     Frames,
-    /// Those in several buffers, too.
+    /// Also frames in several buffers.
     Buffers,
 }
 
-/// What the driver of an interface can do.
+/// The abilities of the driver of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Abilities {
-    /// It runs native programs, which may redirect.
+    /// True if it runs native programs that may redirect.
     pub receives: bool,
-    /// Some drivers send only while a program of their own is attached.
+    /// The frames that it transmits. Some drivers send only while they have an attached program.
     pub sends: Sends,
-    /// The driver says so itself; otherwise it is in a list of drivers that are known.
+    /// True if the driver reports its abilities; otherwise they come from a list of known drivers.
     pub reported: bool,
 }
 
-/// An XDP program that is attached to an interface.
+/// An XDP program attached to an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attached {
-    /// The kernel's number.
+    /// The ID of the program.
     pub id: u32,
-    /// The program's name; empty if it is unknown.
+    /// The name of the program; empty if unknown.
     pub name: String,
 }
 
 impl Abilities {
-    /// Of the interface with this index. `driver`: its name.
+    /// The abilities for the interface with this index. `driver`: the name of its driver.
     pub fn of(ifindex: u32, driver: &str) -> io::Result<Abilities> {
         match kernel::is_since(REPORTED_SINCE) {
             true => Ok(Abilities::reported(xdp_query(ifindex)?.feature_flags)),
@@ -112,7 +113,7 @@ impl Abilities {
         Abilities {
             receives: is_known,
             sends: match is_known {
-                // Nobody says whether its peer takes anything.
+                // A veth does not report whether its peer accepts frames.
                 true if driver != "veth" => Sends::Frames,
                 _ => Sends::Nothing,
             },
@@ -121,7 +122,7 @@ impl Abilities {
     }
 }
 
-/// The XDP program of an interface, whoever attached it.
+/// The XDP program of an interface, regardless of its owner.
 pub fn attached(ifindex: u32) -> io::Result<Option<Attached>> {
     let found = xdp_query(ifindex)?;
     let ids = [
@@ -137,7 +138,7 @@ pub fn attached(ifindex: u32) -> io::Result<Option<Attached>> {
     }))
 }
 
-/// The name of the program with a number.
+/// The name of the program with this ID.
 fn name(id: u32) -> io::Result<String> {
     let fd = Program::fd_from_id(id).map_err(io::Error::other)?;
     let info = program_info(fd.as_fd(), &mut [])?;
@@ -146,14 +147,14 @@ fn name(id: u32) -> io::Result<String> {
     Ok(String::from_utf8(bytes).unwrap_or_default())
 }
 
-/// Attaches the program in the driver. Fails rather than to run it behind the driver.
+/// Attaches the program in the driver. Fails instead of running it as generic XDP.
 pub(super) fn attach(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<OwnedFd> {
     let flags = bpf::XDP_FLAGS_DRV_MODE;
     diolkos_sys::bpf::attach(program, ifindex, bpf::BPF_XDP, flags)
         .map_err(|error| explained(program, ifindex, error))
 }
 
-/// With whose program is there, or what the driver wants: the kernel says a number only.
+/// Adds the name of a conflicting program, or the driver's message, to an error: the kernel reports only a number.
 fn explained(program: BorrowedFd<'_>, ifindex: u32, error: io::Error) -> io::Error {
     let interface =
         namespace::interface_name(ifindex).unwrap_or_else(|| format!("interface {ifindex}"));
@@ -180,19 +181,21 @@ fn explained(program: BorrowedFd<'_>, ifindex: u32, error: io::Error) -> io::Err
     io::Error::new(error.kind(), why)
 }
 
-/// The driver's own words. Over netlink alone the kernel hands them on, so the program is offered once more in that way.
+/// Returns the driver's error message. The kernel reports it only over netlink, so the program is attached again in
+/// that way.
 fn words(program: BorrowedFd<'_>, ifindex: u32) -> Option<String> {
     let (xdp, ifindex) = (Xdp::new(program), ifindex as i32);
     listen();
     let flags = XdpFlags::DRV_MODE | XdpFlags::UPDATE_IF_NOEXIST;
     if xdp.attach(ifindex, flags).is_ok() {
-        // What stood in the way has just gone. A program that was attached in this way would outlive the process.
+        // The obstacle has just disappeared. A program attached over netlink would outlive the process, so it is
+        // detached.
         let _ = xdp.detach(ifindex, XdpFlags::DRV_MODE);
     }
     refusal(&heard())
 }
 
-/// What the kernel said of a request, in what libbpf says of it.
+/// Extracts the kernel's message about a request from libbpf's log.
 fn refusal(log: &str) -> Option<String> {
     let said = |line: &str| Some(line.split_once(KERNEL_SAYS)?.1.trim().to_owned());
     log.lines().find_map(said).filter(|words| !words.is_empty())
@@ -204,7 +207,8 @@ mod tests {
 
     #[test]
     fn what_a_driver_reports_is_what_it_can_do() {
-        // Of linux/netdev.h: a virtual Ethernet whose peer does not poll, one whose peer does, and a card without buffers.
+        // From linux/netdev.h: a veth whose peer does not poll, one whose peer does, and a card without multi-buffer
+        // support.
         let of = |flags| {
             let abilities = Abilities::reported(flags);
             (abilities.receives, abilities.sends)

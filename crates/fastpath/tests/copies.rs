@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A session made from a copy of another gateway's binding is translated before the owner's deadline, and is none
-//! afterwards, at every place and in both directions; nothing of it touches this gateway's own sessions. The kernel runs
-//! the programs on packets that never were on a wire.
+//! A session of a copy of another gateway's binding is translated before the owner's deadline and not after it, at
+//! every place and in both directions. It does not affect this gateway's own sessions. The kernel runs the programs on
+//! synthetic packets.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -73,7 +73,7 @@ fn session(protocol: u8, owner: Owner) -> Session {
     }
 }
 
-/// TCP with ACK, UDP, or an echo (to the peer: request, to the host: reply).
+/// TCP with ACK, UDP, or an echo (a request to the peer, a reply to the host).
 fn transport(protocol: u8, from: u16, to: u16, is_v6: bool) -> Vec<u8> {
     let ports = [from.to_be_bytes(), to.to_be_bytes()].concat();
     match protocol {
@@ -84,7 +84,7 @@ fn transport(protocol: u8, from: u16, to: u16, is_v6: bool) -> Vec<u8> {
     }
 }
 
-/// From the host to the peer.
+/// A packet from the host to the peer.
 fn outward(protocol: u8) -> Vec<u8> {
     let inside = transport(protocol, HOST.1, PEER.1, true);
     let number = if protocol == ICMP { 58 } else { protocol };
@@ -96,7 +96,7 @@ fn outward(protocol: u8) -> Vec<u8> {
     packet
 }
 
-/// From the peer to the host.
+/// A packet from the peer to the host.
 fn inward(protocol: u8) -> Vec<u8> {
     let inside = transport(protocol, PEER.1, POOL.1, false);
     let length = (20 + inside.len()) as u16;
@@ -133,7 +133,7 @@ impl Programs {
         }
     }
 
-    /// Both directions at the device, at an interface and in a driver.
+    /// Runs both directions at the device, at an interface and in a driver.
     fn everywhere(&mut self, protocol: u8) -> Vec<Run> {
         let (out, back) = (outward(protocol), inward(protocol));
         let run = &mut self.run;
@@ -141,7 +141,7 @@ impl Programs {
             |run: std::io::Result<Option<Run>>| run.expect("it runs").expect("there is one");
         let mut runs = Vec::new();
         for place in 0..6 {
-            // Each CPU has its own, and the thread may move.
+            // Each CPU has its own identification, and the thread may move.
             run.set_ipv4_id(7).expect("the map takes it");
             runs.push(match place {
                 0 => run.from_ipv6(&out, 0).expect("it runs"),
@@ -172,7 +172,7 @@ fn assert_translated(runs: &[Run], what: &str) {
     }
 }
 
-/// Each goes on as it came; the device counts why.
+/// Checks that each packet is unchanged and that the device counts the reason.
 fn assert_declined(runs: &[Run], protocol: u8, what: &str) {
     for (at, run) in runs.iter().enumerate() {
         let packet = if at < 3 {
@@ -217,7 +217,7 @@ fn a_copy_serves_until_the_deadline_of_its_owner() {
     }
 }
 
-/// A port of another gateway is no port of which the program may make more.
+/// The program must open no sessions for the port of another gateway.
 #[test]
 fn no_session_is_opened_by_a_copy() {
     let mut programs = programs();
@@ -240,7 +240,7 @@ fn no_session_is_opened_by_a_copy() {
         assert_eq!(programs.lending.drain(), vec![]);
         assert_eq!(programs.lending.sessions(place), 100);
 
-        // By the same lease, it opens one of its own binding.
+        // With the same lease, it opens a session of an own binding.
         programs.put(protocol, Owner::OURS);
         programs
             .sessions

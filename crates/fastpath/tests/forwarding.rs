@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! To which gateway a packet goes for which there is no session here (`bpf/forward.bpf.c`), and whose bindings the programs
-//! of sessions open. The kernel runs the programs on packets that never were on a wire.
+//! The gateway that receives a packet without a session here (`bpf/forward.bpf.c`), and the hosts for which the session
+//! programs open bindings. The kernel runs the programs on synthetic packets.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -66,7 +66,7 @@ fn cluster(source_prefix_len: u8, key: [u64; 2]) -> Cluster {
     }
 }
 
-/// The programs of a cluster, in which both other nodes are reached.
+/// The programs of a cluster in which both other nodes are reachable.
 fn programs() -> Programs {
     let (sessions, bindings, lending, homes) = TestRun::of_gateway(&Nat64Rules {
         rules: Rules {
@@ -135,7 +135,7 @@ impl Programs {
     }
 }
 
-/// The same of crates/node, which decides about homes.
+/// The same settings for crates/node, which decides about homes.
 fn order(source_prefix_len: u8, key: [u64; 2]) -> (Order, Config) {
     let config = Config {
         me: NodeId(0),
@@ -214,7 +214,7 @@ fn a_host_goes_to_its_home() {
     }
     let packet = ipv6(host(), peer6(), ICMP6, &echo(128, 9));
     assert_eq!(programs.ask(&packet), Verdict::To(node(1)));
-    // By any of the prefixes, and not elsewhere.
+    // In any of the prefixes, and not outside them.
     let packet = ipv6(
         host(),
         address("2001:db8:ff:c633::1"),
@@ -226,7 +226,7 @@ fn a_host_goes_to_its_home() {
         let packet = ipv6(host(), address(to), UDP, &ports(4000, 53));
         assert_eq!(programs.ask(&packet), Verdict::Here, "{to}");
     }
-    // Another host of the subscriber has the same home; another subscriber need not.
+    // Another host of the subscriber has the same home; another subscriber may have another one.
     let packet = ipv6(address("2001:db8:0:1::65"), peer6(), UDP, &ports(1, 2));
     assert_eq!(programs.ask(&packet), Verdict::To(node(1)));
     programs.set_home(host(), Owner::OURS);
@@ -252,12 +252,12 @@ fn a_binding_of_another_gateway_comes_before_the_home() {
         assert_eq!(ask(ipv6(host(), peer6(), TCP, &ports(4000, 53))), at_home);
         let other = address("2001:db8:0:1::65");
         assert_eq!(ask(ipv6(other, peer6(), UDP, &ports(4000, 53))), at_home);
-        // RFC 6146 section 3.5.3: queries have an identifier; so have the replies of a host.
+        // RFC 6146 section 3.5.3: queries have an identifier, and so have a host's replies.
         assert_eq!(ask(ipv6(host(), peer6(), ICMP6, &echo(128, 9))), to_owner);
         assert_eq!(ask(ipv6(host(), peer6(), ICMP6, &echo(129, 9))), to_owner);
         assert_eq!(ask(ipv6(host(), peer6(), ICMP6, &echo(128, 10))), at_home);
         assert_eq!(ask(ipv6(host(), peer6(), ICMP6, &echo(130, 9))), at_home);
-        // A packet that ends before its ports.
+        // A packet truncated before its ports.
         assert_eq!(ask(ipv6(host(), peer6(), UDP, &[0x0f])), at_home);
 
         let port = HostPort {
@@ -271,7 +271,7 @@ fn a_binding_of_another_gateway_comes_before_the_home() {
     }
 }
 
-/// The home of a host may change while it has bindings here: another node would not have them.
+/// The home of a host may change while it has bindings here, which another node would not have.
 #[test]
 fn packets_of_our_bindings_stay_here_whoever_is_the_home() {
     let programs = programs();
@@ -301,8 +301,8 @@ fn packets_of_our_bindings_stay_here_whoever_is_the_home() {
     }
 }
 
-/// RFC 4443 section 2.4 (c): as much of the packet as fits. It went from the translator to the host, so its destination
-/// is the host (RFC 7915 section 5.2), whoever sends the error.
+/// RFC 4443 section 2.4 (c): an error quotes as much of the packet as fits. The quoted packet went from the translator
+/// to the host, so its destination is the host (RFC 7915 section 5.2), regardless of the sender of the error.
 #[test]
 fn an_error_goes_where_the_packet_that_it_quotes_belongs() {
     let programs = programs();
@@ -319,7 +319,7 @@ fn an_error_goes_where_the_packet_that_it_quotes_belongs() {
         for from in [router, host()] {
             let quoted = ipv6(peer6(), host(), TCP, &ports(443, 4000));
             assert_eq!(error(kind, from, &quoted), Verdict::To(node(0)));
-            // Eight bytes of it are enough, and with less the host's home decides.
+            // Eight bytes of transport header are enough; with fewer, the host's home decides.
             assert_eq!(error(kind, from, &quoted[..48]), Verdict::To(node(0)));
             assert_eq!(error(kind, from, &quoted[..43]), Verdict::To(node(1)));
             // The peer's port is not the host's.
@@ -332,7 +332,7 @@ fn an_error_goes_where_the_packet_that_it_quotes_belongs() {
             assert_eq!(error(kind, from, &quoted), Verdict::To(node(1)));
         }
     }
-    // What the translator has not sent, what is cut off, and what is no IPv6: the slow path drops it.
+    // A packet that the translator has not sent, a truncated one, and one that is not IPv6: the slow path drops them.
     let foreign = ipv6(router, host(), TCP, &ports(443, 4000));
     assert_eq!(error(1, router, &foreign), Verdict::Here);
     let quoted = ipv6(peer6(), host(), TCP, &ports(443, 4000));
@@ -340,7 +340,7 @@ fn an_error_goes_where_the_packet_that_it_quotes_belongs() {
     assert_eq!(error(1, router, &[0x45; 60]), Verdict::Here);
 }
 
-/// The first fragment alone has ports. Where it goes, the others have to go, too.
+/// Only the first fragment has ports. All other fragments have to go to the same gateway.
 #[test]
 fn all_fragments_go_to_the_home() {
     let programs = programs();
@@ -352,7 +352,7 @@ fn all_fragments_go_to_the_home() {
         let packet = ipv6(host(), peer6(), FRAGMENT, &inside);
         assert_eq!(programs.ask(&packet), Verdict::To(node(1)), "{offset:?}");
     }
-    // On the IPv4 side, the address decides anyway.
+    // On the IPv4 side, the address alone decides.
     for fragment in [0x2000, 0x20b9, 0x00b9] {
         let packet = ipv4(OF_0, UDP, fragment, &ports(53, 4000));
         assert_eq!(programs.ask(&packet), Verdict::To(node(0)));
@@ -362,7 +362,7 @@ fn all_fragments_go_to_the_home() {
 #[test]
 fn an_address_goes_to_its_owner() {
     let programs = programs();
-    // A home and a binding of the IPv6 side say nothing here.
+    // A home and a binding of the IPv6 side do not matter here.
     programs.set_home(host(), node(1));
     for (to, verdict) in [
         (OURS, Verdict::Here),
@@ -377,11 +377,11 @@ fn an_address_goes_to_its_owner() {
             );
         }
         assert_eq!(programs.ask(&ipv4(to, ICMP, 0, &echo(8, 9))), verdict);
-        // An error: the packet that it quotes has left with this address.
+        // An error: the packet that it quotes was sent from this address.
         let quoted = ipv4(Ipv4Addr::new(203, 0, 113, 1), TCP, 0, &ports(4000, 53));
         let inside = [&[3, 4, 0, 0, 0, 0, 5, 0][..], &quoted].concat();
         assert_eq!(programs.ask(&ipv4(to, ICMP, 0, &inside)), verdict);
-        // Options change nothing.
+        // IPv4 options change nothing.
         let mut packet = ipv4(to, UDP, 0, &ports(53, 4000));
         packet[0] = 0x46;
         assert_eq!(programs.ask(&packet), verdict);
@@ -420,7 +420,7 @@ fn what_cannot_be_sent_stays_here() {
         let led = programs.forward.forwarding.lead(node(1), Some(way));
         led.expect("the map takes it");
     }
-    // A node of which nobody has heard.
+    // An unknown node.
     programs.set_home(host(), node(63));
     let packet = ipv6(host(), peer6(), UDP, &ports(4000, 53));
     assert_eq!(programs.ask(&packet), Verdict::NoWay(node(63)));
@@ -443,7 +443,7 @@ fn a_packet_is_as_long_as_the_way_takes() {
         let packet = ipv4(OF_1, UDP, 0, &long(1500 - 40 + more));
         assert_eq!(ask(&packet, 0), verdict);
     }
-    // Super-packets count as the packets into which they are cut: 40 + 20, 20 + 20 (TCP), 8 (UDP).
+    // A super-packet counts by the packets into which it is cut: 40 + 20, 20 + 20 (TCP), 8 (UDP).
     let packet6 = |protocol| ipv6(host(), peer6(), protocol, &long(3000));
     let packet4 = ipv4(OF_1, TCP, 0, &long(3000));
     assert_eq!(ask(&packet6(TCP), 1440), fits);
@@ -452,11 +452,11 @@ fn a_packet_is_as_long_as_the_way_takes() {
     assert_eq!(ask(&packet4, 1461), too_big);
     assert_eq!(ask(&packet6(UDP), 1452), fits);
     assert_eq!(ask(&packet6(UDP), 1453), too_big);
-    // Behind a header that is not read, nobody knows.
+    // The length of a header that is not parsed is unknown.
     assert_eq!(ask(&packet6(60), 100), too_big);
 }
 
-/// Whatever the maps say: so programs forward a packet at most once.
+/// For any content of the maps, so that programs forward a packet at most once.
 #[test]
 fn what_comes_from_another_gateway_is_never_forwarded() {
     let programs = programs();
@@ -486,7 +486,7 @@ fn what_comes_from_another_gateway_is_never_forwarded() {
     assert_eq!((count.returned, count.packets), (packets.len() as u64, 0));
 }
 
-/// Of a host whose home is elsewhere, or whose binding another gateway has, the daemon decides.
+/// The daemon decides about hosts with another home, and about bindings of another gateway.
 #[test]
 fn programs_open_only_bindings_of_hosts_at_home() {
     let mut programs = programs();
@@ -495,7 +495,7 @@ fn programs_open_only_bindings_of_hosts_at_home() {
     programs.lending.add_sessions(place, 100);
     for queue in 0..4 {
         for port in 0..10 {
-            // Even and odd ports have queues of their own.
+            // Even and odd ports have separate queues.
             let port = 2000 + 2 * port + (queue % 2) as u16;
             programs.lending.add_port(place, queue, port);
         }
@@ -560,7 +560,7 @@ fn more_links_than_fit_are_refused() {
     assert!(programs.homes.set_cluster(Some(&cluster)).is_err());
 }
 
-/// Program and crates/node give every host the same bucket, whatever the key and the length of the prefix.
+/// The program and crates/node give every host the same bucket, for any key and prefix length.
 #[test]
 fn a_host_has_the_bucket_of_the_order() {
     let programs = programs();

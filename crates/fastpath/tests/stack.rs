@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every program fits the stack that the oldest verifiers allow. Loading it does not tell: before Linux 6.7 the frame of
-//! each function is rounded up to 32 bytes, since then to 16, and all frames of a chain of calls may take 512.
+//! Every program fits in the stack of the oldest supported verifiers. Loading does not show this: before Linux 6.7 the
+//! frame of each function is rounded up to 32 bytes, since then to 16, and all frames of a call chain may take 512
+//! bytes.
 
 use libbpf_rs::libbpf_sys::{bpf_insn, BPF_PSEUDO_CALL, BPF_PSEUDO_FUNC};
 use libbpf_rs::ObjectBuilder;
@@ -19,18 +20,18 @@ const ADD_NUMBER: u8 = 0x07;
 const CALL: u8 = 0x85;
 const LOAD_IMM64: u8 = 0x18;
 
-/// A program and the functions that libbpf has put behind it.
+/// A program, followed by the functions that libbpf has appended.
 struct Code<'a>(&'a [bpf_insn]);
 
 impl Code<'_> {
-    /// Where the function goes that is called at `at`.
+    /// The target of the call at `at`.
     fn callee(&self, at: usize) -> Option<usize> {
         let insn = &self.0[at];
         let is_function = insn.code == CALL && u32::from(insn.src_reg()) == BPF_PSEUDO_CALL;
         is_function.then(|| (at as i64 + 1 + i64::from(insn.imm)) as usize)
     }
 
-    /// Where functions begin, in order.
+    /// The beginnings of functions, in order.
     fn functions(&self) -> Vec<usize> {
         let mut begins: Vec<usize> = (0..self.0.len()).filter_map(|i| self.callee(i)).collect();
         begins.push(0);
@@ -39,7 +40,7 @@ impl Code<'_> {
         begins
     }
 
-    /// The bytes of stack that a function uses, from its instructions with the frame pointer.
+    /// The number of stack bytes that a function uses, derived from its instructions with the frame pointer.
     fn frame(&self, function: std::ops::Range<usize>) -> usize {
         let of = |at: usize| {
             let insn = &self.0[at];
@@ -51,7 +52,7 @@ impl Code<'_> {
             if accessed {
                 return -i64::from(insn.off);
             }
-            // An address on the stack is the frame pointer and, at once, a number.
+            // An address on the stack is the frame pointer, immediately followed by an addition.
             if insn.code == MOV_REGISTER && insn.src_reg() == FRAME_POINTER {
                 let next = &self.0[at + 1];
                 assert_eq!((next.code, next.dst_reg()), (ADD_NUMBER, insn.dst_reg()));
@@ -62,7 +63,7 @@ impl Code<'_> {
         function.map(of).max().unwrap_or(0).max(1) as usize
     }
 
-    /// The frames of the deepest chain of calls from a function.
+    /// The total size of the frames of the deepest call chain from a function.
     fn depth(&self, begin: usize) -> usize {
         let begins = self.functions();
         let end = begins.iter().copied().find(|b| *b > begin);
@@ -81,10 +82,10 @@ fn every_program_fits(object: &str) {
     for mut program in open.progs_mut() {
         program.set_autoload(true);
     }
-    // Callbacks of helpers would be functions as well.
+    // Callbacks of helpers would also be functions.
     let is_callback =
         |insn: &bpf_insn| insn.code == LOAD_IMM64 && u32::from(insn.src_reg()) == BPF_PSEUDO_FUNC;
-    // Only then a program has the functions that it calls.
+    // Only a loaded program contains the functions that it calls.
     let loaded = open.load().expect("it loads (as root)");
     for program in loaded.progs() {
         assert!(!program.insns().iter().any(is_callback));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of a NAT64 with 1000, a million and four million sessions, each with a binding of its
-//! own: a lookup, a new flow and its end, bytes of a session, and the longest gaps that growth and
-//! expiry make.
+//! The tables of a NAT64 with 1000, a million and four million sessions, each with its own binding:
+//! a lookup, a new flow and its end, bytes per session, and the longest pauses during growth and
+//! expiry.
 //!
-//! `cargo bench -p diolkos-nat64 --bench session` needs 1 GB of memory. Sizes and gaps are printed
-//! before the times. A gap is the longest of all single calls, so it has the machine's own gaps in
-//! it; what the tables do themselves they do at many sizes, so how many calls were that slow tells
-//! the one from the other.
+//! `cargo bench -p diolkos-nat64 --bench session` needs 1 GB of memory. Sizes and pauses are
+//! printed before the times. A pause is the longest of all single calls, so it includes pauses of
+//! the machine. Those of the tables occur at many sizes, so the number of slow calls distinguishes
+//! the two.
 
 #![allow(missing_docs)] // criterion_group! makes a function without.
 
@@ -19,7 +19,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 const SIZES: [u32; 3] = [1000, 1_000_000, 4_000_000];
-/// Sessions that one call of `expire` looks at.
+/// Maximum number of sessions visited by one call of `expire`.
 const BUDGET: usize = 1024;
 
 fn config() -> Nat64Config {
@@ -53,7 +53,7 @@ impl Random {
     }
 }
 
-/// Flow number `n`: 256 ports of each node, 64 nodes in each /64.
+/// Flow number `n`: 256 ports for each node, 64 nodes in each /64.
 fn flow(n: u32) -> Outbound {
     let addr = (0x2001_0db8 << 96) + (u128::from(n >> 14) << 64) + u128::from(n >> 8 & 0x3f);
     Outbound {
@@ -71,7 +71,7 @@ fn flow(n: u32) -> Outbound {
     }
 }
 
-/// The longest call, and how many took more than a millisecond.
+/// The longest call, and the number of calls above a millisecond.
 #[derive(Clone, Copy, Default, Debug)]
 struct Gaps {
     longest: Duration,
@@ -139,7 +139,7 @@ fn tables(c: &mut Criterion) {
 
         group.bench_function(BenchmarkId::new("expire", size), |b| {
             b.iter_custom(|iterations| {
-                // Time for one session; as many are ended as there are.
+                // The time for one session; as many sessions end as begin.
                 let mut taken = Duration::ZERO;
                 let mut left = iterations;
                 while left > 0 {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A stateful NAT64 (RFC 6146): bindings and sessions, the pool of IPv4 addresses and ports, limits and fragments.
 //!
-//! This crate knows `diolkos-xlat` and no other crate of the project: the headers are those of the stateless translator, between
-//! addresses and ports that the tables give. It reads no socket, no clock and no source of randomness; the caller passes
-//! them in ([`Random`]), and hears of every change of the tables ([`session::Watcher`]).
+//! The only other crate of the project that this crate uses is `diolkos-xlat`: it translates headers with the stateless
+//! translator, between addresses and ports from the tables. It reads no socket, clock or source of randomness; the
+//! caller passes them in ([`Random`]) and receives every change of the tables ([`session::Watcher`]).
 //!
-//! A stranger calls [`Nat64::new`] with a [`config::Nat64Config`], [`Nat64::translate`] with each packet, and
-//! [`Nat64::expire`] once a second or more often. [`Nat64::state`] shows the tables.
+//! Create a translator with [`Nat64::new`] and a [`config::Nat64Config`]. Call [`Nat64::translate`] for each packet,
+//! and [`Nat64::expire`] at least once a second. [`Nat64::state`] shows the tables.
 //!
 //! The modules:
 //!
 //! * [`config`]: the operator's settings, checked for contradictions before the first packet.
-//! * `translate`: the path of a packet; ICMP errors, fragments, hairpins.
+//! * `translate`: the translation of a packet; ICMP errors, fragments, hairpinning.
 //! * [`session`]: the tables of bindings and sessions, their timers and limits (RFC 6146 section 3.5).
 //! * [`pool`]: which IPv4 addresses and ports are free.
-//! * [`Nat64::trace`]: what would become of a packet, by the same code, with look-ups where packets change the tables.
+//! * [`Nat64::trace`]: predicts the treatment of a packet, with the same code and lookups instead of table changes.
 //!
 //! ```
 //! use diolkos_nat64::config::{Nat64Config, Pool4, Protocol};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pool as its users see it: pairing, contiguity, exhaustion, leases, and the time it takes when
-//! it is nearly full.
+//! The pool as seen by its users: pairing, contiguity, exhaustion, leases, and the time of an
+//! allocation in a nearly full pool.
 
 use diolkos_nat64::config::{Endpoint4, Pool4, Protocol};
 use diolkos_nat64::pool::{Applicant, Claim, Pool};
@@ -202,7 +202,7 @@ fn a_loan_is_exclusive_until_it_comes_back() {
         .collect();
     assert!(lent.iter().all(|port| port % 2 == 1 && *port > 1023));
     assert_eq!(pool.leased_ports(), lent.len());
-    // Others keep four for each of these.
+    // Each lent port leaves four free ones for others.
     assert_eq!((total as usize - lent.len()) / lent.len(), 4);
     assert!(!pool.is_short(tcp, address));
     while let Some(v4) = pool.allocate(by(tcp, 1, 1), &mut random) {
@@ -282,7 +282,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Against a set of what is taken: nothing is given twice, nothing is lost.
+    /// Compared with a set of taken ports: no port is allocated twice, and none is lost.
     #[test]
     fn nothing_twice_and_nothing_lost(steps in prop::collection::vec(step(), 0..300)) {
         let mut pool = pool(&[part("192.0.2.0/30", 1020..=1100), part("192.0.2.2/32", 3000..=3003)]);
@@ -317,7 +317,7 @@ proptest! {
                         ever.push((protocol, v4));
                     }
                 }
-                // Of loans that have ended nothing comes back.
+                // Ports of ended leases cannot be returned.
                 Step::GiveBack(index) if !ever.is_empty() => {
                     let (protocol, v4) = ever[index.index(ever.len())];
                     pool.give_back(protocol, v4.addr, v4.port);

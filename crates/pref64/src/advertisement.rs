@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Router advertisements, of which the PREF64 options count (RFC 8781 section 4), and the solicitation for one
-//! (RFC 4861 section 4.1).
+//! Router advertisements and their PREF64 options (RFC 8781 section 4), and the router solicitation (RFC 4861 section
+//! 4.1).
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -14,28 +14,29 @@ const ICMPV6: u8 = 58;
 const IPV6_HEADER: usize = 40;
 const SOLICITATION: u8 = 133;
 const ADVERTISEMENT: u8 = 134;
-/// What stands before the options (RFC 4861 section 4.2), bytes.
+/// Length in bytes of the part before the options (RFC 4861 section 4.2).
 const FIXED: usize = 16;
 /// The PREF64 option (RFC 8781 section 4): its type, and its length in bytes.
 const PREF64: u8 = 38;
 const PREF64_LEN: usize = 16;
-/// By Prefix Length Code; codes 6 and 7 mean nothing yet.
+/// Prefix lengths by Prefix Length Code; codes 6 and 7 are unassigned.
 const LENGTHS: [u8; 6] = [96, 64, 56, 48, 40, 32];
 const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
-/// What a router says.
+/// The parts of a router advertisement that discovery needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advertisement {
-    /// Its link-local address.
+    /// The link-local address of the router.
     pub router: Ipv6Addr,
-    /// In the order of its options, each prefix with the time that it may be used from now on; zero withdraws it.
+    /// Each prefix and its remaining lifetime, in the order of the options; a lifetime of zero withdraws the prefix.
     pub pref64: Vec<(Ipv6Net, Duration)>,
 }
 
-/// Reads an IPv6 packet, from its header on: the checks of RFC 4861 section 6.1.2. The error says which one failed.
+/// Reads an IPv6 packet from its header on and checks it as RFC 4861 section 6.1.2 demands. The error names the
+/// failed check.
 ///
-/// Options that are not understood are passed over, and so are PREF64 options of another length, with another code or
-/// with a prefix that cannot be one.
+/// Unknown options are skipped, and so are PREF64 options with another length, an unassigned code or an invalid
+/// prefix.
 pub fn read(packet: &[u8]) -> Result<Advertisement, &'static str> {
     const CUT_OFF: &str = "it is truncated";
     let (header, rest) = packet.split_at_checked(IPV6_HEADER).ok_or(CUT_OFF)?;
@@ -87,7 +88,8 @@ fn read_pref64(option: &[u8]) -> Option<(Ipv6Net, Duration)> {
     if option.len() != PREF64_LEN {
         return None;
     }
-    // The scaled lifetime counts units of 8 seconds in the upper 13 bits: the word without its code is seconds.
+    // The scaled lifetime is in the upper 13 bits, in units of 8 seconds: the word without its code is the lifetime
+    // in seconds.
     let word = u16::from_be_bytes([option[2], option[3]]);
     let len = *LENGTHS.get(usize::from(word & 7))?;
     let mut octets = [0; 16];
@@ -96,7 +98,7 @@ fn read_pref64(option: &[u8]) -> Option<(Ipv6Net, Duration)> {
     is_usable(prefix).then_some((prefix, Duration::from_secs(u64::from(word & !7))))
 }
 
-/// A solicitation from the unspecified address, which names no link-layer address (RFC 4861 section 4.1): routers
+/// Returns a solicitation from the unspecified address, without a link-layer address (RFC 4861 section 4.1). Routers
 /// answer it to all nodes.
 pub fn solicitation() -> Vec<u8> {
     let mut body = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
@@ -111,7 +113,7 @@ pub fn solicitation() -> Vec<u8> {
     packet
 }
 
-/// The Ethernet address of all routers (RFC 2464 section 7).
+/// The Ethernet address of the all-routers group (RFC 2464 section 7).
 pub const ALL_ROUTERS_MAC: [u8; 6] = [0x33, 0x33, 0, 0, 0, 2];
 
 #[cfg(test)]
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!(told(&[option(38, 2, 600, "::ffff:0:0")]), [], "mapped");
     }
 
-    /// RFC 4861 section 6.1.2, one after the other.
+    /// Each check of RFC 4861 section 6.1.2.
     #[test]
     fn what_is_not_a_router_of_this_link_is_not_believed() {
         let good = packet(ROUTER, &[option(38, 2, 600, "64:ff9b::")]);

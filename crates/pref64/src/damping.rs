@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Prefixes that come and go without end are not followed without end.
+//! Limits how often discovery moves to another prefix.
 //!
-//! Each move costs connections, and whoever sends advertisements decides how often a better prefix comes and goes. A few
-//! moves are free. After them a prefix has to be the best one for a while before it is taken, each time for longer. What
-//! is in use is left at once when nobody offers it any more.
+//! Each move breaks connections, and any sender of advertisements can make a better prefix appear and disappear. A few
+//! moves are free. After that, a prefix has to stay the best one for a hold time before it is taken; the hold time
+//! doubles with each move. A prefix in use is given up at once when its last offer is gone.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use ipnet::Ipv6Net;
 
 use crate::known::Moment;
 
-/// So many moves are free …
+/// Number of free moves …
 const FREE: usize = 4;
-/// … within so long.
+/// … within this period.
 const PERIOD: Duration = Duration::from_secs(60);
-/// So long the next one waits. With each move it is twice as long, …
+/// Hold time of the first move after the free ones. It doubles with each move, …
 const FIRST: Duration = Duration::from_secs(1);
-/// … and at most so long.
+/// … up to this limit.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The last moves, and what is waited for.
+/// The latest moves, and the prefix that waits to be taken.
 #[derive(Clone, Debug, Default)]
 pub struct Damping {
-    /// Those of one period, FREE at most.
+    /// The moves of one period, at most FREE.
     moves: VecDeque<Moment>,
-    /// How long a prefix has to be the best one; zero if moves are free.
+    /// The hold time of the best prefix; zero while moves are free.
     wait: Duration,
-    /// The best one, and since when it is.
+    /// The best prefix, and the time since which it is the best.
     best: Option<(Ipv6Net, Moment)>,
 }
 
 impl Damping {
-    /// May the prefix that is the best one now be taken now?
+    /// Returns true if the best prefix may be taken now.
     pub fn admits(&mut self, now: Moment, prefix: Ipv6Net) -> bool {
         let quiet = self.moves.back().map(|last| *last + self.wait + PERIOD);
         if quiet.is_some_and(|quiet| quiet <= now) {
@@ -47,12 +47,12 @@ impl Damping {
         since + self.wait <= now
     }
 
-    /// Nothing is waited for.
+    /// Clears the waiting prefix.
     pub fn rest(&mut self) {
         self.best = None;
     }
 
-    /// There was a move.
+    /// Records a move.
     pub fn moved(&mut self, now: Moment) {
         self.best = None;
         self.moves.retain(|at| now < *at + PERIOD);
@@ -64,13 +64,13 @@ impl Damping {
         self.wait = (2 * self.wait).min(LONGEST);
     }
 
-    /// When what is waited for may be taken.
+    /// The time at which the waiting prefix may be taken.
     pub fn ends_at(&self, now: Moment) -> Option<Moment> {
         let ends = self.best.map(|(_, since)| since + self.wait);
         ends.filter(|at| *at > now)
     }
 
-    /// How long a prefix has to be the best one, if it has to.
+    /// The hold time of the next prefix, if it is not zero.
     pub fn wait(&self) -> Option<Duration> {
         Some(self.wait).filter(|wait| !wait.is_zero())
     }

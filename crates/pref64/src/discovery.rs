@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is known of the prefixes, for how long, and when to look again.
+//! Tracks the known prefixes and their lifetimes, and schedules the next queries.
 //!
-//! news (heard, answered, attached) → what is known → choice; beside it, what is to be done next.
+//! Events (advertisement, answer, link up) update the known prefixes; the choice follows from them. The next action is
+//! scheduled separately.
 //!
-//! Prefixes of routers go before those of resolvers (RFC 8781 section 5.1). As long as there is one that can be used and
-//! was confirmed of late, nobody is asked. One that no router confirms any more goes after those of resolvers.
+//! Prefixes from routers take precedence over those from resolvers (RFC 8781 section 5.1). No resolver is queried while
+//! a router prefix is usable and recently confirmed. A router prefix that is no longer confirmed ranks below those from
+//! resolvers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,71 +21,71 @@ use crate::preference;
 use crate::synthesis::Reply;
 use crate::unusable::{Unusable, UnusablePrefixes};
 
-// Of the specifications.
+// Constants of the specifications.
 
 /// MAX_RTR_SOLICITATIONS (RFC 4861 section 10).
 const SOLICITATIONS: u32 = 3;
 /// RTR_SOLICITATION_INTERVAL (RFC 4861 section 10).
 const SOLICITATION_INTERVAL: Duration = Duration::from_secs(4);
-/// What is known is looked for again so long before it ends (RFC 7050 section 3).
+/// Time before the end of a lifetime at which the prefix is queried again (RFC 7050 section 3).
 const EARLY: Duration = Duration::from_secs(10);
 
-// Of our own.
+// Constants of this implementation.
 
-/// At first, an answer of a resolver waits so long for a router: routers answer a solicitation within half a second
-/// (RFC 4861 section 6.2.6), and what they say goes first.
+/// At startup, an answer from a resolver waits this long for a router. Routers answer a solicitation within half a
+/// second (RFC 4861 section 6.2.6), and their prefixes take precedence.
 const HOLD: Duration = Duration::from_secs(1);
-/// How long what was known lives on when the link has come up again, perhaps as another one: the time of all
-/// solicitations, and a little more.
+/// Remaining lifetime of known prefixes after the link comes up again, because it may be another network: the time of
+/// all solicitations, with a margin.
 const DOUBT: Duration = Duration::from_secs(15);
-/// Answers hold at least so long, whatever their TTL, so that nobody makes us ask without end, seconds.
+/// Minimum lifetime of an answer in seconds, regardless of its TTL, so that no peer can force endless queries.
 const LEAST_TTL: u32 = 30;
-/// And at most so long, seconds.
+/// Maximum lifetime of an answer in seconds.
 const MOST_TTL: u32 = 86_400;
-/// After a denial it is asked again within these bounds, seconds, though RFC 7050 section 3 has nodes wait for its TTL.
+/// Bounds in seconds of the wait after a negative answer, although RFC 7050 section 3 has nodes wait for its TTL.
 const DENIAL: (u32, u32) = (60, 900);
-/// Without a resolver that answers, it is asked again after so long, then twice as long, …
+/// Wait after a query without an answer. It doubles with each failure, …
 const RETRY: Duration = Duration::from_secs(1);
-/// … and so often doubled at most.
+/// … at most this many times.
 const DOUBLINGS: u32 = 6;
 
-/// What is to be done now.
+/// The next action of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send a router solicitation.
     Solicit,
-    /// Ask for ipv4only.arpa, and forget about an earlier question that is still open.
+    /// Query ipv4only.arpa, and discard an earlier open query.
     Ask,
 }
 
-/// The discovery of one network.
+/// The discovery state of one network.
 #[derive(Clone, Debug)]
 pub struct Discovery {
-    /// What routers offer.
+    /// The prefixes that routers offer.
     offers: Offers,
-    /// What a resolver has revealed, in the order of its answer.
+    /// The prefixes from a resolver, in the order of its answer.
     answer: Vec<Known>,
-    /// What of it cannot be used.
+    /// The known prefixes that cannot be used.
     unusable: UnusablePrefixes,
     damping: Damping,
     chosen: Option<Ipv6Net>,
-    /// Before this moment an answer does not count, unless a router has been heard.
+    /// Answers do not count before this time, unless a router has been heard.
     hold: Moment,
     solicitations_left: u32,
     solicit_at: Moment,
-    /// None while a question is open.
+    /// The time of the next query. None while a query is open.
     ask_at: Option<Moment>,
-    /// After the last question, nothing that is heard brings the next one forward to before this moment.
+    /// Earliest time of the next query; advertisements do not bring it forward further.
     ask_after: Moment,
     failures: u32,
-    /// When routers are solicited again because what they offered is about to end.
+    /// The time of the next solicitations, because the offers of routers are about to expire.
     renew_at: Option<Moment>,
     random: u64,
 }
 
 impl Discovery {
-    /// Nothing is known, and all is to be done. `seed` decides when exactly it is asked again, so that not all nodes
-    /// of a network do so at the same time.
+    /// Starts without known prefixes; both solicitation and query are due. `seed` randomises the time of later queries,
+    /// so that the nodes of a network do not query at the same time.
     pub fn new(now: Moment, seed: u64) -> Discovery {
         Discovery {
             offers: Offers::default(),
@@ -102,7 +104,7 @@ impl Discovery {
         }
     }
 
-    /// A router was heard. It speaks for itself: what another one offers stays.
+    /// Handles an advertisement. It changes the offers of its router only.
     pub fn heard(&mut self, now: Moment, advertisement: &Advertisement) {
         self.forget(now);
         self.hold = now;
@@ -111,7 +113,7 @@ impl Discovery {
         let mut said = advertisement.pref64.iter();
         if said.any(|(prefix, lifetime)| !lifetime.is_zero() && self.unusable.admits(now, *prefix))
         {
-            // One that says nothing of use may be another router than the one that is looked for, or a forged one.
+            // An advertisement without a usable prefix may come from another router than the wanted one, or be forged.
             self.solicitations_left = 0;
             self.renew_at = Some(Moment::MAX);
         }
@@ -121,7 +123,7 @@ impl Discovery {
         }
     }
 
-    /// A prefix cannot be used. Another one is looked for, unless there is one.
+    /// Marks a prefix as unusable. Starts a new search if no other prefix is offered.
     pub fn exclude(&mut self, now: Moment, prefix: Ipv6Net, how: Unusable) {
         let had = self.is_offered(now);
         self.unusable.exclude(now, prefix, how);
@@ -134,17 +136,17 @@ impl Discovery {
         }
     }
 
-    /// A prefix is used.
+    /// Records that a prefix works.
     pub fn worked(&mut self, prefix: Ipv6Net) {
         self.unusable.worked(prefix);
     }
 
-    /// For prefixes that could not be used, addresses may be had now.
+    /// Retries prefixes for which no address could be claimed.
     pub fn reconsider(&mut self) {
         self.unusable.reconsider();
     }
 
-    /// A question ended: what which resolver said, or that none has answered.
+    /// Handles the end of a query: the resolver and its reply, or None without an answer.
     pub fn answered(&mut self, now: Moment, reply: Option<(SocketAddr, Reply)>) {
         self.forget(now);
         let pause = match reply {
@@ -164,7 +166,7 @@ impl Discovery {
                 self.failures = 0;
                 self.spread(seconds(ttl.unwrap_or(0).clamp(DENIAL.0, DENIAL.1)))
             }
-            // Silence and failures deny nothing: what is known holds until its time is over.
+            // Timeouts and failures invalidate nothing: known prefixes hold until they expire.
             Some((_, Reply::Failed(_) | Reply::Truncated)) | None => {
                 let pause = RETRY * (1 << self.failures.min(DOUBLINGS));
                 self.failures += 1;
@@ -174,8 +176,8 @@ impl Discovery {
         self.ask_at = Some(now + pause);
     }
 
-    /// The link came up, or the node has none of its addresses any more: it may be in another network. All is looked for
-    /// again, and what is not confirmed soon is given up.
+    /// Handles a new link, or the loss of all addresses: the node may be in another network. Restarts the search; known
+    /// prefixes expire soon unless they are confirmed.
     pub fn attached(&mut self, now: Moment) {
         self.offers.shorten(now + DOUBT);
         for known in &mut self.answer {
@@ -184,7 +186,7 @@ impl Discovery {
         self.look_again(now);
     }
 
-    /// The network has changed in part: all is looked for again, and what is known holds.
+    /// Handles a partial change of the network: restarts the search, and known prefixes stay valid.
     pub fn look_again(&mut self, now: Moment) {
         self.solicit(now);
         self.renew_at = None;
@@ -192,7 +194,7 @@ impl Discovery {
         self.failures = 0;
     }
 
-    /// What is to be done now, one at a time.
+    /// Returns the next action that is due; call it until it returns None.
     pub fn next(&mut self, now: Moment) -> Option<Action> {
         self.forget(now);
         if self.renew_at.is_some_and(|at| at <= now) {
@@ -213,7 +215,7 @@ impl Discovery {
         None
     }
 
-    /// When [`Discovery::next`] or [`Discovery::choice`] may say something else than at the moment `now`.
+    /// The time at which [`Discovery::next`] or [`Discovery::choice`] may change, seen from `now`.
     pub fn wake(&self, now: Moment) -> Option<Moment> {
         let solicit = (self.solicitations_left > 0).then_some(self.solicit_at);
         let ask = self.ask_at.filter(|_| self.needs_resolvers(now));
@@ -226,11 +228,11 @@ impl Discovery {
         all.chain(ends).min()
     }
 
-    /// The prefix in force.
+    /// The prefix to use.
     pub fn choice(&mut self, now: Moment) -> Option<Known> {
         self.forget(now);
         if self.offers.is_empty() && now < self.hold && self.chosen.is_none() {
-            // A router may still speak up, unless there is something to go on with.
+            // A router may still answer, unless a prefix is already in use.
             return None;
         }
         let mut of = self.believed(now);
@@ -245,7 +247,7 @@ impl Discovery {
             .collect::<Vec<Known>>();
         match best {
             _ if best == self.chosen => self.damping.rest(),
-            // What is in use is lost, and there is another one: IPv4 has no way until it is taken.
+            // The prefix in use has expired and another one is known: IPv4 traffic has no path until it is taken.
             Some(_) if self.chosen.is_some() && kept.is_empty() => self.take(now, best),
             Some(prefix) if self.damping.admits(now, prefix) => self.take(now, best),
             Some(_) => of = std::mem::take(&mut kept),
@@ -260,8 +262,8 @@ impl Discovery {
         self.damping.moved(now);
     }
 
-    /// Of what is known, what is to be believed now: what routers confirm; else what a resolver says; else what routers
-    /// said long ago.
+    /// The prefixes that count now: those that routers confirm, else those of a resolver, else those that routers sent
+    /// long ago.
     fn believed(&self, now: Moment) -> Vec<Known> {
         let usable = |known: &&Known| self.admits(now, known.prefix);
         let fresh = self.offers.fresh(now).map(|(known, _)| known);
@@ -273,17 +275,17 @@ impl Discovery {
         all.find(|of| !of.is_empty()).unwrap_or_default()
     }
 
-    /// So long a prefix has to be the best one before it is taken, because prefixes come and go too often.
+    /// The hold time of the best prefix before it is taken, while prefixes change too often.
     pub fn wait(&self) -> Option<Duration> {
         self.damping.wait()
     }
 
-    /// Can a prefix be used, as far as is known?
+    /// Returns true unless the prefix is known to be unusable.
     pub fn admits(&self, now: Moment, prefix: Ipv6Net) -> bool {
         self.unusable.admits(now, prefix)
     }
 
-    /// Everything that is known, what routers say first.
+    /// All known prefixes, those of routers first.
     pub fn known(&self) -> impl Iterator<Item = &Known> {
         self.offers.all().chain(&self.answer)
     }
@@ -302,14 +304,14 @@ impl Discovery {
         self.solicit_at = self.solicit_at.max(now);
     }
 
-    /// Brings the next question forward, unless one is open. Whoever forges advertisements brings this about as often as he
-    /// likes, and resolvers are not to suffer from that.
+    /// Brings the next query forward, unless one is open. An attacker can trigger this with forged advertisements at
+    /// any rate, so `ask_after` protects the resolvers.
     fn ask_soon(&mut self, now: Moment) {
         let soon = now.max(self.ask_after);
         self.ask_at = self.ask_at.map(|at| at.min(soon));
     }
 
-    /// What routers offer now: until when, of each that can be used and was confirmed of late.
+    /// The usable and recently confirmed offers of routers, each as the time at which it expires or becomes stale.
     fn offered(&self, now: Moment) -> impl Iterator<Item = Moment> + '_ {
         let fresh = self.offers.fresh(now);
         let usable = fresh.filter(move |(known, _)| self.admits(now, known.prefix));
@@ -320,19 +322,19 @@ impl Discovery {
         self.offered(now).next().is_some()
     }
 
-    /// It is renewed no later than shortly before the last of what is offered ends or becomes stale.
+    /// Schedules the renewal no later than shortly before the last offer expires or becomes stale.
     fn renew_in_time(&mut self, now: Moment) {
         let last = self.offered(now).max();
         let latest = last.map(|last| last - EARLY.min((last - now) / 2));
         self.renew_at = self.renew_at.and_then(|at| Some(at.min(latest?)));
     }
 
-    /// Resolvers are asked unless what a router offers holds for a while.
+    /// Returns true unless an offer of a router is valid for some time.
     fn needs_resolvers(&self, now: Moment) -> bool {
         !self.is_offered(now) || self.renew_at.is_none()
     }
 
-    /// Up to a quarter more or less.
+    /// Randomises a pause by up to a quarter in both directions.
     fn spread(&mut self, pause: Duration) -> Duration {
         // SplitMix64.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A prefix that may be used, who says so, and until when.
+//! A known prefix, its source and its expiry.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use ipnet::Ipv6Net;
 
-/// Time since some moment before the first, which is always the same.
+/// Time since a fixed moment that precedes all events.
 pub type Moment = Duration;
 
-/// Who says so.
+/// The source of a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A router, by its link-local address (RFC 8781).
@@ -18,13 +18,13 @@ pub enum Source {
     Resolver(SocketAddr),
 }
 
-/// A prefix that may be used.
+/// A known prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// The prefix.
     pub prefix: Ipv6Net,
-    /// Who says so.
+    /// The router or resolver that announced it.
     pub source: Source,
-    /// Until when it may be used, unless it is confirmed before.
+    /// The time at which it expires, unless it is confirmed before.
     pub until: Moment,
 }

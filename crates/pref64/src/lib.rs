@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a node learns the translation prefixes of its network: from router advertisements (RFC 8781), and from the
-//! addresses that a resolver gives ipv4only.arpa (RFC 7050).
+//! Discovers the translation prefixes of a network: from router advertisements (RFC 8781), and from the addresses
+//! that a resolver returns for ipv4only.arpa (RFC 7050).
 //!
-//! Nothing here reads a socket, a clock or a source of randomness. A [`Discovery`] says when to solicit and when to
-//! ask, takes what comes back, and says which prefix is in force.
+//! This crate reads no socket, clock or source of randomness. A [`Discovery`] schedules solicitations and queries,
+//! takes the answers, and chooses the prefix in force.
 //!
 //! Modules, in the order in which input passes them:
 //!
-//! * [`advertisement`]: a router advertisement as it came, and the solicitation for one.
-//! * [`synthesis`]: the question for ipv4only.arpa, and the prefixes that its answer reveals.
-//! * [`preference`]: which prefixes can be used, and which of several is.
-//! * `known`: a prefix, who says so, and until when.
-//! * `offers`: what routers offer, in shares, so that no forger shuts out the others.
+//! * [`advertisement`]: parses router advertisements and builds the solicitation.
+//! * [`synthesis`]: builds the query for ipv4only.arpa and extracts the prefixes from its answer.
+//! * [`preference`]: which prefixes are usable, and which of them is chosen.
+//! * `known`: a prefix, its source and its expiry.
+//! * `offers`: the prefixes of routers, limited for each router so that forged advertisements displace no others.
 //! * `unusable`: prefixes that cannot be used, and for how long.
-//! * `damping`: how often another prefix is taken.
-//! * [`discovery`]: what is known, for how long, and when to look again.
+//! * `damping`: limits how often the prefix changes.
+//! * [`discovery`]: known prefixes, their lifetimes, and the schedule of queries.
 #![forbid(unsafe_code)]
 
 pub mod advertisement;

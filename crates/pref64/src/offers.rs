@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What routers offer, whoever sends how much in whoever's name.
+//! The prefixes that routers offer, with bounds on the memory of forged advertisements.
 //!
-//! Anybody on the link can forge an advertisement, so each router has a share of its own, and so has the table. A router
-//! that is new always finds a place, or a few false ones would shut it out for as long as their lifetimes last. For that,
-//! one goes that was heard once only, and never one that keeps confirming what it says.
+//! Any node on the link can forge an advertisement, so the number of prefixes of each router and the number of routers
+//! are bounded. A new router always finds a place; otherwise a few forged ones would exclude it for as long as their
+//! lifetimes last. To make room, a router that was heard only once is evicted, never one that keeps confirming its
+//! offers.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -13,17 +14,17 @@ use ipnet::Ipv6Net;
 use crate::advertisement::Advertisement;
 use crate::known::{Known, Moment, Source};
 
-/// Routers of which something is remembered; RFC 4861 section 6.3.4 wants two at least.
+/// Maximum number of remembered routers; RFC 4861 section 6.3.4 demands at least two.
 const ROUTERS: usize = 16;
-/// Of them, those that cannot be pushed out.
+/// Maximum number of routers among them that cannot be evicted.
 const PROVEN: usize = 8;
-/// Prefixes of one router.
+/// Maximum number of prefixes of one router.
 const PREFIXES: usize = 8;
-/// A router sends its unsolicited advertisements this far apart at least (MIN_DELAY_BETWEEN_RAS, RFC 4861 section 10):
-/// two that are closer prove nothing.
+/// Minimum time between unsolicited advertisements of a router (MIN_DELAY_BETWEEN_RAS, RFC 4861 section 10). A second
+/// advertisement after less time does not prove a router.
 const APART: Duration = Duration::from_secs(3);
-/// What was not confirmed for so long is stale: two of the longest intervals of a router (MaxRtrAdvInterval, RFC 4861
-/// section 6.2.1), of which one advertisement may be lost.
+/// An offer that is not confirmed for this time is stale: two of the longest advertisement intervals
+/// (MaxRtrAdvInterval, RFC 4861 section 6.2.1), so that one advertisement may be lost.
 const FRESH: Duration = Duration::from_secs(2 * 1800);
 
 /// The offers of all routers.
@@ -33,10 +34,10 @@ pub struct Offers(Vec<Router>);
 #[derive(Clone, Debug)]
 struct Router {
     address: Ipv6Addr,
-    /// Something is remembered of it since then.
+    /// The time since which the router is remembered.
     since: Moment,
     heard: Moment,
-    /// It was heard again, and there was a place among the proven ones.
+    /// True if the router was heard again while there was room among the proven routers.
     is_proven: bool,
     offers: Vec<Offer>,
 }
@@ -62,7 +63,7 @@ impl Router {
         self.offers.iter().any(|o| Some(o.known.prefix) == prefix)
     }
 
-    /// Records what the router advertises. The one in use goes last of all.
+    /// Records the advertised prefixes. The prefix in use is evicted last.
     fn record(&mut self, now: Moment, pref64: &[(Ipv6Net, Duration)], in_use: Option<Ipv6Net>) {
         for &(prefix, lifetime) in pref64 {
             let at = self.offers.iter().position(|o| o.known.prefix == prefix);
@@ -80,7 +81,7 @@ impl Router {
                 None if lifetime.is_zero() => {}
                 None if self.offers.len() < PREFIXES => self.offers.push(offer),
                 None => {
-                    // Of one advertisement, the first ones count.
+                    // Within one advertisement, the first prefixes count.
                     let others = self.offers.iter_mut().filter(|other| {
                         let is_in_use = Some(other.known.prefix) == in_use && other.is_fresh(now);
                         other.heard < now && !is_in_use
@@ -95,7 +96,8 @@ impl Router {
 }
 
 impl Offers {
-    /// A router was heard. What another one offers stays, unless there is no room and it was heard only once.
+    /// Handles an advertisement. The offers of other routers stay, unless a router that was heard only once is evicted
+    /// to make room.
     pub fn hear(&mut self, now: Moment, advertisement: &Advertisement, in_use: Option<Ipv6Net>) {
         let address = advertisement.router;
         for router in &mut self.0 {
@@ -126,20 +128,20 @@ impl Offers {
         self.0.push(router);
     }
 
-    /// Forgets the router that was heard longest ago, but none that is proven or whose prefix is in use.
+    /// Evicts the router that was heard longest ago, but no proven router and none that offers the prefix in use.
     fn make_room(&mut self, now: Moment, in_use: Option<Ipv6Net>) {
         let is_needed = |r: &Router| r.is_proven || r.is_fresh(now) && r.offers(in_use);
-        // The proven ones are half of all.
+        // At most half of all routers are proven.
         let others = (0..self.0.len()).filter(|&at| !is_needed(&self.0[at]));
         let oldest = others.min_by_key(|&at| self.0[at].heard);
-        // Many may offer what is in use. Then one of them is enough.
+        // If many routers offer the prefix in use, one of them suffices.
         let unproven = (0..self.0.len()).filter(|&at| !self.0[at].is_proven);
         if let Some(at) = oldest.or_else(|| unproven.min_by_key(|&at| self.0[at].heard)) {
             self.0.remove(at);
         }
     }
 
-    /// Forgets what is over.
+    /// Removes expired offers.
     pub fn forget(&mut self, now: Moment) {
         for router in &mut self.0 {
             router.offers.retain(|offer| offer.known.until > now);
@@ -147,33 +149,33 @@ impl Offers {
         self.0.retain(|router| !router.offers.is_empty());
     }
 
-    /// Everything holds until then at most.
+    /// Limits the lifetime of all offers to this time.
     pub fn shorten(&mut self, until: Moment) {
         for offer in self.0.iter_mut().flat_map(|router| &mut router.offers) {
             offer.known.until = offer.known.until.min(until);
         }
     }
 
-    /// All of them, in the order in which the routers were heard first.
+    /// All offers, in the order in which their routers were first heard.
     pub fn all(&self) -> impl Iterator<Item = &Known> {
         self.0.iter().flat_map(|r| &r.offers).map(|o| &o.known)
     }
 
-    /// Those that were confirmed of late, each with the moment at which it ends or becomes stale.
+    /// The recently confirmed offers, each with the time at which it expires or becomes stale.
     pub fn fresh(&self, now: Moment) -> impl Iterator<Item = (&Known, Moment)> {
         let offers = self.0.iter().flat_map(|router| &router.offers);
         let fresh = offers.filter(move |offer| offer.is_fresh(now));
         fresh.map(|offer| (&offer.known, offer.known.until.min(offer.heard + FRESH)))
     }
 
-    /// The next moment at which something becomes stale.
+    /// The next time at which an offer becomes stale.
     pub fn stale_at(&self, now: Moment) -> Option<Moment> {
         let offers = self.0.iter().flat_map(|router| &router.offers);
         let at = offers.map(|offer| offer.heard + FRESH);
         at.filter(|at| *at > now).min()
     }
 
-    /// Is there none?
+    /// Returns true if there is no offer.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

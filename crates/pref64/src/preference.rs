@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which prefixes can be used, and which of several is.
+//! Which prefixes are usable, and which of them is chosen.
 //!
-//! RFC 7050 section 3, which RFC 8781 section 5.1 follows, is for nodes that use all prefixes, in the order received. A CLAT
-//! has one, so it has to choose; nobody is promised which (RFC 7050 section 5).
+//! RFC 7050 section 3, which RFC 8781 section 5.1 follows, is for nodes that use all prefixes in the order received. A
+//! CLAT uses one prefix, so it has to choose. No RFC guarantees which one (RFC 7050 section 5).
 
 use diolkos_xlat::addr::rfc6052::{Pref64, PREFIX_LENGTHS};
 use diolkos_xlat::addr::special::{kind_of_ipv6, AddressKind};
 use ipnet::Ipv6Net;
 
-/// Can it be a translation prefix at all? What networks say is not always so.
+/// Returns true if the prefix can be a translation prefix. Networks also advertise invalid ones.
 ///
-/// The length is one of RFC 6052 section 2.2, and the addresses are those of nodes elsewhere:
-/// not multicast or link-local ones, and none of 0::/16, where loopback and the mapped IPv4 addresses lie. Bits 64 to 71
-/// should be zero. Networks have prefixes of 96 bits with others, whose addresses are clear all the same.
+/// The length must be one of RFC 6052 section 2.2. The addresses must be those of remote nodes: not multicast, not
+/// link-local, and not in 0::/16, which holds loopback and the IPv4-mapped addresses. Bits 64 to 71 should be zero, but
+/// some networks have 96-bit prefixes with other values, whose addresses are unambiguous, so these are accepted.
 pub fn is_usable(prefix: Ipv6Net) -> bool {
     let network = prefix.network();
     let reserved = network.to_bits() >> 112 == 0;
@@ -22,8 +22,8 @@ pub fn is_usable(prefix: Ipv6Net) -> bool {
         && !reserved
 }
 
-/// The lower, the better: a prefix of the network's own of 96 bits, the well-known prefix, the longest other one. This order
-/// is ours.
+/// Rank of a prefix; lower is better: a network-specific prefix of 96 bits, the well-known prefix, then the longest
+/// other one. No RFC defines this order.
 pub fn rank(prefix: Ipv6Net) -> u8 {
     match prefix.prefix_len() {
         96 if Pref64::new(prefix).is_well_known() => 1,
@@ -32,7 +32,7 @@ pub fn rank(prefix: Ipv6Net) -> u8 {
     }
 }
 
-/// The best of them. Of equals, the one that is in use, else the first: nobody gains by a change.
+/// The best prefix. Among equals, the one in use, else the first, because a change without benefit breaks connections.
 pub fn best(prefixes: &[Ipv6Net], in_use: Option<Ipv6Net>) -> Option<Ipv6Net> {
     let least = prefixes.iter().map(|&prefix| rank(prefix)).min()?;
     let mut equals = prefixes

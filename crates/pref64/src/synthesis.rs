@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The question for ipv4only.arpa, and what its answer reveals (RFC 7050 section 3).
+//! The query for ipv4only.arpa, and the prefixes in its answer (RFC 7050 section 3).
 //!
-//! The name has two well-known IPv4 addresses and no address of IPv6. Where a resolver gives it addresses of IPv6 all
-//! the same, they are made of the IPv4 addresses and the prefixes of the network.
+//! The name has two well-known IPv4 addresses and no IPv6 address. If a resolver returns IPv6 addresses, it has
+//! synthesised them from the IPv4 addresses and the prefixes of the network.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,30 +14,31 @@ use ipnet::Ipv6Net;
 
 use crate::preference::is_usable;
 
-/// RFC 7050 section 8.2.
+/// The addresses of ipv4only.arpa (RFC 7050 section 8.2).
 pub const WELL_KNOWN: [Ipv4Addr; 2] =
     [Ipv4Addr::new(192, 0, 0, 170), Ipv4Addr::new(192, 0, 0, 171)];
-/// Addresses of an answer that are looked at, and prefixes that are taken from it; no network needs more.
+/// Maximum number of addresses read from an answer, and of prefixes taken from it.
 const MOST: usize = 32;
 
-/// What a resolver says.
+/// The reply of a resolver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The network has these prefixes, in the order of the answer, for so many seconds.
+    /// The prefixes of the network in the order of the answer, and their lifetime in seconds.
     Prefixes(Vec<Ipv6Net>, u32),
-    /// It has none, or they cannot be told: no such name, no address, or addresses that reveal no prefix. For so many
-    /// seconds, where the resolver says so.
+    /// No prefix can be derived: no such name, no address, or addresses that reveal no prefix. Holds for this number
+    /// of seconds, if the resolver gives one.
     Nothing(Option<u32>),
-    /// The resolver failed; another may know.
+    /// The resolver failed; another one may answer.
     Failed(OptRcode),
-    /// The answer is too long for a datagram.
+    /// The answer does not fit in a datagram.
     Truncated,
 }
 
-/// AAAA of ipv4only.arpa. CD is not set: with it, nothing would be synthesised (RFC 7050 section 3).
+/// Builds the AAAA query for ipv4only.arpa. CD is not set, because with CD nothing is synthesised (RFC 7050 section
+/// 3).
 pub fn ask() -> Ask {
     let name = Name::from_octets(b"\x08ipv4only\x04arpa\0".to_vec());
-    // Labels of letters are always a name.
+    // Labels of letters always make a valid name.
     let name = name.unwrap_or_else(|_| Name::root_vec());
     Ask {
         question: Question::new_in(name, Rtype::AAAA),
@@ -46,8 +47,7 @@ pub fn ask() -> Ask {
     }
 }
 
-/// Reads a datagram. None if it is not the answer to [`ask`]; who received it looks at address, port and
-/// identification.
+/// Reads a datagram. None if it is not the answer to [`ask`]; the caller checks address, port and identification.
 pub fn read(bytes: &[u8]) -> Option<Reply> {
     let message = Message::parse(bytes).ok()?;
     let ask = ask();
@@ -79,11 +79,11 @@ pub fn read(bytes: &[u8]) -> Option<Reply> {
     })
 }
 
-/// The prefixes of which such addresses are made, in their order.
+/// Extracts the prefixes from synthesised addresses, in their order.
 ///
-/// A prefix is believed if both well-known addresses stand behind it, each in an address of its own, as a DNS64 makes
-/// them (RFC 6147 section 5.1.7). And at least one of the two must stand in its address once only: an address in which
-/// the value occurs a second time does not tell where the prefix ends (RFC 7050 section 3).
+/// A prefix counts if both well-known addresses follow it, each in a separate address, as a DNS64 synthesises them
+/// (RFC 6147 section 5.1.7). At least one of the two must occur only once in its address: if the value occurs twice,
+/// the end of the prefix is ambiguous (RFC 7050 section 3).
 pub fn prefixes(addresses: &[Ipv6Addr]) -> Vec<Ipv6Net> {
     let mut found: Vec<(Ipv6Net, [Evidence; 2])> = Vec::new();
     for &address in addresses {
@@ -112,16 +112,16 @@ pub fn prefixes(addresses: &[Ipv6Addr]) -> Vec<Ipv6Net> {
     believed.map(|(prefix, _)| prefix).collect()
 }
 
-/// How sure it is that a well-known address stands behind a prefix.
+/// How clearly a well-known address follows a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Evidence {
     None,
-    /// It stands elsewhere in the same address too.
+    /// The well-known address also occurs elsewhere in the same address.
     Ambiguous,
     Clear,
 }
 
-/// Before each place of RFC 6052 section 2.2 at which an address holds an IPv4 address stands this prefix.
+/// The prefixes before each position of RFC 6052 section 2.2 at which an address embeds the IPv4 address.
 fn places(address: Ipv6Addr, v4: Ipv4Addr) -> Vec<Ipv6Net> {
     let prefix = |len: &u8| Ipv6Net::new(address, *len).map(|net| net.trunc()).ok();
     PREFIX_LENGTHS
@@ -144,7 +144,7 @@ mod tests {
         found.iter().map(ToString::to_string).collect()
     }
 
-    /// What a DNS64 answers that has these prefixes.
+    /// The answer of a DNS64 with these prefixes.
     fn synthesised(prefixes: &[&str]) -> Vec<Ipv6Addr> {
         let embed = |v4: Ipv4Addr| {
             prefixes
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(found(&["2001:db8::1", "2001:db8::2"]), [""; 0]);
         let captive = ["2001:db8::1", "64:ff9b::c000:aa", "64:ff9b::c000:ab"];
         assert_eq!(found(&captive), ["64:ff9b::/96"]);
-        // Not at an octet boundary of RFC 6052, and not an address of the name.
+        // Not at an octet boundary of RFC 6052, and not an address of ipv4only.arpa.
         assert_eq!(
             found(&["64:ff9b::c0:0:aa00", "64:ff9b::c0:0:ab00"]),
             [""; 0]
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(found(&["64:ff9b::c000:ac", "64:ff9b::c000:ad"]), [""; 0]);
     }
 
-    /// RFC 7050 section 3: where one address occurs twice, the other one tells.
+    /// RFC 7050 section 3: where one address is ambiguous, the other one decides.
     #[test]
     fn a_prefix_that_looks_like_a_well_known_address() {
         let prefix = "2001:db8:c000:aa::/96";
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn addresses_that_allow_two_prefixes_are_discarded() {
-        // /32 and /96 alike, or /64 and /32.
+        // /32 and /96 are both possible, or /64 and /32.
         let two = ["2001:db8:c000:aa::c000:aa", "2001:db8:c000:ab::c000:ab"];
         assert_eq!(found(&two), [""; 0]);
         let two = [
@@ -227,7 +227,7 @@ mod tests {
             "2001:db8:c000:ab:c0:0:ab00:0",
         ];
         assert_eq!(found(&two), [""; 0]);
-        // Beside clear ones they do no harm.
+        // Ambiguous addresses beside clear ones are ignored.
         let clear = [two[0], "64:ff9b::c000:aa", two[1], "64:ff9b::c000:ab"];
         assert_eq!(found(&clear), ["64:ff9b::/96"]);
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nanoseconds per packet on one core: sizes, transports, both directions, and a table of one
-//! mapping or of 100 000.
+//! Nanoseconds per packet on one core: sizes, transports, both directions, and a table with one
+//! mapping or 100 000.
 //!
-//! Every iteration puts 64 header bytes of the next of 1024 flows into the buffer, which is counted
-//! too. The flows are the same for both tables; with the large one, each has a mapping of its own,
-//! picked at random.
+//! Every iteration copies 64 header bytes of the next of 1024 flows into the buffer, and this copy
+//! is included in the time. Both tables use the same flows; with the large table, each flow has a
+//! different, randomly chosen mapping.
 
 #![allow(missing_docs)] // criterion_group! makes a function without.
 
@@ -36,7 +36,7 @@ impl Outbox for Nothing {
     fn emit(&mut self, _packet: &[u8], _offload: Offload) {}
 }
 
-/// The nodes behind the translator are 198.18.0.0/15, or 2001:db8::/111.
+/// Nodes behind the translator are in 198.18.0.0/15, or 2001:db8::/111.
 fn node4(number: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0xc612_0000 + number)
 }
@@ -78,7 +78,7 @@ fn transport(protocol: u8, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// From a node behind the translator to a peer on the IPv4 side.
+/// A packet from a node behind the translator to a peer on the IPv4 side.
 fn from_ipv6(protocol: u8, len: usize, number: u32) -> Vec<u8> {
     let mut bytes = vec![0x60, 0, 0, 0];
     bytes.extend((len as u16 - 40).to_be_bytes());
@@ -89,7 +89,7 @@ fn from_ipv6(protocol: u8, len: usize, number: u32) -> Vec<u8> {
     bytes
 }
 
-/// The other way.
+/// A packet from the peer to a node behind the translator.
 fn from_ipv4(protocol: u8, len: usize, number: u32) -> Vec<u8> {
     let mut bytes = vec![0x45, 0];
     bytes.extend((len as u16).to_be_bytes());
@@ -107,7 +107,7 @@ fn from_ipv4(protocol: u8, len: usize, number: u32) -> Vec<u8> {
 
 fn translate(c: &mut Criterion) {
     let tables = [1, MAPPINGS].map(|mappings| (mappings, translator(mappings)));
-    // Any fixed sequence that has nothing to do with the order of the table.
+    // A fixed sequence that is unrelated to the order of the table.
     let numbers: Vec<u32> = (1..=FLOWS as u32)
         .map(|n| n.wrapping_mul(2_654_435_761) % MAPPINGS)
         .collect();

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Internet checksums: whole (RFC 1071) and by difference (RFC 1624).
+//! Internet checksums: computed over all bytes (RFC 1071), or updated by the difference (RFC 1624).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A sum of 16-bit words in network order, not yet folded. It can take 2^47 words before it
-/// overflows.
+/// An unfolded sum of 16-bit words in network order. It overflows after 2^47 words.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// One that stands as a number already.
+    /// Creates a sum from its numeric value.
     #[cfg(test)]
     pub(crate) fn of(total: u64) -> Sum {
         Sum(total)
@@ -29,14 +28,14 @@ impl Sum {
         Sum(self.0 + other.0)
     }
 
-    /// Takes another sum away: one's complement addition of its complement.
+    /// Subtracts another sum: one's complement addition of its complement.
     #[inline]
     #[must_use]
     pub fn minus(self, other: Sum) -> Sum {
         self.word(!other.fold())
     }
 
-    /// Adds a number of 32 bits as two words.
+    /// Adds a 32-bit number as two words.
     #[inline]
     #[must_use]
     pub fn long(self, long: u32) -> Sum {
@@ -55,12 +54,12 @@ impl Sum {
     #[must_use]
     pub fn ipv6(self, addr: Ipv6Addr) -> Sum {
         let bits = addr.to_bits();
-        // 2^16 is 1 in one's complement arithmetic, so that wide words may be added as they are.
+        // 2^16 is 1 in one's complement arithmetic, so wide words can be added directly.
         Sum(self.0 + u64::from((bits >> 96) as u32) + u64::from((bits >> 64) as u32))
             .plus(Sum(u64::from((bits >> 32) as u32) + u64::from(bits as u32)))
     }
 
-    /// Folds the carries into 16 bits. Zero only if nothing but zeros was added.
+    /// Folds the carries into 16 bits. The result is zero only if all added words are zero.
     #[inline]
     #[must_use]
     pub fn fold(self) -> u16 {
@@ -72,11 +71,10 @@ impl Sum {
     }
 }
 
-/// Sums bytes as words in network order; an odd last byte is the upper half of its word.
+/// Sums bytes as words in network order. An odd last byte is the upper half of its word.
 #[must_use]
 pub fn sum(bytes: &[u8]) -> Sum {
-    // The sum does not depend on the byte order except for a swap at the end (RFC 1071 section 2
-    // (B)).
+    // The sum is independent of byte order, except for a swap at the end (RFC 1071 section 2 (B)).
     let mut chunks = bytes.chunks_exact(4);
     let mut native = 0u64;
     for chunk in &mut chunks {
@@ -89,7 +87,7 @@ pub fn sum(bytes: &[u8]) -> Sum {
     Sum(u64::from(u16::from_be(Sum(native).fold())))
 }
 
-/// The pseudo-header of an IPv4 transport (RFC 9293 section 3.1).
+/// The sum of the pseudo-header of an IPv4 transport (RFC 9293 section 3.1).
 #[must_use]
 pub fn pseudo_ipv4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, len: usize) -> Sum {
     Sum::default()
@@ -99,7 +97,7 @@ pub fn pseudo_ipv4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, len: usize) -> Su
         .long(len as u32)
 }
 
-/// The pseudo-header of an IPv6 transport (RFC 8200 section 8.1).
+/// The sum of the pseudo-header of an IPv6 transport (RFC 8200 section 8.1).
 #[must_use]
 pub fn pseudo_ipv6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: usize) -> Sum {
     Sum::default()
@@ -109,7 +107,7 @@ pub fn pseudo_ipv6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: usize) -> Su
         .long(len as u32)
 }
 
-/// A checksum field after its data has changed by `new - old`: HC' = ~(~HC + ~m + m') (RFC 1624
+/// Updates a checksum after its data has changed by `new - old`: HC' = ~(~HC + ~m + m') (RFC 1624
 /// section 3, equation 3).
 #[inline]
 #[must_use]
@@ -117,7 +115,7 @@ pub fn update(checksum: u16, old: Sum, new: Sum) -> u16 {
     !Sum::default().word(!checksum).plus(new).minus(old).fold()
 }
 
-/// The same for a field that holds only the folded sum of the pseudo-header
+/// Updates a field that holds only the folded sum of the pseudo-header
 /// ([`crate::Checksum::Partial`]).
 #[inline]
 #[must_use]
@@ -125,7 +123,7 @@ pub fn update_seed(seed: u16, old: Sum, new: Sum) -> u16 {
     Sum::default().word(seed).plus(new).minus(old).fold()
 }
 
-/// Do both sum up alike? Then a checksum over the one is a checksum over the other (RFC 6052
+/// Returns true if both sums are equal. A checksum over one is then valid over the other (RFC 6052
 /// section 4.1: checksum-neutral).
 #[inline]
 #[must_use]
@@ -133,20 +131,20 @@ pub fn are_neutral(old: Sum, new: Sum) -> bool {
     matches!(new.minus(old).fold(), 0 | 0xffff)
 }
 
-/// Reads the field at byte `at`.
+/// Reads the checksum field at byte `at`.
 #[inline]
 #[must_use]
 pub fn field(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Writes the field at byte `at`.
+/// Writes the checksum field at byte `at`.
 #[inline]
 pub fn set_field(bytes: &mut [u8], at: usize, checksum: u16) {
     bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// A checksum for protocols in which zero means that there is none (RFC 768).
+/// Replaces zero, for protocols in which a zero checksum means no checksum (RFC 768).
 #[inline]
 #[must_use]
 pub fn never_zero(checksum: u16) -> u16 {
@@ -156,7 +154,7 @@ pub fn never_zero(checksum: u16) -> u16 {
     }
 }
 
-/// Writes the checksum of `bytes` and `pseudo` to the field at byte `at`.
+/// Computes the checksum of `bytes` and `pseudo` and writes it to the field at byte `at`.
 pub fn fill_in(bytes: &mut [u8], at: usize, pseudo: Sum) {
     set_field(bytes, at, 0);
     let checksum = !sum(bytes).plus(pseudo).fold();

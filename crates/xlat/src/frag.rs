@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One packet into several, in the buffer where it stands: fragments, and segments of a
+//! Splits one packet into several in its buffer: into fragments, or into the segments of a
 //! super-packet that must be fragmented.
 //!
-//! Pieces leave in order, and the headers of each are written in front of its bytes, over those of
-//! the piece before, which has left. Nothing is copied but headers.
+//! Pieces are sent in order. The headers of each piece are written in front of its bytes, over the
+//! bytes of the previous piece, which has already been sent. Only headers are copied.
 
 use crate::csum::{self, Sum};
 use crate::packet::{Gso, GsoKind, Outbox, Packet};
 use crate::wire::UDP_CHECKSUM_AT;
 
-/// One fragment: where it stands in the datagram's payload.
+/// One fragment: its place in the payload of the datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// In units of 8 bytes, counted from the beginning of the packet that is cut.
+    /// Offset in units of 8 bytes from the beginning of the packet that is cut.
     pub offset: u16,
-    /// In bytes.
+    /// Length in bytes.
     pub len: usize,
-    /// Nothing of the packet follows.
+    /// True for the last piece of the packet.
     pub last: bool,
 }
 
 /// Sends the payload of `packet`, which begins at byte `payload_at`, in pieces of at most `largest`
-/// bytes, each behind a header of `header_len` bytes that `head` writes. There must be room for the
-/// first header.
+/// bytes. `head` writes a header of `header_len` bytes in front of each piece. The buffer must have
+/// room for the first header.
 pub fn cut(
     packet: &mut Packet<'_>,
     payload_at: usize,
@@ -32,7 +32,7 @@ pub fn cut(
     mut head: impl FnMut(&mut [u8], Piece),
 ) {
     let total = packet.bytes().len() - payload_at;
-    // All but the last are multiples of 8 (RFC 791 section 2.3, RFC 8200 section 4.5).
+    // All pieces but the last are multiples of 8 bytes (RFC 791 section 2.3, RFC 8200 section 4.5).
     let step = largest / 8 * 8;
     let offload = packet.offload.of_part();
     for at in (0..total).step_by(step) {
@@ -48,15 +48,15 @@ pub fn cut(
     }
 }
 
-/// Bytes of the longest TCP header.
+/// Length in bytes of the longest TCP header.
 const MAX_TCP_LEN: usize = 60;
 
-// Flags of TCP (RFC 9293 section 3.1, RFC 3168 section 6.1).
+// TCP flags (RFC 9293 section 3.1, RFC 3168 section 6.1).
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// Bytes of the transport header of a super-packet, if `transport` has one that can be cut.
+/// Length in bytes of the transport header of a super-packet. None if `transport` cannot be cut.
 #[inline]
 pub fn transport_header_len(kind: GsoKind, transport: &[u8]) -> Option<usize> {
     let (len, least) = match kind {
@@ -66,10 +66,10 @@ pub fn transport_header_len(kind: GsoKind, transport: &[u8]) -> Option<usize> {
     (len >= least && len <= transport.len()).then_some(len)
 }
 
-/// Makes every segment of the super-packet `packet`, whose transport begins at byte `transport_at`,
-/// a packet of its own and gives it to `send`. In front of the transport header, `ip` writes a new
-/// IP header of `ip_len` bytes for a number of transport bytes, and returns the pseudo-header. The
-/// argument before it is the number of the segment.
+/// Makes a packet of every segment of the super-packet `packet`, whose transport begins at byte
+/// `transport_at`, and gives it to `send`. In front of the transport header, `ip` writes a new IP
+/// header of `ip_len` bytes for a given number of transport bytes, and returns the pseudo-header.
+/// The preceding argument is the index of the segment.
 pub(crate) fn segments<E>(
     packet: &mut Packet<'_>,
     transport_at: usize,

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Translation between IPv6 and IPv4 without state: the whole of RFC 7915, with the addresses of RFC 6052 and RFC 7757, and the
+//! Stateless translation between IPv6 and IPv4: all of RFC 7915, with the addresses of RFC 6052 and RFC 7757, and the
 //! ICMP errors of RFC 4884, RFC 5837 and RFC 6791.
 //!
-//! This crate knows no other crate of the project. It reads no socket, no clock and no source of randomness; the caller passes
-//! them in ([`Env`]). A packet is translated in the buffer in which it arrived: headers are rewritten in front of the payload,
-//! and the payload stays where it is.
+//! This crate depends on no other crate of the project. It reads no socket, clock or source of randomness; the caller
+//! passes them in ([`Env`]). A packet is translated in the buffer in which it arrived: headers are rewritten in front
+//! of the payload, and the payload stays in place.
 //!
-//! A stranger calls [`Translator::new`] with a [`Config`], and [`Translator::translate`] with each [`Packet`]. The modules below
-//! are public for stateful translators, which take the same stages one by one and put their tables between them.
+//! Create a translator with [`Translator::new`] and a [`Config`], and call [`Translator::translate`] for each
+//! [`Packet`]. The modules below are public for stateful translators, which call the same stages one by one and insert
+//! their tables between them.
 //!
 //! The modules, in the order in which a packet meets them:
 //!
 //! * [`config`]: the operator's settings, checked for contradictions before the first packet.
-//! * [`packet`]: the packet in its buffer, what the device said about it, and the outbox for what
-//!   else has to be sent.
+//! * [`packet`]: the packet in its buffer, its metadata from the device, and the outbox for additional packets.
 //! * [`translate`]: the path from one family to the other (RFC 7915 sections 4.1 and 5.1).
-//! * [`wire`]: the headers, as checked views first and as meaning second.
-//! * [`addr`]: IPv6 and IPv4 addresses of the same node (RFC 6052, RFC 7757), and addresses that
-//!   must not be translated.
-//! * [`csum`]: Internet checksums, whole and by difference (RFC 1071, RFC 1624).
-//! * [`icmp`]: ICMP errors, those that pass through and our own (RFC 7915 sections 4.2 to 4.4 and 5.2
-//!   to 5.4, RFC 4884, RFC 6791).
-//! * [`frag`]: one packet into several.
-//! * [`verdict`]: the one list of all reasons for which a packet is refused.
-//! * [`trace`]: what would become of a packet, by the same code.
+//! * [`wire`]: headers, first as checked views and then as plain structs.
+//! * [`addr`]: mapping between IPv6 and IPv4 addresses (RFC 6052, RFC 7757), and addresses that must not be translated.
+//! * [`csum`]: Internet checksums, computed or updated by difference (RFC 1071, RFC 1624).
+//! * [`icmp`]: ICMP errors, translated and originated (RFC 7915 sections 4.2 to 4.4 and 5.2 to 5.4, RFC 4884, RFC
+//!   6791).
+//! * [`frag`]: splits one packet into several.
+//! * [`verdict`]: the complete list of drop reasons.
+//! * [`trace`]: predicts the treatment of a packet, with the same code.
 //!
 //! ```
 //! use diolkos_xlat::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};

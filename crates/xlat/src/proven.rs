@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arithmetic of this crate against the descriptions in `proofs/`, of which a solver has proven what the RFCs demand.
+//! Tests the arithmetic of this crate against the descriptions in `proofs/`; a solver has proven that they meet the
+//! RFCs.
 //!
-//! `vectors/arithmetic.txt` has what the descriptions say for some thousand inputs.
+//! `vectors/arithmetic.txt` lists the results of the descriptions for several thousand inputs.
 
 use crate::addr::rfc6052::Pref64;
 use crate::csum::{self, Sum};
@@ -10,7 +11,7 @@ use crate::translate::payload::carry_over;
 use ipnet::Ipv6Net;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Arguments and result of each line about `function`.
+/// Returns arguments and result of each line about `function`.
 pub(crate) fn rows(function: &str) -> Vec<(Vec<u128>, u128)> {
     let number = |text: &str| u128::from_str_radix(text, 16).expect("hexadecimal");
     let rows: Vec<_> = include_str!("../../../vectors/arithmetic.txt")

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What would become of a packet, and why.
+//! Predicts the translation of a packet and explains it.
 //!
-//! A copy of the packet is translated by the code that translates every packet ([`crate::Translator::trace`]).
-//! A stateful translator looks up what it would meet in the tables. Nothing changes, and no token of the limit of ICMP errors is
-//! used.
+//! The normal translation code runs on a copy of the packet ([`crate::Translator::trace`]). A stateful translator looks
+//! up the matching entries in its tables. A trace changes no state and takes no token from the ICMP rate limit.
 
 use crate::addr::Via;
 use crate::icmp::{Answer, IcmpErrors};
@@ -12,10 +11,10 @@ use crate::translate::Refusal;
 use crate::verdict::Verdict;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Room behind the packet for what the translator adds at its end (padding of RFC 4884 extensions).
+/// Bytes of room after the packet, for data that the translator appends (padding of RFC 4884 extensions).
 const BACK: usize = 256;
 
-/// Which address of a packet.
+/// An address field of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// The source.
@@ -24,47 +23,48 @@ pub enum End {
     Destination,
 }
 
-/// How an address of a packet is that of the other family.
+/// The translation of an address of a packet to the other family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mapping {
-    /// It was mapped.
+    /// The address was mapped.
     Mapped {
-        /// Which one.
+        /// The address field.
         end: End,
-        /// In IPv6.
+        /// The IPv6 address.
         v6: Ipv6Addr,
-        /// In IPv4.
+        /// The IPv4 address.
         v4: Ipv4Addr,
-        /// By what.
+        /// The means by which it was mapped.
         via: Via,
     },
-    /// It has none.
+    /// The address cannot be mapped.
     Unmapped {
-        /// Which one.
+        /// The address field.
         end: End,
         /// The address.
         addr: IpAddr,
     },
 }
 
-/// What would become of a packet.
+/// The predicted result for a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
-    /// Its addresses, as far as prefixes and mappings have them.
+    /// Its addresses, as far as prefixes and mappings cover them.
     pub mappings: Vec<Mapping>,
-    /// The destination is behind the translator, as the source is: the packet turns back (RFC 6146 section 3.8, RFC 7757
-    /// section 4.2).
+    /// True if source and destination are both behind the translator, so that the packet is hairpinned (RFC 6146
+    /// section 3.8, RFC 7757 section 4.2).
     pub turns: bool,
-    /// As [`crate::Translator::translate`] says it.
+    /// The verdict of [`crate::Translator::translate`].
     pub verdict: Verdict,
-    /// What would leave, translated: one packet, or several fragments.
+    /// The translated packets that would be sent: one packet, or several fragments.
     pub sent: Vec<Vec<u8>>,
-    /// The ICMP error that its sender would get.
+    /// The ICMP error that would be sent to the source.
     pub answer: Option<Vec<u8>>,
 }
 
 impl Trace {
-    /// Of a copy of a packet, which `translate` translates; `answer_to` says what its sender is told if it refuses.
+    /// Traces a copy of a packet with `translate`. If it refuses the packet, `answer_to` chooses the answer to the
+    /// sender.
     pub fn of<E: Env>(
         bytes: &[u8],
         (icmp, env): (&IcmpErrors, &mut E),
@@ -98,7 +98,7 @@ impl Trace {
     }
 }
 
-/// Keeps what leaves.
+/// An outbox that collects the packets.
 #[derive(Default)]
 pub struct Leaving(Vec<Vec<u8>>);
 

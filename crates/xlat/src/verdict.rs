@@ -1,61 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What became of a packet, and the one list of all reasons for which a packet is refused.
+//! The verdict on a packet, and the complete list of drop reasons.
 //!
-//! A reason's name is stable: metrics, logs and test vectors use it. Its index is not; it only is
-//! dense, so that it can index counters. The names of the group [`Group::Decline`] are those under
-//! which the fast path hands a packet to the slow path; the slow path never says them.
+//! The name of a reason is stable: metrics, logs and test vectors use it. Its index is not stable; it is dense, so that
+//! it can index counters. Names in the group [`Group::Decline`] say why the fast path hands a packet to the slow path;
+//! the slow path never returns them.
 
-/// A gateway of a cluster, by its place in the file of the cluster.
+/// A gateway of a cluster, as its index in the cluster file.
 pub type Gateway = u8;
 
-/// What became of a packet.
+/// The verdict on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It was translated and stands in the [`crate::Packet`].
+    /// The packet was translated and stands in the [`crate::Packet`].
     Forward,
-    /// It was translated, and everything to be sent went to the [`crate::Outbox`]; the
-    /// [`crate::Packet`] holds nothing of use.
+    /// The packet was translated, and all packets to send were passed to the [`crate::Outbox`]. The content of the
+    /// [`crate::Packet`] is undefined.
     Emitted,
-    /// It was kept, and leaves or is refused later: a fragment before the first of its packet, or a
-    /// SYN from the IPv4 side that nobody has asked for. Only a NAT64 says this.
+    /// The packet is held and will be sent or refused later: a fragment that arrived before the first one of its
+    /// packet, or an unsolicited SYN from the IPv4 side. Only a NAT64 returns this.
     Held,
-    /// It belongs to that gateway (a NAT64 knows whose an address is), and stands in the [`crate::Packet`] as it was received, except that padding of the
-    /// link may be cut off. Only a NAT64 says this.
+    /// The packet belongs to that gateway, because a NAT64 knows the owner of each address. It stands in the [`crate::Packet`] as it was
+    /// received, except that link padding may be removed. Only a NAT64 returns this.
     Elsewhere(Gateway),
-    /// It was refused. An ICMP error about it may have gone to the [`crate::Outbox`].
+    /// The packet was refused. An ICMP error about it may have been passed to the [`crate::Outbox`].
     Drop(Reason),
 }
 
-/// What kind of cause a [`Reason`] is.
+/// The kind of cause of a [`Reason`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
-    /// The bytes are not a packet as its RFC describes it.
+    /// The packet does not have the format that its RFC demands.
     Header,
-    /// An address has no counterpart or must not be used.
+    /// An address cannot be mapped or must not be used.
     Address,
-    /// It could be translated, but configuration or an RFC forbids it.
+    /// Configuration or an RFC forbids the translation.
     Policy,
-    /// A fragment that cannot be translated alone.
+    /// A fragment that cannot be translated by itself.
     Fragment,
-    /// It does not fit.
+    /// The packet does not fit.
     Size,
-    /// An ICMP message without a counterpart.
+    /// An ICMP message that the other family does not have.
     Icmp,
-    /// The tables of a NAT64 do not know it, or have no room for it.
+    /// The tables of a NAT64 have no entry for the packet, or no room for one.
     State,
-    /// The fast path leaves it to the slow path.
+    /// The fast path leaves the packet to the slow path.
     Decline,
 }
 
 macro_rules! reasons {
     ($( $group:ident { $( $variant:ident $name:literal $sentence:literal; )+ } )+) => {
-        /// Why a packet was refused: one name for one cause.
+        /// Why a packet was refused. Each cause has one name.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         #[repr(u16)]
         pub enum Reason { $( $( #[doc = $sentence] $variant, )+ )+ }
 
         impl Reason {
-            /// Every reason, in the order of its index.
+            /// Every reason, in index order.
             pub const ALL: &'static [Reason] = &[ $( $( Reason::$variant, )+ )+ ];
 
             /// The stable name, in snake_case.
@@ -63,7 +63,7 @@ macro_rules! reasons {
                 match self { $( $( Reason::$variant => $name, )+ )+ }
             }
 
-            /// One short sentence for people.
+            /// A short sentence for display.
             pub const fn describe(self) -> &'static str {
                 match self { $( $( Reason::$variant => $sentence, )+ )+ }
             }

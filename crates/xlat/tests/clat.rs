@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A CLAT (RFC 6877): its own addresses are translated, and nobody else's.
+//! A CLAT (RFC 6877): only its own addresses are translated.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fragments: translated, made, and refused (RFC 7915 sections 4, 4.1, 5 and 5.1.1). Extension
-//! headers and IPv4 options with them.
+//! Fragments: translated, created, and refused (RFC 7915 sections 4, 4.1, 5 and 5.1.1). Also
+//! extension headers and IPv4 options.
 
 mod common;
 
@@ -22,7 +22,8 @@ fn drop(packet: &[u8]) -> Reason {
 #[test]
 fn fragments_keep_offset_and_identification() {
     for (offset, more) in [(0, true), (185, true), (370, false)] {
-        // The first fragment holds a transport header, whose checksum covers what is elsewhere.
+        // The first fragment holds a transport header, whose checksum covers the other fragments
+        // too.
         let l4 = [
             udp(&pattern(32))[..6].to_vec(),
             vec![0x12, 0x34],
@@ -57,7 +58,7 @@ fn fragments_keep_offset_and_identification() {
             .concat(),
         );
         let (sent4, sent6) = (four.bytes(), {
-            // High-order bits of the identification are lost.
+            // The high-order bits of the identification are lost.
             let mut six = six.clone();
             six.payload[4] = 0x77;
             six.bytes()
@@ -154,7 +155,7 @@ fn small_packets_are_cut_to_a_small_ipv4_mtu() {
         })
         .to_vec();
     assert_eq!(outcome.sent, expected);
-    // A larger one has DF, and is refused.
+    // A larger packet has DF and is refused.
     let six = packet6(A6, B6, 17, udp(&pattern(1233)));
     let outcome = run(
         &translator(|c| c.mtu4 = 576),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two nodes behind the translator that know each other by IPv4 addresses: RFC 7757 section 4.
+//! Two nodes behind the translator that use each other's IPv4 addresses: RFC 7757 section 4.
 
 mod common;
 
 use common::*;
 use diolkos_xlat::{Eam, Offload, Translator, Verdict};
 
-/// The nodes A and B as they are, and as each sees the other.
+/// The nodes A and B: their own addresses, and those in which the other node sees them.
 const A6: &str = "2001:db8:a::1";
 const B6: &str = "2001:db8:b::2";
 const A_SEEN: &str = "2001:db8:64::192.0.2.1";
@@ -63,7 +63,7 @@ fn a_fragment_stays_a_fragment() {
 
 #[test]
 fn an_error_is_mapped_inside_and_outside() {
-    // B refuses what A sent: it saw it come from A_SEEN.
+    // B refuses a packet of A, which came from A_SEEN.
     let quote = packet6(A_SEEN, B6, 17, udp(b"x")).bytes();
     let sent = error6(B6, A_SEEN, 1, 4, [0; 4], &quote);
     let quote = packet6(A6, B_SEEN, 17, udp(b"x")).bytes();

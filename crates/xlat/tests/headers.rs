@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv6 extension headers, IPv4 options and transports that are not understood: RFC 7915 sections
-//! 4.1 and 5.1.
+//! IPv6 extension headers, IPv4 options and unknown transports: RFC 7915 sections 4.1 and 5.1.
 
 mod common;
 

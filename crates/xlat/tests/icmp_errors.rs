@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMP errors on their way through: RFC 7915 sections 4.2, 4.3, 5.2 and 5.3, RFC 4884, RFC 6791.
+//! Translation of ICMP errors: RFC 7915 sections 4.2, 4.3, 5.2 and 5.3, RFC 4884, RFC 6791.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn drop(t: &Translator, packet: &[u8]) -> Reason {
     }
 }
 
-/// What A sent to B, as a router on the way quotes it.
+/// A packet from A to B, as a router on the path quotes it.
 fn quoted4(l4: Vec<u8>, protocol: u8) -> V4 {
     let mut packet = packet4(A4, B4, protocol, l4);
     (packet.ttl, packet.flags_and_offset) = (1, 0);
@@ -59,7 +59,8 @@ fn time_exceeded_both_ways() {
     }
 }
 
-/// The quote is looked at for its addresses, not for whether a router would have forwarded it.
+/// Only the addresses of the quote are read; it is not checked whether a router would have
+/// forwarded it.
 #[test]
 fn a_quote_with_illegal_addresses_is_translated_like_any() {
     for illegal in ["127.0.0.1", "0.0.0.0", "224.0.0.5", "255.255.255.255"] {
@@ -89,7 +90,7 @@ fn a_quote_may_be_cut_off_anywhere_behind_its_header() {
     for transport in 0..24 {
         let four = error4(R4, A4, 3, 1, [0; 4], &whole4[..20 + transport]);
         let translated = forward(&translator(|_| ()), &four.bytes());
-        // The checksum is carried over once both of its bytes are there.
+        // The checksum is updated once both of its bytes are present.
         let mut quote = whole6[..40 + transport].to_vec();
         if transport == 17 {
             quote[56] = whole4[36];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands behind the quoted packet in an ICMP error: RFC 4884, RFC 7915 sections 4.2 and 5.2.
+//! The extensions after the quoted packet in an ICMP error: RFC 4884, RFC 7915 sections 4.2 and
+//! 5.2.
 
 mod common;
 
@@ -19,7 +20,7 @@ fn forward(t: &Translator, packet: &[u8]) -> Vec<u8> {
     outcome.packet
 }
 
-/// What A sent to B, as a router on the way quotes it.
+/// A packet from A to B, as a router on the path quotes it.
 fn quoted4(l4: Vec<u8>, protocol: u8) -> V4 {
     let mut packet = packet4(A4, B4, protocol, l4);
     (packet.ttl, packet.flags_and_offset) = (1, 0);
@@ -34,12 +35,12 @@ fn quoted6(l4: Vec<u8>, protocol: u8) -> V6 {
 
 #[test]
 fn extensions_of_rfc_4884_follow_the_quote() {
-    // An interface name object, 16 bytes; its inside is nobody's business here.
+    // An interface name object of 16 bytes; its content does not matter here.
     let extension = pattern(16);
     let quote4 = quoted4(udp(&pattern(100)), 17).bytes();
     let quote6 = quoted6(udp(&pattern(100)), 17).bytes();
-    // 128 bytes of IPv4 quote are 32 words of 4; in IPv6 they are 148, padded to 152, 19 words of
-    // 8.
+    // 128 bytes of IPv4 quote are 32 words of 4 bytes. In IPv6 they become 148, padded to 152: 19
+    // words of 8 bytes.
     let four = error4(
         R4,
         A4,
@@ -62,7 +63,7 @@ fn extensions_of_rfc_4884_follow_the_quote() {
         forward(&translator(|_| ()), &four.bytes()),
         expected.bytes()
     );
-    // Back, the padding counts as quote: 132 bytes, 33 words.
+    // In the reverse direction, the padding counts as quote: 132 bytes, 33 words.
     let mut expected = error4(
         R4,
         A4,
@@ -105,7 +106,7 @@ fn a_short_quote_with_extensions_is_padded_to_128() {
 
 #[test]
 fn extensions_are_dropped_where_they_cannot_be() {
-    // A Parameter Problem has them in ICMPv4 only.
+    // Only ICMPv4 has extensions in a Parameter Problem.
     let quote = quoted4(udp(&pattern(100)), 17).bytes();
     let four = error4(R4, A4, 12, 0, [8, 32, 0, 0], &[quote, pattern(16)].concat());
     let quote = quoted6(udp(&pattern(100)), 17).bytes();

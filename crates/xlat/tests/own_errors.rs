@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMP errors that we originate: RFC 7915 sections 4.4 and 5.4, RFC 1812 section 4.3.2, RFC 4443
-//! section 2.4.
+//! Originated ICMP errors: RFC 7915 sections 4.4 and 5.4, RFC 1812 section 4.3.2, RFC 4443 section 2.4.
 
 mod common;
 
@@ -13,7 +12,7 @@ const B4: &str = "198.51.100.2";
 const A6: &str = "2001:db8:64::192.0.2.1";
 const B6: &str = "2001:db8:64::198.51.100.2";
 
-/// The one error that answers a refused packet.
+/// The single error that answers a refused packet.
 fn answer(t: &Translator, packet: &[u8], reason: Reason) -> Vec<u8> {
     let outcome = run(t, packet, Offload::default());
     assert_eq!(outcome.verdict, Verdict::Drop(reason));
@@ -83,7 +82,7 @@ fn too_big() {
         answer(&t, &six, Reason::TooBig),
         expected6(2, 0, 1520u32.to_be_bytes(), &six)
     );
-    // A fragment with DF will have a Fragment header.
+    // A fragment with DF gets a Fragment header.
     let mut fragment = V4::new(A4, B4, 17, pattern(1456));
     fragment.flags_and_offset = DF | MF;
     let fragment = fragment.bytes();
@@ -135,8 +134,8 @@ fn no_mapping() {
     );
 }
 
-/// RFC 1812 section 5.2.7.1 and RFC 4443 section 3.1: what a router says of an address to which no route leads. A mapping
-/// goes before the routes, and hairpinning (RFC 7757 section 4.2) with it.
+/// RFC 1812 section 5.2.7.1 and RFC 4443 section 3.1: a router's answer for an address without a route. A mapping takes
+/// precedence over the routes, and so does hairpinning (RFC 7757 section 4.2).
 #[test]
 fn what_would_come_back() {
     let t = translator(|c| {
@@ -164,7 +163,7 @@ fn what_would_come_back() {
         let outcome = run(&t, &mapped, Offload::default());
         assert_eq!(outcome.verdict, Verdict::Forward);
     }
-    // No error answers an error.
+    // An error is never answered by an error.
     let quoted = packet4(B4, A4, 17, udp(b"x")).bytes();
     let error = error4(A4, B4, 3, 1, [0; 4], &quoted).bytes();
     let outcome = run(&t, &error, Offload::default());
@@ -214,7 +213,7 @@ fn configured_sources() {
 
 #[test]
 fn without_an_address_for_it_there_is_no_icmpv6_error() {
-    // 192.0.0.8 is not global, so that the well-known prefix must not carry it.
+    // 192.0.0.8 is not global, so the well-known prefix must not represent it.
     let t = translator(|c| c.pref64 = vec!["64:ff9b::/96".parse().unwrap()]);
     let mut six = packet6("64:ff9b::8.8.8.8", "64:ff9b::9.9.9.9", 17, udp(b"x"));
     six.hop_limit = 1;
@@ -273,7 +272,7 @@ fn errors_are_limited() {
     assert_eq!([0, 0, 0, 99, 100, 100].map(&mut errors), [1, 1, 0, 0, 1, 0]);
 }
 
-/// The outbox is told of what is refused, as it was received.
+/// The outbox receives refused packets as they arrived.
 #[test]
 fn the_outbox_is_told() {
     #[derive(Default)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TCP, UDP and ICMP echo, unfragmented: what RFC 7915 sections 4.1, 4.2, 5.1 and 5.2 say of each
-//! field.
+//! TCP, UDP and ICMP echo, unfragmented: the rules of RFC 7915 sections 4.1, 4.2, 5.1 and 5.2 for
+//! each field.
 
 mod common;
 
@@ -92,7 +92,7 @@ fn df_is_set_above_1260_bytes() {
 
 #[test]
 fn a_udp_checksum_of_zero_is_sent_as_all_ones() {
-    // The data word is chosen so that the sum on the far side is 0xFFFF.
+    // The data word makes the sum on the far side 0xFFFF.
     let zero = |packet: &dyn Fn(u16) -> Vec<u8>, far: &dyn Fn(u16) -> Vec<u8>| {
         let word = (0..=u16::MAX)
             .find(|&word| ones_sum(&far(word)) == 0xffff)

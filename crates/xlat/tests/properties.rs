@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds for every packet: no panic, no malformed output, no checksum made wrong, nothing
-//! above the MTU, and there and back is where it was.
+//! Properties of every packet: no panic, no malformed output, no checksum made wrong, nothing above
+//! the MTU, and a round trip restores the packet.
 //!
-//! What is checked of an output first, then the properties.
+//! The checks of an output come first, then the properties.
 
 mod common;
 #[path = "common/strategies.rs"]
@@ -21,7 +21,8 @@ use strategies::*;
 const MTU4: usize = 1400;
 const MTU6: usize = 1480;
 
-/// Everything there is: two prefixes, mappings of both kinds, pools; MTUs that are met often.
+/// A translator with every feature: two prefixes, mappings of both kinds, pools; MTUs that packets
+/// often reach.
 fn everything() -> Translator {
     translator(|c: &mut Config| {
         c.pref64 = vec![
@@ -44,10 +45,10 @@ fn everything() -> Translator {
     })
 }
 
-// What every output is.
+// Checks of every output.
 
-/// Header and lengths are right, nothing is above the MTU; of a packet that stands for several, no
-/// segment is.
+/// Checks that header and lengths are right and the packet is within the MTU; for a super-packet, each
+/// segment.
 fn well_formed(bytes: &[u8], offload: Offload) {
     let headers = match bytes[0] >> 4 {
         4 => {
@@ -89,7 +90,7 @@ fn well_formed(bytes: &[u8], offload: Offload) {
     assert!(segment.min(bytes.len()) <= mtu, "{} bytes", bytes.len());
 }
 
-/// The transport checksum, if the packet is whole and has one, or the ICMP checksum.
+/// Checks the transport checksum if the packet is whole and has one, or the ICMP checksum.
 fn checksum_is_right(bytes: &[u8]) -> bool {
     let (protocol, l4, pseudo) = match bytes[0] >> 4 {
         4 if u16::from_be_bytes([bytes[6], bytes[7]]) & 0x3fff != 0 => return true,
@@ -139,7 +140,7 @@ fn check(bytes: &[u8], offload: Offload) -> Verdict {
     outcome.verdict
 }
 
-/// What a trace tells of a packet, twice the same, is what becomes of it.
+/// Two traces of a packet are equal and predict its real translation.
 fn told_and_done(bytes: &[u8]) {
     let translator = everything();
     let trace = translator.trace(bytes, &mut World::new().clock());
@@ -161,7 +162,7 @@ fn told_and_done(bytes: &[u8]) {
 
 // The properties.
 
-/// As many cases as take seconds, or as `PROPTEST_CASES` says.
+/// The number of cases takes some seconds, unless `PROPTEST_CASES` sets it.
 fn cases() -> ProptestConfig {
     let config = ProptestConfig::default();
     match std::env::var_os("PROPTEST_CASES") {
@@ -201,7 +202,7 @@ proptest! {
         }
     }
 
-    /// Whoever asks is told what happens.
+    /// A trace predicts the real translation.
     #[test]
     fn what_is_told_of_an_ipv4_packet_happens(bytes in mutated(message4())) {
         told_and_done(&bytes);
@@ -224,8 +225,8 @@ proptest! {
 
     #[test]
     fn a_udp_checksum_is_never_zero(four in valid4(), six in valid6(), word in any::<u16>()) {
-        // The data word is moved by what the checksum was on the far side, so that it is zero
-        // there.
+        // The data word is shifted by the checksum on the far side, so that the new checksum there
+        // is zero.
         let (src4, dst4) = (four.src.to_string(), four.dst.to_string());
         let (src6, dst6) = (six.src.to_string(), six.dst.to_string());
         let four = |word: u16| packet4(&src4, &dst4, 17, udp(&word.to_be_bytes())).bytes();
@@ -252,7 +253,7 @@ proptest! {
             let wrong = u16::from_be_bytes([bytes[at], bytes[at + 1]]).wrapping_add(change);
             bytes[at..at + 2].copy_from_slice(&wrong.to_be_bytes());
             let outcome = run(&everything(), &bytes, Offload::default());
-            // Zero would mean that there is none; and in one's complement 0 and 0xFFFF are the same
+            // Zero would mean no checksum; and in one's complement 0 and 0xFFFF are the same
             // number.
             let was_wrong = ![0, 0xffff].contains(&wrong) && !checksum_is_right(&bytes);
             if outcome.verdict == Verdict::Forward && was_wrong {
@@ -266,7 +267,8 @@ proptest! {
         let outcome = run(&everything(), &four.bytes(), Offload::default());
         if outcome.verdict == Verdict::Forward {
             let back = run(&everything(), &outcome.packet, Offload::default());
-            // A packet between two nodes behind us does not come back: it turns to the other one.
+            // A packet between two nodes behind the translator does not return: it is hairpinned to
+            // the other node.
             if back.verdict == Verdict::Forward && back.packet[0] >> 4 == 4 {
                 let mut expected = four;
                 expected.ttl = back.packet[8];
@@ -287,8 +289,8 @@ proptest! {
                 expected.hop_limit = back.packet[7];
                 let there: [&[u8]; 2] = [&expected.src.octets(), &expected.dst.octets()];
                 let same = back.packet[8..40] == there.concat();
-                // An address in the second prefix, or with bits set in what is ignored, comes back
-                // as the canonical one.
+                // An address in the second prefix, or with bits set in the ignored part, comes back
+                // as the canonical address.
                 if same {
                     prop_assert_eq!(back.packet, expected.bytes());
                 }
@@ -346,9 +348,9 @@ proptest! {
     }
 }
 
-// Whether they are about something.
+// Whether the properties apply to enough packets.
 
-/// How many of 1000 values of a strategy, always the same ones, are of some kind.
+/// The number of matching values among 1000 fixed values of a strategy.
 fn of_1000<T: std::fmt::Debug>(
     strategy: impl Strategy<Value = T>,
     kind: impl Fn(T) -> bool,
@@ -358,7 +360,8 @@ fn of_1000<T: std::fmt::Debug>(
     (0..1000).filter(|_| kind(value())).count()
 }
 
-/// A property that no packet meets holds. So many meet those above.
+/// A property holds trivially if no packet reaches it. This counts the packets that reach those
+/// above.
 #[test]
 fn the_properties_are_about_packets_that_are_translated() {
     let whole = everything();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that stand for several: measured by their segments, and cut into them only where no
-//! device can.
+//! Super-packets: their segments decide whether they fit, and they are cut into segments only if no
+//! device can do it.
 
 mod common;
 
@@ -130,7 +130,7 @@ fn a_super_packet_is_measured_by_its_segment() {
 
 #[test]
 fn each_segment_has_an_identification_of_its_own() {
-    // Who cuts the packet counts on from its identification (RFC 6864 section 4.2).
+    // The code that cuts the packet counts up from its identification (RFC 6864 section 4.2).
     let translator = translator(|_| ());
     let mut world = World::new();
     let mut id_of = |kind, protocol, l4: Vec<u8>, size| {

@@ -78,7 +78,7 @@ fn server_failure_counts_as_empty_if_it_is_none_of_validation() {
     assert_eq!(outcome.answers(), [H1]);
 }
 
-/// What an operator may choose instead: an error is an error, and silence a failure of the server.
+/// The alternative that an operator may choose: an error is returned as an error, and a timeout as a server failure.
 #[test]
 fn errors_are_passed_on_where_the_operator_wants_it() {
     let case = Case {
@@ -103,8 +103,8 @@ fn errors_are_passed_on_where_the_operator_wants_it() {
     assert_eq!(outcome.code(), OptRcode::NXDOMAIN);
 }
 
-/// As long as a network has not said its prefix, a DNS64 is a resolver like any other, for which ipv4only.arpa is not
-/// special (RFC 8880 section 7.1).
+/// Until the network has announced its prefix, a DNS64 is a plain resolver, for which ipv4only.arpa is not special
+/// (RFC 8880 section 7.1).
 #[test]
 fn without_a_prefix_answers_pass() {
     let case = |qname, qtype| Case {

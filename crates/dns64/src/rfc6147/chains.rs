@@ -84,7 +84,7 @@ fn cname_chain_without_end_over_many_replies_fails() {
         let alias = rr(&name(n), CNAME, 60, &wire_name(&name(n + 1)));
         some(&name(n), AAAA, &[alias])
     };
-    // The seventeenth step is one too many.
+    // The seventeenth step exceeds the limit.
     let outcome = aaaa("0.example").resolve(&(0..17).map(step).collect::<Vec<_>>());
     assert_eq!(outcome.code(), OptRcode::SERVFAIL);
 }

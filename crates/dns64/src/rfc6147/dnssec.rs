@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DNSSEC, and for how long an answer is kept (RFC 6147).
+//! DNSSEC, and the cache lifetime of answers (RFC 6147).
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn dnssec(dnssec_ok: bool, checking_disabled: bool) -> Case {
     }
 }
 
-/// The same reply, with AD.
+/// Sets AD in a reply.
 fn validated(reply: Option<Vec<u8>>) -> Option<Vec<u8>> {
     reply.map(|mut bytes| {
         bytes[3] |= 0x20;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The demands of RFC 6147 (and of RFC 2308, 4035, 6672 and 6840 where it leans on them), one test each, in the order
-//! of its sections. What is expected stands here as the RFC says it, before any code ran; `CONFORMANCE.md` names the
+//! The requirements of RFC 6147 (and of RFC 2308, 4035, 6672 and 6840 where it refers to them), one test each, in
+//! section order. The expected results come from the RFCs, not from running the code. `CONFORMANCE.md` names the
 //! tests.
 
 mod aaaa;
@@ -36,7 +36,7 @@ fn policy() -> Policy {
     })
 }
 
-/// A client's question through to its answer; upstream gives these replies, one to each question, None for no reply.
+/// A client's question and its resolution; upstream gives these replies, one to each question, None for no reply.
 struct Case {
     policy: Policy,
     qname: &'static str,
@@ -46,9 +46,9 @@ struct Case {
     checking_disabled: bool,
 }
 
-/// What came out.
+/// The result of a case.
 struct Outcome {
-    /// What upstream was asked: name, type, and `+cd` if CD was set.
+    /// The questions to upstream: name, type, and `+cd` if CD was set.
     asked: Vec<String>,
     answer: Answer,
     message: Vec<u8>,
@@ -169,7 +169,7 @@ fn v6(text: &str) -> Vec<u8> {
     address.octets().to_vec()
 }
 
-/// A reply without records but the SOA record that denies them.
+/// A reply whose only record is the SOA record of the denial.
 fn none(qname: &str, qtype: u16) -> Option<Vec<u8>> {
     Some(reply(
         qname,
@@ -196,5 +196,5 @@ fn h1_a() -> Option<Vec<u8>> {
 }
 
 const H1: &str = "h1.example. 300 28 2001:db8:64::c000:201";
-/// The same address below ip6.arpa.
+/// The reverse name of the address in H1, below ip6.arpa.
 const H1_REVERSE: &str = "1.0.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.4.6.0.0.8.b.d.0.1.0.0.2.ip6.arpa";

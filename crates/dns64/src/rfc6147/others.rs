@@ -127,7 +127,7 @@ fn authority_and_additional_are_copied_and_not_synthesised() {
 
 #[test]
 fn names_in_copied_records_are_written_in_full() {
-    // An NS, an MX and an SOA record whose names point into the message of upstream.
+    // An NS, an MX and an SOA record whose names are pointers within upstream's message.
     let mut found = reply("h1.example", A, 0, [&[], &[], &[]]);
     found[7] = 1; // one answer
     found[9] = 3; // three authorities
@@ -191,7 +191,7 @@ fn opt_records_belong_to_one_hop() {
 #[test]
 fn an_answer_too_long_for_any_message_fails() {
     let record = rr("h1.example", A, 300, &v4("192.0.2.1"));
-    // As A records they fit into 65535 bytes, as AAAA records they do not.
+    // As A records they fit in 65535 bytes, as AAAA records they do not.
     let outcome = aaaa("h1.example").resolve(&[
         none("h1.example", AAAA),
         some("h1.example", A, &vec![record; 2400]),

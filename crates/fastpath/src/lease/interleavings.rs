@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The controller and programs at one lease, in every order that the memory model allows: what loads may see depends on
-//! barriers here, as on arm64 and unlike on x86.
+//! Runs the controller and programs at one lease in every order that the memory model allows. As on arm64 and unlike on
+//! x86, the values that loads may see depend on barriers.
 //!
-//! The controller's side is the one that runs; the programs' is `program`, which says what of `bpf/open.h` it mirrors.
+//! The controller's code is the real one; `program` mirrors that of `bpf/open.h`.
 
 use std::sync::atomic::Ordering;
 
@@ -24,24 +24,24 @@ word!(AtomicU16, u16);
 word!(AtomicU32, u32);
 word!(AtomicU64, u64);
 
-/// Two ports stand for 128: what happens when a queue goes round is the same.
+/// Two ports instead of 128: the behaviour at the end of the queue is the same.
 type Tiny = Lease<Loom, 2, 2>;
 
 const A: [u64; 2] = [0x20, 0xa];
 const B: [u64; 2] = [0x20, 0xb];
-/// Of a node's address every port has this remainder by 100.
+/// Every port of a node's address has this remainder modulo 100.
 const OF_A: u16 = 2;
 const OF_B: u16 = 4;
 
-/// What a program takes, and by which address.
+/// The parts of the protocol that a program omits.
 #[derive(Clone, Copy, Default)]
 struct Undone {
     order: bool,
     terms: bool,
 }
 
-/// A node's packet that needs a port: the port and the address that it gets, if it gets one. It gives up where a program
-/// tries again.
+/// Handles a node's packet that needs a port. Returns the port and the address, if it gets them. Gives up where a
+/// program would retry.
 fn open(lease: &Tiny, node: [u64; 2], undone: Undone) -> Option<(u16, u32)> {
     let v4 = || lease.v4.load(Ordering::Relaxed);
     if !program::has_sessions(lease) {
@@ -79,8 +79,8 @@ fn explore(check: impl Fn() + Sync + Send + 'static) {
     model.check(check);
 }
 
-/// Two programs take while the controller fills the queue, round its end: each port is taken once, and is one that was
-/// lent.
+/// Two programs take ports while the controller fills the queue across its end. Each port is taken once, and was lent
+/// before.
 fn fill(undone: Undone) {
     explore(move || {
         let lease = Arc::new(Tiny::default());
@@ -116,7 +116,7 @@ fn fill(undone: Undone) {
     });
 }
 
-/// A program of one node, while the place is given to another one: whatever it takes is of its own node's lease.
+/// A program serves one node while the place is assigned to another. Every port it takes is from its own node's lease.
 fn reassign(undone: Undone) {
     explore(move || {
         let lease = Arc::new(Tiny::default());

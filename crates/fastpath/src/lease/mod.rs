@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory of a lease, which the controller and the programs share (`struct diolkos_lease` in `bpf/abi.h`), and what
-//! the controller does with it. What programs do stands in `bpf/open.h`.
+//! The memory of a lease, shared by the controller and the programs (`struct diolkos_lease` in `bpf/abi.h`), and the
+//! operations of the controller. `bpf/open.h` has those of the programs.
 //!
-//! The words are a parameter, so that a model checker can have them.
+//! The word types are parameters, so that a model checker can replace them.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-/// A word that both sides change.
+/// A word that both sides change; the operations are those of [`std::sync::atomic`].
 pub trait Word<T> {
-    /// As of [`std::sync::atomic`].
+    /// Loads the value.
     fn load(&self, order: Ordering) -> T;
-    /// The same.
+    /// Stores a value.
     fn store(&self, value: T, order: Ordering);
-    /// The same.
+    /// Swaps the value.
     fn swap(&self, value: T, order: Ordering) -> T;
-    /// The same.
+    /// Adds to the value and returns the old one.
     fn fetch_add(&self, more: T, order: Ordering) -> T;
-    /// The same, in the strictest order. The controller needs none.
+    /// Compares and exchanges with sequential consistency. The controller does not need it.
     #[cfg(any(test, feature = "testrun"))]
     fn compare_exchange(&self, from: T, to: T) -> bool;
 }
 
-/// Words of all sizes.
+/// The word types of all sizes.
 pub trait Memory {
     /// 2 bytes.
     type U16: Word<u16>;
@@ -31,7 +31,7 @@ pub trait Memory {
     type U64: Word<u64>;
 }
 
-/// Memory that is mapped.
+/// Shared memory.
 #[derive(Debug)]
 pub enum Shared {}
 
@@ -73,46 +73,46 @@ word!(AtomicU16, u16);
 word!(AtomicU32, u32);
 word!(AtomicU64, u64);
 
-// Behind the macro, which it uses too.
+// After the macro, because the module uses it too.
 #[cfg(test)]
 mod interleavings;
 #[cfg(any(test, feature = "testrun"))]
 pub mod program;
 
-/// `struct diolkos_lease_ports`, with room for so many.
+/// `struct diolkos_lease_ports`, with room for `PORTS` ports.
 #[repr(C)]
 pub struct Queue<M: Memory, const PORTS: usize> {
-    /// The term, and the number of the port that goes next.
+    /// The term, and the number of the next port to take.
     pub head: M::U64,
-    /// The number of the port that comes next.
+    /// The number of the next port to add.
     pub tail: M::U32,
-    /// To be 0.
+    /// Must be 0.
     pub pad: M::U32,
-    /// Port n stands at n modulo their number.
+    /// Port n is at index n modulo the number of ports.
     pub ports: [M::U16; PORTS],
 }
 
 /// `struct diolkos_lease`.
 #[repr(C)]
 pub struct Lease<M: Memory, const PORTS: usize, const QUEUES: usize = 4> {
-    /// The node, in two halves.
+    /// The address of the node, in two halves.
     pub node: [M::U64; 2],
-    /// The address of its new bindings.
+    /// The IPv4 address of its new bindings.
     pub v4: M::U32,
-    /// To be 0.
+    /// Must be 0.
     pub pad: M::U32,
-    /// The term, and how many sessions may still be opened.
+    /// The term, and the number of sessions that may still be opened.
     pub sessions: M::U64,
-    /// Even ports and odd ones, of UDP and then of TCP.
+    /// Even and odd ports of UDP, then of TCP.
     pub queues: [Queue<M, PORTS>; QUEUES],
 }
 
-/// The queue of a port: even ports of UDP, odd ones, even ports of TCP, odd ones.
+/// The queue of a port: even ports of UDP, odd ports of UDP, even ports of TCP, odd ports of TCP.
 pub fn queue_of(is_tcp: bool, port: u16) -> usize {
     2 * usize::from(is_tcp) + usize::from(port % 2)
 }
 
-/// A number of a term.
+/// Combines a term and a number.
 fn of_term(term: u32, number: u32) -> u64 {
     u64::from(term) << 32 | u64::from(number)
 }
@@ -141,8 +141,8 @@ where
 }
 
 impl<M: Memory, const PORTS: usize, const QUEUES: usize> Lease<M, PORTS, QUEUES> {
-    /// Gives an empty lease to a node, whose new bindings will be of this address. Programs take no notice before there
-    /// are sessions.
+    /// Assigns an empty lease to a node; its new bindings get this address. Programs ignore the lease until sessions
+    /// are added.
     pub fn assign(&self, node: [u64; 2], v4: u32) {
         self.v4.store(v4, Ordering::Relaxed);
         for (word, half) in self.node.iter().zip(node) {
@@ -150,29 +150,29 @@ impl<M: Memory, const PORTS: usize, const QUEUES: usize> Lease<M, PORTS, QUEUES>
         }
     }
 
-    /// The number of the term.
+    /// The current term.
     pub fn term(&self) -> u32 {
         (self.sessions.load(Ordering::Relaxed) >> 32) as u32
     }
 
-    /// Sessions that may still be opened.
+    /// Number of sessions that may still be opened.
     pub fn sessions(&self) -> u32 {
         self.sessions.load(Ordering::Acquire) as u32
     }
 
-    /// So many more.
+    /// Allows this many more sessions.
     pub fn add_sessions(&self, more: u32) {
         self.sessions.fetch_add(more.into(), Ordering::AcqRel);
     }
 
-    /// Ports of a queue that are left.
+    /// Number of ports left in a queue.
     pub fn ports(&self, queue: usize) -> u32 {
         let queue = &self.queues[queue];
         let tail = queue.tail.load(Ordering::Relaxed);
         tail.wrapping_sub(queue.head.load(Ordering::Acquire) as u32)
     }
 
-    /// Lends a port. There must be room in its queue.
+    /// Lends a port. Its queue must have room.
     pub fn add_port(&self, queue: usize, port: u16) {
         let queue = &self.queues[queue];
         let tail = queue.tail.load(Ordering::Relaxed);
@@ -180,11 +180,11 @@ impl<M: Memory, const PORTS: usize, const QUEUES: usize> Lease<M, PORTS, QUEUES>
         queue.tail.store(tail.wrapping_add(1), Ordering::Release);
     }
 
-    /// Ends the lease, and the term. Returns the ports that no program has taken, with their queues; of those taken, they
-    /// will tell.
+    /// Ends the lease and the term. Returns the ports that no program has taken, with their queues; programs report the
+    /// taken ones.
     pub fn end(&self) -> Vec<(usize, u16)> {
         let next = self.term().wrapping_add(1);
-        // First: from now on nobody can begin.
+        // First of all, no program can begin to use the lease any more.
         self.sessions.swap(of_term(next, 0), Ordering::AcqRel);
         for word in &self.node {
             word.store(0, Ordering::Relaxed);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs do with a lease, for tests that let it meet what the controller does: `bpf/open.h` again, function by
-//! function, with the same accesses in the same order. An access that is `volatile` there is relaxed here. Where there an
-//! addition of 0 is a barrier, for want of another one in BPF, here is a load that acquires, which promises less.
+//! The operations of programs on a lease, for tests that run them against the controller. This mirrors `bpf/open.h`
+//! function by function, with the same accesses in the same order. An access that is `volatile` there is relaxed here.
+//! BPF uses an addition of 0 as its only barrier; here it is an acquire load, which guarantees less.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::{of_term, Lease, Memory, Word};
 
-/// The first test of `lease_of`, which asks for no barrier.
+/// The first check of `lease_of`, without a barrier.
 pub fn has_sessions<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease: &Lease<M, PORTS, QUEUES>,
 ) -> bool {
     lease.sessions.load(Relaxed) as u32 != 0
 }
 
-/// Its barrier: the term, if there are sessions.
+/// The barrier of `lease_of`: returns the term if there are sessions.
 pub fn term_of<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease: &Lease<M, PORTS, QUEUES>,
 ) -> Option<u32> {
@@ -22,7 +22,7 @@ pub fn term_of<M: Memory, const PORTS: usize, const QUEUES: usize>(
     (sessions as u32 != 0).then_some((sessions >> 32) as u32)
 }
 
-/// Its last test.
+/// The last check of `lease_of`.
 pub fn is_of<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease: &Lease<M, PORTS, QUEUES>,
     node: [u64; 2],
@@ -30,7 +30,7 @@ pub fn is_of<M: Memory, const PORTS: usize, const QUEUES: usize>(
     [0, 1].map(|half| lease.node[half].load(Relaxed)) == node
 }
 
-/// One attempt of `lease_take_session`. None: another one. Any term is right if none is given.
+/// One attempt of `lease_take_session`. None: retry. If no term is given, any term matches.
 pub fn take_session<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease: &Lease<M, PORTS, QUEUES>,
     term: Option<u32>,
@@ -44,7 +44,7 @@ pub fn take_session<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease.sessions.compare_exchange(now, then).then_some(true)
 }
 
-/// An attempt of `lease_take_port` begins.
+/// Begins an attempt of `lease_take_port`.
 pub fn head<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease: &Lease<M, PORTS, QUEUES>,
     queue: usize,
@@ -60,7 +60,7 @@ pub fn tail<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease.queues[queue].tail.load(Acquire)
 }
 
-/// The same without a barrier.
+/// Reads the tail without a barrier.
 pub fn tail_out_of_order<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease: &Lease<M, PORTS, QUEUES>,
     queue: usize,
@@ -68,7 +68,7 @@ pub fn tail_out_of_order<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease.queues[queue].tail.load(Relaxed)
 }
 
-/// Whether there is a port, by what was read of head and tail.
+/// Returns true if a port is available, given head and tail.
 pub fn is_there<M: Memory, const PORTS: usize, const QUEUES: usize>(
     _: &Lease<M, PORTS, QUEUES>,
     head: u64,
@@ -77,7 +77,7 @@ pub fn is_there<M: Memory, const PORTS: usize, const QUEUES: usize>(
     (tail.wrapping_sub(head as u32).wrapping_sub(1) as usize) < PORTS
 }
 
-/// The port that goes next.
+/// The next port to take.
 pub fn port<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease: &Lease<M, PORTS, QUEUES>,
     queue: usize,
@@ -86,7 +86,7 @@ pub fn port<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease.queues[queue].ports[head as u32 as usize % PORTS].load(Relaxed)
 }
 
-/// Its end: whether the port was taken.
+/// Ends the attempt: returns true if the port was taken.
 pub fn take_port<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease: &Lease<M, PORTS, QUEUES>,
     queue: usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Destinations of a router without state, and when they are one network.
+//! The destinations of a stateless router, and whether they form one network.
 
 use std::cell::Cell;
 
@@ -28,7 +28,7 @@ fn networks_lie_within_wider_ones_and_themselves() {
     assert!(lie_within([all].into_iter(), &[all], masked4));
 }
 
-/// As many routes as mappings, where no two are neighbours: the look-ups do not grow with the square.
+/// As many routes as mappings, without neighbours: the number of lookups does not grow quadratically.
 #[test]
 fn a_mapping_is_looked_up_once_for_each_length_of_a_route() {
     let (mappings, looks) = (hosts(2000, 2), Cell::new(0));
@@ -63,7 +63,7 @@ fn every_mapping_lies_in_the_common_network() {
     );
 }
 
-/// Without exits, the verifier does not look at how a driver sends.
+/// Without exits, the verifier does not check the code with which a driver sends.
 #[test]
 fn the_xdp_program_loads_with_exits() {
     let port = |ifindex, sends, turns| Port {

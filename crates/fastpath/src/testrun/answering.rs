@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The answering program, run on frames.
+//! Runs the answering program on frames.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use super::frame::{run_frame, Action, CONTEXT};
 use crate::{answer, FastPathError, Served};
 
-/// The answering program (`bpf/answer.bpf.c`), attached nowhere, and what it answers for: on the loopback device, whose
-/// index is 1.
+/// The answering program (`bpf/answer.bpf.c`), not attached, and the addresses that it answers for. Frames arrive on
+/// the loopback device, which has index 1.
 #[derive(Debug)]
 pub struct AnswerRun {
     program: OwnedFd,
@@ -17,7 +17,7 @@ pub struct AnswerRun {
 }
 
 impl AnswerRun {
-    /// The interface on which frames arrive.
+    /// Index of the interface on which frames arrive.
     pub const IFINDEX: u32 = 1;
 
     /// Loads the program, as the daemon does.
@@ -26,7 +26,7 @@ impl AnswerRun {
         Ok(AnswerRun { program, served })
     }
 
-    /// Gives a frame to the program: what it returned, and the frame behind it.
+    /// Runs the program on a frame. Returns its result, and the frame after it.
     pub fn frame(&self, frame: &[u8]) -> io::Result<(Action, Vec<u8>)> {
         run_frame(&self.program, frame, &[0; CONTEXT])
     }

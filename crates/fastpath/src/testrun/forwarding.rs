@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program that forwards to other gateways, asked what it would do with a packet.
+//! Asks the forwarding program about its decision on a packet.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -9,38 +9,38 @@ use super::frame::{run_frame, Action, CONTEXT, ETHERNET};
 use super::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use crate::{forward, FastPathError, Forwarding, Homes, Owner};
 
-/// In `struct __sk_buff`.
+/// Offsets in `struct __sk_buff`.
 const MARK_AT: usize = 8;
 const PRIORITY_AT: usize = 32;
 const INGRESS_IFINDEX_AT: usize = 36;
 const GSO_SEGS_AT: usize = 164;
 const GSO_SIZE_AT: usize = 176;
 
-/// What the program would do with a packet.
+/// The decision of the program about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Leave it to the slow path.
+    /// Leave the packet to the slow path.
     Here,
-    /// The same, with a label: it comes from another gateway.
+    /// Leave it to the slow path with a label: it comes from another gateway.
     Returned,
     /// Send it to another gateway.
     To(Owner),
-    /// It is for this gateway, and too long for the way there.
+    /// It belongs to the given gateway, and exceeds the path MTU.
     TooBig(Owner),
-    /// It is for this gateway, and its hops run out here.
+    /// It belongs to the given gateway, and its hop limit expires here.
     Hops(Owner),
-    /// It is for this gateway, which is not reached.
+    /// It belongs to the given gateway, which is unreachable.
     NoWay(Owner),
 }
 
-/// The programs (`bpf/forward.bpf.c`), attached nowhere.
+/// The programs (`bpf/forward.bpf.c`), not attached.
 #[derive(Debug)]
 pub struct ForwardRun {
     probe: OwnedFd,
     egress: OwnedFd,
-    /// The ways to other gateways, which `probe` asks for.
+    /// The ways to other gateways, as `probe` reads them.
     pub forwarding: Forwarding,
-    /// Counts what the program at the device does.
+    /// The counters of the program at the device.
     pub at_device: Forwarding,
 }
 
@@ -60,7 +60,7 @@ impl ForwardRun {
         })
     }
 
-    /// Of a packet that an interface has received; `gso_size`: see [`super::TestRun::from_ipv4`].
+    /// The decision about a packet received by an interface; `gso_size`: see [`super::TestRun::from_ipv4`].
     pub fn verdict(&self, packet: &[u8], gso_size: u16, ingress: u32) -> io::Result<Verdict> {
         let (action, _) = run_frame(&self.probe, &frame(packet), &context(gso_size, ingress))?;
         let code = match action {
@@ -81,8 +81,8 @@ impl ForwardRun {
         })
     }
 
-    /// Gives a packet to the program that hangs at the device: what it returned, and the bytes behind it. Packets under test
-    /// have a header of Ethernet where it expects that of IP, so that only packets of other gateways can be tried.
+    /// Runs the device program on a packet. Returns its result, and the bytes after it. Test packets have an Ethernet
+    /// header where the program expects an IP header, so only packets of other gateways can be tested.
     pub fn at_device(
         &self,
         packet: &[u8],

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One frame once through one program: the bytes that the kernel takes, and the meaning of what the program returns.
+//! Runs one program once on one frame: the input that the kernel takes, and the meaning of the result.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Bytes of an Ethernet header.
+/// Length in bytes of an Ethernet header.
 pub(super) const ETHERNET: usize = 14;
 
-/// `struct __sk_buff`, which goes in as context: its length, and where it has what a super-packet needs.
+/// `struct __sk_buff`, the context of a run: its length, and the offsets of the fields of a super-packet.
 pub(super) const CONTEXT: usize = 192;
 const GSO_SEGS_AT: usize = 164;
 const GSO_SIZE_AT: usize = 176;
 
-/// What a program can return (`linux/pkt_cls.h`, `enum xdp_action`).
+/// The result of a program (`linux/pkt_cls.h`, `enum xdp_action`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// `TC_ACT_UNSPEC`, `XDP_PASS`: whoever comes next gets the packet.
+    /// `TC_ACT_UNSPEC`, `XDP_PASS`: the packet is passed to the next program or the kernel.
     Next,
     /// `TC_ACT_SHOT`, `XDP_DROP`: the packet is dropped.
     Drop,
-    /// `XDP_TX`: back to where it came from.
+    /// `XDP_TX`: the packet is sent back to its interface.
     Back,
-    /// `TC_ACT_REDIRECT`: to another interface. To which, the kernel does not tell.
+    /// `TC_ACT_REDIRECT`: the packet is sent to another interface, which the kernel does not report.
     Redirect,
-    /// Something that no program of ours returns.
+    /// A value that no program of this project returns.
     Other(u32),
 }
 
-/// A frame with the packet, as a driver passes it, once through the program.
+/// Runs the program once on a frame with the packet, as a driver passes it.
 pub(super) fn run_on_frame(
     program: &OwnedFd,
     ethertype: u16,
@@ -39,7 +39,7 @@ pub(super) fn run_on_frame(
     run_once(program, &data_in, None)
 }
 
-/// The packet with a header in front, as the kernel passes it, once through the program.
+/// Runs the program once on the packet with a header in front, as the kernel passes it.
 pub(super) fn run(
     program: &OwnedFd,
     ethertype: u16,
@@ -58,7 +58,7 @@ pub(super) fn run(
     run_frame(program, &data_in, &context)
 }
 
-/// A frame as it is.
+/// Runs the program once on a frame.
 pub(super) fn run_frame(
     program: &OwnedFd,
     data_in: &[u8],
@@ -74,7 +74,7 @@ pub(super) fn run_frame(
     Ok((action, data_out))
 }
 
-/// What the program returned, and the frame behind it.
+/// Returns the result of the program, and the frame after it.
 fn run_once(
     program: &OwnedFd,
     data_in: &[u8],

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs of the fast path, run by the kernel on packets that never were on a wire (BPF_PROG_TEST_RUN), for tests.
+//! Runs the programs of the fast path in the kernel on synthetic packets (BPF_PROG_TEST_RUN), for tests.
 //!
-//! load → set the identification → run: packet in; packet, action and counters out.
+//! Order of use: load, set the identification, run. A run takes a packet, and returns packet, action and counters.
 //!
-//! The kernel gives every such packet an Ethernet header. For the uplink that is right; at the TUN device, which has
-//! none, `tun_egress_l2` stands for `tun_egress` and `siit_egress_l2` for `siit_egress`: the same functions, compiled for
-//! packets with a header in front. The programs of a router's interfaces run as they are; the interface from which their
-//! packets come is the loopback device, where nothing is forwarded. So the program of drivers has a twin, to which every
-//! packet has a way: back.
+//! The kernel gives every such packet an Ethernet header. That is correct for the uplink. The TUN device has no such
+//! header, so `tun_egress_l2` replaces `tun_egress`, and `siit_egress_l2` replaces `siit_egress`: the same functions,
+//! compiled for packets with a header. The programs of a router's interfaces run unchanged; their packets come from the
+//! loopback device, where nothing is forwarded. So the driver program has a variant in which every packet has a way:
+//! back.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -35,19 +35,19 @@ use frame::{run, run_on_frame, ETHERNET};
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// Bytes of the longest packet for a test run: the kernel wants it, headroom and bookkeeping in one page.
+/// Length in bytes of the longest packet for a test run: the kernel needs one page for packet, headroom and metadata.
 pub const LONGEST: usize = 3500;
-/// Bytes of the shortest: IPv4 and IPv6 without their header are refused.
+/// Length in bytes of the shortest packets: the kernel refuses IPv4 and IPv6 packets without their header.
 pub const SHORTEST: [usize; 2] = [20, 40];
 
-/// Bytes of a counter: packets and bytes.
+/// Size in bytes of a counter: packets and bytes.
 const COUNT: usize = 16;
 
-/// Which node has which place among the leases need not be a secret here.
+/// The key that selects lease places, which need not be secret in tests.
 const LEASE_KEY: u64 = 1;
 
-/// The loopback device, which has this number in every network namespace, as a port. Packets under test are sent to its
-/// address, which is all zeros.
+/// The loopback device as a port; it has index 1 in every network namespace. Test packets are sent to its address,
+/// which is all zeros.
 const ETHERNETS: Media = Media {
     ethernet: true,
     bare_ip: false,
@@ -60,7 +60,7 @@ const LOOPBACK: Port = Port {
     turns: true,
 };
 
-/// The kernel takes no kind of super-packet from the context.
+/// The kernel takes no type of super-packet from the context, so the segments are declared datagrams.
 macro_rules! segments_are_datagrams {
     ($open:expr) => {{
         let data = $open.maps.rodata_data.as_deref_mut();
@@ -68,7 +68,7 @@ macro_rules! segments_are_datagrams {
     }};
 }
 
-/// Has one program loaded in the place of others, which are not run: the verifier takes long.
+/// Loads one program and not the others, because the verifier takes long.
 macro_rules! only {
     ($open:expr, [$($other:ident),*], $program:ident) => {{
         $($open.progs.$other.set_autoload(false);)*
@@ -76,27 +76,27 @@ macro_rules! only {
     }};
 }
 
-/// What a program did with a packet.
+/// The effect of a program on a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// What it returned.
+    /// The result of the program.
     pub action: Action,
-    /// The counters that it moved, by name, and by how much.
+    /// The counters that changed, by name, and their increments.
     pub fates: Vec<(&'static str, Count)>,
-    /// The packet behind it, from the network header on.
+    /// The packet after the run, from the network header on.
     pub packet: Vec<u8>,
-    /// How many IPv4 identifications it took.
+    /// Number of IPv4 identifications used.
     pub ipv4_ids: u32,
 }
 
-/// Loaded programs that are attached nowhere.
+/// Loaded programs that are not attached.
 #[derive(Debug)]
 pub struct TestRun {
     from_ipv4: OwnedFd,
     from_ipv6: OwnedFd,
-    /// At a router's interfaces.
+    /// The program at a router's interfaces.
     inline: Option<OwnedFd>,
-    /// In their drivers.
+    /// The program in their drivers.
     driver: Option<OwnedFd>,
     /// Bytes in front of an IPv6 packet that a program has translated.
     front_of_ipv6: usize,
@@ -108,8 +108,8 @@ pub struct TestRun {
 }
 
 impl TestRun {
-    /// Loads the programs of a CLAT with these rules, as the daemon does. The uplink is taken for an Ethernet, whatever
-    /// the rules say, and no interface need exist.
+    /// Loads the programs of a CLAT with these rules, as the daemon does. The uplink is always Ethernet, and the
+    /// interfaces need not exist.
     pub fn clat(rules: &ClatRules) -> Result<TestRun, FastPathError> {
         let rules = ClatRules {
             uplink_is_ethernet: true,
@@ -127,14 +127,14 @@ impl TestRun {
                 keep(programs.uplink_ingress.as_fd())?,
             ],
             [None, None],
-            // The program has put a header for the uplink in front of the one it found.
+            // The program has put an uplink header in front of the existing one.
             2 * ETHERNET,
             maps.fates.handle()?,
             maps.ipv4_ids.handle()?,
         )
     }
 
-    /// The same for a SIIT, which has one program for both families.
+    /// Loads the program of a SIIT, which handles both families.
     pub fn siit(rules: &SiitRules) -> Result<TestRun, FastPathError> {
         let rules = &SiitRules {
             media: ETHERNETS,
@@ -159,13 +159,13 @@ impl TestRun {
         )
     }
 
-    /// The same for a NAT64, without sessions and leases.
+    /// Loads the program of a NAT64, without sessions and leases.
     pub fn nat64(rules: &Nat64Rules) -> Result<(TestRun, Sessions, Lending), FastPathError> {
         let (run, sessions, lending, _) = TestRun::of_gateway(rules)?;
         Ok((run, sessions, lending))
     }
 
-    /// The same for one of several gateways.
+    /// Loads the program of a NAT64 that is one of several gateways.
     pub fn of_gateway(
         rules: &Nat64Rules,
     ) -> Result<(TestRun, Sessions, Lending, Homes), FastPathError> {
@@ -219,7 +219,7 @@ impl TestRun {
         })
     }
 
-    /// The next IPv4 identification, whichever CPU the program will run on.
+    /// Sets the next IPv4 identification, on all CPUs.
     pub fn set_ipv4_id(&mut self, next: u16) -> io::Result<()> {
         self.next_ipv4_id = next.into();
         let ids = vec![u32::from(next).to_ne_bytes().to_vec(); self.cpus];
@@ -228,8 +228,8 @@ impl TestRun {
             .map_err(io::Error::other)
     }
 
-    /// Gives an IPv4 packet to the program that translates it. `gso_size`: bytes of transport payload of one segment, or
-    /// 0 if the packet is not one that stands for several.
+    /// Runs the program that translates IPv4 packets. `gso_size`: bytes of transport payload of one segment, or 0 if
+    /// the packet is not a super-packet.
     pub fn from_ipv4(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Run> {
         let (action, bytes) = run(&self.from_ipv4, ETHERTYPE_IPV4, packet, gso_size)?;
         let front = match action {
@@ -239,18 +239,18 @@ impl TestRun {
         self.outcome(action, bytes, front)
     }
 
-    /// The same with an IPv6 packet.
+    /// Runs the program that translates IPv6 packets; see [`TestRun::from_ipv4`].
     pub fn from_ipv6(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Run> {
         let (action, bytes) = run(&self.from_ipv6, ETHERTYPE_IPV6, packet, gso_size)?;
         self.outcome(action, bytes, ETHERNET)
     }
 
-    /// Gives an IPv4 packet to the program that a router has at its interfaces. `None`: a CLAT has no such program.
+    /// Runs the program at a router's interfaces on an IPv4 packet. `None`: a CLAT has no such program.
     pub fn inline_from_ipv4(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Option<Run>> {
         self.inline(ETHERTYPE_IPV4, packet, gso_size)
     }
 
-    /// The same with an IPv6 packet.
+    /// Runs the program at a router's interfaces on an IPv6 packet. `None`: a CLAT has no such program.
     pub fn inline_from_ipv6(&mut self, packet: &[u8], gso_size: u16) -> io::Result<Option<Run>> {
         self.inline(ETHERTYPE_IPV6, packet, gso_size)
     }
@@ -263,12 +263,12 @@ impl TestRun {
         self.outcome(action, bytes, ETHERNET).map(Some)
     }
 
-    /// Gives an IPv4 packet to the program that a router has in its drivers. `None`: a CLAT has no such program.
+    /// Runs the driver program of a router on an IPv4 packet. `None`: a CLAT has no such program.
     pub fn driver_from_ipv4(&mut self, packet: &[u8]) -> io::Result<Option<Run>> {
         self.driver(ETHERTYPE_IPV4, packet)
     }
 
-    /// The same with an IPv6 packet.
+    /// Runs the driver program of a router on an IPv6 packet. `None`: a CLAT has no such program.
     pub fn driver_from_ipv6(&mut self, packet: &[u8]) -> io::Result<Option<Run>> {
         self.driver(ETHERTYPE_IPV6, packet)
     }
@@ -310,7 +310,7 @@ impl TestRun {
         })
     }
 
-    /// Since the next one was set; only one CPU has run the program.
+    /// Number of identifications used since the next one was set; only one CPU has run the program.
     fn ipv4_ids_taken(&self) -> io::Result<u32> {
         let ids = self
             .ipv4_ids
@@ -323,9 +323,10 @@ impl TestRun {
             .sum())
     }
 
-    /// Every counter, summed over the CPUs: the whole map in one call, for this is done after each packet.
+    /// Returns every counter, summed over the CPUs. Reads the whole map with one system call, because this is done
+    /// after each packet.
     fn counts(&self) -> io::Result<Vec<Count>> {
-        // With that of 0, which is no fate.
+        // The map also has an entry for 0, which is not a counter.
         let entries = FATE_NAMES.len() + 1;
         let mut keys = vec![0; entries * 4];
         let mut values = vec![0; entries * self.cpus * COUNT];
@@ -335,7 +336,7 @@ impl TestRun {
         }
         let number = |bytes: &[u8]| bytes.first_chunk().map_or(0, |n| u64::from_ne_bytes(*n));
         let mut counts = vec![Count::default(); entries];
-        // An array gives its keys in order.
+        // An array map returns its keys in order.
         for (count, per_cpu) in counts.iter_mut().zip(values.chunks(self.cpus * COUNT)) {
             for value in per_cpu.chunks(COUNT) {
                 count.packets += number(value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What looks as if a program had given it a label: nothing that a host sends gets to the slow path with one.
+//! Packets that imitate a label of a program: no packet of a host reaches the slow path with a label.
 
 use diolkos_fastpath::Attach;
 
@@ -7,12 +7,13 @@ use crate::world::*;
 
 const MAGIC: [u32; 2] = [0xd101_c05e, 0xd101_c05f];
 
-/// A packet whose first bytes are those of a label.
+/// A packet that begins with the bytes of a label.
 fn forged(packet: &[u8], magic: u32) -> Vec<u8> {
     [&magic.to_be_bytes()[..], &packet[4..]].concat()
 }
 
-/// Neither the kernel takes them as IP, nor, from a socket that sends anything, does a program let them pass.
+/// The kernel does not accept them as IP, and programs drop those from a socket that can send arbitrary
+/// bytes.
 #[test]
 fn no_label_comes_from_outside() {
     in_own_namespace(|| {
@@ -26,7 +27,7 @@ fn no_label_comes_from_outside() {
                 }
             }
         }
-        // What comes behind them has come, and they have not.
+        // Packets sent after them have arrived, and they have not.
         world.hosts.send(&frame(HOSTS, &ipv6(64)));
         world.cable.next_to(OTHER_GATEWAY);
         assert_eq!(world.unread(), 0);
@@ -47,7 +48,7 @@ fn no_label_comes_from_outside() {
     });
 }
 
-/// Where no program forwards, the one that gives labels looks.
+/// Without a forwarding program, the program that adds labels checks for them.
 #[test]
 fn no_label_is_forged_without_a_cluster() {
     in_own_namespace(|| {
@@ -66,7 +67,7 @@ fn no_label_is_forged_without_a_cluster() {
     });
 }
 
-/// A flow table of nftables looks at addresses and ports, and not at the version of IPv6.
+/// An nftables flow table matches addresses and ports, but not the version field of IPv6.
 #[test]
 fn no_label_comes_by_a_flow_table() {
     in_own_namespace(|| {
@@ -78,7 +79,7 @@ fn no_label_comes_by_a_flow_table() {
             println!("no `nft`, or a kernel without flow tables");
             return;
         }
-        // A flow is established, and offloaded by a packet of each direction.
+        // A flow is established, and is offloaded after a packet in each direction.
         lead_to_host();
         for _ in 0..3 {
             world.hosts.send(&frame(HOSTS, &ipv6(64)));
@@ -93,7 +94,7 @@ fn no_label_comes_by_a_flow_table() {
         }
         world.hosts.send(&frame(HOSTS, &ipv6(64)));
         assert_eq!(world.read(), ipv6(63));
-        // This kernel lets them pass to the device, where a program drops them; another one may not.
+        // This kernel passes them to the device, where a program drops them; another kernel may not.
         let forged = world.labels().count().forged - before;
         println!("{forged} of 2 came by the flow table");
         assert_eq!(world.unread(), 0);

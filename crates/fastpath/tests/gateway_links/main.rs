@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for another gateway leave by the link to it, in network namespaces of their own.
+//! Packets for another gateway are sent on the link to it, in separate network namespaces.
 //!
-//! * `once`: those that programs forward; what comes by such a link does not leave again.
-//! * `slowly`: those that the slow path sends.
-//! * `forged`: what looks as if a program had given it a label.
-//! * `world`: what they have in common.
+//! * `once`: packets that programs forward; packets from such a link are not forwarded again.
+//! * `slowly`: packets that the slow path sends.
+//! * `forged`: packets that imitate a label of a program.
+//! * `world`: common code.
 
 mod forged;
 mod once;

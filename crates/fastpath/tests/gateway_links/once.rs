@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs forward a packet once: what has come by a link between gateways does not leave again.
+//! Programs forward a packet once: packets from a link between gateways are not forwarded again.
 
 use diolkos_fastpath::Attach;
 
@@ -10,7 +10,7 @@ fn packets_go_once(attach: Attach) {
     let label = [&0xd101_c05f_u32.to_be_bytes()[..], &[0; 8]].concat();
     for packet in [ipv6, ipv4] {
         let [forwarded, returned] = world.counts();
-        // One hop is the kernel's, one the program's.
+        // The kernel takes one hop, the program another.
         world.hosts.send(&frame(HOSTS, &packet(64)));
         let seen = world.cable.next_to(OTHER_GATEWAY);
         assert_eq!(seen[14..], packet(62));
@@ -31,7 +31,7 @@ fn packets_go_once(attach: Attach) {
                 [forwarded + 1, returned + 1 + number as u64]
             );
         }
-        // It is not ready to be read: it has left.
+        // It cannot be read at the device, because it has been forwarded.
         world.hosts.send(&frame(HOSTS, &packet(64)));
         world.cable.next_to(OTHER_GATEWAY);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that the slow path sends to another gateway, as it writes them: spoilt, with what is right in the slot beside the queue.
+//! Packets that the slow path sends to another gateway: written with a spoilt byte, whose original value is in the slot
+//! beside the queue.
 
 use std::io::IoSlice;
 use std::net::Ipv6Addr;
@@ -13,7 +14,7 @@ use crate::world::*;
 const UDP: u8 = 17;
 const TCP: u8 = 6;
 
-/// A packet that is spoilt, and its right byte.
+/// A packet with its spoilt byte, and the original byte.
 fn spoilt(packet: &[u8]) -> (Vec<u8>, u8) {
     let mut packet = packet.to_vec();
     let (at, wrong) = match packet[0] >> 4 {
@@ -25,7 +26,7 @@ fn spoilt(packet: &[u8]) -> (Vec<u8>, u8) {
 }
 
 impl World {
-    /// Writes a packet as the slow path does. Whether it has met its slot.
+    /// Writes a packet as the slow path does. Returns true if the program has found it in its slot.
     fn lead(&self, front: [u8; vnet::LEN], packet: &[u8], mark: u32) -> bool {
         let (packet, right) = spoilt(packet);
         let slots = self.labels().slots();
@@ -34,7 +35,7 @@ impl World {
         slots.clear(0)
     }
 
-    /// What the other gateway gets next, behind the header of the frame.
+    /// The next packet that the other gateway receives, without the Ethernet header.
     fn seen(&self) -> Vec<u8> {
         let frame = self.cable.next_to(OTHER_GATEWAY);
         let kind = if frame[14] >> 4 == 6 {
@@ -63,7 +64,7 @@ fn slip(packet: &[u8], mark: u32, right: u8) -> Slip {
 const PLAIN: [u8; vnet::LEN] = [0; vnet::LEN];
 
 fn fragments(of: fn(u8) -> Vec<u8>) -> Vec<Vec<u8>> {
-    // What stands behind the IP headers is not looked at.
+    // The bytes after the IP headers are not read.
     let whole = of(61);
     if whole[0] >> 4 == 4 {
         return [0x2000u16, 0x2002, 0x0004]
@@ -87,7 +88,7 @@ fn fragments(of: fn(u8) -> Vec<u8>) -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-/// With the checksum of its header.
+/// Computes the header checksum.
 fn summed(mut packet: Vec<u8>) -> Vec<u8> {
     packet[10..12].fill(0);
     let sum: u32 = packet[..20]
@@ -165,7 +166,7 @@ fn packets_go_as_they_were_written(attach: Attach) {
         for packet in [vec![of(61)], fragments(of)].concat() {
             assert!(world.lead(PLAIN, &packet, 0));
             assert_eq!(world.seen(), packet);
-            // The shortest: it is known by all its bytes.
+            // The shortest packet, which is identified by all its bytes.
             let bare = packet[0] >> 4 == 4 && packet[6] & 0x20 == 0;
             if bare {
                 let mut packet = packet[..20].to_vec();
@@ -178,7 +179,7 @@ fn packets_go_as_they_were_written(attach: Attach) {
     }
     let count = world.labels().count();
     assert_eq!(count, Default::default());
-    // They have not been forwarded by the other program, and none has come back to the device.
+    // The forwarding program has not seen them, and none has returned to the device.
     assert_eq!(world.counts(), [0, 0]);
     assert_eq!(world.unread(), 0);
 }
@@ -193,7 +194,8 @@ fn packets_of_the_slow_path_reach_the_other_gateway_by_a_queueing_discipline() {
     in_own_namespace(|| packets_go_as_they_were_written(Attach::Clsact));
 }
 
-/// A virtual cable takes them whole, so the other end sees what was written, or what a kernel makes of it that takes no datagrams.
+/// A virtual cable passes super-packets whole. The other end sees the written packet, or its segments if the kernel
+/// does not accept UDP super-packets.
 #[test]
 fn super_packets_reach_the_other_gateway() {
     in_own_namespace(|| {
@@ -225,7 +227,7 @@ fn super_packets_reach_the_other_gateway() {
     });
 }
 
-/// Cards cut them: where the link has no such offloads, segments leave.
+/// Network cards cut super-packets: on a link without these offloads, segments are sent.
 #[test]
 fn super_packets_are_cut_for_the_link() {
     in_own_namespace(|| {
@@ -249,7 +251,7 @@ fn super_packets_are_cut_for_the_link() {
     });
 }
 
-/// A packet that comes too late for its slot, as with RPS, or for which there never was one.
+/// A packet that arrives too late for its slot, as with RPS, or that never had one.
 #[test]
 fn what_misses_its_slot_goes_nowhere() {
     in_own_namespace(|| {
@@ -258,9 +260,9 @@ fn what_misses_its_slot_goes_nowhere() {
         for of in [ipv6, ipv4] {
             for packet in [vec![of(61)], fragments(of)].concat() {
                 let (packet, right) = spoilt(&packet);
-                // Nothing is in the slot.
+                // The slot is empty.
                 world.write(PLAIN, &packet);
-                // Another packet is.
+                // The slot holds another packet.
                 let mut another = packet.clone();
                 *another.last_mut().expect("it has bytes") ^= 1;
                 another.push(0);
@@ -269,7 +271,8 @@ fn what_misses_its_slot_goes_nowhere() {
                 assert!(!slots.clear(0));
             }
         }
-        // Had one turned back, it would be at the device by now: the next one is, by the same way.
+        // A packet that returned would be at the device by now, because the next one has arrived there on the same
+        // path.
         assert_eq!(world.unread(), 0);
         assert_eq!(world.counts(), [0, 0]);
         assert!(world.lead(PLAIN, &ipv6(61), 0));
@@ -277,14 +280,14 @@ fn what_misses_its_slot_goes_nowhere() {
     });
 }
 
-/// This thread stays on the first CPU.
+/// Pins this thread to the first CPU.
 fn run_on_first_cpu() {
     let mut cpus = CpuSet::new();
     cpus.set(0);
     sched_setaffinity(None, &cpus).expect("the first CPU is there");
 }
 
-/// The same, as it really happens: the kernel takes packets of the device to another CPU.
+/// The real case: the kernel moves packets of the device to another CPU.
 #[test]
 fn with_receive_packet_steering_nothing_turns_back() {
     in_own_namespace(|| {
@@ -293,7 +296,7 @@ fn with_receive_packet_steering_nothing_turns_back() {
         }
         let world = world(Attach::Auto);
         run_on_first_cpu();
-        // The file system of this namespace, and packets of the device go to the second CPU.
+        // Mounts sysfs of this namespace, and sends packets of the device to the second CPU.
         let steers = "unshare -m sh -ec 'mount -t sysfs none /sys; echo 2 > /sys/class/net/nat64/queues/rx-0/rps_cpus'";
         assert!(shell(steers), "{steers}");
         let mut met = 0;
@@ -303,7 +306,7 @@ fn with_receive_packet_steering_nothing_turns_back() {
             }
         }
         println!("{met} of 200 have met their slots");
-        // Behind all of them.
+        // After all of them.
         lead_to_host();
         world.answer();
         for _ in 0..met {
@@ -314,12 +317,12 @@ fn with_receive_packet_steering_nothing_turns_back() {
     });
 }
 
-/// The mark with which a packet came is that with which it leaves.
+/// A packet is sent with the mark with which it arrived.
 #[test]
 fn the_mark_goes_with_the_packet() {
     in_own_namespace(|| {
         let world = world(Attach::Auto);
-        // Packets that leave by this end have their marks.
+        // Packets sent from this end have their marks.
         let leaving = Wire::at("cable");
         leaving.only_marked(7);
         for packet in [ipv6(61), ipv4(61)] {
@@ -347,7 +350,7 @@ fn without_a_way_packets_are_dropped_and_counted() {
     });
 }
 
-/// Programs count what they leave to the slow path, and why.
+/// Programs count the packets that they leave to the slow path, by reason.
 #[test]
 fn what_programs_leave_to_the_slow_path_is_counted() {
     in_own_namespace(|| {
@@ -372,7 +375,7 @@ fn what_programs_leave_to_the_slow_path_is_counted() {
     });
 }
 
-/// The addresses of the packets are no groups, and their checksums are right: so they are spoilt.
+/// The source addresses are not multicast and the checksums are correct, so both can be spoilt.
 #[test]
 fn every_packet_can_be_spoilt() {
     for packet in [ipv6(1), ipv4(1)] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A gateway in a network namespace of its own, with frames on real interfaces, a TUN device and the kernel's routing in between.
+//! A gateway in a separate network namespace, with frames on real interfaces, a TUN device and the kernel's routing in
+//! between.
 
 use std::fs;
 use std::io::IoSlice;
@@ -26,7 +27,7 @@ use rustix::net::{
 };
 use socket2::{SockFilter, SockRef};
 
-// Of linux/if_ether.h.
+// From linux/if_ether.h.
 const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
 const ETH_P_IP: u16 = libc::ETH_P_IP as u16;
 const ETH_P_IPV6: u16 = libc::ETH_P_IPV6 as u16;
@@ -38,7 +39,7 @@ pub const MACVLAN: [u8; 6] = [2, 0, 0, 0, 0, 3];
 pub const OTHER_GATEWAY: [u8; 6] = [2, 0, 0, 0, 0, 0x10];
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Interfaces and programs of a gateway. The ends of `hosts` and `cable` that are not the gateway's are for frames.
+/// Interfaces and programs of a gateway. The other ends of `hosts` and `cable` send and receive frames.
 pub struct World {
     pub tun: Tun,
     pub hosts: Wire,
@@ -68,7 +69,7 @@ fn text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// Runs this in a thread with a network namespace of its own, which ends with it.
+/// Runs `body` in a thread with a new network namespace, which ends with the thread.
 pub fn in_own_namespace(body: fn()) {
     let thread = std::thread::spawn(move || {
         unshare(CloneFlags::CLONE_NEWNET).expect("run the test as root");
@@ -111,7 +112,7 @@ pub fn world(attach: Attach) -> World {
     }
     must("-6 route add 64:ff9b::/96 dev nat64");
     must("route add 192.0.2.0/24 dev nat64");
-    // The way back, without which the kernel takes no packet.
+    // The return route, without which the kernel accepts no packet.
     must("route add 198.51.100.0/24 dev hosts");
     must(&format!(
         "-6 neigh add fe80::10 lladdr {} dev cable nud permanent",
@@ -173,7 +174,7 @@ pub fn other() -> Owner {
     Owner::node(0).expect("there is one")
 }
 
-/// The way to it.
+/// The way to the other gateway.
 pub fn way() -> Gateway {
     Gateway {
         ifindex: index("cable"),
@@ -182,14 +183,14 @@ pub fn way() -> Gateway {
     }
 }
 
-/// The kernel knows the way to the host of [`ipv6`].
+/// Adds the route to the host of [`ipv6`].
 pub fn lead_to_host() {
     must("-6 route add 2001:db8:0:1::/64 dev hosts");
     let neighbour = format!("2001:db8:0:1::64 lladdr {}", text(HOST));
     must(&format!("-6 neigh add {neighbour} dev hosts nud permanent"));
 }
 
-/// From where the packet goes to where it comes from.
+/// A packet with source and destination exchanged.
 fn reply(packet: &[u8]) -> Vec<u8> {
     let [src, dst] = [&packet[8..24], &packet[24..40]];
     let ports = [&packet[42..44], &packet[40..42]].concat();
@@ -253,19 +254,19 @@ impl Wire {
         assert_eq!(sent, Ok(frame.len()), "interface {}", self.1);
     }
 
-    /// Sends bytes as a packet of this version, by an interface without a link layer.
+    /// Sends bytes as a packet of this IP version on an interface without link layer.
     pub fn send_as(&self, bytes: &[u8], version: u8) {
         let protocol = if version == 6 { ETH_P_IPV6 } else { ETH_P_IP };
         let to = LinkLayer::new(self.1, protocol, &[]);
         let sent = sendto(&self.0, bytes, SendFlags::empty(), &to);
-        // The kernel says so when a program drops it.
+        // The kernel returns this error if a program drops the packet.
         let is_dropped = sent == Err(Errno::NOBUFS);
         assert!(sent == Ok(bytes.len()) || is_dropped, "{sent:?}");
     }
 
-    /// From now on it receives only packets with this mark.
+    /// Makes it receive only packets with this mark.
     pub fn only_marked(&self, mark: u32) {
-        // The mark, SKF_AD_OFF + SKF_AD_MARK, is compared; all of the packet, or nothing.
+        // Compares the mark (SKF_AD_OFF + SKF_AD_MARK), and accepts the whole packet or nothing.
         let code = |code: u32, k| {
             let skipped = u8::from(code == libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
             SockFilter::new(code as u16, 0, skipped, k)
@@ -283,7 +284,7 @@ impl Wire {
         set.expect("the filter is attached");
     }
 
-    /// How many frames to this address have come.
+    /// Number of received frames to this address.
     pub fn unseen(&self, mac: [u8; 6]) -> usize {
         let mut count = 0;
         while let Some(frame) = self.receive() {
@@ -308,13 +309,13 @@ impl Wire {
     }
 }
 
-/// Runs a shell with these lines in this namespace; false if one of them fails.
+/// Runs these shell lines in this namespace. Returns false if one of them fails.
 pub fn shell(lines: &str) -> bool {
     let done = Command::new("sh").args(["-ec", lines]).output();
     done.expect("a shell is there").status.success()
 }
 
-/// Until there is one. What is of no interest is skipped.
+/// Waits until `look` returns a value; other results are skipped.
 pub fn waiting<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -327,7 +328,7 @@ pub fn waiting<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 impl World {
-    /// What the slow path reads next that ends with this payload.
+    /// The next packet for the slow path that ends with this payload.
     pub fn read(&self) -> Vec<u8> {
         waiting("a packet", || {
             let mut bytes = vec![0; 2000];
@@ -346,7 +347,7 @@ impl World {
         self.labels.as_ref().expect("it is attached")
     }
 
-    /// From now on there is no cluster.
+    /// Removes the cluster.
     pub fn alone(&mut self) {
         (self.path, self.labels) = (None, None);
         let device = index("nat64");
@@ -354,13 +355,13 @@ impl World {
         self.labels = Some(labels.expect("it can be attached"));
     }
 
-    /// How many packets are there for the slow path to read. What the host says on its links is of no interest.
+    /// Number of packets for the slow path to read, without the host's own packets on its links.
     pub fn unread(&self) -> usize {
         let mut bytes = vec![0; 70_000];
         let mut count = 0;
         while let Ok(len) = self.tun.queues[0].read(&mut bytes) {
             let packet = &bytes[vnet::LEN..len];
-            // With a label, since such packets have a priority.
+            // With a label, because such packets have a priority.
             let is_labelled = packet[..4] == 0xd101_c05e_u32.to_be_bytes();
             let ip = if is_labelled { &packet[12..] } else { packet };
             let is_of_a_link = match ip[0] >> 4 {
@@ -380,7 +381,7 @@ impl World {
             .expect("the device takes it");
     }
 
-    /// Writes an answer to [`ipv6`], which the host gets; see [`lead_to_host`].
+    /// Writes an answer to [`ipv6`], which the host receives; see [`lead_to_host`].
     pub fn answer(&self) {
         self.write([0; vnet::LEN], &reply(&ipv6(64)));
         self.hosts.next_to(HOST);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The contradictions that [`Nat64Config::check`] looks for, in the order of the keys.
+//! The contradictions that [`Nat64Config::check`] reports, in the order of the keys.
 
 use super::{
     overlap, Binding, Mapping, Nat64Config, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES, MAX_TIMEOUT,
@@ -11,10 +11,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 impl Nat64Config {
-    /// Looks for contradictions, those of the part for every translator first.
+    /// Checks for contradictions, starting with the settings common to all translators.
     pub fn check(&self) -> Result<(), ConfigError> {
         let mut problems = problems(&self.translator);
-        // Without state, mappings could stand in for prefixes.
+        // Only a stateless translator can use mappings in place of prefixes.
         problems.retain(|problem| problem.key != "pref64");
         let mut add = |key: String, message: String| problems.push(Problem { key, message });
         if self.translator.pref64.is_empty() {
@@ -121,7 +121,7 @@ impl Nat64Config {
 
     fn check_timeouts(&self, add: &mut impl FnMut(String, String)) {
         let t = &self.timeouts;
-        // RFC 6146 section 4 takes its minima from these.
+        // RFC 6146 section 4 takes its minimum timeouts from these RFCs.
         let least = [
             ("udp", t.udp, 120, "RFC 4787 REQ-5"),
             (
@@ -229,7 +229,7 @@ impl Nat64Config {
     }
 }
 
-/// A single address without its length, as it is written.
+/// Formats a single address without its prefix length, as it is written in the configuration.
 fn short(net: Ipv4Net) -> String {
     match net.prefix_len() {
         32 => net.addr().to_string(),
@@ -242,7 +242,7 @@ fn in_seconds(time: Duration) -> String {
 }
 
 impl Binding {
-    /// Why nobody can ask for it, if so, as the rest of a sentence.
+    /// Returns the reason for which the binding cannot be configured, as the rest of a sentence, or None.
     pub fn contradiction(&self, config: &Config) -> Option<String> {
         let has_port_zero = self.v4.port == 0 || self.v6.port == 0;
         self.misplaced(config).or_else(|| {
@@ -251,8 +251,9 @@ impl Binding {
         })
     }
 
-    /// Why its addresses cannot be there, if so, as the rest of a sentence. That holds for a binding that a packet has made
-    /// as well, whereas a packet may have come from port 0 (RFC 768, Source Port).
+    /// Returns the reason for which the binding cannot have its addresses, as the rest of a sentence, or None. This
+    /// check also applies to bindings that packets opened. A port of 0 is no error here, because a packet may come from
+    /// port 0 (RFC 768, Source Port).
     pub fn misplaced(&self, config: &Config) -> Option<String> {
         if !is_unicast4(self.v4.addr.into()) {
             return Some(not_unicast(IpAddr::from(self.v4.addr)));

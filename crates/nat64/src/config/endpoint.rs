@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transport addresses, and how they are written: `192.0.2.1:80` and `[2001:db8::1]:80`.
+//! Transport addresses and their text form: `192.0.2.1:80` and `[2001:db8::1]:80`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
@@ -13,7 +13,7 @@ use std::str::FromStr;
     serde(try_from = "String", into = "String")
 )]
 pub struct Endpoint4 {
-    /// The node.
+    /// The address of the node.
     pub addr: Ipv4Addr,
     /// Port or query identifier.
     pub port: u16,
@@ -27,7 +27,7 @@ pub struct Endpoint4 {
     serde(try_from = "String", into = "String")
 )]
 pub struct Endpoint6 {
-    /// The node.
+    /// The address of the node.
     pub addr: Ipv6Addr,
     /// Port or query identifier.
     pub port: u16,
@@ -57,14 +57,14 @@ impl FromStr for Endpoint4 {
 impl FromStr for Endpoint6 {
     type Err = String;
 
-    /// A node of a NAT64 has no link-local address, so that a zone says nothing about it.
+    /// Zones are ignored, because a node of a NAT64 has no link-local address.
     fn from_str(text: &str) -> Result<Endpoint6, String> {
         let parsed = text.parse::<SocketAddrV6>().map(Endpoint6::from);
         parsed.map_err(|_| why(text, "IPv6", "[2001:db8::1]:80", IpAddr::is_ipv6))
     }
 }
 
-/// What keeps a text from being an address with a port.
+/// Explains why a text is not an address with a port.
 fn why(text: &str, family: &str, example: &str, is_of_family: fn(&IpAddr) -> bool) -> String {
     let bare = text
         .strip_prefix('[')

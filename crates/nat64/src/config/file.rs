@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a file writes what is kept otherwise here: times in seconds, and ranges of ports.
+//! The file format of values with another type in the configuration: times in seconds, and port
+//! ranges.
 
 use super::Protocol;
 use schemars::{json_schema, Schema, SchemaGenerator};
@@ -8,7 +9,7 @@ pub(super) fn address_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "title": "IPv4 address or network" })
 }
 
-/// Without the key, a part of the pool is for every protocol.
+/// The default of a part of the pool: all protocols.
 pub(super) fn all_protocols() -> Vec<Protocol> {
     Protocol::ALL.to_vec()
 }
@@ -18,7 +19,7 @@ pub(super) mod seconds {
     use serde::{Deserialize, Deserializer, Serializer};
     use std::time::Duration;
 
-    /// Writes a time that was read; of any other one, the part below a second is lost.
+    /// Serializes a time in whole seconds; fractions of a second are lost.
     pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(time.as_secs())
     }
@@ -35,7 +36,7 @@ pub(super) mod ports {
     use serde::{Deserialize, Deserializer, Serializer};
     use std::ops::RangeInclusive;
 
-    /// Without the key, all that are not well-known (RFC 6335 section 6).
+    /// The default: all ports that are not well-known (RFC 6335 section 6).
     pub fn unprivileged() -> RangeInclusive<u16> {
         1024..=65535
     }
@@ -47,7 +48,7 @@ pub(super) mod ports {
         serializer.collect_str(&format_args!("{}-{}", ports.start(), ports.end()))
     }
 
-    /// Never an empty range.
+    /// Deserializes a range that is not empty.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<RangeInclusive<u16>, D::Error> {

@@ -1,65 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much state there may be: in all, and for each part of the network.
+//! Limits on the amount of state: in total, and for each part of the network.
 //!
-//! Absolute limits are what the operator grants (RFC 6888 REQ-4). Shares isolate: a host gets at most 50 %
-//! of what its neighbours leave. So whoever comes next finds something, whatever the size of the pool and the
-//! tables, and the only user of a small pool is not held down to the size of one of thousands. Fixed blocks
-//! for each subscriber (RFC 7422) would need the number of subscribers, which only the operator knows. Levels
-//! are nested: a host has its share of what its source has left, a source of what its site has left.
+//! Absolute limits are set by the operator (RFC 6888 REQ-4). Shares isolate users from each other: a host gets at most
+//! 50 % of the amount that its neighbours leave. So a newcomer always finds room, for any size of pool and tables, and
+//! the single user of a small pool may use most of it. Fixed blocks for each subscriber (RFC 7422) would need the
+//! number of subscribers, which only the operator knows. Levels are nested: a host has its share of the remainder of
+//! its source, a source of the remainder of its site.
 //!
-//! A share never takes anything away: it only decides whether something new may begin.
+//! Shares never end existing state; they only decide whether new state may begin.
 
-/// Levels of [`Limits`].
+/// Number of levels of [`Limits`].
 pub const LEVELS: usize = 2 + MAX_SITES;
 
-/// Lengths of [`Limits::site_prefix_lens`].
+/// Maximum number of [`Limits::site_prefix_lens`].
 pub const MAX_SITES: usize = 2;
 
-/// How much state there may be.
+/// Limits on the amount of state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Sessions.
+    /// Maximum number of sessions.
     pub sessions: u32,
-    /// Bindings, those of the operator included.
+    /// Maximum number of bindings, including those of the operator.
     pub bindings: u32,
-    /// Sessions of one source. Of these, half can be opened from the IPv4 side. `u32::MAX`: shares alone
-    /// decide.
+    /// Maximum number of sessions of one source. The IPv4 side may open half of these. `u32::MAX`: only shares limit
+    /// them.
     pub sessions_per_source: u32,
-    /// Bindings of one source. `u32::MAX`: shares alone decide.
+    /// Maximum number of bindings of one source. `u32::MAX`: only shares limit them.
     pub bindings_per_source: u32,
-    /// Bits of the prefix that is one source: a link, or a subscriber.
+    /// Prefix length of one source: a link or a subscriber.
     pub source_prefix_len: u8,
-    /// Bits of prefixes that are one site: the subscriber, or his provider. 0 stands for none, and only
-    /// those are looked at that are wider than a source.
+    /// Prefix lengths of one site: the subscriber, or its provider. 0 means unused; only prefixes wider than a source
+    /// count.
     pub site_prefix_lens: [u8; MAX_SITES],
-    /// Percent of what the others leave that one address may have, of sessions, bindings, and ports of the
+    /// Share of one address, in percent of the remainder that others leave: of sessions, bindings and ports of the
     /// pool.
     pub host_share: u8,
-    /// The same of a source.
+    /// Share of a source, like `host_share`.
     pub source_share: u8,
-    /// The same of a site.
+    /// Share of a site, like `host_share`.
     pub site_share: u8,
-    /// Percent of what is left of the sessions that the IPv4 side may open. The rest is for sessions that
-    /// nodes open.
+    /// Share of the IPv4 side, in percent of the remaining sessions. The rest is reserved for sessions that nodes open.
     pub outside_share: u8,
-    /// SYNs from the IPv4 side that are kept at a time. 0: none; they are dropped.
+    /// Maximum number of SYNs from the IPv4 side that are held at a time. With 0 they are dropped.
     pub held_syns: u32,
-    /// Fragments that wait for the first of their packet, or where they have to be put together for all others, at a time:
-    /// half of them of either family.
+    /// Maximum number of held fragments at a time: those that wait for the first fragment of their packet, or for all
+    /// others if the packet has to be reassembled. Each family may use half of them.
     pub held_fragments: u32,
-    /// The same, with one source.
+    /// Maximum number of held fragments of one source.
     pub held_fragments_per_source: u32,
-    /// Packets whose fragments are being followed, at a time: half of them of either family.
+    /// Maximum number of fragmented packets that are tracked at a time. Each family may use half of them.
     pub fragmented_packets: u32,
-    /// The same, with one source.
+    /// Maximum number of tracked packets of one source.
     pub fragmented_packets_per_source: u32,
 }
 
 impl Default for Limits {
-    /// Providers assign a /56 or a /48 to a site (RFC 6177), so both are levels. Three quarters for a site: a
-    /// translator that has one site alone should not lose half of its pool. Half for a source and a host. With
-    /// one address, of which 64 512 ports are in the pool, a /48 has 48 384 at most, a /56 36 288, a /64
-    /// 18 144 and a host 9072, enough for a resolver with 30 questions a second.
+    /// Providers assign a /56 or a /48 to a site (RFC 6177), so both are levels. A site gets three quarters, because a
+    /// translator with a single site should not lose half of its pool. A source and a host get half. With one address
+    /// and 64 512 ports in the pool, a /48 has at most 48 384 ports, a /56 36 288, a /64 18 144 and a host 9072, which
+    /// is enough for a resolver with 30 queries a second.
     fn default() -> Self {
         Limits {
             sessions: 4_000_000,
@@ -81,7 +80,7 @@ impl Default for Limits {
     }
 }
 
-/// What a [`Level`] stands for.
+/// The kind of a [`Level`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LevelKind {
     /// A prefix that is wider than a source.
@@ -92,46 +91,46 @@ pub enum LevelKind {
     Host,
 }
 
-/// A size of prefix whose state is limited.
+/// A prefix length at which state is limited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Level {
-    /// What it stands for.
+    /// The kind of prefix.
     pub kind: LevelKind,
     /// Bits of the prefix.
     pub prefix_len: u8,
-    /// Percent of what the others leave.
+    /// Share in percent of the remainder that others leave.
     pub share: u8,
 }
 
 impl Level {
-    /// The prefix of this level that a node is in.
+    /// The prefix of this level that contains a node.
     pub fn prefix_of(&self, node: std::net::Ipv6Addr) -> u128 {
         node.to_bits() & u128::MAX << (128 - u32::from(self.prefix_len.clamp(1, 128)))
     }
 
-    /// How much of something may be a prefix's that has `used` of it, if nobody has `free`. Where anything
-    /// is left, somebody who has nothing gets something.
+    /// The limit of a prefix that has `used` entries while `free` entries are unused. If any entry is unused, a prefix
+    /// without entries gets at least one.
     pub fn limit(&self, used: u64, free: u64) -> u64 {
         share(self.share, used + free)
     }
 }
 
-/// Percent of something, rounded up.
+/// Returns a percentage of a number, rounded up.
 pub fn share(percent: u8, of: u64) -> u64 {
     (of * u64::from(percent)).div_ceil(100)
 }
 
-/// Up to how much somebody who does not know the shares may take without going beyond them.
+/// The number of entries that a holder without knowledge of the shares may take without exceeding them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lendable {
-    /// Everybody together.
+    /// For all prefixes together.
     pub all: u32,
-    /// A prefix of each level, in the order of [`Limits::levels`].
+    /// For a prefix of each level, in the order of [`Limits::levels`].
     pub of_level: [u32; LEVELS],
 }
 
 impl Limits {
-    /// Every level, the widest first.
+    /// All levels, the widest first.
     pub fn levels(&self) -> impl Iterator<Item = Level> {
         let mut sites = self.site_prefix_lens;
         sites.sort_unstable();
@@ -156,9 +155,9 @@ impl Limits {
             )
     }
 
-    /// What holds whatever others do, of something of which there is `total`. A share is worth most while
-    /// much is left. So of what is shared again below, a third may be taken before lending ends, and the next
-    /// level surely has its share of the two thirds that are left.
+    /// Amounts that are within all shares, whatever others do, of a total of `total`. A share is largest while much is
+    /// unused. So of an amount that is shared again at a narrower level, a third may be taken before lending ends; the
+    /// next level then has its share of the remaining two thirds.
     pub fn lendable(&self, total: u32, per_source: u32) -> Lendable {
         let is_shared_below = |at: usize| self.levels().skip(at).any(|level| level.share < 100);
         let third_if = |shared: bool, whole: u64| if shared { whole / 3 } else { whole };
@@ -217,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// A prefix that keeps to what is lendable, among others that do, is within its share of each level.
+        /// A prefix within its lendable amount, among others within theirs, is within its share of each level.
         #[test]
         fn what_is_lendable_is_within_every_share(
             total in 0u32..100_000,
@@ -231,7 +230,7 @@ mod tests {
                 ..Limits::default()
             };
             let lendable = limits.lendable(total, u32::MAX);
-            // Each has any part of what it may have, and no more than the one that it is in.
+            // Each takes any part of its amount, and no more than the prefix that contains it.
             let mut used = u64::from(lendable.all) * parts[4] / 1000;
             let mut free = u64::from(total) - used;
             for (at, level) in limits.levels().enumerate() {

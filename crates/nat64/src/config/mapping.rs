@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fixed ports of each source (RFC 7422 section 2, algorithm 0): a function of the configuration alone. Whoever has the
-//! configuration knows whose a port was, without a log.
+//! The fixed ports of each source (RFC 7422 section 2, algorithm 0). They follow from the configuration alone, so the
+//! configuration identifies the user of a port without a log.
 //!
-//! Sources are numbered in the order of their prefixes, addresses in that of the pool. The first address serves the first
-//! sources, each with the ports that follow those of the source before it, the next address the next ones, and so on. The
-//! ports behind them are the overflow: blocks of it are given to sources that need more, and logged.
+//! Sources are numbered in the order of their prefixes, addresses in the order of the pool. The first address serves
+//! the first sources, whose port ranges follow each other; the next address serves the next sources, and so on. The
+//! ports after these ranges are the overflow: blocks of it are given to sources that need more, and are logged.
 
 use super::numbered::Numbered;
 use super::{Deterministic, Endpoint4, Nat64Config, Pool4, Protocol};
@@ -13,40 +13,40 @@ use diolkos_xlat::config::Problem;
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Ports are given in multiples of so many.
+/// Port counts are multiples of this number.
 const UNIT: u32 = 64;
-/// Sources get none of the well-known ports.
+/// Sources get no well-known ports.
 const FIRST_USER_PORT: u32 = 1024;
-/// The largest share of the overflow, percent.
+/// The largest share of the overflow in percent.
 const MOST_OVERFLOW: u8 = 90;
 
-/// Ports of one address.
+/// A range of ports of one address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortRange {
     /// The address.
     pub addr: Ipv4Addr,
     /// The first port.
     pub first: u16,
-    /// The last one.
+    /// The last port.
     pub last: u16,
 }
 
-/// What decides on a mapping, beside the two lists of prefixes.
+/// The parameters of a mapping apart from its two prefix lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Figures {
-    /// Bits of the prefix that is one source.
+    /// Prefix length of one source.
     pub source_prefix_len: u8,
-    /// The first port that a source has.
+    /// The first port given to a source.
     pub first_port: u16,
-    /// Ports of each source: a multiple of 64.
+    /// Ports of each source; a multiple of 64.
     pub ports_per_source: u16,
-    /// Sources of each address.
+    /// Number of sources that share an address.
     pub sources_per_address: u16,
-    /// The last port of the overflow; 0: there is none.
+    /// The last port of the overflow; 0 if there is none.
     pub overflow_last: u16,
 }
 
-/// Which source has which ports.
+/// Maps sources to ports and back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mapping {
     sources: Numbered<Ipv6Net>,
@@ -55,7 +55,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// That of a configuration, if it has any. The error says which key is wrong.
+    /// Creates the mapping of a configuration, or None if it has none. The error names the wrong key.
     pub fn of(config: &Nat64Config) -> Result<Option<Mapping>, Problem> {
         let Some(wanted) = &config.deterministic else {
             return Ok(None);
@@ -123,27 +123,27 @@ impl Mapping {
         }))
     }
 
-    /// What decides on it, beside the lists.
+    /// The parameters apart from the lists.
     pub fn figures(&self) -> Figures {
         self.figures
     }
 
-    /// The prefixes of sources, in their order.
+    /// The prefixes of the sources, in order.
     pub fn sources(&self) -> &[Ipv6Net] {
         &self.sources.nets
     }
 
-    /// The prefixes of the pool, in their order.
+    /// The prefixes of the pool, in order.
     pub fn addresses(&self) -> &[Ipv4Net] {
         &self.addresses.nets
     }
 
-    /// How many sources there are.
+    /// The number of sources.
     pub fn source_count(&self) -> u64 {
         self.sources.len
     }
 
-    /// The fixed ports of a node's source; None if it is none of the sources.
+    /// The fixed ports of a node's source. None if no source contains the node.
     pub fn ports_of(&self, node: Ipv6Addr) -> Option<PortRange> {
         let number = self.sources.number_of(node.to_bits())?;
         let per_address = u64::from(self.figures.sources_per_address);
@@ -157,7 +157,7 @@ impl Mapping {
         })
     }
 
-    /// The source whose fixed ports these are among; None if they are nobody's.
+    /// The source with a fixed port. None if no source has it.
     pub fn source_of(&self, v4: Endpoint4) -> Option<Ipv6Net> {
         let first = self.first_of(v4.port)?;
         let at = self.addresses.number_of(u128::from(v4.addr.to_bits()))?;
@@ -167,7 +167,7 @@ impl Mapping {
         Ipv6Net::new(source, self.figures.source_prefix_len).ok()
     }
 
-    /// The first one of the fixed ports that a port is among, whosever they are; None if it is not fixed.
+    /// The first port of the fixed range that contains a port. None if the port is not fixed.
     pub fn first_of(&self, port: u16) -> Option<u16> {
         let size = u32::from(self.figures.ports_per_source);
         let offset = port.checked_sub(self.figures.first_port)?;
@@ -175,7 +175,7 @@ impl Mapping {
         is_fixed.then(|| self.figures.first_port + (u32::from(offset) / size * size) as u16)
     }
 
-    /// The port behind all fixed ones; 65536 if there is none.
+    /// The first port after all fixed ones; 65536 if there is none.
     pub fn fixed_end(&self) -> u32 {
         let Figures {
             first_port,
@@ -186,7 +186,7 @@ impl Mapping {
         u32::from(first_port) + u32::from(ports_per_source) * u32::from(sources_per_address)
     }
 
-    /// Is it a port of the overflow, on an address of the pool?
+    /// Returns true for a port of the overflow on an address of the pool.
     pub fn is_overflow(&self, v4: Endpoint4) -> bool {
         let bits = u128::from(v4.addr.to_bits());
         u32::from(v4.port) >= self.fixed_end()
@@ -195,19 +195,19 @@ impl Mapping {
     }
 }
 
-/// What has to be divided.
+/// The amounts to divide.
 struct Division {
     sources: u64,
     addresses: u64,
     /// Ports of each address.
     ports: u32,
-    /// Percent of them.
+    /// Percentage of the ports for the overflow.
     overflow: u8,
     len: u8,
 }
 
 impl Division {
-    /// Ports of a source, and sources of an address.
+    /// Returns the ports of a source and the sources of an address.
     fn solve(&self, wanted: &Deterministic) -> Result<(u32, u32), Problem> {
         let Division {
             sources,
@@ -299,7 +299,7 @@ fn check_sources(sources: &[Ipv6Net], len: u8) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The ports that every address of the pool has, and the one behind them.
+/// The first port that every address of the pool has, and the port after the last one.
 fn ports_of(pool: &[Pool4]) -> Result<(u32, u32), Problem> {
     let Some(first) = pool.first() else {
         return Err(problem(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the operator says of a stateful NAT64 (RFC 6146), beyond what holds for every translator.
+//! The settings of a stateful NAT64 (RFC 6146), in addition to those of every translator.
 
 mod check;
 mod endpoint;
@@ -27,7 +27,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A transport with a binding table of its own (RFC 6146 section 3.1).
+/// A protocol with its own binding table (RFC 6146 section 3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[cfg_attr(
     feature = "file",
@@ -40,20 +40,20 @@ pub enum Protocol {
     Tcp,
     /// UDP.
     Udp,
-    /// ICMP queries; the identifier stands for the port.
+    /// ICMP queries; the identifier takes the role of the port.
     Icmp,
 }
 
 impl Protocol {
-    /// Every protocol, in the order of its index.
+    /// All protocols, in index order.
     pub const ALL: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Icmp];
 
-    /// Index into an array of three.
+    /// The index in an array of three elements.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The name that configuration and output use.
+    /// The name in configuration and output.
     pub const fn name(self) -> &'static str {
         match self {
             Protocol::Tcp => "tcp",
@@ -77,7 +77,7 @@ impl fmt::Display for Protocol {
     serde(deny_unknown_fields)
 )]
 pub struct Pool4 {
-    /// An address, or a prefix with all its addresses.
+    /// An address, or a prefix for all its addresses.
     #[cfg_attr(
         feature = "file",
         serde(
@@ -95,13 +95,12 @@ pub struct Pool4 {
         schemars(schema_with = "file::ports::schema")
     )]
     pub ports: RangeInclusive<u16>,
-    /// For which protocols.
+    /// The protocols that may use it.
     #[cfg_attr(feature = "file", serde(default = "file::all_protocols"))]
     pub protocols: Vec<Protocol>,
 }
 
-/// A binding that the operator made: packets pass in both directions without anybody having begun. Its IPv4 address need not
-/// lie in the pool.
+/// A static binding: packets pass in both directions without a prior packet. Its IPv4 address need not be in the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(
     feature = "file",
@@ -109,22 +108,22 @@ pub struct Pool4 {
     serde(deny_unknown_fields)
 )]
 pub struct Binding {
-    /// Of which table.
+    /// The binding table.
     pub protocol: Protocol,
-    /// As the IPv4 side sees the node.
+    /// The transport address of the node on the IPv4 side.
     pub v4: Endpoint4,
-    /// The node.
+    /// The transport address of the node.
     pub v6: Endpoint6,
 }
 
-/// Blocks of ports that sources get, so that a log needs a line for each block only (RFC 6888 REQ-14).
+/// Port blocks for sources, so that a log needs one line for each block only (RFC 6888 REQ-14).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortBlocks {
-    /// Ports of a block, for each protocol: a power of two between 64 and 4096.
+    /// Ports of a block for each protocol: a power of two from 64 to 4096.
     pub ports: u16,
-    /// Blocks that one source can have.
+    /// Maximum number of blocks of one source.
     pub per_source: u16,
-    /// Bits of the prefix that is one source, as in [`Limits`].
+    /// Prefix length of one source, as in [`Limits`].
     pub source_prefix_len: u8,
 }
 
@@ -136,22 +135,23 @@ pub struct PortBlocks {
     serde(deny_unknown_fields)
 )]
 pub struct Deterministic {
-    /// The prefixes of those who may use the pool, in the order in which they get ports. One source is `source_prefix_len`
-    /// bits of them.
+    /// The prefixes of the users of the pool, in the order in which they get ports. A source is a prefix of
+    /// `source_prefix_len` bits in them.
     pub sources: Vec<Ipv6Net>,
-    /// Ports of each source, a multiple of 64; auto: as many as the pool has.
+    /// Ports of each source, a multiple of 64. With `auto`: as many as the pool allows.
     #[cfg_attr(
         feature = "file",
         serde(default, with = "auto::number"),
         schemars(schema_with = "auto::number::schema")
     )]
     pub ports_per_source: Option<u32>,
-    /// Percent of each address's ports that sources get in blocks (`ports_per_block`) once their own are used up.
+    /// Percentage of the ports of each address that is given in blocks (`ports_per_block`) to sources whose fixed ports
+    /// are in use.
     #[cfg_attr(feature = "file", serde(default))]
     pub overflow_share: u8,
 }
 
-/// Which packets from the IPv4 side a binding lets in (RFC 4787 section 5).
+/// The packets from the IPv4 side that a binding accepts (RFC 4787 section 5).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(
     feature = "file",
@@ -159,14 +159,14 @@ pub struct Deterministic {
     serde(rename_all = "kebab-case")
 )]
 pub enum Filtering {
-    /// From everybody.
+    /// From every address.
     #[default]
     EndpointIndependent,
-    /// From IPv4 addresses to which the node behind the binding has sent.
+    /// From IPv4 addresses to which the node of the binding has sent.
     AddressDependent,
 }
 
-/// How long something lives without a packet (RFC 6146 section 4). A file has whole seconds.
+/// Lifetimes without packets (RFC 6146 section 4). A configuration file has whole seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(
     feature = "file",
@@ -174,32 +174,32 @@ pub enum Filtering {
     serde(default, deny_unknown_fields)
 )]
 pub struct Timeouts {
-    /// UDP.
+    /// UDP sessions.
     #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub udp: Duration,
-    /// TCP whose both sides have spoken.
+    /// TCP sessions with SYN packets from both sides.
     #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub tcp_established: Duration,
-    /// TCP that begins or ends.
+    /// TCP sessions that are opening or closing.
     #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub tcp_transitory: Duration,
-    /// A SYN from the IPv4 side that nobody has answered yet.
+    /// An unanswered SYN from the IPv4 side.
     #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub tcp_incoming_syn: Duration,
-    /// ICMP queries.
+    /// ICMP query sessions.
     #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub icmp: Duration,
     /// The fragments of one packet.
     #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub fragments: Duration,
-    /// A block of ports of which none is used any more, with its source.
+    /// Time for which a source keeps a port block after its last port became unused.
     #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub port_block: Duration,
 }
 
 impl Default for Timeouts {
-    /// Of RFC 6146 section 4, in this order: `UDP_DEFAULT`, `TCP_EST`, `TCP_TRANS`, `TCP_INCOMING_SYN`, `ICMP_DEFAULT`,
-    /// `FRAGMENT_MIN`. It knows no blocks of ports.
+    /// The values of RFC 6146 section 4, in this order: `UDP_DEFAULT`, `TCP_EST`, `TCP_TRANS`, `TCP_INCOMING_SYN`,
+    /// `ICMP_DEFAULT`, `FRAGMENT_MIN`. The RFC has no port blocks.
     fn default() -> Self {
         Timeouts {
             udp: Duration::from_secs(5 * 60),
@@ -216,26 +216,27 @@ impl Default for Timeouts {
 /// The longest timeout.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Everything that a stateful NAT64 depends on.
+/// All settings of a stateful NAT64.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Nat64Config {
-    /// What holds for every translator. A NAT64 has no mapping table (`eam`) and is no CLAT.
+    /// The settings of every translator. A NAT64 has no mapping table (`eam`) and is not a CLAT.
     pub translator: Config,
-    /// The pool. The same address may stand in it several times, with other ports or protocols.
+    /// The pool. An address may occur several times, with different ports or protocols.
     pub pool4: Vec<Pool4>,
-    /// Bindings of the operator.
+    /// Static bindings.
     pub bindings: Vec<Binding>,
-    /// Whether sources get blocks of ports.
+    /// Set if sources get port blocks.
     pub blocks: Option<PortBlocks>,
-    /// Whether sources have fixed ports, by which everybody who has the configuration knows whose a port was. Blocks
-    /// are then those of the overflow.
+    /// Set if sources have fixed ports, which identify the user of a port without a log. Port blocks then come from the
+    /// overflow.
     pub deterministic: Option<Deterministic>,
-    /// Whether other gateways serve the same hosts, each with addresses of its own, whose bindings go on here if a gateway fails.
+    /// Set if other gateways serve the same nodes, each with its own addresses, and bindings of a failed gateway
+    /// continue here.
     pub owners: Option<Owners>,
-    /// Who may send to a binding.
+    /// The packets that may use a binding.
     pub filtering: Filtering,
-    /// Give a node the port that it uses itself, if it is free (RFC 4787 section 4.2.1). What
-    /// others can then guess is only as good as the node's choice.
+    /// Give a node the port that it uses itself, if it is free (RFC 4787 section 4.2.1). The port is then only as
+    /// unpredictable as the node's choice.
     pub port_preservation: bool,
     /// Timeouts.
     pub timeouts: Timeouts,
@@ -243,8 +244,8 @@ pub struct Nat64Config {
     pub limits: Limits,
 }
 
-/// Addresses of the largest pool: each costs a bit in every table of it.
+/// Maximum number of addresses in a pool; each costs a bit in every table of it.
 pub const MAX_POOL_ADDRESSES: u64 = 1 << 16;
 
-/// Entries of the largest table.
+/// Maximum number of entries in a table.
 pub const MAX_ENTRIES: u32 = 1 << 30;

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists of prefixes whose addresses, or shorter prefixes in them, are numbered from the first one on.
+//! Lists of prefixes in which the addresses, or narrower prefixes, are numbered in order from 0.
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::Ipv4Addr;
 
-/// Networks of one family: what is in them, numbered from the first one on.
+/// Networks of one family, with consecutive numbers for their addresses or narrower prefixes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Numbered<N> {
     pub nets: Vec<N>,
-    /// The number that each begins with, in their order.
+    /// The first number of each network, in list order.
     starts: Vec<u64>,
-    /// First and last address of each, its bits at the end, and its number among the networks; in rising order.
+    /// First address, last address and list index of each network, in ascending order.
     rising: Vec<(u128, u128, u32)>,
-    /// Bits of an address behind what is numbered.
+    /// Number of address bits below a numbered prefix.
     shift: u32,
-    /// How many there are in all.
+    /// The total count.
     pub len: u64,
 }
 
-/// What [`Numbered`] has to know of a network.
+/// The range of a network.
 pub(super) trait Span: Copy + std::fmt::Display {
-    /// First and last address, and bits of an address.
+    /// First address, last address, and bits of an address.
     fn span(self) -> (u128, u128, u32);
 }
 
@@ -38,7 +38,8 @@ impl Span for Ipv6Net {
 }
 
 impl<N: Span> Numbered<N> {
-    /// Numbers the prefixes of so many bits. Fails if two networks overlap, or there are more than anybody has ports for.
+    /// Numbers the prefixes of length `len`. Fails if two networks overlap, or if there are more prefixes than ports
+    /// could exist for.
     pub fn new(nets: Vec<N>, len: u8) -> Result<Numbered<N>, String> {
         let mut starts = Vec::with_capacity(nets.len());
         let mut rising = Vec::with_capacity(nets.len());
@@ -72,14 +73,14 @@ impl<N: Span> Numbered<N> {
         })
     }
 
-    /// The number of that in which an address is.
+    /// The number of the prefix that contains an address.
     pub fn number_of(&self, bits: u128) -> Option<u64> {
         let behind = self.rising.partition_point(|(first, ..)| *first <= bits);
         let (first, last, at) = *self.rising.get(behind.checked_sub(1)?)?;
         (bits <= last).then(|| self.starts[at as usize] + ((bits - first) >> self.shift) as u64)
     }
 
-    /// The first address of that number.
+    /// The first address of the prefix with this number.
     pub fn nth(&self, number: u64) -> Option<u128> {
         if number >= self.len {
             return None;

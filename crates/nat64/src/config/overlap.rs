@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts of a pool that have an address and port in common: each would be counted twice.
+//! Finds parts of a pool with a common address and port, which would be counted twice.
 
 use super::Pool4;
 
-/// For each part that overlaps an earlier or wider one, both.
+/// Returns each part that overlaps an earlier or wider one, together with that one.
 pub(super) fn parts(pool: &[Pool4]) -> Vec<(usize, usize)> {
     let mut order: Vec<usize> = (0..pool.len()).collect();
     order.sort_by_key(|&at| (pool[at].net.network(), pool[at].net.prefix_len(), at));
     let mut found = Vec::new();
-    // Parts whose network contains that of the next one.
+    // The parts whose networks contain that of the next part.
     let mut around: Vec<usize> = Vec::new();
     for at in order {
         let part = &pool[at];
@@ -22,7 +22,7 @@ pub(super) fn parts(pool: &[Pool4]) -> Vec<(usize, usize)> {
             .iter()
             .copied()
             .find(|&other| share(part, &pool[other]));
-        // The one that stands below is named first.
+        // The part that is later in the list comes first.
         found.extend(other.map(|other| (at.max(other), at.min(other))));
         around.push(at);
     }
@@ -30,7 +30,7 @@ pub(super) fn parts(pool: &[Pool4]) -> Vec<(usize, usize)> {
     found
 }
 
-/// Of parts with addresses in common: have they ports in common as well?
+/// Returns true if two parts with common addresses also have common ports.
 fn share(one: &Pool4, other: &Pool4) -> bool {
     let (a, b) = (&one.ports, &other.ports);
     let ports = a.start() <= b.end() && b.start() <= a.end();

@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whose the addresses are, where several gateways serve the same hosts: each address has one owner, which alone gives out
-//! its ports.
+//! The owners of addresses when several gateways serve the same nodes. Each address has one owner, and only the owner
+//! allocates its ports.
 
 use super::{Filtering, Gateway, Nat64Config};
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
 
-/// Most gateways.
+/// Maximum number of gateways.
 pub const MOST_GATEWAYS: u8 = 64;
 
-/// All addresses of the cluster's pool, with their owners. [`Nat64Config::pool4`] has those of this gateway only.
+/// All addresses of the cluster's pool, with their owners. [`Nat64Config::pool4`] holds only those of this gateway.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owners {
-    /// This gateway.
+    /// The index of this gateway.
     pub me: Gateway,
-    /// Networks, with their owners. No address is in two of them.
+    /// Networks and their owners; no address is in two of them.
     pub addresses: Vec<(Ipv4Net, Gateway)>,
 }
 
 impl Owners {
-    /// The owner of an address; None if it is none of the cluster's. It looks at every network.
+    /// The owner of an address. None if it is not in the cluster's pool. Takes time proportional to the number of
+    /// networks.
     pub fn of(&self, addr: Ipv4Addr) -> Option<Gateway> {
         let mut all = self.addresses.iter();
         all.find(|(net, _)| net.contains(&addr))
             .map(|(_, owner)| *owner)
     }
 
-    /// Are all addresses of this network this gateway's?
+    /// Returns true if all addresses of this network belong to this gateway.
     fn has(&self, net: Ipv4Net) -> bool {
         let mine = self.addresses.iter().filter(|(_, owner)| *owner == self.me);
         let mine: Vec<Ipv4Net> = mine.map(|(net, _)| *net).collect();
@@ -86,7 +87,7 @@ impl Nat64Config {
 }
 
 impl Owners {
-    /// Why this gateway may not bind anything to an address: the rest of a sentence.
+    /// Returns the reason for which this gateway must not bind the address, as the rest of a sentence, or None.
     pub(crate) fn refuses(&self, addr: Ipv4Addr) -> Option<String> {
         let is_mine = self.of(addr) == Some(self.me);
         (!is_mine).then(|| format!("{addr} is no address of this gateway"))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which port of an address a new binding gets.
+//! Chooses the port of a new binding on an address.
 //!
-//! Wishes, the strongest first: the port itself, if ports are to be preserved; the range below or
-//! above 1024 (RFC 6146 sections 3.5.1.1 and 3.5.2.3); the parity (RFC 4787 REQ-4). Of the free ports
-//! that are left each is as likely as any other (RFC 6056 section 3.3), however few they are.
+//! Preferences, strongest first: the node's own port, if ports are preserved; the range below or
+//! above 1024 (RFC 6146 sections 3.5.1.1 and 3.5.2.3); the parity (RFC 4787 REQ-4). Each remaining
+//! free port is equally likely (RFC 6056 section 3.3), even if few are free.
 
 use super::block::{Block, Class, Parity};
 use crate::config::Protocol;
@@ -11,18 +11,18 @@ use crate::config::Protocol;
 /// The first port that is not well-known.
 const FIRST_USER_PORT: u16 = 1024;
 
-/// What a new binding wants.
+/// The preferences of a new binding.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// Of which protocol.
+    /// The protocol.
     pub protocol: Protocol,
-    /// The port, or the query identifier, that the node uses itself.
+    /// The port or query identifier that the node uses.
     pub port: u16,
-    /// It would like this port most: the next after that of its other binding, or its own.
+    /// The most preferred port: the one after the port of its other binding, or the node's own.
     pub best: Option<u16>,
 }
 
-/// A free port of the block, if there is one. It is not taken yet.
+/// Returns a free port of the block, or None if there is none. Does not take it.
 pub fn choose(block: &Block, wish: Wish, mut random: impl FnMut() -> u64) -> Option<u16> {
     if block.free_ports() == 0 {
         return None;
@@ -51,7 +51,7 @@ fn draw(
     random: &mut impl FnMut() -> u64,
 ) -> Option<u16> {
     let free = u64::from(block.free_of(class, parity));
-    // With 64 bits, no port is more likely than another by anything that could be measured.
+    // With 64 random bits, the bias between ports is too small to measure.
     let n = random().checked_rem(free)?;
     block.nth_free(class, parity, n as u32)
 }
@@ -68,7 +68,7 @@ mod tests {
         Block::new(Arc::new(Ports::new(ranges.into_iter())))
     }
 
-    /// A small generator (xorshift), so that a failure repeats.
+    /// A small generator (xorshift) with a fixed seed, so that failures are reproducible.
     fn random() -> impl FnMut() -> u64 {
         let mut state = 0x9e37_79b9_7f4a_7c15u64;
         move || {
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn every_free_port_is_equally_likely() {
-        // A narrow range, and one that is far away, with gaps where ports are taken.
+        // A narrow range and a distant one, with gaps where ports are taken.
         let mut block = block([2000..=2063, 50_000..=50_063]);
         for port in (2000..2064)
             .chain(50_000..50_064)

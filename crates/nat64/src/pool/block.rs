@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ports of one protocol on one address: which of them are free, and which are on loan.
+//! The ports of one protocol on one address: free ports and lent ports.
 //!
-//! One bit for each port, and for each 1024 ports the number of free even and odd ones. So the n-th
-//! free port of a kind is found in a few steps however full the block is, and a random n makes every
-//! free port equally likely.
+//! Each port has one bit, and each group of 1024 ports has the number of its free even and odd ports. So the n-th free
+//! port of a class is found in a few steps regardless of how full the block is, and a random n makes every free port
+//! equally likely.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ const GROUP: usize = 1024 / 64;
 const GROUPS: usize = WORDS / GROUP;
 const EVEN: u64 = 0x5555_5555_5555_5555;
 
-/// Which ports are meant.
+/// A class of ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// All.
+    /// All ports.
     All,
-    /// Those below 1024: the first group.
+    /// Ports below 1024: the first group.
     WellKnown,
-    /// The others.
+    /// All other ports.
     User,
 }
 
@@ -35,7 +35,7 @@ impl Class {
     }
 }
 
-/// Which of them.
+/// The parity of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parity {
     /// Even or odd.
@@ -47,7 +47,7 @@ pub enum Parity {
 }
 
 impl Parity {
-    /// That of this port.
+    /// The parity of this port.
     pub fn of(port: u16) -> Parity {
         if port.is_multiple_of(2) {
             Parity::Even
@@ -67,17 +67,17 @@ impl Parity {
 
 type Group = [u64; GROUP];
 
-/// The ports of one protocol that addresses have: one copy for all that have the same.
+/// The set of ports of one protocol on an address. Addresses with equal sets share one copy.
 #[derive(Debug)]
 pub struct Ports {
     words: Box<[u64; WORDS]>,
-    /// Even ones of each group, and odd ones.
+    /// Number of even and of odd ports of each group.
     groups: [[u16; 2]; GROUPS],
     count: u32,
 }
 
 impl Ports {
-    /// Those of `ranges`, which may overlap.
+    /// Creates the set from `ranges`, which may overlap.
     pub fn new(ranges: impl Iterator<Item = RangeInclusive<u16>>) -> Ports {
         let mut ports = Ports {
             words: Box::new([0; WORDS]),
@@ -117,36 +117,36 @@ fn words(first: u16, size: u16) -> Range<usize> {
     word..word + usize::from(size) / 64
 }
 
-/// Words, cut where groups begin.
+/// Splits a range of words at group boundaries.
 fn parts(words: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let groups = words.start / GROUP..words.end.div_ceil(GROUP);
     groups.map(move |group| words.start.max(group * GROUP)..words.end.min((group + 1) * GROUP))
 }
 
-/// Counts ports of one word, even ones and odd ones.
+/// Adds the even and odd ports of one word to the counters.
 fn add([even, odd]: &mut [u16; 2], ports: u64) {
     *even += (ports & EVEN).count_ones() as u16;
     *odd += (ports & !EVEN).count_ones() as u16;
 }
 
-/// The free ports of one protocol on one address. Most addresses of a large pool have few bindings: what all have alike is
-/// not kept for each.
+/// The free ports of one protocol on one address. Most addresses of a large pool have few bindings, so only differences
+/// from the common set are stored for each address.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Those that belong to the pool, free or not.
+    /// All ports in the pool, free or not.
     pooled: Arc<Ports>,
-    /// The free ones of each group of which one is taken; of the others, all are free.
+    /// The free ports of each group with a taken port; in all other groups, every port is free.
     free: [Option<Box<Group>>; GROUPS],
-    /// Free even ports of each group, and odd ones.
+    /// Number of free even and of free odd ports of each group.
     groups: [[u16; 2]; GROUPS],
     free_ports: u32,
-    /// Those on loan; none before the first.
+    /// The lent ports; None before the first loan.
     lent: Option<Box<[Option<Box<Group>>; GROUPS]>>,
     lent_ports: u32,
 }
 
 impl Block {
-    /// All of the ports, free.
+    /// Creates a block in which all ports are free.
     pub fn new(ports: Arc<Ports>) -> Block {
         Block {
             free: [const { None }; GROUPS],
@@ -158,17 +158,17 @@ impl Block {
         }
     }
 
-    /// How many are free.
+    /// Number of free ports.
     pub fn free_ports(&self) -> u32 {
         self.free_ports
     }
 
-    /// Is it in the pool?
+    /// Returns true if the port is in the pool.
     pub fn is_pooled(&self, port: u16) -> bool {
         self.pooled.words[usize::from(port) / 64] >> (port % 64) & 1 != 0
     }
 
-    /// Is it in the pool, and nobody's?
+    /// Returns true if the port is in the pool and free.
     pub fn is_free(&self, port: u16) -> bool {
         self.word(usize::from(port) / 64) >> (port % 64) & 1 != 0
     }
@@ -180,7 +180,7 @@ impl Block {
         }
     }
 
-    /// Takes a port that is free.
+    /// Takes a free port.
     pub fn take(&mut self, port: u16) {
         debug_assert!(self.is_free(port));
         let word = usize::from(port) / 64;
@@ -191,12 +191,12 @@ impl Block {
         self.groups[at][usize::from(port % 2)] -= 1;
     }
 
-    /// How many are on loan.
+    /// Number of lent ports.
     pub fn lent_ports(&self) -> u32 {
         self.lent_ports
     }
 
-    /// Takes a port that is free, for a loan.
+    /// Takes a free port and lends it.
     pub fn lend(&mut self, port: u16) {
         self.take(port);
         let word = usize::from(port) / 64;
@@ -208,7 +208,7 @@ impl Block {
         self.lent_ports += 1;
     }
 
-    /// Is it on loan?
+    /// Returns true if the port is lent.
     pub fn is_lent(&self, port: u16) -> bool {
         let word = usize::from(port) / 64;
         let group = self
@@ -218,7 +218,7 @@ impl Block {
         group.is_some_and(|group| group[word % GROUP] >> (port % 64) & 1 != 0)
     }
 
-    /// The port is no longer on loan, and still taken. False if it was not on loan.
+    /// Ends a loan; the port stays taken. Returns false if it was not lent.
     pub fn end_loan(&mut self, port: u16) -> bool {
         let (bit, word) = (1 << (port % 64), usize::from(port) / 64);
         let groups = self.lent.as_mut();
@@ -235,7 +235,7 @@ impl Block {
         true
     }
 
-    /// Frees a port of the pool that was taken.
+    /// Frees a taken port of the pool.
     pub fn put_back(&mut self, port: u16) {
         let (bit, word) = (1 << (port % 64), usize::from(port) / 64);
         let at = word / GROUP;
@@ -250,7 +250,7 @@ impl Block {
         }
     }
 
-    /// How many ports of a kind are free.
+    /// Number of free ports of a class and parity.
     pub fn free_of(&self, class: Class, parity: Parity) -> u32 {
         class
             .groups()
@@ -258,7 +258,7 @@ impl Block {
             .sum()
     }
 
-    /// The free port of a kind that has `n` others before it.
+    /// The free port of a class and parity with `n` such ports before it.
     pub fn nth_free(&self, class: Class, parity: Parity, mut n: u32) -> Option<u16> {
         let group = class.groups().find(|&group| {
             let free = self.in_group(group, parity);
@@ -278,7 +278,7 @@ impl Block {
         None
     }
 
-    /// Of `size` ports from `first` on (a multiple of 64 of them), one that is free.
+    /// Draws a free port from the `size` ports (a multiple of 64) from `first` on.
     pub fn draw_in(
         &self,
         first: u16,
@@ -307,19 +307,19 @@ impl Block {
         None
     }
 
-    /// How many of them are free.
+    /// Number of free ports in this range.
     pub fn free_in(&self, first: u16, size: u16, parity: Parity) -> u32 {
         let parts = parts(words(first, size));
         parts.map(|part| self.in_part(&part, parity)).sum()
     }
 
-    /// How many of them are taken.
+    /// Number of taken ports in this range.
     pub fn taken_in(&self, first: u16, size: u16) -> u32 {
         let of = |word: usize| (self.pooled.words[word] & !self.word(word)).count_ones();
         words(first, size).map(of).sum()
     }
 
-    /// How many of them are on loan.
+    /// Number of lent ports in this range.
     pub fn lent_in(&self, first: u16, size: u16) -> u32 {
         let Some(lent) = &self.lent else { return 0 };
         let of = |part: Range<usize>| {
@@ -333,7 +333,7 @@ impl Block {
         parts(words(first, size)).map(of).sum()
     }
 
-    /// How many of the ports of these words, which are in one group, are free.
+    /// Number of free ports in these words, which are in one group.
     fn in_part(&self, part: &Range<usize>, parity: Parity) -> u32 {
         if part.len() == GROUP {
             return self.in_group(part.start / GROUP, parity);

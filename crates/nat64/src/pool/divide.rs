@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pool in blocks of ports, each of which is given to one source as a whole (RFC 6888 REQ-14, RFC 7422 section 2): a
+//! Divides the pool into port blocks, each given to one source as a whole (RFC 6888 REQ-14, RFC 7422 section 2). A
 //! block is the same ports of one address for every protocol.
 //!
-//! One bit for each block of an address that nobody has. Of the free ports in a block, each is as likely as any other.
+//! Each unowned block of an address has one bit. Each free port of a block is equally likely.
 
 use super::block::Parity;
 use super::Pool;
@@ -12,51 +12,51 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
-/// Blocks begin behind the well-known ports.
+/// Blocks begin after the well-known ports.
 const FIRST_USER_PORT: u32 = 1024;
-/// Words of bits for the smallest blocks: 1024 of 64 ports.
+/// Words of bits for the smallest blocks: 1024 blocks of 64 ports.
 const WORDS: usize = 65536 / 64 / 64;
 
 type Bits = [u64; WORDS];
 
-/// Which block.
+/// The identity of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// Of which address.
+    /// Its address.
     pub addr: Ipv4Addr,
     /// Its first port.
     pub first: u16,
 }
 
-/// The blocks of the pool.
+/// The port blocks of the pool.
 #[derive(Debug)]
 pub struct Division {
-    /// Ports of a block, unless it is fixed.
+    /// Ports of a block that is not fixed.
     size: u16,
-    /// Whose the fixed blocks are, which are nobody else's.
+    /// The owners of the fixed blocks, which no other source gets.
     mapping: Option<Mapping>,
-    /// Those that an address has, by its kind.
+    /// The blocks of an address, by its kind.
     of_kind: Vec<Bits>,
-    /// Those of each address that nobody has; None: all that it has.
+    /// The unowned blocks of each address; None if all are unowned.
     free: Vec<Option<Box<Bits>>>,
-    /// One bit for each address that has a free block.
+    /// One bit for each address with an unowned block.
     with_free: Vec<u64>,
     free_blocks: u64,
     blocks: u64,
-    /// Blocks with ports that rest, which nobody gets.
+    /// Blocks with resting ports, which are not given to any source.
     resting: HashMap<Place, Resting, Keys>,
 }
 
-/// What rests in a block.
+/// The resting ports of a block.
 #[derive(Debug)]
 struct Resting {
     ports: u32,
-    /// Somebody has the block, or nobody can get it.
+    /// True if the block has an owner or cannot be given to one.
     is_owned: bool,
 }
 
 impl Division {
-    /// The block in which a port is. A port between the fixed ones and the first other block is in none.
+    /// The block of a port. A port between the fixed blocks and the first other one is in no block.
     fn first_of(&self, port: u16) -> Option<u16> {
         let first = port & !(self.size - 1);
         match &self.mapping {
@@ -77,8 +77,8 @@ impl Division {
 }
 
 impl Pool {
-    /// Divides it into blocks of so many ports, a power of two between 64 and 4096. With a mapping, each source has a fixed
-    /// block, and the others are behind these, if `size` is not 0.
+    /// Divides the pool into blocks of `size` ports, a power of two from 64 to 4096. With a mapping, each source has a
+    /// fixed block, and the other blocks follow these, unless `size` is 0.
     pub fn divide(&mut self, size: u16, mapping: Option<Mapping>) {
         let is_free = size > 0;
         let size = size.max(64);
@@ -127,24 +127,24 @@ impl Pool {
         });
     }
 
-    /// Blocks that nobody has, and all.
+    /// Number of unowned blocks, and of all blocks.
     pub fn blocks(&self) -> (u64, u64) {
         let division = self.division.as_ref();
         division.map_or((0, 0), |division| (division.free_blocks, division.blocks))
     }
 
-    /// Whose the fixed blocks are, if there are any.
+    /// The owners of the fixed blocks, if there are any.
     pub fn mapping(&self) -> Option<&Mapping> {
         self.division.as_ref()?.mapping.as_ref()
     }
 
-    /// The ports of a block.
+    /// Number of ports of a block.
     pub fn size_of(&self, place: Place) -> u16 {
         let division = self.division.as_ref();
         division.map_or(0, |division| division.size_of(place))
     }
 
-    /// The block in which a port is, whosever it is; None if it is in none.
+    /// The block of a port, whether owned or not. None if the port is in no block.
     pub fn place_of(&self, v4: Endpoint4) -> Option<Place> {
         let first = self.division.as_ref()?.first_of(v4.port)?;
         Some(Place {
@@ -153,8 +153,7 @@ impl Pool {
         })
     }
 
-    /// A block that nobody has, which is now the caller's: of this address, or unless `only` that is wanted, of the next one
-    /// that has any.
+    /// Takes an unowned block of this address; with `only` false, also of the next address that has one.
     pub fn take_block(
         &mut self,
         address: Ipv4Addr,
@@ -190,7 +189,7 @@ impl Pool {
         None
     }
 
-    /// The address of which [`Pool::take_block`] would take a block.
+    /// The address from which [`Pool::take_block`] would take a block.
     pub fn would_take_block(&self, address: Ipv4Addr) -> Option<Ipv4Addr> {
         let at = self.next_with_block(address)?;
         Some(self.addresses[at].addr)
@@ -202,8 +201,8 @@ impl Pool {
         Some(at as usize)
     }
 
-    /// Takes a certain block for a host's source. False if the pool does not have it, if somebody has it, or if a port of it rests
-    /// for another subscriber.
+    /// Takes a given block for the source of a host. Returns false if the pool does not have the block, if it has an
+    /// owner, or if one of its ports rests for another subscriber.
     pub fn claim_block(&mut self, place: Place, host: Ipv6Addr) -> bool {
         let resting = self.resting_in(place);
         if resting.is_none_or(|resting| resting.is_owned) {
@@ -218,7 +217,7 @@ impl Pool {
         true
     }
 
-    /// Gives a block back.
+    /// Returns a block to the pool.
     pub fn put_back_block(&mut self, place: Place) {
         match self.resting_in(place) {
             Some(resting) => resting.is_owned = false,
@@ -232,7 +231,7 @@ impl Pool {
         self.division.as_mut()?.resting.get_mut(&place)
     }
 
-    /// A port rests that did not.
+    /// Records that a port rests.
     pub(super) fn note_rest(&mut self, v4: Endpoint4) {
         let Some(place) = self.place_of(v4) else {
             return;
@@ -248,7 +247,7 @@ impl Pool {
         }
     }
 
-    /// A port rests no longer.
+    /// Records that a port no longer rests.
     pub(super) fn note_rest_over(&mut self, v4: Endpoint4) {
         let Some(place) = self.place_of(v4) else {
             return;
@@ -267,7 +266,7 @@ impl Pool {
         }
     }
 
-    /// Makes a block free, or somebody's. False if it is so already, or is none.
+    /// Marks a block as unowned or owned. Returns false if it already is, or if there is no such block.
     fn mark(&mut self, place: Place, is_free: bool) -> bool {
         let Some(at) = self.position(place.addr) else {
             return false;
@@ -301,8 +300,8 @@ impl Pool {
         true
     }
 
-    /// A free port of a block, which is now the caller's: the best one, or one of the parity of `like`, or with `any` one of
-    /// the other parity, too.
+    /// Takes a free port of a block: the preferred one, or one with the parity of `like`, or with `any` also one of the
+    /// other parity.
     pub fn take_in(
         &mut self,
         protocol: Protocol,
@@ -324,7 +323,7 @@ impl Pool {
         Some(port)
     }
 
-    /// Lends a port of a block, even or odd as the port `like`.
+    /// Lends a port of a block with the parity of the port `like`.
     pub fn lend_in(
         &mut self,
         protocol: Protocol,
@@ -341,7 +340,7 @@ impl Pool {
         Some(port)
     }
 
-    /// Free ports of a protocol in a block.
+    /// Number of free ports of a protocol in a block.
     pub fn free_in(&self, protocol: Protocol, place: Place) -> u32 {
         let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
             return 0;
@@ -352,7 +351,7 @@ impl Pool {
         }
     }
 
-    /// Ports of a protocol in a block that are on loan.
+    /// Number of lent ports of a protocol in a block.
     pub fn lent_in(&self, protocol: Protocol, place: Place) -> u32 {
         let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
             return 0;
@@ -363,7 +362,7 @@ impl Pool {
         })
     }
 
-    /// Is any port of a block bound or lent, or does any rest?
+    /// Returns true if any port of a block is bound, lent or resting.
     pub fn is_used(&self, place: Place) -> bool {
         let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
             return false;

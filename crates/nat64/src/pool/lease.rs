@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Free ports that somebody else may give out: the fast path, which then opens bindings by itself and
-//! reports them.
+//! Ports leased to another allocator: the fast path, which opens bindings by itself and reports them.
 //!
-//! Each is drawn from all free ones, as for a binding, so that a port that was lent says nothing about
-//! the next one (RFC 6056). A loan is exclusive: the port is neither free nor anybody's until the
-//! holder says that it became a binding ([`Pool::take_leased`]), or that it comes back unused
-//! ([`Pool::give_back`]).
+//! Each leased port is drawn from all free ones, as for a binding, so that it reveals nothing about
+//! the next port (RFC 6056). A lease is exclusive: the port is neither free nor bound until the holder
+//! reports a binding ([`Pool::take_leased`]) or returns it unused ([`Pool::give_back`]).
 
 use super::block::{Class, Parity};
 use super::{Address, Pool, Subscriber};
 use crate::config::{Endpoint4, Protocol};
 use std::net::Ipv4Addr;
 
-/// For each port on loan, an address must have so many free ones: loans are for the many ports of a
-/// large pool, and never the reason that a small one has none left.
+/// Free ports that an address must have for each leased port. Leases are for large pools and must not
+/// exhaust a small one.
 const FREE_PER_LOAN: u32 = 4;
 
 impl Pool {
-    /// Lends a port of an address: one above 1023, even or odd as the port `like`. None if there is
-    /// none, or if too few would be left.
+    /// Leases a port of an address above 1023, with the parity of the port `like`. None if there is
+    /// none, or if too few free ports would remain.
     pub fn lend(
         &mut self,
         protocol: Protocol,
@@ -39,7 +37,8 @@ impl Pool {
         Some(port)
     }
 
-    /// Fewer ports of an address are free than on loan: they are wanted back.
+    /// Returns true if an address has fewer free ports than leased ones, so that leases have to be
+    /// returned.
     pub fn is_short(&self, protocol: Protocol, address: Ipv4Addr) -> bool {
         let Some(at) = self.position(address) else {
             return false;
@@ -48,12 +47,12 @@ impl Pool {
         block.is_some_and(|block| block.free_ports() < block.lent_ports())
     }
 
-    /// A port on loan has become that of a binding, and is now released like any other. False if it is
-    /// not on loan.
+    /// Turns a leased port into a bound one, which is released like any other. Returns false if the
+    /// port is not leased.
     pub fn take_leased(&mut self, protocol: Protocol, address: Ipv4Addr, port: u16) -> bool {
         let is_of_loan = self.end_loan(protocol, address, port);
         if let Some(at) = self.position(address).filter(|_| is_of_loan) {
-            // It was lent in a block of the subscriber for whom it rested.
+            // It was leased inside a block of the subscriber for which it rested.
             let addr = address;
             self.end_rest(protocol, at, Endpoint4 { addr, port });
         }
@@ -66,14 +65,14 @@ impl Pool {
         block.is_some_and(|block| block.end_loan(port))
     }
 
-    /// A port comes back unused, if it is still on loan. If it rested before, it still does.
+    /// Returns an unused port, if it is still leased. A port that rested before keeps resting.
     pub fn give_back(&mut self, protocol: Protocol, address: Ipv4Addr, port: u16) {
         if !self.end_loan(protocol, address, port) {
             return;
         }
         let addr = address;
         if self.rests_for(protocol, Endpoint4 { addr, port }) == Some(Subscriber::NOBODY) {
-            // It was held while it was on loan.
+            // The port was put on hold during the lease.
             return;
         }
         if let Some(at) = self.position(address) {
@@ -82,7 +81,7 @@ impl Pool {
         }
     }
 
-    /// Ports on loan. It looks at every address.
+    /// Number of leased ports. Takes time proportional to the number of addresses.
     pub fn leased_ports(&self) -> usize {
         let of = |address: &Address| -> u32 {
             let blocks = address.blocks.iter().flatten();

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pool of IPv4 transport addresses (pool4): who gets which address and port.
+//! The pool of IPv4 transport addresses (pool4), from which sources get addresses and ports.
 //!
 //! Stages of an allocation:
 //!
-//! 1. An address. The same source always begins at the same one (RFC 4787 REQ-2, "paired"), by a
-//!    keyed hash of its address; only when that has no free port left is the next one taken.
-//! 2. `allocate`: a port of it.
-//! 3. `block`: the port is taken, until it is released.
+//! 1. An address. A source always starts at the same one (RFC 4787 REQ-2, "paired"), by a keyed hash of its address;
+//!    the next one is used only if it has no free port.
+//! 2. `allocate`: a port of that address.
+//! 3. `block`: the port is taken until it is released.
 //!
-//! All of it takes the same time however full the pool is. `rest` keeps ports from others for a while after their bindings,
-//! if several gateways serve the same hosts. `lease` lends ports to others; `divide` has blocks of ports that
-//! are given to sources.
+//! The time does not depend on how full the pool is. `rest` reserves ports for a while after their bindings end, if
+//! several gateways serve the same nodes. `lease` lends ports; `divide` has the port blocks that are given to sources.
 
 mod allocate;
 mod block;
@@ -30,28 +29,28 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What became of a claim to a certain address and port.
+/// The result of a claim to a given address and port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
-    /// It is the claimant's, and must be released.
+    /// The claimant has it and must release it.
     Taken,
-    /// Somebody has it.
+    /// It is already taken.
     Occupied,
-    /// The pool does not have it, and does not care.
+    /// The pool does not contain it.
     Elsewhere,
 }
 
-/// Who asks for a binding.
+/// The requester of a binding.
 #[derive(Clone, Copy, Debug)]
 pub struct Applicant {
-    /// The table.
+    /// The binding table.
     pub protocol: Protocol,
-    /// The node.
+    /// The address of the node.
     pub source: Ipv6Addr,
-    /// The port or query identifier that it uses itself.
+    /// The port or query identifier that the node uses.
     pub port: u16,
-    /// Where the port before it (its RTP to this RTCP) is bound, if it is: the next one is tried
-    /// first (RFC 4787 section 4.2.3, contiguity).
+    /// The binding of the preceding port (RTP, if this port is RTCP), if there is one: the port after it is tried first
+    /// (RFC 4787 section 4.2.3, contiguity).
     pub neighbour: Option<Endpoint4>,
 }
 
@@ -59,46 +58,46 @@ pub struct Applicant {
 #[derive(Debug)]
 struct Address {
     addr: Ipv4Addr,
-    /// What ports it has, by its place among the kinds.
+    /// Index of the kind that lists its ports.
     kind: u32,
-    /// Made when the first port of a protocol is asked for.
+    /// Created when the first port of a protocol is requested.
     blocks: [Option<Box<Block>>; 3],
 }
 
-/// Ports of each protocol. The addresses of a large pool have a few kinds.
+/// A set of ports for each protocol. A large pool has few kinds of address.
 #[derive(Debug)]
 struct Kind {
     ranges: Ranges,
-    /// Made when the first port of a protocol is asked for.
+    /// Created when the first port of a protocol is requested.
     ports: [Option<Arc<Ports>>; 3],
 }
 
-/// What the configuration gives to an address, for each protocol. They may overlap.
+/// The configured port ranges of an address for each protocol; they may overlap.
 type Ranges = [Vec<RangeInclusive<u16>>; 3];
 
 /// The pool.
 #[derive(Debug)]
 pub struct Pool {
     kinds: Vec<Kind>,
-    /// In rising order.
+    /// In ascending order.
     addresses: Vec<Address>,
-    /// For each protocol, one bit for each address that has a free port.
+    /// For each protocol, one bit for each address with a free port.
     with_free: [Vec<u64>; 3],
-    /// Free ports of each protocol, and all.
+    /// Number of free ports of each protocol, and number of all.
     free: [u64; 3],
     ports: [u64; 3],
     preserve_ports: bool,
     key: [u64; 2],
-    /// If sources get blocks of ports.
+    /// Set if sources get port blocks.
     division: Option<divide::Division>,
-    /// If ports rest.
+    /// Set if ports rest.
     rests: Option<rest::Rests>,
 }
 
 impl Pool {
-    /// A pool of nothing but free ports. `key` is secret, and random.
+    /// Creates a pool in which all ports are free. `key` must be secret and random.
     pub fn new(parts: &[Pool4], preserve_ports: bool, key: [u64; 2]) -> Pool {
-        // Each address with its parts, whether these are one network or 65 536 single addresses.
+        // Each address with its parts, which may come from one network or from 65 536 single addresses.
         let mut given: Vec<(Ipv4Addr, &Pool4)> = Vec::new();
         for part in parts {
             let first = part.net.network().to_bits();
@@ -148,22 +147,22 @@ impl Pool {
         });
     }
 
-    /// The secret that it was made with.
+    /// The secret key of this pool.
     pub(crate) fn key(&self) -> [u64; 2] {
         self.key
     }
 
-    /// Every address, in rising order.
+    /// All addresses in ascending order.
     pub fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
         self.addresses.iter().map(|address| address.addr)
     }
 
-    /// Is it one of its addresses?
+    /// Returns true if the address is in the pool.
     pub fn contains(&self, addr: Ipv4Addr) -> bool {
         self.position(addr).is_some()
     }
 
-    /// Does this address and port belong to it, free or not?
+    /// Returns true if the address and port are in the pool, free or not.
     pub fn covers(&self, protocol: Protocol, v4: Endpoint4) -> bool {
         let Some(at) = self.position(v4.addr) else {
             return false;
@@ -174,7 +173,7 @@ impl Pool {
         }
     }
 
-    /// Is a port of an address nobody's?
+    /// Returns true if a port of an address is free.
     fn is_free(&self, protocol: Protocol, at: u32, port: u16) -> bool {
         match &self.addresses[at as usize].blocks[protocol.index()] {
             Some(block) => block.is_free(port),
@@ -182,20 +181,20 @@ impl Pool {
         }
     }
 
-    /// Does the configuration give a port to an address?
+    /// Returns true if the configuration gives this port to the address.
     fn gives(&self, protocol: Protocol, at: u32, port: u16) -> bool {
         let kind = self.addresses[at as usize].kind as usize;
         let mut ranges = self.kinds[kind].ranges[protocol.index()].iter();
         ranges.any(|ports| ports.contains(&port))
     }
 
-    /// The address at which a source begins.
+    /// The address at which a source starts.
     pub fn address_of(&self, source: Ipv6Addr) -> Option<Ipv4Addr> {
         let at = self.begin(source)?;
         Some(self.addresses[at].addr)
     }
 
-    /// A free address and port, which is now the applicant's; None if there is none.
+    /// Takes a free address and port for the applicant. None if there is none.
     pub fn allocate(
         &mut self,
         applicant: Applicant,
@@ -228,14 +227,14 @@ impl Pool {
         Some(Endpoint4 { addr, port })
     }
 
-    /// What [`Pool::allocate`] would give: the address, and the port unless it would be a random one.
+    /// The result that [`Pool::allocate`] would give: the address, and the port unless it would be random.
     pub fn would_allocate(&self, applicant: &Applicant) -> Option<(Ipv4Addr, Option<u16>)> {
         let (at, best) = self.wish_of(applicant)?;
         let may_take = |port: &u16| self.may_take(applicant.protocol, at, *port, applicant.source);
         Some((self.addresses[at as usize].addr, best.filter(may_take)))
     }
 
-    /// The address of which an applicant gets a port, and the port that it would like most.
+    /// The address for an applicant, and its most preferred port.
     fn wish_of(&self, applicant: &Applicant) -> Option<(u32, Option<u16>)> {
         let &Applicant {
             protocol,
@@ -253,7 +252,7 @@ impl Pool {
         Some(beside.unwrap_or((at, self.preserve_ports.then_some(port))))
     }
 
-    /// Claims this address and port, for a binding of a host that the operator or an earlier run made.
+    /// Claims this address and port for a static or restored binding of a host.
     pub fn claim(&mut self, protocol: Protocol, v4: Endpoint4, host: Ipv6Addr) -> Claim {
         let position = self.position(v4.addr);
         let at = position.filter(|&at| self.block(protocol, at).is_pooled(v4.port));
@@ -272,7 +271,7 @@ impl Pool {
         Claim::Taken
     }
 
-    /// Gives back what [`Pool::allocate`], [`Pool::claim`] or [`Pool::take_leased`] gave.
+    /// Releases a port from [`Pool::allocate`], [`Pool::claim`] or [`Pool::take_leased`].
     pub fn release(&mut self, protocol: Protocol, v4: Endpoint4) {
         if let Some(at) = self.position(v4.addr) {
             self.block(protocol, at).put_back(v4.port);
@@ -280,28 +279,28 @@ impl Pool {
         }
     }
 
-    /// Free ports of a protocol, on all addresses. What is on loan is not free.
+    /// Number of free ports of a protocol on all addresses. Leased ports are not free.
     pub fn free_ports(&self, protocol: Protocol) -> u64 {
         self.free[protocol.index()]
     }
 
-    /// Ports of a protocol, free or not.
+    /// Number of ports of a protocol, free or not.
     pub fn ports(&self, protocol: Protocol) -> u64 {
         self.ports[protocol.index()]
     }
 
-    /// Addresses with a free port of a protocol. It takes a step for each 64 addresses.
+    /// Number of addresses with a free port of a protocol. Takes one step for each 64 addresses.
     pub fn addresses_with_free(&self, protocol: Protocol) -> u32 {
         let words = &self.with_free[protocol.index()];
         words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// How many addresses there are.
+    /// Number of addresses.
     pub fn len(&self) -> usize {
         self.addresses.len()
     }
 
-    /// Whether it has no address.
+    /// Returns true if there is no address.
     pub fn is_empty(&self) -> bool {
         self.addresses.is_empty()
     }
@@ -315,7 +314,7 @@ impl Pool {
             .map(|at| at as usize)
     }
 
-    /// The first address from `start` on, around, that has a free port.
+    /// The first address with a free port, searched from `start` on with wrap-around.
     fn next_with_free(&self, protocol: Protocol, start: usize) -> Option<u32> {
         next_in(&self.with_free[protocol.index()], start)
     }
@@ -347,7 +346,7 @@ impl Pool {
         self.note_free(protocol, at);
     }
 
-    /// Notes whether an address still has a free port.
+    /// Updates the bit that says whether an address has a free port.
     fn note_free(&mut self, protocol: Protocol, at: u32) {
         let has_free = self.block(protocol, at).free_ports() > 0;
         let word = &mut self.with_free[protocol.index()][at as usize / 64];
@@ -360,7 +359,7 @@ impl Pool {
     }
 }
 
-/// The first set bit from `start` on, around.
+/// The first set bit, searched from `start` on with wrap-around.
 fn next_in(words: &[u64], start: usize) -> Option<u32> {
     let first = words[start / 64] & (!0 << (start % 64));
     let found =
@@ -373,7 +372,7 @@ fn next_in(words: &[u64], start: usize) -> Option<u32> {
     })
 }
 
-/// The ports of a protocol that its parts of the configuration give to an address. They may overlap.
+/// The configured port ranges of an address for a protocol; they may overlap.
 fn ranges(parts: &[(Ipv4Addr, &Pool4)], protocol: Protocol) -> Vec<RangeInclusive<u16>> {
     let least = u16::from(protocol != Protocol::Icmp);
     let its = parts
@@ -383,7 +382,7 @@ fn ranges(parts: &[(Ipv4Addr, &Pool4)], protocol: Protocol) -> Vec<RangeInclusiv
     ranges.filter(|ports| !ports.is_empty()).collect()
 }
 
-/// Ports in ranges that may overlap.
+/// Number of ports in ranges that may overlap.
 fn count(mut ranges: Vec<RangeInclusive<u16>>) -> u64 {
     ranges.sort_unstable_by_key(|ports| *ports.start());
     let mut counted = 0;
@@ -401,7 +400,7 @@ fn count(mut ranges: Vec<RangeInclusive<u16>>) -> u64 {
 mod tests {
     use super::*;
 
-    /// Alike or not, in one network or given one by one: what addresses have alike stands in one place.
+    /// Addresses with equal ports share one set, whether they come from one network or from single entries.
     #[test]
     fn addresses_of_a_kind_share_what_they_have_alike() {
         let part = |net: String, ports| Pool4 {

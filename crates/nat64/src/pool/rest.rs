@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports that rest. Where several gateways have copies of each other's bindings, a port whose binding has ended may still be used
-//! elsewhere for its subscriber. It is nobody else's until [`Pool::free`].
+//! Resting ports. If several gateways have copies of each other's bindings, another gateway may still use the port of a
+//! closed binding for its subscriber. No other subscriber gets the port until [`Pool::free`].
 //!
-//! A port that rests is taken, so nothing that draws from free ports gets it; and who asks for a certain port gets it only
-//! for the same subscriber. In a block of that subscriber it is free: what is drawn there is that subscriber's. The
-//! block stays until nothing in it rests.
+//! A resting port counts as taken, so it is never drawn from the free ports. A request for this port succeeds only for
+//! the same subscriber. In a block of that subscriber the port counts as free, because only that subscriber draws from
+//! the block. A block is kept until none of its ports rests.
 //!
-//! A port that rests takes 13 bytes and the spare room of a hash table.
+//! A resting port takes 13 bytes, plus the spare room of a hash table.
 
 use super::divide::Place;
 use super::Pool;
@@ -16,19 +16,19 @@ use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 
-/// Who may get a port that rests: the prefix of a subscriber, or a secret hash of one that has more than 64 bits.
+/// The owner of a resting port: the prefix of a subscriber, or a secret hash of a prefix longer than 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subscriber(u64);
 
 impl Subscriber {
-    /// Not known.
+    /// The subscriber is unknown.
     pub const NOBODY: Subscriber = Subscriber(u64::MAX);
 }
 
-/// Tables of a protocol. A growing table moves all that it has, which must not take long.
+/// Tables of a protocol. A table moves all its entries when it grows, so the tables are kept small.
 const SHARDS: usize = 64;
 
-/// One port: its place, and both halves of its subscriber.
+/// One port: its position, and both halves of its subscriber.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     at: u16,
@@ -38,11 +38,11 @@ struct Rest {
 
 const _: () = assert!(size_of::<Rest>() == 12);
 
-/// All of them.
+/// All resting ports.
 #[derive(Debug)]
 pub struct Rests {
     shards: Vec<HashTable<Rest>>,
-    /// Those that the pool does not have: of other configurations, and of bindings of the operator.
+    /// Resting ports outside the pool: of earlier configurations and of static bindings.
     beside: HashMap<(Protocol, Endpoint4), Subscriber, Keys>,
     keys: Keys,
     prefix_len: u8,
@@ -67,7 +67,7 @@ impl Rests {
             0..=64 => (prefix >> 64) as u64,
             _ => self.keys.prefix(prefix),
         };
-        // No prefix of hosts has only ones.
+        // No prefix of hosts consists of one bits only.
         Subscriber(bits.min(u64::MAX - 1))
     }
 
@@ -85,7 +85,7 @@ impl Rests {
         Some(found.of())
     }
 
-    /// Adds one, or changes whose it is. True if there was none.
+    /// Adds a port, or changes its subscriber. Returns true if it was new.
     fn set(&mut self, protocol: Protocol, (at, port): (u16, u16), of: Subscriber) -> bool {
         let hash = self.hash(at, port);
         let keys = self.keys;
@@ -129,30 +129,30 @@ fn shard(protocol: Protocol, hash: u64) -> usize {
 }
 
 impl Pool {
-    /// From now on ports rest, each for its subscriber: a prefix of so many bits.
+    /// Enables resting, for subscribers of this prefix length.
     pub fn let_rest(&mut self, prefix_len: u8) {
         self.rests = Some(Rests::new(self.key, prefix_len));
     }
 
-    /// Do ports rest?
+    /// Returns true if ports rest.
     pub fn rests(&self) -> bool {
         self.rests.is_some()
     }
 
-    /// Whose a host is.
+    /// The subscriber of a host.
     pub fn subscriber(&self, host: Ipv6Addr) -> Subscriber {
         let rests = self.rests.as_ref();
         rests.map_or(Subscriber::NOBODY, |rests| rests.subscriber(host))
     }
 
-    /// Ports that rest.
+    /// Number of resting ports.
     pub fn resting(&self) -> u64 {
         let Some(rests) = &self.rests else { return 0 };
         let of_pool: u64 = rests.count.iter().map(|&count| u64::from(count)).sum();
         of_pool + rests.beside.len() as u64
     }
 
-    /// For whom a port rests, if it does.
+    /// The subscriber for which a port rests, if it does.
     pub fn rests_for(&self, protocol: Protocol, v4: Endpoint4) -> Option<Subscriber> {
         let rests = self.rests.as_ref()?;
         match self.position(v4.addr) {
@@ -161,8 +161,8 @@ impl Pool {
         }
     }
 
-    /// The binding of a port has ended; it rests. `in_block`: it is in a block of the subscriber, who can get it again there.
-    /// What is no port of the pool rests, too.
+    /// Lets the port of a closed binding rest. `in_block`: the port is in a block of the subscriber, who can get it
+    /// again there. Ports outside the pool rest too.
     pub(crate) fn rest(
         &mut self,
         protocol: Protocol,
@@ -187,8 +187,8 @@ impl Pool {
         }
     }
 
-    /// Another gateway may use a port, for whomever: it is not free until [`Pool::free`]. False if a binding has it, or if it is
-    /// on loan; then nothing else may get it before that ends, and the caller has to end it.
+    /// Reserves a port that another gateway may use for any subscriber, until [`Pool::free`]. Returns false if the port
+    /// is bound or leased; then no other subscriber gets it before that ends, and the caller has to end it.
     pub(crate) fn hold(&mut self, protocol: Protocol, v4: Endpoint4) -> bool {
         let covers = self.covers(protocol, v4);
         let at = self.position(v4.addr).filter(|_| covers);
@@ -213,8 +213,8 @@ impl Pool {
         !is_lent
     }
 
-    /// A port rests no longer: it is free, unless it is on loan. False if it did not rest: a binding of the same subscriber has
-    /// got it, or nobody knows of it.
+    /// Ends the rest of a port, which becomes free unless it is leased. Returns false if it did not rest: a binding of
+    /// the same subscriber has taken it, or it is unknown.
     pub(crate) fn free(&mut self, protocol: Protocol, v4: Endpoint4) -> bool {
         let covers = self.covers(protocol, v4);
         let at = self.position(v4.addr).filter(|_| covers);
@@ -234,7 +234,7 @@ impl Pool {
         true
     }
 
-    /// A port has become that of a binding of the subscriber for whom it rested, if it did.
+    /// Ends the rest of a port that a binding of its subscriber has taken, if it rested.
     pub(super) fn end_rest(
         &mut self,
         protocol: Protocol,
@@ -247,7 +247,7 @@ impl Pool {
         Some(of)
     }
 
-    /// May a host have this port of an address: is it free, or does it rest for the host's subscriber?
+    /// Returns true if a host may have this port of an address: it is free, or rests for the host's subscriber.
     pub(super) fn may_take(&self, protocol: Protocol, at: u32, port: u16, host: Ipv6Addr) -> bool {
         let is_free = self.is_free(protocol, at, port);
         let Some(rests) = &self.rests else {
@@ -259,7 +259,7 @@ impl Pool {
         }
     }
 
-    /// Takes a port that [`Pool::may_take`] allows.
+    /// Takes a port for which [`Pool::may_take`] returned true.
     pub(super) fn take_for(&mut self, protocol: Protocol, at: u32, port: u16) {
         let addr = self.addresses[at as usize].addr;
         let v4 = Endpoint4 { addr, port };
@@ -276,7 +276,7 @@ impl Pool {
         block.is_some_and(|block| block.is_lent(port))
     }
 
-    /// Do all ports of a block that rest do so for this subscriber?
+    /// Returns true if all resting ports of a block rest for this subscriber.
     pub(super) fn rests_only_for(&self, place: Place, of: Subscriber) -> bool {
         let ports = place.first..=place.first + (self.size_of(place) - 1);
         let others = |protocol: &Protocol| {
@@ -289,7 +289,7 @@ impl Pool {
         !Protocol::ALL.iter().any(others)
     }
 
-    /// All ports that rest in another pool, of the same secret, rest in this one.
+    /// Adds all resting ports of another pool with the same secret.
     pub(crate) fn take_over_rests(&mut self, old: &Pool) {
         let Some(rests) = &old.rests else { return };
         let of_pool = Protocol::ALL.into_iter().flat_map(|protocol| {

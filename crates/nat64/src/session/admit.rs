@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! May something new begin? Limits in all, those of one source, and shares: what every part of the network
-//! may have of what is left ([`crate::config::Limits`]).
+//! Admission of new state: total limits, limits of each source, and shares. A share is the part of the unused
+//! remainder that a part of the network may have ([`crate::config::Limits`]).
 
 use super::limit::Has;
 use super::shared::Whose;
@@ -10,11 +10,11 @@ use crate::config::{share, LevelKind, Protocol, LEVELS};
 use diolkos_xlat::verdict::Reason;
 use std::net::Ipv4Addr;
 
-/// Whose share is used up.
+/// The level whose share is used up.
 type Of = LevelKind;
 
 impl State {
-    /// A binding of a node, of whose prefixes this is known, by the absolute limits.
+    /// Checks the absolute limits for a new binding of a node; `node` holds the counts of its prefixes.
     pub(super) fn admit_binding_within_limits(&self, node: &[Has; LEVELS]) -> Result<(), Reason> {
         let limits = &self.config.limits;
         if self.bindings_of(Whose::Own) >= limits.bindings {
@@ -26,7 +26,7 @@ impl State {
         Ok(())
     }
 
-    /// The same, by shares too; `free_ports` of the protocol are nobody's.
+    /// Checks absolute limits and shares for a new binding; `free_ports` of the protocol are free.
     pub(super) fn admit_binding(
         &self,
         protocol: Protocol,
@@ -47,7 +47,7 @@ impl State {
             .map(|_| ())
     }
 
-    /// The same where ports come from blocks, which have limits and shares of their own.
+    /// Checks a new binding whose port comes from a block; blocks have limits and shares of their own.
     pub(super) fn admit_binding_in_block(&self, node: &[Has; LEVELS]) -> Result<(), Reason> {
         self.admit_binding_within_limits(node)?;
         let limit = self.config.limits.bindings;
@@ -56,7 +56,7 @@ impl State {
         shared.map_err(of_binding).map(|_| ())
     }
 
-    /// Another block of ports for a source.
+    /// Checks whether a source may get another port block.
     pub(super) fn admit_block(&self, node: &[Has; LEVELS]) -> Result<(), Reason> {
         let (free, _) = self.pool.blocks();
         if free == 0 {
@@ -66,7 +66,7 @@ impl State {
         shared.map_err(of_binding).map(|_| ())
     }
 
-    /// A copy of another gateway's binding: by the same limits and shares, among copies.
+    /// Checks a copy of another gateway's binding, by the same limits and shares, counted among copies only.
     pub(super) fn admit_copy(&self, node: std::net::Ipv6Addr) -> Result<(), Reason> {
         let limits = &self.config.limits;
         let sources = self.sources_of(Whose::Copied);
@@ -83,10 +83,11 @@ impl State {
         shared.map_err(of_binding).map(|_| ())
     }
 
-    /// A session that this side opens, of a node of whose prefixes this is known, by the absolute limits.
+    /// Checks the absolute limits for a session that this side opens; `node` holds the counts of the prefixes
+    /// of a node.
     ///
-    /// From the IPv4 side a source can be given half of the sessions it may have, for it cannot help
-    /// what is sent to it; the rest it can always open itself.
+    /// The IPv4 side may open only half of the sessions of a source, because the source cannot control them.
+    /// The source can always open the other half itself.
     pub(super) fn admit_within_limits(
         &self,
         (side, whose): (Side, Whose),
@@ -106,7 +107,7 @@ impl State {
         Ok(())
     }
 
-    /// The same, by shares too.
+    /// Checks absolute limits and shares for a session.
     pub(super) fn admit_session(
         &self,
         (side, whose): (Side, Whose),
@@ -122,11 +123,11 @@ impl State {
         Ok(())
     }
 
-    /// Beyond that, a session that `peer` opens from the IPv4 side, with a binding for which the IPv4 side
-    /// has opened `of_binding`.
+    /// Checks the additional limits for a session that `peer` opens from the IPv4 side, with a binding for
+    /// which the IPv4 side has opened `of_binding` sessions.
     ///
-    /// Sources of IPv4 can be made up, so only the shares of the nodes keep such floods apart; that of a peer
-    /// is for those who say who they are. A binding and a peer are single nodes, and have the share of a host.
+    /// IPv4 sources can be spoofed, so only the shares of the nodes contain such floods. The share of a peer
+    /// limits honest peers. A binding and a peer are single nodes, so the share of a host applies to them.
     pub(super) fn admit_from_outside(
         &self,
         (node, whose): (&[Has; LEVELS], Whose),
@@ -155,14 +156,15 @@ impl State {
         if left == 0 {
             return Err(Reason::OutsideNodeLimit);
         }
-        // Of what is left of the binding, too: or one peer could have all of a port that others want to reach.
+        // The peer also gets only its share of what the binding has left. Otherwise one peer could occupy a
+        // port that others need.
         if is_beyond(sources.of_peer(peer), left) {
             return Err(Reason::OutsidePeerLimit);
         }
         Ok(())
     }
 
-    /// How many sessions the IPv4 side may have opened in all.
+    /// Maximum number of sessions that the IPv4 side may have opened in total.
     pub(super) fn most_from_outside(&self, whose: Whose) -> u64 {
         let there = u64::from(self.sources_of(whose).outside());
         let share_of = self.config.limits.outside_share;
@@ -180,8 +182,8 @@ impl State {
         found.map_or(Has::default(), |(at, _)| node[at])
     }
 
-    /// May a node have one more of something of which `free` are nobody's? Returns what is left to it, or
-    /// which of its prefixes has its share.
+    /// Checks the shares for one more entry of a kind with `free` unused entries. Returns the node's remaining
+    /// amount, or the level whose share is used up.
     fn within_shares(
         &self,
         node: &[Has; LEVELS],

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The binding information bases (RFC 6146 section 3.1): which node's port is which IPv4 address and
-//! port. One entry for both, whoever the peer is: endpoint-independent mapping (RFC 4787 REQ-1).
+//! The binding information bases (RFC 6146 section 3.1), which map a node's transport address to an IPv4 transport
+//! address. A binding serves all peers: endpoint-independent mapping (RFC 4787 REQ-1).
 
 use super::key::{Keys, Table};
 use super::shared::Whose;
 use super::slab::{Slab, NONE};
 use crate::config::{Binding, Endpoint4, Endpoint6, Gateway, Protocol};
 
-/// No other gateway: the binding is this one's.
+/// No other gateway: the binding is owned by this gateway.
 pub const OWN: Gateway = Gateway::MAX;
 
-/// Who made a binding.
+/// The creator of a binding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Origin {
-    /// A packet. It ends with its last session.
+    /// A packet. The binding ends with its last session.
     Dynamic,
-    /// The configuration. It ends when the configuration no longer has it.
+    /// The configuration. The binding ends when it is removed from the configuration.
     Configured,
-    /// The operator, at run time. It ends when the operator says so.
+    /// The operator, at run time. The binding ends when the operator removes it.
     Operator,
-    /// A packet that came to another gateway ([`super::State::inherit`]). It ends with its last session, or if none begins in
-    /// time.
+    /// A packet at another gateway ([`super::State::inherit`]). The binding ends with its last session, or if none
+    /// begins in time.
     Inherited,
 }
 
 impl Origin {
-    /// The name for output.
+    /// The name in output.
     pub const fn name(self) -> &'static str {
         match self {
             Origin::Dynamic => "dynamic",
@@ -36,30 +36,30 @@ impl Origin {
         }
     }
 
-    /// Did a packet make it, here or elsewhere?
+    /// Returns true if a packet created the binding, here or at another gateway.
     pub const fn is_of_packets(self) -> bool {
         matches!(self, Origin::Dynamic | Origin::Inherited)
     }
 }
 
-/// An entry. Small: there may be millions.
+/// A binding. Kept small, because there may be millions.
 #[derive(Debug)]
 pub struct Entry {
     pub v6: Endpoint6,
     pub v4: Endpoint4,
     /// The first of its sessions.
     pub first: u32,
-    /// How many they are.
+    /// Number of its sessions.
     pub sessions: u32,
-    /// Of these, opened from the IPv4 side.
+    /// Number of its sessions that the IPv4 side opened.
     pub outside: u32,
-    /// Whose it is, in [`super::limit::Sources`].
+    /// Index of its source in [`super::limit::Sources`].
     pub source: u32,
     pub protocol: Protocol,
     pub origin: Origin,
-    /// The pool is to be told when it ends.
+    /// True if the port has to be released to the pool.
     pub pooled: bool,
-    /// The gateway whose binding this is a copy of, or [`OWN`].
+    /// The gateway that owns the binding of which this is a copy, or [`OWN`].
     pub owner: Gateway,
 }
 
@@ -83,14 +83,14 @@ impl Entry {
     }
 }
 
-/// All entries, of all protocols.
+/// All bindings of all protocols.
 #[derive(Debug)]
 pub struct Bib {
     entries: Slab<Entry>,
     by_v6: Table,
     by_v4: Table,
     keys: Keys,
-    /// Entries of each protocol.
+    /// Number of bindings of each protocol.
     of_protocol: [u32; 3],
 }
 
@@ -131,7 +131,7 @@ impl Bib {
         self.by_v4.find(self.keys.v4(protocol, v4), is_it)
     }
 
-    /// Adds an entry without sessions. Neither side of it may be bound.
+    /// Adds a binding without sessions. Neither of its endpoints may be bound.
     pub fn insert(&mut self, binding: Binding, origin: Origin, pooled: bool, source: u32) -> u32 {
         let Binding { protocol, v4, v6 } = binding;
         let at = self.entries.insert(Entry {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The list of blocks of ports that sources were given ([`super::blocks`] gives them).
+//! The list of port blocks that sources own ([`super::blocks`] allocates them).
 
 use super::clock::Millis;
 use super::key::Keys;
@@ -8,36 +8,36 @@ use crate::pool::Place;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// All blocks that somebody has.
+/// All owned blocks.
 #[derive(Debug)]
 pub struct Blocks {
     pub rules: PortBlocks,
-    /// For so long after its last use a block stays with its source.
+    /// Time for which a block stays with its source after its last use.
     pub idle: Duration,
     /// In no order.
     pub owned: Vec<Owned>,
     pub by_place: HashMap<Place, u32, Keys>,
-    /// The oldest first.
+    /// Sorted by age, the oldest first.
     by_source: HashMap<u128, Vec<Place>, Keys>,
     pub next_look: usize,
 }
 
-/// A block that somebody has.
+/// An owned block.
 #[derive(Debug)]
 pub struct Owned {
     pub place: Place,
-    /// Whose it is.
+    /// The prefix of its source.
     pub source: u128,
-    /// In [`super::limit::Sources`].
+    /// Index in [`super::limit::Sources`].
     pub part: u32,
-    /// Since when no port of it is bound or lent, as far as anybody has looked.
+    /// Time since which no port is bound or lent, as of the last check.
     pub idle_since: Option<Millis>,
 }
 
 impl Blocks {
-    /// None yet; and none at all if the configuration gives nobody blocks.
+    /// Creates an empty list. None if the configuration gives no blocks to sources.
     pub fn of(config: &Nat64Config, keys: Keys) -> Option<Blocks> {
-        // Fixed blocks alone: nobody gets another one.
+        // With fixed blocks only, no source gets another block.
         let fixed = || PortBlocks {
             ports: 64,
             per_source: 0,
@@ -58,12 +58,12 @@ impl Blocks {
         })
     }
 
-    /// Those of a source, without the fixed one.
+    /// The blocks of a source, without its fixed one.
     pub fn of_source(&self, source: u128) -> &[Place] {
         self.by_source.get(&source).map_or(&[], Vec::as_slice)
     }
 
-    /// A source has one more.
+    /// Adds a block to a source.
     pub fn add(&mut self, place: Place, source: u128, part: u32) {
         self.by_place.insert(place, self.owned.len() as u32);
         self.by_source.entry(source).or_default().push(place);
@@ -75,7 +75,7 @@ impl Blocks {
         });
     }
 
-    /// One has no owner any more.
+    /// Removes a block from its owner.
     pub fn remove(&mut self, at: usize) -> Owned {
         let gone = self.owned.swap_remove(at);
         self.by_place.remove(&gone.place);
@@ -91,7 +91,7 @@ impl Blocks {
         gone
     }
 
-    /// A port of a block is in use. Returns its number, and since when none was.
+    /// Records that a port of a block is in use, so the block is not idle.
     pub fn note_used(&mut self, place: Place) {
         if let Some(&at) = self.by_place.get(&place) {
             self.owned[at as usize].idle_since = None;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which source has which blocks of ports, if sources get blocks at all ([`crate::config::PortBlocks`]). With a
-//! [`crate::config::Mapping`], each also has a fixed one, of which nobody is told.
+//! The port blocks of sources, if sources get blocks ([`crate::config::PortBlocks`]). With a
+//! [`crate::config::Mapping`], each source also has a fixed block, which is not reported to watchers.
 //!
-//! A source keeps a block while any of its ports is bound or lent, and for a while after that. Nobody counts these: a look
-//! at a block finds out, and blocks are looked at in turn.
+//! A source keeps a block while any of its ports is bound or lent, and for a while after that. There is no counter for
+//! this; the blocks are scanned in turn.
 
 use super::block_list::{Blocks, Owned};
 use super::clock::Millis;
@@ -14,11 +14,11 @@ use crate::pool::{Applicant, Place};
 use diolkos_xlat::verdict::Reason;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Blocks that are looked at when time passes.
+/// Maximum number of blocks scanned at each expiry run.
 const LOOKS: usize = 1024;
 
 impl State {
-    /// Every block that a source has, in no order; from a place of their list on, at most so many.
+    /// The owned blocks in no order: at most `places` of them, starting at index `first`.
     pub fn blocks_from(&self, first: u32, places: usize) -> Vec<BlockView> {
         let Some(blocks) = &self.blocks else {
             return Vec::new();
@@ -29,27 +29,28 @@ impl State {
             .collect()
     }
 
-    /// Is the port of a binding in a block of the node's source? Then whoever knows the blocks knows whose it is.
+    /// Returns true if the port of a binding is in a block of the node's source. The block log then identifies the
+    /// source.
     pub fn is_in_block(&self, binding: &Binding) -> bool {
         let place = self.pool.place_of(binding.v4);
         let source = self.source_of(binding.v6.addr);
         place.is_some_and(|place| self.owns(source, place))
     }
 
-    /// The address of the pool of which a node gets new ports; None if it gets none.
+    /// The pool address from which a node gets new ports. None if it gets none.
     pub fn address_of(&self, node: Ipv6Addr) -> Option<Ipv4Addr> {
         let Some(blocks) = &self.blocks else {
             return self.pool.address_of(node);
         };
         let source = self.source_of(node);
         match blocks.of_source(source).last() {
-            // Fixed ports come first, whatever blocks there are.
+            // Fixed ports are used before all blocks.
             Some(place) if self.pool.mapping().is_none() => Some(place.addr),
             _ => self.begin_of(source),
         }
     }
 
-    /// The address at which a source begins; None if the mapping does not have it.
+    /// The address at which a source starts. None if the mapping does not have the source.
     fn begin_of(&self, source: u128) -> Option<Ipv4Addr> {
         let source = Ipv6Addr::from_bits(source);
         match self.pool.mapping() {
@@ -58,7 +59,7 @@ impl State {
         }
     }
 
-    /// The fixed block of a source, which is nobody else's; None if there is no mapping, or if it does not have the source.
+    /// The fixed block of a source. None without a mapping, or if the mapping does not have the source.
     pub(super) fn fixed_of(&self, source: u128) -> Option<Place> {
         let range = self.pool.mapping()?.ports_of(Ipv6Addr::from_bits(source))?;
         Some(Place {
@@ -73,13 +74,13 @@ impl State {
         self.fixed_of(source).into_iter().chain(given)
     }
 
-    /// The blocks that a source was given, the oldest first.
+    /// The blocks given to a source, the oldest first.
     pub(super) fn given_to(&self, source: u128) -> &[Place] {
         let blocks = self.blocks.as_ref();
         blocks.map_or(&[], |blocks| blocks.of_source(source))
     }
 
-    /// A port of a block of the node's source, of a new one if need be.
+    /// Allocates a port from a block of the node's source, and opens a new block if necessary.
     pub(super) fn allocate_in_blocks(
         &mut self,
         applicant: Applicant,
@@ -98,7 +99,7 @@ impl State {
             Some(beside) => Some(beside),
             None => self.config.port_preservation.then_some(own),
         };
-        // A fixed port, even of the other parity, before that of any block (RFC 7422 section 2, step 3).
+        // A fixed port is used before that of any block, even with the other parity (RFC 7422 section 2, step 3).
         let (fixed, given) = (self.fixed_of(source), self.given_to(source).to_vec());
         for its in [fixed.as_slice(), &given] {
             for any in [false, true] {
@@ -123,7 +124,7 @@ impl State {
             .ok_or(Reason::PoolExhausted)
     }
 
-    /// May a node have a port more of its source's? Returns the address at which the source begins.
+    /// Checks whether a node may take another port of its source. Returns the address at which the source starts.
     pub(super) fn may_take_port(
         &self,
         protocol: Protocol,
@@ -131,13 +132,13 @@ impl State {
     ) -> Result<Ipv4Addr, Reason> {
         let source = self.source_of(node);
         let begin = self.begin_of(source).ok_or(Reason::SourceUnmapped)?;
-        // What is on loan comes back when it is needed.
+        // Lent ports are returned when they are needed.
         let free = self.free_of_source(protocol, source) + self.lent_to_source(protocol, source);
         self.admit_port_of_source(protocol, node, free)?;
         Ok(begin)
     }
 
-    /// One host of a source leaves some ports to the others. `free`: ports that the source can still have.
+    /// Ensures that a host leaves ports for other hosts of its source. `free`: ports that the source can still get.
     pub(super) fn admit_port_of_source(
         &self,
         protocol: Protocol,
@@ -152,13 +153,13 @@ impl State {
         let used = u64::from(has[at].bindings[protocol.index()]);
         match used < host.limit(used, free) {
             true => Ok(()),
-            // Nothing is left at all: the reason is that of the source.
+            // Nothing is left at all, so the reason is the limit of the source.
             false if free == 0 => Err(Reason::SourceBindingLimit),
             false => Err(Reason::HostBindingLimit),
         }
     }
 
-    /// Ports of a protocol that a source can still have.
+    /// Number of ports of a protocol that a source can still get.
     pub(super) fn free_of_source(&self, protocol: Protocol, source: u128) -> u64 {
         let Some(blocks) = &self.blocks else { return 0 };
         let free = self
@@ -170,7 +171,7 @@ impl State {
         free.sum::<u64>() + more * u64::from(blocks.rules.ports)
     }
 
-    /// A block more for a node's source, if limits and shares allow it.
+    /// Opens another block for a node's source, if limits and shares allow it.
     pub(super) fn open_block(
         &mut self,
         node: Ipv6Addr,
@@ -187,7 +188,7 @@ impl State {
         Ok(place)
     }
 
-    /// May a node's source have a block more?
+    /// Checks whether a node's source may have another block.
     pub(super) fn may_open_block(&self, node: Ipv6Addr) -> Result<(), Reason> {
         let Some(blocks) = &self.blocks else {
             return Err(Reason::PoolExhausted);
@@ -199,8 +200,8 @@ impl State {
         self.admit_block(&self.sources.of_node(node))
     }
 
-    /// A binding that packets have made in another run, or before another configuration: its block is that of its source,
-    /// unless somebody else has it.
+    /// Gives the block of a restored binding, or of one from before a reload, to the source of its node, unless it has
+    /// an owner.
     pub(super) fn adopt_block(&mut self, binding: &Binding, watcher: &mut impl Watcher) {
         let Some(place) = self.pool.place_of(binding.v4) else {
             return;
@@ -220,7 +221,7 @@ impl State {
         }
     }
 
-    /// Releases blocks of which no port has been used for long enough; looks at some.
+    /// Releases blocks that have been unused for long enough. Scans a part of them.
     pub(super) fn release_blocks(&mut self, watcher: &mut impl Watcher) {
         let now = self.clock.now();
         let looks = self
@@ -260,7 +261,7 @@ impl State {
         ));
     }
 
-    /// Sources and pool are new, and have no blocks yet: those with bindings stay with their sources.
+    /// Assigns blocks to sources with bindings again, after sources and pool have been rebuilt without blocks.
     pub(super) fn divide_again(&mut self, watcher: &mut impl Watcher) {
         let before = self.blocks.take();
         let all = before.iter().flat_map(|blocks| &blocks.owned);
@@ -308,7 +309,7 @@ impl State {
         at.is_some_and(|&at| blocks.owned[at as usize].source == source)
     }
 
-    /// The prefix that is a node's source.
+    /// The prefix of a node's source.
     pub(super) fn source_of(&self, node: Ipv6Addr) -> u128 {
         let len = self
             .blocks

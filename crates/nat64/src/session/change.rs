@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every change of the tables: the only place where entries begin, change and end, so that counts,
-//! limits, permissions, pool and watchers always agree.
+//! All changes of the tables. Only this code creates, changes and removes entries, so that counts, limits,
+//! permissions, pool and watchers always agree.
 
 use super::bib::Origin;
 use super::clock::Millis;
@@ -16,7 +16,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 impl State {
-    /// A binding for a node that has none, of a port that the pool gives.
+    /// Opens a binding for a node that has none, with a port of the pool.
     pub(super) fn open_binding(
         &mut self,
         packet: &Outbound,
@@ -40,7 +40,7 @@ impl State {
         Ok(self.add_binding(binding, Origin::Dynamic, true, watcher))
     }
 
-    /// May a node that has no binding have one, and a session?
+    /// Checks whether a node without a binding may get a binding and a session.
     pub(super) fn may_open_binding(&self, packet: &Outbound) -> Result<(), Reason> {
         if !self.serves() {
             return Err(Reason::NotServing);
@@ -59,7 +59,7 @@ impl State {
     pub(super) fn applicant(&self, packet: &Outbound) -> Applicant {
         use crate::config::Protocol;
         let v6 = packet.v6;
-        // RTP has an even port, and RTCP the next (RFC 3550 section 11).
+        // RTP has an even port, and RTCP the next one (RFC 3550 section 11).
         let neighbour = (packet.protocol == Protocol::Udp && v6.port % 2 == 1)
             .then(|| crate::config::Endpoint6 {
                 port: v6.port - 1,
@@ -75,8 +75,8 @@ impl State {
         }
     }
 
-    /// A binding that somebody else decided on. Both sides must be unbound. False if the pool has
-    /// given the port away, or lent it.
+    /// Inserts a given binding. Both endpoints must be unbound. Returns false if the pool has already allocated
+    /// or lent the port.
     pub(super) fn insert_binding(
         &mut self,
         binding: Binding,
@@ -108,7 +108,7 @@ impl State {
         at
     }
 
-    /// Ends a binding, and all its sessions before it.
+    /// Closes a binding after closing all its sessions.
     pub(super) fn close_binding(&mut self, at: u32, watcher: &mut impl Watcher) {
         while self.bib[at].sessions > 0 {
             self.close_session(self.bib[at].first, watcher);
@@ -123,7 +123,7 @@ impl State {
         watcher.event(Event::BindingClosed(entry.binding()));
     }
 
-    /// Ends a binding, and its sessions before it, but no more than the budget has. False if something is left.
+    /// Closes a binding and its sessions within the budget. Returns false if some remain.
     pub(super) fn close_within(
         &mut self,
         at: u32,
@@ -143,7 +143,7 @@ impl State {
         is_left
     }
 
-    /// A binding that a packet made ends with its last session (RFC 6146 section 3.1).
+    /// Closes a binding that a packet created, if it has no session left (RFC 6146 section 3.1).
     pub(super) fn close_binding_if_idle(&mut self, at: u32, watcher: &mut impl Watcher) {
         let entry = &self.bib[at];
         if entry.sessions == 0 && entry.origin.is_of_packets() {
@@ -151,21 +151,21 @@ impl State {
         }
     }
 
-    /// A binding for a session that was refused then: it ends if it has no other, unless it waits for one.
+    /// Closes a binding whose session was refused, if it has no other session and does not wait for one.
     pub(super) fn close_binding_if_unused(&mut self, at: u32, watcher: &mut impl Watcher) {
         if self.bib[at].origin != Origin::Inherited {
             self.close_binding_if_idle(at, watcher);
         }
     }
 
-    /// Ends a session; its binding stays.
+    /// Closes a session; its binding stays.
     pub(super) fn close_session(&mut self, at: u32, watcher: &mut impl Watcher) {
         let view = self.session_view(at);
         let ended = self.sessions.remove(&mut self.bib, at);
         self.note_closed(&ended, view, watcher);
     }
 
-    /// A session of a binding with a peer, if limits and shares allow it.
+    /// Opens a session of a binding with a peer, if limits and shares allow it.
     pub(super) fn open_session(
         &mut self,
         bib: u32,
@@ -179,7 +179,7 @@ impl State {
         Ok(self.add_session(bib, peer, state, last, side, watcher))
     }
 
-    /// May this side open a session of a binding with this peer?
+    /// Checks whether this side may open a session of a binding with this peer.
     pub(super) fn may_open_session(
         &self,
         bib: u32,
@@ -221,7 +221,7 @@ impl State {
         at
     }
 
-    /// What is left to do when a session has been taken out of its table.
+    /// Updates counts and watchers after a session has been removed from its table.
     pub(super) fn note_closed(
         &mut self,
         ended: &Session,
@@ -239,7 +239,7 @@ impl State {
         watcher.event(Event::SessionClosed(view));
     }
 
-    /// A packet of a session that exists.
+    /// Handles a packet of an existing session.
     pub(super) fn pass(
         &mut self,
         at: u32,
@@ -259,7 +259,7 @@ impl State {
         if renewed {
             session.last = now;
         } else if before.1 != session.prefix {
-            // The copy of the fast path, and what it has seen, is about to be replaced.
+            // The fast path's copy, with the last use that it has seen, is about to be replaced.
             self.catch_up_with(at, before.0, watcher);
         }
         if before.0.lifetime() != state.lifetime() {
@@ -270,7 +270,7 @@ impl State {
         }
     }
 
-    /// Has a session looked at when its deadline has passed, which may be earlier than before.
+    /// Moves a session forward on the timer wheel, because its deadline may be earlier than before.
     pub(super) fn hasten(&mut self, at: u32) {
         let deadline = self.deadline(at);
         self.sessions.hasten(at, deadline);
@@ -303,7 +303,7 @@ impl State {
     }
 }
 
-/// Takes one from the budget, if there is one.
+/// Takes one unit from the budget. Returns false if it is used up.
 pub(super) fn spend(budget: &mut usize) -> bool {
     let is_left = *budget > 0;
     *budget = budget.saturating_sub(1);

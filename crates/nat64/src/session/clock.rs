@@ -3,24 +3,24 @@
 
 use std::time::Duration;
 
-/// Milliseconds of the table's own clock.
+/// Milliseconds on the clock of the tables.
 pub type Millis = u64;
 
-/// Where the table's clock begins: far enough from zero that what was last seen before the beginning
-/// can be written down, whatever its lifetime.
+/// The start of the clock of the tables: far enough from zero that times of last use before the start can be
+/// represented, for any lifetime.
 pub(super) const BEGINNING: Millis = 8 * 24 * 3600 * 1000;
 
-/// The caller's clock, without its jumps back: while it is behind what it has been, time stands
-/// still only for the jump itself, and goes on from there.
+/// A monotonic clock derived from the caller's clock. If the caller's clock jumps back, time continues from
+/// the last value.
 #[derive(Debug)]
 pub struct Clock {
     now: Millis,
-    /// The last time of the caller's clock, milliseconds.
+    /// The last time of the caller's clock in milliseconds.
     caller_now: Option<Millis>,
 }
 
 impl Clock {
-    /// Not started.
+    /// Creates a clock that has not started.
     pub fn new() -> Clock {
         Clock {
             now: BEGINNING,
@@ -28,7 +28,7 @@ impl Clock {
         }
     }
 
-    /// The caller's clock says `now`.
+    /// Advances to the time `now` of the caller's clock.
     pub fn advance(&mut self, now: Duration) -> Millis {
         let caller_now = millis(now);
         let passed = caller_now.saturating_sub(self.caller_now.unwrap_or(caller_now));
@@ -37,25 +37,26 @@ impl Clock {
         self.now
     }
 
-    /// The time now.
+    /// The current time.
     pub fn now(&self) -> Millis {
         self.now
     }
 
-    /// A time that the caller's clock said at some moment, which cannot be after now.
+    /// Converts a past time of the caller's clock; the result is never after the current time.
     pub fn convert(&self, stamp: Duration) -> Millis {
         let ago = self.caller_now.unwrap_or(0).saturating_sub(millis(stamp));
         self.now.saturating_sub(ago)
     }
 
-    /// The reverse of [`Clock::convert`]: when `deadline` comes by the caller's clock, if that does not jump.
+    /// The inverse of [`Clock::convert`]: the time of `deadline` on the caller's clock, if that does not
+    /// jump.
     pub fn to_caller(&self, deadline: Millis) -> Duration {
         let left = deadline.saturating_sub(self.now);
         Duration::from_millis(self.caller_now.unwrap_or(0).saturating_add(left))
     }
 }
 
-/// Far more than any clock says, and far from overflow.
+/// Limits a time to a value beyond any real clock, and far from overflow.
 fn millis(time: Duration) -> Millis {
     time.as_millis().min(1 << 60) as Millis
 }

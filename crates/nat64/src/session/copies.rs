@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Copies of other gateways' bindings, and what becomes of packets that this gateway has no binding for.
+//! Copies of other gateways' bindings, and the treatment of packets for which this gateway has no binding.
 //!
-//! A copy is there only because a packet needed it, and serves for that packet only: who watches is asked about each packet
-//! that meets a copy or nothing, and may say something else every time ([`Way`]). So flows go back to the owner as soon as it
-//! is reachable. A copy takes no port of this gateway, and nothing that happens to it is told as if it were this gateway's.
+//! A copy is created for a packet that needs it, and is valid for that packet only: the watcher is asked about each
+//! packet that meets a copy or no binding, and may answer differently every time ([`Way`]). So flows return to the
+//! owner as soon as it is reachable. A copy takes no port of this gateway, and its events are distinct from those of
+//! this gateway's bindings.
 //!
-//! Sessions made from a copy begin in their middle ([`super::inherit`]).
+//! Sessions of a copy begin in the middle of a connection ([`super::inherit`]).
 
 use super::bib::Origin;
 use super::event::{Event, Missing, Watcher, Way};
@@ -15,12 +16,12 @@ use crate::config::{Binding, Endpoint4, Gateway, Protocol};
 use diolkos_xlat::verdict::Reason;
 use std::time::Duration;
 
-/// Sessions of a copy that a packet ends at most, if another binding takes the place of the copy.
+/// Maximum number of sessions that one packet closes when another binding replaces a copy.
 const ENDED_BY_PACKET: usize = 256;
 
 impl State {
-    /// Sessions made from copies of this owner's bindings are translated until this moment of [`Watcher::boottime`], and not at it.
-    /// At the beginning none are.
+    /// Translates sessions of copies of this owner's bindings until, but not at, this time of [`Watcher::boottime`].
+    /// Initially none are translated.
     pub fn set_deadline(&mut self, owner: Gateway, until: Duration) {
         let shared = self.shared.as_mut();
         let deadline = shared.and_then(|shared| shared.deadlines.get_mut(usize::from(owner)));
@@ -29,8 +30,8 @@ impl State {
         }
     }
 
-    /// Ends a copy and its sessions, but ends no more than `budget` of these; the next call goes on. True if that was all, or if there is
-    /// no such copy.
+    /// Closes a copy and its sessions, at most `budget` of these; the next call continues. Returns true when all are
+    /// closed, or if there is no such copy.
     pub fn forget(
         &mut self,
         protocol: Protocol,
@@ -43,8 +44,8 @@ impl State {
         copy.is_none_or(|at| self.close_within(at, &mut budget, watcher))
     }
 
-    /// Ends all copies of an owner's bindings and their sessions, but looks at no more than `budget` entries; the next call
-    /// goes on. True if that was all.
+    /// Closes all copies of an owner's bindings and their sessions. Visits at most `budget` entries; the next call
+    /// continues. Returns true when all are closed.
     pub fn forget_all(
         &mut self,
         owner: Gateway,
@@ -88,19 +89,19 @@ impl State {
         }
     }
 
-    /// The gateway that the last packet is to go to that was refused with [`Reason::Elsewhere`].
+    /// The gateway for the last packet that was refused with [`Reason::Elsewhere`].
     pub fn way(&self) -> Option<Gateway> {
         self.shared.as_ref()?.way
     }
 
-    /// Is it a copy?
+    /// Returns true if the binding is a copy.
     #[inline]
     pub(super) fn is_copy(&self, bib: u32) -> bool {
         self.bib[bib].whose() == Whose::Copied
     }
 
-    /// What a packet has to do that has `found` no binding, or a copy. `opens`: it may open a binding. Returns a binding by
-    /// which it may pass; None if nobody has any.
+    /// Decides about a packet that has `found` no binding, or a copy. `opens`: the packet may open a binding. Returns
+    /// the binding to use, or None if no gateway has one.
     pub(super) fn way_of(
         &mut self,
         missing: Missing,
@@ -112,7 +113,7 @@ impl State {
             return Ok(found);
         };
         if matches!(missing, Missing::V4(_, v4) if shared.other_of(v4.addr).is_none()) {
-            // Nobody else has it.
+            // No other gateway has it.
             return Ok(None);
         }
         match watcher.missing(missing, opens) {
@@ -157,7 +158,7 @@ impl State {
             Some(at) if self.bib[at].binding() == binding => return Ok(at),
             _ => self.make_room(found, watcher)?,
         }
-        // Of the two, only the one that was asked for has been looked at.
+        // Only one of the two endpoints has been looked up so far.
         if self.find_both(binding).is_err() {
             return Err(Reason::NoBinding);
         }
@@ -168,7 +169,7 @@ impl State {
         Ok(self.add_copy(binding, owner, watcher))
     }
 
-    /// A copy that packets met until now gives way.
+    /// Removes a copy that packets have used until now.
     fn make_room(&mut self, found: Option<u32>, watcher: &mut impl Watcher) -> Result<(), Reason> {
         let mut budget = ENDED_BY_PACKET;
         match found {
@@ -177,7 +178,7 @@ impl State {
         }
     }
 
-    /// A binding of this gateway comes for a host's port: a copy of another one's gives way.
+    /// Removes another gateway's copy for a node's port, because this gateway gets a binding for it.
     pub(super) fn replace_copy(&mut self, binding: &Binding, watcher: &mut impl Watcher) {
         if self.shared.is_none() {
             return;
@@ -188,7 +189,7 @@ impl State {
         }
     }
 
-    /// May the fast path go on with what it has made of a binding?
+    /// Returns true if the fast path may continue to use its entry of a binding.
     pub(super) fn may_pass_by(&self, bib: u32, watcher: &mut impl Watcher) -> bool {
         let Some(shared) = self.shared.as_ref().filter(|_| self.is_copy(bib)) else {
             return true;
@@ -210,7 +211,7 @@ impl State {
         at
     }
 
-    /// What is left to do when a copy has been taken out.
+    /// Updates counts and watchers after a copy has been removed.
     pub(super) fn note_copy_ended(
         &mut self,
         entry: &super::bib::Entry,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One session of the tables (RFC 6146 section 3.2), and the lists that it is on.
+//! A session of the tables (RFC 6146 section 3.2) and its list links.
 
 use super::clock::Millis;
 use super::slab::NONE;
 use super::tcp::{Segment, SessionState, Side};
 use crate::config::Endpoint4;
 
-/// Neighbours in a list.
+/// Links to the neighbours in a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Links {
     pub previous: u32,
@@ -20,35 +20,35 @@ impl Links {
     };
 }
 
-/// A session. Small: there may be millions.
+/// A session. Kept small, because there may be millions.
 #[derive(Debug)]
 pub struct Session {
-    /// When a packet last refreshed it, as far as we have seen.
+    /// Time of the last refresh by a packet that the slow path saw.
     pub last: Millis,
-    /// Its binding.
+    /// Index of its binding.
     pub bib: u32,
-    /// The IPv4 node; with ICMP, port 0.
+    /// The IPv4 node; port 0 for ICMP.
     pub peer: Endpoint4,
-    /// Among the sessions of its binding.
+    /// Links among the sessions of its binding.
     pub siblings: Links,
-    /// On the wheel.
+    /// Links on the timer wheel.
     pub timer: Links,
     pub slot: u16,
     pub state: SessionState,
-    /// By which translation prefix the node knows the peer.
+    /// Index of the translation prefix in which the node sees the peer.
     pub prefix: u8,
-    /// The IPv4 side has opened it.
+    /// True if the IPv4 side opened it.
     pub outside: bool,
-    /// A connection that was met in its middle, of which only the side that opened the session has been seen so far.
+    /// True for a connection joined in its middle, until both sides have been seen.
     pub one_sided: bool,
 }
 
 impl Session {
-    /// The state after a packet, and whether its timeout begins anew ([`SessionState::after`]).
+    /// Returns the state after a packet, and whether its timeout restarts ([`SessionState::after`]).
     ///
-    /// A connection that was met in its middle is established once both sides have been seen, and transitory until then. As
-    /// with one that is met at its beginning (RFC 6146 section 3.5.2.2, V4 INIT and V6 INIT), only the node can make it
-    /// last without an answer.
+    /// A connection joined in its middle is established once both sides have been seen, and transitory before that. As
+    /// for a connection seen from its start (RFC 6146 section 3.5.2.2, V4 INIT and V6 INIT), only the node can keep it
+    /// alive without an answer.
     pub fn after(&self, side: Side, segment: Segment) -> (SessionState, bool) {
         let seen = if self.outside { Side::V4 } else { Side::V6 };
         if self.one_sided && side == seen {

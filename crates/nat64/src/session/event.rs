@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tables tell whoever keeps a copy of them (the fast path's maps, a log), and what they ask.
+//! The events that the tables report to their watchers (the fast path's maps, a log), and the queries to them.
 
 use super::bib::Origin;
 use super::tcp::SessionState;
@@ -8,89 +8,90 @@ use diolkos_xlat::verdict::Reason;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// A binding, for output and for stored state.
+/// A binding, as output and stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BindingView {
-    /// Protocol and both ends.
+    /// Protocol and both endpoints.
     pub binding: Binding,
-    /// Who made it.
+    /// Its creator.
     pub origin: Origin,
-    /// Its sessions.
+    /// Number of its sessions.
     pub sessions: u32,
 }
 
-/// A session, for output, stored state and the fast path.
+/// A session, as output, stored and copied to the fast path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionView {
-    /// Protocol and both ends of the node.
+    /// Protocol and both endpoints of the node.
     pub binding: Binding,
-    /// The IPv4 node; with ICMP, port 0.
+    /// The IPv4 node; port 0 for ICMP.
     pub peer: Endpoint4,
-    /// The place in the configuration of the prefix in which the node sees the peer.
+    /// Configuration index of the translation prefix in which the node sees the peer.
     pub prefix: u8,
     /// The state.
     pub state: SessionState,
-    /// How long it will live without another packet.
+    /// Remaining lifetime without further packets.
     pub remaining: Duration,
 }
 
 impl SessionView {
-    /// May the fast path translate it, if it tells of packets with SYN, FIN or RST?
+    /// Returns true if the fast path may translate the session, provided that it reports packets with SYN, FIN or RST.
     pub fn is_for_fast_path(&self) -> bool {
         self.state.is_moved_by_flags_alone()
     }
 }
 
-/// A block of ports that a source has, for every protocol.
+/// A port block of a source, for every protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockView {
-    /// The source's prefix.
+    /// The prefix of the source.
     pub source: Ipv6Addr,
-    /// And its length, bits.
+    /// Prefix length of the source.
     pub source_prefix_len: u8,
     /// The address.
     pub addr: Ipv4Addr,
     /// The first port.
     pub first: u16,
-    /// The last one.
+    /// The last port.
     pub last: u16,
 }
 
-/// A change of the tables. A session's events come after its binding's beginning and before its end.
+/// A change of the tables. Events of a session come after the event that opens its binding and before the one that
+/// closes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A binding was made.
+    /// A binding was opened.
     BindingOpened(Binding),
-    /// A binding has ended. All its sessions have.
+    /// A binding was closed, after all its sessions.
     BindingClosed(Binding),
-    /// A copy of another gateway's binding was made, for packets that pass here. Its sessions are told as any others: their IPv4 address
-    /// says whose they are ([`super::State::owner_of`]).
+    /// A copy of another gateway's binding was created for packets that arrive here. Its sessions are reported like all
+    /// others; the IPv4 address identifies their owner ([`super::State::owner_of`]).
     CopyMade(Binding, Gateway),
-    /// A copy has ended, and not what it is a copy of. All its sessions have.
+    /// A copy was removed, but not the binding that it copies. All its sessions are closed.
     CopyEnded(Binding, Gateway),
-    /// A session has begun.
+    /// A session was opened.
     SessionOpened(SessionView),
-    /// The state of a session, or the prefix by which its peer is known, has changed. Both are told as they were.
+    /// The state of a session, or the prefix in which the node sees the peer, has changed. The old values are included.
     SessionChanged(SessionView, (SessionState, u8)),
-    /// A session has ended.
+    /// A session was closed.
     SessionClosed(SessionView),
-    /// A source got a block of ports.
+    /// A source has got a port block.
     BlockAllocated(BlockView),
-    /// A block is nobody's any more.
+    /// A source has lost a port block.
     BlockReleased(BlockView),
 }
 
-/// A binding that the tables do not have, by one of its sides.
+/// A binding that the tables do not have, identified by one of its endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Missing {
-    /// That of a node's port.
+    /// The binding of a node's port.
     V6(Protocol, Endpoint6),
-    /// That of an address and port of another gateway.
+    /// The binding of an address and port of another gateway.
     V4(Protocol, Endpoint4),
 }
 
 impl Missing {
-    /// Is it this binding?
+    /// Returns true if this binding has the missing endpoint.
     pub fn is_answered_by(&self, binding: &Binding) -> bool {
         match *self {
             Missing::V6(protocol, v6) => (binding.protocol, binding.v6) == (protocol, v6),
@@ -99,57 +100,58 @@ impl Missing {
     }
 }
 
-/// What to do with a packet for which this gateway has no binding of its own.
+/// The treatment of a packet for which this gateway has no binding of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// Translate it by this binding, which another gateway has opened.
+    /// Translate it with this binding, which another gateway has opened.
     Copy(Binding),
-    /// Nobody else has one: open it here, if the packet may.
+    /// No other gateway has a binding: open one here, if the packet may.
     Open,
-    /// Give it to that gateway, as it is.
+    /// Forward it to that gateway unchanged.
     Forward(Gateway),
-    /// Drop it.
+    /// Drop it for this reason.
     Drop(Reason),
 }
 
-/// Hears of changes, and knows of packets that the tables did not see.
+/// Receives the changes of the tables, and provides what the tables cannot see.
 pub trait Watcher {
-    /// The tables have changed. It is called in the order of the changes.
+    /// Reports a change of the tables, in the order of changes.
     fn event(&mut self, event: Event);
 
-    /// When did a packet last use a session, on the clock of the caller? None if nobody but the tables
-    /// has seen any. It is asked before the session expires or changes without being refreshed, and by
-    /// [`super::State::catch_up`]; afterwards the answer can be forgotten.
+    /// The time on the caller's clock at which a packet outside the tables last used a session. None if there was no
+    /// such packet. Called before the session expires or changes without a refresh, and by [`super::State::catch_up`];
+    /// the answer is not needed again.
     fn last_seen(&mut self, session: &SessionView) -> Option<Duration>;
 
-    /// What to do with a packet for which there is no binding? It is asked where several gateways serve the same hosts, before
-    /// a packet opens a binding, is refused because there is none, or passes by a copy. Of an ICMP error, the packet that it quotes is meant, and
-    /// `opens` is false: it opens nothing. Any other packet may, as far as who watches can know.
+    /// Decides about a packet without a binding. Called only if several gateways serve the same nodes, before a packet
+    /// opens a binding, is refused because it has none, or uses a copy. For an ICMP error, the quoted packet is looked
+    /// up, and `opens` is false, because an error opens no binding. `opens` is true for any other packet that may open
+    /// one, as far as the watcher can know.
     ///
-    /// A binding that does not answer the question, or has no room in the tables, does not count. A binding is used as a copy,
-    /// until the deadline of its owner ([`super::State::set_deadline`]).
+    /// A binding that does not have the missing endpoint, or for which the tables have no room, is ignored. A binding
+    /// is used as a copy until the deadline of its owner ([`super::State::set_deadline`]).
     fn missing(&mut self, missing: Missing, opens: bool) -> Way {
         let _ = (missing, opens);
         Way::Open
     }
 
-    /// The time now on a clock that goes on while the machine sleeps (CLOCK_BOOTTIME), for the deadlines of copies. It is asked before
-    /// each packet that is to pass by a copy. Who does not know it uses none.
+    /// The time on a clock that continues during suspend (CLOCK_BOOTTIME), for the deadlines of copies. Called before
+    /// each packet that uses a copy. The default makes all copies expired.
     fn boottime(&mut self) -> Duration {
         Duration::MAX
     }
 
-    /// A packet of a node's port is about to leave, by a binding of this gateway or by a copy. It is told before the packet is
-    /// written, also of one that opens the binding.
+    /// Reports that a packet from a node's port is about to be sent, with a binding of this gateway or a copy. Called
+    /// before the packet is written, also for the packet that opens the binding.
     fn sends(&mut self, protocol: Protocol, v6: Endpoint6) {
         let _ = (protocol, v6);
     }
 
-    /// A packet that was held ([`diolkos_xlat::Verdict::Held`]) has been dropped.
+    /// Reports that a held packet ([`diolkos_xlat::Verdict::Held`]) was dropped.
     fn dropped(&mut self, reason: Reason);
 }
 
-/// Nobody watches.
+/// A watcher that ignores all events.
 impl Watcher for () {
     fn event(&mut self, _: Event) {}
 

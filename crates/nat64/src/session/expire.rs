@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The end of what has not been used for too long.
+//! Expires unused entries.
 
 use super::event::{Event, SessionView, Watcher};
 use super::table;
@@ -8,20 +8,19 @@ use super::State;
 use diolkos_xlat::verdict::Reason;
 use std::time::Duration;
 
-/// Something to be sent because a time is over.
+/// A packet to send because a timer has expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due<'a> {
-    /// An established TCP session has been silent for `TCP_EST`: ask whether it still is one (RFC
-    /// 6146 section 3.5.2.2, state ESTABLISHED).
+    /// An established TCP session was silent for `TCP_EST`: probe whether it is still alive (RFC 6146 section 3.5.2.2,
+    /// state ESTABLISHED).
     Probe(SessionView),
-    /// A SYN from the IPv4 side, of which this is the beginning, was not answered: tell its sender.
+    /// A SYN from the IPv4 side, with this beginning, was not answered: send an error to its sender.
     Unanswered(&'a [u8]),
 }
 
 impl State {
-    /// Ends what has expired at the time `now`, but looks at no more than `budget` entries. True if
-    /// that was all: nothing else has expired. Sessions may live up to a second longer than they
-    /// have to.
+    /// Closes entries that have expired at the time `now`. Visits at most `budget` entries. Returns true if nothing
+    /// else has expired. Sessions may live up to a second longer than their lifetime.
     pub fn expire(
         &mut self,
         now: Duration,
@@ -46,17 +45,17 @@ impl State {
         false
     }
 
-    /// When, on the caller's clock, [`State::expire`] has something to do at the earliest; None if nothing can expire. For
-    /// a caller whose time is not that of the world: a router calls `expire` all the time.
+    /// The earliest time on the caller's clock at which [`State::expire`] has work to do. None if nothing can expire.
+    /// For callers with virtual time; a router calls `expire` regularly.
     pub fn next_due(&self) -> Option<Duration> {
         let nexts = [self.syns.next(), self.sessions.next(), self.next_waiting()];
         let next = nexts.into_iter().flatten().min()?;
         Some(self.clock.to_caller(next))
     }
 
-    /// Asks when packets that we have not seen have last used sessions, at `places` places of the table
-    /// from `first` on, as [`State::sessions_from`] has them. To be called before the copy of the fast
-    /// path is made anew, and before sessions are shown.
+    /// Updates the last use of sessions from the watcher, at `places` places of the table from `first` on, with
+    /// positions as in [`State::sessions_from`]. Call it before the fast path's copy is rebuilt, and before sessions
+    /// are listed.
     pub fn catch_up(&mut self, first: u32, places: usize, watcher: &mut impl Watcher) {
         let there = self.sessions.iter_from(first).take(places);
         let there: Vec<_> = there
@@ -67,14 +66,14 @@ impl State {
         }
     }
 
-    /// Asks about a session that has been in a state until now.
+    /// Updates the last use of a session that was in the given state until now.
     pub(super) fn catch_up_with(
         &mut self,
         at: u32,
         state: SessionState,
         watcher: &mut impl Watcher,
     ) {
-        // Only a steady session is refreshed by packets that we do not see.
+        // Only packets in a steady state refresh a session without the tables.
         if !state.is_steady() {
             return;
         }
@@ -85,7 +84,7 @@ impl State {
         }
     }
 
-    /// A session that is on no list: it ends, or waits again.
+    /// Handles a session that is on no list: closes it, or puts it back on the wheel.
     fn look_at(&mut self, at: u32, watcher: &mut impl Watcher, due: &mut impl FnMut(Due<'_>)) {
         let now = self.clock.now();
         let lifetime = self.sessions[at].state.lifetime();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Address-dependent filtering (RFC 4787 section 5): the peers' addresses of each binding, counted by
-//! session, so that one look tells whether the node has sent to an address, whatever the port.
+//! Address-dependent filtering (RFC 4787 section 5). Counts the sessions of each binding with each
+//! peer address, so that one lookup tells whether the node has sent to an address, regardless of the
+//! port.
 
 use super::key::{Keys, Table};
 use super::slab::Slab;
@@ -14,7 +15,7 @@ struct Permission {
     sessions: u32,
 }
 
-/// Which peers a binding lets in.
+/// The peer addresses that each binding accepts.
 #[derive(Debug)]
 pub struct Permissions {
     permissions: Slab<Permission>,
@@ -35,7 +36,7 @@ impl Permissions {
         self.find(bib, peer).is_some()
     }
 
-    /// A session with the peer begins.
+    /// Counts a new session with the peer.
     pub fn add(&mut self, bib: u32, peer: Ipv4Addr) {
         if let Some(at) = self.find(bib, peer) {
             self.permissions[at].sessions += 1;
@@ -49,7 +50,7 @@ impl Permissions {
         self.by_peer.insert(hash(&self.keys, bib, peer), at);
     }
 
-    /// A session with the peer ends.
+    /// Counts a closed session with the peer.
     pub fn remove(&mut self, bib: u32, peer: Ipv4Addr) {
         let Some(at) = self.find(bib, peer) else {
             return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each prefix has of what it may have, for those who want to know whose limit is near.
+//! The amount of state of each prefix and its limit, to show prefixes close to their limit.
 
 use super::limit::Has;
 use super::shared::Whose;
@@ -7,43 +7,43 @@ use super::State;
 use crate::config::{LevelKind, Protocol, LEVELS};
 use std::net::Ipv6Addr;
 
-/// Something that is limited.
+/// An amount and its limit.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// What there is.
+    /// The current amount.
     pub has: u64,
-    /// How much there may be at this moment. It depends on what others have, so it may be less than `has`.
+    /// The current limit. It depends on the amounts of others, so it may be less than `has`.
     pub may: u64,
 }
 
 impl Held {
-    /// Percent of what there may be, rounded down; of nothing, 100.
+    /// The amount in percent of the limit, rounded down; 100 if the limit is 0.
     pub fn percent(&self) -> u64 {
         (self.has * 100).checked_div(self.may).unwrap_or(100)
     }
 }
 
-/// A prefix that has something.
+/// The amounts of a prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Holding {
-    /// Its first address.
+    /// The first address of the prefix.
     pub prefix: Ipv6Addr,
-    /// Its length, bits.
+    /// Its length in bits.
     pub prefix_len: u8,
-    /// What it stands for.
+    /// The kind of prefix.
     pub kind: LevelKind,
     /// Sessions.
     pub sessions: Held,
-    /// Of these, opened from the IPv4 side.
+    /// Number of these that the IPv4 side opened.
     pub outside: u32,
     /// Bindings of all protocols.
     pub bindings: Held,
-    /// Bindings of each protocol, by [`Protocol::index`], and the ports that it may have.
+    /// Bindings of each protocol, by [`Protocol::index`], and the limit on their ports.
     pub ports: [Held; 3],
 }
 
 impl Holding {
-    /// Of that of which it has most for what it may have.
+    /// The highest percentage among all amounts.
     pub fn percent(&self) -> u64 {
         let ports = self.ports.iter().filter(|ports| ports.has > 0);
         let all = ports.chain([&self.sessions, &self.bindings]);
@@ -55,7 +55,7 @@ impl Holding {
 }
 
 impl State {
-    /// Prefixes in parts, as [`State::sessions_from`] has sessions.
+    /// Returns prefixes in parts, like [`State::sessions_from`] for sessions.
     pub fn holdings_from(&self, first: u32, places: usize) -> (Vec<Holding>, Option<u32>) {
         let mut holdings = Vec::new();
         let mut next = None;
@@ -70,7 +70,7 @@ impl State {
         (holdings, next.filter(|_| rest.is_some()))
     }
 
-    /// What the prefixes have that a node is in, the widest first.
+    /// The amounts of all prefixes that contain a node, the widest first.
     pub fn holdings_of(&self, node: Ipv6Addr) -> Vec<Holding> {
         let all = self.sources.of_node(node);
         let levels = self.sources.levels();
@@ -79,7 +79,7 @@ impl State {
             .collect()
     }
 
-    /// Sessions that the IPv4 side has opened, of those that it may have opened at this moment.
+    /// Number of sessions opened from the IPv4 side, and their current limit.
     pub fn from_outside(&self) -> Held {
         let has = u64::from(self.sources.outside());
         Held {
@@ -119,8 +119,8 @@ impl State {
         }
     }
 
-    /// How much of something a prefix of this level may have in all: its share of what it has and of what is nobody's, and no
-    /// more than the wider prefixes leave that it is in.
+    /// The limit of a prefix of this level: its share of its own amount and the unused amount together, and at most the
+    /// remainder of the wider prefixes that contain it.
     fn may_have(
         &self,
         node: &[Has; LEVELS],

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bindings that another gateway opened in the pool that is shared with it, and whose flows go on here; and those of this
-//! gateway that only others still knew.
+//! Inherited bindings: those that another gateway opened in the shared pool and whose flows continue here, and those of
+//! this gateway that only other gateways still had.
 //!
-//! A binding is what must survive: its port cannot change without its flows ending. Sessions are not told. So those of an
-//! inherited binding begin in their middle, with a TCP connection as well, until the binding ends.
+//! A binding must survive, because a change of its port would break its flows. Sessions are not transferred. So the
+//! sessions of an inherited binding begin in the middle, TCP connections included, until the binding ends.
 
 use super::bib::Origin;
 use super::clock::Millis;
@@ -17,16 +17,16 @@ use diolkos_xlat::verdict::Reason;
 use std::time::Duration;
 
 impl State {
-    /// Takes over a binding of this gateway's addresses that another gateway gives back, whether this one serves or not. One that is
-    /// there already stays as it is.
+    /// Takes over a binding of this gateway's addresses that another gateway returns, whether this gateway serves or
+    /// not. An existing binding stays unchanged.
     ///
-    /// It lives for the timeout of its protocol, that of an established connection with TCP, and from its first session on as
-    /// long as it has any. Absolute limits hold, and shares do not.
+    /// It lives for the timeout of its protocol (for TCP, that of an established connection), and from its first
+    /// session on as long as it has sessions. Absolute limits apply, shares do not.
     ///
     /// # Errors
-    /// [`Reason::NoBinding`] if one of its sides is bound otherwise, [`Reason::PoolExhausted`] if its port is not this gateway's, on
-    /// loan, or rests for somebody else, or if there are no other gateways, [`Reason::SourceIllegal`] if its addresses cannot be those of a binding,
-    /// or the limit that it would exceed.
+    /// [`Reason::NoBinding`] if one of its endpoints has another binding. [`Reason::PoolExhausted`] if its port is not
+    /// this gateway's, is leased or rests for another subscriber, or if there are no other gateways.
+    /// [`Reason::SourceIllegal`] if a binding cannot have its addresses. Otherwise the limit that it would exceed.
     pub fn inherit(
         &mut self,
         binding: Binding,
@@ -62,7 +62,7 @@ impl State {
         Ok(())
     }
 
-    /// Asks for a binding for an ICMP error, if the tables do not have it.
+    /// Requests a binding for an ICMP error from the watcher, if the tables do not have it.
     pub(crate) fn look_for(
         &mut self,
         missing: Missing,
@@ -78,8 +78,9 @@ impl State {
         }
     }
 
-    /// A TCP packet other than SYN, of a binding that has no session with the peer. If another gateway may have seen the
-    /// connection begin, a session begins in its middle. If limits allow none, the packet passes without a session, as any other.
+    /// Handles a TCP packet other than SYN of a binding without a session with the peer. If another gateway may have
+    /// seen the connection begin, a session begins in its middle. If limits forbid that, the packet passes without a
+    /// session, like any other.
     pub(super) fn open_in_the_middle(
         &mut self,
         bib: u32,
@@ -97,7 +98,7 @@ impl State {
         }
     }
 
-    /// Another gateway may have seen the connection begin of which this segment is.
+    /// Returns true if another gateway may have seen the beginning of the connection of this segment.
     pub(super) fn goes_on(&self, bib: u32, segment: Segment) -> bool {
         let entry = &self.bib[bib];
         entry.origin == Origin::Inherited
@@ -105,7 +106,7 @@ impl State {
             && matches!(segment, Segment::Fin | Segment::Other)
     }
 
-    /// An inherited binding whose time to get a session is over, now or in the past. It waits no longer.
+    /// Removes and returns an inherited binding whose time to get a session is over at `now`.
     pub(super) fn pop_waiting(&mut self, now: Millis) -> Option<u32> {
         let over = |protocol: &Protocol| {
             let (bib, since) = self.waiting.oldest(*protocol)?;
@@ -116,7 +117,7 @@ impl State {
         Some(bib)
     }
 
-    /// When [`State::pop_waiting`] gives something at the earliest; None if nothing waits.
+    /// The earliest time at which [`State::pop_waiting`] returns a binding. None if none waits.
     pub(super) fn next_waiting(&self) -> Option<Millis> {
         let over = |protocol: &Protocol| {
             let (_, since) = self.waiting.oldest(*protocol)?;
@@ -125,7 +126,7 @@ impl State {
         Protocol::ALL.iter().filter_map(over).min()
     }
 
-    /// How long an inherited binding waits for a session.
+    /// Time for which an inherited binding waits for a session.
     fn patience(&self, protocol: Protocol) -> Millis {
         let lifetime = match protocol {
             Protocol::Tcp => Lifetime::Established,

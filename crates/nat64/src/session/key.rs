@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keyed hashes of what the tables are searched by, and the tables of entry numbers.
+//! Keyed hashes of the search keys of the tables, and hash tables of entry numbers.
 //!
-//! Addresses and ports come from anybody, so the hash is SipHash with a secret key: nobody can make
-//! entries that collide.
+//! Addresses and ports come from untrusted packets, so the hash is SipHash with a secret key: no attacker can create
+//! colliding entries.
 //!
-//! A growing table moves all that it has, which must not take long. So it is 256 shards, which do not
-//! grow at the same moment, and half of each hash is kept: to move a number, what it stands for need
-//! not be looked at.
+//! A growing table moves all its entries, which must not take long. So there are 256 shards, which do not grow at the
+//! same time, and half of each hash is stored, so that moving an entry number does not need the entry.
 //!
-//! Most of the time of a search in millions of entries is the wait for memory. So a number and its
-//! hash lie in one word, in or right behind the place that the hash names: most searches wait for
-//! one line of the cache.
+//! With millions of entries, a lookup mostly waits for memory. So an entry number and its hash share one word, at or
+//! right after the position given by the hash: most lookups wait for one cache line.
 
 use crate::config::{Endpoint4, Endpoint6, Protocol};
 use siphasher::sip::SipHasher13;
 use std::hash::{BuildHasher, Hasher};
 
-/// The secret of the hashes.
+/// The secret key of the hashes.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys(pub [u64; 2]);
 
@@ -35,7 +33,7 @@ impl Keys {
         hasher.finish()
     }
 
-    /// Of a node's own address and port.
+    /// Hash of a node's own address and port.
     pub fn v6(&self, protocol: Protocol, v6: Endpoint6) -> u64 {
         let mut bytes = [0; 19];
         bytes[..16].copy_from_slice(&v6.addr.octets());
@@ -44,7 +42,7 @@ impl Keys {
         self.hash(&bytes)
     }
 
-    /// Of a node's address and port as the IPv4 side sees them.
+    /// Hash of a node's address and port on the IPv4 side.
     pub fn v4(&self, protocol: Protocol, v4: Endpoint4) -> u64 {
         let mut bytes = [0; 7];
         bytes[..4].copy_from_slice(&v4.addr.octets());
@@ -53,7 +51,7 @@ impl Keys {
         self.hash(&bytes)
     }
 
-    /// Of a number and what belongs to it.
+    /// Hash of an entry number and a transport address.
     pub fn numbered(&self, number: u32, v4: Endpoint4) -> u64 {
         let mut bytes = [0; 10];
         bytes[..4].copy_from_slice(&number.to_be_bytes());
@@ -62,7 +60,7 @@ impl Keys {
         self.hash(&bytes)
     }
 
-    /// Of a prefix.
+    /// Hash of a prefix.
     pub fn prefix(&self, bits: u128) -> u64 {
         self.hash(&bits.to_be_bytes())
     }
@@ -70,7 +68,7 @@ impl Keys {
 
 const SHARDS: usize = 256;
 
-/// Finds numbers of entries by a hash of what they hold.
+/// Finds entry numbers by a hash of their key.
 #[derive(Debug)]
 pub struct Table {
     shards: Vec<Shard>,
@@ -83,14 +81,14 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Without entries.
+    /// Creates an empty table.
     pub fn new() -> Table {
         Table {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
         }
     }
 
-    /// The number with this hash that `is_it`.
+    /// The entry number with this hash for which `is_it` returns true.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let shard = &self.shards[shard(hash)];
@@ -100,8 +98,9 @@ impl Table {
         found.map(|(_, word)| number(word))
     }
 
-    /// Fetches what a search for this hash begins with, and waits for nothing: many of these take as long as one search, in
-    /// a table that is in no cache. Its result has no meaning: callers use it only so that the compiler keeps the load.
+    /// Prefetches the first memory of a lookup of this hash without waiting for it: in a table outside all caches, many
+    /// prefetches take as long as one lookup. The result has no meaning; callers use it only so that the compiler keeps
+    /// the load.
     #[inline]
     pub fn fetch(&self, hash: u64) -> u64 {
         let shard = &self.shards[shard(hash)];
@@ -109,10 +108,10 @@ impl Table {
         shard.words.get(place).map_or(0, |word| *word)
     }
 
-    /// Adds a number that is not there.
+    /// Adds an entry number that is not in the table.
     pub fn insert(&mut self, hash: u64, at: u32) {
         let shard = &mut self.shards[shard(hash)];
-        // Three quarters at most: a run of words in use has nine places then, on the average.
+        // At most three quarters are full: a run of used words then has nine places on average.
         if (shard.len + 1) * 4 > shard.words.len() * 3 {
             shard.grow();
         }
@@ -120,7 +119,7 @@ impl Table {
         shard.put((u64::from(hash as u32) << 32) | (u64::from(at) + 1));
     }
 
-    /// Takes a number out.
+    /// Removes an entry number.
     pub fn remove(&mut self, hash: u64, at: u32) {
         let shard = &mut self.shards[shard(hash)];
         let found = shard.run(hash as u32).find(|(_, word)| number(*word) == at);
@@ -129,17 +128,18 @@ impl Table {
         }
     }
 
-    /// Bytes on the heap.
+    /// Heap size in bytes.
     pub fn memory(&self) -> usize {
         let words: usize = self.shards.iter().map(|shard| shard.words.len()).sum();
         words * size_of::<u64>() + self.shards.capacity() * size_of::<Shard>()
     }
 }
 
-/// Open addressing with linear probing. The number of words is a power of two, or none.
+/// Open addressing with linear probing. The number of words is zero or a power of two.
 #[derive(Debug, Default)]
 struct Shard {
-    /// 0: nothing. Otherwise the lower half of a hash, whose upper half chose the shard, and a number plus one.
+    /// 0 for an empty place. Otherwise the lower half of a hash (the upper half chose the shard), and an entry number
+    /// plus one.
     words: Box<[u64]>,
     len: usize,
 }
@@ -149,14 +149,15 @@ impl Shard {
         self.words.len().wrapping_sub(1)
     }
 
-    /// The words in use from the place of a hash on, with their places. There always is one that is not.
+    /// The used words from the position of a hash on, with their positions. The run ends because one word is always
+    /// unused.
     #[inline]
     fn run(&self, hash: u32) -> impl Iterator<Item = (usize, u64)> + '_ {
         let places = (0..).map(move |n| (hash as usize).wrapping_add(n) & self.mask());
         places.map_while(|place| Some((place, *self.words.get(place).filter(|word| **word != 0)?)))
     }
 
-    /// There has to be room.
+    /// Stores a word. There must be room.
     fn put(&mut self, word: u64) {
         let mut place = half(word) as usize & self.mask();
         while self.words[place] != 0 {
@@ -173,7 +174,7 @@ impl Shard {
             .for_each(|word| self.put(*word));
     }
 
-    /// Words behind it that a search would no longer find move up.
+    /// Removes a word, and moves up later words that a lookup would no longer find.
     fn remove(&mut self, place: usize) {
         let (mask, mut hole, mut next) = (self.mask(), place, place);
         loop {
@@ -210,7 +211,7 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// Few hashes in a small shard, so that runs of words meet, go round its end and have holes.
+    /// Few hashes in a small shard, so that runs of words merge, wrap around and have holes.
     #[test]
     fn a_table_finds_what_is_in_it_and_nothing_else() {
         for seed in 1..20u64 {

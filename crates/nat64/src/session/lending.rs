@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports on loan to the fast path where sources have blocks of ports ([`super::blocks`]).
+//! Ports lent to the fast path when sources have port blocks ([`super::blocks`]).
 //!
-//! Loans leave a part of a source's ports free. The holder takes them back when packets have used most of that part, so a
-//! source gets no further block, and no refusal, for the sake of ports that nobody uses.
+//! Loans leave a part of a source's ports free. The holder returns loans when packets have used most of that part, so
+//! that unused loans cause neither a further block nor a refusal.
 
 use super::event::Watcher;
 use super::State;
@@ -11,13 +11,13 @@ use crate::pool::Place;
 use ipnet::Ipv6Net;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Nothing is lent when only one of so many ports is free: others of the source need them.
+/// No port is lent unless more than one in this many ports is free: other hosts of the source need them.
 const LEND_ABOVE: u64 = 4;
-/// Loans are taken back when only one of so many ports is free. The distance to [`LEND_ABOVE`] keeps ports from going to and
-/// fro; with blocks of 64 ports, the smallest, 8 are left for what is bound before the holder asks again.
+/// Loans are returned if less than one in this many ports is free. The distance to [`LEND_ABOVE`] avoids oscillation;
+/// with the smallest blocks of 64 ports, 8 are left for bindings before the holder asks again.
 const TAKE_BACK_BELOW: u64 = 8;
 
-/// Blocks of a source of which loans are taken, with their ports of one protocol.
+/// The blocks of a source from which ports are lent, with their ports of one protocol.
 struct Lendable {
     places: Vec<Place>,
     free: u64,
@@ -25,7 +25,7 @@ struct Lendable {
 }
 
 impl State {
-    /// Lends a port of an address to the fast path for a node: one above 1023, even or odd as the port `like`.
+    /// Lends a port of an address to the fast path for a node: above 1023, with the parity of the port `like`.
     pub fn lend(
         &mut self,
         protocol: Protocol,
@@ -53,7 +53,8 @@ impl State {
                 return Some(port);
             }
         }
-        // Beside fixed ports, a block is only for packets that find none of them free, for it takes a record.
+        // With fixed ports, a block is opened only for packets that find no free fixed port, because it needs a log
+        // record.
         if self.pool.mapping().is_some() {
             return None;
         }
@@ -63,7 +64,7 @@ impl State {
         self.pool.lend_in(protocol, place, like, random)
     }
 
-    /// The source of a node, if its loans of a protocol must be taken back: soon packets would find none of its ports free.
+    /// The source of a node, if its loans of a protocol must be returned: packets would soon find no free port.
     pub fn wanted_back(&self, protocol: Protocol, node: Ipv6Addr) -> Option<Ipv6Net> {
         let blocks = self.blocks.as_ref()?;
         let source = self.source_of(node);
@@ -76,21 +77,22 @@ impl State {
         Ipv6Net::new(source, blocks.rules.source_prefix_len).ok()
     }
 
-    /// Fewer ports are free than on loan where a node gets its ports: they are wanted back.
+    /// Returns true if fewer ports are free than lent at the place where a node gets its ports, so that loans must be
+    /// returned.
     pub fn is_short(&self, protocol: Protocol, node: Ipv6Addr) -> bool {
         let address = self.address_of(node);
         address.is_some_and(|address| self.pool.is_short(protocol, address))
     }
 
-    /// Ports of a source that are on loan.
+    /// Number of lent ports of a source.
     pub(super) fn lent_to_source(&self, protocol: Protocol, source: u128) -> u64 {
         self.places_of(source)
             .map(|place| u64::from(self.pool.lent_in(protocol, place)))
             .sum()
     }
 
-    /// Without a mapping, this is all that a source has or may have. With one, it is the fixed block, until packets have used up
-    /// all of it: then it is the blocks that the source has been given.
+    /// The blocks to lend from. Without a mapping, these are all blocks that a source has or may get. With a mapping,
+    /// it is the fixed block until packets have used up its ports, then the blocks given to the source.
     fn lendable(&self, protocol: Protocol, source: u128) -> Lendable {
         let given = self.given_to(source);
         if self.pool.mapping().is_none() {

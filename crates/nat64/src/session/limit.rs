@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much state each part of the network has: every IPv6 prefix of a level
-//! ([`crate::config::Limits`]), and every IPv4 address that has opened sessions.
+//! Counts the state of each part of the network: of every IPv6 prefix of a level
+//! ([`crate::config::Limits`]), and of every IPv4 address that has opened sessions.
 //!
-//! An entry is there as long as it has something. So there are never more of them than bindings and levels
-//! together, and whoever makes up addresses makes no entries beyond its share of the bindings.
+//! An entry exists while its count is not zero. So there are at most as many entries as bindings times
+//! levels, and spoofed addresses create no entries beyond their share of the bindings.
 
 use super::key::{Keys, Table};
 use super::slab::{Slab, NONE};
 use crate::config::{Level, LevelKind, Limits, Protocol, LEVELS};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The level of IPv4 addresses, behind those of IPv6.
+/// The level of IPv4 addresses, after those of IPv6.
 const PEER: u8 = LEVELS as u8;
 
-/// What one of them has.
+/// The counts of one entry.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Has {
     pub sessions: u32,
-    /// Of these, opened from the IPv4 side.
+    /// Number of sessions that the IPv4 side opened.
     pub outside: u32,
-    /// Of each protocol.
+    /// Number of bindings of each protocol.
     pub bindings: [u32; 3],
-    /// Blocks of ports.
+    /// Number of port blocks.
     pub blocks: u32,
 }
 
 impl Has {
-    /// Bindings of all protocols.
+    /// Number of bindings of all protocols.
     pub fn all_bindings(&self) -> u32 {
         self.bindings.iter().sum()
     }
@@ -36,13 +36,13 @@ impl Has {
 struct Part {
     prefix: [u8; 16],
     has: Has,
-    /// The wider one that it is in.
+    /// The wider entry that contains it.
     parent: u32,
-    /// The place of its level.
+    /// Index of its level.
     level: u8,
 }
 
-/// All that have anything.
+/// All entries with state.
 #[derive(Debug)]
 pub struct Sources {
     parts: Slab<Part>,
@@ -50,9 +50,9 @@ pub struct Sources {
     keys: Keys,
     /// The widest first.
     levels: Vec<Level>,
-    /// Sessions opened from the IPv4 side.
+    /// Number of sessions opened from the IPv4 side.
     outside: u32,
-    /// How many are sources.
+    /// Number of entries at the level of sources.
     sources: u32,
 }
 
@@ -68,29 +68,29 @@ impl Sources {
         }
     }
 
-    /// How many sources there are, whatever else.
+    /// Number of sources, not counting other levels.
     pub fn len(&self) -> u32 {
         self.sources
     }
 
-    /// Sessions opened from the IPv4 side.
+    /// Number of sessions opened from the IPv4 side.
     pub fn outside(&self) -> u32 {
         self.outside
     }
 
-    /// Every level, the widest first.
+    /// All levels, the widest first.
     pub fn levels(&self) -> impl DoubleEndedIterator<Item = (usize, &Level)> {
         self.levels.iter().enumerate()
     }
 
-    /// What the prefixes have that a node is in, by level.
+    /// The counts of all prefixes that contain a node, by level.
     pub fn of_node(&self, node: Ipv6Addr) -> [Has; LEVELS] {
         let mut narrowest = self.levels().rev();
         let found = narrowest.find_map(|(at, level)| self.find(at as u8, level.prefix_of(node)));
         self.upwards(found.unwrap_or(NONE))
     }
 
-    /// The same by the number that [`Sources::bind`] gave.
+    /// The counts of all prefixes above an entry, given by the number that [`Sources::bind`] returned.
     pub fn upwards(&self, mut at: u32) -> [Has; LEVELS] {
         let mut all = [Has::default(); LEVELS];
         while at != NONE {
@@ -101,7 +101,7 @@ impl Sources {
         all
     }
 
-    /// Every place from this one on, with its number, and the level and prefix of what is there.
+    /// Every place from `first` on, with its number, and the level and prefix of its entry.
     pub fn prefixes_from(
         &self,
         first: u32,
@@ -113,13 +113,13 @@ impl Sources {
         })
     }
 
-    /// What an IPv4 address has opened.
+    /// Number of sessions that an IPv4 address has opened.
     pub fn of_peer(&self, peer: Ipv4Addr) -> u32 {
         let found = self.find(PEER, mapped(peer));
         found.map_or(0, |at| self.parts[at].has.outside)
     }
 
-    /// A node has one binding more. Returns the number by which it is known.
+    /// Counts a new binding of a node. Returns the number of its entry.
     pub fn bind(&mut self, node: Ipv6Addr, protocol: Protocol) -> u32 {
         let mut parent = NONE;
         for at in 0..self.levels.len() {
@@ -130,7 +130,7 @@ impl Sources {
         parent
     }
 
-    /// A source, by its prefix, has one block of ports more. Returns the number by which it is known.
+    /// Counts a new block of a source, given by its prefix. Returns the number of its entry.
     pub fn hold(&mut self, source: Ipv6Addr) -> u32 {
         let mut parent = NONE;
         let wide = self
@@ -145,19 +145,19 @@ impl Sources {
         parent
     }
 
-    /// One block less.
+    /// Counts a released block.
     pub fn let_go(&mut self, at: u32) {
         self.each(at, |has| has.blocks -= 1);
         self.leave(at);
     }
 
-    /// One binding less.
+    /// Counts a closed binding.
     pub fn unbind(&mut self, at: u32, protocol: Protocol) {
         self.each(at, |has| has.bindings[protocol.index()] -= 1);
         self.leave(at);
     }
 
-    /// One session more, opened by `peer` if it was opened from the IPv4 side.
+    /// Counts a new session. `peer` is set if the IPv4 side opened it.
     pub fn open(&mut self, at: u32, peer: Option<Ipv4Addr>) {
         self.each(at, |has| has.sessions += 1);
         let Some(peer) = peer else { return };
@@ -167,7 +167,7 @@ impl Sources {
         self.parts[peer].has.outside += 1;
     }
 
-    /// One session less.
+    /// Counts a closed session.
     pub fn close(&mut self, at: u32, peer: Option<Ipv4Addr>) {
         self.each(at, |has| has.sessions -= 1);
         let Some(peer) = peer else { return };
@@ -210,7 +210,7 @@ impl Sources {
         at
     }
 
-    /// Forgets what has nothing, and is no parent: who has nothing has no children.
+    /// Removes entries without state. They have no children, because these would have state.
     fn leave(&mut self, mut at: u32) {
         while at != NONE && self.parts[at].has == Has::default() {
             let part = self.parts.remove(at);
@@ -226,7 +226,7 @@ impl Sources {
         level.is_some_and(|level| level.kind == LevelKind::Source)
     }
 
-    /// The same bits are a prefix of several levels.
+    /// Equal bits can be prefixes of several levels, so the level is part of the hash.
     fn hash(&self, level: u8, prefix: u128) -> u64 {
         self.keys.prefix(prefix ^ u128::from(level))
     }

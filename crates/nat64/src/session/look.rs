@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who a packet belongs to, without a packet of its own: for ICMP errors about it, for output and for the fast path.
-//! Nothing changes.
+//! Lookups that change nothing: for the packet in an ICMP error, for output and for the fast path.
 
 use super::event::SessionView;
 use super::State;
@@ -8,14 +7,14 @@ use crate::config::{Endpoint4, Endpoint6, Protocol};
 use diolkos_xlat::verdict::Reason;
 
 impl State {
-    /// How the IPv4 side sees a node's port, if it is bound.
+    /// The IPv4 transport address of a node's port, if it is bound.
     pub fn v4_of(&self, protocol: Protocol, v6: Endpoint6) -> Option<Endpoint4> {
         let bib = self.bib.find_v6(protocol, v6)?;
         Some(self.bib[bib].v4)
     }
 
-    /// Whose port it is, if the IPv4 node `peer` may send there, and the prefix by which that node is
-    /// known.
+    /// The node of an IPv4 transport address, if the IPv4 node `peer` may send to it, and the prefix in which that
+    /// node is seen.
     pub fn v6_of(
         &self,
         protocol: Protocol,
@@ -33,7 +32,7 @@ impl State {
         }
     }
 
-    /// The session of a node's port with a peer (with ICMP, port 0), for a fast path that has lost it.
+    /// The session of a node's port with a peer (port 0 for ICMP), for a fast path that has lost it.
     pub fn session(
         &self,
         protocol: Protocol,

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state of a NAT64 (RFC 6146): bindings, sessions, and what a packet does to them.
+//! The state of a NAT64 (RFC 6146): bindings, sessions, and their changes by packets.
 //!
-//! Stages of a packet, [`State::outbound`] from the IPv6 side and [`State::inbound`] from the other:
+//! Stages of a packet, in [`State::outbound`] from the IPv6 side and [`State::inbound`] from the IPv4 side:
 //!
-//! 1. `bib`: the binding of the node. From the IPv6 side, a new one if it has none.
-//! 2. `filter`: may the peer send to it?
-//! 3. `table`: the session with the peer, or a new one if it is `admit`ted (`limit`). A SYN that
-//!    nobody asked for is kept in `syn`.
-//! 4. `tcp`: the state after the packet.
-//! 5. `timer`: how long the session lives from now on.
-//! 6. `event`: who keeps a copy of the tables is told.
+//! 1. `bib`: finds the binding of the node. From the IPv6 side, a new one is opened if necessary.
+//! 2. `filter`: checks whether the peer may send to it.
+//! 3. `table`: finds the session with the peer, or opens one if `admit` allows it (`limit`). An unsolicited SYN is held
+//!    in `syn`.
+//! 4. `tcp`: computes the state after the packet.
+//! 5. `timer`: sets the remaining lifetime of the session.
+//! 6. `event`: reports changes to the watchers that copy the tables.
 //!
-//! Where several gateways serve the same hosts, each with addresses of its own (`shared`), `copies` has bindings of the others, `inherit` those
-//! of this gateway that only others still knew, and `rests` ports that others may still use.
+//! If several gateways serve the same nodes, each with its own addresses (`shared`), `copies` has bindings of the
+//! others, `inherit` has those of this gateway that only others still had, and `rests` has ports that others may still
+//! use.
 //!
-//! Time and randomness are arguments. Nothing here grows without a limit, nothing takes longer
-//! because much is there, and [`State::expire`] can be stopped after any number of sessions.
+//! Time and randomness are arguments. Everything is bounded, no operation takes longer with larger tables, and
+//! [`State::expire`] can be stopped after any number of sessions.
 //!
-//! Entries are numbered and stand in `slab`s; `key` has the hash tables of the numbers.
+//! Entries are numbered and stored in `slab`s; `key` has the hash tables of these numbers.
 
 mod admit;
 mod bib;
@@ -75,43 +76,43 @@ use waiting::Waiting;
 /// A packet from the IPv6 side.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbound {
-    /// Its protocol.
+    /// The protocol.
     pub protocol: Protocol,
-    /// The node.
+    /// The transport address of the node.
     pub v6: Endpoint6,
-    /// The peer, as the IPv4 side knows it; with ICMP, port 0.
+    /// The peer's IPv4 transport address; port 0 for ICMP.
     pub peer: Endpoint4,
-    /// By which prefix the node knows the peer.
+    /// Index of the translation prefix in which the node sees the peer.
     pub prefix: u8,
-    /// What it means to a TCP session.
+    /// The effect on the state of a TCP session.
     pub segment: Segment,
 }
 
 /// A packet from the IPv4 side.
 #[derive(Clone, Copy, Debug)]
 pub struct Inbound<'a> {
-    /// Its protocol.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Where it goes, as the IPv4 side knows it.
+    /// Its destination, as an IPv4 transport address.
     pub v4: Endpoint4,
-    /// The peer; with ICMP, port 0.
+    /// The peer; port 0 for ICMP.
     pub peer: Endpoint4,
-    /// What it means to a TCP session.
+    /// The effect on the state of a TCP session.
     pub segment: Segment,
-    /// All of it, as it was received: a SYN may have to be kept.
+    /// The whole packet as it was received, because a SYN may have to be held.
     pub bytes: &'a [u8],
 }
 
-/// Where a packet from the IPv4 side goes.
+/// The destination of a packet from the IPv4 side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inward {
-    /// To this node, which knows the peer by this prefix.
+    /// This node, and the prefix in which it sees the peer.
     Node(Endpoint6, u8),
-    /// Nowhere yet: it is kept.
+    /// None yet: the packet is held.
     Held,
 }
 
-/// How many entries there are of each kind.
+/// Number of entries of each kind.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Bindings.
@@ -122,15 +123,15 @@ pub struct Counts {
     pub bindings_of: [u32; 3],
     /// Sessions of each protocol.
     pub sessions_of: [u32; 3],
-    /// IPv6 prefixes that have any of these.
+    /// Number of IPv6 prefixes with state.
     pub sources: u32,
-    /// SYNs from the IPv4 side that are kept.
+    /// Number of held SYNs from the IPv4 side.
     pub held_syns: usize,
-    /// Peers' addresses by binding, if filtering depends on them.
+    /// Number of pairs of binding and peer address, if filtering depends on addresses.
     pub permissions: u32,
 }
 
-/// Bindings, sessions, and the pool.
+/// Bindings, sessions and the pool.
 #[derive(Debug)]
 pub struct State {
     config: Nat64Config,
@@ -141,9 +142,9 @@ pub struct State {
     sources: Sources,
     permissions: Option<Permissions>,
     syns: Syns,
-    /// If several gateways serve the same hosts, each with addresses of its own.
+    /// Set if several gateways serve the same nodes, each with its own addresses.
     shared: Option<Shared>,
-    /// Bindings of the configuration whose ports rest for others.
+    /// Static bindings of the configuration whose ports still rest for another subscriber.
     awaited: Vec<Binding>,
     /// Inherited bindings without sessions.
     waiting: Waiting,
@@ -152,9 +153,9 @@ pub struct State {
 }
 
 impl State {
-    /// With the bindings of the configuration, which must have been checked; nobody is told of these,
-    /// [`State::bindings`] has them. Where several gateways serve the same hosts, they come when this one serves ([`State::serve`]). `secret` is random, and
-    /// nobody's to know: addresses of the pool and places in the tables depend on it.
+    /// Creates the state with the bindings of the configuration, which must have been checked. These bindings are not
+    /// reported as events; [`State::bindings`] has them. If several gateways serve the same nodes, they are created by
+    /// [`State::serve`] instead. `secret` must be random and secret: pool addresses and hashes in the tables depend on it.
     pub fn new(config: &Nat64Config, secret: [u64; 4]) -> State {
         let [pool0, pool1, key0, key1] = secret;
         let keys = Keys([key0, key1]);
@@ -180,8 +181,8 @@ impl State {
         state
     }
 
-    /// A packet from the IPv6 side at the time `now`. Returns where it comes from, as the IPv4 side
-    /// sees it (RFC 6146 sections 3.5.1 to 3.5.3).
+    /// Handles a packet from the IPv6 side at the time `now`. Returns its IPv4 source (RFC 6146 sections 3.5.1 to
+    /// 3.5.3).
     pub fn outbound(
         &mut self,
         now: Duration,
@@ -227,7 +228,7 @@ impl State {
         Ok(v4)
     }
 
-    /// A packet from the IPv4 side at the time `now`. Returns where it goes.
+    /// Handles a packet from the IPv4 side at the time `now`. Returns its destination.
     pub fn inbound(
         &mut self,
         now: Duration,
@@ -268,8 +269,8 @@ impl State {
             Protocol::Udp => SessionState::Udp,
             Protocol::Icmp => SessionState::Icmp,
             Protocol::Tcp if is_syn => SessionState::V4Init,
-            // RFC 6146 section 3.5.2.2, state CLOSED: with a binding, any other packet is let
-            // through; no session begins, unless another gateway has seen the connection begin.
+            // RFC 6146 section 3.5.2.2, state CLOSED: with a binding, any other packet is let through. No session
+            // begins, unless another gateway may have seen the connection begin.
             Protocol::Tcp => {
                 let by = (Side::V4, packet.segment);
                 self.open_in_the_middle(bib, (packet.peer, 0), by, now, watcher);
@@ -280,8 +281,8 @@ impl State {
         Ok(Inward::Node(v6, 0))
     }
 
-    /// Is it an address and port of a node behind us, or may it become one: of the pool, or of a
-    /// binding of the operator? With ICMP the address alone decides.
+    /// Returns true if an IPv4 transport address belongs to a node, or can: it is in the pool, or in a static binding.
+    /// For ICMP, only the address counts.
     pub fn is_ours(&self, protocol: Protocol, v4: Endpoint4) -> bool {
         match protocol {
             Protocol::Icmp if self.pool.contains(v4.addr) => true,
@@ -297,12 +298,12 @@ impl State {
         &self.pool
     }
 
-    /// The pool, to lend ports of it.
+    /// The pool, for lending ports.
     pub fn pool_mut(&mut self) -> &mut Pool {
         &mut self.pool
     }
 
-    /// How many entries there are, without copies of other gateways' bindings ([`State::copies`]).
+    /// Number of entries of each kind, without copies of other gateways' bindings ([`State::copies`]).
     pub fn counts(&self) -> Counts {
         Counts {
             bindings: self.bindings_of(Whose::Own),
@@ -315,7 +316,7 @@ impl State {
         }
     }
 
-    /// Bytes on the heap of bindings, sessions and what finds them, without the pool.
+    /// Heap size in bytes of bindings, sessions and their indexes, without the pool.
     pub fn memory(&self) -> usize {
         self.bib.memory()
             + self.sessions.memory()
@@ -335,7 +336,7 @@ impl State {
         }
     }
 
-    /// The packet is stored, in case of a simultaneous open (RFC 6146 section 3.5.2.2).
+    /// Holds the SYN, in case of a simultaneous open (RFC 6146 section 3.5.2.2).
     fn keep_syn(&mut self, packet: &Inbound<'_>, now: clock::Millis) -> Result<Inward, Reason> {
         let deadline = now + self.config.timeouts.tcp_incoming_syn.as_millis() as clock::Millis;
         let key = (packet.v4, packet.peer);
@@ -346,10 +347,10 @@ impl State {
     }
 }
 
-/// That of a configuration, with nothing but free ports.
+/// Creates the pool of a configuration, with all ports free.
 fn pool(config: &Nat64Config, key: [u64; 2]) -> Pool {
     let mut pool = Pool::new(&config.pool4, config.port_preservation, key);
-    // The configuration has been checked: there is no error.
+    // The configuration has been checked, so there is no error.
     let mapping = Mapping::of(config).ok().flatten();
     if config.blocks.is_some() || mapping.is_some() {
         pool.divide(config.blocks.map_or(0, |blocks| blocks.ports), mapping);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is done to the tables from outside: the operator's bindings, output, stored state, and
-//! sessions that the fast path has opened by itself.
+//! Operations from outside the packet path: static bindings, output, stored state, and sessions that the fast path has
+//! opened.
 
 use super::bib::Origin;
 use super::clock::Millis;
@@ -15,22 +15,22 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-/// Why a binding cannot be made, or ended.
+/// Why a binding cannot be created or removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BindError {
-    /// It contradicts itself or the configuration: the rest of a sentence.
+    /// It contradicts itself or the configuration; the text is the rest of a sentence.
     Contradiction(String),
-    /// The IPv4 side of it is bound to another node.
+    /// Its IPv4 transport address is bound to another node.
     Taken(Endpoint6),
-    /// The node's port is bound already, to this.
+    /// The node's port is already bound, to this address and port.
     Bound(Endpoint4),
-    /// The port is lent to the fast path.
+    /// The port is leased to the fast path.
     Leased,
-    /// The port was another subscriber's until a moment ago.
+    /// The port rests for another subscriber that used it recently.
     Resting,
-    /// This gateway does not serve yet: another one may use the port for somebody else.
+    /// This gateway does not serve yet, so another one may use the port for another subscriber.
     Starting,
-    /// There are as many bindings as there may be.
+    /// The limit on bindings is reached.
     Limit,
     /// There is no such binding.
     NotFound,
@@ -57,21 +57,19 @@ impl fmt::Display for BindError {
 
 impl std::error::Error for BindError {}
 
-/// How much of what is limited there is; see [`crate::config::Limits`].
+/// Number of entries that count against limits; see [`crate::config::Limits`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// Sessions.
     pub sessions: u32,
     /// Bindings.
     pub bindings: u32,
-    /// Sessions and bindings of the prefixes that the node is in, in the order of
-    /// [`crate::config::Limits::levels`].
+    /// Sessions and bindings of the prefixes that contain the node, in the order of [`crate::config::Limits::levels`].
     pub of_level: [(u32, u32); LEVELS],
 }
 
 impl State {
-    /// Makes a binding that lasts until it is ended. One that a packet made, of the same two sides,
-    /// becomes one of the operator's.
+    /// Creates a static binding. If a packet has opened a binding with the same endpoints, that becomes static.
     pub fn bind(&mut self, binding: Binding, watcher: &mut impl Watcher) -> Result<(), BindError> {
         if let Some(why) = binding.contradiction(&self.config.translator) {
             return Err(BindError::Contradiction(why));
@@ -104,8 +102,8 @@ impl State {
         }
     }
 
-    /// Ends a binding, whoever made it, and its sessions. The configuration brings its own back with
-    /// the next start or reload.
+    /// Removes a binding of any origin, and its sessions. A binding of the configuration returns with the next start or
+    /// reload.
     pub fn unbind(
         &mut self,
         protocol: Protocol,
@@ -118,8 +116,8 @@ impl State {
         Ok(binding)
     }
 
-    /// Ends the session of a node's port with a peer (with ICMP, port 0), as if it had expired: a binding that packets have
-    /// made ends with its last session. `v4`: what the node is bound to, if that is known; another binding is not touched.
+    /// Ends the session of a node's port with a peer (port 0 for ICMP), as if it had expired: a dynamic binding ends
+    /// with its last session. `v4`: the expected binding of the node, if known; another binding is not changed.
     pub fn end_session(
         &mut self,
         protocol: Protocol,
@@ -139,7 +137,7 @@ impl State {
         Some(view)
     }
 
-    /// The entry that is just this binding; an error if one of its sides is bound otherwise.
+    /// Finds the entry with exactly this binding. Returns an error if one of its endpoints has another binding.
     pub(super) fn find_both(&self, binding: Binding) -> Result<Option<u32>, BindError> {
         let Binding { protocol, v4, v6 } = binding;
         let by_v4 = self.bib.find_v4(protocol, v4);
@@ -157,7 +155,7 @@ impl State {
         self.bib.iter().map(|(at, _)| self.binding_view(at))
     }
 
-    /// Bindings in parts, as [`State::sessions_from`] has sessions.
+    /// Returns bindings in parts, like [`State::sessions_from`] for sessions.
     pub fn bindings_from(&self, first: u32, places: usize) -> (Vec<BindingView>, Option<u32>) {
         let mut views = Vec::new();
         let mut next = None;
@@ -174,9 +172,9 @@ impl State {
         self.sessions.iter().map(|(at, _)| self.session_view(at))
     }
 
-    /// Sessions in parts, so that packets can pass between them: looks at `places` places of the table
-    /// from `first` on, which is 0 at the beginning. Returns the sessions there, and where to go on,
-    /// or None at the end. A session that is there all the while is seen once.
+    /// Returns sessions in parts, so that packets can be handled in between: visits `places` places of the table from
+    /// `first` on; start with 0. Returns the sessions there, and the next `first`, or None at the end. A session that
+    /// exists throughout is returned once.
     pub fn sessions_from(&self, first: u32, places: usize) -> (Vec<SessionView>, Option<u32>) {
         let mut views = Vec::new();
         let mut next = None;
@@ -188,8 +186,8 @@ impl State {
         (views, next.filter(|_| !end))
     }
 
-    /// Brings back a binding that [`State::bindings`] gave, in this run or an earlier one. Bindings of
-    /// packets come back with their sessions.
+    /// Restores a binding from [`State::bindings`] of this run or an earlier one. Dynamic bindings are restored with
+    /// their sessions.
     pub fn restore_binding(
         &mut self,
         view: &BindingView,
@@ -201,14 +199,13 @@ impl State {
         }
     }
 
-    /// Brings back a session that [`State::sessions`] gave, in this run or an earlier one, with its
-    /// binding. `now` is the time at which it has `remaining` left.
+    /// Restores a session from [`State::sessions`] of this run or an earlier one, with its binding. It has `remaining`
+    /// left at `now`.
     ///
-    /// What the configuration no longer allows does not come back: a port that is not in the pool, a
-    /// prefix that is gone, more than the limits. Shares do not count here: they depend on who came first.
-    /// One that is there in the same state is from now on as
-    /// old as this one: the fast path knows when it last translated a packet of a session, if it ever
-    /// did, and is asked before the session ends.
+    /// A session that the configuration no longer allows is not restored: its port is not in the pool, its prefix is
+    /// gone, or a limit would be exceeded. Shares are not applied, because they depend on the order of sessions. An
+    /// existing session in the same state gets the age of the restored one. The fast path knows when it last translated
+    /// a packet of a session, and is asked before the session ends.
     pub fn restore_session(
         &mut self,
         view: &SessionView,
@@ -230,14 +227,14 @@ impl State {
         Ok(())
     }
 
-    /// When it was used last, by what remains of its life.
+    /// The time of last use, derived from the remaining lifetime.
     fn last_of(&self, view: &SessionView) -> Millis {
         let timeout = table::millis_of(view.state.lifetime(), &self.config.timeouts);
         let remaining = (view.remaining.as_millis() as Millis).min(timeout);
         (self.clock.now() + remaining).saturating_sub(timeout)
     }
 
-    /// What there is of the limits' kinds, of a node's prefixes and in all.
+    /// Number of entries for the prefixes of a node and in total.
     pub fn usage(&self, node: Ipv6Addr) -> Usage {
         let of_node = self.sources.of_node(node);
         Usage {
@@ -247,8 +244,8 @@ impl State {
         }
     }
 
-    /// The fast path has opened a session, with a leased port if the node had no binding. On an error
-    /// the session is not to be used, and a leased port is free again.
+    /// Adds a session that the fast path has opened, with a leased port if the node had no binding. After an error the
+    /// session must not be used, and a leased port is free again.
     pub fn adopt(
         &mut self,
         view: &SessionView,
@@ -259,8 +256,8 @@ impl State {
         self.bring_in(view, Coming::Leased, watcher)
     }
 
-    /// The fast path has translated a segment of a session that may move its state. `is_of`: as the fast path knew the
-    /// session; one that has ended meanwhile moves nothing.
+    /// Handles a segment that the fast path has translated and that may change the state of its session. `is_of` is the
+    /// session as the fast path knew it; if it has ended, nothing changes.
     pub fn moved(
         &mut self,
         now: Duration,
@@ -286,7 +283,7 @@ impl State {
     ) -> Result<(), Reason> {
         let binding = view.binding;
         let Binding { protocol, v4, v6 } = binding;
-        // From here on the port is a binding's, or nobody's.
+        // From here on the port belongs to a binding or is free.
         let leased = coming == Coming::Leased && self.pool.take_leased(protocol, v4.addr, v4.port);
         if leased {
             self.replace_copy(&binding, watcher);
@@ -338,7 +335,7 @@ impl State {
                 let is_awaited = view.state == SessionState::V6Init
                     && coming == Coming::Leased
                     && self.syns.holds((v4, view.peer));
-                // A simultaneous open (RFC 6146 section 3.5.2.2).
+                // Simultaneous open (RFC 6146 section 3.5.2.2).
                 let state = match is_awaited {
                     true => SessionState::Established,
                     false => view.state,
@@ -356,15 +353,15 @@ impl State {
         }
     }
 
-    /// The fast path has lost a session of TCP, and opened it with a SYN of the node: to the tables that is just a SYN. The
-    /// copy is told of whatever it does, for what it has is that of a new session.
+    /// Handles a TCP session that the fast path lost and opened again with a SYN of the node. The tables treat this as
+    /// a SYN, but the change is always reported, because the entry of the fast path is that of a new session.
     fn begin_again(&mut self, at: u32, prefix: u8, watcher: &mut impl Watcher) {
         let before = (self.sessions[at].state, self.sessions[at].prefix);
         self.pass(at, Side::V6, Segment::Syn, Some(prefix), &mut ());
         watcher.event(Event::SessionChanged(self.session_view(at), before));
     }
 
-    /// A dynamic binding of a port that is free in the pool.
+    /// Opens a dynamic binding with a free port of the pool.
     fn claim_binding(
         &mut self,
         binding: Binding,
@@ -398,7 +395,7 @@ impl State {
         let node = self.sources.of_node(binding.v6.addr);
         match coming {
             Coming::Back => self.admit_binding_within_limits(&node),
-            // Its port was free when it was lent.
+            // The port was free when it was leased.
             Coming::Leased if self.blocks.is_some() => self.admit_binding_in_block(&node),
             Coming::Leased => {
                 let free = self.pool.free_ports(binding.protocol) + 1;
@@ -408,11 +405,11 @@ impl State {
     }
 }
 
-/// How a session comes that no packet has opened here.
+/// The origin of a session that no packet has opened here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Coming {
-    /// From stored state.
+    /// Restored from stored state.
     Back,
-    /// The fast path has opened it.
+    /// Opened by the fast path.
     Leased,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Another configuration for tables that are full: what it still allows goes on.
+//! Applies another configuration to tables in use; allowed entries stay.
 
 use super::bib::Origin;
 use super::event::Watcher;
@@ -12,12 +12,12 @@ use crate::pool::Claim;
 use std::collections::HashSet;
 
 impl State {
-    /// Follows another configuration, which must have been checked. It looks at every entry.
+    /// Applies another configuration, which must have been checked. Visits every entry.
     ///
-    /// A binding of packets goes on if its port is in the new pool, one of the operator in any case,
-    /// one of the configuration if the new one has it too. A new binding of the configuration ends
-    /// those that are in its way. A session goes on if the prefix of its peer does. Limits hold for
-    /// what begins from now on. Leases end: the caller has taken them back.
+    /// A dynamic binding stays if its port is in the new pool. A static binding of the operator always stays; one of
+    /// the configuration stays if the new configuration has it too. A new binding of the configuration removes
+    /// conflicting ones. A session stays if the prefix of its peer does. Limits apply to new entries only. Leases end;
+    /// the caller must have taken them back.
     pub fn reconfigure(&mut self, config: &Nat64Config, watcher: &mut impl Watcher) {
         let pool_key = self.pool.key();
         let old_prefixes = std::mem::take(&mut self.config.translator.pref64);
@@ -39,7 +39,8 @@ impl State {
         self.syns.set_limit(config.limits.held_syns);
     }
 
-    /// Bindings of the configuration, in whose way none is any more. Those whose ports rest for others come later.
+    /// Creates the bindings of the configuration, after conflicting ones are removed. Bindings whose ports rest for
+    /// others wait.
     pub(super) fn bind_configured(&mut self, watcher: &mut impl Watcher) {
         for binding in self.config.bindings.clone() {
             match self.bib.find_v4(binding.protocol, binding.v4) {
@@ -53,7 +54,7 @@ impl State {
         }
     }
 
-    /// Sessions know prefixes by their place in the list.
+    /// Closes sessions whose prefix is gone; sessions refer to prefixes by index.
     fn close_sessions_of_lost_prefixes(
         &mut self,
         old: &[ipnet::Ipv6Net],
@@ -85,8 +86,7 @@ impl State {
         }
     }
 
-    /// Bindings that the configuration had and has no more, and those that hold one side of a binding
-    /// that it has now.
+    /// Closes bindings that were removed from the configuration, and those that conflict with a binding of the new one.
     pub(super) fn close_bindings_in_the_way(&mut self, watcher: &mut impl Watcher) {
         let configured: HashSet<_, super::key::Keys> = {
             let mut set = HashSet::with_hasher(self.keys);
@@ -115,7 +115,7 @@ impl State {
         }
     }
 
-    /// If other addresses have other owners, copies end. Deadlines and what has been told of serving stay if they are the same.
+    /// Removes all copies if the owners of addresses have changed. Otherwise deadlines and the serving state stay.
     fn follow_owners(&mut self, watcher: &mut impl Watcher) {
         self.awaited.clear();
         let rules = self.shared.as_ref().map(|shared| &shared.rules);
@@ -133,7 +133,7 @@ impl State {
         self.shared = Shared::of(&self.config, self.keys);
     }
 
-    /// Claims the ports of all bindings in a pool that has just been made.
+    /// Claims the ports of all bindings in a new pool.
     fn claim_again(&mut self, watcher: &mut impl Watcher) {
         let mut lost = Vec::new();
         let own = self
@@ -143,7 +143,7 @@ impl State {
         let all: Vec<u32> = own.map(|(at, _)| at).collect();
         for at in all {
             let entry = &mut self.bib[at];
-            // No two bindings have the same port: it is free, or not in the pool.
+            // No two bindings have the same port, so it is free or not in the pool.
             let claim = self.pool.claim(entry.protocol, entry.v4, entry.v6.addr);
             entry.pooled = claim == Claim::Taken;
             if !entry.pooled && entry.origin.is_of_packets() {
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// A source may be another prefix now.
+    /// Recounts all sources, because their prefix length may have changed.
     fn count_sources_again(&mut self) {
         let new = || Sources::new(self.keys, &self.config.limits);
         let (mut own, mut copied) = (new(), new());

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports of this gateway whose bindings have ended, where other gateways may have copies of these ([`crate::pool`], `rest`).
-//! Who watches hears of the end, and says later that the port may be somebody else's ([`State::free`]).
+//! Ports of this gateway whose bindings have closed while other gateways may have copies of them ([`crate::pool`],
+//! `rest`). The watcher hears of the close, and later releases the port ([`State::free`]).
 
 use super::bib::{Entry, Origin};
 use super::event::{Event, Watcher};
 use super::State;
 use crate::config::{Binding, Endpoint4, Protocol};
 
-/// Ports are short when less than one of so many is free.
+/// Ports are scarce if less than one in this many is free.
 const SHORT_BELOW: u64 = 10;
 
 impl State {
-    /// A port rests no longer, since no other gateway can use it any more: it is free for everybody. Does nothing if it does not rest: a
-    /// host of the same subscriber has it again.
+    /// Ends the rest of a port, because no other gateway can use it any more. Does nothing if it does not rest, which
+    /// means that a node of the same subscriber has it again.
     ///
-    /// Who decides on that has to have heard of all events before ([`Event::BindingOpened`], [`Event::BindingClosed`]): a
-    /// port may have got a binding again, and may rest anew.
+    /// The caller must have handled all earlier events ([`Event::BindingOpened`], [`Event::BindingClosed`]), because
+    /// the port may have got a binding again and may rest anew.
     pub fn free(&mut self, protocol: Protocol, v4: Endpoint4, watcher: &mut impl Watcher) {
         if self.pool.free(protocol, v4) && !self.awaited.is_empty() {
             self.bind_awaited((protocol, v4), watcher);
         }
     }
 
-    /// Another gateway may use a port of this one: nobody gets it until [`State::free`]. False if it is bound here, or on loan: then the
-    /// caller has to end that first. To be called before [`State::serve`], when nothing is.
+    /// Reserves a port that another gateway may use, until [`State::free`]. Returns false if the port is bound here or
+    /// leased; then the caller has to end that first. Call it before [`State::serve`], when no port is bound or leased.
     pub fn hold(&mut self, protocol: Protocol, v4: Endpoint4) -> bool {
         let is_bound = self.bib.find_v4(protocol, v4).is_some();
         !is_bound && self.pool.rests() && self.pool.hold(protocol, v4)
     }
 
-    /// Ports that rest.
+    /// Number of resting ports.
     pub fn resting(&self) -> u64 {
         self.pool.resting()
     }
 
-    /// Is less than a tenth of the ports of a protocol free, or of the blocks, while some rest? Then it is worth to make an end
-    /// of resting.
+    /// Returns true if ports rest while less than a tenth of the ports of a protocol, or of the blocks, is free. Then
+    /// it is worthwhile to release resting ports.
     pub fn lacks_ports(&self) -> bool {
         if self.pool.resting() == 0 {
             return false;
@@ -48,7 +48,7 @@ impl State {
         Protocol::ALL.into_iter().map(of).any(is_short)
     }
 
-    /// The port of a binding that has ended is free, or rests.
+    /// Frees the port of a closed binding, or lets it rest.
     pub(super) fn leave_port(&mut self, entry: &Entry) {
         let binding = entry.binding();
         if !self.pool.rests() {
@@ -62,7 +62,8 @@ impl State {
         self.pool.rest(binding.protocol, binding.v4, of, in_block);
     }
 
-    /// The fast path has used a port on loan for a binding that the tables refuse. Elsewhere that is none; but it has carried a packet.
+    /// Handles a leased port that the fast path has used for a binding that the tables refuse. If
+    /// ports rest, the binding is reported as opened and closed, because it has carried a packet, and its port rests.
     pub(super) fn refuse_leased(&mut self, binding: Binding, watcher: &mut impl Watcher) {
         let Binding { protocol, v4, v6 } = binding;
         if !self.pool.rests() {
@@ -74,7 +75,7 @@ impl State {
         watcher.event(Event::BindingClosed(binding));
     }
 
-    /// A binding of the configuration whose port rests for somebody else comes when that is over.
+    /// Makes a binding of the configuration wait until its port no longer rests for another subscriber.
     pub(super) fn await_port(&mut self, binding: Binding) {
         if self.pool.rests_for(binding.protocol, binding.v4).is_some() {
             self.awaited.push(binding);
@@ -87,7 +88,7 @@ impl State {
             return;
         };
         let binding = self.awaited.swap_remove(at);
-        // Meanwhile packets may have bound the host's port otherwise.
+        // Meanwhile packets may have opened another binding for the node's port.
         let in_the_way = self.bib.find_v6(binding.protocol, binding.v6);
         if let Some(at) = in_the_way.filter(|&at| self.bib[at].origin.is_of_packets()) {
             self.close_binding(at, watcher);

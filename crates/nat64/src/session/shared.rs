@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tables have beside their own, where several gateways serve the same hosts ([`crate::config::Owners`]): whose an address is,
-//! until when copies of each owner's bindings may be used, and how much there is of copies.
+//! Additional state if several gateways serve the same nodes ([`crate::config::Owners`]): the owner of each address,
+//! the deadlines of copies by owner, and the counts of copies.
 //!
-//! Copies are counted apart from what is this gateway's own, by the same limits. So what another gateway has opened takes nothing
-//! from those who have their bindings here, and no part of the network has more than its share of the copies.
+//! Copies are counted separately from this gateway's own entries, by the same limits. So bindings of other gateways
+//! take no room from local ones, and each part of the network gets at most its share of the copies.
 
 use super::key::Keys;
 use super::limit::Sources;
@@ -12,29 +12,29 @@ use crate::config::{Gateway, Nat64Config, Owners, Protocol, MOST_GATEWAYS};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Beside what is this gateway's own.
+/// The state in addition to this gateway's own tables.
 #[derive(Debug)]
 pub struct Shared {
     pub rules: Owners,
-    /// First and last addresses, in rising order.
+    /// First and last address of each range, in ascending order.
     ranges: Vec<(Ipv4Addr, Ipv4Addr, Gateway)>,
-    /// By owner, on the clock of [`super::Watcher::boottime`].
+    /// By owner, in time of [`super::Watcher::boottime`].
     pub deadlines: Vec<Duration>,
-    /// Bindings may be opened here, and ports lent.
+    /// True if this gateway may open bindings and lend ports.
     pub serves: bool,
-    /// Whose copies there are.
+    /// The counts of copies by prefix.
     pub sources: Sources,
-    /// Copies of each protocol, and sessions made from them.
+    /// Number of copies of each protocol, and of their sessions.
     pub bindings_of: [u32; 3],
     pub sessions_of: [u32; 3],
-    /// Where [`State::forget_all`] goes on, by owner.
+    /// The position at which [`State::forget_all`] continues, by owner.
     pub places: Vec<u32>,
-    /// Where the last packet is to go that was refused with [`diolkos_xlat::Reason::Elsewhere`].
+    /// The destination of the last packet that was refused with [`diolkos_xlat::Reason::Elsewhere`].
     pub way: Option<Gateway>,
 }
 
 impl Shared {
-    /// Without copies; None if the configuration has no owners.
+    /// Creates the state without copies. None if the configuration has no owners.
     pub fn of(config: &Nat64Config, keys: Keys) -> Option<Shared> {
         let rules = config.owners.clone()?;
         let range =
@@ -54,44 +54,46 @@ impl Shared {
         })
     }
 
-    /// The owner of an address.
+    /// The gateway that owns an address.
     pub fn owner_of(&self, addr: Ipv4Addr) -> Option<Gateway> {
         let after = self.ranges.partition_point(|(first, ..)| *first <= addr);
         let (_, last, owner) = *self.ranges.get(after.checked_sub(1)?)?;
         (addr <= last).then_some(owner)
     }
 
-    /// The same, if it is another gateway.
+    /// The gateway that owns an address, if it is not this one.
     pub fn other_of(&self, addr: Ipv4Addr) -> Option<Gateway> {
         self.owner_of(addr).filter(|&owner| owner != self.rules.me)
     }
 }
 
-/// Whose something is.
+/// The kind of entry that a count is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
-    /// This gateway's.
+    /// An own entry of this gateway.
     Own,
-    /// Made from a copy.
+    /// A copy, or a session of one.
     Copied,
 }
 
 impl State {
-    /// The owner of an address of the cluster's pool; None if it is none of it, or if this gateway is alone.
+    /// The owner of an address in the cluster's pool. None if the address is outside it, or if there is only one
+    /// gateway.
     pub fn owner_of(&self, addr: Ipv4Addr) -> Option<Gateway> {
         self.shared.as_ref()?.owner_of(addr)
     }
 
-    /// Is it an address of another gateway?
+    /// Returns true if the address belongs to another gateway.
     pub fn is_of_other(&self, addr: Ipv4Addr) -> bool {
         let shared = self.shared.as_ref();
         shared.is_some_and(|shared| shared.other_of(addr).is_some())
     }
 
-    /// Bindings may be opened here and ports lent from now on, or no longer. At the beginning they may not, where
-    /// several gateways serve the same hosts; without them this does nothing.
+    /// Allows or forbids opening bindings and lending ports here. Initially they are forbidden if several gateways
+    /// serve the same nodes; with a single gateway this has no effect.
     ///
-    /// Bindings of the configuration come then, and not before: other gateways may have used their ports for others.
+    /// Bindings of the configuration are created then, and not earlier, because other gateways may have used their
+    /// ports.
     pub fn serve(&mut self, serves: bool, watcher: &mut impl Watcher) {
         let Some(shared) = &mut self.shared else {
             return;
@@ -103,12 +105,12 @@ impl State {
         }
     }
 
-    /// May bindings be opened and ports lent here?
+    /// Returns true if bindings may be opened and ports lent here.
     pub fn serves(&self) -> bool {
         self.shared.as_ref().is_none_or(|shared| shared.serves)
     }
 
-    /// Copies of other gateways' bindings, and sessions that were made from them. [`State::counts`] does not have them.
+    /// Number of copies of other gateways' bindings, and of their sessions. [`State::counts`] does not include them.
     pub fn copies(&self) -> (u32, u32) {
         let of = |count: fn(&Shared) -> &[u32; 3]| {
             let counts = self.shared.as_ref().map(count);
@@ -120,7 +122,7 @@ impl State {
         )
     }
 
-    /// What each part of the network has.
+    /// The counts by prefix, of own entries or of copies.
     pub(super) fn sources_of(&self, whose: Whose) -> &Sources {
         match (whose, &self.shared) {
             (Whose::Copied, Some(shared)) => &shared.sources,
@@ -149,7 +151,7 @@ impl State {
         }
     }
 
-    /// A binding has one session more, or one less.
+    /// Counts a session more or less of a binding.
     pub(super) fn count_session(&mut self, bib: u32, change: impl FnOnce(&mut u32)) {
         let (whose, protocol) = (self.bib[bib].whose(), self.bib[bib].protocol);
         if let (Whose::Copied, Some(shared)) = (whose, &mut self.shared) {
@@ -157,7 +159,7 @@ impl State {
         }
     }
 
-    /// Entries of each protocol that are this gateway's own, of all entries.
+    /// The counts of own entries by protocol, computed from those of all entries.
     pub(super) fn own_of(&self, all: [u32; 3], copied: fn(&Shared) -> &[u32; 3]) -> [u32; 3] {
         let copied = self.shared.as_ref().map(copied);
         Protocol::ALL.map(|protocol| {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Entries of one kind, named by 32-bit numbers, in chunks: to grow never moves what is there, so it
-//! takes no longer with four million entries than with four.
+//! Entries of one kind with 32-bit numbers, stored in chunks. Growth moves no entries, so it takes
+//! no longer with four million entries than with four.
 
 use std::ops::{Index, IndexMut};
 
-/// No entry.
+/// The number of no entry.
 pub const NONE: u32 = u32::MAX;
 
 const CHUNK: usize = 4096;
 
 #[derive(Debug)]
 enum Place<T> {
-    /// The next vacant place.
+    /// The number of the next vacant place.
     Vacant(u32),
     Used(T),
 }
 
-/// Entries named by numbers. A number is used again after its entry was removed.
+/// Numbered entries. The number of a removed entry is reused.
 #[derive(Debug)]
 pub struct Slab<T> {
     chunks: Vec<Vec<Place<T>>>,
@@ -31,7 +31,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Without entries.
+    /// Creates a slab without entries.
     pub fn new() -> Slab<T> {
         Slab {
             chunks: Vec::new(),
@@ -45,7 +45,7 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -73,7 +73,7 @@ impl<T> Slab<T> {
     /// Removes an entry.
     ///
     /// # Panics
-    /// If there is none.
+    /// Panics if there is no such entry.
     pub fn remove(&mut self, at: u32) -> T {
         let vacant = self.vacant;
         let place = std::mem::replace(self.place_mut(at), Place::Vacant(vacant));
@@ -87,13 +87,13 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Every entry with its number.
+    /// All entries with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.iter_from(0)
             .filter_map(|(at, value)| Some((at, value?)))
     }
 
-    /// Every place from this one on, with its number and what is there.
+    /// Every place from `first` on, with its number and its entry, if any.
     pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, Option<&T>)> {
         let first = first as usize;
         let chunks = self.chunks.iter().skip(first / CHUNK);
@@ -104,7 +104,7 @@ impl<T> Slab<T> {
         })
     }
 
-    /// Bytes on the heap.
+    /// Heap size in bytes.
     pub fn memory(&self) -> usize {
         let places: usize = self.chunks.iter().map(Vec::capacity).sum();
         places * size_of::<Place<T>>() + self.chunks.capacity() * size_of::<Vec<Place<T>>>()

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! SYNs from the IPv4 side that nobody has asked for, kept for `TCP_INCOMING_SYN` in case the node
-//! sends one too (simultaneous open, RFC 6146 section 3.5.2.2, state V4 INIT). They stand here and
-//! not among the sessions, so that whoever scans the pool fills this store and no other.
+//! Unsolicited SYNs from the IPv4 side, held for `TCP_INCOMING_SYN` in case the node also sends one
+//! (simultaneous open, RFC 6146 section 3.5.2.2, state V4 INIT). They are stored apart from the
+//! sessions, so that a scan of the pool fills this store only.
 
 use super::clock::Millis;
 use super::key::Keys;
 use crate::config::Endpoint4;
 use std::collections::{HashMap, VecDeque};
 
-/// What an ICMPv4 error can quote is kept; a SYN is hardly ever longer.
+/// Number of bytes kept: as many as an ICMPv4 error can quote. A SYN is rarely longer.
 const KEPT: usize = 548;
 
-/// The binding's side, and the peer's.
+/// The IPv4 endpoint of the binding, and the peer.
 type Key = (Endpoint4, Endpoint4);
 
-/// A SYN that is kept: its number, and its beginning.
+/// A held SYN: its number and its beginning.
 type Kept = (u64, Box<[u8]>);
 
-/// The SYNs, in the order of their coming.
+/// The held SYNs, in order of arrival.
 #[derive(Debug)]
 pub struct Syns {
     kept: HashMap<Key, Kept, Keys>,
@@ -44,10 +44,10 @@ impl Syns {
         self.kept.len()
     }
 
-    /// Keeps a SYN until `deadline`; of a repeated one the first, and its time. False if there is no
-    /// room.
+    /// Holds a SYN until `deadline`. For a repeated SYN, the first one and its deadline stay.
+    /// Returns false if there is no room.
     pub fn keep(&mut self, key: Key, packet: &[u8], deadline: Millis) -> bool {
-        // What was taken leaves its place in the order until its time comes.
+        // A removed SYN keeps its place in the order until its deadline.
         if self.kept.contains_key(&key) || !self.has_room(key) {
             return self.kept.contains_key(&key);
         }
@@ -59,34 +59,34 @@ impl Syns {
         true
     }
 
-    /// Is such a SYN kept?
+    /// Returns true if a SYN with this key is held.
     pub fn holds(&self, key: Key) -> bool {
         !self.kept.is_empty() && self.kept.contains_key(&key)
     }
 
-    /// Would [`Syns::keep`] keep it?
+    /// Returns true if [`Syns::keep`] would hold it.
     pub fn has_room(&self, key: Key) -> bool {
         self.kept.contains_key(&key) || self.order.len() < self.limit as usize
     }
 
-    /// The node has answered it, if it is kept.
+    /// Removes a SYN that the node has answered, if it is held.
     pub fn remove(&mut self, key: Key) {
         self.kept.remove(&key);
     }
 
-    /// When the time of one is over at the earliest; None if none is kept.
+    /// The earliest deadline. None if no SYN is held.
     pub fn next(&self) -> Option<Millis> {
         self.order.front().map(|&(deadline, ..)| deadline)
     }
 
-    /// A SYN whose time is over.
+    /// Removes and returns a SYN whose deadline has passed.
     pub fn expire(&mut self, now: Millis) -> Option<Box<[u8]>> {
         while let Some(&(deadline, number, key)) = self.order.front() {
             if deadline > now {
                 return None;
             }
             self.order.pop_front();
-            // The same key may have been taken, and kept again under another number.
+            // The same key may have been removed, and held again with another number.
             if self.kept.get(&key).is_some_and(|kept| kept.0 == number) {
                 return self.kept.remove(&key).map(|(_, packet)| packet);
             }

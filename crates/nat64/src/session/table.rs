@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The session tables (RFC 6146 section 3.2): a binding and a peer, and when they last spoke.
+//! The session tables (RFC 6146 section 3.2): the peers of each binding, and the time of their last
+//! packet.
 
 use super::bib::Bib;
 use super::clock::Millis;
@@ -17,7 +18,7 @@ pub struct Sessions {
     by_peer: Table,
     wheel: Wheel,
     keys: Keys,
-    /// Sessions of each protocol.
+    /// Number of sessions of each protocol.
     of_protocol: [u32; 3],
 }
 
@@ -87,13 +88,13 @@ impl Sessions {
         at
     }
 
-    /// Removes a session that hangs on the wheel.
+    /// Removes a session that is on the timer wheel.
     pub fn remove(&mut self, bindings: &mut Bib, at: u32) -> Session {
         self.wheel.remove(&mut self.sessions, at);
         self.remove_popped(bindings, at)
     }
 
-    /// Removes a session that [`Sessions::pop`] has given.
+    /// Removes a session that [`Sessions::pop`] has returned.
     pub fn remove_popped(&mut self, bindings: &mut Bib, at: u32) -> Session {
         let session = self.sessions.remove(at);
         let Links { previous, next } = session.siblings;
@@ -114,22 +115,22 @@ impl Sessions {
         session
     }
 
-    /// The next session whose time may have come until `now`. It hangs nowhere any more.
+    /// Takes the next session whose deadline may have passed at `now` off the timer wheel.
     pub fn pop(&mut self, now: Millis) -> Option<u32> {
         self.wheel.pop(&mut self.sessions, now)
     }
 
-    /// When [`Sessions::pop`] gives something at the earliest; None if there are no sessions.
+    /// The earliest time at which [`Sessions::pop`] returns a session. None if there are none.
     pub fn next(&self) -> Option<Millis> {
         self.wheel.next()
     }
 
-    /// Hangs up again what [`Sessions::pop`] has given.
+    /// Puts a session that [`Sessions::pop`] has returned back on the timer wheel.
     pub fn hang_up(&mut self, at: u32, deadline: Millis) {
         self.wheel.add(&mut self.sessions, at, deadline);
     }
 
-    /// Hangs up a session elsewhere: its deadline has come nearer.
+    /// Moves a session on the timer wheel, because its deadline is earlier than before.
     pub fn hasten(&mut self, at: u32, deadline: Millis) {
         self.wheel.remove(&mut self.sessions, at);
         self.wheel.add(&mut self.sessions, at, deadline);
@@ -164,7 +165,7 @@ impl std::ops::IndexMut<u32> for Sessions {
     }
 }
 
-/// Milliseconds of a lifetime.
+/// The timeout of a lifetime in milliseconds.
 pub fn millis_of(lifetime: Lifetime, timeouts: &Timeouts) -> Millis {
     let timeout = match lifetime {
         Lifetime::Udp => timeouts.udp,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The state machine of a TCP session (RFC 6146 section 3.5.2.2).
 //!
-//! CLOSED is no state here: a session that does not exist is closed, and what opens one is decided
-//! where the bindings are known ([`super::State`]).
+//! The state CLOSED has no value: a session that does not exist is closed. [`super::State`] decides which packets open
+//! a session, because it knows the bindings.
 
 use crate::config::Protocol;
 
-/// Where a packet comes from.
+/// The side from which a packet comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The IPv4 side.
@@ -15,21 +15,21 @@ pub enum Side {
     V6,
 }
 
-/// What a TCP segment means to a session.
+/// The effect of a TCP segment on a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segment {
     /// It has SYN.
     Syn,
     /// It has FIN.
     Fin,
-    /// It has RST, whatever else.
+    /// It has RST, possibly with other flags.
     Rst,
-    /// Anything else. So is every packet of another protocol, and a fragment without header.
+    /// Any other segment, every packet of another protocol, and a fragment without TCP header.
     Other,
 }
 
 impl Segment {
-    /// By the flags of a TCP header, its byte 13.
+    /// Classifies the flags of a TCP header (its byte 13).
     pub fn of(flags: u8) -> Segment {
         const FIN: u8 = 1;
         const SYN: u8 = 2;
@@ -43,7 +43,7 @@ impl Segment {
     }
 }
 
-/// The state of a session. UDP and ICMP have but one.
+/// The state of a session. UDP and ICMP sessions have one state each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum SessionState {
@@ -51,23 +51,23 @@ pub enum SessionState {
     Udp,
     /// An ICMP query session.
     Icmp,
-    /// A SYN came from the IPv4 side and was let through.
+    /// A SYN from the IPv4 side was let through.
     V4Init,
     /// A SYN came from the IPv6 side.
     V6Init,
-    /// Both sides sent SYN.
+    /// Both sides have sent SYN.
     Established,
-    /// Then the IPv4 side FIN,
+    /// Established, then FIN from the IPv4 side,
     V4FinRcv,
-    /// or the IPv6 side,
+    /// or from the IPv6 side,
     V6FinRcv,
-    /// or both.
+    /// or from both.
     V4FinV6FinRcv,
-    /// An RST came, or nothing at all for too long.
+    /// An RST was seen, or no packet for too long.
     Trans,
 }
 
-/// How long a session without packets lives.
+/// The timeout that applies to a session without packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lifetime {
     /// `UDP_DEFAULT`.
@@ -81,7 +81,7 @@ pub enum Lifetime {
 }
 
 impl SessionState {
-    /// That of a session that a node opens. `is_awaited`: a SYN of its peer is kept.
+    /// The state of a session that a node opens. `is_awaited`: a SYN of its peer is held.
     pub(crate) fn first(protocol: Protocol, is_awaited: bool) -> SessionState {
         match protocol {
             Protocol::Udp => SessionState::Udp,
@@ -119,7 +119,7 @@ impl SessionState {
         }
     }
 
-    /// Which timeout runs.
+    /// The timeout that applies in this state.
     pub fn lifetime(self) -> Lifetime {
         match self {
             SessionState::Udp => Lifetime::Udp,
@@ -134,8 +134,8 @@ impl SessionState {
         }
     }
 
-    /// May packets without SYN, FIN and RST pass without being shown to the state machine? They
-    /// would only refresh the session.
+    /// Returns true if packets without SYN, FIN and RST only refresh the session, so that they need not be shown to the
+    /// state machine.
     pub fn is_steady(self) -> bool {
         matches!(
             self,
@@ -147,12 +147,13 @@ impl SessionState {
         )
     }
 
-    /// Does nothing but SYN, FIN and RST lead out of it? Others may refresh the session, if the state is steady.
+    /// Returns true if only SYN, FIN and RST change the state. Other packets may refresh the session if the state is
+    /// steady.
     pub fn is_moved_by_flags_alone(self) -> bool {
         self != SessionState::Trans
     }
 
-    /// The state after a packet, and whether its timeout begins anew.
+    /// Returns the state after a packet, and whether its timeout restarts.
     pub fn after(self, side: Side, segment: Segment) -> (SessionState, bool) {
         use Segment::{Fin, Rst, Syn};
         use SessionState::*;
@@ -166,21 +167,21 @@ impl SessionState {
             (V6Init, Side::V6, Syn) => (V6Init, true),
             (V6Init, _, _) => (V6Init, false),
 
-            // Of the timeout, the RFC says nothing when the first FIN comes.
+            // The RFC does not say whether the first FIN restarts the timeout.
             (Established, Side::V4, Fin) => (V4FinRcv, false),
             (Established, Side::V6, Fin) => (V6FinRcv, false),
-            // Whether its receiver accepts it, a translator cannot know: what follows will tell.
+            // A translator cannot know whether the receiver accepts the RST; later packets will show it.
             (Established, _, Rst) => (Trans, true),
             (Established, _, _) => (Established, true),
 
             (V4FinRcv, Side::V6, Fin) | (V6FinRcv, Side::V4, Fin) => (V4FinV6FinRcv, true),
-            // The letter of RFC 6146 keeps such a session for two hours. Here an RST means what it
-            // means to an established one.
+            // By the text of RFC 6146 such a session lives for two hours. Here an RST has the same effect as on an
+            // established session.
             (V4FinRcv | V6FinRcv, _, Rst) => (Trans, true),
             (V4FinRcv | V6FinRcv, _, _) => (self, true),
 
-            // The letter of RFC 6146 knows no way out but time. A node that takes the same port again so soon would have its
-            // new connection cut off when that time is over.
+            // By the text of RFC 6146 only a timeout ends this state. A node that reuses the port before that would
+            // lose its new connection at the timeout.
             (V4FinV6FinRcv, Side::V4, Syn) => (V4Init, true),
             (V4FinV6FinRcv, Side::V6, Syn) => (V6Init, true),
             (V4FinV6FinRcv, _, _) => (V4FinV6FinRcv, false),
@@ -197,8 +198,8 @@ mod tests {
     use super::SessionState::*;
     use super::*;
 
-    /// RFC 6146 section 3.5.2.2, state by state, and what is ours beyond it: the packet, and what follows; `true`: the
-    /// timeout of the new state begins anew. What is not listed changes nothing.
+    /// RFC 6146 section 3.5.2.2, state by state, with the extensions of this implementation: the packet, the next
+    /// state, and `true` if the timeout of that state restarts. All packets that are not listed change nothing.
     type Row = (SessionState, Side, Segment, SessionState, bool);
     const TABLE: &[Row] = &[
         (V4Init, Side::V6, Syn, Established, true),
@@ -274,8 +275,8 @@ mod tests {
         }
     }
 
-    /// On this rests what the fast path may translate without the tables: when such a packet came, it notes, and only
-    /// of a steady state that counts.
+    /// The fast path relies on this: it translates such packets without the tables and records their time, which counts
+    /// only in a steady state.
     #[test]
     fn other_packets_move_only_what_the_fast_path_has_not() {
         for state in SessionState::ALL {
@@ -287,7 +288,7 @@ mod tests {
         }
     }
 
-    /// A segment may be told and come itself, too: of a session that the fast path has.
+    /// A segment in a session of the fast path may be reported and also arrive itself.
     #[test]
     fn the_same_segment_again_moves_nothing() {
         let told = |state: &SessionState| state.is_moved_by_flags_alone();

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The wheel of timers that finds the sessions whose time may have come.
+//! The timer wheel, which finds sessions whose deadline may have passed.
 //!
-//! A packet that refreshes a session only writes its time down. The session stays where it hangs on
-//! the wheel; when its turn comes, whoever looks at it sees that it has time left, and hangs it up
-//! again. So a busy session costs one look in each lifetime, and a slot can be emptied a few sessions
-//! at a time.
+//! A packet that refreshes a session only records its time. The session keeps its slot; when the slot is due, the
+//! caller computes the remaining lifetime and puts the session into a later slot. So a busy session costs one check per
+//! lifetime, and a slot can be emptied a few sessions at a time.
 
 use super::clock::{Millis, BEGINNING};
 use super::entry::Session;
 use super::slab::{Slab, NONE};
 
-/// Milliseconds of a slot.
+/// Milliseconds per slot.
 const TICK: Millis = 1000;
-/// Slots; more than the seconds of `TCP_EST`. What has longer to wait is looked at once in each turn.
+/// Number of slots; more than the seconds of `TCP_EST`. Sessions with a later deadline are checked once per turn of the
+/// wheel.
 const SLOTS: Millis = 8192;
 
-/// Heads of lists of sessions, by the second in which their time may have come.
+/// Heads of the lists of sessions, by the second of their deadline.
 #[derive(Debug)]
 pub struct Wheel {
     heads: Vec<u32>,
-    /// The tick whose slot is being emptied.
+    /// The tick of the slot that is being emptied.
     tick: Millis,
 }
 
 impl Wheel {
-    /// Empty.
+    /// Creates an empty wheel.
     pub fn new() -> Wheel {
         Wheel {
             heads: vec![NONE; SLOTS as usize],
@@ -32,15 +32,15 @@ impl Wheel {
         }
     }
 
-    /// Hangs up a session that is on no list, to be looked at when `deadline` has passed, or before.
-    /// With a deadline in the future, that is never in the slot that is being emptied.
+    /// Adds a session that is on no list, to be checked once `deadline` has passed, or earlier. A session with a future
+    /// deadline is never added to the slot that is being emptied.
     pub fn add(&mut self, sessions: &mut Slab<Session>, at: u32, deadline: Millis) {
         let last = self.tick + SLOTS - 1;
         let tick = deadline.div_ceil(TICK).clamp(self.tick, last);
         self.link(sessions, at, (tick % SLOTS) as u16);
     }
 
-    /// Takes a session off.
+    /// Removes a session.
     pub fn remove(&mut self, sessions: &mut Slab<Session>, at: u32) {
         let session = &sessions[at];
         let (slot, previous, next) = (session.slot, session.timer.previous, session.timer.next);
@@ -54,11 +54,11 @@ impl Wheel {
         }
     }
 
-    /// A session whose slot has passed, taken off; None if there is none until `now`.
+    /// Removes and returns a session whose slot is due at `now`. None if there is none.
     pub fn pop(&mut self, sessions: &mut Slab<Session>, now: Millis) -> Option<u32> {
         let until = now / TICK;
         if until.saturating_sub(self.tick) > 2 * SLOTS {
-            // After a jump every slot is emptied once, and that is enough.
+            // After a jump of the clock it is enough to empty every slot once.
             self.tick = until - SLOTS;
         }
         while self.tick <= until {
@@ -72,8 +72,8 @@ impl Wheel {
         None
     }
 
-    /// When [`Wheel::pop`] finds something at the earliest; None if nothing hangs here. It looks at every slot in the worst
-    /// case.
+    /// The earliest time at which [`Wheel::pop`] returns a session. None if the wheel is empty. Visits every slot in
+    /// the worst case.
     pub fn next(&self) -> Option<Millis> {
         let (before, after) = self.heads.split_at((self.tick % SLOTS) as usize);
         let hangs = |head: &u32| *head != NONE;
@@ -95,7 +95,7 @@ impl Wheel {
         session.timer.next = next;
     }
 
-    /// Bytes on the heap.
+    /// Heap size in bytes.
     pub fn memory(&self) -> usize {
         self.heads.capacity() * size_of::<u32>()
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a packet would meet in the tables, and what they would do about it. Nothing changes: `&self` sees to that.
+//! Predicts the effect of a packet on the tables. Nothing changes, because `self` is a shared reference.
 //!
-//! Where several gateways serve the same hosts, those who watch say what becomes of a packet that meets a copy or nothing
-//! ([`super::Way`]). They are not asked here: a copy is used, and nothing is taken from elsewhere.
+//! If several gateways serve the same nodes, watchers decide about packets that meet a copy or no binding
+//! ([`super::Way`]). A trace does not ask them: it uses an existing copy, and requests no binding from elsewhere.
 
 use super::event::{BindingView, SessionView};
 use super::tcp::{Segment, SessionState, Side};
@@ -11,70 +11,70 @@ use crate::config::{Endpoint4, Endpoint6, Protocol};
 use diolkos_xlat::verdict::Reason;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What a packet meets in the tables, or would change there.
+/// A table entry that a packet meets or would change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableStep {
-    /// The binding that it belongs to.
+    /// The binding of the packet.
     Binding(BindingView),
-    /// The session that it belongs to.
+    /// The session of the packet.
     Session(SessionView),
-    /// Its session would have another state.
+    /// The state of the session would change.
     Moves {
         /// The state now.
         from: SessionState,
         /// The state after the packet.
         to: SessionState,
     },
-    /// There is no session, and it opens none: a TCP packet other than SYN.
+    /// There is no session, and the packet opens none: a TCP packet other than SYN.
     NoSession,
-    /// It comes from the IPv4 side and belongs to no session.
+    /// The packet comes from the IPv4 side and has no session.
     Filtering {
-        /// Filtering depends on addresses (RFC 4787 section 5).
+        /// True if filtering depends on addresses (RFC 4787 section 5).
         by_address: bool,
-        /// It may come in.
+        /// True if the packet is accepted.
         permits: bool,
     },
-    /// A block of ports would be given to the sender's source.
+    /// The sender's source would get a port block.
     GivesBlock {
-        /// The source's prefix.
+        /// The prefix of the source.
         source: Ipv6Addr,
-        /// Its length, bits.
+        /// Prefix length of the source.
         source_prefix_len: u8,
-        /// The address of which the ports are.
+        /// The address with the ports of the block.
         addr: Ipv4Addr,
     },
     /// A binding would be opened.
     Binds {
-        /// The table.
+        /// The binding table.
         protocol: Protocol,
-        /// The node.
+        /// The node's transport address.
         v6: Endpoint6,
-        /// The address that it gets.
+        /// The IPv4 address of the new binding.
         addr: Ipv4Addr,
-        /// The port; None: a random one.
+        /// The port; None if it would be random.
         port: Option<u16>,
     },
     /// A session would be opened.
     Opens {
-        /// With this peer.
+        /// The peer.
         peer: Endpoint4,
-        /// In this state.
+        /// The initial state.
         state: SessionState,
     },
-    /// A SYN that nobody asked for would be kept (RFC 6146 section 3.5.2.2).
+    /// An unsolicited SYN would be held (RFC 6146 section 3.5.2.2).
     KeepsSyn,
 }
 
-/// Where a packet of the IPv6 side would come from, as the IPv4 side sees it.
+/// The IPv4 source that a packet of the IPv6 side would get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sender {
     pub addr: Ipv4Addr,
-    /// None: a random one, of a binding that would be opened.
+    /// None if a new binding would get a random port.
     pub port: Option<u16>,
 }
 
 impl State {
-    /// What [`State::outbound`] would do with a packet.
+    /// Traces a packet through [`State::outbound`].
     pub(crate) fn trace_outbound(
         &self,
         packet: &Outbound,
@@ -108,7 +108,7 @@ impl State {
         })
     }
 
-    /// What [`State::inbound`] would do with a packet. `is_new`: the peer is a node whose port is only to be chosen.
+    /// Traces a packet through [`State::inbound`]. `is_new`: the peer is a node whose port is not allocated yet.
     pub(crate) fn trace_inbound(
         &self,
         packet: &Inbound<'_>,
@@ -160,7 +160,7 @@ impl State {
         Ok(Inward::Node(v6, 0))
     }
 
-    /// A packet of a node's port that is not bound: a new binding and a new session.
+    /// Traces a packet of a node's unbound port: a new binding and a new session.
     fn trace_new(&self, packet: &Outbound, steps: &mut Vec<TableStep>) -> Result<Sender, Reason> {
         self.may_open_binding(packet)?;
         let applicant = self.applicant(packet);
@@ -206,7 +206,7 @@ impl State {
         Ok(Sender { addr, port })
     }
 
-    /// True if there is a session.
+    /// Traces the session of a packet. Returns true if there is one.
     fn trace_session(
         &self,
         bib: u32,
@@ -227,7 +227,7 @@ impl State {
         true
     }
 
-    /// A TCP packet other than SYN that has no session ([`State::open_in_the_middle`]).
+    /// Traces a TCP packet other than SYN without a session ([`State::open_in_the_middle`]).
     fn trace_middle(
         &self,
         bib: u32,
@@ -259,7 +259,7 @@ impl State {
     }
 }
 
-/// A segment comes back to the node that has sent it: its session, the last of the steps, is moved once more.
+/// Traces a segment that is hairpinned to its own sender: the session in the last step changes its state once more.
 pub(crate) fn come_back(segment: Segment, steps: &mut Vec<TableStep>) {
     let state = steps.iter().rev().find_map(|step| match step {
         TableStep::Moves { to, .. } => Some(*to),

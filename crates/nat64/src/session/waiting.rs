@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Inherited bindings, in the order in which they were inherited, so that those end that get no session. Those that get one
-//! stay on the list until their turn comes.
+//! Inherited bindings in the order in which they were inherited, so that those without a session can be closed. A
+//! binding that gets a session stays on the list until its turn comes.
 
 use super::clock::Millis;
 use super::key::{Keys, Table};
@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 
 #[derive(Debug)]
 struct Wait {
-    /// When it was inherited.
+    /// The time at which it was inherited.
     since: Millis,
     /// The binding.
     bib: u32,
@@ -19,14 +19,14 @@ struct Wait {
     next: u32,
 }
 
-/// The oldest and the newest of a protocol.
+/// The oldest and the newest entry of a protocol.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     oldest: u32,
     newest: u32,
 }
 
-/// All of them. Each protocol has a list of its own, for its lifetime.
+/// All waiting bindings. Each protocol has a separate list, because it has its own lifetime.
 #[derive(Debug)]
 pub struct Waiting {
     waits: Slab<Wait>,
@@ -49,7 +49,7 @@ impl Waiting {
         }
     }
 
-    /// A binding that is not there has been inherited now.
+    /// Adds a newly inherited binding.
     pub fn add(&mut self, bib: u32, protocol: Protocol, now: Millis) {
         let ends = &mut self.ends[protocol.index()];
         let previous = ends.newest;
@@ -68,7 +68,7 @@ impl Waiting {
         self.by_binding.insert(self.hash(bib), at);
     }
 
-    /// A binding waits no longer, if it did.
+    /// Removes a binding, if it waits.
     pub fn remove(&mut self, bib: u32) {
         if self.waits.is_empty() {
             return;
@@ -89,7 +89,7 @@ impl Waiting {
         }
     }
 
-    /// The binding of a protocol that was inherited before all others, and when.
+    /// The binding of a protocol that was inherited first, and the time of that.
     pub fn oldest(&self, protocol: Protocol) -> Option<(u32, Millis)> {
         match self.ends[protocol.index()].oldest {
             NONE => None,

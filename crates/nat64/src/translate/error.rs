@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMP errors through the tables (RFC 6146 sections 3.4 and 3.6, RFC 5508 section 4): the quoted
-//! packet is one that we have translated; its binding says who is told. An error begins no session
-//! and refreshes none.
+//! ICMP errors (RFC 6146 sections 3.4 and 3.6, RFC 5508 section 4). The quoted packet is one that was
+//! translated here, and its binding gives the receiver of the error. An error opens no session and
+//! refreshes none.
 //!
-//! Stages: the checksum of the message; the quoted packet and its ports; its binding; the ports that
-//! it had before we translated it; then type, code and headers, as without state.
+//! Stages: check the checksum of the message; find the quoted packet, its ports and its binding;
+//! restore the ports that it had before translation; then translate type, code and headers as in the
+//! stateless translator.
 
 use super::{tuple, Nat64, Random};
 use crate::config::{Endpoint4, Endpoint6, Protocol};
@@ -23,7 +24,7 @@ use std::net::Ipv4Addr;
 const TCP_CHECKSUM_AT: usize = 16;
 
 impl Nat64 {
-    /// An error from the IPv4 side, about a packet that came from the IPv6 side.
+    /// Translates an error from the IPv4 side, about a packet from the IPv6 side.
     pub(super) fn error_from_ipv4(
         &mut self,
         (ip, hop_limit): (&Ipv4, u8),
@@ -43,7 +44,7 @@ impl Nat64 {
         leave(packet, &error[..len])
     }
 
-    /// An error from the IPv6 side, about a packet that came from the IPv4 side, or from another node
+    /// Translates an error from the IPv6 side, about a packet from the IPv4 side or from another node
     /// of the IPv6 side.
     pub(super) fn error_from_ipv6(
         &mut self,
@@ -99,9 +100,10 @@ impl Nat64 {
             bound.port,
         );
 
-        // The quoted packet turned here (section 3.8); so does the error.
+        // The quoted packet was hairpinned here (section 3.8), and so is the error.
         let turns = self.state.is_ours(inner.protocol, peer);
-        // A router has no IPv4 address. Ours is one from which the peer has heard of the node.
+        // A router has no IPv4 address. The error gets an address of this gateway with which the peer
+        // has seen the node.
         let configured = !self.config.translator.icmp.source_pool4.is_empty();
         let stands_in = configured && ip.src != quoted.dst;
         let ends = Ends {
@@ -125,7 +127,7 @@ impl Nat64 {
             &mut error,
         )?;
         if turns {
-            // One hop further, and not two.
+            // Both passes together count as one hop.
             let mut there = error;
             let between = Ipv4::parse_packet(&there[..len])?;
             len = self.error_to_ipv6(
@@ -139,7 +141,7 @@ impl Nat64 {
         leave(packet, &error[..len])
     }
 
-    /// Writes the ICMPv4 error in `packet`, whose header is `ip` and whose checksum was looked at, to
+    /// Writes the ICMPv4 error in `packet`, with header `ip` and a checksum that has been checked, to
     /// `out` as an IPv6 packet.
     fn error_to_ipv6(
         &mut self,
@@ -166,8 +168,9 @@ impl Nat64 {
             addr: quoted.dst,
             port: tuple::peer_port(inner.protocol, inner.numbers.dst),
         };
-        // What a node says turns before it reaches the IPv4 side. From there, somebody pretends to be
-        // a node, unless a host that shares the address was sent the packet, on a port of its own.
+        // Packets of nodes are hairpinned before they reach the IPv4 side. So a packet from there
+        // with such a source is spoofed, unless a host with the same address received the quoted
+        // packet on a port of its own.
         let is_ours = match ip.src == peer.addr {
             true => self.state.is_ours(inner.protocol, peer),
             false => self.state.pool().contains(ip.src),
@@ -175,7 +178,7 @@ impl Nat64 {
         if from == Side::Ipv4 && is_ours && !self.state.is_of_other(bound.addr) {
             return Err(Reason::SourceInPool.into());
         }
-        // Only about a packet that may have been ours, and may have been answered.
+        // Look up only packets that may belong to this gateway and may have been answered.
         let missing = Missing::V4(inner.protocol, bound);
         self.state.look_for(missing, watcher)?;
         let (node, prefix) = self
@@ -220,11 +223,11 @@ impl Nat64 {
     }
 }
 
-/// The side on which an error began its way.
+/// The side from which an error originally came.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Ipv4,
-    /// It turns.
+    /// The IPv6 side; the error is hairpinned.
     Ipv6,
 }
 
@@ -232,7 +235,7 @@ fn is_node(addr: Ipv4Addr) -> bool {
     legal(AddressKind::Unicast, kind_of_ipv4(addr)).is_ok()
 }
 
-/// It will be computed anew, which would make a broken message look whole.
+/// Verifies the checksum, because the new checksum would make a corrupt message look valid.
 fn verify(message: &[u8], pseudo: csum::Sum, checksum: Checksum) -> Result<(), Reason> {
     if checksum == Checksum::Complete && csum::sum(message).plus(pseudo).fold() != 0xffff {
         return Err(Reason::IcmpChecksum);
@@ -248,7 +251,7 @@ fn leave(packet: &mut Packet<'_>, error: &[u8]) -> Result<Verdict, Refusal> {
     Ok(Verdict::Forward)
 }
 
-/// The transport header of a quoted packet, as far as it is there.
+/// The transport header of a quoted packet, as far as it is present.
 struct Inner {
     protocol: Protocol,
     numbers: Numbers,
@@ -263,7 +266,7 @@ impl Inner {
     ) -> Result<Inner, Reason> {
         let protocol = protocol.map_err(|_| Reason::IcmpInnerUnmapped)?;
         if part == Part::Later {
-            // Its ports went by with the first fragment.
+            // Only the first fragment has ports.
             return Err(Reason::IcmpInnerUnmapped);
         }
         let &[a, b, c, d, e, f, ..] = transport else {
@@ -287,8 +290,8 @@ impl Inner {
         Ok(Inner { protocol, numbers })
     }
 
-    /// Writes other ports, or with ICMP this identifier. The checksum follows if it is there; whether
-    /// it was right is not ours to ask.
+    /// Writes other ports, or for ICMP this identifier. The checksum is updated if present; it is not
+    /// verified.
     fn renumber(&self, transport: &mut [u8], numbers: Numbers, id: u16) {
         let (src, dst) = (numbers.src.to_be_bytes(), numbers.dst.to_be_bytes());
         let (at, new, checksum_at) = match self.protocol {

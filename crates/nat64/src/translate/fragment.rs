@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fragments of packets that pass the tables (RFC 6146 section 3.4): only the first has ports, so they
-//! are remembered for the others, and others that come before it are held. Where no fragment can be translated without
-//! the others, all of them are held until `whole` can put them together.
+//! Fragments of packets (RFC 6146 section 3.4). Only the first fragment has ports, so they are remembered for later
+//! ones, and fragments that arrive before the first are held. If a packet must be translated as a whole, its fragments
+//! are held until `whole` can reassemble them.
 //!
-//! Ports are remembered once the tables have accepted the first fragment. Packets of either family have a
-//! `store` of their own, with bounds.
+//! Ports are remembered once the tables have accepted the first fragment. Each family has a separate, bounded `store`.
 
 use super::store::Store;
 pub use super::store::{Gathered, Key};
@@ -17,10 +16,10 @@ use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::verdict::Reason;
 use std::time::Duration;
 
-/// All of them.
+/// The fragment state of both families.
 #[derive(Debug)]
 pub struct Fragments {
-    /// Of IPv4, and of IPv6.
+    /// The stores for IPv4 and for IPv6.
     stores: [Store; 2],
     clock: Clock,
     timeout: Millis,
@@ -28,7 +27,7 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    /// Without fragments.
+    /// Creates the state without fragments.
     pub fn new(config: &Nat64Config, key: [u64; 2]) -> Fragments {
         let mut fragments = Fragments {
             stores: [(); 2].map(|()| Store::new(Keys(key))),
@@ -40,7 +39,7 @@ impl Fragments {
         fragments
     }
 
-    /// Follows another configuration.
+    /// Applies another configuration.
     pub fn reconfigure(&mut self, config: &Nat64Config) {
         let limits = &config.limits;
         self.timeout = config.timeouts.fragments.as_millis() as Millis;
@@ -48,38 +47,39 @@ impl Fragments {
         for store in &mut self.stores {
             store.set_limits(limits);
             if mask != self.source_mask {
-                // Whose they are would be counted two ways; they are few, and come again.
+                // The source prefix has changed, which would make the counts wrong. Fragments are few and are sent
+                // again.
                 store.forget();
             }
         }
         self.source_mask = mask;
     }
 
-    /// How many are held.
+    /// Number of held fragments.
     pub fn held(&self) -> usize {
         self.stores.iter().map(Store::held).sum()
     }
 
-    /// Packets that are followed.
+    /// Number of tracked packets.
     pub fn followed(&self) -> usize {
         self.stores.iter().map(Store::len).sum()
     }
 
-    /// The tables have accepted the first fragment of a packet; returns those that waited for it, in the
-    /// order of their coming, and how many others had to go.
+    /// Remembers the ports of a packet whose first fragment the tables have accepted. Returns the fragments that waited
+    /// for it, in order of arrival, and the number of evicted others.
     pub fn first(&mut self, key: Key, numbers: Numbers, now: Duration) -> (Vec<Held>, usize) {
         let deadline = self.clock.advance(now) + self.timeout;
         let source = self.source_of(&key);
         self.stores[usize::from(key.is_v6)].first(key, source, numbers, deadline)
     }
 
-    /// The first fragment of a packet was refused; returns those that waited for it.
+    /// Forgets a packet whose first fragment was refused. Returns the fragments that waited for it.
     pub fn refused(&mut self, key: Key) -> Vec<Held> {
         self.stores[usize::from(key.is_v6)].remove(&key)
     }
 
-    /// Another fragment has come, whole. Returns the ports that the first one had; if it has
-    /// not come yet, the fragment is held, and it is said how many others had to go.
+    /// Handles a complete later fragment. Returns the ports of the first fragment. If that has not arrived, holds the
+    /// fragment and returns the number of evicted others.
     pub fn later(
         &mut self,
         key: Key,
@@ -97,12 +97,12 @@ impl Fragments {
             .map(Later::Held)
     }
 
-    /// The fragments of this packet are to be put together, as the first of them has shown.
+    /// Returns true if the first fragment has shown that the packet must be reassembled.
     pub fn gathers(&self, key: &Key) -> bool {
         self.stores[usize::from(key.is_v6)].gathers(key)
     }
 
-    /// A fragment of a packet that has to be put together, whole.
+    /// Adds a complete fragment of a packet that must be reassembled.
     pub fn gather(
         &mut self,
         key: Key,
@@ -115,13 +115,14 @@ impl Fragments {
         store.gather(key, source, held(fragment), deadline)
     }
 
-    /// Forgets packets whose time is over; returns how many fragments had waited in vain.
+    /// Forgets packets whose timeout has expired. Returns the number of their held fragments.
     pub fn expire(&mut self, now: Duration) -> usize {
         let now = self.clock.advance(now);
         self.stores.iter_mut().map(|store| store.expire(now)).sum()
     }
 
-    /// When, on the caller's clock, [`Fragments::expire`] has something to do at the earliest; None if nothing is followed.
+    /// The earliest time on the caller's clock at which [`Fragments::expire`] has work to do. None if no packet is
+    /// tracked.
     pub fn next_due(&self) -> Option<Duration> {
         let next = self.stores.iter().filter_map(Store::next).min()?;
         Some(self.clock.to_caller(next))
@@ -139,11 +140,11 @@ fn held<'a>(fragment: &'a Packet<'_>) -> (&'a [u8], Label) {
     (fragment.bytes(), fragment.offload.label)
 }
 
-/// What becomes of a fragment that is not the first.
+/// The result for a fragment that is not the first.
 #[derive(Debug)]
 pub enum Later {
-    /// Its packet has these ports.
+    /// The ports of its packet.
     Of(Numbers),
-    /// It is held. So many others were not to be held any longer.
+    /// The fragment is held. This many others were evicted.
     Held(usize),
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the IPv4 side.
+//! Translates packets from the IPv4 side.
 
 use super::fragment::{Key, Later};
 use super::{note_lost, refusal, tuple, Fragmented, Nat64, Random};
@@ -11,13 +11,13 @@ use diolkos_xlat::translate::{hop, leave, v4to6, Fit, Refusal};
 use diolkos_xlat::verdict::{Reason, Verdict};
 use diolkos_xlat::wire::{next_header_of, protocol, Ipv4, Part, UDP_CHECKSUM_AT};
 
-/// A packet against which the stateless stages have nothing.
+/// A packet that has passed the stateless stages.
 pub(super) struct Received<'a> {
     pub ip: &'a Ipv4,
     pub hop_limit: u8,
     pub carried: &'a Payload,
     pub protocol: Protocol,
-    /// That of IPv6.
+    /// The IPv6 next header.
     pub next_header: u8,
 }
 
@@ -41,7 +41,7 @@ impl Nat64 {
         if carried.kind == PayloadKind::IcmpError {
             return self.error_from_ipv4((&ip, hop_limit), packet, watcher);
         }
-        // The source must have a place in IPv6, whatever the tables say.
+        // The source must be representable in IPv6, regardless of the tables.
         self.mapper()
             .embed(0, ip.src)
             .map_err(|why| why.reason(Reason::SourceUnmapped))?;
@@ -83,7 +83,7 @@ impl Nat64 {
         }
     }
 
-    /// What the tables are to be asked about a packet with these ports, if it fits, and how it does.
+    /// Builds the query to the tables for a packet with these ports, and its fit. Fails if it does not fit.
     #[inline]
     pub(super) fn asked_by_ipv4<'p>(
         &self,
@@ -97,9 +97,9 @@ impl Nat64 {
             protocol,
             ..
         } = received;
-        // What one node sends to another turns back before it reaches the IPv4 side (RFC 6146 section
-        // 3.8). From there, somebody pretends to be a node, and filtering would believe it. To an address of another gateway
-        // it goes over the IPv4 side, and may come back here, if that gateway is away.
+        // Packets between nodes are hairpinned before they reach the IPv4 side (RFC 6146 section 3.8). So a packet from
+        // there with the source of a node is spoofed, and filtering would trust it. A packet to an address of another
+        // gateway does cross the IPv4 side, and may come back here if that gateway is down.
         let source = Endpoint4 {
             addr: ip.src,
             port: numbers.src,
@@ -125,7 +125,7 @@ impl Nat64 {
         Ok((arriving, fit))
     }
 
-    /// The packet leaves as one of IPv6, to this node, which knows the sender by this prefix. `src`: the port of the sender.
+    /// Sends the packet as IPv6 to this node, which sees the sender in this prefix. `src`: the port of the sender.
     #[inline]
     pub(super) fn send_to_ipv6(
         &self,
@@ -177,8 +177,8 @@ impl Nat64 {
         v4to6::send(t, packet, out, (ip, hop_limit), what, addresses)
     }
 
-    /// A fragment can be translated with all others of its packet only: of ICMP, and of UDP without checksum, which its first
-    /// fragment shows.
+    /// Returns true if a fragment can only be translated with its whole packet: ICMP, and UDP without checksum as its
+    /// first fragment shows.
     #[cold]
     fn only_whole(&self, protocol: Protocol, ip: &Ipv4, packet: &Packet<'_>) -> bool {
         let udp = &packet.bytes()[ip.header_len..];
@@ -193,8 +193,8 @@ impl Nat64 {
         }
     }
 
-    /// Whether a packet of the IPv4 side, as it was received, claims to come from a node behind us. What has no ports
-    /// that say otherwise does so by its address.
+    /// Returns true if a packet of the IPv4 side, as received, has the source of a node. For packets without ports, the
+    /// address decides.
     #[cold]
     pub(super) fn claims_to_be_ours(&self, packet: &[u8]) -> bool {
         let Ok(ip) = Ipv4::parse(packet) else {
@@ -213,7 +213,7 @@ impl Nat64 {
     }
 }
 
-/// TCP packets to nobody are discarded silently (RFC 6146 section 3.5.2.2).
+/// TCP packets without a binding are discarded silently (RFC 6146 section 3.5.2.2).
 pub(super) fn silent_for_tcp(protocol: Protocol, reason: Reason) -> Refusal {
     match (protocol, reason) {
         (Protocol::Tcp, Reason::NoBinding) => reason.into(),

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The stateful translator (RFC 6146): the headers of RFC 7915, between addresses and ports that the
-//! tables give.
+//! The stateful translator (RFC 6146): translates headers by RFC 7915, with addresses and ports from the tables.
 //!
-//! Stages of a packet, the same in both directions; each may refuse it:
+//! Both directions have the same stages; each may refuse the packet:
 //!
-//! 1. What the stateless translator does first ([`diolkos_xlat::translate`]): receive, hop, payload. ICMP errors
-//!    go their own way from here (`error`).
-//! 2. `tuple`: protocol and ports. Of a later fragment, those of the first (`fragment`, `store`). Fragments of ICMP, and
-//!    of UDP over IPv4 without checksum, wait for each other, and begin anew as one packet (`whole`).
-//! 3. Fit: what is too big is answered before it becomes state.
-//! 4. [`crate::session`]: binding and session. A packet to one of our own IPv4 addresses goes through
-//!    the tables twice and turns back to IPv6 (section 3.8, `outbound`).
-//! 5. What the stateless translator does last: rewrite, and leave.
+//! 1. The first stages of the stateless translator ([`diolkos_xlat::translate`]): receive, hop, payload. ICMP errors
+//!    take a separate path from here (`error`).
+//! 2. `tuple`: protocol and ports. Later fragments get the ports of the first (`fragment`, `store`). Fragments of ICMP,
+//!    and of UDP over IPv4 without checksum, are reassembled and start again as one packet (`whole`).
+//! 3. Fit: a packet that is too big is answered before it creates state.
+//! 4. [`crate::session`]: binding and session. A packet to an IPv4 address of this gateway passes the tables twice and
+//!    is hairpinned to IPv6 (section 3.8, `outbound`).
+//! 5. The last stages of the stateless translator: rewrite and send.
 //!
-//! `probe` makes the packets that are sent because a time is over. `onward` makes packets for other gateways ready to leave.
+//! `probe` builds the packets that are sent after a timeout. `onward` prepares packets for other gateways.
 
 mod error;
 mod fragment;
@@ -40,9 +39,9 @@ use std::time::Duration;
 use together::{note_lost, Fragmented};
 pub use trace::Nat64Trace;
 
-/// Time, identifications, and numbers that nobody can guess.
+/// Time, identifications and unpredictable random numbers.
 pub trait Random: Env {
-    /// 64 bits from a generator that is fit for secrets: they decide on ports (RFC 6056).
+    /// Returns 64 bits from a cryptographically secure generator, because they select ports (RFC 6056).
     fn random(&mut self) -> u64;
 }
 
@@ -56,8 +55,8 @@ pub struct Nat64 {
 }
 
 impl Nat64 {
-    /// Fails if the configuration contradicts itself; the error names the keys. `secret` is random,
-    /// and nobody's to know.
+    /// Creates a translator. Fails if the configuration contradicts itself; the error names the keys. `secret` must be
+    /// random and secret.
     pub fn new(config: &Nat64Config, secret: [u64; 4]) -> Result<Nat64, ConfigError> {
         let config = with_defaults(config);
         config.check()?;
@@ -69,8 +68,8 @@ impl Nat64 {
         })
     }
 
-    /// Follows another configuration; what it still allows goes on ([`State::reconfigure`]). With an
-    /// error nothing has changed. It looks at every entry of the tables.
+    /// Applies another configuration; allowed entries stay ([`State::reconfigure`]). After an error nothing has
+    /// changed. Visits every entry of the tables.
     pub fn reconfigure(
         &mut self,
         config: &Nat64Config,
@@ -85,10 +84,10 @@ impl Nat64 {
         Ok(())
     }
 
-    /// Translates one packet to the other family, or back to its own; which one it comes from, its
-    /// version says. As [`Translator::translate`] does, except that it may be [`Verdict::Held`].
+    /// Translates one packet to the other family, or hairpins it; its version field gives the family. Like
+    /// [`Translator::translate`], except that the verdict may also be [`Verdict::Held`].
     ///
-    /// `watcher` hears what happens to the tables.
+    /// `watcher` receives the changes of the tables.
     pub fn translate(
         &mut self,
         packet: &mut Packet<'_>,
@@ -105,7 +104,7 @@ impl Nat64 {
                 return self.begin_anew(&whole, &pieces, (env, out, watcher))
             }
         };
-        // Only what the tables accept is remembered: strangers would decide on the rest.
+        // Only accepted fragments are remembered; otherwise spoofed ones would decide about the rest of a packet.
         let held = match verdict {
             Verdict::Forward | Verdict::Emitted | Verdict::Elsewhere(_) => {
                 let (held, lost) = self.fragments.first(key, numbers, env.now());
@@ -120,8 +119,8 @@ impl Nat64 {
         self.release(verdict, packet, held, env, out, watcher)
     }
 
-    /// A packet by itself, whatever waits for it. If it is a first fragment, or the last one that a whole waits for, that comes
-    /// into `first`.
+    /// Judges a single packet, without the fragments that wait for it. Sets `first` if the packet is a first fragment,
+    /// or the last missing fragment of a packet that is reassembled.
     #[inline]
     fn judge(
         &mut self,
@@ -144,7 +143,7 @@ impl Nat64 {
         }
     }
 
-    /// The packet, as it was received, is dropped, and its sender is told.
+    /// Drops the packet, which must be as received, and answers its sender.
     fn refuse(
         &self,
         refusal: Refusal,
@@ -160,11 +159,11 @@ impl Nat64 {
         Verdict::Drop(refusal.reason)
     }
 
-    /// What the sender of a refused packet is told.
+    /// The answer to the sender of a refused packet.
     fn answer(&self, refusal: &Refusal, packet: &[u8]) -> Answer {
         match refusal.answer {
             Answer::Silence => Answer::Silence,
-            // The node whose address it is would take the answer for one about a packet of its own.
+            // The node with this address would attribute the answer to a packet of its own.
             _ if self.claims_to_be_ours(packet) => Answer::Silence,
             answer => answer,
         }
@@ -186,12 +185,11 @@ impl Nat64 {
         }
     }
 
-    /// Ends what has expired, looking at no more than `budget` entries, and sends what is to be sent
-    /// about it: probes, and errors about SYNs that nobody answered. True if nothing else has
-    /// expired.
+    /// Closes expired entries, visiting at most `budget` of them, and sends the resulting packets: probes, and errors
+    /// about unanswered SYNs. Returns true if nothing else has expired.
     ///
-    /// To be called once a second or more often. With a small budget, the gap that it makes between
-    /// packets is small however much expires at once.
+    /// Call it at least once a second. With a small budget, the pause between packets stays short even if many entries
+    /// expire at once.
     pub fn expire(
         &mut self,
         budget: usize,
@@ -217,8 +215,8 @@ impl Nat64 {
         })
     }
 
-    /// When, on the caller's clock, [`Nat64::expire`] has something to do at the earliest; None if nothing can expire. For a
-    /// caller whose time is that of a capture: a time between may be skipped.
+    /// The earliest time on the caller's clock at which [`Nat64::expire`] has work to do. None if nothing can expire.
+    /// For callers that use the time of a capture and may skip the time in between.
     pub fn next_due(&self) -> Option<Duration> {
         let dues = [self.state.next_due(), self.fragments.next_due()];
         dues.into_iter().flatten().min()
@@ -229,34 +227,33 @@ impl Nat64 {
         &self.state
     }
 
-    /// Bindings and sessions, for the operator, for stored state, and for the fast path.
+    /// Bindings and sessions, for static bindings, stored state and the fast path.
     pub fn state_mut(&mut self) -> &mut State {
         &mut self.state
     }
 
-    /// The addresses of the IPv4 side in IPv6.
+    /// The mapping of IPv4 addresses to IPv6.
     pub fn mapper(&self) -> &Mapper {
         self.translator.mapper()
     }
 
-    /// The configuration, with every default that depends on others.
+    /// The configuration, including the defaults that depend on other keys.
     pub fn config(&self) -> &Nat64Config {
         &self.config
     }
 
-    /// Fragments that wait for the first fragment of their packet.
+    /// Number of fragments that wait for the first fragment of their packet.
     pub fn held_fragments(&self) -> usize {
         self.fragments.held()
     }
 
-    /// Packets whose fragments are being followed.
+    /// Number of tracked fragmented packets.
     pub fn fragmented_packets(&self) -> usize {
         self.fragments.followed()
     }
 }
 
-/// Our own errors come from an address of the pool, and UDP without checksum gets one, unless something else is
-/// configured.
+/// Adds the defaults: originated errors have a source from the pool, and missing UDP checksums are computed.
 fn with_defaults(config: &Nat64Config) -> Nat64Config {
     let mut config = config.clone();
     // "The NAT64 MUST reassemble the packets and MUST calculate the checksum" (RFC 6146 section 3.4).
@@ -271,8 +268,8 @@ fn with_defaults(config: &Nat64Config) -> Nat64Config {
     config
 }
 
-/// A refusal of the tables, and what its sender is told (RFC 6146 sections 3.4 and 3.5). The rest is
-/// told what the stateless translator tells.
+/// A refusal by the tables, and the answer to the sender (RFC 6146 sections 3.4 and 3.5). All other reasons have the
+/// answer of the stateless translator.
 fn refusal(reason: Reason) -> Refusal {
     match reason {
         Reason::NoBinding
@@ -288,7 +285,7 @@ fn refusal(reason: Reason) -> Refusal {
         | Reason::OutsideSessionLimit
         | Reason::OutsideNodeLimit
         | Reason::OutsidePeerLimit => reason.answered(Answer::AddressUnreachable),
-        // A source to which a fixed mapping gives no ports.
+        // SourceUnmapped: the fixed mapping has no ports for the source.
         Reason::Filtered | Reason::SourceUnmapped => reason.answered(Answer::Prohibited),
         Reason::TransportUnknown => reason.answered(Answer::TransportUnknown),
         _ => reason.into(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for other gateways on their way there: one hop less, in pieces that fit, or refused, as a router does it (RFC 1812 sections
-//! 4.2.2.7, 5.2.7 and 5.3.1; RFC 8200 sections 3 and 5).
+//! Prepares packets for other gateways: decrements the hop limit, fragments, or refuses, like a router (RFC 1812
+//! sections 4.2.2.7, 5.2.7 and 5.3.1; RFC 8200 sections 3 and 5).
 //!
-//! Programs of a fast path that forward the same packets change the same bytes.
+//! The fast path programs that forward the same packets change the same bytes.
 
 use super::Nat64;
 use diolkos_xlat::csum;
@@ -17,10 +17,10 @@ use diolkos_xlat::wire::{Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
 const TTL_AT: usize = 8;
 const CHECKSUM_AT: usize = 10;
 const HOP_LIMIT_AT: usize = 7;
-/// Every IPv4 link carries so much (RFC 791 section 3.2).
+/// Bytes that every IPv4 link can carry (RFC 791 section 3.2).
 const LEAST_MTU: usize = 68;
 
-/// What pieces of a packet are given to.
+/// The outbox for the pieces of a packet.
 struct Pieces<'a, F>(&'a mut F);
 
 impl<F: FnMut(&[u8], Offload)> Outbox for Pieces<'_, F> {
@@ -30,12 +30,12 @@ impl<F: FnMut(&[u8], Offload)> Outbox for Pieces<'_, F> {
 }
 
 impl Nat64 {
-    /// Makes a packet that belongs to another gateway ready for the way there, which takes `mtu` bytes from the IP header on.
-    /// The packet is one of [`Verdict::Elsewhere`] or [`Outbox::forward`], as it was received.
+    /// Prepares a packet for another gateway on a path with an MTU of `mtu` bytes, counted from the IP header. The
+    /// packet is one of [`Verdict::Elsewhere`] or [`Outbox::forward`], as received.
     ///
-    /// After [`Verdict::Forward`] it stands in `packet`. After [`Verdict::Emitted`] its fragments, complete packets, have gone to `send`.
-    /// After [`Verdict::Drop`] an ICMP error may have gone to `out`. Options of IPv4, which nobody translates (RFC 7915 section 4.1),
-    /// are not in fragments.
+    /// After [`Verdict::Forward`], `packet` holds the result. After [`Verdict::Emitted`], its fragments, which are
+    /// complete packets, have been passed to `send`. After [`Verdict::Drop`], an ICMP error may have been passed to
+    /// `out`. Fragments have no IPv4 options, because translation ignores these anyway (RFC 7915 section 4.1).
     pub fn onward(
         &self,
         packet: &mut Packet<'_>,
@@ -94,7 +94,7 @@ fn onward4(
         fragments(&ip, packet, mtu, pieces)?;
         return Ok(Verdict::Emitted);
     }
-    // No device would cut it into segments, and those into fragments.
+    // No device would cut it into segments and these into fragments.
     v4to6::segments(&ip, packet, |segment| {
         let its = Ipv4::parse(segment.bytes())?;
         if segment.bytes().len() > mtu {
@@ -105,7 +105,7 @@ fn onward4(
     })
 }
 
-/// The packet in fragments.
+/// Splits the packet into fragments.
 fn fragments(
     ip: &Ipv4,
     packet: &mut Packet<'_>,
@@ -140,7 +140,8 @@ fn one_less(hops: u8) -> Result<u8, Refusal> {
     Ok(hops - 1)
 }
 
-/// Bytes of the packet, or of the longest of those for which it stands, whose transport header begins at `transport_at`.
+/// Length in bytes of the packet, or of the longest segment of a super-packet, whose transport header begins at
+/// `transport_at`.
 fn size(packet: &Packet<'_>, transport_at: Option<usize>) -> Result<usize, Reason> {
     let (bytes, offload) = (packet.bytes(), packet.offload);
     let Some(gso) = offload.gso else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the IPv6 side, to IPv4 or back.
+//! Translates packets from the IPv6 side to IPv4, or hairpins them.
 
 use super::fragment::{Key, Later};
 use super::{note_lost, refusal, tuple, Fragmented, Nat64, Random};
@@ -15,7 +15,7 @@ use diolkos_xlat::wire::{protocol, protocol_of, Chain, Ipv6, Part};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// A packet against which the stateless stages have nothing.
+/// A packet that has passed the stateless stages.
 pub(super) struct Received<'a> {
     pub ip: &'a Ipv6,
     pub ttl: u8,
@@ -23,19 +23,19 @@ pub(super) struct Received<'a> {
     pub carried: &'a Payload,
     pub part: Part,
     pub protocol: Protocol,
-    /// That of IPv4.
+    /// The IPv4 protocol.
     pub ipv4_protocol: u8,
-    /// Where it goes.
+    /// The IPv4 destination.
     pub dst: Ipv4Addr,
-    /// The prefix of its destination.
+    /// Index of the translation prefix of the destination.
     pub prefix: u8,
 }
 
-/// What the tables are asked about a packet, and what they do not decide.
+/// The query to the tables for a packet, and properties that the tables do not decide.
 pub(super) struct Asked {
     pub passing: Outbound,
     pub to: Endpoint4,
-    /// The destination is behind us, too.
+    /// True if the destination is also a node behind this gateway.
     pub turns: bool,
     pub fit: Fit,
 }
@@ -107,15 +107,15 @@ impl Nat64 {
         }
     }
 
-    /// The headers of a packet, if a translator may forward it.
+    /// Returns the headers of a packet that may be translated.
     #[inline]
     pub(super) fn receive_ipv6(
         &self,
         packet: &mut Packet<'_>,
     ) -> Result<(Ipv6, u8, Chain), Refusal> {
         let ip = v6to4::receive(packet)?;
-        // "The NAT64 MUST silently discard all incoming IPv6 packets containing a source address that
-        // contains the Pref64::/n" (RFC 6146 section 3.5), or they could go round in circles.
+        // "The NAT64 MUST silently discard all incoming IPv6 packets containing a source address that contains the
+        // Pref64::/n" (RFC 6146 section 3.5); they could loop.
         if self.mapper().holds(ip.src) {
             return Err(Reason::SourceInPrefix.into());
         }
@@ -127,7 +127,7 @@ impl Nat64 {
         Ok((ip, ttl, chain))
     }
 
-    /// What the tables are to be asked about a packet with these ports, if it fits.
+    /// Builds the query to the tables for a packet with these ports. Fails if it does not fit.
     #[inline]
     pub(super) fn asked_by_ipv6(
         &self,
@@ -150,7 +150,7 @@ impl Nat64 {
         };
         let turns = self.state.is_ours(protocol, to);
         let fit = match turns {
-            true => Fit::Whole, // The other way has another size.
+            true => Fit::Whole, // Another size limit applies to hairpinned packets.
             false => v6to4::fit(&self.translator, packet, chain, carried)?,
         };
         let passing = Outbound {
@@ -174,7 +174,7 @@ impl Nat64 {
         })
     }
 
-    /// The packet leaves as one of IPv4, from this address and port.
+    /// Sends the packet as IPv4 from this address and port.
     #[inline]
     pub(super) fn send_to_ipv4(
         &self,
@@ -223,7 +223,7 @@ impl Nat64 {
         Ok(v6to4::send(t, packet, env, out, received, what, addresses))
     }
 
-    /// The ports of a packet, or of the first fragment of it. If this is the first, it comes into `first`.
+    /// The ports of a packet, or of its first fragment. Sets `first` if the packet is the first fragment.
     fn numbers_of_ipv6(
         &mut self,
         received: &Received<'_>,
@@ -241,18 +241,18 @@ impl Nat64 {
                 Ok(Later::Of(numbers))
             }
             (None, Some(key)) => self.fragments.later(key, packet, now),
-            // What has an offset has a Fragment header that is not atomic.
+            // A packet with an offset has a Fragment header that is not atomic.
             (None, None) => Err(Reason::FragmentMalformed),
         }
     }
 
-    /// The IPv4 address of the destination, and the prefix that it stands in.
+    /// The IPv4 address of the destination, and the index of its prefix.
     pub(super) fn destination(&self, ip: &Ipv6) -> Result<(Ipv4Addr, u8), Refusal> {
         let (dst, via) = self
             .mapper()
             .to_ipv4(ip.dst)
             .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
-        // An IPv6 address may carry an IPv4 address that is none of a node.
+        // An IPv6 address may embed an IPv4 address that no node can have.
         legal(AddressKind::Unicast, kind_of_ipv4(dst))?;
         match via {
             Via::Pref64(prefix) => Ok((dst, prefix)),
@@ -260,8 +260,8 @@ impl Nat64 {
         }
     }
 
-    /// To a node behind us (RFC 6146 section 3.8), which knows the sender by this prefix. `from`: the sender, as the IPv4
-    /// side sees it.
+    /// Hairpins a packet to a node behind this gateway (RFC 6146 section 3.8), which sees the sender in this prefix.
+    /// `from`: the IPv4 transport address of the sender.
     pub(super) fn turn(
         &self,
         received: &Received<'_>,
@@ -270,7 +270,7 @@ impl Nat64 {
         packet: &mut Packet<'_>,
         out: &mut impl Outbox,
     ) -> Result<Verdict, Refusal> {
-        // The node may know its peer by another prefix than the sender knows the node.
+        // The node may see its peer in another prefix than the sender sees the node.
         let src = self
             .mapper()
             .embed(known_by, from.addr)
@@ -293,7 +293,7 @@ impl Nat64 {
 }
 
 impl Received<'_> {
-    /// The packet as it would come from the IPv4 side (RFC 6146 section 3.8): `from` sends to `to`.
+    /// The packet as it would arrive from the IPv4 side (RFC 6146 section 3.8), from `from` to `to`.
     pub(super) fn turned<'p>(
         &self,
         (from, to): (Endpoint4, Endpoint4),
@@ -303,7 +303,7 @@ impl Received<'_> {
         Inbound {
             protocol: self.protocol,
             v4: Endpoint4 {
-                // An ICMP query takes its identifier along.
+                // An ICMP query keeps its identifier.
                 port: if is_query { from.port } else { to.port },
                 ..to
             },

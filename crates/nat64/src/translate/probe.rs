@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The probe of a TCP session that has been silent for long (RFC 6146 section 3.5.2.2): "a TCP
-//! segment for the connection with no data. The sequence number and the acknowledgment number are
-//! set to zero. All flags but the ACK flag are set to zero."
+//! The probe of a silent TCP session (RFC 6146 section 3.5.2.2): "a TCP segment for the connection
+//! with no data. The sequence number and the acknowledgment number are set to zero. All flags but
+//! the ACK flag are set to zero."
 //!
-//! It goes to the node. One that knows the connection answers with an ACK, which makes the session
-//! established again; one that does not, with RST.
+//! It is sent to the node. A node with the connection answers with an ACK, which makes the session
+//! established again; any other node answers with RST.
 
 use crate::session::SessionView;
 use diolkos_xlat::addr::Mapper;
@@ -15,10 +15,10 @@ use diolkos_xlat::wire::{protocol, Ipv6, IPV6_LEN};
 const TCP_LEN: usize = 20;
 const TCP_CHECKSUM_AT: usize = 16;
 const ACK: u8 = 0x10;
-/// Hop limit of packets that begin with us (RFC 1700).
+/// Hop limit of originated packets (RFC 1700).
 const HOPS: u8 = 64;
 
-/// Sends the probe of a session, if the peer still has an address in IPv6.
+/// Sends the probe of a session, if its peer still has an IPv6 address.
 pub fn send(mapper: &Mapper, session: &SessionView, out: &mut impl Outbox) {
     let Ok(src) = mapper.embed(session.prefix, session.peer.addr) else {
         return;

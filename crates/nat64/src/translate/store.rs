@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that come in fragments, with a bound on all and a bound on those of one source.
+//! Tracks fragmented packets, with a total bound and a bound for each source.
 //!
-//! Fragments of one packet mostly come together, so an old entry is worth least. A source that has its bound
-//! loses its own oldest packet. When the store is full, a source that has more than its part of a crowded
-//! store gives way, and otherwise the oldest packet of all: made-up sources drive each other out, and a
-//! packet whose fragments come at once has passed before its turn comes.
+//! Fragments of a packet mostly arrive together, so old entries have the least value. A source at its bound loses its
+//! own oldest packet. When the store is full, a source with more than its part of the store loses one, otherwise the
+//! oldest packet of all is evicted. Spoofed sources thus evict each other, and a packet whose fragments arrive together
+//! is complete before it is evicted.
 
 use super::whole::{self, Held, Sum};
 use crate::config::Limits;
@@ -16,13 +16,13 @@ use diolkos_xlat::wire::{Ipv4, Ipv6};
 use diolkos_xlat::Label;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// On the average, a held fragment may have so many bytes.
+/// Average size in bytes that a held fragment may have.
 const BYTES: usize = 2048;
 
-/// Who has more than this part of a full store gives way first.
+/// A source with more than this fraction (1/n) of a full store is evicted first.
 const CROWD: usize = 64;
 
-/// What the fragments of one packet have in common (RFC 791 section 3.2, RFC 8200 section 4.5).
+/// The common key of the fragments of a packet (RFC 791 section 3.2, RFC 8200 section 4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key {
     pub src: u128,
@@ -33,7 +33,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Of an IPv6 fragment.
+    /// The key of an IPv6 fragment.
     pub fn v6(ip: &Ipv6, id: u32, next_header: u8) -> Key {
         Key {
             src: ip.src.to_bits(),
@@ -44,7 +44,7 @@ impl Key {
         }
     }
 
-    /// Of an IPv4 fragment.
+    /// The key of an IPv4 fragment.
     pub fn v4(ip: &Ipv4) -> Key {
         Key {
             src: ip.src.to_bits().into(),
@@ -56,18 +56,18 @@ impl Key {
     }
 }
 
-/// What became of a fragment that waits for all others of its packet. `lost`: others had to go for it.
+/// The result for a fragment of a packet that is reassembled. `lost`: number of fragments evicted for it.
 #[derive(Debug)]
 pub enum Gathered {
-    /// It waits.
+    /// The fragment waits.
     Waits { lost: usize },
-    /// It was the last one to come: the packet, and its fragments.
+    /// It was the last missing one: the packet, and its fragments.
     Whole {
         packet: Held,
         pieces: Vec<Held>,
         lost: usize,
     },
-    /// It does not fit the others, which are refused with it.
+    /// It contradicts the others, which are refused with it.
     Spoilt {
         reason: Reason,
         refused: usize,
@@ -75,10 +75,10 @@ pub enum Gathered {
     },
 }
 
-/// One packet that comes in fragments.
+/// A tracked packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Followed {
-    /// The order of beginning, which is that in which their time is over.
+    /// Sequence number; timeouts expire in this order.
     number: u64,
     source: u128,
     deadline: Millis,
@@ -87,34 +87,34 @@ struct Followed {
     fate: Fate,
 }
 
-/// How the fragments of a packet go on.
+/// How the fragments of a packet are translated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     /// One by one, with the ports of the first.
     Apart,
-    /// As one packet, once all of them are there.
+    /// As one packet, once all of them have arrived.
     Together,
-    /// Not at all, not even those that are to come (RFC 5722 section 4).
+    /// Not at all, including those still to arrive (RFC 5722 section 4).
     Spoilt,
 }
 
-/// What a source has.
+/// The counts of a source.
 #[derive(Default, Debug)]
 struct Has {
     packets: usize,
     held: usize,
 }
 
-/// The packets of one family.
+/// The tracked packets of one family.
 #[derive(Debug)]
 pub struct Store {
     packets: HashMap<Key, Followed, Keys>,
     by_age: BTreeMap<u64, Key>,
     by_source: BTreeMap<(u128, u64), Key>,
-    /// Those with fragments that wait, by age.
+    /// Packets with held fragments, by age.
     waiting: BTreeMap<u64, Key>,
     sources: HashMap<u128, Has, Keys>,
-    /// By how many packets they have.
+    /// Sources by number of packets.
     by_size: BTreeSet<(usize, u128)>,
     next: u64,
     held: usize,
@@ -173,8 +173,7 @@ impl Store {
         self.packets.get(key)?.numbers
     }
 
-    /// Remembers the ports of a packet. Returns the fragments that waited for them, and how many others had
-    /// to go.
+    /// Remembers the ports of a packet. Returns the fragments that waited for them, and the number of evicted others.
     pub fn first(
         &mut self,
         key: Key,
@@ -194,13 +193,13 @@ impl Store {
         (Vec::new(), lost)
     }
 
-    /// The fragments of the packet are to be put together.
+    /// Returns true if the fragments of the packet are to be reassembled.
     pub fn gathers(&self, key: &Key) -> bool {
         let packet = self.packets.get(key);
         packet.is_some_and(|packet| packet.fate != Fate::Apart)
     }
 
-    /// Holds a fragment until all of its packet are there, and puts them together.
+    /// Holds a fragment until its packet is complete, and reassembles the packet.
     pub fn gather(
         &mut self,
         key: Key,
@@ -241,7 +240,7 @@ impl Store {
         }
     }
 
-    /// Forgets the fragments of a packet, and remembers that those to come are not wanted. Returns how many there were.
+    /// Drops the fragments of a packet and refuses those still to arrive. Returns the number of dropped fragments.
     fn spoil(&mut self, key: &Key) -> usize {
         let Some(packet) = self.packets.get_mut(key) else {
             return 0;
@@ -254,7 +253,7 @@ impl Store {
         held.len()
     }
 
-    /// Holds a fragment. Returns how many others had to go.
+    /// Holds a fragment. Returns the number of evicted others.
     pub fn hold(
         &mut self,
         key: Key,
@@ -293,7 +292,7 @@ impl Store {
         Ok(lost)
     }
 
-    /// Forgets a packet; returns the fragments that waited.
+    /// Forgets a packet. Returns its held fragments.
     pub fn remove(&mut self, key: &Key) -> Vec<Held> {
         let Some(packet) = self.packets.remove(key) else {
             return Vec::new();
@@ -306,13 +305,13 @@ impl Store {
         packet.held
     }
 
-    /// When the time of a packet is over at the earliest; None if no packet is followed.
+    /// The earliest timeout of a packet. None if no packet is tracked.
     pub fn next(&self) -> Option<Millis> {
         let (_, key) = self.by_age.first_key_value()?;
         self.packets.get(key).map(|packet| packet.deadline)
     }
 
-    /// Forgets packets whose time is over; returns how many fragments had waited in vain.
+    /// Forgets packets whose timeout has expired. Returns the number of their held fragments.
     pub fn expire(&mut self, now: Millis) -> usize {
         let mut dropped = 0;
         while let Some((_, &key)) = self.by_age.first_key_value() {
@@ -324,7 +323,7 @@ impl Store {
         dropped
     }
 
-    /// Lets a source have one packet more. Returns how many fragments were held that had to go.
+    /// Makes room for another packet of a source. Returns the number of evicted fragments.
     fn make_room(&mut self, source: u128) -> usize {
         let has = self.sources.get(&source).map_or(0, |has| has.packets);
         let from = if has >= self.max_packets_of_source {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fragments that have waited: those behind their first one (`release`), and packets that are whole now (`gather`,
-//! `begin_anew`).
+//! Continues with fragments that have waited: those behind their first fragment (`release`), and reassembled packets
+//! (`gather`, `begin_anew`).
 
 use super::fragment::{Gathered, Held, Key};
 use super::{Nat64, Random};
@@ -11,22 +11,21 @@ use diolkos_xlat::translate::Refusal;
 use diolkos_xlat::verdict::{Reason, Verdict};
 use std::time::Duration;
 
-/// What a fragment brings besides itself.
+/// The role of a fragment for its packet.
 pub(super) enum Fragmented {
-    /// It is the first: the packet that it is of, and the ports.
+    /// The first fragment: the key and ports of its packet.
     First(Key, Numbers),
-    /// It was the last to come, and this is the packet, and what it was put together from.
+    /// The last missing fragment: the reassembled packet, and its fragments.
     Whole(Held, Vec<Held>),
 }
 
-/// Fragments had to go before the first of their packet came.
+/// Reports fragments that were evicted before the first fragment of their packet arrived.
 pub(super) fn note_lost(lost: usize, watcher: &mut impl Watcher) {
     (0..lost).for_each(|_| watcher.dropped(Reason::FragmentLimit));
 }
 
 impl Nat64 {
-    /// A first fragment has come, with this verdict: what had to wait for it goes the same way,
-    /// behind it.
+    /// Handles the verdict on a first fragment: the fragments that waited for it follow it in the same way.
     #[cold]
     pub(super) fn release(
         &mut self,
@@ -40,9 +39,9 @@ impl Nat64 {
         match verdict {
             Verdict::Forward => out.emit(first.bytes(), first.offload),
             Verdict::Emitted => {}
-            // It keeps its place before the others, each of which finds the same way.
+            // It is sent before the others, each of which gets the same verdict.
             Verdict::Elsewhere(gateway) => out.forward(gateway, first.bytes(), first.offload),
-            // A SYN that nobody has asked for is kept; what belongs to it is not.
+            // An unsolicited SYN is held, but not its other fragments.
             Verdict::Held => {
                 held.iter()
                     .for_each(|_| watcher.dropped(Reason::SynUnanswered));
@@ -63,8 +62,8 @@ impl Nat64 {
         Verdict::Emitted
     }
 
-    /// A packet that was kept, or has been put together from pieces, takes its way. What becomes of it has left; if it belongs to another gateway, the
-    /// pieces have, as they came.
+    /// Translates a held or reassembled packet from the start. The resulting packets have been sent; if the packet
+    /// belongs to another gateway, its fragments are forwarded as they arrived.
     #[cold]
     pub(super) fn begin_anew(
         &mut self,
@@ -99,8 +98,8 @@ impl Nat64 {
         Verdict::Emitted
     }
 
-    /// A fragment that cannot be translated without the others of its packet waits for them; the last one to come brings the
-    /// packet into `first`.
+    /// Holds a fragment that cannot be translated without the rest of its packet. The last missing fragment sets
+    /// `first` to the packet.
     #[cold]
     pub(super) fn gather(
         &mut self,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a NAT64 would do with a packet: the stages of `outbound` and `inbound`, with look-ups in place of the tables'
-//! changes.
+//! Traces a packet through a NAT64: the stages of `outbound` and `inbound`, with lookups instead of table changes.
 
 use super::{inbound, outbound, refusal, tuple, Nat64};
 use crate::config::{Endpoint4, Protocol};
@@ -13,20 +12,20 @@ use diolkos_xlat::translate::{hop, v4to6, v6to4, Refusal};
 use diolkos_xlat::verdict::{Reason, Verdict};
 use diolkos_xlat::wire::{next_header_of, protocol, protocol_of, Part};
 
-/// What would become of a packet.
+/// The predicted result for a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Nat64Trace {
-    /// As without state.
+    /// The part that does not depend on state.
     pub packet: Trace,
-    /// What it would meet in the tables, or change there, in this order.
+    /// The table entries that it would meet or change, in order.
     pub tables: Vec<TableStep>,
-    /// The port, or query identifier, of the source of what leaves is random: in [`Trace::sent`] the node's own stands in its
-    /// place.
+    /// True if the source port or query identifier of the sent packet would be random. [`Trace::sent`] then has that of
+    /// the node instead.
     pub is_port_random: bool,
 }
 
 impl From<Trace> for Nat64Trace {
-    /// Of a translator without state.
+    /// Creates a trace without table steps.
     fn from(packet: Trace) -> Nat64Trace {
         Nat64Trace {
             packet,
@@ -36,19 +35,19 @@ impl From<Trace> for Nat64Trace {
     }
 }
 
-/// What the look-ups have found.
+/// The results of the lookups.
 #[derive(Default)]
 struct Found {
     mappings: Vec<Mapping>,
     tables: Vec<TableStep>,
     is_port_random: bool,
-    /// A fragment, or an ICMP error.
+    /// True for a fragment or an ICMP error.
     is_of_others: bool,
 }
 
 impl Nat64 {
-    /// What would become of a packet that came now. None of a fragment and of an ICMP error: what becomes of these depends on
-    /// others.
+    /// Traces a packet as if it arrived now. None for a fragment or an ICMP error, whose treatment depends on other
+    /// packets.
     pub fn trace(&self, packet: &[u8], env: &mut impl Env) -> Option<Nat64Trace> {
         let mut found = Found::default();
         let trace = Trace::of(
@@ -130,11 +129,12 @@ impl Nat64 {
             |step: &TableStep| matches!(step, TableStep::Session(_) | TableStep::Opens { .. });
         let has_session = found.tables.iter().any(is_session);
         let inward = if arriving.v4 == from && (is_query || !is_new) && has_session {
-            // To itself, by the session that it has, or would just have opened: either takes this packet's prefix.
+            // The packet is sent to its own sender, by a session that exists or would just have been opened. In both
+            // cases the session takes the prefix of this packet.
             come_back(arriving.segment, &mut found.tables);
             Inward::Node(passing.v6, prefix)
         } else if is_query && is_new {
-            // It takes its random identifier to another address, where that is mostly nobody's.
+            // It keeps its random identifier, for which the other address most likely has no binding.
             return Err(refusal(Reason::NoBinding));
         } else {
             let tables = &mut found.tables;
@@ -165,7 +165,7 @@ impl Nat64 {
         if found.is_of_others {
             return Ok(Verdict::Held);
         }
-        // The source must have a place in IPv6, whatever the tables say.
+        // The source must be representable in IPv6, regardless of the tables.
         self.mapper()
             .embed(0, ip.src)
             .map_err(|why| why.reason(Reason::SourceUnmapped))?;

@@ -7,7 +7,7 @@ use diolkos_xlat::translate::payload::{Numbers, PayloadKind};
 use diolkos_xlat::verdict::Reason;
 use diolkos_xlat::wire::{protocol, Part};
 
-/// Which table a transport belongs to; `icmp` is ICMP of the packet's own family.
+/// The binding table for a transport; `icmp` is the number of ICMP in the packet's own family.
 pub fn protocol_of(number: u8, icmp: u8) -> Result<Protocol, Reason> {
     match number {
         protocol::TCP => Ok(Protocol::Tcp),
@@ -17,8 +17,8 @@ pub fn protocol_of(number: u8, icmp: u8) -> Result<Protocol, Reason> {
     }
 }
 
-/// The ports of a packet whose transport part is `bytes`; with ICMP, the identifier for both. None
-/// if it is a later fragment, which has none.
+/// The ports of a packet with the transport part `bytes`; for ICMP, the identifier in both fields.
+/// None for a later fragment, which has no ports.
 pub fn numbers_of(kind: PayloadKind, bytes: &[u8], part: Part) -> Result<Option<Numbers>, Reason> {
     if part == Part::Later {
         return Ok(None);
@@ -37,7 +37,7 @@ pub fn numbers_of(kind: PayloadKind, bytes: &[u8], part: Part) -> Result<Option<
     }))
 }
 
-/// What a packet means to a TCP session.
+/// The effect of a packet on a TCP session.
 pub fn segment_of(protocol: Protocol, bytes: &[u8], part: Part) -> Segment {
     match (protocol, bytes.get(13)) {
         (Protocol::Tcp, Some(&flags)) if part != Part::Later => Segment::of(flags),
@@ -45,7 +45,7 @@ pub fn segment_of(protocol: Protocol, bytes: &[u8], part: Part) -> Segment {
     }
 }
 
-/// The port of the peer, which an ICMP query does not have.
+/// The port of the peer; 0 for ICMP queries, which have none.
 pub fn peer_port(protocol: Protocol, port: u16) -> u16 {
     match protocol {
         Protocol::Icmp => 0,

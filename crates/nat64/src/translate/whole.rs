@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet out of its fragments (RFC 791 section 3.2, RFC 8200 section 4.5), where none can be translated without the
-//! others: the checksum of ICMPv6 covers the length of the whole message, and a UDP checksum that nobody has computed
-//! covers every byte.
+//! Reassembles packets from fragments (RFC 791 section 3.2, RFC 8200 section 4.5) if the fragments cannot be translated
+//! one by one: the checksum of ICMPv6 covers the length of the whole message, and a missing UDP checksum has to be
+//! computed over every byte.
 //!
-//! What comes out may be fragmented again on the other side, as its fragments could: it has no DF, or a Fragment header
-//! that says that it is one piece (RFC 6946), with the identification that they had.
+//! The result may be fragmented again on the other side, as its fragments could be: it has no DF, or an atomic Fragment
+//! header (RFC 6946), with the identification of the fragments.
 
 use diolkos_xlat::packet::Label;
 use diolkos_xlat::verdict::Reason;
 use diolkos_xlat::wire::{Chain, Fragment, Ipv4, Ipv6, FRAGMENT_LEN, IPV4_LEN, IPV6_LEN};
 
-/// Fragments that one packet may come in: 64 KiB in the smallest fragments that a path of IPv6 asks for are 54.
+/// Maximum number of fragments of a packet: 64 KiB in the smallest fragments that an IPv6 path may require are 54.
 const MAX_PARTS: usize = 64;
 
-/// A fragment that waits, or a packet out of fragments.
+/// A held fragment, or a reassembled packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// Whole, from the IP header on.
+    /// The whole packet from its IP header on.
     pub bytes: Box<[u8]>,
-    /// It came with this.
+    /// The metadata with which it arrived.
     pub label: Label,
 }
 
-/// What fragments of one packet make.
+/// The result of reassembly.
 #[derive(Debug)]
 pub enum Sum {
-    /// Others are to come.
+    /// Fragments are missing.
     Incomplete,
-    /// The packet, whole. It has the label of the first fragment, as one that the kernel puts together.
+    /// The whole packet. It has the label of the first fragment, as with reassembly in the kernel.
     Whole(Held),
-    /// They contradict each other, or are more than any packet needs.
+    /// The fragments contradict each other, or are more than any packet needs.
     Spoilt(Reason),
 }
 
-/// One fragment: where it stands in the packet, in bytes.
+/// A fragment and its position in the packet in bytes.
 struct Part<'a> {
     packet: &'a [u8],
     label: Label,
@@ -48,21 +48,20 @@ impl Part<'_> {
     }
 }
 
-/// Puts fragments together, which came in any order. Each has passed the checks of a fragment that is translated by
-/// itself.
+/// Reassembles fragments in any order. Each has passed the checks of a fragment that is translated by itself.
 pub fn sum(held: &[Held]) -> Sum {
     let mut parts: Vec<Part<'_>> = held.iter().filter_map(part).collect();
     if parts.len() != held.len() || parts.iter().any(|part| part.data.is_empty()) {
         return Sum::Spoilt(Reason::FragmentMalformed);
     }
     parts.sort_by_key(|part| (part.from, part.to()));
-    // Copies, which networks make, are no overlap (RFC 8200 section 4.5).
+    // Duplicates, which networks create, are no overlap (RFC 8200 section 4.5).
     parts.dedup_by(|b, a| (a.from, a.data, a.more) == (b.from, b.data, b.more));
     if parts.len() > MAX_PARTS {
         return Sum::Spoilt(Reason::FragmentLimit);
     }
     let overlap = parts.windows(2).any(|two| two[0].to() > two[1].from);
-    // Nothing stands behind the last one.
+    // No data follows the last fragment.
     let beyond = parts.iter().rev().skip(1).any(|part| !part.more);
     if overlap || beyond {
         return Sum::Spoilt(Reason::FragmentOverlap);
@@ -102,7 +101,7 @@ fn ipv6(packet: &[u8]) -> Option<(Ipv6, Chain, Fragment)> {
     Some((ip, chain, chain.fragment?))
 }
 
-/// The headers are those of the first fragment.
+/// Joins the fragments, with the headers of the first one.
 fn join(parts: &[Part<'_>], len: usize) -> Sum {
     let headers = match parts[0].packet[0] >> 4 {
         4 => headers4(parts, len),
@@ -118,7 +117,7 @@ fn join(parts: &[Part<'_>], len: usize) -> Sum {
     })
 }
 
-/// Without options, which are not translated.
+/// The IPv4 header without options, which are not translated.
 fn headers4(parts: &[Part<'_>], len: usize) -> Option<Vec<u8>> {
     let ip = Ipv4::parse(parts[0].packet).ok()?;
     let classes = parts.iter().map(|part| part.packet[1]);
@@ -164,7 +163,7 @@ fn headers6(parts: &[Part<'_>], len: usize) -> Option<Vec<u8>> {
 }
 
 /// "If any fragment has the CE codepoint set, the reassembled packet has it" (RFC 3168 section 5.3), unless the first
-/// says that the transport does not know it.
+/// fragment shows that the transport is not ECN-capable.
 fn congestion(first: u8, mut all: impl Iterator<Item = u8>) -> u8 {
     const ECN: u8 = 3;
     let met = all.any(|class| class & ECN == ECN);

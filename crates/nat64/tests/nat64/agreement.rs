@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables do what the model does ([`crate::model`]), after every step, and tell it to who
-//! watches. Small pools and limits, so that they are met often.
+//! The tables do the same as the model ([`crate::model`]) after every step, and report it to
+//! watchers. Pools and limits are small, so that they are reached often.
 
 use crate::harness::*;
 use crate::model::{outside, Model};
@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
     let protocol = || prop_oneof![3 => Just(0usize), 1 => Just(1), 1 => Just(2)];
     let segment = || prop_oneof![3 => Just(0usize), 1 => Just(1), 1 => Just(2), 2 => Just(3)];
     let port = || FIRST_PORT..=LAST_PORT + 1;
-    // Some of them often, so that connections go through all their states.
+    // A few values occur often, so that connections pass through all states.
     let node = || prop_oneof![4 => Just(0u8), 1 => 0..9u8];
     let peer = || prop_oneof![4 => Just(0u8), 1 => 0..4u8];
     prop_oneof![
@@ -166,7 +166,7 @@ pub fn check(tables: &Tables, model: &Model) {
     }
 }
 
-/// The copy of the tables that a watcher keeps from events alone.
+/// The copy of the tables that a watcher builds from events only.
 pub fn check_events(tables: &Tables) {
     let mut bindings = HashSet::new();
     let mut sessions = HashMap::new();
@@ -217,7 +217,7 @@ fn follow(steps: Vec<Step>, dependent: bool) {
         syns: vec![],
         cluster: None,
     };
-    // The tables' clock begins with the first packet.
+    // The clock of the tables starts with the first packet.
     tables.wait(0.0);
     for step in steps {
         match step {
@@ -285,7 +285,7 @@ fn follow(steps: Vec<Step>, dependent: bool) {
         check(&tables, &model);
         check_events(&tables);
     }
-    // When everything has expired, nothing is left but what the operator made.
+    // After everything has expired, only static bindings are left.
     for _ in 0..3 {
         tables.wait(8000.0);
         model.wait(8000);

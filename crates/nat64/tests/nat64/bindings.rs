@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bindings of the operator, of the configuration and at run time.
+//! Static bindings, from the configuration and created at run time.
 
 use crate::harness::*;
 use diolkos_nat64::config::{Binding, Protocol};
@@ -35,7 +35,7 @@ fn a_static_binding_works_both_ways_and_stays() {
     );
     t.wait(10_000.0);
     assert_eq!((t.sessions(), t.state.counts().bindings), (0, 2));
-    // The pool does not give the port away.
+    // The pool does not allocate the port.
     for n in 0..64_511u32 {
         let node = e6(&format!("2001:db8:{:x}:{:x}::1", n >> 8, n & 0xff), 80);
         let v4 = t.out(TCP, node, PEER, Segment::Syn).unwrap();
@@ -78,7 +78,7 @@ fn bindings_at_run_time() {
     );
 }
 
-/// The binding of a packet ends with its last session (RFC 6146 section 3.1), and one of the operator stays.
+/// A dynamic binding ends with its last session (RFC 6146 section 3.1); a static one stays.
 #[test]
 fn a_session_ends_by_order() {
     let mut t = Tables::new(&config());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sources that get blocks of ports: a port is in a block of its node's source, a block is one source's, and what nobody
-//! uses comes back (RFC 6888 REQ-4, REQ-14).
+//! Sources with port blocks: a port is in a block of its node's source, a block has one source, and unused blocks are
+//! returned (RFC 6888 REQ-4, REQ-14).
 
 use crate::harness::*;
 use diolkos_nat64::config::{
@@ -42,7 +42,7 @@ fn source(of: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits(of.to_bits() >> 64 << 64)
 }
 
-/// What a log that has events alone knows: whose each block is.
+/// The knowledge of a log that sees only events: the owner of each block.
 #[derive(Default)]
 struct Known(HashMap<(Ipv4Addr, u16), BlockView>);
 
@@ -70,7 +70,7 @@ impl Known {
         all.find(there).map(|view| view.source)
     }
 
-    /// Everything that must hold between the tables and what is known.
+    /// Checks all invariants between the tables and this knowledge.
     fn check(&self, t: &Tables, per_source: usize, ports: u16) {
         let mut seen = HashSet::new();
         for view in t.state.bindings() {
@@ -169,7 +169,7 @@ proptest! {
                 prop_assert_eq!(known.whose(v4), Some(source(*node)));
             }
         }
-        // Everything comes back.
+        // Everything is returned.
         for (protocol, address, port, _) in lent {
             t.state.pool_mut().give_back(protocol, address, port);
         }
@@ -196,7 +196,7 @@ fn a_block_stays_for_a_while_after_its_last_use() {
     t.wait(302.0);
     assert_eq!((t.state.bindings().count(), taken(&t)), (0, 1));
     t.wait(100.0);
-    // Another port begins the time anew.
+    // Another port restarts the timeout.
     t.out(UDP, node(1, 1, 1, 5001), "192.0.2.1:53", Segment::Other)
         .unwrap();
     t.wait(302.0);
@@ -206,7 +206,7 @@ fn a_block_stays_for_a_while_after_its_last_use() {
     assert_eq!(taken(&t), 0);
 }
 
-/// RFC 6888 REQ-4: the limit of a source, and others are not touched by it.
+/// RFC 6888 REQ-4: the limit of a source does not affect other sources.
 #[test]
 fn a_source_has_so_many_blocks_at_the_most() {
     let mut t = Tables::new(&blocks(64, 3));
@@ -234,7 +234,7 @@ fn a_source_has_so_many_blocks_at_the_most() {
     .unwrap();
 }
 
-/// A /48 whose owner makes up as many sources as he likes, with the shares that are the default.
+/// A /48 whose owner creates as many sources as possible, with the default shares.
 #[test]
 fn one_site_does_not_take_all_blocks() {
     let mut config = blocks(512, 8);
@@ -249,7 +249,7 @@ fn one_site_does_not_take_all_blocks() {
     assert!(free >= all / 4, "{free} of {all}");
     t.out(UDP, node(2, 1, 1, 5), "192.0.2.1:53", Segment::Other)
         .unwrap();
-    // And one host leaves ports to the others of its link.
+    // One host also leaves ports to other hosts of its link.
     let refused = (1..=u16::MAX).find_map(|port| {
         t.out(UDP, node(2, 1, 1, port), "192.0.2.1:53", Segment::Other)
             .err()
@@ -259,7 +259,7 @@ fn one_site_does_not_take_all_blocks() {
         .unwrap();
 }
 
-/// RFC 6056 section 3.3, within a block; and which block it is.
+/// RFC 6056 section 3.3, for the ports of a block and for the choice of the block.
 #[test]
 fn ports_of_a_block_are_equally_likely() {
     let mut counts = HashMap::<u16, u32>::new();
@@ -313,11 +313,11 @@ fn sessions_that_come_back_bring_their_blocks() {
     known.check(&again, 4, 64);
     assert_eq!(before, known.0.values().copied().collect());
 
-    // A reload without a change tells of none.
+    // A reload without changes reports no event.
     again.state.reconfigure(&config, &mut again.watch);
     assert_eq!(again.watch.events, []);
     known.check(&again, 4, 64);
-    // Larger blocks: those that were are released, and the sessions stay in new ones.
+    // Larger blocks: the old ones are released, and the sessions stay in new ones.
     again.state.reconfigure(&blocks(128, 4), &mut again.watch);
     known.hear(&mut again);
     known.check(&again, 4, 128);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Copies of other gateways' bindings: they serve until the deadline of their owner, and are nothing of this gateway's own.
+//! Copies of other gateways' bindings: they are valid until the deadline of their owner, and never count as this
+//! gateway's own.
 
 use crate::harness::*;
 use crate::inherit::{OTHER, SERVER, TCP, UDP};
@@ -58,7 +59,7 @@ fn a_copy_serves_either_side_until_the_deadline_of_its_owner() {
             t.watch.boottime += Duration::from_millis(1);
             assert_eq!(there(&mut t, true), Err(Reason::OwnerUnreachable));
             assert_eq!(there(&mut t, false), Err(Reason::OwnerUnreachable));
-            // The owner has confirmed it anew.
+            // The owner has confirmed the binding again.
             t.state.set_deadline(0, Duration::from_secs(1020));
             assert_eq!(there(&mut t, true), Ok(true));
         }
@@ -89,7 +90,7 @@ fn a_connection_goes_on_in_its_middle() {
     assert_eq!(t.only(), Some(SessionState::Trans));
     t.inward(TCP, e4(FIRST), SERVER, OTHER).unwrap();
     assert_eq!(t.only(), Some(SessionState::Established));
-    // It ends without a probe: the owner probes.
+    // It ends without a probe, because the owner sends probes.
     assert_eq!(t.wait(7441.0), []);
     assert_eq!(t.only(), Some(SessionState::Trans));
     t.wait(241.0);
@@ -122,7 +123,7 @@ fn who_watches_is_asked_for_every_packet_and_decides() {
         t.watch.otherwise = Way::Drop(reason);
         assert_eq!(t.out(UDP, node(), SERVER, OTHER), Err(reason));
     }
-    // Its own it asks for once, and nobody for what nobody else can have.
+    // For a node without a binding it asks once; for bindings that no other gateway can have, it never asks.
     t.watch.otherwise = Way::Open;
     let own = e6("2001:db8:0:2::1", 1);
     t.watch.asked.clear();
@@ -131,7 +132,7 @@ fn who_watches_is_asked_for_every_packet_and_decides() {
     t.inward(UDP, v4, SERVER, OTHER).unwrap();
     assert_eq!(t.inward(TCP, v4, SERVER, OTHER), Err(Reason::NoBinding));
     assert_eq!(t.watch.asked, [(Missing::V6(UDP, own), true)]);
-    // The IPv4 side opens nothing.
+    // The IPv4 side opens no binding.
     assert_eq!(
         t.inward(UDP, e4(THIRD), SERVER, OTHER),
         Err(Reason::NoBinding)
@@ -173,7 +174,7 @@ fn nothing_of_a_copy_is_this_gateways() {
     let free = t.state.pool().free_ports(UDP);
     assert_eq!(free, t.state.pool().ports(UDP));
     assert_eq!(t.watch.events[0], Event::CopyMade(copy, 0));
-    // Nor does it take anything from what is: there is room for one.
+    // A copy takes no room from own bindings: there is room for one.
     let own = e6("2001:db8:0:2::1", 1);
     t.out(UDP, own, SERVER, OTHER).unwrap();
     assert_eq!(t.state.counts().bindings, 1);
@@ -184,7 +185,7 @@ fn nothing_of_a_copy_is_this_gateways() {
         t.out(UDP, another.v6, SERVER, OTHER),
         Err(Reason::BindingLimit)
     );
-    // It ends by itself, and nobody is told that the binding has.
+    // The copy expires by itself, and no closed binding is reported.
     t.wait(301.0);
     assert_eq!(t.state.copies(), (0, 0));
     let is_of_copy = |event: &&Event| match event {
@@ -237,7 +238,7 @@ fn forgetting_is_bounded_and_ends_what_was_named() {
         t.out(UDP, own, SERVER, OTHER).unwrap();
     }
     assert_eq!(t.state.copies(), (20, 60));
-    // One of them: its sessions, and then itself.
+    // Forget one of them: first its sessions, then the copy.
     let v4 = e4("203.0.113.4:2000");
     let mut calls = 0;
     while !t.state.forget(UDP, v4, 2, &mut t.watch) {
@@ -259,7 +260,7 @@ fn forgetting_is_bounded_and_ends_what_was_named() {
         .state
         .bindings()
         .any(|view| is_of_first(view.binding.v4.addr)));
-    // Nothing of this gateway is a copy.
+    // No own binding of this gateway is a copy.
     let v4 = t.state.v4_of(UDP, e6("2001:db8:0:3::1", 1)).unwrap();
     assert!(t.state.forget(UDP, v4, 9, &mut t.watch));
     assert!(t.state.forget_all(1, usize::MAX, &mut t.watch));
@@ -268,26 +269,26 @@ fn forgetting_is_bounded_and_ends_what_was_named() {
 
 #[test]
 fn a_binding_of_ones_own_takes_the_place_of_a_copy() {
-    // The host gets another binding, since the other one is lost.
+    // The host gets another binding, because the other one is lost.
     let mut t = holder(UDP);
     t.out(UDP, node(), SERVER, OTHER).unwrap();
     t.watch.standby.clear();
     let v4 = t.out(UDP, node(), SERVER, OTHER).unwrap();
     assert_eq!(t.state.owner_of(v4.addr), Some(1));
     assert_eq!((t.state.copies(), t.sessions()), ((0, 0), 1));
-    // A packet for the former one finds nothing: the host has another one now.
+    // A packet for the previous binding is refused: the host has another one now.
     t.watch.standby = vec![binding(UDP, FIRST, node())];
     assert_eq!(
         t.inward(UDP, e4(FIRST), SERVER, OTHER),
         Err(Reason::NoBinding)
     );
-    // The operator binds the host's port.
+    // The operator creates a binding of the host's port.
     let mut t = holder(UDP);
     t.out(UDP, node(), SERVER, OTHER).unwrap();
     let own = binding(UDP, "203.0.113.0:1030", node());
     t.state.bind(own, &mut t.watch).unwrap();
     assert_eq!(t.state.copies(), (0, 0));
-    // Another gateway gives a binding back.
+    // Another gateway returns a binding.
     let mut t = holder(UDP);
     t.out(UDP, node(), SERVER, OTHER).unwrap();
     t.state.serve(false, &mut ());
@@ -307,7 +308,7 @@ fn nothing_is_bound_to_an_address_of_another_gateway() {
         t.state.inherit(foreign, t.now, &mut t.watch),
         Err(Reason::PoolExhausted)
     );
-    // Nor is one of its own a copy, or an address of nobody.
+    // An own binding, or one with an address of no gateway, is not accepted as a copy.
     for lie in ["203.0.113.0:1030", "198.51.100.1:1030"] {
         t.watch.lie = Some(binding(UDP, lie, node()));
         assert_eq!(t.out(UDP, node(), SERVER, OTHER), Err(Reason::NoBinding));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Copies and what is this gateway's own, driven at random, against what was told of them.
+//! Copies and own bindings, driven by random steps and compared with the reported events.
 
 use crate::copies::{node, serving};
 use crate::harness::*;
@@ -16,7 +16,7 @@ use std::time::Duration;
 enum Step {
     Out(u8, u16, u8),
     In(u8, u16, u8),
-    /// Another gateway opens a binding, or closes it.
+    /// Another gateway opens or closes a binding.
     Opens(u8, u16, u16),
     Closes(u8, u16),
     Deadline(u8, u64),
@@ -51,8 +51,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens: no packet passes by a copy after the deadline, every one that passes by a copy does so by the binding that
-    /// its owner has at the moment, own bindings are on own addresses, and counts and events of both are apart.
+    /// For all steps: no packet uses a copy after the deadline, every packet that uses a copy uses the current binding
+    /// of its owner, own bindings have own addresses, and counts and events of both are separate.
     #[test]
     fn copies_and_what_is_ones_own_are_apart(steps in prop::collection::vec(step(), 1..150)) {
         let mut t = serving(&second(0));
@@ -157,7 +157,7 @@ proptest! {
             let bound = own.iter().filter(|b| b.protocol == UDP).count() as u64;
             prop_assert!(free + bound <= t.state.pool().ports(UDP));
         }
-        // Nothing is left of copies once they are forgotten; the first call may end an earlier one.
+        // After copies are forgotten, none is left; the first call may end an earlier one.
         for owner in [0, 0, 2, 2] {
             prop_assert!(t.state.forget_all(owner, usize::MAX, &mut t.watch));
         }
@@ -165,7 +165,7 @@ proptest! {
     }
 }
 
-/// A packet has passed by this binding.
+/// Checks the binding that a packet has used.
 fn check(t: &Tables, deadlines: &[Duration; 3], by: Binding) -> Result<(), TestCaseError> {
     let owner = t
         .state

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sources with fixed ports (RFC 7422): nobody has a port of somebody else, and only what is not fixed is told.
+//! Sources with fixed ports (RFC 7422): no source gets a port of another one, and only blocks that are not fixed are
+//! reported.
 
 use crate::harness::*;
 use diolkos_nat64::config::{
@@ -98,7 +99,7 @@ fn who_needs_more_gets_logged_blocks_of_the_overflow() {
         .all(|view| t.state.is_in_block(&view.binding)));
 }
 
-/// RFC 7422 section 2, step 3, and RFC 6056 section 3.3: no port of a range is more likely than another.
+/// RFC 7422 section 2, step 3, and RFC 6056 section 3.3: all ports of a range are equally likely.
 #[test]
 fn ports_of_a_range_are_drawn_from_all_of_it() {
     let mut t = Tables::new(&fixed("2001:db8::/62", 0));
@@ -117,7 +118,7 @@ fn ports_of_a_range_are_drawn_from_all_of_it() {
     );
 }
 
-/// A lease of the fast path has ports of the source alone.
+/// A lease of the fast path contains only ports of the source.
 #[test]
 fn what_is_lent_is_the_sources() {
     let config = fixed("2001:db8::/62", 0);
@@ -133,7 +134,7 @@ fn what_is_lent_is_the_sources() {
         assert!((1216..=1279).contains(&port), "{port}");
         lent += 1;
     }
-    // A quarter is left to packets.
+    // A quarter is reserved for packets.
     assert_eq!(lent, 48);
     let stranger = e6("2001:db8:0:4::1", 1).addr;
     assert_eq!(t.state.address_of(stranger), None);
@@ -143,8 +144,8 @@ fn what_is_lent_is_the_sources() {
     );
 }
 
-/// Ports on loan come back before a block is opened, and before anything is refused (RFC 7422 section 2, step 3: a fixed port
-/// as long as there is one).
+/// Lent ports are returned before a block is opened and before a packet is refused (RFC 7422 section 2, step 3: a fixed
+/// port as long as there is one).
 #[test]
 fn loans_are_wanted_back_before_fixed_ports_run_out() {
     for blocks_per_source in [0, 2] {
@@ -162,7 +163,7 @@ fn loans_are_wanted_back_before_fixed_ports_run_out() {
         ) {
             lent.push(port);
         }
-        // 48 of 64, which leaves 16. One of eight is 8: the loans are wanted when that many are left.
+        // 48 of 64 are lent, which leaves 16. One of eight is 8: loans are to be returned when that many are left.
         for n in 1..=8 {
             assert_eq!(t.state.wanted_back(UDP, borrower), None);
             udp(&mut t, node(1, 2, 5000 + n)).unwrap();
@@ -180,12 +181,12 @@ fn loans_are_wanted_back_before_fixed_ports_run_out() {
             assert!((1088..=1151).contains(&v4.port), "{v4}");
         }
         assert_eq!(told_of_blocks(&mut t), []);
-        // With nothing on loan, nothing is wanted back, however little is left.
+        // Without loans, nothing is to be returned, however few ports are left.
         assert_eq!(t.state.wanted_back(UDP, borrower), None);
     }
 }
 
-/// A source that has blocks of the overflow gets a fixed port that has become free, of either parity, and lends it first.
+/// A source with overflow blocks gets a fixed port that has become free, of either parity, and lends it first.
 #[test]
 fn fixed_ports_come_before_those_of_blocks() {
     let mut t = Tables::new(&fixed("2001:db8::/62", 2));
@@ -199,7 +200,7 @@ fn fixed_ports_come_before_those_of_blocks() {
     t.state.unbind(UDP, odd, &mut t.watch).unwrap();
     assert_eq!(udp(&mut t, node(0, 1, 6000)), Ok(odd));
 
-    // As long as no fixed port is left, the block that is there already is lent, but for a quarter of it: 62 - 16.
+    // While no fixed port is left, the existing block is lent, except for a quarter of it: 62 - 16.
     let (node, address) = (node(0, 1, 1).addr, t.state.address_of(node(0, 1, 1).addr));
     let whose = (node, address.unwrap());
     let mut draw = random();
@@ -208,7 +209,7 @@ fn fixed_ports_come_before_those_of_blocks() {
         assert!(lend(&mut t, n).is_some_and(|port| !is_fixed(port)));
     }
     assert_eq!(lend(&mut t, 0), None);
-    // Of 64 fixed ports, 16 free ones are left to packets.
+    // Of 64 fixed ports, 16 free ones are reserved for packets.
     let fixed = all.iter().filter(|v4| is_fixed(v4.port) && **v4 != odd);
     for (free, &v4) in fixed.take(20).enumerate() {
         if free <= 16 {
@@ -221,7 +222,7 @@ fn fixed_ports_come_before_those_of_blocks() {
     assert!(lent.iter().all(|&port| is_fixed(port)), "{lent:?}");
 }
 
-/// A host's share counts ports on loan as what they are: nobody's yet.
+/// The share of a host counts lent ports as unused.
 #[test]
 fn loans_do_not_make_the_share_of_a_host_smaller() {
     let mut config = fixed("2001:db8::/62", 0);
@@ -236,13 +237,13 @@ fn loans_do_not_make_the_share_of_a_host_smaller() {
             .lend(UDP, (borrower, address), like, &mut draw, &mut ());
         assert!(lent.is_some());
     }
-    // 64 are bound by nobody: 32 are half of them, though 24 alone are free.
+    // All 64 are unbound: half of them are 32, although only 24 are free.
     for n in 0..24 {
         assert!(udp(&mut t, node(1, 2, 5000 + n)).is_ok(), "{n}");
     }
 }
 
-/// Bindings live on where they are, and are not in a block of their source, so that a log names each.
+/// Bindings keep their ports, which are not in a block of their source, so a log names each of them.
 #[test]
 fn another_mapping_ends_no_session() {
     let mut t = Tables::new(&fixed("2001:db8::/62", 2));
@@ -254,7 +255,7 @@ fn another_mapping_ends_no_session() {
     let all: Vec<_> = t.state.bindings().collect();
     assert!(!t.state.is_in_block(&all[0].binding));
     assert_eq!(udp(&mut t, node(0, 1, 5001)), Err(Reason::SourceUnmapped));
-    // The new owner of these ports gets the others.
+    // The new owner of these ports gets the remaining ones.
     for port in 5000..5063 {
         let v4 = udp(&mut t, node(1, 1, port)).unwrap();
         assert!(v4.port & !63 == 1024 && v4 != before);
@@ -265,7 +266,7 @@ fn another_mapping_ends_no_session() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever comes, by packets of hosts of many sources and by leases: the mapping or a block of the log names the source.
+    /// For all packets and leases of hosts of many sources: the mapping or a logged block identifies the source.
     #[test]
     fn a_port_is_in_the_blocks_of_its_source(
         steps in prop::collection::vec((0..5u16, 1..4u16, 1u16.., 0..8u8), 1..500),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time may go from one due moment to the next: nothing happens in between, and nothing is missed.
+//! Virtual time may jump from one due moment to the next: nothing happens in between, and nothing
+//! is missed.
 
 use crate::harness::*;
 use diolkos_nat64::config::Protocol;
 use diolkos_nat64::session::Segment;
 use std::time::Duration;
 
-/// Sessions of every protocol and state, and SYNs that wait.
+/// Sessions of every protocol and state, and held SYNs.
 fn full() -> Tables {
     let mut t = Tables::new(&config());
     some_sessions(&mut t);
@@ -25,7 +26,7 @@ fn only_due_moments_matter() {
     let (mut sent, mut steps) = (Vec::new(), 0);
     while let Some(due) = by_due.state.next_due() {
         assert!(due <= end, "sessions end");
-        // Whoever comes a moment earlier finds nothing.
+        // A moment earlier, there is nothing to do.
         if let Some(before) = due.checked_sub(Duration::from_millis(1)) {
             let events = by_due.watch.events.len();
             by_due.now = by_due.now.max(before);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole packets that belong to another gateway: they are handed back as they came, with all fragments that waited.
+//! Whole packets that belong to another gateway: they are returned as they arrived, with all held fragments.
 
 use crate::common::*;
 use crate::fragments::{cut4, cut6, pieces4, pieces6};
@@ -12,13 +12,13 @@ use diolkos_xlat::{Reason, Verdict};
 use std::time::Duration;
 
 const UDP: Protocol = Protocol::Udp;
-/// Of this gateway, and of the first one.
+/// An address of this gateway, and one of the first gateway.
 const OWN: &str = "203.0.113.0";
 const FIRST: &str = "203.0.113.4";
 const FIRST6: &str = "2001:db8:64::203.0.113.4";
 const OTHER: &str = "2001:db8:2::20";
 
-/// A gateway that serves, and forwards what it does not know to the first one.
+/// A gateway that serves, and forwards unknown packets to the first gateway.
 fn forwarding() -> Router {
     let mut w = Router::new(|config| *config = second(0));
     w.nat64.state_mut().serve(true, &mut ());
@@ -26,7 +26,7 @@ fn forwarding() -> Router {
     w
 }
 
-/// The same one, when the first is away and has these bindings.
+/// The same gateway while the first one is down, with copies of these bindings.
 fn holding(bindings: &[diolkos_nat64::config::Binding]) -> Router {
     let mut w = forwarding();
     w.watch.otherwise = Way::Open;
@@ -36,7 +36,7 @@ fn holding(bindings: &[diolkos_nat64::config::Binding]) -> Router {
     w
 }
 
-/// What went to the first gateway: everything that came, byte for byte.
+/// The packet is forwarded to the first gateway byte for byte.
 fn goes_as_it_came(w: &mut Router, packet: &[u8]) {
     w.forwarded.clear();
     let (verdict, sent) = w.give(packet);
@@ -60,13 +60,13 @@ fn packets_of_either_side_go_as_they_came() {
         packet4(PEER, FIRST, 17, udp_of(53, 5000, b"data")),
         packet4(PEER, FIRST, 6, tcp_of(80, 5000, SYN, &[])),
         packet4(PEER, FIRST, 1, echo_of(0, 77, b"data")),
-        // From a host of this gateway, whose packet has come back here.
+        // From a host of this gateway, whose packet has returned here.
         packet4(OWN, FIRST, 17, udp_of(1100, 5000, b"data")),
     ] {
         goes_as_it_came(&mut w, &packet.bytes());
     }
     assert!(w.nat64.state().counts() == Default::default());
-    // To its own address nobody else has anything.
+    // No other gateway has bindings of this gateway's address.
     let packet = packet4(PEER, OWN, 17, udp_of(53, 1100, b"data"));
     assert_eq!(w.refuse(&packet.bytes()).0, Reason::NoBinding);
     let packet = packet4(OWN, OWN, 17, udp_of(1100, 1101, b"data"));
@@ -88,7 +88,7 @@ fn errors_are_asked_about_by_what_they_quote() {
         w.watch.asked,
         [(Missing::V4(UDP, v4), false), (Missing::V6(UDP, v6), false)]
     );
-    // An error opens nothing.
+    // An error opens no binding.
     w.watch.otherwise = Way::Open;
     assert_eq!(w.refuse(&error).0, Reason::IcmpInnerUnmapped);
 }
@@ -116,7 +116,7 @@ fn errors_pass_by_a_copy_until_the_deadline() {
     assert_eq!(w.refuse(&late).0, Reason::OwnerUnreachable);
 }
 
-/// A packet to a host whose binding is another gateway's leaves as any other packet of IPv4.
+/// A packet to a host with a binding of another gateway is sent like any other IPv4 packet.
 #[test]
 fn nothing_turns_to_another_gateway() {
     let copy = binding(UDP, "203.0.113.4:7000", e6(OTHER, 7000));
@@ -132,14 +132,14 @@ fn nothing_turns_to_another_gateway() {
         assert_eq!(got[16..20], v4(FIRST).octets());
         let own = w.nat64.state().v4_of(UDP, e6(NODE, 5000)).unwrap();
         assert_eq!(w.nat64.state().owner_of(own.addr), Some(1));
-        // It comes back, since the first gateway is away.
+        // It returns here, because the first gateway is down.
         if copies.is_empty() {
             assert_eq!(w.refuse(&got).0, Reason::NoBinding);
             continue;
         }
         let got = w.pass(&got);
         assert_eq!(got[24..40], v6(OTHER).octets());
-        // The other way, the host is this gateway's: it turns here.
+        // In the other direction, the host is this gateway's, so the packet is hairpinned here.
         let to_own = format!("2001:db8:64::{}", own.addr);
         let answer = packet6(OTHER, &to_own, 17, udp_of(7000, own.port, b"back"));
         let got = w.pass(&answer.bytes());
@@ -147,7 +147,7 @@ fn nothing_turns_to_another_gateway() {
             (&got[8..24], &got[24..40]),
             (&v6(FIRST6).octets()[..], &v6(NODE).octets()[..])
         );
-        // An error about it goes the way of the packet.
+        // An error about it takes the same path as the packet.
         let error = error6(NODE, FIRST6, 1, 4, [0; 4], &got).bytes();
         let got = w.pass(&error);
         assert_eq!(got[16..20], v4(FIRST).octets());
@@ -176,11 +176,11 @@ fn fragments_that_wait_go_behind_their_first_one() {
             w.forwarded,
             [(0, pieces[0].clone()), (0, pieces[1].clone())]
         );
-        // One that comes later has the ports of the first.
+        // A later fragment has the ports of the first one.
         goes_as_it_came(&mut w, &pieces[2]);
         assert_eq!(w.nat64.held_fragments(), 0);
         assert_eq!(w.watch.dropped, []);
-        // Without others, the first is handed back.
+        // Without other fragments, the first one is returned.
         let mut w = forwarding();
         for piece in &pieces {
             goes_as_it_came(&mut w, piece);
@@ -188,7 +188,7 @@ fn fragments_that_wait_go_behind_their_first_one() {
     }
 }
 
-/// What would have to be put together goes in pieces.
+/// Fragments that would have to be reassembled are forwarded one by one.
 #[test]
 fn what_was_put_together_goes_as_it_came() {
     let echo = packet6(NODE, PEER6, 58, echo_of(128, 77, &pattern(100)));

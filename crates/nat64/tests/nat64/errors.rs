@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMP errors through the tables, with the packets they quote (RFC 6146 section 3.4, RFC 5508).
+//! ICMP errors and their quoted packets in the stateful translator (RFC 6146 section 3.4, RFC
+//! 5508).
 
 use crate::common::*;
 use crate::harness::*;
@@ -84,10 +85,10 @@ fn an_error_about_what_was_never_sent() {
         let error = error4(ROUTER4, POOL, 3, 1, [0; 4], &quote);
         assert_eq!(w.refuse(&error.bytes()), (Reason::IcmpInnerUnmapped, None));
     }
-    // Sent to another of our addresses than the one it quotes.
+    // Sent to another pool address than the one in the quote.
     let error = error4(ROUTER4, "203.0.113.2", 3, 1, [0; 4], &there);
     assert_eq!(w.refuse(&error.bytes()).0, Reason::IcmpInnerUnmapped);
-    // A wrong checksum would come out right.
+    // A wrong checksum must not be corrected.
     let mut error = error4(ROUTER4, POOL, 3, 1, [0; 4], &there);
     error.l4[2] ^= 1;
     assert_eq!(w.refuse(&error.bytes()).0, Reason::IcmpChecksum);
@@ -188,7 +189,7 @@ fn a_router_without_a_place_in_ipv6_is_stood_in_for() {
     assert_eq!(got[8..24], v6("2001:db8:64::203.0.113.1").octets());
 }
 
-/// Whatever stands in a message, nothing panics, and what is forwarded is whole.
+/// No message causes a panic, and every forwarded message is well-formed.
 #[test]
 fn mangled_errors_do_no_harm() {
     let mut random = random();

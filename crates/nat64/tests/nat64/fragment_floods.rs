@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Floods of fragments and of what is too big, beside which others have to be served.
+//! Floods of fragments and of packets that are too big, while other packets have to be served.
 
 use crate::common::*;
 use crate::fragments::{pieces4, pieces6};
@@ -25,7 +25,7 @@ fn arrives(w: &mut Router, pieces: &[Vec<u8>], mut noise: impl FnMut(&mut Router
     left == pieces.len()
 }
 
-/// 40 000 a second, to ports that nobody has: nothing is remembered of them, and nobody loses anything.
+/// 40 000 a second, to unbound ports: they are not remembered, and no other source loses anything.
 #[test]
 fn first_fragments_to_nobody_leave_nothing() {
     let (mut w, port) = router();
@@ -46,7 +46,7 @@ fn first_fragments_to_nobody_leave_nothing() {
     }
 }
 
-/// 40 000 a second, of one stranger, to a port that is bound: it loses its own, and nobody else does.
+/// 40 000 a second from one attacker to a bound port: the attacker evicts its own packets only.
 #[test]
 fn first_fragments_of_one_stranger_cost_others_nothing() {
     for pieces in [
@@ -69,8 +69,8 @@ fn first_fragments_of_one_stranger_cost_others_nothing() {
     }
 }
 
-/// Each from another source, to a port that is bound: those that are made up drive each other out, and what
-/// comes within a hundredth of a second passes.
+/// Each from another source to a bound port: spoofed sources evict each other, and a packet whose fragments
+/// arrive within a hundredth of a second passes.
 #[test]
 fn first_fragments_of_many_strangers_leave_time_to_others() {
     let (mut w, port) = router();
@@ -93,8 +93,8 @@ fn first_fragments_of_many_strangers_leave_time_to_others() {
     }
 }
 
-/// Fragments of which the first never comes, each from another source: what waits a moment for its first still
-/// gets it.
+/// Fragments whose first one never arrives, each from another source: a fragment that waits briefly for its
+/// first one still gets it.
 #[test]
 fn later_fragments_of_many_strangers_leave_time_to_others() {
     let (mut w, port) = router();
@@ -116,7 +116,7 @@ fn later_fragments_of_many_strangers_leave_time_to_others() {
     assert!(w.watch.dropped.contains(&Reason::FragmentLimit));
 }
 
-/// A scan of the pool is answered as long as errors may be sent; the path MTU of others is told anyhow.
+/// A scan of the pool is answered within the rate limit; path MTU errors to others are always sent.
 #[test]
 fn a_scan_does_not_silence_fragmentation_needed() {
     let (mut w, port) = router();

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fragments of packets that pass the tables (RFC 6146 section 3.4), in every order, and in floods.
+//! Fragments in the stateful translator (RFC 6146 section 3.4), in every order and in floods.
 
 use crate::common::*;
 use crate::harness::*;
 use crate::packets::*;
 use diolkos_xlat::{Reason, Verdict};
 
-/// A datagram of 64 bytes of payload and more, in three fragments of IPv6.
-/// Cuts a packet of IPv6 into fragments of so many bytes of payload.
+/// Cuts an IPv6 packet into fragments of `step` bytes of payload.
 pub fn cut6(whole: &V6, protocol: u8, id: u32, step: usize) -> Vec<Vec<u8>> {
     let total = whole.payload.len();
     (0..total)
@@ -26,7 +25,7 @@ pub fn cut6(whole: &V6, protocol: u8, id: u32, step: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The same of IPv4.
+/// Cuts an IPv4 packet into fragments of `step` bytes of payload.
 pub fn cut4(whole: &V4, id: u16, step: usize) -> Vec<Vec<u8>> {
     let total = whole.l4.len();
     (0..total)
@@ -55,7 +54,7 @@ pub fn pieces4(src: &str, port: u16, id: u16) -> Vec<Vec<u8>> {
     cut4(&whole, id, 24)
 }
 
-/// Puts the payloads of fragments that left together by their offsets, which need not be in order.
+/// Reassembles the payloads of sent fragments by their offsets, in any order.
 fn whole(sent: &[Vec<u8>]) -> Vec<u8> {
     let mut parts: Vec<(u16, &[u8])> = sent
         .iter()
@@ -132,7 +131,7 @@ fn what_waits_in_vain_is_dropped_after_two_seconds() {
     w.wait(0.001);
     assert_eq!(w.nat64.held_fragments(), 0);
     assert_eq!(w.watch.dropped, [Reason::FragmentTimeout; 2]);
-    // Then the first comes alone.
+    // Then the first one arrives alone.
     let (verdict, sent) = w.give(&pieces[0]);
     assert_eq!((verdict, sent.len()), (Verdict::Forward, 1));
 }
@@ -204,7 +203,7 @@ fn floods_find_bounds() {
     }
     assert_eq!(fates[..4], [Verdict::Held; 4]);
     assert_eq!(fates[4..], [Verdict::Drop(Reason::FragmentSourceLimit); 2]);
-    // A neighbour in the same prefix is the same source; one elsewhere is not.
+    // A neighbour in the same prefix is the same source; a node in another prefix is not.
     let neighbour = &pieces6("2001:db8:1::11", 1)[1];
     assert_eq!(
         w.give(neighbour).0,
@@ -215,11 +214,11 @@ fn floods_find_bounds() {
     }
     assert_eq!(fates[6..], [Verdict::Held; 6]);
     assert_eq!(w.nat64.held_fragments(), 10);
-    // The next one takes the place of the oldest.
+    // The next one evicts the oldest.
     assert_eq!(w.give(&pieces6("2001:db8:9::1", 1)[1]).0, Verdict::Held);
     assert_eq!(w.watch.dropped, [Reason::FragmentLimit]);
     assert_eq!(w.nat64.held_fragments(), 10);
-    // First fragments still pass and are remembered, and the oldest are forgotten.
+    // First fragments still pass and are remembered, and the oldest are evicted.
     for id in 100..150 {
         w.pass(&pieces6("2001:db8:a::1", id)[0]);
         w.pass(&pieces6("2001:db8:a::1", id)[1]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of a gateway to which others give its bindings back do what the model does ([`crate::model`]), as in
-//! [`crate::agreement`], whether it serves or not. Ports rest no longer than a step: [`crate::rests_model`] is about that.
+//! The tables of a gateway to which others return its bindings do the same as the model ([`crate::model`]), as in
+//! [`crate::agreement`], whether it serves or not. Here ports rest for at most one step; [`crate::rests_model`] covers
+//! longer rests.
 
 use crate::agreement::{check, check_events, node, peer, SEGMENTS};
 use crate::given_back_model::Cluster;
@@ -45,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One address with 128 ports, of which a narrow pool has the first 64.
+/// One address with 128 ports; a narrow pool has the first 64 of them.
 fn shared_config(narrow: bool) -> Nat64Config {
     let mut config = config();
     config.pool4[0].ports = FIRST_PORT..=FIRST_PORT + if narrow { 63 } else { 127 };
@@ -64,7 +65,7 @@ fn shared_config(narrow: bool) -> Nat64Config {
     config
 }
 
-/// The port of a binding that there is, in some order, or one of the pool, or the next after it.
+/// The port of an existing binding, or one of the pool, or the one after it.
 fn port_of(model: &Model, number: u16) -> Endpoint4 {
     let bound = model.bindings.get(usize::from(number));
     bound.map_or(outside(FIRST_PORT + number % 9 * 16), |(b, _)| b.v4)
@@ -111,7 +112,7 @@ fn follow(steps: Vec<Step>) {
     assert_eq!(tables.state.next_due(), None);
 }
 
-/// No other gateway uses the ports of bindings that have ended since `told` events.
+/// Frees the ports of bindings that have closed since event `told`, because no other gateway uses them.
 fn free(tables: &mut Tables, told: &mut usize) {
     for event in &tables.watch.events[*told..] {
         if let Event::BindingClosed(binding) = event {

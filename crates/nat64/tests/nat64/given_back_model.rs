@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the model ([`crate::model`]) knows of a gateway to which others give its bindings back.
+//! The additional state of the model ([`crate::model`]) for a gateway to which others return its
+//! bindings.
 
 use crate::model::Model;
 use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
@@ -8,11 +9,11 @@ use diolkos_xlat::Reason;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// What a gateway knows that is one of several.
+/// The state of a gateway that is one of several.
 #[derive(Default)]
 pub struct Cluster {
     pub serves: bool,
-    /// Inherited bindings without a session, and until when.
+    /// Inherited bindings without a session, and the end of their waiting time.
     pub waits: Vec<(Binding, Duration)>,
 }
 
@@ -50,7 +51,7 @@ impl Model {
         Ok(())
     }
 
-    /// A connection of which the beginning was not seen.
+    /// Returns true for a connection whose beginning was not seen.
     pub fn goes_on(&self, binding: Binding, segment: Segment) -> bool {
         binding.protocol == Protocol::Tcp
             && matches!(segment, Segment::Fin | Segment::Other)

@@ -10,7 +10,7 @@ use diolkos_xlat::{Reason, Verdict};
 const OTHER: &str = "2001:db8:2::20";
 const POOL6: &str = "2001:db8:64::203.0.113.1";
 
-/// The other node, bound from port 7000 by a packet to somebody else; returns its port outside.
+/// Binds port 7000 of the other node with a packet to a third host; returns the IPv4 port of the binding.
 fn bind_other(w: &mut Router) -> u16 {
     let got = w.pass(&packet6(OTHER, PEER6, 17, udp_of(7000, 53, &[])).bytes());
     ends4(&got).1
@@ -49,7 +49,7 @@ fn filtering_holds_for_neighbours_too() {
     let (reason, answer) = w.refuse(&there);
     assert_eq!(reason, Reason::Filtered);
     assert_eq!(answer.unwrap()[40..42], [1, 1]);
-    // Once the other has sent to this one's address, it may.
+    // After the other node has sent to this node's address, this node may answer.
     let of_node = w
         .nat64
         .state()
@@ -64,7 +64,7 @@ fn filtering_holds_for_neighbours_too() {
 fn a_node_does_not_send_from_the_ipv4_side() {
     let mut w = Router::new(|config| config.filtering = Filtering::AddressDependent);
     let other = bind_other(&mut w);
-    // The node has sent to the other, so that its filter lets through what seems to be the answer.
+    // The node has sent to the other, so its filter accepts what looks like the answer.
     let (reason, _) = w.refuse(&packet6(NODE, POOL6, 17, udp_of(5000, other, &[])).bytes());
     assert_eq!(reason, Reason::Filtered, "by the other");
     let node = w
@@ -77,19 +77,18 @@ fn a_node_does_not_send_from_the_ipv4_side() {
     let forged = packet4(&pool, &pool, 17, udp_of(other, node.port, b"forged")).bytes();
     let (reason, answer) = w.refuse(&forged);
     assert_eq!((reason, answer), (Reason::SourceInPool, None));
-    // Nor from a port of the pool that is free now, and a node's in a moment.
+    // Nor from a pool port that is free now and may be bound to a node later.
     let forged = packet4(&pool, &pool, 6, tcp_of(6000, node.port, SYN, &[])).bytes();
     assert_eq!(w.refuse(&forged).0, Reason::SourceInPool);
     let ping = packet4(&pool, &pool, 1, echo_of(8, node.port, &[])).bytes();
     assert_eq!(w.refuse(&ping).0, Reason::SourceInPool);
     assert_eq!(w.nat64.state().counts().sessions, sessions);
-    // A port that is not in the pool is that of the host whose address it is.
+    // A port outside the pool belongs to the host that has the address.
     let hosts = packet4(&pool, &pool, 17, udp_of(53, node.port, &[])).bytes();
     w.pass(&hosts);
 }
 
-/// What is left of a world in which two nodes have sent to each other: the first one's port and its neighbour's, of the
-/// pool's address.
+/// The remaining state after two nodes have sent to each other: the IPv4 ports of the first node and of its neighbour.
 fn neighbours(w: &mut Router) -> (u16, u16) {
     let other = bind_other(w);
     w.pass(&packet6(NODE, POOL6, 17, udp_of(5000, other, &[])).bytes());
@@ -103,7 +102,7 @@ fn a_node_sends_no_errors_from_the_ipv4_side() {
     let mut w = Router::new(|_| {});
     let (node, other) = neighbours(&mut w);
     w.pass(&packet6(NODE, PEER6, 17, udp_of(5000, 53, &[])).bytes());
-    // About what went to the neighbour, and about what went to somebody else.
+    // About a packet to the neighbour, and about a packet to a third host.
     for (peer, port) in [(POOL, other), (PEER, 53)] {
         let sent = packet4(POOL, peer, 17, udp_of(node, port, &[])).bytes();
         for (kind, code) in [(3, 1), (3, 4), (11, 0)] {
@@ -111,7 +110,7 @@ fn a_node_sends_no_errors_from_the_ipv4_side() {
             assert_eq!(w.refuse(&forged), (Reason::SourceInPool, None));
         }
     }
-    // A host that shares the address was sent this, on a port that is not in the pool.
+    // This was sent to a host with the same address, on a port outside the pool.
     w.pass(&packet6(NODE, POOL6, 17, udp_of(5000, 53, &[])).bytes());
     let sent = packet4(POOL, POOL, 17, udp_of(node, 53, &[])).bytes();
     let got = w.pass(&error4(POOL, POOL, 3, 3, [0; 4], &sent).bytes());
@@ -119,7 +118,7 @@ fn a_node_sends_no_errors_from_the_ipv4_side() {
     assert_eq!(got[24..40], v6(NODE).octets());
 }
 
-/// The answer would turn, as an error about a packet that the node has sent.
+/// The answer would be hairpinned as an error about a packet of the node.
 #[test]
 fn who_pretends_to_be_a_node_is_not_answered() {
     let mut w = Router::new(|_| {});
@@ -132,7 +131,7 @@ fn who_pretends_to_be_a_node_is_not_answered() {
     assert_eq!(w.refuse(&ping.bytes()), (Reason::HopLimit, None));
     let unknown = packet4(POOL, POOL, 132, vec![0; 12]).bytes();
     assert_eq!(w.refuse(&unknown), (Reason::TransportUnknown, None));
-    // The host that shares the address is, and so is everybody else.
+    // The host with the same address gets an answer, like every other host.
     for (from, port) in [(POOL, 53), (PEER, 4000)] {
         let mut late = packet4(from, POOL, 17, udp_of(port, other, &[]));
         late.ttl = 1;
@@ -207,14 +206,14 @@ fn an_error_about_a_packet_that_turned_turns_too() {
     let outside = bind_other(&mut w);
     let sent = packet6(NODE, POOL6, 17, udp_of(5000, outside, b"data"));
     let arrived = w.pass(&sent.bytes());
-    // A router on the way to the other node cannot deliver it.
+    // A router on the path to the other node cannot deliver it.
     let error = error6("2001:db8:2::1", POOL6, 1, 0, [0; 4], &arrived);
     let got = w.pass(&error.bytes());
     assert_eq!(got[..4], [0x60, 0, 0, 0]);
     assert_eq!((got[7], got[40], got[41]), (63, 1, 0));
     assert_eq!(got[8..24], v6(POOL6).octets());
     assert_eq!(got[24..40], v6(NODE).octets());
-    // What it quotes is what the node sent, but for the hop limit.
+    // The quote is the packet that the node sent, except for the hop limit.
     let mut quoted = sent.clone();
     quoted.hop_limit = 63;
     assert_eq!(got[48..], quoted.bytes());

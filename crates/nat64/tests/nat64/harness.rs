@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time that the test moves, random numbers that repeat, and a memory of everything that happened.
+//! Virtual time, reproducible random numbers, and a record of all events.
 
 use diolkos_nat64::config::{
     Binding, Endpoint4, Endpoint6, Gateway, Limits, Nat64Config, Owners, Pool4, Protocol,
@@ -34,7 +34,7 @@ pub fn config() -> Nat64Config {
     }
 }
 
-/// Of the first of two gateways, which has two addresses.
+/// The configuration of the first of two gateways, with two addresses.
 pub fn owning_config() -> Nat64Config {
     let mut config = config();
     config.pool4[0].net = "203.0.113.0/31".parse().unwrap();
@@ -48,7 +48,7 @@ pub fn owning_config() -> Nat64Config {
     config
 }
 
-/// A few nodes may take everything: what is tested is something else.
+/// Disables shares, for tests of other limits.
 pub fn without_shares(limits: Limits) -> Limits {
     Limits {
         host_share: 100,
@@ -87,7 +87,7 @@ pub fn random() -> impl FnMut() -> u64 {
     move || random.next()
 }
 
-/// Numbers that repeat.
+/// Reproducible numbers.
 #[derive(Clone)]
 struct Xorshift(u64);
 
@@ -106,18 +106,18 @@ impl Xorshift {
     }
 }
 
-/// Keeps every event, and knows what the fast path would have seen.
+/// Records every event, and plays the role of the fast path.
 pub struct Watch {
     pub events: Vec<Event>,
     pub dropped: Vec<Reason>,
     pub stamps: HashMap<(Binding, Endpoint4), Duration>,
-    /// What another gateway has opened.
+    /// Bindings that another gateway has opened.
     pub standby: Vec<Binding>,
-    /// What is answered whatever is asked.
+    /// The answer to every query, if set.
     pub lie: Option<Binding>,
-    /// What is answered where there is no binding.
+    /// The answer if there is no binding.
     pub otherwise: Way,
-    /// What was asked.
+    /// The recorded queries.
     pub asked: Vec<(Missing, bool)>,
     pub boottime: Duration,
 }
@@ -163,14 +163,14 @@ impl Watcher for Watch {
     }
 }
 
-/// What became due, without borrowing.
+/// The packets that became due, as owned values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sent {
     Probe(Binding),
     Unanswered(Vec<u8>),
 }
 
-/// Tables, and a clock.
+/// The tables and a clock.
 pub struct Tables {
     pub state: State,
     pub now: Duration,
@@ -257,7 +257,7 @@ impl Tables {
     }
 }
 
-/// Sessions of every protocol, a second between them. Also of port 0, from which datagrams come that want no answer
+/// Opens sessions of every protocol, one each second. Also from port 0, which datagrams without a wanted answer have
 /// (RFC 768).
 pub fn some_sessions(t: &mut Tables) -> Vec<SessionView> {
     let peer = "192.0.2.1:53";
@@ -275,21 +275,21 @@ pub fn some_sessions(t: &mut Tables) -> Vec<SessionView> {
     sorted(t)
 }
 
-/// The sessions that there are, in an order that only depends on them.
+/// The current sessions in a reproducible order.
 pub fn sorted(t: &Tables) -> Vec<SessionView> {
     let mut views: Vec<_> = t.state.sessions().collect();
     views.sort_by_key(|view| (view.binding.protocol, view.binding.v6, view.peer));
     views
 }
 
-/// A whole NAT64, and a clock.
+/// A whole NAT64 and a clock.
 pub struct Router {
     pub nat64: Nat64,
     pub now: Duration,
     pub watch: Watch,
-    /// Of what left last, in its order.
+    /// The labels of the packets sent last, in order.
     pub labels: Vec<Label>,
-    /// Untranslated, to other gateways.
+    /// Packets forwarded untranslated to other gateways.
     pub forwarded: Vec<(Gateway, Vec<u8>)>,
     env: Chance,
 }
@@ -317,7 +317,7 @@ impl Random for Chance {
     }
 }
 
-/// What leaves, with its labels, and what goes to other gateways.
+/// An outbox for sent packets, their labels, and packets to other gateways.
 struct Sink<'a>(
     &'a mut Vec<Vec<u8>>,
     &'a mut Vec<Label>,
@@ -335,7 +335,7 @@ impl Outbox for Sink<'_> {
     }
 }
 
-/// What goes to another gateway.
+/// A packet to another gateway.
 pub type Led = (Vec<u8>, Offload);
 
 impl Router {
@@ -356,13 +356,13 @@ impl Router {
         }
     }
 
-    /// What would become of a packet.
+    /// Traces a packet.
     pub fn trace(&mut self, bytes: &[u8]) -> Option<Nat64Trace> {
         self.env.now = self.now;
         self.nat64.trace(bytes, &mut self.env.clone())
     }
 
-    /// The verdict, and everything that left, in its order.
+    /// The verdict, and all sent packets in order.
     pub fn give(&mut self, bytes: &[u8]) -> (Verdict, Vec<Vec<u8>>) {
         self.give_offloaded(bytes, Offload::default())
     }
@@ -390,7 +390,8 @@ impl Router {
         (verdict, sent)
     }
 
-    /// A packet on its way to another gateway, which takes `mtu` bytes: the verdict, what goes there, and the errors that leave.
+    /// Prepares a packet for another gateway with this path MTU: returns the verdict, the packets for the gateway, and
+    /// the errors sent.
     pub fn onward(
         &mut self,
         bytes: &[u8],
@@ -415,14 +416,14 @@ impl Router {
         (verdict, there, errors)
     }
 
-    /// What comes out of a packet that is forwarded.
+    /// The result of a packet that must be forwarded.
     pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         let (verdict, mut sent) = self.give(bytes);
         assert_eq!((verdict, sent.len()), (Verdict::Forward, 1));
         sent.remove(0)
     }
 
-    /// The error that a refused packet is answered with, if it is.
+    /// The reason of a refused packet, and the error in answer, if any.
     pub fn refuse(&mut self, bytes: &[u8]) -> (Reason, Option<Vec<u8>>) {
         let (verdict, mut sent) = self.give(bytes);
         match verdict {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bindings of this gateway that only others still knew: their flows go on here.
+//! Bindings of this gateway that only other gateways still had: their flows continue here.
 //!
-//! Of a connection in its middle, RFC 6146 section 3.5.2.2 knows nothing. Expected is what it says of one of which so far one
-//! side has been seen (V4 INIT, V6 INIT: `TCP_TRANS`, four minutes), and then both (ESTABLISHED: `TCP_EST`, 2 h 4 min).
+//! RFC 6146 section 3.5.2.2 does not cover connections joined in their middle. The expected results are those for a
+//! connection with packets of one side so far (V4 INIT, V6 INIT: `TCP_TRANS`, four minutes), and then of both
+//! (ESTABLISHED: `TCP_EST`, 2 h 4 min).
 
 use crate::harness::*;
 use crate::packets::*;
@@ -47,7 +48,7 @@ pub fn origin(t: &Tables) -> Option<Origin> {
     t.state.bindings().next().map(|view| view.origin)
 }
 
-/// A packet of this side. What it returns must be the other end.
+/// Handles a packet from this side; the result must be the other endpoint.
 pub fn from(t: &mut Tables, protocol: Protocol, side: Side, segment: Segment) {
     match side {
         Side::V6 => {
@@ -61,7 +62,7 @@ pub fn from(t: &mut Tables, protocol: Protocol, side: Side, segment: Segment) {
     }
 }
 
-/// The only session is there for so many seconds, and then is not.
+/// The only session lives for this number of seconds, and no longer.
 fn lives(t: &mut Tables, seconds: f64) {
     let state = t.only();
     t.wait(seconds - 1.0);
@@ -101,7 +102,7 @@ fn datagrams_go_on_from_either_side() {
             let mut t = heir(protocol);
             t.wait(seconds - 10.0);
             from(&mut t, protocol, side, OTHER);
-            // Its time to wait ends; its session goes on.
+            // The waiting time ends; the session stays.
             t.wait(20.0);
             assert_eq!((origin(&t), t.sessions()), (Some(Origin::Inherited), 1));
             from(&mut t, protocol, side, OTHER);
@@ -132,7 +133,7 @@ fn a_connection_is_transitory_until_both_sides_were_seen_and_established_then() 
         from(&mut t, TCP, first, OTHER);
         let remaining = t.state.sessions().next().unwrap().remaining;
         assert_eq!(remaining.as_secs(), 7440);
-        // From here on as ever: FIN of both, or RST, and four minutes.
+        // From here on as usual: FIN from both sides, or RST, and four minutes.
         from(&mut t, TCP, first, Segment::Fin);
         from(&mut t, TCP, then, Segment::Fin);
         assert_eq!(t.only(), Some(SessionState::V4FinV6FinRcv));
@@ -155,7 +156,7 @@ fn a_connection_is_transitory_until_both_sides_were_seen_and_established_then() 
 
 #[test]
 fn a_connection_of_which_one_side_is_seen_ends_after_four_minutes() {
-    // The node can make it last, as by a SYN (V6 INIT); the IPv4 side cannot (V4 INIT).
+    // The node can keep it alive, as with a SYN (V6 INIT); the IPv4 side cannot (V4 INIT).
     for (side, left) in [(Side::V6, 240.0), (Side::V4, 140.0)] {
         for segment in [OTHER, Segment::Fin] {
             let mut t = heir(TCP);
@@ -185,7 +186,7 @@ fn an_rst_begins_no_session_and_a_syn_begins_one_as_ever() {
     let mut t = heir(TCP);
     from(&mut t, TCP, Side::V4, Segment::Syn);
     assert_eq!(t.only(), Some(SessionState::V4Init));
-    // Of a binding of its own, it knows that no connection began.
+    // For its own bindings it knows that no connection began.
     let mut t = Tables::new(&config());
     let v4 = t.out(TCP, node(), SERVER, Segment::Syn).unwrap();
     assert_eq!(t.out(TCP, node(), "192.0.2.9:9", OTHER), Ok(v4));
@@ -298,7 +299,7 @@ fn the_operator_can_keep_it_and_a_reload_takes_what_left_the_pool() {
     t.state.reconfigure(&other, &mut t.watch);
     assert!(t.is_empty());
     assert_eq!(t.state.next_due(), None);
-    // A gateway that is alone from now on forgets it, too.
+    // A gateway that becomes the only one also forgets it.
     let mut t = heir(UDP);
     t.state.reconfigure(&config(), &mut t.watch);
     assert_eq!(origin(&t), Some(Origin::Inherited));
@@ -325,7 +326,7 @@ fn its_sessions_bring_it_back_from_stored_state() {
     assert_eq!(origin(&after), Some(Origin::Dynamic));
 }
 
-/// What expires is looked at a part at a time.
+/// Expiry visits entries in parts.
 #[test]
 fn many_end_in_parts() {
     let mut t = Tables::new(&owning_config());
@@ -334,7 +335,7 @@ fn many_end_in_parts() {
         inherit(&mut t, of(n)).unwrap();
     }
     t.now += std::time::Duration::from_secs(1);
-    // Every second one has a session, and stays.
+    // Every second binding has a session and stays.
     for n in (0..1000).step_by(2) {
         t.out(UDP, e6(NODE, n), SERVER, OTHER).unwrap();
         t.now += std::time::Duration::from_millis(1);

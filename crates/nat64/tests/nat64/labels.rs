@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labels of packets that wait: each leaves with its own, and what is put together with that of its beginning.
+//! Labels of held packets: each packet is sent with its own label, a reassembled packet with that of its first
+//! fragment.
 
 use crate::common::*;
 use crate::fragments::pieces6;
@@ -22,7 +23,7 @@ fn label(mark: u32) -> Label {
     }
 }
 
-/// The first fragment comes last, and those before it leave behind it.
+/// The first fragment arrives last, and the fragments before it are sent after it.
 #[test]
 fn fragments_that_wait_keep_their_labels() {
     let mut w = Router::new(|_| {});
@@ -33,12 +34,12 @@ fn fragments_that_wait_keep_their_labels() {
     }
     assert_eq!(w.give_offloaded(&pieces[0], marked(1)).1.len(), 3);
     assert_eq!(w.labels, [1, 3, 2].map(label));
-    // The next packet has nothing of them.
+    // The next packet inherits none of them.
     w.give(&pieces6(NODE, 8)[0]);
     assert_eq!(w.labels, [Label::default()]);
 }
 
-/// The answer to a refused packet is not that packet.
+/// The answer to a refused packet has no label of that packet.
 #[test]
 fn an_error_has_no_label() {
     let mut w = Router::new(|_| {});

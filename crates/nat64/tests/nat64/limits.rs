@@ -120,7 +120,7 @@ fn a_source_cannot_be_filled_up_from_outside() {
     );
 }
 
-/// A flood of SYNs leaves no more than the limits say, and nothing when it is over.
+/// A flood of SYNs leaves state within the limits, and none after it has expired.
 #[test]
 fn a_flood_from_many_sources() {
     let mut t = tables(|limits| {
@@ -150,8 +150,8 @@ fn a_flood_from_many_sources() {
     assert_eq!(pool.free_ports(Protocol::Tcp), 64512);
 }
 
-/// Bytes of a session with its binding. There are as many as make the hash tables as empty as four
-/// million do: a 64th of them.
+/// Bytes of a session with its binding. The hash tables are as full as with four million sessions,
+/// at a 64th of their size.
 fn bytes_of_a_session(
     change: impl FnOnce(&mut Limits, &mut Filtering),
     sources: u32,

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The stateful translator, in virtual time.
 //!
-//! * `udp`, `tcp`, `limits`, `shares`, `bindings`, `due`, `restore`, `reconfigure`: the tables alone ([`diolkos_nat64::session`]).
-//! * `model`, `agreement`, `given_back_model`, `given_back`: the tables against a model that is too simple to be wrong.
+//! * `udp`, `tcp`, `limits`, `shares`, `bindings`, `due`, `restore`, `reconfigure`: the tables only
+//!   ([`diolkos_nat64::session`]).
+//! * `model`, `agreement`, `given_back_model`, `given_back`: the tables compared with a model that is too simple to be
+//!   wrong.
 //! * `packets`, `errors`, `fragments`, `fragment_floods`, `hairpin`: whole packets ([`diolkos_nat64`]).
-//! * `robust`: packets that nobody should send, long sequences of them.
-//! * `traces`: what is told of a packet that has not come, and what becomes of it when it comes.
-//! * `inherit`, `rests`, `rests_model`, `copies`, `copies_model`, `elsewhere`, `onward`: several gateways, each with addresses of its own.
-//! * `world`: what they have in common.
+//! * `robust`: long sequences of invalid packets.
+//! * `traces`: traces predict the real translation.
+//! * `inherit`, `rests`, `rests_model`, `copies`, `copies_model`, `elsewhere`, `onward`: several gateways, each with
+//!   its own addresses.
+//! * `world`: common code.
 
 #[path = "../../../xlat/tests/common/mod.rs"]
 mod common;

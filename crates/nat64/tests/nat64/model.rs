@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A model of the tables that is too simple to be wrong: lists that are searched from end to end, no
-//! wheel, no counts that are kept. Its limits are those of [`crate::agreement`].
+//! A model of the tables that is too simple to be wrong: lists with linear search, no timer wheel,
+//! no stored counts. Its limits are those of [`crate::agreement`].
 //!
-//! The state machine itself is the same in both; it has a test of its own. So has the choice of
-//! ports: of a port that the tables give, the model asks only that it was free.
+//! Tables and model share the TCP state machine, which has its own test. The choice of ports is
+//! tested elsewhere too; the model only checks that an allocated port was free.
 
 use crate::given_back_model::Cluster;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Filtering, Nat64Config, Protocol};
@@ -26,7 +26,7 @@ pub struct Session {
     pub peer: Endpoint4,
     pub state: SessionState,
     pub last: Duration,
-    /// A connection met in its middle: the only side that has been seen.
+    /// For a connection joined in its middle: the only side that has been seen.
     pub one_sided: Option<Side>,
 }
 
@@ -42,7 +42,7 @@ impl Session {
     }
 }
 
-/// A SYN that was kept: until when, its ends, and whether it still waits.
+/// A held SYN: its deadline, its endpoints, and whether it still waits.
 pub type Syn = (Duration, (Endpoint4, Endpoint4), bool);
 
 pub struct Model {
@@ -158,7 +158,7 @@ impl Model {
         true
     }
 
-    /// `given` is what the tables gave, if they gave anything.
+    /// `given` is the result of the tables, if any.
     pub fn out(
         &mut self,
         protocol: Protocol,
@@ -227,7 +227,7 @@ impl Model {
         Ok(None)
     }
 
-    /// The node to which the packet goes, or None if it is kept.
+    /// The node that receives the packet, or None if it is held.
     pub fn inward(
         &mut self,
         protocol: Protocol,
@@ -269,7 +269,7 @@ impl Model {
         Ok(Some(binding.v6))
     }
 
-    /// How many SYNs went unanswered, and how many sessions are probed.
+    /// Number of SYNs that went unanswered, and of sessions that are probed.
     pub fn wait(&mut self, seconds: u32) -> (usize, usize) {
         self.now += Duration::from_secs(seconds.into());
         let now = self.now;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets on their way to another gateway: one hop less, pieces that fit, errors to those whose packets do not get there.
+//! Packets on their way to another gateway: a decremented hop limit, fragments that fit, and errors to the senders of
+//! undeliverable packets.
 
 use crate::common::*;
 use crate::fragments::cut4;
@@ -7,7 +8,7 @@ use crate::harness::*;
 use crate::packets::*;
 use diolkos_xlat::{Checksum, Gso, GsoKind, Label, Offload, Reason, Verdict};
 
-/// Of another gateway.
+/// An address of another gateway.
 const FIRST: &str = "203.0.113.4";
 
 fn six(len: usize) -> V6 {
@@ -42,7 +43,7 @@ fn super_packet(size: u16, kind: GsoKind) -> Offload {
     }
 }
 
-/// The checksum of the transport header is that of its pseudo-header alone.
+/// The transport checksum field holds only the sum of the pseudo-header.
 fn partial(mut packet: V4) -> V4 {
     let seed = ones_sum(&packet.pseudo());
     let at = checksum_at(packet.protocol);
@@ -60,7 +61,7 @@ fn a_packet_goes_on_with_one_hop_less() {
         packet.hop_limit -= 1;
         let goes = (Verdict::Forward, vec![(packet.bytes(), offload)], vec![]);
         assert_eq!(w.onward(&came, offload, 100), goes);
-        // The padding of a link is no part of it.
+        // Link padding is not part of the packet.
         let padded = [&came[..], &[0; 6]].concat();
         assert_eq!(w.onward(&padded, offload, 100), goes);
         for (flags, options) in [(DF, vec![]), (0, vec![1; 8]), (MF | 5, vec![])] {
@@ -114,7 +115,8 @@ fn a_packet_that_is_too_long_is_answered_with_the_mtu_of_the_way() {
         assert_eq!(errors[0][mtu_at..mtu_at + 4], 1400u32.to_be_bytes());
         assert_eq!(w.onward(&came, labelled(), 1401).0, Verdict::Forward);
     }
-    // Nothing is said about errors (RFC 4443 section 2.4(e), RFC 1812 section 4.3.2.7), nor to who claims to be one of ours.
+    // No answer is sent to errors (RFC 4443 section 2.4(e), RFC 1812 section 4.3.2.7), or to a spoofed source that is
+    // one of this gateway's nodes.
     let quoted = packet6(PEER6, NODE, 17, udp_of(53, 5000, &pattern(1100))).bytes();
     let error = error6(NODE, PEER6, 1, 4, [0; 4], &quoted).bytes();
     let quoted = packet4(FIRST, PEER, 17, udp_of(5000, 53, &pattern(1100))).bytes();
@@ -127,7 +129,7 @@ fn a_packet_that_is_too_long_is_answered_with_the_mtu_of_the_way() {
     }
 }
 
-/// As many as a bucket has, and no more: a flood of them makes no flood of errors.
+/// The number of answers is that of a token bucket: a flood of packets causes no flood of errors.
 #[test]
 fn answers_are_limited() {
     let mut w = Router::new(|_| {});
@@ -136,7 +138,7 @@ fn answers_are_limited() {
     assert!(answered.count() < 200);
 }
 
-/// The pieces of one packet, put together: identification, TTL, offset of the first, whether more follow, and the bytes.
+/// Reassembles the pieces of one packet: identification, offset of the first, whether more follow, and the bytes.
 fn together(pieces: &[Led], mtu: usize) -> (u16, u16, bool, Vec<u8>) {
     let mut bytes = Vec::new();
     let field = |piece: &[u8], at: usize| u16::from_be_bytes([piece[at], piece[at + 1]]);
@@ -167,7 +169,7 @@ fn a_packet_without_df_goes_in_fragments() {
     for (flags, start, more, options) in [
         (0, 0, false, vec![]),
         (0, 0, false, vec![1; 8]),
-        // A fragment itself.
+        // The packet is already a fragment.
         (MF, 0, true, vec![]),
         (MF | 40, 40, true, vec![]),
         (40, 40, false, vec![]),
@@ -184,7 +186,7 @@ fn a_packet_without_df_goes_in_fragments() {
             assert_eq!(together(&there, mtu), all);
         }
     }
-    // However short a way is said to be.
+    // For any reported MTU, however small.
     let whole = four(1500, 0);
     let (_, there, _) = w.onward(&whole.bytes(), labelled(), 0);
     assert_eq!(together(&there, 68).3, whole.l4);
@@ -202,13 +204,13 @@ fn a_checksum_is_completed_before_the_packet_is_cut() {
     assert_eq!(verdict, Verdict::Emitted);
     let expected = with_checksum(whole.l4.clone(), 6, &whole.pseudo());
     assert_eq!(together(&there, 1000).3, expected);
-    // One that fits leaves it to the next device.
+    // A packet that fits is left to the next device.
     let there = w.onward(&whole.bytes(), offload, 1500).1;
     assert_eq!(there[0].1, offload);
     assert_eq!(there[0].0[20..], whole.l4);
 }
 
-/// They are as long as the packets for which they stand.
+/// A super-packet counts by the length of its segments.
 #[test]
 fn super_packets_go_whole_where_their_segments_fit() {
     let mut w = Router::new(|_| {});
@@ -236,7 +238,7 @@ fn super_packets_go_whole_where_their_segments_fit() {
         assert_eq!((there.len(), errors.len()), (0, 1));
         let mtu = u32::from_be_bytes(errors[0][icmp_at + 4..icmp_at + 8].try_into().unwrap());
         assert_eq!(mtu as usize, len - 1);
-        // One that is no such packet.
+        // A packet whose offload is invalid.
         let (verdict, ..) = w.onward(&came, super_packet(0, kind), 1500);
         assert_eq!(verdict, Verdict::Drop(Reason::OffloadMismatch));
     }
@@ -266,7 +268,7 @@ fn a_super_packet_without_df_goes_in_segments_and_those_in_fragments() {
     }
 }
 
-/// Fragments that came go on as they are.
+/// Received fragments are forwarded unchanged.
 #[test]
 fn fragments_that_fit_stay_as_they_are() {
     let mut w = Router::new(|_| {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole packets through the tables. Their headers are the stateless translator's, and tested there;
-//! here it is about addresses, ports, checksums, refusals and what is told about them.
+//! Whole packets in the stateful translator. The stateless translator makes their headers and has
+//! its own tests; these are about addresses, ports, checksums, refusals and errors.
 
 use crate::common::*;
 use crate::harness::*;
@@ -42,7 +42,7 @@ fn port(packet: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([packet[at], packet[at + 1]])
 }
 
-/// Of an IPv4 packet that left: source, its port and that of the destination.
+/// The source address, source port and destination port of a sent IPv4 packet.
 pub fn ends4(packet: &[u8]) -> (std::net::Ipv4Addr, u16, u16) {
     assert_eq!(packet[0], 0x45);
     let src = [packet[12], packet[13], packet[14], packet[15]];
@@ -145,7 +145,7 @@ fn checksums_that_the_device_completes() {
 
 #[test]
 fn udp_without_checksum() {
-    // "The NAT64 MUST calculate the checksum" (RFC 6146 section 3.4), if nothing is configured.
+    // "The NAT64 MUST calculate the checksum" (RFC 6146 section 3.4), by default.
     let mut w = Router::new(|_| {});
     let got = w.pass(&V6::new(NODE, PEER6, 17, udp_of(5000, 53, b"data")).bytes());
     let (_, src_port, _) = ends4(&got);
@@ -178,12 +178,13 @@ fn a_super_packet_is_translated_once_or_cut() {
     assert_eq!((verdict, sent.len()), (Verdict::Forward, 1));
     assert_eq!(sent[0].len(), 20 + 20 + 4000);
 
-    // One whose segments do not fit is answered, and becomes no session of its own.
+    // A super-packet whose segments do not fit is answered, and opens no session.
     let (verdict, sent) = w.give_offloaded(&big(&pattern(4000)), gso(1480));
     assert_eq!(verdict, Verdict::Drop(Reason::TooBig));
     assert_eq!((sent[0][40], sent[0][41]), (2, 0));
 
-    // Segments that must be fragmented leave one by one, each with its ports and a right checksum.
+    // Segments that must be fragmented are sent one by one, each with its ports and a correct
+    // checksum.
     let mut w = Router::new(|config| config.translator.mtu4 = 600);
     w.pass(&packet6(NODE, PEER6, 6, tcp_of(5000, 80, SYN, &[])).bytes());
     let v4_port2 = w.nat64.state().bindings().next().unwrap().binding.v4.port;
@@ -279,7 +280,7 @@ fn addresses_that_are_not_for_us() {
 
 #[test]
 fn what_the_tables_refuse_is_answered_as_the_rfc_says() {
-    // Address unreachable, if there is no room (RFC 6146 section 3.5).
+    // Address unreachable, if the pool is exhausted (RFC 6146 section 3.5).
     let mut w = Router::new(|config| config.pool4[0].ports = 2000..=2001);
     for n in 1..=2 {
         w.pass(&packet6(NODE, PEER6, 17, udp_of(n, 53, &[])).bytes());
@@ -290,7 +291,7 @@ fn what_the_tables_refuse_is_answered_as_the_rfc_says() {
     assert_eq!(answer[40..42], [1, 3]);
     assert_eq!(answer[8..24], v6("2001:db8:64::203.0.113.1").octets());
 
-    // No binding: host unreachable, but nothing about TCP.
+    // Without a binding: host unreachable, but no answer to TCP.
     let (reason, answer) = w.refuse(&packet4(PEER, POOL, 17, udp_of(53, 5, &[])).bytes());
     assert_eq!(reason, Reason::NoBinding);
     let answer = answer.unwrap();
@@ -349,7 +350,7 @@ fn the_probe_of_a_silent_connection() {
     l4[4..12].fill(0);
     l4[14..16].fill(0);
     assert_eq!(sent, [packet6(PEER6, NODE, 6, l4).bytes()]);
-    // The node's answer makes the connection what it was.
+    // The node's answer makes the session established again.
     w.pass(&packet6(NODE, PEER6, 6, tcp_of(5000, 80, ACK, &[])).bytes());
     assert_eq!(w.wait(7000.0), Vec::<Vec<u8>>::new());
     assert_eq!(w.nat64.state().counts().sessions, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fragments that none can be translated without the others: of ICMP in both directions, and of UDP over IPv4 without
-//! checksum, which "the NAT64 MUST reassemble" and whose checksum it "MUST calculate" (RFC 6146 section 3.4).
+//! Fragments that cannot be translated one by one: of ICMP in both directions, and of UDP over IPv4 without checksum,
+//! which "the NAT64 MUST reassemble" and whose checksum it "MUST calculate" (RFC 6146 section 3.4).
 
 use crate::common::*;
 use crate::fragments::{cut4, cut6};
@@ -9,7 +9,7 @@ use crate::packets::*;
 use diolkos_nat64::config::{Limits, Protocol};
 use diolkos_xlat::{Reason, Verdict};
 
-/// What fragments that left carry together; each fits the MTU, all have the identification.
+/// The joined payload of sent fragments; each must fit the MTU, and all must have the identification.
 fn joined(sent: &[Vec<u8>], mtu: usize, id: u32) -> Vec<u8> {
     let mut all = Vec::new();
     for (n, packet) in sent.iter().enumerate() {
@@ -38,7 +38,7 @@ fn joined(sent: &[Vec<u8>], mtu: usize, id: u32) -> Vec<u8> {
     all
 }
 
-/// Everything that leaves for these fragments; only the last one to come makes anything leave.
+/// All packets sent for these fragments; only the last fragment may cause any.
 fn gathered(w: &mut Router, pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (last, others) = pieces.split_last().expect("fragments");
     for piece in others {
@@ -50,7 +50,7 @@ fn gathered(w: &mut Router, pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {
     sent
 }
 
-/// `ping -s 2000`, `-s 10000` and the longest that there is, and the answers.
+/// `ping -s 2000`, `-s 10000` and the longest possible one, with their replies.
 #[test]
 fn an_echo_of_any_length_there_and_back() {
     for (len, backwards) in [(2000, false), (10_000, true), (65_507, false)] {
@@ -88,7 +88,7 @@ fn an_echo_of_any_length_there_and_back() {
     }
 }
 
-/// A packet that fits once its fragments are together leaves whole, and may be fragmented later on.
+/// A packet that fits after reassembly is sent as one, and may be fragmented later.
 #[test]
 fn small_fragments_leave_as_one_packet() {
     let mut w = Router::new(|_| {});
@@ -112,7 +112,7 @@ fn an_echo_from_outside_to_a_static_binding() {
     let sent = gathered(&mut w, &cut4(&there, 9, 1480));
     let expected = packet6(PEER6, NODE, 58, echo_of(128, 7, &pattern(2000)));
     assert_eq!(joined(&sent, 1280, 9), expected.payload);
-    // Nobody has another identifier, which shows in the whole message.
+    // The identifier has no binding, which is known only from the reassembled message.
     let nobody = packet4(PEER, POOL, 1, echo_of(8, 901, &pattern(2000)));
     let pieces = cut4(&nobody, 10, 1480);
     assert_eq!(w.give(&pieces[0]).0, Verdict::Held);
@@ -121,7 +121,7 @@ fn an_echo_from_outside_to_a_static_binding() {
     assert_eq!(error.expect("an answer")[20..22], [3, 1]);
 }
 
-/// Neither side's MTU matters to what turns back whole, and it leaves in fragments as it came.
+/// A hairpinned message stays whole for any MTU, and is sent in fragments of the original size.
 #[test]
 fn an_echo_to_ones_own_address_outside_comes_back() {
     let mut w = Router::new(|_| {});
@@ -141,7 +141,7 @@ fn udp_without_checksum_gets_one() {
         let without = V4::new(PEER, POOL, 17, udp_of(53, port, &pattern(4000)));
         let pieces = cut4(&without, 9, 1480);
         let pieces = order.map(|at| pieces[at].clone());
-        // A later fragment that comes first looks like any: it waits for the first.
+        // A later fragment that arrives first waits for the first one, like any other.
         let mut sent = Vec::new();
         for piece in &pieces {
             let (verdict, mut out) = w.give(piece);
@@ -164,8 +164,8 @@ fn udp_with_a_checksum_waits_for_nothing() {
     }
 }
 
-/// "If any of the fragments being reassembled overlap, […] the entire datagram […] MUST be silently discarded" (RFC 5722
-/// section 4), with what is yet to come.
+/// "If any of the fragments being reassembled overlap, […] the entire datagram […] MUST be silently discarded" (RFC
+/// 5722 section 4), including fragments still to arrive.
 #[test]
 fn overlapping_fragments_are_dropped_with_all_others() {
     for is_v6 in [true, false] {
@@ -177,7 +177,7 @@ fn overlapping_fragments_are_dropped_with_all_others() {
             false => (cut4(&there4, 5, 1000), cut4(&there4, 5, 1008)),
         };
         assert_eq!(w.give(&pieces[0]).0, Verdict::Held);
-        // A copy is no overlap.
+        // A duplicate is no overlap.
         assert_eq!(w.give(&pieces[0]).0, Verdict::Held);
         let overlap = (Verdict::Drop(Reason::FragmentOverlap), vec![]);
         assert_eq!(w.give(&others[0]), overlap, "and no answer");
@@ -187,7 +187,7 @@ fn overlapping_fragments_are_dropped_with_all_others() {
             assert_eq!(w.give(piece), overlap);
         }
         assert_eq!(w.nat64.held_fragments(), 0);
-        // The identification is free again after a while.
+        // The identification can be used again after some time.
         w.wait(2.0);
         assert_eq!(w.give(&pieces[0]).0, Verdict::Held);
     }
@@ -208,8 +208,8 @@ fn what_is_never_whole_is_dropped_after_two_seconds() {
     assert_eq!(w.nat64.fragmented_packets(), 0);
 }
 
-/// 40 000 fragments a second that no packet comes of, each from another source and in every shape: what is held stays within its
-/// bound, and an echo whose fragments come within milliseconds passes.
+/// 40 000 fragments a second that complete no packet, from different sources and in every form: held fragments stay
+/// within their bound, and an echo whose fragments arrive within milliseconds passes.
 #[test]
 fn floods_find_bounds_and_leave_time_to_others() {
     let mut w = Router::new(|config| {
@@ -284,7 +284,7 @@ fn floods_find_bounds_and_leave_time_to_others() {
     }
 }
 
-/// One that sends the same flood from its own prefix holds its own fragments up, and nobody else's.
+/// A source that sends the same flood from one prefix delays its own fragments only.
 #[test]
 fn a_source_has_its_bound() {
     let mut w = Router::new(|config| config.limits = Limits::default());

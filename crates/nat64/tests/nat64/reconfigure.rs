@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Another configuration: what it allows goes on, what it does not ends.
+//! Another configuration: allowed entries stay, all others end.
 
 use crate::harness::*;
 use diolkos_nat64::config::{Filtering, Protocol};
@@ -79,7 +79,7 @@ fn another_configuration_keeps_what_it_allows() {
         .filter(|event| matches!(event, Event::BindingClosed(_)))
         .count();
     assert_eq!(closed, 199 - expected.len() + 1);
-    // Filtering follows, with the permissions of sessions that were there.
+    // The new filtering applies, with the permissions of existing sessions.
     let &(node, v4) = expected.iter().next().unwrap();
     assert_eq!(t.inward(UDP, *v4, PEER, OTHER), Ok(Inward::Node(*node, 0)));
     assert_eq!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! State that is read out in parts, comes back after a restart, or comes from the fast path.
+//! State that is read in parts, restored after a restart, or added by the fast path.
 
 use crate::harness::*;
 use diolkos_nat64::config::{Binding, Protocol};
@@ -29,7 +29,7 @@ fn sessions_are_read_in_parts_while_packets_pass() {
         assert!(views.len() <= 500);
         seen.extend(views.iter().map(|view| view.binding));
         next = then;
-        // One ends and another begins between any two parts.
+        // One session ends and another begins between any two parts.
         let gone = *before.iter().find(|b| !ended.contains(*b)).unwrap();
         t.state.unbind(UDP, gone.v4, &mut ()).unwrap();
         ended.insert(gone);
@@ -108,7 +108,7 @@ fn state_goes_through_a_restart() {
         after.state.pool().free_ports(UDP),
         before.state.pool().free_ports(UDP)
     );
-    // What remained of their lives remains.
+    // The remaining lifetimes are kept.
     for _ in 0..300 {
         before.wait(1.0);
         after.wait(1.0);
@@ -125,7 +125,7 @@ fn what_is_told_again_knows_how_old_it_is() {
     let node = e6("2001:db8::1", 5000);
     t.out(UDP, node, PEER, OTHER).unwrap();
     t.out(TCP, node, PEER, Segment::Syn).unwrap();
-    // First by somebody who does not know how long they were silent, then by somebody who does.
+    // First restored with an unknown idle time, then with the correct one.
     let known: Vec<_> = t.state.sessions().collect();
     for (remaining, state) in [(9.0, None), (0.0, Some(SessionState::Trans))] {
         for view in &known {
@@ -175,7 +175,7 @@ fn what_is_no_longer_allowed_does_not_come_back() {
         .all(|view| view.binding.protocol == TCP));
     assert!(results.contains(&Err(Reason::PoolExhausted)));
     assert!(results.contains(&Err(Reason::SessionLimit)));
-    // Nor does nonsense.
+    // Invalid sessions are not restored either.
     let mut wrong = stored[0];
     wrong.prefix = 9;
     assert!(after
@@ -221,15 +221,15 @@ fn the_fast_path_opens_a_session_on_a_leased_port() {
         t.watch.events[..],
         [Event::BindingOpened(_), Event::SessionOpened(_)]
     ));
-    // The node has a binding already: the second port is free again.
+    // The node already has a binding: the second port is free again.
     let mut twice = opened(SessionState::Udp, 1);
     assert!(t.state.adopt(&twice, t.now, &mut ()).is_err());
-    // A further peer of the first port.
+    // Another peer of the first port.
     twice = good;
     twice.peer = e4("192.0.2.2:1");
     t.state.adopt(&twice, t.now, &mut ()).unwrap();
     assert_eq!(t.sessions(), 2);
-    // A port that was not leased, and is somebody's.
+    // A port that was not leased and is bound.
     let mut stolen = opened(SessionState::Udp, 2);
     stolen.binding.v4 = good.binding.v4;
     assert!(t.state.adopt(&stolen, t.now, &mut ()).is_err());
@@ -263,7 +263,7 @@ fn connection(t: &mut Tables) -> SessionView {
     }
 }
 
-/// RFC 6146 section 3.5.2.2, state CLOSED and V6 INIT: a connection that is not answered lives for `TCP_TRANS`.
+/// RFC 6146 section 3.5.2.2, state CLOSED and V6 INIT: an unanswered connection lives for `TCP_TRANS`.
 #[test]
 fn the_fast_path_opens_a_connection() {
     let mut t = Tables::new(&config());
@@ -278,7 +278,7 @@ fn the_fast_path_opens_a_connection() {
     assert_eq!(t.state.pool().free_ports(TCP), free);
 }
 
-/// The peer's SYN was kept: both ends have opened the connection (RFC 6146 section 3.5.2.2).
+/// The peer's SYN was held, so both ends have opened the connection (RFC 6146 section 3.5.2.2).
 #[test]
 fn the_fast_path_opens_a_connection_that_a_kept_syn_awaits() {
     let mut t = Tables::new(&config());
@@ -291,8 +291,8 @@ fn the_fast_path_opens_a_connection_that_a_kept_syn_awaits() {
     assert_eq!(t.wait(7.0), [], "no host gets an error for it");
 }
 
-/// The fast path has lost a session, and takes its next SYN for the first: to the tables it is one like another, and the copy
-/// hears what has become of it.
+/// The fast path has lost a session and treats its next SYN as the first. For the tables it is an ordinary SYN, and the
+/// change is reported to the fast path.
 #[test]
 fn a_connection_that_the_fast_path_opens_again_goes_on() {
     for (after, then) in [

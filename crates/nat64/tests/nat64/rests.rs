@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports that rest: nobody but the same subscriber gets them before they are freed.
+//! Resting ports: only the same subscriber gets them before they are freed.
 
 use crate::harness::*;
 use diolkos_nat64::config::{
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 const UDP: Protocol = Protocol::Udp;
 const PEER: &str = "192.0.2.1:53";
-/// How [`second`] can give out ports.
+/// Number of ways in which [`second`] can allocate ports.
 pub const KINDS: u8 = 6;
 
-/// The second of three gateways. It has two addresses, and gives ports of them out in one of several ways.
+/// The second of three gateways. It has two addresses, and allocates their ports in one of several ways.
 pub fn second(kind: u8) -> Nat64Config {
     let mut config = config();
     config.owners = Some(Owners {
@@ -136,7 +136,7 @@ fn bindings_of_the_operator_wait_until_it_serves_and_their_ports_have_rested() {
     state.free(fixed.protocol, fixed.v4, &mut ());
     let all: Vec<Binding> = state.bindings().map(|view| view.binding).collect();
     assert_eq!((all, state.resting()), (vec![fixed], 0));
-    // A port that nobody has had.
+    // A port that has never been bound.
     let mut r = Router::new(|other| *other = config.clone());
     r.nat64.state_mut().serve(true, &mut ());
     assert_eq!(r.nat64.state().counts().bindings, 1);
@@ -161,7 +161,7 @@ fn nothing_is_opened_or_lent_before_it_serves() {
     assert!(udp(&mut r, host(1, 1, 2000)).is_ok());
 }
 
-/// With preserved ports, the same subscriber gets the very port again.
+/// With port preservation, the same subscriber gets the same port again.
 #[test]
 fn the_same_subscriber_gets_it_again() {
     let mut r = serving(1);
@@ -171,13 +171,13 @@ fn the_same_subscriber_gets_it_again() {
     assert_eq!(r.nat64.state().resting(), 1);
     let other = udp(&mut r, host(2, 1, 1100)).unwrap();
     assert!(other.addr != v4.addr || other.port != 1100);
-    // Another host, which begins at the same address.
+    // Another host that starts at the same address.
     let state = r.nat64.state();
     let begins_there = |n: &u16| state.address_of(host(1, *n, 0).addr) == Some(v4.addr);
     let neighbour = (2..).find(begins_there).unwrap();
     assert_eq!(udp(&mut r, host(1, neighbour, 1100)), Ok(v4));
     assert_eq!(r.nat64.state().resting(), 0);
-    // What was said of the rest before does no harm to the binding.
+    // An outdated release of the port does not affect the binding.
     r.nat64.state_mut().free(UDP, v4, &mut ());
     assert_eq!(udp(&mut r, host(1, neighbour, 1100)), Ok(v4));
 }
@@ -194,7 +194,7 @@ fn a_subscriber_goes_on_in_its_block_and_the_block_stays_with_it() {
         }
         r.wait(301.0);
     }
-    // Two blocks, of which all 64 ports have been used again and again.
+    // Two blocks whose 64 ports have all been used several times.
     let state = r.nat64.state();
     assert!(state.resting() >= 64 && state.counts().bindings == 0);
     assert!(state.pool().blocks().0 >= 2);
@@ -203,7 +203,7 @@ fn a_subscriber_goes_on_in_its_block_and_the_block_stays_with_it() {
     }
     let (free, all) = r.nat64.state().pool().blocks();
     assert!(free < all, "something rests in it");
-    // Strangers get the others.
+    // Other subscribers get the remaining blocks.
     for subnet in 2..6 {
         let _ = udp(&mut r, host(subnet, 1, 2000));
     }
@@ -219,7 +219,7 @@ fn ports_are_short_when_they_rest() {
     for port in 0..240 {
         got.push(udp(&mut r, host(port % 16, 1, 2000 + port)).unwrap());
     }
-    // None rests: there is nothing to be won.
+    // No port rests, so there is nothing to release.
     assert!(!r.nat64.state().lacks_ports());
     r.wait(301.0);
     assert!(r.nat64.state().lacks_ports());
@@ -230,7 +230,7 @@ fn ports_are_short_when_they_rest() {
     assert_eq!(r.nat64.state().resting(), 140);
 }
 
-/// The file gives a port to a host while it still rests for another one.
+/// The configuration gives a port to a host while it still rests for another one.
 #[test]
 fn a_binding_of_the_configuration_waits_until_its_port_is_free() {
     let mut r = serving(0);
@@ -263,7 +263,7 @@ fn a_binding_of_the_configuration_waits_until_its_port_is_free() {
     assert_eq!(state.v4_of(UDP, host(3, 1, 1030)), Some(v4));
 }
 
-/// A port that leaves the pool and comes back has not been forgotten.
+/// A port that leaves the pool and returns is still remembered.
 #[test]
 fn another_configuration_frees_nothing() {
     let mut r = serving(0);
@@ -284,7 +284,8 @@ fn another_configuration_frees_nothing() {
     assert_eq!(udp(&mut r, host(2, 1, 3000)), Ok(v4));
 }
 
-/// The fast path has translated a packet by a port on loan, and the tables refuse the session: the port has had a subscriber.
+/// The fast path has translated a packet with a leased port, and the tables refuse the session: the port has had a
+/// subscriber.
 #[test]
 fn what_the_fast_path_has_used_rests_even_if_it_is_refused() {
     let mut r = serving(0);
@@ -316,7 +317,7 @@ fn what_the_fast_path_has_used_rests_even_if_it_is_refused() {
     assert_eq!(r.nat64.state().resting(), 1);
 }
 
-/// In a block of the subscriber, a port that rests can be lent, and is nobody else's until it comes back.
+/// In a block of the subscriber, a resting port can be lent, and no other subscriber gets it until it is returned.
 #[test]
 fn a_port_on_loan_that_rested_before_rests_again() {
     let mut r = serving(2);

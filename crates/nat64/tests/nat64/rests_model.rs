@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whatever gives out ports, none that rests goes to another subscriber: driven at random, against a map of
-//! what rests for whom, which hears of bindings as another gateway does, by events alone.
+//! For every way to allocate ports: no resting port is given to another subscriber. Random steps are
+//! compared with a map of the resting ports and their subscribers, built from events only, as another
+//! gateway would.
 
 use crate::harness::*;
 use crate::rests::{host, out, second, v4_of, view, KINDS};
@@ -18,7 +19,7 @@ fn subscriber(host: Ipv6Addr) -> u64 {
     (host.to_bits() >> 64) as u64
 }
 
-/// For whom a port rests; None: for nobody.
+/// The subscriber for which a port rests; None: no subscriber.
 type Rests = HashMap<(Protocol, Endpoint4), Option<u64>>;
 
 #[derive(Default)]
@@ -107,7 +108,7 @@ impl Model {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Of a host: subnet, host, first port, how many.
+    /// From a host: subnet, host, first port, count.
     Out(usize, u16, u16, u16, u16),
     Trace(u16, u16, u16),
     Wait(u32),
@@ -117,7 +118,7 @@ enum Step {
     Restore(usize, u8, u16, u16),
     Lend(bool, u16, u16),
     GiveBack(usize),
-    /// The host's port.
+    /// For the host's port.
     Adopt(usize, u16),
     Hold(usize, u8, u16),
     Free(usize),
@@ -148,7 +149,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does a step. What was told meanwhile is in `r.watch`.
+/// Performs a step. The events since then are in `r.watch`.
 fn take(r: &mut Router, m: &mut Model, step: &Step, random: &mut impl FnMut() -> u64) {
     let mut watch = std::mem::take(&mut r.watch);
     let now = r.now;
@@ -193,7 +194,7 @@ fn take(r: &mut Router, m: &mut Model, step: &Step, random: &mut impl FnMut() ->
             let its = subscriber(binding.v6.addr);
             let rested = m.rests.get(&(binding.protocol, binding.v4));
             let of_other = rested.is_some_and(|of| *of != Some(its));
-            // What is on loan and rests is on loan to the subscriber for whom it rests.
+            // A resting port that is leased is leased to the subscriber for which it rests.
             assert!(!of_other || done == Err(BindError::Resting), "{done:?}");
         }
         Step::Inherit(protocol, address, port, subnet) => {
@@ -252,7 +253,7 @@ fn take(r: &mut Router, m: &mut Model, step: &Step, random: &mut impl FnMut() ->
         Step::Hold(protocol, address, port) => {
             let (protocol, v4) = (Protocol::ALL[protocol], v4_of(address, port));
             let mut lent = m.lent.iter();
-            // The caller has taken back what is on loan.
+            // The caller has taken back all leases.
             if !lent.any(|lent| (lent.0, lent.1, lent.2) == (protocol, v4.addr, v4.port)) {
                 let is_held = r.nat64.state_mut().hold(protocol, v4);
                 assert_eq!(is_held, !m.bound.contains_key(&(protocol, v4)));
@@ -306,7 +307,7 @@ proptest! {
             }
             m.check(&r, kind);
         }
-        // In the end everything comes back.
+        // Finally all leases are returned.
         for step in [0; 100].map(Step::GiveBack) {
             take(&mut r, &mut m, &step, &mut random);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Long sequences of packets from both sides, many of them broken, cut off, repeated, quoted, or with
-//! an offload that does not fit. Whatever comes, what leaves is whole, limits hold, and when all has
-//! expired nothing is left.
+//! Long sequences of packets from both sides, many of them corrupted, truncated, repeated, quoted, or
+//! with an invalid offload. In all cases sent packets are well-formed, limits hold, and no state is
+//! left after everything has expired.
 
 use crate::common::*;
 use crate::harness::*;
@@ -13,9 +13,9 @@ const STEPS: usize = 20_000;
 
 pub struct Sender {
     random: Box<dyn FnMut() -> u64>,
-    /// What left lately: it is answered and quoted.
+    /// Recently sent packets, which are answered and quoted.
     pub left: Vec<Vec<u8>>,
-    /// Of so many packets that begin here, one is a fragment.
+    /// One in this many new packets is a fragment.
     pub one_fragment_in: usize,
 }
 
@@ -28,7 +28,7 @@ impl Sender {
         }
     }
 
-    /// Something from one of the sides, broken now and then.
+    /// A packet from one of the sides, sometimes corrupted.
     pub fn packet(&mut self) -> (Vec<u8>, bool) {
         let mut packet = match self.below(5) {
             0 | 1 => self.of_ipv6(),
@@ -65,7 +65,7 @@ impl Sender {
         }
     }
 
-    /// From one of a few nodes, to a peer or to the pool.
+    /// A packet from one of a few nodes, to a peer or to the pool.
     fn of_ipv6(&mut self) -> Vec<u8> {
         let node = format!("2001:db8:{}::1", self.below(3));
         let peer = ["192.0.2.33", "192.0.2.34", "203.0.113.1"][self.below(3)];
@@ -109,7 +109,7 @@ impl Sender {
         packet.bytes()
     }
 
-    /// Something that left comes back: as an error about it, or as it is with its ends exchanged.
+    /// A response to a sent packet: an error about it, or the packet with its endpoints exchanged.
     fn echoed(&mut self) -> Vec<u8> {
         let Some(packet) = self.recent() else {
             return self.of_ipv6();
@@ -182,7 +182,7 @@ impl Sender {
     }
 }
 
-/// Lengths and header checksums.
+/// Checks lengths and header checksums.
 fn check_headers(packet: &[u8]) {
     match packet[0] >> 4 {
         4 => {
@@ -201,7 +201,7 @@ fn check_headers(packet: &[u8]) {
     }
 }
 
-/// The transport checksum of what is no fragment.
+/// Checks the transport checksum of a packet that is not a fragment.
 fn check_transport(packet: &[u8]) {
     let (protocol, l4, mut sum) = if packet[0] >> 4 == 4 {
         if u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0 {
@@ -257,7 +257,7 @@ fn storm(change: impl FnOnce(&mut Nat64Config)) {
                 check_transport(packet);
             }
         }
-        // What came out of broken packets is as broken as they were.
+        // Results of corrupted packets are just as corrupted.
         if !is_spoilt && offload == Offload::default() {
             sender.left.extend(sent);
         }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Greedy nodes, greedy networks and strangers, with the limits that are the default: whoever comes next finds
-//! something.
+//! Greedy nodes, greedy networks and spoofed sources, with the default limits: a newcomer always finds room.
 
 use crate::harness::*;
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Limits, Nat64Config, Protocol};
@@ -22,7 +21,7 @@ fn shared(change: impl FnOnce(&mut Nat64Config)) -> Tables {
     Tables::new(&config)
 }
 
-/// A /48, a subnet of it, and a host.
+/// A node, given by its /48, a subnet of it, and a host number.
 fn node(site: u16, subnet: u16, host: u64, port: u16) -> Endpoint6 {
     let network = 0x2001_0db8_0000_0000 | u64::from(site) << 16 | u64::from(subnet);
     Endpoint6 {
@@ -32,7 +31,7 @@ fn node(site: u16, subnet: u16, host: u64, port: u16) -> Endpoint6 {
 }
 
 impl Tables {
-    /// New bindings, until one is refused or there are so many.
+    /// Opens bindings until one is refused or `most` is reached.
     fn grab(&mut self, most: u32, mut from: impl FnMut(u32) -> Endpoint6) -> (u32, Option<Reason>) {
         for n in 0..most {
             let node = from(n);
@@ -49,12 +48,12 @@ impl Tables {
     }
 }
 
-/// By UDP, two /64s of different sites take what they can get of the only address.
+/// Two /64s of different sites open as many UDP bindings as they can on the only address.
 #[test]
 fn two_sources_do_not_empty_a_pool_of_one_address() {
     let mut t = shared(|_| {});
     for site in [1, 2] {
-        // Each from as many addresses as it likes.
+        // Each uses as many addresses as it likes.
         let (_, refused) = t.grab(60_000, |n| node(site, 0, n.into(), 5000));
         assert_eq!(refused, Some(Reason::SourceBindingLimit));
     }
@@ -76,7 +75,7 @@ fn a_host_leaves_something_to_its_neighbours() {
     assert_eq!(of_host, 9072);
     let (of_next, _) = t.grab(60_000, |n| node(1, 0, 2, n as u16));
     assert!(of_next > of_host / 3, "{of_next}");
-    // Sessions of one binding are limited alike: half of half of 75 % of 75 % of 4 000 000.
+    // Sessions of one binding are limited in the same way: half of half of 75 % of 75 % of 4 000 000.
     let mut t = shared(|config| config.limits.sessions = 4000);
     let mut opened = 0;
     let refused = loop {
@@ -89,7 +88,7 @@ fn a_host_leaves_something_to_its_neighbours() {
     assert_eq!((opened, refused), (563, Reason::HostSessionLimit));
 }
 
-/// A subscriber makes up addresses in all of its /48, or in a /56.
+/// A subscriber uses random addresses in its whole /48, or in a /56.
 #[test]
 fn a_site_leaves_something_whatever_addresses_it_makes_up() {
     for (subnets, share) in [(0x1_0000, 75), (0x100, 57)] {
@@ -104,7 +103,7 @@ fn a_site_leaves_something_whatever_addresses_it_makes_up() {
             }
             t.watch.events.clear();
         }
-        // The less is left to the site, the less is the part of its sources and hosts.
+        // The less is left to the site, the smaller is the part of its sources and hosts.
         let by_shares = [
             Reason::SiteBindingLimit,
             Reason::SourceBindingLimit,
@@ -117,7 +116,7 @@ fn a_site_leaves_something_whatever_addresses_it_makes_up() {
         assert!(refused.values().sum::<u32>() > 40_000, "{refused:?}");
         let taken = PORTS - t.free_ports();
         assert!(taken <= PORTS * share / 100, "{taken}");
-        // What they made up is forgotten, but for what has a binding.
+        // Addresses without a binding are forgotten.
         assert!(u64::from(t.state.counts().sources) <= taken);
         let bytes = (t.state.memory() - before) as u64 / taken;
         assert!(bytes < 500, "{bytes} for each");
@@ -156,14 +155,14 @@ fn a_refusal_says_whose_share_it_is() {
     let mut t = shared(only(100, 25));
     let v4 = t.out(UDP, node(1, 0, 1, 1), &peer(1), OTHER).unwrap();
     let refused = (2..).find_map(|n| t.inward(UDP, v4, &peer(n), OTHER).err());
-    // A quarter of 399, rounded up, beside the one of the node.
+    // A quarter of 399, rounded up, in addition to the node's own.
     assert_eq!(
         (refused, t.sessions()),
         (Some(Reason::OutsideSessionLimit), 101)
     );
 }
 
-/// The same numbers of percent suit a large pool, where the table is what has to be shared.
+/// The same percentages suit a large pool, where the table is the scarce resource.
 #[test]
 fn a_large_pool_is_limited_by_the_tables() {
     let mut t = shared(|config| {
@@ -189,8 +188,8 @@ fn one_protocol_does_not_use_up_the_ports_of_another() {
     assert!(tcp.is_ok());
 }
 
-/// What the operator says is a source's, a single node of it may have: whoever lets a subscriber have 2000 ports
-/// means the CLAT of the subscriber.
+/// A single node may use the whole limit that the operator sets for a source: a limit of 2000 ports for a
+/// subscriber is meant for the subscriber's CLAT.
 #[test]
 fn a_limit_of_the_operator_is_not_shared_again() {
     let mut t = shared(|config| config.limits.bindings_per_source = 2000);
@@ -198,7 +197,7 @@ fn a_limit_of_the_operator_is_not_shared_again() {
     assert_eq!(grabbed, (2000, Some(Reason::SourceBindingLimit)));
 }
 
-/// Nodes with a bound port each, and a stranger who makes up sources.
+/// Nodes with one bound port each, and an attacker that spoofs sources.
 fn bound(t: &mut Tables, nodes: u16) -> Vec<Endpoint4> {
     (0..nodes)
         .map(|n| t.out(UDP, node(n, 0, 1, 5000), "192.0.2.1:53", OTHER))
@@ -212,7 +211,7 @@ fn strangers_do_not_fill_the_table() {
     let ports = bound(&mut t, 20);
     let mut random = random();
     let mut refused = HashMap::<Reason, u32>::new();
-    // What is there is kept alive by being sent again.
+    // The existing sessions are kept alive by repeated packets.
     for round in 0..3 {
         for n in 0..30_000u32 {
             let peer = format!("198.51.{}.{}:{}", n >> 8 & 255, n & 255, 1024 + n % 7);
@@ -223,7 +222,7 @@ fn strangers_do_not_fill_the_table() {
             t.watch.events.clear();
         }
         t.wait(100.0);
-        // A quarter of all but the sessions of the nodes, rounded up.
+        // A quarter of all sessions except those of the nodes, rounded up.
         assert!(
             t.sessions() <= 20 + 2495,
             "{} in round {round}",
@@ -246,7 +245,7 @@ fn strangers_do_not_fill_the_table() {
     assert!(t.is_empty());
 }
 
-/// One port is flooded: the other nodes can still be reached, and so can the other ports of the node.
+/// One port is flooded: other nodes, and other ports of the node, can still be reached.
 #[test]
 fn strangers_at_one_port_leave_the_others_reachable() {
     let mut t = shared(|config| config.limits.sessions = 10_000);
@@ -266,11 +265,11 @@ fn strangers_at_one_port_leave_the_others_reachable() {
             assert!(t.inward(UDP, port, &peer, OTHER).is_ok());
         }
     }
-    // The node itself opens what it likes.
+    // The node itself opens sessions without this limit.
     assert_eq!(t.grab(500, |n| node(0, 0, 1, 6000 + n as u16)), (500, None));
 }
 
-/// A stranger who says who he is scans the pool.
+/// A peer with a real address scans the pool.
 #[test]
 fn one_stranger_has_a_share_of_what_strangers_have() {
     let mut t = shared(|config| config.limits.sessions = 10_000);
@@ -289,7 +288,7 @@ fn one_stranger_has_a_share_of_what_strangers_have() {
     }
 }
 
-/// A stranger who says who he is does not shut a published port for the others, however many ports he sends from.
+/// A peer with a real address does not block a published port for others, however many source ports it uses.
 #[test]
 fn one_stranger_leaves_a_port_to_others() {
     let mut t = shared(|config| config.limits.sessions = 2000);
@@ -305,7 +304,7 @@ fn one_stranger_leaves_a_port_to_others() {
     }
 }
 
-/// What began when there was room comes back after a restart, in whatever order.
+/// Sessions that began when there was room are restored after a restart, in any order.
 #[test]
 fn everything_comes_back() {
     let mut before = shared(|config| config.limits.sessions = 2000);
@@ -340,8 +339,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever three sites and strangers do, a fourth site gets in; and what is counted on the way is what
-    /// counting everything anew finds.
+    /// For all actions of three sites and of spoofed sources, a fourth site gets in; and the counters equal a
+    /// full recount.
     #[test]
     fn whoever_comes_next_gets_in(steps in prop::collection::vec(step(), 1..600)) {
         let mut config = config();

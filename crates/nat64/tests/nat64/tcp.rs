@@ -89,8 +89,8 @@ const STATES: [SessionState; 7] = [
     Trans,
 ];
 
-/// Every state, every packet: the next state, and the time it has from then on. That the machine's
-/// table is the RFC's is another test's matter (`session/tcp.rs`).
+/// For every state and packet: the next state, and its timeout. Another test compares the table of the state
+/// machine with the RFC (`session/tcp.rs`).
 #[test]
 fn every_state_and_every_packet_with_its_time() {
     for state in STATES {
@@ -171,7 +171,7 @@ fn a_syn_to_nobody_is_kept_six_seconds_and_answered() {
     assert_eq!(t.wait(0.001), [Sent::Unanswered(b"the packet".to_vec())]);
     assert!(t.is_empty());
     assert_eq!(t.watch.dropped, [Reason::SynUnanswered]);
-    // Not for addresses or ports that are not ours.
+    // Not for addresses or ports outside the pool.
     for foreign in ["203.0.113.2:2000", "203.0.113.1:80"] {
         assert_eq!(
             t.inward(Protocol::Tcp, e4(foreign), PEER, Syn),
@@ -196,7 +196,7 @@ fn a_syn_that_is_not_let_in_is_kept_for_a_simultaneous_open() {
     assert_eq!(t.out(Protocol::Tcp, node(), PEER, Syn), Ok(v4));
     let with_peer = |t: &Tables| t.state.sessions().find(|view| view.peer == e4(PEER));
     assert_eq!(with_peer(&t).unwrap().state, Established);
-    // Nothing is answered any more, and a later SYN belongs to the connection.
+    // No answer is sent any more, and a later SYN belongs to the connection.
     assert_eq!(t.wait(4.0), []);
     assert_eq!(
         t.inward(Protocol::Tcp, v4, PEER, Syn),
@@ -329,7 +329,7 @@ fn stamps_of_the_fast_path_keep_a_connection_without_probes() {
     assert_eq!(c.t.wait(EST - 998.0).len(), 1);
 }
 
-/// What the fast path has translated moves a connection as if the tables had.
+/// Segments reported by the fast path change a connection as those seen by the tables do.
 #[test]
 fn what_is_told_moves_a_connection() {
     for state in STATES {
@@ -353,7 +353,8 @@ fn what_is_told_moves_a_connection() {
     }
 }
 
-/// The node's session has ended, and another node has its port: what a program tells late is not about that one.
+/// The node's session has ended, and another node has its port: a late report of a program does not affect the
+/// new session.
 #[test]
 fn what_is_told_late_moves_nobody_elses_connection() {
     let mut c = Connection::in_state(Established);

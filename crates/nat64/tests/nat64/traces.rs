@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is told of a packet that has not come is what becomes of it when it comes, and whoever asks changes nothing: of two
-//! translators that get the same packets, one is asked about each before, and they go on alike.
+//! A trace predicts the real translation and changes nothing. Two translators get the same packets; one also traces
+//! each packet first, and both behave alike.
 
 use crate::common::*;
 use crate::harness::*;
@@ -28,7 +28,7 @@ fn small(config: &mut Nat64Config) {
     config.translator.icmp.burst = 3;
 }
 
-/// A change of the tables, told or done, as far as it can be told: random ports cannot.
+/// A change of the tables, predicted or real, without random ports, which cannot be predicted.
 #[derive(PartialEq, Debug)]
 enum Change {
     Block(String),
@@ -47,7 +47,7 @@ fn told(trace: &Nat64Trace) -> Vec<Change> {
             Some(Change::Binding(format!("{v6} {addr} {port:?}")))
         }
         TableStep::Opens { peer, state } => {
-            // A SYN may be kept that waits for just this port.
+            // A held SYN may wait for this port.
             let state = Some(state).filter(|_| !trace.is_port_random);
             Some(Change::Session(format!("{} {state:?}", peer.addr)))
         }
@@ -82,8 +82,9 @@ fn done(events: &[Event], trace: &Nat64Trace) -> Vec<Change> {
     changes.collect()
 }
 
-/// A random port of a packet that turns may be just that to which the packet goes, or one with which the other node has a session: no
-/// trace can know. And what the packet opens on its way out is not counted yet on its way back.
+/// Returns true if the result cannot be predicted: a hairpinned packet may get just the random port to which it is sent,
+/// or one with which the other node has a session. The entries that it opens on its way out are not counted yet on its
+/// way back.
 fn is_beyond_telling(
     packet: &[u8],
     trace: &Nat64Trace,
@@ -121,7 +122,7 @@ fn is_beyond_telling(
         && (trace.is_port_random && meets_another || is_at_limit && trace.tables.iter().any(opens))
 }
 
-/// Without the source's port or identifier, if it is random, and the checksums that depend on it.
+/// The packet without its source port or identifier, if that is random, and without the checksums that depend on it.
 fn without_port(packet: &[u8], is_random: bool) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let (protocol, at) = match packet[0] >> 4 {
@@ -142,7 +143,8 @@ fn without_port(packet: &[u8], is_random: bool) -> Vec<u8> {
     packet
 }
 
-/// Sends the same to two translators, of which one is asked before. Returns the reasons of the refusals that were told.
+/// Sends the same packets to two translators, of which one traces them first. Returns the predicted reasons of
+/// refusals.
 fn agree(change: impl Fn(&mut Nat64Config)) -> Vec<Reason> {
     let [mut asked, mut other] = [(); 2].map(|()| {
         Router::new(|config| {
@@ -151,7 +153,7 @@ fn agree(change: impl Fn(&mut Nat64Config)) -> Vec<Reason> {
         })
     });
     let mut sender = Sender::new();
-    // Packets that never come.
+    // Packets that are traced only.
     let mut strays = Sender::new();
     strays.below(2);
     let mut reasons = Vec::new();
@@ -205,7 +207,7 @@ fn agree(change: impl Fn(&mut Nat64Config)) -> Vec<Reason> {
     reasons
 }
 
-/// All of a translator: tables, timers, pool, fragments, and the limit of errors.
+/// The whole state of a translator: tables, timers, pool, fragments, and the rate limit of errors.
 fn snapshot(w: &Router) -> String {
     format!("{:?}", w.nat64)
 }
@@ -292,7 +294,7 @@ fn what_is_told_where_sources_have_blocks_happens() {
     });
 }
 
-/// By the way of a packet that is refused: RFC 6146 section 3.5.1.
+/// The steps of a packet that is refused: RFC 6146 section 3.5.1.
 #[test]
 fn a_trace_tells_the_way() {
     let mut w = Router::new(|_| {});
@@ -331,7 +333,7 @@ fn a_trace_tells_the_way() {
     assert!(refused.packet.answer.is_some() && refused.packet.sent.is_empty());
 }
 
-/// However often somebody asks, the errors that are really sent are as many.
+/// Any number of traces takes no token of the rate limit of errors.
 #[test]
 fn asking_uses_up_no_errors() {
     let mut w = Router::new(|config| {
@@ -347,7 +349,7 @@ fn asking_uses_up_no_errors() {
     assert!(answer(&mut w).is_none());
 }
 
-/// What becomes of a fragment or an ICMP error depends on packets that nobody has told of.
+/// The result for a fragment or an ICMP error depends on packets that a trace does not know.
 #[test]
 fn fragments_and_errors_are_not_told() {
     let mut w = Router::new(|_| {});

@@ -64,7 +64,7 @@ fn address_dependent_filtering_lets_in_whom_the_node_has_sent_to() {
     ] {
         assert_eq!(t.inward(UDP, v4, peer, OTHER), expected, "{peer}");
     }
-    // With its last session a peer loses its permission.
+    // When its last session ends, a peer loses its permission.
     t.wait(301.0);
     t.out(UDP, node(), "192.0.2.2:53", OTHER).unwrap();
     let v4 = t.out(UDP, node(), "192.0.2.2:53", OTHER).unwrap();
@@ -76,7 +76,7 @@ fn address_dependent_filtering_lets_in_whom_the_node_has_sent_to() {
     assert!(t.is_empty());
 }
 
-/// After so many seconds it is still there, and soon after it is not.
+/// The session lives for this number of seconds, and no longer.
 fn lives(protocol: Protocol, seconds: f64) {
     let mut t = Tables::new(&config());
     t.out(protocol, node(), "192.0.2.1:0", OTHER).unwrap();
@@ -84,7 +84,7 @@ fn lives(protocol: Protocol, seconds: f64) {
     assert_eq!(t.sessions(), 1);
     t.wait(1.001);
     assert!(t.is_empty());
-    // And it begins anew with every packet, from either side.
+    // The timeout restarts with every packet from either side.
     let v4 = t.out(protocol, node(), "192.0.2.1:0", OTHER).unwrap();
     t.wait(seconds - 1.0);
     t.out(protocol, node(), "192.0.2.1:0", OTHER).unwrap();
@@ -146,14 +146,15 @@ fn a_refused_packet_leaves_nothing_behind() {
 fn the_clock_may_jump() {
     let mut t = Tables::new(&config());
     t.out(UDP, node(), "192.0.2.1:53", OTHER).unwrap();
-    // Back by a day: nothing expires, and time goes on from there.
+    // The clock jumps back by a day: nothing expires, and time continues from there.
     t.now -= Duration::from_secs(86_400);
     t.wait(0.0);
     t.wait(299.0);
     assert_eq!(t.sessions(), 1);
     t.wait(2.0);
     assert!(t.is_empty());
-    // Forward by a century: what was there expires, what begins then lives its time.
+    // The clock jumps forward by a century: existing sessions expire, and new ones live for their
+    // full time.
     t.out(UDP, node(), "192.0.2.1:53", OTHER).unwrap();
     t.wait(100.0 * 365.0 * 86_400.0);
     assert!(t.is_empty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The discovery on a link where anybody may forge advertisements.
+//! Discovery on a link where any node may forge advertisements.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn one_forged_advertisement_shuts_nobody_out() {
     world.is(OWN);
 }
 
-/// It stays in use only until it is plain that nobody says it any more.
+/// The forged prefix stays in use only until it is clear that no router confirms it.
 #[test]
 fn what_is_not_confirmed_gives_way_to_what_is() {
     let mut world = World::new();
@@ -66,7 +66,7 @@ fn what_is_not_confirmed_gives_way_to_what_is() {
     assert!(wake <= at(3_600_000), "{wake:?}");
     world.now = 3_600_000;
     world.is(OWN);
-    // Where nobody is heard any more, all are as good as before.
+    // If no router is heard any more, all offers are equal again.
     let mut world = World::new();
     world.hear("fe80::1", &[(OTHER, 65_528)]);
     world.is(OTHER);
@@ -74,7 +74,7 @@ fn what_is_not_confirmed_gives_way_to_what_is() {
     world.is(OTHER);
 }
 
-/// A flood of forged routers, each heard twice, after the true one was: it is proven, so it stays.
+/// A flood of forged routers, each heard twice, follows the true router, which is proven and stays.
 #[test]
 fn a_router_that_keeps_confirming_stays() {
     let mut world = World::new();
@@ -111,8 +111,8 @@ fn what_is_in_use_stays_though_it_was_heard_once() {
 }
 
 proptest! {
-    /// Whoever says what and when: it is bounded, a router that is heard has a place, and a router that was heard twice
-    /// before the others has it as long as it is heard once an hour.
+    /// For any sequence of advertisements: memory is bounded, a router that is heard has a place, and a router that was
+    /// heard twice before the others keeps it as long as it is heard once an hour.
     #[test]
     fn nobody_shuts_out_anybody(
         steps in vec((0..40_u16, 0..12_u16, 1..12_u16, 0..900_u64, any::<bool>()), 1..200),
@@ -136,7 +136,7 @@ proptest! {
             }
         }
         for (number, first, count, later, chooses) in steps {
-            world.now += later * 1000 + 1; // one comes after the other; of one, the first prefixes count
+            world.now += later * 1000 + 1; // a later one each time; the first prefixes of each count
             last.retain(|_, last| world.now < *last + 3_600_000);
             let (first, count) = if number < PROVEN { (0, 1) } else { (first, count) };
             let said = hear(&mut world, number, first, count);

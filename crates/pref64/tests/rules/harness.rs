@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A discovery in virtual time, and what happens to it.
+//! A discovery in virtual time, and the events that it handles.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub const OWN: &str = "2001:db8:64::/96";
 pub const OTHER: &str = "2001:db8:46::/96";
 pub const WELL_KNOWN: &str = "64:ff9b::/96";
 
-/// A discovery and its clock, milliseconds.
+/// A discovery and its clock in milliseconds.
 pub struct World {
     pub discovery: Discovery,
     pub now: u64,
@@ -38,14 +38,14 @@ impl World {
         }
     }
 
-    /// What is to be done until then, with the second at which it is; questions stay open.
+    /// Returns the actions until the given second, each with its second; queries stay open.
     pub fn until(&mut self, second: u64) -> Vec<(u64, Action)> {
         let mut done = Vec::new();
         while self.now <= second * 1000 {
             while let Some(action) = self.discovery.next(at(self.now)) {
                 done.push((self.now / 1000, action));
             }
-            // `wake` may not be later than the next thing that happens.
+            // `wake` must not be later than the next event.
             match self.discovery.wake(at(self.now)) {
                 Some(wake) if wake > at(self.now) => self.now = wake.as_millis() as u64,
                 _ => break,
@@ -112,8 +112,8 @@ impl World {
         self.discovery.exclude(at(self.now), net(prefix), how);
     }
 
-    /// Lets time pass. A resolver gives this answer to each question, and each step asks which prefix is in force. Returns
-    /// how many questions and solicitations there were.
+    /// Advances the clock. A resolver gives this answer to each query, and each step reads the prefix in force. Returns
+    /// the number of queries and of solicitations.
     pub fn pass(&mut self, second: u64, answer: Option<&str>) -> (usize, usize) {
         let (mut asked, mut solicited) = (0, 0);
         loop {

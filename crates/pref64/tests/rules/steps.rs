@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules of the discovery, one after the other.
+//! Rules of the discovery, step by step.
 
 use diolkos_pref64::{Action, Source};
 
 use crate::harness::*;
 
-/// RFC 4861 section 6.3.7: three solicitations, four seconds apart, until a router answers. What says no prefix is no
-/// answer: it may come from another router than the one that knows, or from none at all.
+/// RFC 4861 section 6.3.7: three solicitations, four seconds apart, until a router answers. An advertisement without
+/// a prefix is no answer: it may come from another router than the one with the prefix, or be forged.
 #[test]
 fn at_the_start_routers_are_solicited_and_resolvers_asked() {
     let mut world = World::new();
@@ -80,7 +80,7 @@ fn as_long_as_a_router_offers_one_nobody_is_asked() {
     world.reply(&[OWN], 60);
     world.hear("fe80::1", &[(WELL_KNOWN, 600)]);
     assert_eq!(world.until(589), []);
-    // Routers and resolvers alike, before it ends.
+    // Routers are solicited and resolvers queried before it expires.
     assert_eq!(
         world.until(590),
         [(590, Action::Solicit), (590, Action::Ask)]
@@ -147,7 +147,7 @@ fn short_lifetimes_do_not_make_us_solicit_without_end() {
     assert_eq!(done, [(62, Action::Solicit)], "a question is open still");
 }
 
-/// Of several prefixes; and nobody moves without need.
+/// Of several prefixes; the node does not move without need.
 #[test]
 fn of_equals_the_one_in_use_stays() {
     let mut world = World::new();
@@ -241,7 +241,7 @@ fn a_denial_counts_at_once_and_is_asked_again_at_a_sane_pace() {
     );
 }
 
-/// RFC 7050 section 3: it is done when a node comes to a network.
+/// RFC 7050 section 3: discovery restarts when a node joins a network.
 #[test]
 fn another_network_is_looked_at_anew() {
     let mut world = World::new();

@@ -8,7 +8,7 @@ use crate::harness::*;
 /// The longest lifetime of RFC 8781 section 4.1, seconds.
 const LONGEST: u64 = 65_528;
 
-/// A network that says its prefix by its resolver alone, and one forged advertisement whose prefix cannot be used.
+/// A network whose prefix only its resolver reveals, and one forged advertisement with an unusable prefix.
 #[test]
 fn resolvers_are_asked_while_no_offer_can_be_used() {
     for how in [Unusable::Contradicts, Unusable::Unclaimed] {
@@ -53,7 +53,7 @@ fn what_is_passed_over_is_tried_again_after_a_minute_and_then_less_often() {
         pauses.push((world.now - passed) / 1000);
     }
     assert_eq!(pauses, [60, 120, 240, 480, 900, 900]);
-    // Used once, it begins anew.
+    // After the prefix was used, its exclusion time starts again at the minimum.
     world.discovery.worked(net(OWN));
     world.exclude(OWN, Unusable::Unclaimed);
     let again = world.now + 60_000;
@@ -72,7 +72,7 @@ fn what_may_change_is_reconsidered_and_what_contradicts_is_not() {
     assert_eq!(world.prefix(), None);
     world.discovery.reconsider();
     world.is(WELL_KNOWN);
-    // Nobody offers it any more, so nothing is held against it.
+    // The prefix is no longer offered, so its exclusion ends.
     assert!(!world.discovery.admits(at(world.now), net(OWN)));
     world.hear("fe80::1", &[(OWN, 0)]);
     world.is(WELL_KNOWN);
@@ -80,7 +80,7 @@ fn what_may_change_is_reconsidered_and_what_contradicts_is_not() {
     world.is(OWN);
 }
 
-/// RFC 8781 section 5.1 has routers go first; one that is heard no more does not outlive what a resolver says.
+/// RFC 8781 section 5.1: routers take precedence, but a silent router does not outlast the answer of a resolver.
 #[test]
 fn a_prefix_that_no_router_confirms_gives_way_to_the_resolvers() {
     let mut world = World::new();
@@ -100,14 +100,14 @@ fn a_prefix_that_no_router_confirms_gives_way_to_the_resolvers() {
     world.is(WELL_KNOWN);
     world.pass(20_000, Some(WELL_KNOWN));
     world.is(WELL_KNOWN);
-    // Where resolvers deny, or say nothing, it holds as long as the router said.
+    // If resolvers deny the prefix or do not answer, it holds for the lifetime that the router gave.
     let mut world = World::new();
     world.hear("fe80::1", &[(OTHER, LONGEST)]);
     world.pass(20_000, None);
     world.is(OTHER);
 }
 
-/// Each useless offer lets the resolvers be asked and the routers be solicited, but not each at once.
+/// Useless offers may trigger queries and solicitations, but not one each.
 #[test]
 fn forgers_do_not_decide_how_often_others_are_asked() {
     let mut world = World::new();
@@ -152,7 +152,7 @@ fn what_comes_and_goes_is_not_followed_without_end() {
     assert_eq!(world.now, 60_000);
     assert!((1..=5).contains(&moves), "{moves}");
     world.is(WELL_KNOWN);
-    // One that stays is taken a while later, and the next one at once when it has been calm for long.
+    // A prefix that stays is taken a while later; after a long calm, the next one is taken at once.
     world.hear("fe80::1", &[(OWN, LONGEST)]);
     let wake = world.discovery.wake(at(world.now)).expect("a moment");
     world.is(WELL_KNOWN);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The explicit address mapping table (RFC 7757 section 3), looked up by longest match.
 //!
-//! One hash table a side holds the networks of every prefix length, keyed by network and length; a
-//! lookup tries the lengths that occur, longest first. Tables in the field have one or two lengths,
-//! and then this is one or two probes, however many entries there are.
+//! Each direction has one hash table. It holds networks of every prefix length, keyed by network
+//! and length. A lookup tries the lengths that occur, longest first. Real tables have one or two
+//! lengths, so a lookup takes one or two probes, regardless of the number of entries.
 
 use crate::config::Eam;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The table, in both directions.
+/// The mapping table, in both directions.
 #[derive(Debug)]
 pub struct Eamt {
     by_ipv4: Side<u32>,
@@ -16,8 +16,8 @@ pub struct Eamt {
 }
 
 impl Eamt {
-    /// A table of entries that [`crate::Config`] has checked: no host bits, and an IPv6 suffix at
-    /// least as long as the IPv4 suffix.
+    /// Creates the table from entries that [`crate::Config`] has checked: no host bits set, and the
+    /// IPv6 suffix at least as long as the IPv4 suffix.
     pub fn new(entries: &[Eam]) -> Eamt {
         let rows = || {
             entries.iter().map(|eam| Row {
@@ -36,21 +36,22 @@ impl Eamt {
         }
     }
 
-    /// IPv6 prefix, suffix of the IPv4 address, zeros for what remains (RFC 7757 section 3.3.1).
+    /// Maps an IPv4 address: IPv6 prefix, suffix of the IPv4 address, zeros in the remaining bits
+    /// (RFC 7757 section 3.3.1).
     #[inline]
     pub fn to_ipv6(&self, addr: Ipv4Addr) -> Option<Ipv6Addr> {
         let addr = addr.to_bits();
         let row = self.by_ipv4.longest_match(addr)?;
         let suffix = u128::from(addr ^ row.ipv4);
-        // Both suffixes begin right after their prefixes. A shift of 128 needs an IPv4 suffix of no
-        // bits.
+        // Both suffixes begin right after their prefixes. A shift by 128 occurs only if the IPv4
+        // suffix has no bits.
         Some(Ipv6Addr::from_bits(
             row.ipv6() | suffix.checked_shl(row.longer()).unwrap_or(0),
         ))
     }
 
-    /// IPv4 prefix, and as many bits of the IPv6 suffix as fit; the rest is ignored (RFC 7757
-    /// section 3.3.2).
+    /// Maps an IPv6 address: IPv4 prefix, then as many bits of the IPv6 suffix as fit. The
+    /// remaining bits are ignored (RFC 7757 section 3.3.2).
     #[inline]
     pub fn to_ipv4(&self, addr: Ipv6Addr) -> Option<Ipv4Addr> {
         let addr = addr.to_bits();
@@ -59,7 +60,7 @@ impl Eamt {
         Some(Ipv4Addr::from_bits(row.ipv4 | suffix))
     }
 
-    /// Does an entry cover this IPv4 address?
+    /// Returns true if an entry covers this IPv4 address.
     #[inline]
     pub fn covers_ipv4(&self, addr: Ipv4Addr) -> bool {
         self.by_ipv4.longest_match(addr.to_bits()).is_some()
@@ -77,7 +78,7 @@ struct Row {
 }
 
 impl Row {
-    /// No mapping. No network has this length.
+    /// An empty slot. No network has this length.
     const EMPTY: Row = Row {
         ipv6: [0; 2],
         ipv4: 0,
@@ -95,14 +96,14 @@ impl Row {
         u128::from(self.ipv6[0]) << 64 | u128::from(self.ipv6[1])
     }
 
-    /// By how many bits the IPv6 suffix is longer than the IPv4 suffix.
+    /// The number of bits by which the IPv6 suffix is longer than the IPv4 suffix.
     #[inline]
     fn longer(&self) -> u32 {
         96 + u32::from(self.ipv4_len) - u32::from(self.ipv6_len)
     }
 }
 
-/// An address as a number, with the prefix of one side of a row.
+/// An address as a number, and access to the prefix on its side of a row.
 trait Address: Copy + Eq + std::fmt::Debug {
     const BITS: u8;
     fn network(row: &Row) -> (Self, u8);
@@ -140,16 +141,16 @@ impl Address for u128 {
     }
 }
 
-/// Fibonacci hashing (Knuth, volume 3, section 6.4): neighbouring keys, which tables are made of,
-/// fall evenly over the slots. The upper bits are the good ones. Keys come from the operator's
-/// configuration, not from the network, so that no secret is needed.
+/// Fibonacci hashing (Knuth, volume 3, section 6.4): the neighbouring keys of a typical table
+/// spread evenly over the slots. The upper bits have the best quality. Keys come from the
+/// operator's configuration, not from the network, so no secret seed is needed.
 #[inline]
 fn spread(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// One direction: open addressing with linear probing, three fifths full, the rows in the slots
-/// themselves so that a hit is one cache miss. 40 bytes a mapping.
+/// One direction: open addressing with linear probing, at most three fifths full. Rows are stored
+/// in the slots, so a hit costs one cache miss. Takes 40 bytes a mapping.
 #[derive(Debug)]
 struct Side<A> {
     /// The prefix lengths that occur, longest first.
@@ -160,7 +161,7 @@ struct Side<A> {
 
 impl<A: Address> Side<A> {
     fn new(rows: impl ExactSizeIterator<Item = Row>) -> Side<A> {
-        // At least one that is empty, even of none.
+        // At least one slot is empty, even in a table without rows.
         let slots = rows.len() * 5 / 3 + 1;
         let mut side = Side {
             lens: Vec::new(),
@@ -192,7 +193,7 @@ impl<A: Address> Side<A> {
     #[inline]
     fn exact(&self, network: A, len: u8) -> Option<&Row> {
         let mut at = self.first(network.hash(len));
-        // Ends: two fifths of the slots are empty.
+        // The loop ends because two fifths of the slots are empty.
         loop {
             let row = &self.slots[at];
             if A::network(row) == (network, len) {
@@ -205,7 +206,7 @@ impl<A: Address> Side<A> {
         }
     }
 
-    /// The slot of a hash: the part of the table that it is of 2^64.
+    /// The first slot for a hash: the hash as a fraction of 2^64, scaled to the number of slots.
     #[inline]
     fn first(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize
@@ -265,7 +266,7 @@ mod tests {
             assert_eq!(eamt.to_ipv6(v4), Some(v6), "{v4}");
             assert_eq!(eamt.to_ipv4(v6), Some(v4), "{v6}");
         }
-        // The rest of a longer IPv6 suffix is ignored.
+        // The remaining bits of a longer IPv6 suffix are ignored.
         assert_eq!(
             eamt.to_ipv4("2001:db8:dddd:0:6000::abcd".parse().unwrap()),
             Some("192.0.2.152".parse().unwrap())
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(table(&[]).to_ipv6("192.0.2.1".parse().unwrap()), None);
     }
 
-    /// Networks crowded together, so that they nest and collide.
+    /// Networks from a small range, so that they nest and collide.
     fn crowded() -> impl Strategy<Value = Vec<Eam>> {
         let one =
             (any::<u16>(), any::<u16>(), 16u8..=32, 0u8..=16).prop_map(|(a, b, len4, less)| {

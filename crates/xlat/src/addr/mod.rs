@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The IPv6 and the IPv4 address of the same node.
+//! Maps a node's IPv6 address to its IPv4 address, and back.
 //!
-//! Stages, in the order in which an address meets them:
+//! Each address passes these stages in order:
 //!
 //! 1. [`special`]: may the address be translated at all?
 //! 2. [`eamt`]: is there an explicit mapping (RFC 7757)? The longest match decides.
-//! 3. [`rfc6052`]: otherwise, is it embedded in, or to be embedded in, a translation prefix?
+//! 3. [`rfc6052`]: otherwise, is the IPv4 address embedded in a translation prefix, or can it be?
 
 pub mod eamt;
 mod networks;
@@ -24,23 +24,23 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub enum Via {
     /// By an entry of the explicit address mapping table.
     Eam,
-    /// By a translation prefix: this one of the configuration's list.
+    /// By a translation prefix, given as its index in the configuration's list.
     Pref64(u8),
 }
 
 /// Why an address was not mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unmappable {
-    /// Nothing maps it.
+    /// No mapping and no prefix covers it.
     Unmapped,
-    /// The well-known prefix must not carry it (RFC 6052 section 3.1).
+    /// The well-known prefix must not represent it (RFC 6052 section 3.1).
     NotGlobalWithWkp,
-    /// Both families lead it to the translator, and no explicit mapping says whose it is.
+    /// The routes of both families lead to the translator, and no explicit mapping covers the address.
     Loops,
 }
 
 impl Unmappable {
-    /// The reason for which a packet is refused whose address has no counterpart: `unmapped`, or one of its own.
+    /// The drop reason for a packet with such an address: `unmapped`, or a more specific reason.
     pub fn reason(self, unmapped: Reason) -> Reason {
         match self {
             Unmappable::Unmapped => unmapped,
@@ -58,8 +58,8 @@ impl Unmappable {
 pub struct Mapper {
     eamt: Eamt,
     pref64: Vec<Pref64>,
-    /// An explicit mapping lies in a translation prefix. If none does, an address in a prefix need
-    /// not be looked up.
+    /// True if an explicit mapping lies inside a translation prefix. Otherwise an address in a prefix needs no
+    /// table lookup.
     eam_in_pref64: bool,
     allow_private_with_wkp: bool,
     loops4: Networks4,
@@ -81,7 +81,7 @@ impl Mapper {
         }
     }
 
-    /// The IPv6 address of an IPv4 node. Of several translation prefixes the first is used.
+    /// The IPv6 address of an IPv4 node. With several translation prefixes, the first is used.
     #[inline]
     pub fn to_ipv6(&self, addr: Ipv4Addr) -> Result<(Ipv6Addr, Via), Unmappable> {
         match self.eamt.to_ipv6(addr) {
@@ -112,8 +112,8 @@ impl Mapper {
         explicit().ok_or(Unmappable::Unmapped)
     }
 
-    /// The IPv6 address of an IPv4 node in one of the translation prefixes, whatever the explicit
-    /// mappings say.
+    /// The IPv6 address of an IPv4 node in the translation prefix with this index. Explicit mappings are
+    /// ignored.
     #[inline]
     pub fn embed(&self, prefix: u8, addr: Ipv4Addr) -> Result<Ipv6Addr, Unmappable> {
         let prefix = self
@@ -124,14 +124,15 @@ impl Mapper {
         Ok(prefix.embed(addr))
     }
 
-    /// As which IPv6 address the first translation prefix carries an IPv4 address, if it may.
+    /// The IPv6 address that represents an IPv4 address in the first translation prefix. None if there is no
+    /// prefix, or if the prefix must not represent the address.
     pub(crate) fn embed_by_first(config: &Config, addr: Ipv4Addr) -> Option<Ipv6Addr> {
         let prefix = Pref64::new(*config.pref64.first()?);
         permit(&prefix, addr, config.allow_private_with_wkp).ok()?;
         Some(prefix.embed(addr))
     }
 
-    /// Does the address lie in a translation prefix?
+    /// Returns true if the address lies in a translation prefix.
     #[inline]
     pub fn holds(&self, addr: Ipv6Addr) -> bool {
         self.pref64
@@ -139,7 +140,7 @@ impl Mapper {
             .any(|prefix| prefix.extract(addr).is_some())
     }
 
-    /// Is the node behind us, known by an explicit mapping?
+    /// Returns true if an explicit mapping covers the address, so its node is behind this translator.
     #[inline]
     pub fn is_explicit(&self, addr: Ipv4Addr) -> bool {
         self.eamt.covers_ipv4(addr)
@@ -151,7 +152,7 @@ impl Mapper {
     }
 }
 
-/// RFC 6052 section 3.1. RFC 8215's 64:ff9b:1::/48 knows no such rule.
+/// Checks the rule of RFC 6052 section 3.1. RFC 8215 has no such rule for 64:ff9b:1::/48.
 #[inline]
 fn permit(prefix: &Pref64, addr: Ipv4Addr, allow_private_with_wkp: bool) -> Result<(), Unmappable> {
     if prefix.is_well_known() && !allow_private_with_wkp && !special::is_global(addr) {

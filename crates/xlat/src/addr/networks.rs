@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A set of IPv4 networks, of which only is asked whether an address lies in it.
+//! A set of IPv4 networks that answers only whether it contains an address.
 
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
 
-/// First and last addresses, in order; none of them overlap.
+/// First and last address of each range, in order, without overlap.
 #[derive(Debug)]
 pub struct Networks4(Vec<(u32, u32)>);
 

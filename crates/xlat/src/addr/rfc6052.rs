@@ -10,7 +10,7 @@ pub const WELL_KNOWN_PREFIX: u128 = 0x0064_ff9b << 96;
 /// The lengths a translation prefix may have (RFC 6052 section 2.2).
 pub const PREFIX_LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
 
-/// Bits 64 to 71, which carry nothing and are zero (RFC 6052 section 2.2).
+/// Bits 64 to 71, which are reserved and zero (RFC 6052 section 2.2).
 pub const U_OCTET: u128 = 0xff << 56;
 
 const UPPER_HALF: u128 = !0 << 64;
@@ -25,7 +25,8 @@ pub struct Pref64 {
 }
 
 impl Pref64 {
-    /// A prefix that [`crate::Config`] has found to be of one of [`PREFIX_LENGTHS`].
+    /// Creates a prefix from a network whose length [`crate::Config`] has checked against
+    /// [`PREFIX_LENGTHS`].
     pub fn new(prefix: Ipv6Net) -> Pref64 {
         Pref64 {
             base: prefix.network().to_bits(),
@@ -34,13 +35,13 @@ impl Pref64 {
         }
     }
 
-    /// Is it 64:ff9b::/96?
+    /// Returns true for 64:ff9b::/96.
     #[inline]
     pub fn is_well_known(&self) -> bool {
         self.base == WELL_KNOWN_PREFIX && self.len == 96
     }
 
-    /// Prefix, IPv4 address around the u octet, zeros as suffix.
+    /// Embeds an IPv4 address: prefix, address around the u octet, zeros as suffix.
     #[inline]
     pub fn embed(&self, addr: Ipv4Addr) -> Ipv6Addr {
         let addr = u128::from(addr.to_bits());
@@ -54,8 +55,8 @@ impl Pref64 {
         Ipv6Addr::from_bits(self.base | embedded)
     }
 
-    /// The IPv4 address, if this is the prefix of `addr`. U octet and suffix are ignored (RFC 6052
-    /// section 2.3).
+    /// Returns the embedded IPv4 address if `addr` has this prefix. The u octet and the suffix are
+    /// ignored (RFC 6052 section 2.3).
     #[inline]
     pub fn extract(&self, addr: Ipv6Addr) -> Option<Ipv4Addr> {
         let addr = addr.to_bits();

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses with a meaning of their own (RFC 6890 and IANA's registries of special-purpose
-//! addresses).
+//! Special-purpose addresses (RFC 6890 and the IANA registries of special-purpose addresses).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address may not be used for.
+/// How an address may be used in a forwarded packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AddressKind {
-    /// May be source and destination of a forwarded packet.
+    /// May be the source or destination of a forwarded packet.
     Unicast,
-    /// A group: a destination only, and one that is not translated.
+    /// A group: only valid as a destination, and never translated.
     Multicast,
     /// Never in a forwarded packet: unspecified, loopback, link-local, limited broadcast.
     Unroutable,
 }
 
-/// RFC 1812 sections 4.2.2.11 and 5.3.7, RFC 3927 section 7. Class E is taken for unicast, as hosts
-/// do today.
+/// Classifies an IPv4 address (RFC 1812 sections 4.2.2.11 and 5.3.7, RFC 3927 section 7). Class E
+/// counts as unicast, as in current hosts.
 #[inline]
 pub fn kind_of_ipv4(addr: Ipv4Addr) -> AddressKind {
     let bits = addr.to_bits();
@@ -29,7 +28,7 @@ pub fn kind_of_ipv4(addr: Ipv4Addr) -> AddressKind {
     }
 }
 
-/// RFC 4291 sections 2.5.2, 2.5.3, 2.5.5.2, 2.5.6 and 2.7.
+/// Classifies an IPv6 address (RFC 4291 sections 2.5.2, 2.5.3, 2.5.5.2, 2.5.6 and 2.7).
 #[inline]
 pub fn kind_of_ipv6(addr: Ipv6Addr) -> AddressKind {
     let bits = addr.to_bits();
@@ -41,7 +40,7 @@ pub fn kind_of_ipv6(addr: Ipv6Addr) -> AddressKind {
     }
 }
 
-/// What an address is that no packet which is translated has, for messages.
+/// Names the kind of a special address for messages.
 pub fn name_of(addr: IpAddr) -> &'static str {
     match addr {
         IpAddr::V4(v4) if v4.is_loopback() => "a loopback address",
@@ -57,13 +56,13 @@ pub fn name_of(addr: IpAddr) -> &'static str {
     }
 }
 
-/// May the well-known prefix carry it (RFC 6052 section 3.1)? Not if IANA's registry says that it
-/// is not globally reachable.
+/// Returns true if the well-known prefix may represent the address (RFC 6052 section 3.1).
+/// Addresses that the IANA registry does not list as globally reachable are excluded.
 ///
-/// Within 192.0.0.0/24, which is not, these are: the anycast addresses of PCP (.9, RFC 7723) and
-/// TURN (.10, RFC 8155). The two of ipv4only.arpa (.170 and .171) are not either, and pass all the
-/// same: DNS64 puts them behind the prefix for hosts to find it (RFC 7050 section 2.2), and a host
-/// that tries one is better served by silence than by an error.
+/// 192.0.0.0/24 is not globally reachable, except the anycast addresses of PCP (.9, RFC 7723) and
+/// TURN (.10, RFC 8155). The two addresses of ipv4only.arpa (.170 and .171) are not globally
+/// reachable either, but are accepted: DNS64 embeds them in the prefix so that hosts discover it
+/// (RFC 7050 section 2.2), and a host that sends to one should get no error.
 #[inline]
 pub fn is_global(addr: Ipv4Addr) -> bool {
     match addr.octets() {

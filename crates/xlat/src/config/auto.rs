@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses and numbers that the operator fixes or leaves to the program: a value, or `auto`.
+//! Addresses and numbers that the operator sets to a value, or to `auto` to let the program choose.
 
 pub mod number;
 
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// An address, or `auto`; what that means, the key says.
+/// An address, or `auto`. The documentation of each key defines what `auto` means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[serde(bound = "T: Address")]
@@ -18,13 +18,13 @@ pub enum OrAuto<T: Address> {
     /// The program chooses.
     #[default]
     Auto,
-    /// This one.
+    /// The given value.
     Fixed(T),
 }
 
 /// An address of either family, or a prefix.
 pub trait Address: Copy + FromStr + ToString {
-    /// For messages.
+    /// The name of the type in messages, with an article.
     const WHAT: &'static str;
 }
 
@@ -41,7 +41,7 @@ impl Address for Ipv6Net {
 }
 
 impl<T: Address> OrAuto<T> {
-    /// The address, if it is fixed.
+    /// Returns the address if it is fixed.
     pub fn fixed(self) -> Option<T> {
         match self {
             OrAuto::Auto => None,
@@ -80,7 +80,7 @@ impl<T: Address> From<OrAuto<T>> for String {
     }
 }
 
-/// Writes `auto` for no value.
+/// Serializes None as `auto`.
 pub fn serialize<T: Address, S: Serializer>(
     value: &Option<T>,
     serializer: S,
@@ -90,7 +90,7 @@ pub fn serialize<T: Address, S: Serializer>(
         .serialize(serializer)
 }
 
-/// Reads `auto` as no value.
+/// Deserializes `auto` as None.
 pub fn deserialize<'de, T: Address, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -111,12 +111,12 @@ impl<T: Address> JsonSchema for OrAuto<T> {
     }
 }
 
-/// The schema of such a value, or `auto`.
+/// Returns the schema that accepts such a value or `auto`.
 pub fn schema_or_auto(schema: &Schema) -> Schema {
     json_schema!({ "anyOf": [{ "const": "auto" }, schema] })
 }
 
-/// Without its article.
+/// Removes the article from a name.
 fn bare(what: &str) -> &str {
     what.split_once(' ').map_or(what, |(_, name)| name)
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The contradictions that [`Config::check`] looks for, in the order of the keys.
+//! The contradictions that [`Config::check`] reports, in the order of the keys.
 
 use super::{overlap, Config, Eam, Problem};
 use crate::addr::rfc6052::{PREFIX_LENGTHS, U_OCTET};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, name_of, AddressKind};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// Everything that is wrong with a configuration, in the order of its keys.
+/// Returns every problem in a configuration, in the order of its keys.
 pub fn problems(config: &Config) -> Vec<Problem> {
     let mut found = Problems(Vec::new());
     found.pref64(config);
@@ -46,7 +46,7 @@ impl Problems {
             if !PREFIX_LENGTHS.contains(&prefix.prefix_len()) {
                 self.add(&key, format!("{prefix}: the length must be 32, 40, 48, 56, 64 or 96 (RFC 6052 section 2.2)"));
             }
-            // Those of a /96 are warned of.
+            // A /96 with these bits set is only a warning.
             if prefix.prefix_len() != 96 && prefix.addr().to_bits() & U_OCTET != 0 {
                 self.add(
                     &key,
@@ -192,7 +192,7 @@ impl Problems {
     }
 }
 
-/// Of a network or an address, whose addresses are not unicast.
+/// The message for a network or address that is not unicast.
 pub fn not_unicast(net: impl Into<IpNet>) -> String {
     let net = net.into();
     let kind = name_of(net.addr());
@@ -202,12 +202,14 @@ pub fn not_unicast(net: impl Into<IpNet>) -> String {
     }
 }
 
-/// Whether the addresses of a network are unicast, or it is too wide to be of one kind.
+/// Returns true if all addresses of a network are unicast, or if the network is too wide to be of
+/// one kind.
 pub fn is_unicast4(net: Ipv4Net) -> bool {
     net.prefix_len() >= 4 && kind_of_ipv4(net.network()) == AddressKind::Unicast
 }
 
-/// The same of IPv6.
+/// Returns true if all addresses of an IPv6 network are unicast, or if the network is too wide to
+/// be of one kind.
 pub fn is_unicast6(net: Ipv6Net) -> bool {
     net.prefix_len() >= 8 && kind_of_ipv6(net.network()) == AddressKind::Unicast
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the operator says, and whether it contradicts itself.
+//! The operator's settings, and the check that they do not contradict each other.
 
 #[cfg(feature = "file")]
 pub mod auto;
@@ -13,7 +13,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Everything that translation depends on. The names are those of the configuration file.
+/// All settings of a translator. Field names match the keys of the configuration file.
 ///
 /// A CLAT (RFC 6877) is one `pref64` and one [`Eam`] of a /32 and a /128.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,10 +21,10 @@ pub struct Config {
     /// Translation prefixes (RFC 6052). All are recognised; IPv4 addresses are embedded in the
     /// first.
     pub pref64: Vec<Ipv6Net>,
-    /// The explicit address mapping table (RFC 7757). It goes before `pref64`.
+    /// The explicit address mapping table (RFC 7757). It takes precedence over `pref64`.
     pub eam: Vec<Eam>,
-    /// Be a CLAT (RFC 6877): the IPv4 nodes on our side are those of the mapping table and no others, for `pref64` stands
-    /// for the IPv4 Internet behind the PLAT. An IPv4 source or an IPv6 destination outside of the table is unmapped.
+    /// Act as a CLAT (RFC 6877). Only IPv4 nodes in the mapping table are on this side, because `pref64` stands for the
+    /// IPv4 Internet behind the PLAT. An IPv4 source or an IPv6 destination outside the table is unmapped.
     pub clat: bool,
     /// The smallest MTU, in bytes, on any IPv6 path: an IPv4 packet that may be fragmented is cut
     /// to fit it (RFC 7915 section 4.1).
@@ -33,30 +33,31 @@ pub struct Config {
     pub mtu4: u32,
     /// MTU in bytes of the next hop on the IPv6 side.
     pub mtu6: u32,
-    /// What becomes of an IPv4 UDP datagram without checksum. None: what the RFC of the mode says, which is
-    /// [`UdpZeroChecksum::Compute`] for a NAT64 (RFC 6146 section 3.4) and [`UdpZeroChecksum::Drop`] for a stateless
+    /// How to treat an IPv4 UDP datagram without checksum. None selects the default of the mode's RFC:
+    /// [`UdpZeroChecksum::Compute`] for a NAT64 (RFC 6146 section 3.4), [`UdpZeroChecksum::Drop`] for a stateless
     /// translator (RFC 7915 section 4.5).
     pub udp_zero_checksum: Option<UdpZeroChecksum>,
-    /// Of a stateless translator: UDP ports, from or to which datagrams without checksum pass to IPv6 without checksum
-    /// (RFC 8200 section 8.1, RFC 6936), fragments too. They go before `udp_zero_checksum`.
+    /// For a stateless translator: UDP ports for which datagrams without checksum, and their fragments, pass to IPv6
+    /// without checksum (RFC 8200 section 8.1, RFC 6936). They take precedence over `udp_zero_checksum`.
     pub udp_zero_checksum_ports: Vec<u16>,
-    /// Type of service and traffic class (RFC 7915 sections 4.1 and 5.1).
+    /// How to translate type of service and traffic class (RFC 7915 sections 4.1 and 5.1).
     pub traffic_class: TrafficClass,
     /// Let 64:ff9b::/96 carry IPv4 addresses that are not global, which RFC 6052 section 3.1
     /// forbids.
     pub allow_private_with_wkp: bool,
-    /// IPv4 networks for which the routes of both families lead to the translator, apart from explicit mappings. A packet
-    /// to such an address would come back, whichever family it is translated to, until its hop limit runs out.
+    /// IPv4 networks whose addresses both families route to the translator, except those with explicit mappings. A
+    /// packet to such an address would loop until its hop limit expires, regardless of the family to which it is
+    /// translated.
     pub loops4: Vec<Ipv4Net>,
-    /// Take a hop: TTL and hop limit of the translated packet are one less, and of a packet that has none left, the sender is
-    /// told (RFC 7915 sections 4.1 and 5.1). False where the router around the translator takes its hops, and tells.
+    /// Decrement TTL and hop limit. If none is left, send Time Exceeded to the sender (RFC 7915 sections 4.1 and 5.1).
+    /// False if the router around the translator decrements and reports.
     pub takes_hop: bool,
     /// ICMP errors.
     pub icmp: Icmp,
 }
 
-/// One explicit address mapping (RFC 7757): a node's address keeps its place in the network. Both networks have host bits
-/// zero, and the IPv6 suffix is at least as long as the IPv4 suffix.
+/// One explicit address mapping (RFC 7757), which keeps the host part of an address. Both networks have zero host bits,
+/// and the IPv6 suffix is at least as long as the IPv4 suffix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(
     feature = "file",
@@ -72,7 +73,7 @@ pub struct Eam {
     pub v6: Ipv6Net,
 }
 
-/// What becomes of an IPv4 UDP datagram without checksum, which IPv6 allows for tunnels only (RFC 8200 section 8.1).
+/// How to treat an IPv4 UDP datagram without checksum, which IPv6 allows only for tunnels (RFC 8200 section 8.1).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(
     feature = "file",
@@ -80,15 +81,15 @@ pub struct Eam {
     serde(rename_all = "lowercase")
 )]
 pub enum UdpZeroChecksum {
-    /// It is dropped.
+    /// The datagram is dropped.
     #[default]
     Drop,
-    /// Its checksum is computed, which costs a look at every byte. A NAT64 reassembles fragments for it (RFC 6146
-    /// section 3.4); a stateless translator drops them all the same (RFC 7915 section 4.5).
+    /// The checksum is computed, which reads every byte. A NAT64 reassembles fragments for this purpose (RFC 6146
+    /// section 3.4). A stateless translator still drops fragments (RFC 7915 section 4.5).
     Compute,
 }
 
-/// What becomes of TOS and traffic class (RFC 7915 sections 4.1 and 5.1).
+/// How to translate TOS and traffic class (RFC 7915 sections 4.1 and 5.1).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(
     feature = "file",
@@ -99,11 +100,11 @@ pub enum TrafficClass {
     /// All 8 bits are copied.
     #[default]
     Copy,
-    /// Zero in translated packets.
+    /// The field of a translated packet is zero.
     Zero,
 }
 
-/// ICMP errors: those originated here, and those of routers whose address has no counterpart.
+/// Settings for ICMP errors: those originated here, and those of routers whose address cannot be mapped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(
     feature = "file",
@@ -111,32 +112,33 @@ pub enum TrafficClass {
     serde(default, deny_unknown_fields)
 )]
 pub struct Icmp {
-    /// Source of the ICMPv4 errors originated here; auto: the first of `source_pool4`, else 192.0.0.8 (RFC 7600).
+    /// Source of the ICMPv4 errors originated here. With `auto`: the first address of `source_pool4`, else 192.0.0.8
+    /// (RFC 7600).
     #[cfg_attr(
         feature = "file",
         serde(with = "auto"),
         schemars(with = "auto::OrAuto<Ipv4Addr>")
     )]
     pub address4: Option<Ipv4Addr>,
-    /// Source of the ICMPv6 errors originated here; auto: the first of `source_pool6`, else the CLAT's own address or a
-    /// global one of the router's, else `address4` in the first prefix.
+    /// Source of the ICMPv6 errors originated here. With `auto`: the first address of `source_pool6`, else the CLAT's
+    /// own address or a global address of the router, else `address4` in the first prefix.
     #[cfg_attr(
         feature = "file",
         serde(with = "auto"),
         schemars(with = "auto::OrAuto<Ipv6Addr>")
     )]
     pub address6: Option<Ipv6Addr>,
-    /// Sources for errors of IPv6 routers without an IPv4 address (RFC 6791); empty: 192.0.0.8.
+    /// Sources for errors of IPv6 routers without an IPv4 address (RFC 6791). If empty, 192.0.0.8 is used.
     #[cfg_attr(feature = "file", serde(deserialize_with = "network::networks"))]
     pub source_pool4: Vec<Ipv4Net>,
-    /// Sources for errors of IPv4 routers without an IPv6 address; empty: `address6`.
+    /// Sources for errors of IPv4 routers without an IPv6 address. If empty, `address6` is used.
     #[cfg_attr(feature = "file", serde(deserialize_with = "network::networks"))]
     pub source_pool6: Vec<Ipv6Net>,
-    /// Name such an IPv6 router in an extension of its error (RFC 6791 section 4, RFC 5837).
+    /// Add the address of such an IPv6 router to its error, as an extension (RFC 6791 section 4, RFC 5837).
     pub name_routers: bool,
-    /// Errors originated per second in each family, in the long run (RFC 4443 section 2.4(f)); 0: none.
+    /// Long-term rate of originated errors per second in each family (RFC 4443 section 2.4(f)); 0 disables them.
     pub rate: u32,
-    /// Errors that may be originated at once after a quiet time.
+    /// Number of errors that may be originated at once after an idle period.
     pub burst: u32,
 }
 
@@ -174,19 +176,19 @@ impl Default for Icmp {
     }
 }
 
-/// One thing that is wrong with a configuration.
+/// One problem in a configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// The key it is about, as a path: `eam[2].v6`, `icmp.source_pool6[0]`, `mtu4`.
+    /// The path of the key: `eam[2].v6`, `icmp.source_pool6[0]`, `mtu4`.
     pub key: String,
-    /// What is wrong, as the rest of a sentence that begins with the value.
+    /// The problem, as the rest of a sentence that begins with the value.
     pub message: String,
 }
 
-/// A configuration that contradicts itself or an RFC: all its problems, in the order of [`Config`].
+/// A configuration that contradicts itself or an RFC, with all its problems in the order of [`Config`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
-    /// At least one.
+    /// The problems; at least one.
     pub problems: Vec<Problem>,
 }
 
@@ -202,9 +204,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// Looks for contradictions: prefixes of a wrong length, bits set where none may be, networks
-    /// that are mapped twice, pools whose addresses already mean something, MTUs that
-    /// cannot be.
+    /// Checks for contradictions: prefixes of a wrong length, bits set that must be zero, networks mapped twice, pools
+    /// whose addresses are already in use, impossible MTUs.
     pub fn check(&self) -> Result<(), ConfigError> {
         let problems = check::problems(self);
         if problems.is_empty() {
@@ -214,7 +215,7 @@ impl Config {
         }
     }
 
-    /// What is in force and is probably a mistake, or against an RFC, in the order of [`Config`].
+    /// Returns settings that take effect but are probably a mistake or against an RFC, in the order of [`Config`].
     pub fn warnings(&self) -> Vec<Problem> {
         let mut found = Vec::new();
         for (at, prefix) in self.pref64.iter().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The one place where networks are read. Each may be a single node: "The prefix length MAY be omitted, in which case the
-//! implementation MUST assume it to be 32 for IPv4 and 128 for IPv6" (RFC 7757 section 3.2).
+//! Parses networks; no other code does. A network may be a single node: "The prefix length MAY be omitted, in which
+//! case the implementation MUST assume it to be 32 for IPv4 and 128 for IPv6" (RFC 7757 section 3.2).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,11 +11,11 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// A network of either family, or of one that is known.
+/// A network of either family, or of a fixed one.
 pub trait Network: FromStr + From<Self::Node> {
-    /// A node in it.
+    /// The address of a node in the network.
     type Node: FromStr;
-    /// For messages.
+    /// The name of the type in messages.
     const WHAT: &'static str;
 }
 
@@ -34,14 +34,14 @@ impl Network for IpNet {
     const WHAT: &'static str = "a network or address";
 }
 
-/// Reads a network, or an address, which is a network of one node.
+/// Parses a network, or an address, which stands for a network of one node.
 pub fn parse<N: Network>(text: &str) -> Result<N, String> {
     text.parse()
         .or_else(|_| text.parse().map(|node: N::Node| node.into()))
         .map_err(|_| format!("`{text}` is not {}", N::WHAT))
 }
 
-/// Writes a network so that it is read again: one of a single node as its address.
+/// Formats a network so that [`parse`] accepts it; a single node is written as its address.
 pub fn short(net: Ipv4Net) -> String {
     match net.prefix_len() {
         32 => net.addr().to_string(),
@@ -49,17 +49,17 @@ pub fn short(net: Ipv4Net) -> String {
     }
 }
 
-/// Writes a value in a file as [`short`] does.
+/// Serializes a value as [`short`] formats it.
 pub fn serialize_short<S: Serializer>(net: &Ipv4Net, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&short(*net))
 }
 
-/// Reads a value in a file as [`parse`] does.
+/// Deserializes a value as [`parse`] reads it.
 pub fn network<'de, N: Network, D: Deserializer<'de>>(deserializer: D) -> Result<N, D::Error> {
     One::deserialize(deserializer).map(|One(net)| net)
 }
 
-/// The same of a list of them.
+/// Deserializes a list of networks, each as [`parse`] reads it.
 pub fn networks<'de, N: Network, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<N>, D::Error> {
@@ -67,7 +67,7 @@ pub fn networks<'de, N: Network, D: Deserializer<'de>>(
     Ok(list.into_iter().map(|One(net)| net).collect())
 }
 
-/// One element. It is parsed while it is visited, so that an error tells its place.
+/// One element. It is parsed inside its visitor, so that an error names its position.
 struct One<N>(N);
 
 impl<'de, N: Network> Deserialize<'de> for One<N> {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Mappings whose networks overlap (RFC 7757 section 5).
 //!
-//! The longest match decides (RFC 7757 section 3.3). Mappings that nest on both sides alike are one-to-one all the same.
-//! Mappings that overlap on one side only are not: two nodes share an address, and the operator is warned. Two mappings of
-//! the same network contradict each other, for no match is longer.
+//! The longest match decides (RFC 7757 section 3.3). Mappings that nest in the same way on both sides are still
+//! one-to-one. Mappings that overlap on one side only are not: two nodes share an address, and the operator gets a
+//! warning. Two mappings of the same network contradict each other, because no match is longer.
 
 use super::{Eam, Problem};
 
-/// The same network twice, on either side.
+/// Finds networks that occur twice on either side.
 pub(super) fn identical(eam: &[Eam]) -> Vec<Problem> {
     let found = Overlaps::of(eam);
     found.list(
@@ -17,7 +17,7 @@ pub(super) fn identical(eam: &[Eam]) -> Vec<Problem> {
     )
 }
 
-/// Networks of different lengths that overlap on one side, and not on the other.
+/// Finds networks of different lengths that overlap on one side only.
 pub(super) fn one_sided(eam: &[Eam]) -> Vec<Problem> {
     let found = Overlaps::of(eam);
     found.list(
@@ -30,7 +30,7 @@ pub(super) fn one_sided(eam: &[Eam]) -> Vec<Problem> {
 
 struct Overlaps<'a> {
     eam: &'a [Eam],
-    /// For each mapping, the closest other one around it, on each side.
+    /// The index of the smallest enclosing mapping of each mapping, on each side.
     around4: Vec<Option<usize>>,
     around6: Vec<Option<usize>>,
 }
@@ -45,8 +45,8 @@ impl Overlaps<'_> {
         }
     }
 
-    /// One sentence for each overlap that is meant: of which mapping, with which other one, and which is around it on the
-    /// other side.
+    /// Writes one sentence for each selected overlap: the mapping, the enclosing mapping on this side, and the
+    /// enclosing mapping on the other side.
     fn list(
         &self,
         is_meant4: impl Fn(usize, usize, Option<usize>) -> bool,
@@ -75,7 +75,7 @@ impl Overlaps<'_> {
     }
 }
 
-/// For each mapping, the closest other one whose network on this side contains its own.
+/// Finds, for each mapping, the smallest other one whose network on this side contains its network.
 fn parents(eam: &[Eam], network: impl Fn(&Eam) -> (u128, u8)) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..eam.len()).collect();
     order.sort_by_key(|&at| network(&eam[at]));
@@ -108,7 +108,7 @@ mod tests {
         entries.iter().map(one).collect()
     }
 
-    /// The keys of what is refused, and of what is warned of.
+    /// Returns the keys of errors and the keys of warnings.
     fn keys(entries: &[(&str, &str)]) -> [Vec<String>; 2] {
         let eam = table(entries);
         [identical(&eam), one_sided(&eam)]
@@ -132,7 +132,7 @@ mod tests {
         let [refused, warned] = keys(&[("198.51.100.8/32", "2001:db8::8/128"), OUTER]);
         assert_eq!(refused, NONE);
         assert_eq!(warned, ["eam[0].v6"]);
-        // Each in another one.
+        // Each network nests in another one.
         let other = ("198.51.100.0/24", "2001:db8:1::/120");
         let [refused, warned] = keys(&[OUTER, other, ("192.0.2.8/32", "2001:db8:1::8/128")]);
         assert_eq!(refused, NONE);

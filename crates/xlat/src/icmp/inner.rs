@@ -2,8 +2,8 @@
 //! The packet that an ICMP error quotes: "translated just like a normal IP packet", except that its
 //! TTL or hop limit stays (RFC 7915 sections 4.3 and 5.3).
 //!
-//! It may be cut off anywhere behind its first header. A transport checksum is carried over if it
-//! is there; whether it was right is not ours to ask, and UDP without one stays without.
+//! It may be truncated anywhere after its first header. If a transport checksum is present, it is
+//! updated; it is not verified, and UDP without a checksum stays without.
 
 use crate::csum::{self, Sum};
 use crate::verdict::Reason;
@@ -14,12 +14,12 @@ use crate::wire::{
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The quoted headers of an IPv4 packet.
+/// Parses the quoted headers of an IPv4 packet.
 pub fn parse_ipv4(quote: &[u8]) -> Result<Ipv4, Reason> {
     Ipv4::parse(quote).map_err(|_| Reason::IcmpInnerTruncated)
 }
 
-/// The quoted headers of an IPv6 packet.
+/// Parses the quoted headers of an IPv6 packet.
 pub fn parse_ipv6(quote: &[u8]) -> Result<(Ipv6, Chain), Reason> {
     let ip = Ipv6::parse(quote).map_err(|_| Reason::IcmpInnerTruncated)?;
     let chain = Chain::walk(quote, ip.next_header).ok_or(Reason::IcmpInnerTruncated)?;
@@ -33,8 +33,8 @@ pub fn parse_ipv6(quote: &[u8]) -> Result<(Ipv6, Chain), Reason> {
 }
 
 /// Writes the quoted IPv4 packet `quote`, whose header is `ip`, to `out` as an IPv6 packet between
-/// `src` and `dst`. Returns its length, which may be more than `out` has room for; what does not
-/// fit is not written.
+/// `src` and `dst`. Returns its length, which may exceed the room in `out`; excess bytes are not
+/// written.
 ///
 /// # Panics
 /// If `out` has no room for the headers.
@@ -84,7 +84,7 @@ pub fn to_ipv6(
     Ok(len)
 }
 
-/// The same from IPv6 to IPv4.
+/// Writes a quoted IPv6 packet to `out` as an IPv4 packet, like [`to_ipv6`].
 pub fn to_ipv4(
     ip: &Ipv6,
     chain: &Chain,
@@ -105,7 +105,7 @@ pub fn to_ipv4(
         tos,
         header_len: IPV4_LEN,
         total_len,
-        // The identification that the packet had in IPv4, if any, is in its Fragment header.
+        // If the packet had an identification in IPv4, it is in the Fragment header.
         id: chain.fragment.map_or(0, |fragment| fragment.id as u16),
         dont_fragment: chain.fragment.is_none() && total_len > super::LARGEST_WITHOUT_DF,
         more_fragments: chain.fragment.is_some_and(|fragment| fragment.more),
@@ -133,7 +133,7 @@ pub fn to_ipv4(
 }
 
 /// Copies as much of `payload` as fits behind the first `header_len` bytes of `out`. Returns the
-/// copy, and the length of it all.
+/// copy and the total length.
 fn copy<'a>(payload: &[u8], out: &'a mut [u8], header_len: usize) -> (&'a mut [u8], usize) {
     let fits = payload.len().min(out.len() - header_len);
     let copy = &mut out[header_len..header_len + fits];
@@ -141,7 +141,7 @@ fn copy<'a>(payload: &[u8], out: &'a mut [u8], header_len: usize) -> (&'a mut [u
     (copy, header_len + payload.len())
 }
 
-/// How a quoted transport header changes.
+/// The changes to a quoted transport header.
 struct Change {
     icmp: u8,
     class_of: fn(u8) -> Class,

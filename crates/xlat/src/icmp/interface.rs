@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whose error it was, where its source does not tell: the address of a router without counterpart, in an extension of
-//! the translated error (RFC 6791 section 4), as an Interface Information Object (RFC 5837 section 4).
+//! Identifies the router that sent an error when the source of the error does not: an extension of the translated error
+//! (RFC 6791 section 4) carries the router's address as an Interface Information Object (RFC 5837 section 4).
 
 use super::quote::LEAST_QUOTE;
 use crate::csum::{self, Sum};
 use std::net::Ipv6Addr;
 
-/// Bytes of the header of an extension structure (RFC 4884 section 7), and of an object (section 8).
+/// Length in bytes of the header of an extension structure (RFC 4884 section 7), and of an object (section 8).
 const STRUCTURE_LEN: usize = 4;
 const OBJECT_HEADER_LEN: usize = 4;
-/// Its first nibble.
+/// Version, the first nibble of the structure.
 const VERSION: u8 = 2;
-/// Where it has its checksum.
+/// Offset of the checksum of the structure.
 const CHECKSUM_AT: usize = 2;
 
 /// Class of Interface Information Objects (RFC 5837 section 4).
 const INTERFACE_INFORMATION: u8 = 2;
-/// Their C-Type (RFC 5837 section 4.1): the two upper bits are the role, 0 being the interface on which the datagram
-/// arrived, whose address is usually the source of the error. This bit says that an address is there.
+/// C-Type of these objects (RFC 5837 section 4.1). The two upper bits are the role; 0 is the interface on which the
+/// datagram arrived, whose address is usually the source of the error. `HAS_ADDRESS` says that an address is present.
 const ROLE: u8 = 0xc0;
 const HAS_ADDRESS: u8 = 0x04;
-/// IPv6 in IANA's list of address families.
+/// IPv6 in the IANA list of address families.
 const AFI_IPV6: u16 = 2;
-/// Bytes of an object with an IPv6 address.
+/// Length in bytes of an object with an IPv6 address.
 const OBJECT_LEN: usize = 24;
 
-/// Bytes of the longest structure that leaves the least quote in an ICMPv4 message of 576 bytes.
+/// Length in bytes of the longest structure that leaves room for the shortest quote in an ICMPv4 message of 576 bytes.
 const LARGEST: usize = 548 - LEAST_QUOTE;
 
 /// An extension structure that names a router.
@@ -35,9 +35,9 @@ pub struct Named {
 }
 
 impl Named {
-    /// `extensions`, which may be none, and an object that names `router` behind them. None if that leaves too little of
-    /// `room`, the bytes behind the ICMP header; if the router has named the interface itself, for no role may be there
-    /// twice (RFC 5837 section 4.5); and if what stands there is no structure of objects.
+    /// Appends an object that names `router` to `extensions`, which may be empty. None in three cases: if too little of
+    /// `room` (the bytes after the ICMP header) remains; if the router has already named the interface, because no role
+    /// may occur twice (RFC 5837 section 4.5); or if `extensions` is not a valid structure of objects.
     pub fn new(router: Ipv6Addr, extensions: &[u8], room: usize) -> Option<Named> {
         let before = extensions.len().max(STRUCTURE_LEN);
         let len = before + OBJECT_LEN;
@@ -59,20 +59,20 @@ impl Named {
         if extensions.is_empty() {
             csum::fill_in(&mut bytes[..len], CHECKSUM_AT, Sum::default());
         } else if checksum != 0 {
-            // A wrong one stays wrong. Zero means that there is none (RFC 4884 section 7).
+            // A wrong checksum stays wrong. Zero means that there is no checksum (RFC 4884 section 7).
             let checksum = csum::update(checksum, Sum::default(), added);
             csum::set_field(&mut bytes, CHECKSUM_AT, csum::never_zero(checksum));
         }
         Some(Named { bytes, len })
     }
 
-    /// The whole structure.
+    /// The bytes of the whole structure.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-/// Is it nothing, or a structure of whole objects of which none is about the interface on which the datagram arrived?
+/// Returns true if `extensions` is empty, or a structure of complete objects without one about the arrival interface.
 fn may_append(extensions: &[u8]) -> bool {
     let Some((header, mut objects)) = extensions.split_first_chunk::<STRUCTURE_LEN>() else {
         return extensions.is_empty();
@@ -83,7 +83,7 @@ fn may_append(extensions: &[u8]) -> bool {
     while let Some(&[high, low, class, c_type]) = objects.first_chunk::<OBJECT_HEADER_LEN>() {
         let len = usize::from(u16::from_be_bytes([high, low]));
         let about_arrival = class == INTERFACE_INFORMATION && c_type & ROLE == 0;
-        // Objects are of whole words.
+        // Object lengths are multiples of 4 bytes.
         if len < OBJECT_HEADER_LEN || len % 4 != 0 || len > objects.len() || about_arrival {
             return false;
         }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMP errors: those that pass through, and those of our own.
+//! ICMP errors: those that are translated, and those originated here.
 //!
-//! An error that passes through carries the beginning of the packet it is about, which is
-//! translated with it. Its stages:
+//! A translated error quotes the beginning of the packet that caused it. The quote is translated with the error, in
+//! these stages:
 //!
 //! 1. `table`: type, code, and the field that goes with them.
-//! 2. `quote`: the quoted packet and, behind it, the extensions of RFC 4884.
+//! 2. `quote`: the quoted packet, followed by the extensions of RFC 4884.
 //! 3. `inner`: the quoted packet, header by header.
-//! 4. `pool`: a source for errors from routers whose address has no counterpart (RFC 6791).
-//! 5. `interface`: their own address, in an extension.
-//! 6. `translate`: all of it in one message, cut to what may be sent.
+//! 4. `pool`: a source for errors from routers whose address cannot be mapped (RFC 6791).
+//! 5. `interface`: the address of such a router, in an extension.
+//! 6. `translate`: the whole message, truncated to the permitted size.
 //!
-//! `originate` makes the errors of our own, and `rate` limits them.
+//! `originate` makes the errors of the translator itself, and `rate` limits them.
 
 mod inner;
 mod interface;
@@ -32,29 +32,30 @@ use pool::{Pool4, Pool6};
 use rate::ErrorLimit;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Bytes of the longest ICMP error we send: the smallest MTU of IPv6 (RFC 4443 section 2.4(c)).
+/// Length in bytes of the longest ICMP error sent: the smallest MTU of IPv6 (RFC 4443 section 2.4(c)).
 pub const LARGEST_ERROR: usize = 1280;
 
-/// The same in IPv4. It is also the longest packet that is sent without DF: "When the resulting IPv4 packet is smaller than or
-/// equal to 1260 bytes, the translator MUST send the packet with a cleared Don't Fragment bit. Otherwise, the packet MUST be sent
-/// with the Don't Fragment bit set" (RFC 7915 section 5).
+/// Length in bytes of the longest ICMP error sent in IPv4, and of the longest packet sent without DF: "When the
+/// resulting IPv4 packet is smaller than or equal to 1260 bytes, the translator MUST send the packet with a cleared
+/// Don't Fragment bit. Otherwise, the packet MUST be sent with the Don't Fragment bit set" (RFC 7915 section 5).
 pub(crate) const LARGEST_WITHOUT_DF: usize = 1260;
 
 /// The dummy address: a source for IPv4 nodes that have no address (RFC 7600 section 4.8).
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 
-/// Where the errors come from that we originate.
+/// The source addresses of originated errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ErrorSources {
-    /// Of ICMP errors.
+    /// Source of ICMP errors.
     pub address4: Ipv4Addr,
-    /// Of ICMPv6 errors. None if none can be sent: 64:ff9b::/96 may not carry the address that stands for us in IPv4 where
-    /// nobody gave us one of IPv6 (RFC 6052 section 3.1).
+    /// Source of ICMPv6 errors. None if no error can be sent: no IPv6 source is configured, and 64:ff9b::/96 must not
+    /// represent the IPv4 source (RFC 6052 section 3.1).
     pub address6: Option<Ipv6Addr>,
 }
 
 impl ErrorSources {
-    /// Those of a configuration: an address of its own, else the first of the pool (RFC 6791), else the dummy address.
+    /// Chooses the sources from a configuration: the configured address, else the first of the pool (RFC 6791), else
+    /// the dummy address.
     pub fn of(config: &Config) -> ErrorSources {
         let icmp = &config.icmp;
         let address4 = icmp
@@ -69,7 +70,7 @@ impl ErrorSources {
     }
 }
 
-/// What the configuration says of ICMP errors.
+/// The settings and state for ICMP errors.
 #[derive(Debug)]
 pub struct IcmpErrors {
     address4: Ipv4Addr,
@@ -85,17 +86,17 @@ pub struct IcmpErrors {
 }
 
 impl IcmpErrors {
-    /// A source for an error from an IPv4 router that may not stand in the prefix.
+    /// The source for an error from an IPv4 router whose address the prefix must not represent.
     pub fn stand_in_ipv6(&self, router: Ipv4Addr) -> Option<Ipv6Addr> {
         self.pool6.stand_in(router)
     }
 
-    /// A source for an error from an IPv6 router.
+    /// The source for an error from an IPv6 router without an IPv4 address.
     pub fn stand_in_ipv4(&self, router: Ipv6Addr) -> Ipv4Addr {
         self.pool4.stand_in(router)
     }
 
-    /// Errors as this configuration wants them. The token buckets are full.
+    /// Creates the settings from a configuration, with full token buckets.
     pub fn new(config: &Config) -> IcmpErrors {
         let icmp = &config.icmp;
         let ErrorSources { address4, address6 } = ErrorSources::of(config);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMP errors that we originate about packets we refuse (RFC 7915 sections 4.4 and 5.4).
+//! ICMP errors originated about refused packets (RFC 7915 sections 4.4 and 5.4).
 
 use super::rate::Tokens;
 use super::IcmpErrors;
@@ -9,10 +9,10 @@ use crate::packet::{Env, Offload, Outbox};
 use crate::wire::icmp::{v4, v6, Class, ICMP_CHECKSUM_AT, ICMP_LEN};
 use crate::wire::{protocol, Chain, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
 
-/// The ICMP error that answers a refused packet, if it may be answered.
+/// The ICMP error sent in answer to a refused packet, if the packet may be answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// None.
+    /// No error.
     Silence,
     /// Time Exceeded in transit.
     TimeExceeded,
@@ -21,34 +21,34 @@ pub enum Answer {
     Prohibited,
     /// Fragmentation Needed or Packet Too Big, with this MTU in bytes.
     TooBig(usize),
-    /// Source Route Failed, of IPv4 only.
+    /// Source Route Failed, in IPv4 only.
     SourceRouteFailed,
     /// Parameter Problem, erroneous header field, at this byte.
     ErroneousField(u32),
-    /// Network unreachable, in IPv6 no route to destination: nothing can be sent there (RFC 792, RFC
-    /// 4443 section 3.1).
+    /// Network unreachable; in IPv6, no route to destination (RFC 792, RFC 4443 section 3.1).
     NetworkUnreachable,
-    /// Host or address unreachable: there is no binding, or no room for one (RFC 6146 section 3.5).
+    /// Host or address unreachable: there is no binding, or no room for a new one (RFC 6146 section
+    /// 3.5).
     AddressUnreachable,
-    /// Port unreachable: nobody answered (RFC 6146 section 3.5.2.2).
+    /// Port unreachable: no node answered (RFC 6146 section 3.5.2.2).
     PortUnreachable,
-    /// A transport that a NAT64 does not know (RFC 6146 section 3.4): protocol unreachable, in IPv6
-    /// port unreachable.
+    /// A transport that a NAT64 does not support (RFC 6146 section 3.4): protocol unreachable; in
+    /// IPv6, port unreachable.
     TransportUnknown,
 }
 
-/// Bytes of the longest ICMPv4 error that a router originates (RFC 1812 section 4.3.2.3).
+/// Length in bytes of the longest ICMPv4 error that a router originates (RFC 1812 section 4.3.2.3).
 const LARGEST_ICMPV4: usize = 576;
-/// Bytes of the longest ICMPv6 error that a node originates (RFC 4443 section 2.4(c)).
+/// Length in bytes of the longest ICMPv6 error that a node originates (RFC 4443 section 2.4(c)).
 const LARGEST_ICMPV6: usize = 1280;
 /// Internetwork control (RFC 1812 section 4.3.2.5).
 const PRECEDENCE_6: u8 = 0xc0;
-/// TTL and hop limit of packets that begin with us (RFC 1700).
+/// TTL and hop limit of originated packets (RFC 1700).
 const HOPS: u8 = 64;
 
 impl IcmpErrors {
-    /// Sends `answer` to the source of `packet`, of either family, as it was received; or does not,
-    /// if it must not or may not now.
+    /// Sends `answer` to the source of `packet` of either family, which must be as it was received.
+    /// Sends nothing if the packet must not be answered or the rate limit is reached.
     #[cold]
     pub fn originate(
         &self,
@@ -60,7 +60,7 @@ impl IcmpErrors {
         self.originate_with((answer, Tokens::Take), packet, env, out);
     }
 
-    /// What would be sent now, for those who only ask: it does not count.
+    /// Returns the error that would be sent now. It takes no token from the rate limit.
     pub fn would_originate(
         &self,
         answer: Answer,
@@ -186,8 +186,9 @@ impl IcmpErrors {
     }
 }
 
-/// RFC 1812 section 4.3.2.7: not about an ICMP error, a packet to a group or all nodes, one whose
-/// source is no single node, or a fragment other than the first.
+/// Returns true unless RFC 1812 section 4.3.2.7 forbids an answer: to an ICMP error, a packet to a
+/// group or to all nodes, a packet whose source is not a single node, or a fragment other than the
+/// first.
 fn may_answer_v4(ip: &Ipv4, packet: &[u8]) -> bool {
     let about_error = ip.protocol == protocol::ICMPV4
         && packet.get(ip.header_len).is_none_or(|&icmp_type| {
@@ -199,8 +200,9 @@ fn may_answer_v4(ip: &Ipv4, packet: &[u8]) -> bool {
         && kind_of_ipv4(ip.dst) == AddressKind::Unicast
 }
 
-/// RFC 4443 section 2.4(e): not about an ICMPv6 error or a redirect, a packet to a group, or one
-/// whose source is no single node. What may be part of an ICMPv6 error counts as one.
+/// Returns true unless RFC 4443 section 2.4(e) forbids an answer: to an ICMPv6 error or redirect, a
+/// packet to a group, or a packet whose source is not a single node. A packet that may be part of an
+/// ICMPv6 error counts as one.
 fn may_answer_v6(ip: &Ipv6, packet: &[u8]) -> bool {
     let about_error = match Chain::walk(packet, ip.next_header) {
         Some(chain) if chain.protocol == protocol::ICMPV6 => {
@@ -218,7 +220,7 @@ fn may_answer_v6(ip: &Ipv6, packet: &[u8]) -> bool {
         && kind_of_ipv6(ip.dst) == AddressKind::Unicast
 }
 
-/// Quotes as much of the packet as fits behind the headers. Returns the length of it all.
+/// Quotes as much of the packet as fits behind the headers. Returns the total length.
 fn quote(error: &mut [u8], ip_len: usize, packet: &[u8]) -> usize {
     let at = ip_len + ICMP_LEN;
     let fits = packet.len().min(error.len() - at);

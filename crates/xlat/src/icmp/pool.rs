@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sources for ICMP errors of routers whose address has no counterpart (RFC 6791 section 3.1),
-//! without which traceroute has holes.
+//! Sources for ICMP errors of routers whose address cannot be mapped (RFC 6791 section 3.1).
+//! Without them, traceroute shows gaps.
 //!
-//! The same router always gets the same address, so that its hop is recognised.
+//! A router always gets the same address, so that its hop is recognised.
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// IPv4 addresses, at least one.
+/// A pool of IPv4 addresses; at least one.
 #[derive(Debug)]
 pub struct Pool4(Vec<(Ipv4Addr, u128)>);
 
 impl Pool4 {
-    /// All addresses of `nets`, or the one given.
+    /// Creates a pool of all addresses of `nets`, or of the given one if `nets` is empty.
     pub fn new(nets: &[Ipv4Net], otherwise: Ipv4Addr) -> Pool4 {
         let mut ranges: Vec<_> = nets
             .iter()
@@ -24,20 +24,20 @@ impl Pool4 {
         Pool4(ranges)
     }
 
-    /// The address that stands for this router.
+    /// The address that represents this router.
     pub fn stand_in(&self, router: Ipv6Addr) -> Ipv4Addr {
         let (base, at) = pick(&self.0, spread(router.to_bits()));
         Ipv4Addr::from_bits(base.to_bits() + at as u32)
     }
 }
 
-/// IPv6 addresses, possibly none.
+/// A pool of IPv6 addresses; possibly empty.
 #[derive(Debug)]
 pub struct Pool6(Vec<(Ipv6Addr, u128)>);
 
 impl Pool6 {
-    /// All addresses of `nets`, or the one given. Of a network of more than 2^64 addresses the
-    /// first 2^64 are used.
+    /// Creates a pool of all addresses of `nets`, or of the given one if `nets` is empty. Only the
+    /// first 2^64 addresses of a network are used.
     pub fn new(nets: &[Ipv6Net], otherwise: Option<Ipv6Addr>) -> Pool6 {
         let mut ranges: Vec<_> = nets
             .iter()
@@ -49,7 +49,7 @@ impl Pool6 {
         Pool6(ranges)
     }
 
-    /// The address that stands for this router.
+    /// The address that represents this router.
     pub fn stand_in(&self, router: Ipv4Addr) -> Option<Ipv6Addr> {
         if self.0.is_empty() {
             return None;
@@ -59,7 +59,8 @@ impl Pool6 {
     }
 }
 
-/// The range, and the place in it, at which `at` modulo the number of all addresses stands.
+/// Finds the range, and the position in it, of the address with index `at` modulo the number of all
+/// addresses.
 fn pick<A: Copy>(ranges: &[(A, u128)], at: u128) -> (A, u128) {
     let mut at = at % ranges.iter().map(|(_, len)| len).sum::<u128>();
     for &(base, len) in ranges {
@@ -71,7 +72,7 @@ fn pick<A: Copy>(ranges: &[(A, u128)], at: u128) -> (A, u128) {
     unreachable!("a remainder is less than its divisor")
 }
 
-/// Neighbouring routers far apart (the 64-bit FNV-1a hash).
+/// Spreads neighbouring routers over the pool (64-bit FNV-1a hash).
 fn spread(bits: u128) -> u128 {
     let hash = bits
         .to_be_bytes()

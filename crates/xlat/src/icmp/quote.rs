@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands behind the header of an ICMP error: the quoted packet and, if the header says how
-//! long that is, extensions (RFC 4884).
+//! The part of an ICMP error after its header: the quoted packet and, if the header gives the
+//! length of the quote, extensions (RFC 4884).
 
 use crate::verdict::Reason;
 use crate::wire::icmp::{v4, v6, ICMP_LEN};
 use crate::wire::{IPV4_LEN, IPV6_LEN};
 
-/// A quoted packet with extensions behind it is padded to at least this (RFC 4884 section 4).
+/// Minimum length in bytes of a quote that is followed by extensions; shorter quotes are padded
+/// (RFC 4884 section 4).
 pub const LEAST_QUOTE: usize = 128;
 
-/// In which unit the length of the quoted packet is given, and at which byte of the ICMP header
-/// (RFC 4884 sections 4 and 5.1).
+/// The length field of an ICMP header: its offset, and the unit of the quote length (RFC 4884
+/// sections 4 and 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LengthField {
     pub at: usize,
     pub unit: usize,
-    /// Bytes behind the ICMP header of the longest message that has extensions.
+    /// Bytes after the ICMP header in the longest message with extensions.
     pub room: usize,
 }
 
@@ -25,7 +26,8 @@ pub struct LengthField {
 const ROOM_4: usize = 576 - IPV4_LEN - ICMP_LEN;
 const ROOM_6: usize = 1280 - IPV6_LEN - ICMP_LEN;
 
-/// Which ICMPv4 errors can have extensions. Their length field is counted in words of 32 bits.
+/// Returns the length field of the ICMPv4 errors that can have extensions. It counts words of 32
+/// bits.
 pub fn length_field_of_icmpv4(icmp_type: u8) -> Option<LengthField> {
     matches!(
         icmp_type,
@@ -38,7 +40,8 @@ pub fn length_field_of_icmpv4(icmp_type: u8) -> Option<LengthField> {
     })
 }
 
-/// Which ICMPv6 errors can have extensions. Their length field is counted in words of 64 bits.
+/// Returns the length field of the ICMPv6 errors that can have extensions. It counts words of 64
+/// bits.
 pub fn length_field_of_icmpv6(icmp_type: u8) -> Option<LengthField> {
     matches!(icmp_type, v6::UNREACHABLE | v6::TIME_EXCEEDED).then_some(LengthField {
         at: 4,
@@ -47,10 +50,10 @@ pub fn length_field_of_icmpv6(icmp_type: u8) -> Option<LengthField> {
     })
 }
 
-/// The quoted packet and its extensions, which may be empty, of an ICMP error with this header and
-/// body.
+/// Splits the body of an ICMP error with this header into the quoted packet and its extensions,
+/// which may be empty.
 ///
-/// Quotes shorter than [`LEAST_QUOTE`] are accepted, for routers exist that do not pad.
+/// Quotes shorter than [`LEAST_QUOTE`] are accepted, because some routers do not pad.
 pub fn split<'a>(
     header: &[u8],
     body: &'a [u8],
@@ -63,22 +66,22 @@ pub fn split<'a>(
     }
 }
 
-/// How a quote of `quote` bytes and its extensions go into a message of `room` bytes behind the
-/// ICMP header.
+/// The layout of a quote of `quote` bytes and its extensions in a message with `room` bytes after
+/// the ICMP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Bytes of the quoted packet that are kept.
+    /// Bytes of the quoted packet to keep.
     pub quote: usize,
-    /// Zeros behind them.
+    /// Zero bytes after the quote.
     pub padding: usize,
-    /// Bytes of extensions: all or none.
+    /// Bytes of extensions: all of them or 0.
     pub extensions: usize,
-    /// What the length field says.
+    /// The value of the length field.
     pub length: u8,
 }
 
-/// Keeps the extensions if the message can have them (`field`) and they leave room for a quote that
-/// may be followed by them.
+/// Keeps the extensions if the message can have them (`field`) and the room also holds a quote of
+/// the minimum length.
 pub fn plan(quote: usize, extensions: usize, room: usize, field: Option<LengthField>) -> Plan {
     let without = Plan {
         quote: quote.min(room),

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many errors we originate (RFC 4443 section 2.4(f), RFC 1812 section 4.3.2.8): token buckets.
+//! Limits the rate of originated errors (RFC 4443 section 2.4(f), RFC 1812 section 4.3.2.8) with token buckets.
 //!
-//! Packet Too Big and Fragmentation Needed have buckets of their own: a connection without them stalls. All other errors can
-//! be provoked by a scan. They share one bucket. Its last half is for groups of sources that have sent little, so that a flood
-//! by one host leaves the others their Time Exceeded; who is alone may use all of it.
+//! Packet Too Big and Fragmentation Needed have separate buckets, because a connection stalls without them. All other
+//! errors share one bucket, because a scan can provoke any of them. The last half of that bucket is reserved for groups
+//! of sources that have sent little. A flood from one host then still leaves Time Exceeded for others. A single active
+//! source may use the whole bucket.
 
 use super::originate::Answer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What becomes of the token of an error.
+/// Whether a check consumes a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tokens {
-    /// The error is sent.
+    /// Take a token; the error will be sent.
     Take,
-    /// Somebody wants to know whether it would be.
+    /// Only check whether a token is available.
     Look,
 }
 
-/// A token bucket of `burst` tokens, filled at `rate` a second, shared by all threads.
+/// A token bucket of `burst` tokens, filled at `rate` tokens a second, shared by all threads.
 ///
-/// It is kept as one number, the time at which the bucket will be full again; a token taken moves
-/// it by the time that a token takes to fill.
+/// Its state is one number: the time at which the bucket will be full. Taking a token moves that time by the fill time
+/// of one token.
 #[derive(Debug)]
 pub struct RateLimit {
-    /// Nanoseconds a token takes to fill; 0: there are no tokens.
+    /// Nanoseconds to fill one token; 0 if there are no tokens.
     token: u64,
-    /// Nanoseconds an empty bucket takes to fill.
+    /// Nanoseconds to fill an empty bucket.
     bucket: u64,
     /// Nanoseconds, on the clock of the caller.
     full_at: AtomicU64,
 }
 
 impl RateLimit {
-    /// `rate` tokens a second, at most `burst` at once. A rate of 0 allows nothing.
+    /// Creates a bucket with `rate` tokens a second and at most `burst` at once. A rate of 0 allows nothing.
     pub fn new(rate: u32, burst: u32) -> RateLimit {
         let token = 1_000_000_000u64.checked_div(u64::from(rate)).unwrap_or(0);
         RateLimit {
@@ -43,12 +44,12 @@ impl RateLimit {
         }
     }
 
-    /// Takes a token, if there is one at the time `now`; or only looks whether there is one.
+    /// Takes a token if one is available at the time `now`, or only checks for one.
     pub fn allow(&self, now: Duration, tokens: Tokens) -> bool {
         self.allow_above(0, now, tokens)
     }
 
-    /// The same, if so many tokens are left in the bucket then.
+    /// Like [`RateLimit::allow`], but leaves at least `reserve` tokens in the bucket.
     fn allow_above(&self, reserve: u32, now: Duration, tokens: Tokens) -> bool {
         if self.token == 0 {
             return false;
@@ -68,28 +69,29 @@ impl RateLimit {
     }
 }
 
-/// Groups of sources.
+/// Number of groups of sources.
 const GROUPS: usize = 64;
-/// Of the last half of the bucket that all groups share, one group gets this part of the rate …
+/// The last half of the shared bucket gives one group at most this part (1/n) of the rate,
 const SHARE_OF_RATE: u32 = 8;
-/// … and this part of what may be sent at once.
+/// and this part (1/n) of the burst.
 const SHARE_OF_BURST: u32 = 4;
 
 /// The buckets of one family.
 #[derive(Debug)]
 pub struct ErrorLimit {
     others: RateLimit,
-    /// So many tokens of that bucket are for groups that have tokens of their own.
+    /// Number of tokens of the shared bucket that are reserved for groups with tokens of their own.
     reserve: u32,
-    /// By the source of the packet that is answered: whoever provokes many uses up those of a few others at most. Which
-    /// group a source is in is no secret.
+    /// Buckets of the groups, by the source of the answered packet. A source that provokes many errors uses up the tokens
+    /// of its own group only. The group of a source is not secret.
     others_of_group: Box<[RateLimit; GROUPS]>,
-    /// The same of packets that are too big.
+    /// Buckets of the same groups for errors about packets that are too big.
     too_big: Box<[RateLimit; GROUPS]>,
 }
 
 impl ErrorLimit {
-    /// So many errors a second and at once: of each group of sources those about size, of all of them the others.
+    /// Creates the limit. `rate` and `burst` apply to each group for errors about size, and to all groups together for
+    /// others.
     pub fn new(rate: u32, burst: u32) -> ErrorLimit {
         let groups = |rate, burst| Box::new([(); GROUPS].map(|()| RateLimit::new(rate, burst)));
         ErrorLimit {
@@ -100,14 +102,14 @@ impl ErrorLimit {
         }
     }
 
-    /// May this be sent at the time `now`? `source` is what is known of the address that it goes to: all of IPv4,
-    /// the /64 of IPv6.
+    /// Returns true if this error may be sent at the time `now`. `source` is the destination of the error: the IPv4
+    /// address, or the /64 of the IPv6 address.
     pub fn allow(&self, answer: Answer, source: u128, now: Duration, tokens: Tokens) -> bool {
-        // 2^64 over the golden ratio spreads addresses that follow each other.
+        // Multiplication by 2^64 over the golden ratio spreads consecutive addresses.
         let group = (source as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         match answer {
             Answer::TooBig(_) => self.too_big[group as usize].allow(now, tokens),
-            // What is too much for its group takes nothing of the reserve.
+            // An error above the limit of its group takes nothing from the reserve.
             _ => {
                 self.others.allow_above(self.reserve, now, tokens)
                     || (self.others_of_group[group as usize].allow(now, tokens)
@@ -145,10 +147,10 @@ mod tests {
             let now = Duration::from_millis(100 * tenth);
             let allow = |source| limit.allow(Answer::TimeExceeded, source, now, Tokens::Take);
             of_flood += (0..5000).filter(|_| allow(1)).count();
-            // One each, as of a traceroute.
+            // One error each, as in a traceroute.
             of_others += (2..12).filter(|source| allow(*source)).count();
         }
-        // What others do not use is the flood's: half of the bucket at each look, and an eighth of the rate.
+        // The flood uses the unused tokens: half of the bucket at each check, and an eighth of the rate.
         assert!((3600..=4000).contains(&of_flood), "{of_flood}");
         assert_eq!(of_others, 1000);
     }
@@ -167,7 +169,7 @@ mod tests {
         assert!(limit.allow(at(100), Tokens::Take));
         assert!(!limit.allow(at(100), Tokens::Look));
         assert!(!limit.allow(at(100), Tokens::Take));
-        // Idle time fills the bucket, not more.
+        // Idle time fills the bucket, but no further.
         assert_eq!(
             [(); 5].map(|()| limit.allow(at(100_000), Tokens::Take)),
             [true, true, true, false, false]

@@ -4,7 +4,7 @@
 use crate::verdict::Reason;
 use crate::wire::icmp::{v4, v6};
 
-/// The first word of an ICMP error without its checksum, and the second.
+/// The first word of an ICMP error, without its checksum, and the second word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     pub icmp_type: u8,
@@ -24,17 +24,18 @@ pub struct Mtus {
 const MIN_MTU_6: usize = 1280;
 /// The smallest MTU of IPv4 (RFC 791 section 3.2).
 const MIN_MTU_4: usize = 68;
-/// What an IPv6 header has more than an IPv4 header.
+/// Length in bytes by which an IPv6 header exceeds an IPv4 header.
 const DIFFERENCE: usize = 20;
-/// What a Fragment header adds to that.
+/// Length in bytes that a Fragment header adds.
 const FRAGMENT: usize = 8;
 
-/// Usual MTUs of networks, for routers that do not tell theirs (RFC 1191 section 7.1).
+/// Common MTUs in bytes, for routers that do not report theirs (RFC 1191 section 7.1).
 const PLATEAUS: [usize; 11] = [
     65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68,
 ];
 
-/// An ICMPv4 error in ICMPv6. `quoted_len` is the total length of the packet it quotes.
+/// Translates the head of an ICMPv4 error to ICMPv6. `quoted_len` is the total length in bytes of the
+/// packet it quotes.
 pub fn to_icmpv6(head: Head, quoted_len: usize, mtus: Mtus) -> Result<Head, Reason> {
     let new = |icmp_type, code| {
         Ok(Head {
@@ -48,7 +49,7 @@ pub fn to_icmpv6(head: Head, quoted_len: usize, mtus: Mtus) -> Result<Head, Reas
             // Net, host; source route failed; net, host unknown; isolated; net, host unreachable
             // for this type of service.
             0 | 1 | 5 | 6 | 7 | 8 | 11 | 12 => new(v6::UNREACHABLE, NO_ROUTE),
-            // Protocol: IPv6 says it of its Next Header field.
+            // Protocol unreachable: IPv6 reports an erroneous Next Header field.
             2 => Ok(Head {
                 rest: 6u32.to_be_bytes(),
                 ..new(v6::PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER)?
@@ -66,7 +67,7 @@ pub fn to_icmpv6(head: Head, quoted_len: usize, mtus: Mtus) -> Result<Head, Reas
             9 | 10 | 13 | 15 => new(v6::UNREACHABLE, PROHIBITED),
             _ => Err(Reason::IcmpType), // 14, host precedence violation, among them.
         },
-        // "The Code is unchanged", whatever it is.
+        // "The Code is unchanged", for every code.
         (v4::TIME_EXCEEDED, code) => new(v6::TIME_EXCEEDED, code),
         (v4::PARAMETER_PROBLEM, 0 | 2) => {
             let pointer = pointer_to_ipv6(head.rest[0]).ok_or(Reason::IcmpPointer)?;
@@ -79,8 +80,8 @@ pub fn to_icmpv6(head: Head, quoted_len: usize, mtus: Mtus) -> Result<Head, Reas
     }
 }
 
-/// An ICMPv6 error in ICMPv4. `quoted_fragment` says whether the packet it quotes has a Fragment
-/// header.
+/// Translates the head of an ICMPv6 error to ICMPv4. `quoted_fragment` is true if the packet it
+/// quotes has a Fragment header.
 pub fn to_icmpv4(head: Head, quoted_fragment: bool, mtus: Mtus) -> Result<Head, Reason> {
     let new = |icmp_type, code| {
         Ok(Head {
@@ -120,7 +121,7 @@ pub fn to_icmpv4(head: Head, quoted_fragment: bool, mtus: Mtus) -> Result<Head, 
     }
 }
 
-// Codes of ICMPv6 errors (RFC 4443 section 3) and the one of ICMPv4 that is named here.
+// Codes of ICMPv6 errors (RFC 4443 section 3), and one of ICMPv4.
 const NO_ROUTE: u8 = 0;
 const PROHIBITED: u8 = 1;
 const PORT: u8 = 4;
@@ -156,9 +157,9 @@ fn pointer_to_ipv4(pointer: u32) -> Option<u8> {
     }
 }
 
-/// The MTU in the message and that of the IPv4 next hop, both plus 20, and that of the IPv6 next hop:
-/// the least of the three, but 1280 at least. For a router that tells none, the greatest plateau
-/// value below the length of its packet stands for the first (RFC 7915 section 4.2).
+/// The smallest of the reported MTU plus 20, the MTU of the IPv4 next hop plus 20, and the MTU of the
+/// IPv6 next hop, but at least 1280. If the router reports no MTU, the greatest plateau value below
+/// the length of its packet replaces it (RFC 7915 section 4.2).
 fn mtu_to_ipv6(told: usize, quoted_len: usize, mtus: Mtus) -> usize {
     let told = match told {
         0 => PLATEAUS
@@ -173,9 +174,9 @@ fn mtu_to_ipv6(told: usize, quoted_len: usize, mtus: Mtus) -> usize {
         .max(MIN_MTU_6)
 }
 
-/// The MTU in the message and that of the IPv6 next hop, both less 20, and that of the IPv4 next hop:
-/// the least of the three, "taking into account whether or not the packet in error includes a
-/// Fragment Header" (RFC 7915 section 5.2).
+/// The smallest of the reported MTU less 20, the MTU of the IPv6 next hop less 20, and the MTU of the
+/// IPv4 next hop, "taking into account whether or not the packet in error includes a Fragment Header"
+/// (RFC 7915 section 5.2).
 fn mtu_to_ipv4(told: usize, quoted_fragment: bool, mtus: Mtus) -> usize {
     let difference = DIFFERENCE + if quoted_fragment { FRAGMENT } else { 0 };
     told.min(mtus.mtu6)
@@ -379,7 +380,7 @@ mod tests {
         assert_eq!(mtu_to_ipv4(u32::MAX as usize, true, MTUS), 1472);
     }
 
-    /// Of all values, `proofs/test_mtus.py` proves what these are to be.
+    /// `proofs/test_mtus.py` proves these results for all values.
     #[test]
     fn mtus_as_they_are_proven() {
         let mtus = |numbers: &[u128]| Mtus {

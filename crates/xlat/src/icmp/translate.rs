@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An ICMP error on its way through (RFC 7915 sections 4.2, 4.3, 5.2 and 5.3): written anew, from
-//! its outer header to its extensions.
+//! Translates an ICMP error (RFC 7915 sections 4.2, 4.3, 5.2 and 5.3): the message is rewritten
+//! from its outer header to its extensions.
 
 use super::interface::Named;
 use super::table::{self, Head, Mtus};
@@ -14,12 +14,12 @@ use crate::wire::icmp::{ICMP_CHECKSUM_AT, ICMP_LEN};
 use crate::wire::{protocol, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The error is about a packet that went from IPv6 through us to IPv6: the place in the
-/// configuration of the translation prefix it used.
+/// Marks an error about a packet that was hairpinned from IPv6 to IPv6. Holds the configuration
+/// index of the translation prefix that the packet used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hairpin(pub u8);
 
-/// Addresses of an error, and of the packet that it quotes (source, destination).
+/// Addresses of an error and of the packet that it quotes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends<A> {
     /// The source of the error.
@@ -28,11 +28,12 @@ pub struct Ends<A> {
     pub dst: A,
     /// Source and destination of the quoted packet.
     pub inner: (A, A),
-    /// The source stands in for a router without an address, and the error will leave with it.
+    /// True if the source represents a router without an address; the translated error has this
+    /// source.
     pub stands_in: bool,
 }
 
-/// What an error says before translation.
+/// The parts of an error before translation.
 struct Error<'a> {
     head: Head,
     quote: &'a [u8],
@@ -40,8 +41,8 @@ struct Error<'a> {
 }
 
 impl<'a> Error<'a> {
-    /// Reads a message whose checksum, unless the device is still to complete it, must be right:
-    /// it will be computed anew, which would make a broken message look whole.
+    /// Reads a message. Its checksum must be right, unless the device is to complete it: the new
+    /// checksum would make a corrupt message look valid.
     fn read(
         message: &'a [u8],
         pseudo: csum::Sum,
@@ -84,7 +85,7 @@ impl IcmpErrors {
     }
 
     /// Writes the ICMPv4 error in `packet`, whose header is `ip`, to `out` as an IPv6 packet.
-    /// Returns its length.
+    /// Returns its length in bytes.
     pub(crate) fn to_ipv6(
         &self,
         (mapper, hairpin): (&Mapper, Option<Hairpin>),
@@ -97,7 +98,7 @@ impl IcmpErrors {
             let map = |addr| mapper.to_ipv6(addr).map(|(addr, _)| addr);
             let inner_src = map(quoted.src).map_err(|_| Reason::IcmpInnerUnmapped)?;
             let inner_dst = match hairpin {
-                // The sender knew its peer by the prefix (RFC 7757 section 4.2).
+                // The sender reached its peer through the prefix (RFC 7757 section 4.2).
                 Some(Hairpin(prefix)) => mapper.embed(prefix, quoted.dst),
                 None => map(quoted.dst),
             }
@@ -122,7 +123,7 @@ impl IcmpErrors {
         self.to_ipv6_between((ip, hop_limit), packet, checksum, addresses, out)
     }
 
-    /// The same, where `addresses` says the addresses, given the quoted header.
+    /// Like `to_ipv6`, but `addresses` chooses the addresses from the quoted header.
     pub fn to_ipv6_between(
         &self,
         (ip, hop_limit): (&Ipv4, u8),
@@ -174,8 +175,8 @@ impl IcmpErrors {
     }
 
     /// Writes the ICMPv6 error at byte `message_at` of `packet`, whose header is `ip`, to `out` as
-    /// an IPv4 packet. Returns its length, and whether the packet it is about went through us to
-    /// IPv6 again.
+    /// an IPv4 packet. Returns its length in bytes, and whether the packet it quotes was hairpinned
+    /// to IPv6.
     pub(crate) fn to_ipv4(
         &self,
         mapper: &Mapper,
@@ -210,7 +211,7 @@ impl IcmpErrors {
         Ok((len, hairpin))
     }
 
-    /// The same, where `addresses` says the addresses, given the quoted header.
+    /// Like `to_ipv4`, but `addresses` chooses the addresses from the quoted header.
     pub fn to_ipv4_between(
         &self,
         (ip, ttl, id): (&Ipv6, u8, u16),
@@ -243,7 +244,7 @@ impl IcmpErrors {
             &mut out[body_at..],
         )?;
         let field = quote::length_field_of_icmpv4(head.icmp_type);
-        // Who gets the error as IPv4 learns the router's name from it.
+        // The IPv4 receiver of the error learns the router's address from it.
         let named = match field {
             Some(field) if stands_in && self.name_routers => {
                 Named::new(ip.src, error.extensions, room.min(field.room))
@@ -291,9 +292,9 @@ fn legal_destination(addr: Ipv4Addr) -> Result<Ipv4Addr, Reason> {
     }
 }
 
-/// Puts the ICMP header in front of a quote of `full` bytes, of which those that fit stand in
-/// `message` already, and the extensions behind it, in at most `room` bytes. Returns the number of
-/// bytes after the header.
+/// Writes the ICMP header in front of a quote of `full` bytes, and the extensions behind it, in at
+/// most `room` bytes. The part of the quote that fits is already in `message`. Returns the number
+/// of bytes after the header.
 fn finish(
     mut head: Head,
     field: Option<quote::LengthField>,

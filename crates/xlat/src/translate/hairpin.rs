@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From IPv6 to IPv6: a packet to an IPv4 address that is that of a node behind us (RFC 7757
-//! section 4.2, intrinsic hairpinning).
+//! Hairpinning: an IPv6 packet to an IPv4 address that belongs to a node behind this translator
+//! (RFC 7757 section 4.2, intrinsic hairpinning).
 //!
-//! The outcome is that of translation to IPv4 and back, except that we are one hop, not two. The
-//! source is embedded in the prefix that the sender used for its peer, whatever mapping it has of
-//! its own, so that the answer comes back through us.
+//! The result equals translation to IPv4 and back, except that the translator counts as one hop,
+//! not two. The source is embedded in the prefix that the sender used for its peer, even if the
+//! source has its own mapping, so that the answer returns through the translator.
 
 use super::payload::{self, Numbers, Payload, PayloadKind};
 use super::{Refusal, Translator};
@@ -17,8 +17,8 @@ use crate::wire::icmp::ICMP_CHECKSUM_AT;
 use crate::wire::{protocol, Chain, Fragment, Ipv6, FRAGMENT_LEN, IPV6_LEN};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Sends the packet back to IPv6, from `src` in translation prefix number `prefix` to the node that
-/// is `dst`.
+/// Sends the packet back to IPv6, from `src` in the translation prefix with index `prefix` to the
+/// node with the address `dst`.
 pub(super) fn turn(
     t: &Translator,
     (ip, hop_limit, chain): (&Ipv6, u8, &Chain),
@@ -41,7 +41,7 @@ pub(super) fn turn(
     send(t, (ip, hop_limit, chain), ends, carried, packet, out)
 }
 
-/// Sends the packet back to IPv6, between these addresses, and with other ports if they are given.
+/// Sends the packet back to IPv6 between these addresses, and with other ports if given.
 pub fn send(
     t: &Translator,
     (ip, hop_limit, chain): (&Ipv6, u8, &Chain),
@@ -50,7 +50,7 @@ pub fn send(
     packet: &mut Packet<'_>,
     out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
-    // An atomic fragment is no fragment in IPv4, and comes back without Fragment header.
+    // An atomic fragment is not a fragment in IPv4, so it returns without a Fragment header.
     let fragment = chain.fragment.filter(|fragment| !fragment.is_atomic());
     let header_len = IPV6_LEN + if fragment.is_some() { FRAGMENT_LEN } else { 0 };
     let is_too_big = header_len + carried.largest() > t.mtu6;
@@ -126,7 +126,7 @@ pub fn send(
     };
     header.emit(bytes);
     if let Some(fragment) = fragment {
-        // IPv4 carries 16 bits of the identification.
+        // IPv4 holds only 16 bits of the identification.
         Fragment {
             id: fragment.id & 0xffff,
             ..fragment

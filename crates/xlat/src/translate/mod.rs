@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The path of a packet from one family to the other.
+//! Translates a packet from one family to the other.
 //!
-//! Stages, the same in both directions; each may refuse the packet, and the first that does gives
-//! the reason:
+//! Both directions have the same stages. Each stage may refuse the packet; the first refusal gives the
+//! reason:
 //!
-//! 1. receive: the header is whole and true, the addresses may be forwarded, no source route is
-//!    left.
-//! 2. hop: the TTL or hop limit survives us.
-//! 3. `payload`: what is carried, and whether its checksum can be kept right. ICMP errors go their
-//!    own way from here (`icmp`).
-//! 4. map: both addresses. A packet that comes back to the side it came from turns here
-//!    (`hairpin`).
-//! 5. fit: the size on the other side, of one segment if the packet stands for several.
-//! 6. rewrite: from here on nothing is refused; transport checksum first, then the new header in
-//!    front of it. A packet that has to be fragmented leaves in pieces (`frag`).
+//! 1. receive: validate the header and the addresses; reject a source route that is not at its end.
+//! 2. hop: decrement the TTL or hop limit.
+//! 3. `payload`: classify the payload and check that its checksum can be kept correct. ICMP errors take a
+//!    separate path from here (`icmp`).
+//! 4. map: map both addresses. A packet to the side it came from is hairpinned here (`hairpin`).
+//! 5. fit: compare with the size limit of the other side; for a super-packet, the size of one segment.
+//! 6. rewrite: no refusals from here on. Update the transport checksum, then write the new header in front of
+//!    it. A packet that has to be fragmented is sent in pieces (`frag`).
 //!
-//! Packets that stand for several (GSO) are kept whole wherever one segment fits. One that does not
-//! is answered once if it must not be fragmented; otherwise it is cut into its segments first, and
-//! those into fragments, for no device would do both.
+//! Super-packets (GSO) stay whole if one segment fits. If it does not fit and must not be fragmented, the
+//! sender gets one answer. Otherwise the packet is cut into its segments, and these into fragments, because
+//! no device would do both.
 
 pub mod hairpin;
 pub mod payload;
@@ -32,11 +30,9 @@ use crate::icmp::{Answer, IcmpErrors};
 use crate::packet::{Env, Outbox, Packet};
 use crate::verdict::{Reason, Verdict};
 
-/// A complete stateless translator. It never changes; to change the configuration, make another
-/// one.
+/// A complete stateless translator. It is immutable; create another one to change the configuration.
 ///
-/// All threads may use it at once. The only thing they share is the count of ICMP errors originated
-/// lately.
+/// All threads may share it. The only shared mutable state is the rate limit of originated ICMP errors.
 #[derive(Debug)]
 pub struct Translator {
     mapper: Mapper,
@@ -46,14 +42,14 @@ pub struct Translator {
     mtu4: usize,
     mtu6: usize,
     udp_zero_checksum: UdpZeroChecksum,
-    /// Sorted.
+    /// Sorted in ascending order.
     udp_zero_checksum_ports: Box<[u16]>,
     traffic_class: TrafficClass,
     takes_hop: bool,
 }
 
 impl Translator {
-    /// Fails if the configuration contradicts itself; the error names the keys.
+    /// Creates a translator. Fails if the configuration contradicts itself; the error names the keys.
     pub fn new(config: &Config) -> Result<Translator, ConfigError> {
         config.check()?;
         let mapper = Mapper::new(config);
@@ -71,12 +67,11 @@ impl Translator {
         })
     }
 
-    /// Translates one packet to the other family; which one it comes from, its version says.
+    /// Translates one packet to the other family. The version field gives its own family.
     ///
-    /// After [`Verdict::Forward`] the translated packet stands in `packet`, with the offload to
-    /// tell the next device. After [`Verdict::Drop`] and [`Verdict::Emitted`] its bytes are
-    /// undefined. What has to be sent besides (fragments, ICMP errors of our own) has gone to
-    /// `out`, in the order of sending.
+    /// After [`Verdict::Forward`], `packet` holds the translated packet and the offload for the next device.
+    /// After [`Verdict::Drop`] and [`Verdict::Emitted`] its bytes are undefined. Additional packets
+    /// (fragments, originated ICMP errors) have been passed to `out`, in sending order.
     pub fn translate(
         &self,
         packet: &mut Packet<'_>,
@@ -93,9 +88,9 @@ impl Translator {
         }
     }
 
-    /// Refuses a packet because what it would become cannot be sent: its sender is told that the
-    /// network is unreachable, as a router without a route tells it (RFC 1812 section 5.2.7.1, RFC
-    /// 4443 section 3.1). Always [`Verdict::Drop`].
+    /// Refuses a packet because its translation has no route. The sender gets Network Unreachable, as from a
+    /// router without a route (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1). Always returns
+    /// [`Verdict::Drop`].
     pub fn refuse_unroutable(
         &self,
         packet: &Packet<'_>,
@@ -123,23 +118,23 @@ impl Translator {
         }
     }
 
-    /// The addresses of both sides.
+    /// The address mappings of both sides.
     pub fn mapper(&self) -> &Mapper {
         &self.mapper
     }
 
-    /// ICMP errors of this translator.
+    /// The ICMP error settings of this translator.
     pub fn icmp(&self) -> &IcmpErrors {
         &self.icmp
     }
 
-    /// UDP without checksum from one of these ports to the other stays without.
+    /// Returns true if a UDP datagram with these ports keeps its zero checksum.
     fn keeps_zero_checksum(&self, ports: [u16; 2]) -> bool {
         let listed = &self.udp_zero_checksum_ports;
         ports.iter().any(|port| listed.binary_search(port).is_ok())
     }
 
-    /// The checksum of UDP without one is to be computed.
+    /// Returns true if a missing UDP checksum is computed.
     pub fn computes_checksums(&self) -> bool {
         self.udp_zero_checksum == UdpZeroChecksum::Compute
     }
@@ -158,19 +153,19 @@ fn sorted(ports: &[u16]) -> Box<[u16]> {
     ports.into()
 }
 
-/// A packet is not translated.
+/// The reason for which a packet is not translated, and the answer to its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// Why.
+    /// The drop reason.
     pub reason: Reason,
-    /// What its sender is told. Only packets that still are as they were received are answered.
+    /// The answer to the sender. Only packets that are still as they were received are answered.
     pub answer: Answer,
 }
 
 impl From<Reason> for Refusal {
-    /// What is said nowhere else: packets that make sense but cannot be translated are answered
-    /// "communication administratively prohibited" (RFC 7915 sections 4.4 and 5.4); malformed ones,
-    /// and those that an RFC drops silently, are not answered.
+    /// The default answer of a reason. Valid packets that cannot be translated are answered with
+    /// "communication administratively prohibited" (RFC 7915 sections 4.4 and 5.4). Malformed packets, and
+    /// packets that an RFC drops silently, are not answered.
     fn from(reason: Reason) -> Refusal {
         let answer = match reason {
             Reason::SourceUnmapped
@@ -180,7 +175,7 @@ impl From<Reason> for Refusal {
             | Reason::FragmentUdpZeroChecksum
             | Reason::FragmentExtension
             | Reason::FragmentIcmp => Answer::Prohibited,
-            // As a router answers that has no route (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1).
+            // The answer of a router that has no route (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1).
             Reason::DestinationLoops => Answer::AddressUnreachable,
             _ => Answer::Silence,
         };
@@ -189,7 +184,7 @@ impl From<Reason> for Refusal {
 }
 
 impl Reason {
-    /// A refusal for this reason, of which the sender is told so.
+    /// Creates a refusal for this reason with this answer to the sender.
     pub fn answered(self, answer: Answer) -> Refusal {
         Refusal {
             reason: self,
@@ -210,7 +205,8 @@ pub fn legal(src: AddressKind, dst: AddressKind) -> Result<(), Reason> {
     }
 }
 
-/// One hop further: we are a router (RFC 7915 sections 4.1 and 5.1), unless the one around us takes its hops.
+/// Decrements the hop limit, as a router does (RFC 7915 sections 4.1 and 5.1), unless the surrounding router
+/// does it.
 #[inline]
 pub fn hop(t: &Translator, limit: u8) -> Result<u8, Refusal> {
     let taken = u8::from(t.takes_hop);
@@ -220,8 +216,8 @@ pub fn hop(t: &Translator, limit: u8) -> Result<u8, Refusal> {
     Ok(limit - taken)
 }
 
-/// Fragments whose place in their datagram cannot be: not a multiple of 8 bytes before another (RFC
-/// 791 section 3.2, RFC 8200 section 4.5), or reaching beyond the longest packet.
+/// Rejects fragments with an impossible position: a length that is not a multiple of 8 bytes before another
+/// fragment (RFC 791 section 3.2, RFC 8200 section 4.5), or an end beyond the longest packet.
 fn place_in_datagram(offset: u16, len: usize, more: bool, header_len: usize) -> Result<(), Reason> {
     if more && !len.is_multiple_of(8)
         || header_len + usize::from(offset) * 8 + len > usize::from(u16::MAX)
@@ -231,7 +227,7 @@ fn place_in_datagram(offset: u16, len: usize, more: bool, header_len: usize) -> 
     Ok(())
 }
 
-/// One of several packets has this verdict: if it stands in `packet`, it leaves now.
+/// Handles the verdict of one of several packets: sends `packet` now if it holds the translation.
 pub fn leave(verdict: Verdict, packet: &Packet<'_>, out: &mut impl Outbox) -> Result<(), Refusal> {
     if verdict == Verdict::Forward {
         out.emit(packet.bytes(), packet.offload);
@@ -239,13 +235,13 @@ pub fn leave(verdict: Verdict, packet: &Packet<'_>, out: &mut impl Outbox) -> Re
     Ok(())
 }
 
-/// How a packet goes on.
+/// How a packet fits the other side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fit {
-    /// Unchanged in number: one packet stays one.
+    /// As one packet.
     Whole,
-    /// In fragments of at most so many bytes, headers included.
+    /// As fragments of at most this many bytes, headers included.
     Cut(usize),
-    /// Segment by segment.
+    /// As separate segments.
     Segments,
 }

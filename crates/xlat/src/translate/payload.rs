@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a packet carries, and how its checksum is kept right (RFC 7915 sections 4.5 and 5.5).
+//! Classifies the payload of a packet and keeps its checksum correct (RFC 7915 sections 4.5 and
+//! 5.5).
 
 use crate::csum::{self, Sum};
 use crate::frag;
@@ -9,7 +10,7 @@ use crate::wire::icmp::{self, Class, ICMP_CHECKSUM_AT, ICMP_LEN};
 use crate::wire::{protocol, Part, Transport, UdpHeader, UDP_CHECKSUM_AT};
 use zerocopy::FromBytes;
 
-/// One of the two families, where only the name matters.
+/// The address family of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// IPv4.
@@ -18,43 +19,46 @@ pub enum Family {
     V6,
 }
 
-/// What is carried. Small, like all that goes from stage to stage, so that it travels in registers.
+/// The kind of payload. It is small, like all values passed between stages, so that it fits in
+/// registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PayloadKind {
-    /// Its checksum, at this byte, covers the addresses. `never_zero`: 0 is sent as 0xFFFF (RFC
-    /// 768, RFC 3828).
+    /// The checksum at this byte covers the addresses. `never_zero`: 0 is sent as 0xFFFF (RFC 768,
+    /// RFC 3828).
     Checksummed {
-        /// Where the checksum stands in the transport part.
+        /// Offset of the checksum in the transport part.
         at: u8,
-        /// Zero is not sent.
+        /// True if a zero checksum must not be sent.
         never_zero: bool,
     },
     /// UDP without checksum.
     UdpZeroChecksum,
-    /// ICMP echo request or reply; its type in the other family.
+    /// ICMP echo request or reply, with its type in the other family.
     Echo(u8),
     /// An ICMP error.
     IcmpError,
-    /// Copied as it is.
+    /// Copied unchanged.
     Opaque,
 }
 
 /// The transport part of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Payload {
-    /// What it is.
+    /// The kind of payload.
     pub kind: PayloadKind,
     largest: u32,
 }
 
 impl Payload {
-    /// Transport bytes of the largest packet that the packet stands for.
+    /// Transport bytes of the largest segment of the packet; of the packet itself if it is not a
+    /// super-packet.
     #[inline]
     pub fn largest(&self) -> usize {
         self.largest as usize
     }
 
-    /// For how many packets this one stands, of whose transport part, `len` bytes, this was said.
+    /// Number of segments of the packet whose transport part, of `len` bytes, this describes; 1
+    /// unless it is a super-packet.
     #[inline]
     pub fn segments(&self, len: usize, offload: Offload) -> u16 {
         match offload.gso {
@@ -68,7 +72,7 @@ impl Payload {
     }
 }
 
-/// Looks at the transport part `bytes` of a packet of `family`.
+/// Classifies the transport part `bytes` of a packet of `family`.
 #[inline]
 pub fn inspect(
     family: Family,
@@ -149,7 +153,7 @@ fn icmp_kind(family: Family, bytes: &[u8]) -> Result<PayloadKind, Reason> {
     }
 }
 
-/// The device has promised to finish the packet: is it one that it can finish?
+/// Describes a packet whose device promised to finish it. Returns an error if no device can finish it.
 fn inspect_offloaded(
     kind: PayloadKind,
     number: u8,
@@ -162,7 +166,7 @@ fn inspect_offloaded(
     }
     let kind = match (offload.checksum, kind) {
         (Checksum::Complete, kind) => kind,
-        // A seed of zero is a seed.
+        // A seed of zero is valid.
         (Checksum::Partial, PayloadKind::UdpZeroChecksum) => PayloadKind::Checksummed {
             at: UDP_CHECKSUM_AT as u8,
             never_zero: true,
@@ -186,7 +190,7 @@ fn inspect_offloaded(
     })
 }
 
-/// Brings the checksum at byte `at` from one pseudo-header to another.
+/// Updates the checksum at byte `at` from one pseudo-header to another.
 #[inline]
 pub(crate) fn carry_over(
     bytes: &mut [u8],
@@ -196,8 +200,8 @@ pub(crate) fn carry_over(
     old: Sum,
     new: Sum,
 ) {
-    // Only "if the address translation algorithm is not checksum neutral" is there something to do
-    // (RFC 7915 section 4.5). By difference, a checksum of 0xffff would come out as 0.
+    // A change is needed only "if the address translation algorithm is not checksum neutral" (RFC
+    // 7915 section 4.5). An unnecessary update would turn a checksum of 0xffff into 0.
     if csum::are_neutral(old, new) {
         return;
     }
@@ -210,7 +214,7 @@ pub(crate) fn carry_over(
     csum::set_field(bytes, at, after);
 }
 
-/// The ports that a NAT64 gives a packet; of an echo message the identifier is `src`.
+/// The ports that a NAT64 gives a packet. For an echo message, `src` is the identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbers {
     /// The port of the source.
@@ -219,8 +223,8 @@ pub struct Numbers {
     pub dst: u16,
 }
 
-/// Writes other ports, or another identifier, and keeps the checksum right. A fragment without
-/// transport header has none.
+/// Writes other ports, or another identifier, and updates the checksum. A fragment without
+/// transport header has neither.
 #[inline]
 pub fn renumber(bytes: &mut [u8], kind: PayloadKind, offload: Offload, numbers: Numbers) {
     let (at, len, checksum_at, never_zero) = match kind {
@@ -237,7 +241,7 @@ pub fn renumber(bytes: &mut [u8], kind: PayloadKind, offload: Offload, numbers: 
     }
     let old_sum = csum::sum(field);
     field.copy_from_slice(&new[..len]);
-    // The seed of a partial checksum does not cover them.
+    // The seed of a partial checksum does not cover the ports.
     if let (Some(at), Checksum::Complete) = (checksum_at, offload.checksum) {
         let checksum = csum::update(csum::field(bytes, at), old_sum, csum::sum(&new[..len]));
         let checksum = if never_zero {
@@ -249,8 +253,8 @@ pub fn renumber(bytes: &mut [u8], kind: PayloadKind, offload: Offload, numbers: 
     }
 }
 
-/// Makes an echo message one of the other family, whose type is `new_type`. Only ICMPv6 has a
-/// pseudo-header; the other's is nothing.
+/// Translates an echo message to the other family; `new_type` is its new type. Only ICMPv6 has a
+/// pseudo-header; the sum for ICMPv4 is zero.
 #[inline]
 pub(crate) fn rewrite_echo(
     message: &mut [u8],
@@ -268,14 +272,14 @@ pub(crate) fn rewrite_echo(
             csum::set_field(message, ICMP_CHECKSUM_AT, csum::update(before, old, new));
             right_zero(message);
         }
-        // The seed is the folded pseudo-header alone.
+        // The seed is only the folded pseudo-header.
         Checksum::Partial => csum::set_field(message, ICMP_CHECKSUM_AT, new_pseudo.fold()),
     }
 }
 
-/// By difference, zeros that sum to zero cannot be told from words that sum to 0xFFFF (RFC 1624
-/// section 3). A message of zeros is possible only where no pseudo-header is summed: an ICMPv4 echo
-/// reply. Its checksum is 0xFFFF.
+/// Corrects the checksum of an all-zero message. An update by difference cannot distinguish zeros
+/// from words that sum to 0xFFFF (RFC 1624 section 3). An all-zero message is possible only without
+/// a pseudo-header: an ICMPv4 echo reply. Its checksum is 0xFFFF.
 #[inline]
 fn right_zero(message: &mut [u8]) {
     if csum::field(message, ICMP_CHECKSUM_AT) == 0 && message.iter().all(|&byte| byte == 0) {
@@ -283,7 +287,7 @@ fn right_zero(message: &mut [u8]) {
     }
 }
 
-/// Completes a partial checksum, for a packet that the device will not see whole.
+/// Completes a partial checksum, for a packet that is not passed to the device as a whole.
 pub fn complete(bytes: &mut [u8], kind: PayloadKind, offload: Offload) {
     let (at, never_zero) = match kind {
         PayloadKind::Checksummed { at, never_zero } => (usize::from(at), never_zero),
@@ -291,7 +295,7 @@ pub fn complete(bytes: &mut [u8], kind: PayloadKind, offload: Offload) {
         PayloadKind::UdpZeroChecksum | PayloadKind::IcmpError | PayloadKind::Opaque => return,
     };
     if offload.checksum == Checksum::Partial {
-        // The seed in the field is summed with the rest.
+        // The seed in the field is part of the sum.
         let checksum = !csum::sum(bytes).fold();
         csum::set_field(
             bytes,

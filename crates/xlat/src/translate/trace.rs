@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the stateless translator would do with a packet.
+//! Traces a packet through the stateless translator.
 
 use super::Translator;
 use crate::packet::Env;
@@ -7,7 +7,7 @@ use crate::trace::{End, Mapping, Trace};
 use crate::wire::{Ipv4, Ipv6};
 
 impl Translator {
-    /// What would become of a packet that came now. No error is counted.
+    /// Traces a packet as if it arrived now. ICMP errors are not counted.
     pub fn trace(&self, packet: &[u8], env: &mut impl Env) -> Trace {
         Trace {
             mappings: self.mappings(packet),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From IPv4 to IPv6 (RFC 7915 section 4).
+//! Translates from IPv4 to IPv6 (RFC 7915 section 4).
 
 use super::payload::{self, Family, Payload, PayloadKind};
 use super::{hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
@@ -43,7 +43,7 @@ pub(super) fn translate(
     send(t, packet, out, (&ip, hop_limit), what, (src, dst))
 }
 
-/// Sends a packet that fits on as one of IPv6, between these addresses.
+/// Sends a packet that fits as an IPv6 packet between these addresses.
 #[inline(always)]
 pub fn send(
     t: &Translator,
@@ -109,7 +109,7 @@ pub fn send(
     }
 }
 
-/// The header, if a router may forward what it says; padding of the link is cut off.
+/// Returns the header if a router may forward the packet; removes link padding.
 #[inline]
 pub fn receive(packet: &mut Packet<'_>) -> Result<Ipv4, Refusal> {
     let ip = Ipv4::parse_packet(packet.bytes())?;
@@ -151,7 +151,7 @@ fn is_error(ip: &Ipv4, packet: &Packet<'_>) -> bool {
             .is_some_and(|&icmp_type| v4::class_of(icmp_type) == Class::Error)
 }
 
-/// What the packet carries, if it can be carried over.
+/// Classifies the payload, or refuses it if it cannot be translated.
 #[inline]
 pub fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload, Refusal> {
     let part = Part::of(ip.fragment_offset, ip.more_fragments);
@@ -174,12 +174,12 @@ pub fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload
     Ok(carried)
 }
 
-/// The ports of UDP whose header is whole.
+/// Returns source and destination port of a UDP datagram with a whole header.
 fn ports_of(udp: &[u8]) -> [u16; 2] {
     [0, 2].map(|at| u16::from_be_bytes([udp[at], udp[at + 1]]))
 }
 
-/// An ICMP error is written anew.
+/// Rewrites an ICMP error.
 fn error(
     t: &Translator,
     ip: &Ipv4,
@@ -202,7 +202,7 @@ fn error(
     Ok(Verdict::Forward)
 }
 
-/// Both addresses (RFC 7915 section 6).
+/// Maps both addresses (RFC 7915 section 6).
 #[inline]
 fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
     let src = t
@@ -218,16 +218,16 @@ fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
     Ok((src, dst))
 }
 
-/// RFC 7915 section 4.1. Of a packet that stands for several, one segment must fit.
+/// Checks the size (RFC 7915 section 4.1). For a super-packet, one segment must fit.
 #[inline]
 pub fn fit(t: &Translator, ip: &Ipv4, carried: &Payload, offload: Offload) -> Result<Fit, Refusal> {
     let headers = IPV6_LEN + if ip.is_fragment() { FRAGMENT_LEN } else { 0 };
     let largest = headers + carried.largest();
     if ip.dont_fragment {
         if largest > t.mtu6 {
-            // "If the DF bit is set and the MTU of the next-hop interface is less than the total
-            // length value of the IPv4 packet plus 20": what fits is less by the headers'
-            // difference, which a Fragment header makes 28.
+            // "If the DF bit is set and the MTU of the next-hop interface is less than the total length
+            // value of the IPv4 packet plus 20": the reported MTU is less by the difference of the headers,
+            // which is 28 with a Fragment header.
             return Err(Reason::TooBig.answered(Answer::TooBig(t.mtu6 - (headers - IPV4_LEN))));
         }
         return Ok(Fit::Whole);
@@ -243,8 +243,8 @@ pub fn fit(t: &Translator, ip: &Ipv4, carried: &Payload, offload: Offload) -> Re
     }
 }
 
-/// The segments of a packet that stands for several, one by one, each with a header like that of the
-/// packet, given to `send`.
+/// Gives the segments of a super-packet to `send` one by one, each with a header derived from that of the
+/// packet.
 #[cold]
 #[inline(never)]
 pub fn segments(
@@ -256,7 +256,7 @@ pub fn segments(
         return Err(Reason::OffloadMismatch.into());
     };
     let head = |bytes: &mut [u8], number: u16, len: usize| {
-        // Identifications count up, as the device would make them.
+        // Identifications count up, as in the segments that a device makes.
         let id = ip.id.wrapping_add(number);
         Ipv4 {
             header_len: IPV4_LEN,
@@ -272,7 +272,7 @@ pub fn segments(
     Ok(Verdict::Emitted)
 }
 
-/// Makes the payload one of IPv6: ICMP type, checksum.
+/// Translates the payload to IPv6: ICMP type and checksum.
 #[inline]
 fn rewrite_payload(
     packet: &mut Packet<'_>,
@@ -285,7 +285,7 @@ fn rewrite_payload(
     let bytes = &mut packet.bytes_mut()[ip.header_len..];
     match kind {
         PayloadKind::Checksummed { at, never_zero } => {
-            // Protocol and length are the same in both pseudo-headers.
+            // Protocol and length are equal in both pseudo-headers.
             let old = Sum::default().ipv4(ip.src).ipv4(ip.dst);
             let new = Sum::default().ipv6(src).ipv6(dst);
             payload::carry_over(bytes, at.into(), never_zero, offload, old, new);
@@ -299,7 +299,7 @@ fn rewrite_payload(
             let len = usize::from(u16::from_be_bytes([bytes[4], bytes[5]]));
             let pseudo = csum::pseudo_ipv6(src, dst, protocol::UDP, len);
             if offload.gso.is_some() {
-                // Every segment gets one of its own, from the device.
+                // The device computes the checksum of each segment.
                 csum::set_field(bytes, UDP_CHECKSUM_AT, pseudo.fold());
                 packet.offload.checksum = Checksum::Partial;
             } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From IPv6 to IPv4 (RFC 7915 section 5).
+//! Translates from IPv6 to IPv4 (RFC 7915 section 5).
 
 use super::payload::{self, Family, Payload, PayloadKind};
 use super::{hairpin, hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
@@ -27,7 +27,7 @@ pub(super) fn translate(
     if t.clat && !matches!(t.mapper.to_ipv4(ip.dst), Ok((_, Via::Eam))) {
         return Err(Reason::DestinationUnmapped.into());
     }
-    // Most packets have no extension headers, and go a path that knows it.
+    // Most packets have no extension headers and take a specialised path.
     match Chain::empty(ip.next_header) {
         Some(chain) => carry(t, packet, env, out, &ip, ttl, &chain),
         None => follow_and_carry(t, packet, env, out, &ip, ttl),
@@ -88,7 +88,7 @@ fn carry(
     ))
 }
 
-/// Sends a packet that fits on as one of IPv4, between these addresses.
+/// Sends a packet that fits as an IPv4 packet between these addresses.
 #[inline(always)]
 pub fn send(
     t: &Translator,
@@ -110,8 +110,8 @@ pub fn send(
             // "Copied from the low-order 16 bits in the Identification field" (RFC 7915 section
             // 5.1.1).
             Some(fragment) => fragment.id as u16,
-            // An identification has meaning only where the packet may be fragmented (RFC 6864
-            // section 4.1).
+            // An identification has meaning only if the packet may be fragmented (RFC 6864 section
+            // 4.1).
             None if may_fragment => {
                 let payload_len = packet.bytes().len() - chain.payload_at;
                 env.ipv4_ids(carried.segments(payload_len, packet.offload))
@@ -154,7 +154,7 @@ pub fn send(
     }
 }
 
-/// The header, if a router may forward what it says; padding of the link is cut off.
+/// Returns the header if a router may forward the packet; removes link padding.
 #[inline]
 pub fn receive(packet: &mut Packet<'_>) -> Result<Ipv6, Refusal> {
     let ip = Ipv6::parse_packet(packet.bytes())?;
@@ -163,8 +163,8 @@ pub fn receive(packet: &mut Packet<'_>) -> Result<Ipv6, Refusal> {
     Ok(ip)
 }
 
-/// The extension headers: ignored, except the Fragment header and a routing header that is not yet
-/// at its end (RFC 7915 section 5.1).
+/// Walks the extension headers. They are ignored, except the Fragment header and a routing header
+/// that is not at its end (RFC 7915 section 5.1).
 #[inline]
 pub fn follow(packet: &Packet<'_>, ip: &Ipv6) -> Result<Chain, Refusal> {
     let chain = Chain::walk(packet.bytes(), ip.next_header).ok_or(Reason::ExtensionChain)?;
@@ -185,7 +185,7 @@ pub fn follow(packet: &Packet<'_>, ip: &Ipv6) -> Result<Chain, Refusal> {
     Ok(chain)
 }
 
-/// What the packet carries, if it can be carried over.
+/// Classifies the payload, or refuses it if it cannot be translated.
 #[inline]
 pub fn carried(chain: &Chain, packet: &Packet<'_>) -> Result<Payload, Refusal> {
     let part = chain.fragment.map_or(Part::Whole, |fragment| {
@@ -201,7 +201,7 @@ pub fn carried(chain: &Chain, packet: &Packet<'_>) -> Result<Payload, Refusal> {
     )?)
 }
 
-/// An ICMP error is written anew; one about a packet that went from IPv6 through us to IPv6, twice.
+/// Rewrites an ICMP error. An error about a packet that was hairpinned is rewritten twice.
 fn error(
     t: &Translator,
     (ip, ttl, chain): (&Ipv6, u8, &Chain),
@@ -211,7 +211,7 @@ fn error(
     let mut error = [0; LARGEST_ERROR];
     let checksum = packet.offload.checksum;
     let message = (packet.bytes(), chain.payload_at);
-    // An error in an atomic fragment brings its identification (RFC 7915 section 5.1.1).
+    // The identification of an atomic fragment is kept for the error (RFC 7915 section 5.1.1).
     let id = match chain.fragment {
         Some(fragment) => fragment.id as u16,
         None => env.ipv4_id(),
@@ -237,7 +237,7 @@ fn error(
     Ok(Verdict::Forward)
 }
 
-/// Both addresses (RFC 7915 section 6), and how the destination was mapped.
+/// Maps both addresses (RFC 7915 section 6) and returns how the destination was mapped.
 #[inline]
 fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> {
     let (src, _) = t
@@ -248,12 +248,12 @@ fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> 
         .mapper
         .to_ipv4(ip.dst)
         .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
-    // An IPv6 address may carry an IPv4 address that is none of a node.
+    // An IPv6 address may embed an IPv4 address that no node can have.
     legal(kind_of_ipv4(src), kind_of_ipv4(dst))?;
     Ok((src, dst, via))
 }
 
-/// RFC 7915 sections 1.4 and 5. Of a packet that stands for several, one segment must fit.
+/// Checks the size (RFC 7915 sections 1.4 and 5). For a super-packet, one segment must fit.
 #[inline]
 pub fn fit(
     t: &Translator,
@@ -264,7 +264,8 @@ pub fn fit(
     let largest = IPV4_LEN + carried.largest();
     if largest > t.mtu4 {
         if largest > LARGEST_WITHOUT_DF && chain.fragment.is_none() {
-            // No IPv6 node has to go below 1280; what it sends then is without DF, and cut here.
+            // No IPv6 node has to go below 1280. Packets that it then sends have no DF in IPv4, and
+            // are fragmented here.
             let mtu = (t.mtu4 + IPV6_LEN - IPV4_LEN).max(MIN_MTU_6);
             return Err(Reason::TooBig.answered(Answer::TooBig(mtu)));
         }
@@ -275,15 +276,14 @@ pub fn fit(
         });
     }
     if IPV4_LEN + packet.bytes().len() - chain.payload_at > usize::from(u16::MAX) {
-        // Only a packet that stands for several can be too long for the length field, and have
-        // segments that fit.
+        // Only a super-packet can be too long for the length field while its segments fit.
         return Ok(Fit::Segments);
     }
     Ok(Fit::Whole)
 }
 
-/// The segments of a packet that stands for several, one by one, each with a header like that of the
-/// packet, given to `send`.
+/// Gives the segments of a super-packet to `send` one by one, each with a header derived from that
+/// of the packet.
 #[cold]
 #[inline(never)]
 pub fn segments(
@@ -309,7 +309,7 @@ pub fn segments(
     Ok(Verdict::Emitted)
 }
 
-/// Makes the payload one of IPv4: ICMP type, checksum.
+/// Translates the payload to IPv4: ICMP type and checksum.
 #[inline]
 fn rewrite_payload(
     packet: &mut Packet<'_>,
@@ -323,7 +323,7 @@ fn rewrite_payload(
     let bytes = &mut packet.bytes_mut()[chain.payload_at..];
     match kind {
         PayloadKind::Checksummed { at, never_zero } => {
-            // Protocol and length are the same in both pseudo-headers.
+            // Protocol and length are equal in both pseudo-headers.
             let old = Sum::default().ipv6(ip.src).ipv6(ip.dst);
             let new = Sum::default().ipv4(src).ipv4(dst);
             payload::carry_over(bytes, at.into(), never_zero, offload, old, new);
@@ -332,13 +332,13 @@ fn rewrite_payload(
             let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, bytes.len());
             payload::rewrite_echo(bytes, new_type, offload, pseudo, Sum::default());
         }
-        // IPv4 allows UDP without checksum; IPv6 does for tunnels (RFC 6935), and a tunnel it may
-        // remain.
+        // IPv4 allows UDP without checksum. IPv6 allows it for tunnels (RFC 6935), and the datagram
+        // may belong to one.
         PayloadKind::UdpZeroChecksum | PayloadKind::IcmpError | PayloadKind::Opaque => {}
     }
 }
 
-/// Writes the header of a fragment (RFC 791 section 2.3).
+/// Writes the IPv4 header of a fragment (RFC 791 section 2.3).
 pub fn fragment_header(bytes: &mut [u8], header: &Ipv4, piece: Piece) {
     let fragment = Ipv4 {
         total_len: IPV4_LEN + piece.len,

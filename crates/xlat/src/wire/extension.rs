@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The chain of IPv6 extension headers (RFC 8200 section 4), walked as RFC 7915 section 5.1 walks
-//! it.
+//! The chain of IPv6 extension headers (RFC 8200 section 4), walked as RFC 7915 section 5.1
+//! demands.
 
 use super::protocol;
 use zerocopy::network_endian::{U16, U32};
@@ -9,8 +9,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Length in bytes of a Fragment header.
 pub const FRAGMENT_LEN: usize = 8;
 
-/// More extension headers than this are not followed. RFC 8200 section 4.1 knows at most six before
-/// the transport.
+/// The longest chain of extension headers that is followed. RFC 8200 section 4.1 has at most six
+/// before the transport.
 pub const MAX_EXTENSIONS: usize = 8;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -22,16 +22,16 @@ struct FragmentView {
     id: U32,
 }
 
-/// What a Fragment header says (RFC 8200 section 4.5).
+/// The fields of a Fragment header (RFC 8200 section 4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fragment {
-    /// What the fragmented part begins with.
+    /// The protocol at the beginning of the fragmented part.
     pub next_header: u8,
-    /// In units of 8 bytes.
+    /// Offset in units of 8 bytes.
     pub offset: u16,
-    /// M.
+    /// The M flag: more fragments follow.
     pub more: bool,
-    /// Identification, shared by the fragments of one datagram.
+    /// Identification, equal in all fragments of a datagram.
     pub id: u32,
 }
 
@@ -50,7 +50,7 @@ impl Fragment {
     /// Writes the header to the first 8 bytes.
     ///
     /// # Panics
-    /// If there are fewer than 8 bytes.
+    /// Panics if `bytes` has fewer than 8 bytes.
     pub fn emit(&self, bytes: &mut [u8]) {
         let view = FragmentView {
             next_header: self.next_header,
@@ -61,24 +61,25 @@ impl Fragment {
         bytes[..FRAGMENT_LEN].copy_from_slice(view.as_bytes());
     }
 
-    /// A datagram in one fragment (RFC 6946).
+    /// Returns true if the fragment is a whole datagram (RFC 6946).
     pub fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
     }
 }
 
-/// Where a chain of extension headers leads.
+/// The result of walking a chain of extension headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chain {
-    /// The first protocol that is no hop-by-hop, routing, fragment or destination options header.
+    /// The first protocol that is not a hop-by-hop, routing, fragment or destination options
+    /// header.
     pub protocol: u8,
-    /// Where its bytes begin, counted from the beginning of the IPv6 header.
+    /// Offset of its first byte from the beginning of the IPv6 header.
     pub payload_at: usize,
     /// The Fragment header, if there is one.
     pub fragment: Option<Fragment>,
-    /// A routing header has segments left; their number stands at this byte of the packet.
+    /// Set if a routing header has segments left: the offset of their number in the packet.
     pub segments_left_at: Option<u32>,
-    /// An extension header follows the Fragment header.
+    /// True if an extension header follows the Fragment header.
     pub extension_after_fragment: bool,
 }
 
@@ -100,8 +101,8 @@ impl Chain {
         }
     }
 
-    /// Walks the chain in `packet`, which begins with the IPv6 header, from the header named
-    /// `next_header` on. None if it is cut off, or longer than [`MAX_EXTENSIONS`].
+    /// Walks the chain in `packet`, which begins with the IPv6 header, starting at the header named
+    /// `next_header`. None if the chain is truncated or longer than [`MAX_EXTENSIONS`].
     pub fn walk(packet: &[u8], next_header: u8) -> Option<Chain> {
         match Chain::empty(next_header) {
             Some(chain) => Some(chain),
@@ -131,11 +132,11 @@ impl Chain {
             }
             self.payload_at += len;
             if let Some(fragment) = self.fragment {
-                // RFC 7915 section 5.1.1 counts AH among the extension headers there, and ESP not.
+                // RFC 7915 section 5.1.1 counts AH among these extension headers, but not ESP.
                 self.extension_after_fragment |=
                     is_extension(self.protocol) || is_opaque_extension(self.protocol);
                 if fragment.offset != 0 {
-                    return Some(self); // What follows is the middle of something.
+                    return Some(self); // A later fragment: its payload has no further headers.
                 }
             }
             if !is_extension(self.protocol) {
@@ -158,8 +159,8 @@ fn is_extension(next_header: u8) -> bool {
     )
 }
 
-/// Extension headers (IANA's registry of them) that are copied like a transport where no Fragment
-/// header precedes them.
+/// Returns true for the extension headers (IANA registry) that are copied like a transport if no
+/// Fragment header precedes them.
 fn is_opaque_extension(next_header: u8) -> bool {
     matches!(
         next_header,
@@ -227,7 +228,7 @@ mod tests {
         let esp = walk(44, &[50, 0, 0, 0, 0, 0, 0, 0]).unwrap();
         assert_eq!((esp.protocol, esp.extension_after_fragment), (50, false));
         assert_eq!(walk(51, &[]).unwrap().protocol, 51);
-        // Behind a later fragment there is no header to look at.
+        // A later fragment has no further header to inspect.
         let later = walk(44, &[17, 0, 0, 8, 0, 0, 0, 0]).unwrap();
         assert_eq!(
             (later.payload_at, later.extension_after_fragment),

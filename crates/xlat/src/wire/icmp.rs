@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Types of ICMPv4 (RFC 792, RFC 1122, RFC 1812) and ICMPv6 (RFC 4443), and the header that both
-//! share.
+//! Types of ICMPv4 (RFC 792, RFC 1122, RFC 1812) and ICMPv6 (RFC 4443), and their common header.
 
-/// Bytes of the ICMP header, the four after the checksum included, whose meaning depends on the
-/// type.
+/// Length in bytes of the ICMP header, including the four bytes after the checksum, whose meaning
+/// depends on the type.
 pub const ICMP_LEN: usize = 8;
 
-/// Where both ICMPs have their checksum.
+/// Offset of the checksum in ICMPv4 and ICMPv6.
 pub const ICMP_CHECKSUM_AT: usize = 2;
 
-/// What translation does with a type.
+/// How a type is translated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// Echo request or reply; the counterpart's type.
+    /// Echo request or reply, with its type in the other family.
     Echo(u8),
-    /// An error about another packet. Those that are not translated are among them.
+    /// An error about another packet, including errors that are not translated.
     Error,
-    /// Has meaning on one link only (RFC 7915 sections 4.2 and 5.2).
+    /// A message that has meaning on one link only (RFC 7915 sections 4.2 and 5.2).
     SingleHop,
     /// Obsolete or unknown.
     Other,

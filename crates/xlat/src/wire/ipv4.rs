@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Length in bytes of an IPv4 header without options; we never make one with options.
+/// Length in bytes of an IPv4 header without options. The translator never writes options.
 pub const IPV4_LEN: usize = 20;
 
 const DONT_FRAGMENT: u16 = 0x4000;
@@ -30,7 +30,7 @@ struct View {
 }
 
 impl View {
-    /// The sum of a header without options, field by field, which is faster than byte by byte.
+    /// Sums a header without options field by field, which is faster than byte by byte.
     #[inline]
     fn sum(&self) -> Sum {
         Sum::default()
@@ -48,26 +48,26 @@ impl View {
     }
 }
 
-/// What an IPv4 header says.
+/// The fields of an IPv4 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ipv4 {
     /// Type of service: DSCP and ECN, all 8 bits.
     pub tos: u8,
-    /// Bytes of header, options included: 20 to 60.
+    /// Length in bytes of the header, options included: 20 to 60.
     pub header_len: usize,
-    /// Bytes of header and payload.
+    /// Length in bytes of header and payload.
     pub total_len: usize,
-    /// Identification, shared by the fragments of one datagram.
+    /// Identification, equal in all fragments of a datagram.
     pub id: u16,
-    /// DF.
+    /// DF: the packet must not be fragmented.
     pub dont_fragment: bool,
-    /// MF.
+    /// MF: more fragments follow.
     pub more_fragments: bool,
-    /// In units of 8 bytes.
+    /// Fragment offset in units of 8 bytes.
     pub fragment_offset: u16,
     /// Time to live.
     pub ttl: u8,
-    /// What the payload is.
+    /// The protocol of the payload.
     pub protocol: u8,
     /// Source.
     pub src: Ipv4Addr,
@@ -76,9 +76,9 @@ pub struct Ipv4 {
 }
 
 impl Ipv4 {
-    /// Reads the header at the front of `bytes`. The bytes may be only the beginning of the packet,
-    /// as inside an ICMP error: neither the total length nor the header checksum is compared with
-    /// anything but the header itself.
+    /// Reads the header at the front of `bytes`, which may hold only the beginning of the packet,
+    /// as inside an ICMP error. Total length and header checksum are checked against the header
+    /// only.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Ipv4, Reason> {
         let (view, _) = View::ref_from_prefix(bytes).map_err(|_| Reason::Truncated)?;
@@ -109,8 +109,8 @@ impl Ipv4 {
         })
     }
 
-    /// Reads the header of a whole packet: all of `total_len` is there and the header checksum is
-    /// right (RFC 1812 section 5.2.2).
+    /// Reads the header of a whole packet: all `total_len` bytes must be present, and the header
+    /// checksum must be right (RFC 1812 section 5.2.2).
     #[inline]
     pub fn parse_packet(bytes: &[u8]) -> Result<Ipv4, Reason> {
         let header = Ipv4::parse(bytes)?;
@@ -131,7 +131,7 @@ impl Ipv4 {
     /// Writes the header, without options and with its checksum, to the first 20 bytes.
     ///
     /// # Panics
-    /// If there are fewer than 20 bytes. `header_len` is not looked at.
+    /// Panics if `bytes` has fewer than 20 bytes. `header_len` is ignored.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
         let flags = if self.dont_fragment { DONT_FRAGMENT } else { 0 }
@@ -156,7 +156,7 @@ impl Ipv4 {
         bytes[..IPV4_LEN].copy_from_slice(view.as_bytes());
     }
 
-    /// Is it a piece of a datagram?
+    /// Returns true if the packet is a fragment of a datagram.
     pub fn is_fragment(&self) -> bool {
         self.more_fragments || self.fragment_offset != 0
     }
@@ -167,20 +167,20 @@ impl Ipv4 {
     }
 }
 
-/// The state of the source route among the options of an IPv4 header.
+/// The source route among the options of an IPv4 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceRoute {
-    /// There is none, or it has been followed to its end.
+    /// There is no source route, or it is at its end.
     None,
-    /// It names nodes still to be visited.
+    /// The source route names nodes still to be visited.
     Unexpired,
 }
 
-/// Looks through the options, which are the bytes of a header after its first 20 (RFC 791 section
-/// 3.1).
+/// Finds the source route in the options, which are the bytes of a header after its first 20 (RFC
+/// 791 section 3.1).
 ///
-/// Everything after an End of Option List is ignored.
-/// [`Reason::Ipv4Option`] if an option's length is below 2 or beyond the header.
+/// Everything after an End of Option List is ignored. Returns [`Reason::Ipv4Option`] if the length
+/// of an option is below 2 or exceeds the header.
 pub fn source_route(options: &[u8]) -> Result<SourceRoute, Reason> {
     const END: u8 = 0;
     const NOP: u8 = 1;

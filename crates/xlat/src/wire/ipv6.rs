@@ -20,16 +20,16 @@ struct View {
     dst: [u8; 16],
 }
 
-/// What an IPv6 header says.
+/// The fields of an IPv6 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ipv6 {
     /// DSCP and ECN, all 8 bits.
     pub traffic_class: u8,
-    /// 20 bits.
+    /// The flow label, 20 bits.
     pub flow_label: u32,
-    /// Bytes after this header, extension headers included.
+    /// Length in bytes of everything after this header, extension headers included.
     pub payload_len: usize,
-    /// What follows this header.
+    /// The protocol after this header.
     pub next_header: u8,
     /// Hop limit.
     pub hop_limit: u8,
@@ -40,8 +40,8 @@ pub struct Ipv6 {
 }
 
 impl Ipv6 {
-    /// Reads the header at the front of `bytes`, which may be only the beginning of the packet, as
-    /// inside an ICMP error.
+    /// Reads the header at the front of `bytes`, which may hold only the beginning of the packet,
+    /// as inside an ICMP error.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Ipv6, Reason> {
         let (view, _) = View::ref_from_prefix(bytes).map_err(|_| Reason::Truncated)?;
@@ -60,7 +60,7 @@ impl Ipv6 {
         })
     }
 
-    /// Reads the header of a whole packet: all of the payload is there.
+    /// Reads the header of a whole packet: the whole payload must be present.
     #[inline]
     pub fn parse_packet(bytes: &[u8]) -> Result<Ipv6, Reason> {
         let header = Ipv6::parse(bytes)?;
@@ -73,7 +73,7 @@ impl Ipv6 {
     /// Writes the header to the first 40 bytes.
     ///
     /// # Panics
-    /// If there are fewer than 40 bytes.
+    /// Panics if `bytes` has fewer than 40 bytes.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
         let view = View {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Headers: a checked view of the bytes first, their meaning second, bytes again last.
+//! Headers: bytes are parsed into a checked view, then into a plain struct, and written back as
+//! bytes.
 //!
-//! Each header is a pair: a view that has exactly the layout of the RFC (private), and a plain
-//! struct that says what it means. `parse` and `emit` of that struct are inverses for every header
-//! that `emit` can make.
+//! Each header has a private view with the exact layout of the RFC, and a plain struct with its
+//! fields. `parse` and `emit` of that struct are inverses for every header that `emit` can write.
 
 mod extension;
 pub mod icmp;
@@ -16,7 +16,7 @@ pub use ipv4::{source_route, Ipv4, SourceRoute, IPV4_LEN};
 pub use ipv6::{Ipv6, IPV6_LEN};
 pub use transport::{next_header_of, protocol_of, Part, Transport, UdpHeader, UDP_CHECKSUM_AT};
 
-/// Assigned Internet protocol numbers, which IPv4 calls protocol and IPv6 next header.
+/// Assigned Internet protocol numbers: the protocol field of IPv4 and the next header of IPv6.
 pub mod protocol {
     #![allow(missing_docs)]
     pub const HOP_BY_HOP: u8 = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A world around the translator that a test owns: fixed time, counted identifications, an outbox
-//! that keeps everything. And a builder of packets that shares no code with the translator:
-//! checksums are added up word by word.
+//! A test environment for the translator: fixed time, counted identifications, and an outbox that
+//! keeps everything. Also a packet builder that shares no code with the translator: it adds
+//! checksums word by word.
 #![allow(
     dead_code,
     reason = "each test that includes this file uses another part of it"
@@ -11,7 +11,7 @@ use diolkos_xlat::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HE
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// Time stands still until the test moves it; identifications count up.
+/// Time stands still until the test advances it; identifications count up.
 pub struct World {
     pub now: Duration,
     pub next_ipv4_id: u16,
@@ -52,18 +52,18 @@ impl World {
     }
 }
 
-/// What came of one packet.
+/// The result for one packet.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub verdict: Verdict,
     /// The translated packet, if the verdict is `Forward`.
     pub packet: Vec<u8>,
     pub offload: Offload,
-    /// What went to the outbox.
+    /// The packets in the outbox.
     pub sent: Vec<(Vec<u8>, Offload)>,
 }
 
-/// Translates one packet in a fresh world.
+/// Translates one packet in a new environment.
 pub fn run(translator: &Translator, bytes: &[u8], offload: Offload) -> Outcome {
     run_in(&mut World::new(), translator, bytes, offload)
 }
@@ -178,7 +178,7 @@ impl V4 {
     }
 }
 
-/// An IPv6 packet; `payload` is what follows the header.
+/// An IPv6 packet; `payload` is the part after the header.
 #[derive(Clone, Debug)]
 pub struct V6 {
     pub class: u8,
@@ -257,7 +257,7 @@ pub fn echo(icmp_type: u8, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The same for a protocol; UDP and UDP-Lite never send zero (RFC 768, RFC 3828).
+/// Adds the checksum of a protocol. UDP and UDP-Lite never send zero (RFC 768, RFC 3828).
 fn checksummed(protocol: u8, l4: Vec<u8>, pseudo: &[u8]) -> Vec<u8> {
     let at = checksum_at(protocol);
     let mut l4 = with_checksum(l4, at, pseudo);
@@ -267,7 +267,7 @@ fn checksummed(protocol: u8, l4: Vec<u8>, pseudo: &[u8]) -> Vec<u8> {
     l4
 }
 
-/// Where a transport checksum stands.
+/// Offset of a transport checksum.
 pub fn checksum_at(protocol: u8) -> usize {
     match protocol {
         6 => 16,
@@ -276,7 +276,7 @@ pub fn checksum_at(protocol: u8) -> usize {
     }
 }
 
-/// A whole IPv4 packet with a right transport checksum.
+/// A whole IPv4 packet with a correct transport checksum.
 pub fn packet4(src: &str, dst: &str, protocol: u8, l4: Vec<u8>) -> V4 {
     let mut packet = V4::new(src, dst, protocol, l4);
     let pseudo = if protocol == 1 {
@@ -288,7 +288,7 @@ pub fn packet4(src: &str, dst: &str, protocol: u8, l4: Vec<u8>) -> V4 {
     packet
 }
 
-/// A whole IPv6 packet with a right transport checksum.
+/// A whole IPv6 packet with a correct transport checksum.
 pub fn packet6(src: &str, dst: &str, protocol: u8, l4: Vec<u8>) -> V6 {
     let mut packet = V6::new(src, dst, protocol, l4);
     let pseudo = packet.pseudo(protocol, packet.payload.len());
@@ -296,7 +296,7 @@ pub fn packet6(src: &str, dst: &str, protocol: u8, l4: Vec<u8>) -> V6 {
     packet
 }
 
-/// A whole ICMPv4 error about `quote`, with what stands behind it.
+/// A whole ICMPv4 error that ends with `quote`, which may include extensions.
 pub fn error4(src: &str, dst: &str, icmp_type: u8, code: u8, rest: [u8; 4], quote: &[u8]) -> V4 {
     let mut message = vec![icmp_type, code, 0, 0];
     message.extend(rest);
@@ -304,7 +304,7 @@ pub fn error4(src: &str, dst: &str, icmp_type: u8, code: u8, rest: [u8; 4], quot
     packet4(src, dst, 1, message)
 }
 
-/// A whole ICMPv6 error about `quote`, with what stands behind it.
+/// A whole ICMPv6 error that ends with `quote`, which may include extensions.
 pub fn error6(src: &str, dst: &str, icmp_type: u8, code: u8, rest: [u8; 4], quote: &[u8]) -> V6 {
     let mut message = vec![icmp_type, code, 0, 0];
     message.extend(rest);

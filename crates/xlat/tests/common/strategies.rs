@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for properties: valid ones of every protocol, errors about them, and either with some
-//! bytes changed.
+//! Packets for property tests: valid ones of every protocol, errors about them, and both with some bytes changed.
 
 use super::common::*;
 use diolkos_xlat::{Checksum, Gso, GsoKind, Offload};
@@ -16,12 +15,12 @@ pub fn addr4() -> impl Strategy<Value = Ipv4Addr> {
     ]
 }
 
-/// The address behind 2001:db8:64::/96.
+/// The IPv6 address in 2001:db8:64::/96 that embeds an IPv4 address.
 pub fn in_the_first_prefix(addr: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits(v6("2001:db8:64::").to_bits() | u128::from(addr.to_bits()))
 }
 
-/// The address behind 2001:db8:4000::/40.
+/// The IPv6 address in 2001:db8:4000::/40 that embeds an IPv4 address.
 pub fn in_the_second_prefix(addr: Ipv4Addr) -> Ipv6Addr {
     let [a, b, c, d] = addr.octets();
     Ipv6Addr::from([0x20, 1, 0x0d, 0xb8, 0x40, a, b, c, 0, d, 0, 0, 0, 0, 0, 0])
@@ -39,7 +38,7 @@ pub fn addr6() -> impl Strategy<Value = Ipv6Addr> {
 pub fn data() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         4 => prop::collection::vec(any::<u8>(), 0..64),
-        // On both sides of every limit there is: 1260 without DF, the lowest IPv6 MTU, both MTUs.
+        // On both sides of every limit: 1260 without DF, the lowest IPv6 MTU, and both MTUs.
         2 => (prop::sample::select(vec![1232usize, 1252, 1372, 1432]), 0usize..24)
             .prop_map(|(limit, more)| pattern(limit - 12 + more)),
         1 => (0usize..4000).prop_map(|len| vec![0; len]),
@@ -51,7 +50,7 @@ pub fn transport(protocol: u8, ipv6: bool, data: &[u8]) -> Vec<u8> {
     match (protocol, ipv6) {
         (6, _) => tcp(data),
         (17 | 136, _) => udp(data),
-        // An echo reply of zeros is the only message that can be all zeros.
+        // An all-zero echo reply is the only message that can be all zeros.
         (1 | 58, _) if data.iter().all(|&byte| byte == 0) => [
             vec![if ipv6 { 129 } else { 0 }, 0, 0, 0, 0, 0, 0, 0],
             data.to_vec(),
@@ -116,8 +115,8 @@ pub fn valid6() -> impl Strategy<Value = V6> {
     )
 }
 
-/// Bytes 4 to 7 of an ICMP error: nothing, a number at the end (an MTU, a pointer of ICMPv6), at the beginning (a pointer
-/// of ICMPv4, a length of ICMPv6), or any.
+/// Bytes 4 to 7 of an ICMP error: zero, a number at the end (an MTU, an ICMPv6 pointer), a number at the beginning (an
+/// ICMPv4 pointer, an ICMPv6 length), or arbitrary bytes.
 fn rest() -> impl Strategy<Value = [u8; 4]> {
     prop_oneof![
         Just([0; 4]),
@@ -128,7 +127,7 @@ fn rest() -> impl Strategy<Value = [u8; 4]> {
     ]
 }
 
-/// Bytes that an error quotes, behind a header of so many: usual ones, and on both sides of what fits.
+/// The length of a quote after a header of this length: common values, and values on both sides of the limit.
 fn quoted(header_len: usize) -> impl Strategy<Value = usize> {
     prop_oneof![
         3 => header_len..200,
@@ -169,7 +168,7 @@ pub fn message6() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Some bytes of a packet changed, some cut off or added.
+/// Changes some bytes of a packet, or cuts or appends some.
 pub fn mutated(message: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     (
         message,
@@ -187,7 +186,7 @@ pub fn mutated(message: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value =
                 1 => bytes.extend(vec![0x5a; much]),
                 _ => {}
             }
-            // With a right header checksum mutations reach further than the first check.
+            // With a correct header checksum, mutations pass the first check.
             if how != 2 && bytes.len() >= 60 && bytes[0] >> 4 == 4 {
                 let len = usize::from(bytes[0] & 15).max(5) * 4;
                 bytes[10..12].fill(0);

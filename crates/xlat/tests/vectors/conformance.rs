@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `CONFORMANCE.md`: its tables, and what their last column names.
+//! The tables of `CONFORMANCE.md`, and the tests that their last column names.
 
 use crate::file::root;
 
-/// One row of a table that is not its head.
+/// One row of a table, except its head.
 pub struct Row {
-    /// For the message of a failure.
+    /// The text for the message of a failure.
     pub text: String,
-    /// The mark, in tables of demands.
+    /// The mark, in tables of requirements.
     pub mark: Option<String>,
-    /// What the last cell names: vectors, `*` for any characters, paths, or tests.
+    /// The names in the last cell: vectors (`*` stands for any characters), paths, or tests.
     pub names: Vec<String>,
 }
 
 const MARKS: [&str; 4] = ["✓", "◐", "✗", "–"];
 /// Section, requirement, mark, sentence, tests.
 const DEMAND_CELLS: usize = 5;
-/// Documents, what they are about, a count of each mark, the most important difference: `.ci/conformance.py` checks these.
+/// Documents, subject, a count of each mark, the most important difference: `.ci/conformance.py` checks these.
 const SUMMARY_CELLS: usize = 7;
 
-/// Every row of every table but the summary.
+/// Returns every row of every table except the summary.
 pub fn rows() -> Vec<Row> {
     let text = std::fs::read_to_string(root().join("CONFORMANCE.md")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -48,7 +48,7 @@ fn row(line: &str) -> Row {
         .step_by(2)
         .map(str::to_owned)
         .collect();
-    // The table of the marks explains them; its rows have nothing else to name.
+    // The table of the marks explains them; its rows name nothing else.
     let text = if cells.len() == 2 && MARKS.contains(&cells[0]) {
         cells[0]
     } else {
@@ -61,12 +61,12 @@ fn row(line: &str) -> Row {
     }
 }
 
-/// Is it the name of a test, and not of a vector?
+/// Returns true for the name of a test, false for that of a vector.
 pub fn is_test(name: &str) -> bool {
     name.contains("::")
 }
 
-/// Where the tests' modules are, below `crates/`.
+/// The folders of the test modules, below `crates/`.
 const TESTS: [&str; 19] = [
     "nat64/tests/nat64",
     "nat64/tests",
@@ -89,7 +89,7 @@ const TESTS: [&str; 19] = [
     "cluster/tests",
 ];
 
-/// Is there a test of this name: a function of an integration test, or of a module?
+/// Returns true if a test with this name exists: a function of an integration test, or of a module.
 pub fn test_exists(name: &str) -> bool {
     let (module, function) = name.rsplit_once("::").expect("`is_test` says so");
     let file = format!("{}.rs", module.replace("::", "/"));
@@ -99,12 +99,12 @@ pub fn test_exists(name: &str) -> bool {
     })
 }
 
-/// Is it the path of a file, and not the name of a vector?
+/// Returns true for the path of a file, false for the name of a vector.
 pub fn is_path(name: &str) -> bool {
     name.contains('/') || name.contains('.')
 }
 
-/// Does `name` have the form of `pattern`, in which `*` stands for any characters?
+/// Returns true if `name` matches `pattern`, in which `*` stands for any characters.
 pub fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

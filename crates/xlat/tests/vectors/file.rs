@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The files of `vectors/`, read strictly: a key that is missing, misspelt or unknown is an error. `vectors/README.md`
-//! says what the keys mean.
+//! The files of `vectors/`, parsed strictly: a missing, misspelt or unknown key is an error. `vectors/README.md`
+//! documents the keys.
 
 use diolkos_xlat::{Config, Eam, Icmp, Reason, TrafficClass, UdpZeroChecksum};
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -18,7 +18,7 @@ pub struct File {
     pub vectors: Vec<Vector>,
 }
 
-/// One packet, and what has to become of it.
+/// One packet, and the expected result.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
@@ -45,13 +45,13 @@ pub enum Verdict {
     Drop,
 }
 
-/// What the translator asks of the world around it.
+/// The environment of the translator.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Environment {
     pub ipv4_id: u16,
     pub time_ms: u64,
-    /// Packets that went the same way before, whatever became of them.
+    /// Packets that were translated before in the same direction, with any result.
     #[serde(default)]
     pub earlier: Vec<Earlier>,
 }
@@ -73,7 +73,7 @@ pub struct Bytes {
     pub hex: Vec<u8>,
 }
 
-/// The keys of the configuration file that a vector needs; the others have their defaults.
+/// The configuration keys that a vector needs; all others have their defaults.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Keys {
@@ -130,7 +130,7 @@ enum Class {
 }
 
 impl Keys {
-    /// The configuration that they make.
+    /// The configuration with these keys.
     pub fn config(&self) -> Config {
         let otherwise = Config::default();
         Config {
@@ -177,7 +177,7 @@ impl Keys {
 }
 
 impl Vector {
-    /// The verdict in the words of the translator. Fails on a reason that does not exist.
+    /// The verdict as a type of the translator. Fails for an unknown reason.
     pub fn verdict(&self) -> Result<diolkos_xlat::Verdict, String> {
         match (self.verdict, self.reason.as_deref()) {
             (Verdict::Forward, None) => Ok(diolkos_xlat::Verdict::Forward),
@@ -192,7 +192,7 @@ impl Vector {
     }
 }
 
-/// Pairs of hexadecimal digits, in lower case, without anything between them.
+/// Pairs of lower-case hexadecimal digits without separators.
 fn hex<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<u8>, D::Error> {
     let text = String::deserialize(source)?;
     let digit = |byte: u8| match byte {
@@ -209,12 +209,12 @@ fn hex<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<u8>, D::Error> {
         .ok_or_else(|| serde::de::Error::custom(format!("not hexadecimal: {text}")))
 }
 
-/// The project's root.
+/// The root of the project.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every file of `vectors/`, with its name, in order.
+/// Every file of `vectors/` with its name, in order.
 pub fn all() -> Vec<(String, File)> {
     let mut paths: Vec<_> = std::fs::read_dir(root().join("vectors"))
         .unwrap()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The vectors of `vectors/`: are they complete, does the translator do what they demand, and does `CONFORMANCE.md`
-//! tell the truth about them?
+//! The vectors of `vectors/`: checks that they are complete, that the translator gives the expected results, and that
+//! `CONFORMANCE.md` is correct about them.
 
 mod conformance;
 mod file;
@@ -11,7 +11,7 @@ use file::{Bytes, File, Vector, Verdict};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Fewer means that files are missing.
+/// A smaller number means that files are missing.
 const AT_LEAST: usize = 700;
 
 struct World {
@@ -44,7 +44,7 @@ impl Outbox for Wire {
     }
 }
 
-/// What becomes of `bytes`: the verdict, and every packet that leaves, in order.
+/// The result for `bytes`: the verdict, and every packet that is sent, in order.
 fn translate(
     translator: &Translator,
     world: &mut World,
@@ -67,7 +67,7 @@ fn translate(
     (verdict, wire.0)
 }
 
-/// What is wrong with what the translator makes of a vector.
+/// Returns the differences between the translation and a vector.
 fn replay(vector: &Vector) -> Result<(), String> {
     let translator = Translator::new(&vector.config.config()).map_err(|error| error.to_string())?;
     let mut world = World {
@@ -225,14 +225,14 @@ fn every_vector_is_complete() {
     assert!(names.len() >= AT_LEAST, "{} vectors", names.len());
 }
 
-/// Is it "owner/project#1"?
+/// Returns true for "owner/project#1".
 fn is_report(text: &str) -> bool {
     text.split_once('#').is_some_and(|(project, number)| {
         project.split('/').count() == 2 && number.parse::<u32>().is_ok()
     })
 }
 
-/// Is it "RFC 7915 4.1", "RFC 792", "RFC 4443 2.4(e)" or "RFC 7915 4.2 figure 3"?
+/// Returns true for "RFC 7915 4.1", "RFC 792", "RFC 4443 2.4(e)" or "RFC 7915 4.2 figure 3".
 fn is_section(text: &str) -> bool {
     let mut words = text.split(' ');
     let number = |word: Option<&str>| {
@@ -254,7 +254,7 @@ fn is_section(text: &str) -> bool {
 
 #[test]
 fn every_reason_of_the_slow_path_is_shown() {
-    // What only a device or a caller can do wrong, and what depends on the routes of a host; vectors have none of them.
+    // Reasons that only a device or a caller can cause, or that depend on the routes of a host; no vector has them.
     const WITHOUT_VECTOR: [Reason; 4] = [
         Reason::OffloadMismatch,
         Reason::Headroom,
@@ -279,7 +279,7 @@ fn every_reason_of_the_slow_path_is_shown() {
     assert!(missing.is_empty(), "no vector shows {missing:?}");
 }
 
-/// A vector holds one packet, and no tables; tests of the stateful translator name these.
+/// A vector has one packet and no tables; the tests of the stateful translator cover these reasons.
 #[test]
 fn every_reason_of_the_tables_is_tested() {
     let folder = file::root().join("crates/nat64/tests/nat64");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The example of RFC 7422 section 2.3 by its own numbers, and what holds for every mapping.
+//! The example of RFC 7422 section 2.3 with its numbers, and properties of every mapping.
 
 use super::*;
 use crate::config::{Limits, PortBlocks};
@@ -78,7 +78,7 @@ fn the_example_of_rfc_7422() {
             assert_eq!(Ok(source), expected);
         }
     }
-    // The report of the RFC about port 2001 is about the first subscriber; that about 58204 needs the log.
+    // The abuse report in the RFC about port 2001 concerns the first subscriber; the one about 58204 needs the log.
     let first = mapping.source_of(at("192.0.2.1", 2001));
     assert_eq!(
         first.map(|net| net.to_string()).as_deref(),
@@ -192,7 +192,7 @@ fn contradictions() {
     }
 }
 
-/// More sources and addresses at the end of the lists move nobody, if the ports of a source are given.
+/// Sources and addresses appended to the lists change no other source, if the ports of a source are configured.
 #[test]
 fn whoever_comes_last_moves_nobody() {
     let small = mapping(&config(
@@ -216,7 +216,8 @@ fn whoever_comes_last_moves_nobody() {
 }
 
 proptest! {
-    /// Each source has ports of its own, and the reverse of them is that source. Whoever writes a mapping down has the same.
+    /// Each source has ports of its own, and they map back to that source. An independent computation gives the same
+    /// mapping.
     #[test]
     fn a_mapping_is_one_to_one(
         lens in prop::collection::vec(56u8..=64, 1..5),

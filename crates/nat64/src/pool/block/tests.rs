@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Free ports against a set, and what a block of ports costs.
+//! Free ports compared with a set, and the memory of a block.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ fn block(ranges: impl IntoIterator<Item = RangeInclusive<u16>>) -> Block {
     Block::new(Arc::new(Ports::new(ranges.into_iter())))
 }
 
-/// A pool of 65 536 addresses has as many blocks for each protocol.
+/// A pool of 65 536 addresses has this many blocks for each protocol.
 #[test]
 fn a_block_keeps_what_is_taken_and_not_what_is_free() {
     let kept = |block: &Block| {

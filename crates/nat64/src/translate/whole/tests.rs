@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fragments in every order, with copies, gaps and overlaps, against a model that counts how often each byte has come.
+//! Fragments in every order, with duplicates, gaps and overlaps, compared with a model that counts the arrivals of
+//! each byte.
 
 use super::*;
 use diolkos_xlat::wire::protocol;
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 
 const LEN: usize = 160;
 
-/// A fragment of a packet whose byte at `n` is `n`: bytes `from` to `to` of it.
+/// Bytes `from` to `to` of a packet in which byte `n` has the value `n`, as a fragment.
 fn piece(is_v6: bool, from: usize, to: usize, more: bool) -> Held {
     let data: Vec<u8> = (from..to).map(|at| at as u8).collect();
     let offset = (from / 8) as u16;
@@ -52,7 +53,7 @@ fn piece(is_v6: bool, from: usize, to: usize, more: bool) -> Held {
     held(packet, from)
 }
 
-/// Labelled with where it begins.
+/// A held fragment, labelled with its position.
 fn held(packet: Vec<u8>, from: usize) -> Held {
     Held {
         bytes: packet.into(),
@@ -64,7 +65,7 @@ fn held(packet: Vec<u8>, from: usize) -> Held {
     }
 }
 
-/// What the packet carries, behind headers that say that it is whole.
+/// The payload of a packet whose headers must say that it is whole.
 fn payload(whole: &[u8]) -> &[u8] {
     match whole[0] >> 4 {
         4 => {
@@ -87,7 +88,7 @@ fn payload(whole: &[u8]) -> &[u8] {
 }
 
 proptest! {
-    /// Ranges of eight bytes, as they come: the outcome is that of a list of how often each byte has come.
+    /// Ranges of eight bytes in arrival order: the result equals that of counting the arrivals of each byte.
     #[test]
     fn as_a_count_of_every_byte(
         is_v6: bool,

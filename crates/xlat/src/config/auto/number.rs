@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A number that the operator fixes, or `auto`, which is no number here: something else limits. To be named by `serde(with)`.
+//! A number that the operator sets, or `auto` for no number: another limit applies. Use it through `serde(with)`.
 
 use super::schema_or_auto;
 use schemars::{json_schema, Schema, SchemaGenerator};
@@ -7,7 +7,7 @@ use serde::de::{Error, Visitor};
 use serde::{Deserializer, Serializer};
 use std::fmt;
 
-/// Writes `auto` for no number.
+/// Serializes None as `auto`.
 pub fn serialize<S: Serializer>(value: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         None => serializer.serialize_str("auto"),
@@ -15,12 +15,12 @@ pub fn serialize<S: Serializer>(value: &Option<u32>, serializer: S) -> Result<S:
     }
 }
 
-/// Reads `auto` as no number.
+/// Deserializes `auto` as None.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     deserializer.deserialize_any(NumberVisitor)
 }
 
-/// The schema of such a value.
+/// Returns the schema of such a value.
 pub fn schema(_: &mut SchemaGenerator) -> Schema {
     schema_or_auto(&json_schema!({ "type": "integer", "title": "number" }))
 }
