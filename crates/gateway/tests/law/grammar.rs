@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for the law: what a translator sees all day, the same at the edge of every rule, and then with something odd about
-//! it or some bytes changed. All of it follows from one seed.
+//! Packets for the law: everyday packets, packets at the edge of every rule, and the same with an odd property or some
+//! changed bytes. All of them are derived from one seed.
 //!
 //! seed → recipe → bytes (`bytes`); and, when a packet breaks the law, recipe → simpler recipes.
 
@@ -13,7 +13,7 @@ use diolkos_xlat::addr::special;
 use fastrand::Rng;
 use std::net::Ipv4Addr;
 
-/// One packet, in words.
+/// The description of one packet.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     way: Way,
@@ -25,10 +25,10 @@ pub struct Recipe {
     checksum: Checksum,
     class: u8,
     hops: u8,
-    /// Identification or flow label.
+    /// IPv4 identification or IPv6 flow label.
     label: u32,
     dont_fragment: bool,
-    /// Which of the nodes on our side; which of the prefixes or mappings on the other.
+    /// Selects the node on our side, and the prefix or mapping on the other side.
     picks: [u64; 2],
     /// The IPv4 node beyond the prefix.
     peer: Ipv4Addr,
