@@ -14,8 +14,9 @@ use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 
 use crate::Moment;
 
-/// For so long a packet waits at most. Another gateway answers within a few milliseconds. One that does not, as it stands still or the link
-/// to it is cut, counts as reachable for a second more. Hosts must not notice it: they send again after a second (RFC 6298 section 2).
+/// Maximum time that a packet waits. Another gateway answers within a few milliseconds. One that does not, because it
+/// is stopped or its link is cut, counts as reachable for a second more. Hosts must not notice: they retransmit after a
+/// second (RFC 6298 section 2).
 pub const BOUND: Duration = Duration::from_millis(50);
 
 /// Bounds on what waits.
