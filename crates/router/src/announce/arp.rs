@@ -13,7 +13,7 @@ const KINDS: [u8; 6] = [0, 1, 0x08, 0, 6, 4];
 /// A packet of any operation: RFC 5227 does not distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// Whose it says it is.
+    /// The sender's link-layer address.
     pub mac: [u8; 6],
     /// The sender's IPv4 address; 0 if it probes for one.
     pub sender: Ipv4Addr,
