@@ -19,7 +19,7 @@ const VIRTIO: &str = "virtio_net";
 /// What is known of a named interface.
 pub struct Candidate {
     name: String,
-    /// The port, or why there is none.
+    /// The port, or the reason why there is none.
     port: Result<Port, String>,
     driver: String,
     reported: bool,

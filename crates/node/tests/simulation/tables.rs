@@ -65,7 +65,7 @@ pub struct Eyes<'a> {
     pub via: Via,
     /// Bindings of this node that were opened and closed.
     pub changes: &'a mut Vec<Changed>,
-    /// A binding was opened that the node does not allow.
+    /// Set if a binding was opened that the node does not allow.
     pub error: Option<String>,
 }
 
