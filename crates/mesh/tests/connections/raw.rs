@@ -148,7 +148,7 @@ pub fn is_ended(client: &mut Client) -> bool {
 pub fn fill(client: &mut Client, bytes: &[u8]) -> usize {
     let second = Some(Duration::from_secs(1));
     client.sock.set_write_timeout(second).expect("it is set");
-    // TLS may have to read before it can write.
+    // A TLS stream that cannot write reads instead, so reads need the timeout too.
     client.sock.set_read_timeout(second).expect("it is set");
     let mut taken = 0;
     loop {
