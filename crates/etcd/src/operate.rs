@@ -16,7 +16,7 @@ pub struct Found {
     pub version: String,
     /// The name of the data, or the reason why it has none, for example another format.
     pub name: Result<String, String>,
-    /// Each key with the revision of its last write and its value, but for the engine's name.
+    /// Each key, except that of the engine's name, with the revision of its last write and its value.
     pub entries: Vec<(String, u64, Vec<u8>)>,
 }
 
