@@ -238,7 +238,7 @@ struct Clat {
     /// Packets that ran out of hops, and when to check for more.
     expiry: Expiry,
     loops_next: Instant,
-    /// The same through an uplink that wraps them.
+    /// Packets that loop through an uplink that wraps them.
     circle: Circle,
     /// IPsec policies, which the fast path bypasses.
     policies: Option<PolicyNews>,

@@ -48,7 +48,7 @@ pub(super) struct Unanswered {
     questions: u32,
     /// The time before which no probe is sent.
     rests: Option<Instant>,
-    /// What is wrong, in words.
+    /// The problem, in words.
     found: Option<String>,
 }
 

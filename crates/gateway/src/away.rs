@@ -10,7 +10,7 @@ use diolkos_node::NodeId;
 
 use super::programs::Programs;
 
-/// Time for which programs use such an entry: the binding may have ended meanwhile.
+/// Time for which programs use such an entry. It is bounded because the binding may have ended meanwhile.
 const TIME: Duration = Duration::from_secs(20);
 /// Maximum number of such entries in the programs; about 20 MB of memory here. Packets of further ports take the longer
 /// way.

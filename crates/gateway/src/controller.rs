@@ -340,12 +340,12 @@ impl Controller {
         }
     }
 
-    /// Sessions that did not fit into the fast path's maps.
+    /// Returns the number of sessions that did not fit into the fast path's maps.
     pub fn refused(&self) -> u64 {
         self.lock().mirror.refused
     }
 
-    /// How often the tables have gone on without knowing what a program was just opening.
+    /// Returns how often the tables continued without a report that a program had reserved but not yet submitted.
     pub fn unheard(&self) -> u64 {
         self.kernel.as_ref().map_or(0, |kernel| kernel.unheard())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel's programs know of other gateways.
+//! The kernel's implementation of [`Programs`]: what BPF programs know of other gateways.
 
 use std::io;
 use std::sync::Arc;

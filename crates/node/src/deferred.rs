@@ -34,7 +34,7 @@ pub const ALL: Bounds = Bounds {
     places: 8192,
     bytes: 16 << 20,
 };
-/// Bounds for one subscriber. Two super-packets fit.
+/// Bounds for one subscriber. Two GSO packets fit.
 pub const SHARE: Bounds = Bounds {
     places: ALL.places / 64,
     bytes: ALL.bytes / 64,

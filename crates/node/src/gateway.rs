@@ -99,7 +99,7 @@ pub enum Order {
     Report(Report),
 }
 
-/// What is in force for the copies of an owner's bindings.
+/// The state of the copies of an owner's bindings.
 #[derive(Clone, Copy, Debug, Default)]
 struct Copies {
     /// The end of use that the node allows.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One of several NAT64 gateways (a *node* of a cluster) that share subscribers, without I/O and without a clock.
 //!
-//! # What never happens
+//! # Invariants
 //!
 //! An external IPv4 address and port carries packets of one subscriber at a time, and goes to another one only after a
 //! rest. No late message, stopped process, failed connection or missing answer changes that. What may happen is that
@@ -24,7 +24,7 @@
 //! * A port is free when all other nodes have acknowledged that its binding ended. For those that do not, the owner
 //!   declares their copies void, and waits until their right to use them has ended (`reuse`, with the proof).
 //!
-//! # What the caller does
+//! # Duties of the caller
 //!
 //! The caller holds the lock of the tables, passes events with the time of CLOCK_BOOTTIME to [`gateway::Gateway`], and
 //! then carries out the resulting orders *in their order*. The gateway updates tables and programs at once, so no

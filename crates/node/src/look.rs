@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Decides what a node does with a packet.
 //!
-//! # Why no packet goes round
+//! # Why no packet loops
 //!
 //! Nodes may have different views of which nodes are reachable and which have a binding. A packet of the IPv6 side that
 //! another node has forwarded is forwarded again only by a node that precedes the sender in the subscriber's order; if

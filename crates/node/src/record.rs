@@ -28,7 +28,7 @@ pub const RETRY: Duration = Duration::from_secs(3);
 /// Interval at which a node reads its own record: it detects another engine, or a second node of its name.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);
 
-/// What a node does by its file.
+/// The part of a node in the cluster, by its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// It opens nothing yet.
@@ -181,7 +181,7 @@ pub struct Own {
     seen: u64,
     /// What the engine has, and since which answer this node has known.
     durable: Vec<(Mark, Moment)>,
-    /// What it should have.
+    /// What the engine should have.
     wanted: Vec<Mark>,
     /// The pending request, when it was made, and the record that it writes.
     asked: Option<(u64, Moment, Option<Record>)>,

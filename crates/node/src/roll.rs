@@ -5,12 +5,12 @@
 //! to the file ([`Action::GoOver`]) when all others of its own file are armed for the same one, or have changed to it.
 //! Then its caller has it leave, and starts a process with the new file that *expects* the others ([`Node::expect`]).
 //!
-//! # What never happens
+//! # Invariants
 //!
 //! **A node with the new file opens no binding while one with the old file runs**, however late or lost messages are: a
 //! process that expects others opens nothing before each of them has said hello with the same file, and a node that has
-//! changed does not come back by itself. So it does no harm if one node misses messages, is told to disarm or runs out
-//! of time: the others wait for it, and name it.
+//! changed does not come back by itself. If one node misses messages, is disarmed or runs out of time, the others wait
+//! for it, and name it.
 //!
 //! **No message of another node makes this one change, unless its own operator has armed it.**
 //!

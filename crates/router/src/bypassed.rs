@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What packets bypass if a program sends them by itself: IPsec policies, which would encrypt or block them, and rules
-//! of nftables, which would drop them or give them another address.
+//! Packets that a program sends by itself bypass IPsec policies, which would encrypt or block them, and rules of
+//! nftables, which would drop them or give them another address. This module watches both.
 
 use std::net::Ipv4Addr;
 

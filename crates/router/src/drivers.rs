@@ -16,7 +16,7 @@ const VETH: &str = "veth";
 /// It needs a channel for each CPU beside those in use. If there are too few, it shares these, under locks.
 const VIRTIO: &str = "virtio_net";
 
-/// What is known of a named interface.
+/// A named interface with the properties that matter for XDP.
 pub struct Candidate {
     name: String,
     /// The port, or the reason why there is none.

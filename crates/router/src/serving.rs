@@ -55,7 +55,7 @@ pub(super) struct Router<'a, R> {
     pub(super) net: &'a Net,
     /// Reads the configuration again.
     pub(super) read: &'a R,
-    /// Set when the program ends, so that a reload is pointless.
+    /// Tells whether a signal has arrived, after which no client waits for a reload.
     pub(super) came: Came,
     /// Starts supervised tasks.
     pub(super) watch: Watch,

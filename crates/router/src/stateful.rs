@@ -55,7 +55,7 @@ pub struct Past<'a> {
     pub pins: Option<&'a Pins>,
     /// Addresses of this host, which no binding can have any more.
     pub own: &'a [Ipv4Addr],
-    /// Set when the program ends, so that a restore is pointless.
+    /// Tells whether a signal has arrived, after which a restore is pointless.
     pub came: &'a Came,
 }
 

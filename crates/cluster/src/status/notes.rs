@@ -45,7 +45,7 @@ pub(super) struct NodeNotes {
     pub interface: Option<String>,
     pub forwarded: ForwardCount,
     pub differs: Option<&'static str>,
-    /// What its record in etcd says of its file, unless the gateway says so itself.
+    /// The file according to its record in etcd, unless the gateway reports the file itself.
     pub filed: Filed,
     pub strange: Tally,
     pub slow: Tally,

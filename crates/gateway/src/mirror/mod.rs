@@ -64,7 +64,7 @@ pub struct Mirror {
     pub aside: VecDeque<Changed>,
     /// The owners of the addresses of the cluster's pool.
     owners: Option<Owners>,
-    /// The clocks; callers use them too.
+    /// The clocks that define the current time.
     pub clocks: Clocks,
 }
 

@@ -261,7 +261,7 @@ fn state_after(protocol: Protocol, sent: Sent) -> SessionState {
     }
 }
 
-/// A session of TCP that the tables have in an earlier state: what has been sent since moves it.
+/// Advances a TCP session that the tables have in an earlier state, by what has been sent since.
 fn follow(state: &mut State, there: &SessionView, now_sent: Sent, now: Duration) {
     let known = sent(there.state);
     let missing = Sent(now_sent.0 & !known.0);

@@ -17,8 +17,8 @@
 //! The programs of a router's interfaces and of its drivers get the packets too, and must agree with the program at its
 //! device.
 //!
-//! What no test run can show (checksums left to the device, packets in several memory fragments, routes and
-//! transmission) is tested with real devices in `tests/e2e`.
+//! Test runs cannot show checksums left to the device, packets in several memory fragments, routes and transmission:
+//! `tests/e2e` tests these with real devices.
 
 // Checksums as the tests of `xlat` compute them, without code of the translator.
 #[path = "../../../xlat/tests/common/mod.rs"]

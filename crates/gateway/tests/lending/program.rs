@@ -15,7 +15,7 @@
 //! | `GiveBack`, `Tell`                     | `open_session`: from `lease_take_session` with -1 to its end      |
 //! | `Find`, `ReadNode`, `ReadCheck`        | `to_node`: `session4_of` with `copy_session4`                     |
 //!
-//! What concerns only one program is omitted: the packet itself, prefixes, ports below 1024, RTP's neighbours.
+//! Omitted are matters of one program alone: the packet itself, prefixes, ports below 1024, and the adjacent ports of RTP.
 
 use diolkos_fastpath::lease::program as lease;
 use diolkos_fastpath::lease::Word;
