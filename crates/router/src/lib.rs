@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A translator for a router, stateless (RFC 7915) or stateful (RFC 6146), from the examination of the machine to its
-//! cleanup: begin → build → lead → serve (→ reload) → leave. `stay` describes what a NAT64 with a state file leaves on
-//! purpose.
+//! cleanup: begin → build → lead → serve (→ reload) → leave. A NAT64 with a state file leaves its programs in the
+//! kernel on purpose (`lifecycle`).
 //!
 //! This crate knows everything below it: tables, programs, routes, a cluster if there is one, and [`announce`], which
 //! answers for addresses of a connected network. Call [`run`] to run a translator, and [`clear`] to remove what a
