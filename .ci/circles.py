@@ -21,8 +21,8 @@ NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|r(#+)".*?"\1|"(?:\\.|[^"\\])*"', re.DO
 TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub )?mod \w+ \{.*?^\}", re.DOTALL | re.MULTILINE)
 USE = re.compile(r"\buse\s+([^;]+);")
 PATH = re.compile(r"(?<![\w:])(?:crate|self|super)(?:::\w+)+")
-# Crates, or what becomes of them, whose circles are left to be opened.
-OPEN = {"core", "xlat", "nat64", "node", "sys", "fastpath"}
+# Crates whose circles are left to be opened.
+OPEN = {"xlat", "nat64", "node"}
 
 
 def spread(tree: str) -> Iterator[Module]:

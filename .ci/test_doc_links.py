@@ -64,7 +64,7 @@ def test_what_the_pages_promise_is_there() -> None:
 
 
 def test_nothing_lies_where_another_program_would_run_it() -> None:
-    """A script for NetworkManager is an example: it fails without a manager of CLATs, and not everybody wants one."""
+    """A script for NetworkManager is an example: it starts and stops CLATs, and not everybody wants that."""
     build = (PROJECT / "packaging/deb.sh").read_text()
     for folder in ("NetworkManager/dispatcher.d", "networkd-dispatcher", "if-up.d", "cron"):
         assert folder not in build

@@ -62,7 +62,7 @@ impl Nat64 {
             },
             |refusal, packet| self.answer(refusal, packet),
         );
-        (!found.is_of_others).then(|| Nat64Trace {
+        (!found.is_of_others).then_some(Nat64Trace {
             packet: Trace {
                 mappings: found.mappings,
                 ..trace
@@ -125,10 +125,14 @@ impl Nat64 {
         }
         let arriving = received.turned((from, asked.to), packet);
         let is_query = protocol == Protocol::Icmp;
-        let inward = if arriving.v4 == from && (is_query || !is_new) {
-            // To itself, by the session that it has, or has just opened.
+        let passing = &asked.passing;
+        let is_session =
+            |step: &TableStep| matches!(step, TableStep::Session(_) | TableStep::Opens { .. });
+        let has_session = found.tables.iter().any(is_session);
+        let inward = if arriving.v4 == from && (is_query || !is_new) && has_session {
+            // To itself, by the session that it has, or would just have opened: either takes this packet's prefix.
             come_back(arriving.segment, &mut found.tables);
-            Inward::Node(asked.passing.v6, prefix)
+            Inward::Node(passing.v6, prefix)
         } else if is_query && is_new {
             // It takes its random identifier to another address, where that is mostly nobody's.
             return Err(refusal(Reason::NoBinding));

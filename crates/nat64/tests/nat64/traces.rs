@@ -82,15 +82,28 @@ fn done(events: &[Event], trace: &Nat64Trace) -> Vec<Change> {
     changes.collect()
 }
 
-/// Of a packet that turns, nobody can tell whether its random port is just that to which it goes; and what it opens on its way
-/// out is not counted yet on its way back.
-fn is_beyond_telling(packet: &[u8], trace: &Nat64Trace, came: Verdict, events: &[Event]) -> bool {
+/// A random port of a packet that turns may be just that to which the packet goes, or one with which the other node has a session: no
+/// trace can know. And what the packet opens on its way out is not counted yet on its way back.
+fn is_beyond_telling(
+    packet: &[u8],
+    trace: &Nat64Trace,
+    came: Verdict,
+    asked: &Router,
+    events: &[Event],
+) -> bool {
     let is = |at: usize, bytes: &[u8]| packet.get(at..at + bytes.len()) == Some(bytes);
     let turns = packet.first().is_some_and(|byte| byte >> 4 == 6) && is(36, &[203, 0, 113, 1]);
-    let goes_to = |port: u16| is(42, &port.to_be_bytes());
-    let meets_itself = events
-        .iter()
-        .any(|event| matches!(event, Event::BindingOpened(binding) if goes_to(binding.v4.port)));
+    let bound = events.iter().find_map(|event| match event {
+        Event::BindingOpened(binding) => Some(binding.v4),
+        _ => None,
+    });
+    let opened = |event: &Event| matches!(event, Event::SessionOpened(view) if Some(view.peer) == bound && Some(view.binding.v4) != bound);
+    let meets_another = !events.iter().any(opened)
+        && asked
+            .nat64
+            .state()
+            .sessions()
+            .any(|view| Some(view.peer) == bound);
     let opens = |step: &TableStep| matches!(step, TableStep::Opens { .. });
     let is_at_limit = matches!(
         came,
@@ -104,7 +117,8 @@ fn is_beyond_telling(packet: &[u8], trace: &Nat64Trace, came: Verdict, events: &
                 | Reason::OutsidePeerLimit
         )
     );
-    turns && (trace.is_port_random && meets_itself || is_at_limit && trace.tables.iter().any(opens))
+    turns
+        && (trace.is_port_random && meets_another || is_at_limit && trace.tables.iter().any(opens))
 }
 
 /// Without the source's port or identifier, if it is random, and the checksums that depend on it.
@@ -153,7 +167,8 @@ fn agree(change: impl Fn(&mut Nat64Config)) -> Vec<Reason> {
         let came = asked.give(&packet);
         assert_eq!(came, other.give(&packet), "packet {step}");
         let events = &asked.watch.events[before..];
-        let told_of = |trace: &Nat64Trace| !is_beyond_telling(&packet, trace, came.0, events);
+        let told_of =
+            |trace: &Nat64Trace| !is_beyond_telling(&packet, trace, came.0, &asked, events);
         if let Some(trace) = trace.filter(told_of) {
             compared += 1;
             assert_eq!(trace.packet.verdict, came.0, "packet {step}");

@@ -113,7 +113,8 @@ def parse(text: str, load: Generated) -> Reading:
     metrics["loss"] = 1 - metrics["received"] / metrics["sent"]
     translated, beside = counts[: len(found)], counts[len(found) :]
     if beside:
-        metrics |= {f"native_{name}": sum(count[name] for count in beside) for name in ("sent", "received")}
+        metrics["native_sent"] = sum(count["sent"] for count in beside)
+        metrics["native_received"] = sum(count["received"] for count in beside)
         metrics["translated_loss"] = 1 - sum(each["received"] for each in translated) / sum(each["sent"] for each in translated)
     for each in map(_times, found):
         metrics |= {name: max(value, metrics.get(name, value)) for name, value in each.items() if name != "ipdv_min"}
@@ -258,9 +259,14 @@ class Generator(Load[G]):
     def prepare(self, section: G, context: ClientContext) -> list[list[str]]:
         """Sessions, where the path keeps any: for one direction. Those of both are opened by the trial itself."""
         ends = context.ends
-        opens = ends and ends.keeps_state and section.flows != "unique" and section.directions == "one"
-        opening = [opening_command(section, context)] if opens else []
-        return [*opening, *([native_beside.asking_command(ends)] if ends and section.native_share else [])]
+        if ends is None:
+            return []
+        commands: list[list[str]] = []
+        if ends.keeps_state and section.flows != "unique" and section.directions == "one":
+            commands.append(opening_command(section, context))
+        if section.native_share:
+            commands.append(native_beside.asking_command(ends))
+        return commands
 
     def placement(self, section: G) -> CpuPlacement | None:
         return section.placement
