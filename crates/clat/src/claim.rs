@@ -137,8 +137,8 @@ pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result
     ))))
 }
 
-/// Returns true if the kernel itself would look for duplicates on this interface (`dad_transmits`, RFC 4862 section
-/// 5.1).
+/// Returns true if the kernel itself would look for duplicates on this interface (`dad_transmits`,
+/// RFC 4862 section 5.1).
 fn asks_for_duplicates(uplink: &str) -> bool {
     let setting =
         std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{uplink}/dad_transmits"));

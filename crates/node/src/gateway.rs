@@ -57,7 +57,7 @@ pub trait Tables {
 pub enum Changed {
     /// It was opened.
     Opened(Binding),
-    /// It was closed, or could not be opened.
+    /// The port has no binding, or has lost it.
     Closed(Protocol, Endpoint4),
 }
 

@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn a_checksum_of_icmp_is_finished() {
-        // An echo request whose field holds the sum of the pseudo-header: addresses of zeros, 12 bytes, ICMPv6 (RFC
-        // 8200 section 8.1).
+        // An echo request whose field holds the sum of the pseudo-header: addresses of zeros, 12 bytes, ICMPv6
+        // (RFC 8200 section 8.1).
         let mut packet = vec![0; 40 + 12];
         (packet[0], packet[6], packet[40]) = (0x60, 58, 128);
         packet[42..44].copy_from_slice(&(12u16 + 58).to_be_bytes());

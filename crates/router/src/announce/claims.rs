@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The messages about addresses that are answered for one by one, and their times (RFC 5227, RFC 4862 section 5.4, RFC
-//! 4861 section 7.2.6). Without clock and sockets: times are arguments.
+//! The messages about addresses that are answered for one by one, and their times (RFC 5227, RFC 4862 section 5.4,
+//! RFC 4861 section 7.2.6). Without clock and sockets: times are arguments.
 //!
 //! probing → announcing → held; or taken by another node, and tried again later: at once when its owner, which is
 //! polled, is gone
