@@ -4,7 +4,7 @@
 //! They come from the TUN device. If the source of a packet is an address of the host itself, the kernel takes the
 //! packet for a martian, and drops it after the translator has counted it as sent, unless the device has
 //! `accept_local`. The setting belongs to the device and is removed with it. It is on only while it is needed: without
-//! it, strangers on the IPv6 side cannot use an address of the router as their source.
+//! it, hosts on the IPv6 side cannot use an address of the router as their source.
 
 use std::fs;
 use std::net::Ipv4Addr;

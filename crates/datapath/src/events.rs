@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// not of every packet.
 const LONG_PAUSE: Duration = Duration::from_secs(600);
 
-/// The lines of late.
+/// The rate limits of recent lines.
 #[derive(Debug, Default)]
 pub struct Events {
     drops: Pace,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counts the prefixes that use nearly all of their share, in scans over all prefixes. There may be millions of
-//! prefixes, and a stranger may create them: each check scans one part, and remembers only the first few.
+//! prefixes, and an attacker may create them: each check scans one part, and remembers only the first few.
 
 use std::cmp::Reverse;
 
