@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The CLAT's IPv6 address, where the operator leaves the choice to us.
+//! The CLAT's IPv6 address, when the operator leaves the choice to the program.
 //!
-//! It lies in a prefix that the network routes to this node, or else in the
-//! uplink's own /64 (RFC 6877 section 6.3). It is the same at every start
-//! (RFC 7217), and checksum-neutral with the CLAT's IPv4 address (RFC 6052
-//! section 4.1): the fast path then never touches a TCP or UDP checksum.
+//! It lies in a prefix that the network routes to this node, or else in the uplink's own /64 (RFC 6877 section 6.3). It
+//! is the same at every start (RFC 7217), and checksum-neutral with the CLAT's IPv4 address (RFC 6052 section 4.1), so
+//! the fast path never has to change a TCP or UDP checksum.
 
 use std::fs;
 use std::hash::Hasher;
@@ -14,10 +13,11 @@ use diolkos_xlat::csum::Sum;
 use ipnet::Ipv6Net;
 use siphasher::sip::SipHasher24;
 
-/// What an address is derived from (RFC 7217 section 5).
+/// The inputs that an address is derived from (RFC 7217 section 5).
 #[derive(Clone, Debug)]
 pub struct Recipe<'a> {
-    /// In which the address lies: of 96 bits at most. Bits behind a shorter prefix than a /64 are chosen like the rest.
+    /// The prefix that contains the address, of at most 96 bits. The bits after a prefix that is shorter than a /64 are
+    /// chosen like the rest.
     pub prefix: Ipv6Net,
     /// The translation prefix.
     pub pref64: Ipv6Net,
@@ -29,7 +29,7 @@ pub struct Recipe<'a> {
     pub secret: &'a [u8],
 }
 
-/// The host's secret: the machine id, or what distinguishes the uplink where there is none.
+/// Returns the host's secret: the machine id, or the link address of the uplink if there is no machine id.
 pub fn host_secret(link_address: &[u8]) -> Vec<u8> {
     fs::read("/etc/machine-id")
         .ok()
@@ -38,7 +38,7 @@ pub fn host_secret(link_address: &[u8]) -> Vec<u8> {
 }
 
 impl Recipe<'_> {
-    /// The address for the given number of collisions so far.
+    /// Returns the address for the given number of collisions so far.
     pub fn address(&self, collisions: u8) -> Ipv6Addr {
         let mut attempt = 0u32;
         loop {
@@ -64,9 +64,9 @@ impl Recipe<'_> {
         hasher.finish()
     }
 
-    /// Puts the hash behind the prefix and sets the last word so that addresses and prefixes of both families sum up
-    /// alike. With a prefix that moves the embedded address to odd bytes no word can do that for every address; then
-    /// the address is as good as any other.
+    /// Puts the hash behind the prefix, and sets the last word so that the addresses and prefixes of both families have
+    /// the same sum. If a prefix moves the embedded address to odd bytes, no word can do that for every address; then
+    /// the address is not neutral.
     fn neutral(&self, hash: u128) -> Ipv6Addr {
         let network = u128::from(self.prefix.network());
         let behind = u128::from(self.prefix.hostmask());
@@ -80,7 +80,7 @@ impl Recipe<'_> {
     }
 }
 
-/// Interface identifiers that are taken by the specifications (RFC 5453).
+/// Returns true for interface identifiers that are reserved by the specifications (RFC 5453).
 fn is_reserved(address: Ipv6Addr) -> bool {
     let id = u128::from(address) as u64;
     id == 0

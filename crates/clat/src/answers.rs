@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a running CLAT answers to whoever asks by its control socket.
+//! The answers of a running CLAT to requests on its control socket.
 
 use super::{rules, Clat};
 use diolkos_config::{Networks, Settings, V6Address};
@@ -38,12 +38,12 @@ impl Clat {
                 self.ends = true;
                 Answer::Done
             }
-            // These take their time, and are not answered here.
+            // These take some time, and are answered elsewhere.
             Request::Reload | Request::Trace(_) => Answer::NotSupported("elsewhere".to_owned()),
         }
     }
 
-    /// What would become of a packet.
+    /// Returns what would happen to a packet.
     pub(super) async fn trace(&self, packet: Imagined) -> Answer {
         let Some(device) = &self.device else {
             return Answer::Failed(
@@ -65,7 +65,7 @@ impl Clat {
         control::traced(trace::trace(&asked, &self.site.net).await)
     }
 
-    /// How it stands, for those who follow it.
+    /// Returns the condition of the CLAT, for clients that watch it.
     pub(super) fn present_condition(&self) -> Condition {
         let is_ready = self.ready.is_some();
         let obstacle = || match &self.obstacle {
@@ -127,7 +127,8 @@ impl Clat {
         }
     }
 
-    /// The settings with what stands for `auto` now; where nothing does, it stays.
+    /// Returns the settings with the current values in place of `auto`; without a value, `auto`
+    /// stays.
     fn settings_in_force(&self) -> Settings {
         let mut settings = Settings::clone(&self.site.settings);
         if let Some(device) = self.device.as_ref().filter(|device| device.is_open) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which prefixes of the uplink are from a network that the host has left.
+//! Detects prefixes of the uplink that belong to a network that the host has left.
 //!
-//! An uplink without carrier keeps its addresses, for minutes or hours. If it comes up in another network, that gives it
-//! further ones (RFC 4862 section 5.5.3), and nobody there answers to those of the old prefixes (RFC 6059 section 2).
+//! An uplink without carrier keeps its addresses, for minutes or hours. If it comes up in another network, that network
+//! gives it further ones (RFC 4862 section 5.5.3), and nothing there answers to those of the old prefixes (RFC 6059
+//! section 2).
 
 use std::time::Duration;
 
@@ -12,33 +13,33 @@ use tokio::time::Instant;
 use super::Clat;
 use diolkos_service::failure::Failure;
 
-/// How long routers have time to confirm a prefix, as for translation prefixes.
+/// Time in which routers have to confirm a prefix, as for translation prefixes.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The uplink has got a carrier again.
+/// Created when the uplink has got a carrier again.
 #[derive(Debug, Default)]
 pub(super) struct Arrival {
-    /// When a router must have confirmed what is from here.
+    /// The time by which a router must have confirmed prefixes that belong here.
     until: Option<Instant>,
-    /// That is still to be looked at.
+    /// True if that check is still due.
     is_awaited: bool,
-    /// The prefixes by autoconfiguration at that time, each with the time of its last confirmation.
+    /// The prefixes from autoconfiguration at that time, each with the time of its last confirmation.
     before: Vec<(Ipv6Net, u32)>,
 }
 
 impl Arrival {
-    /// Until when nothing is to be done.
+    /// Returns the time of the next action.
     pub(super) fn waits(&self) -> Option<Instant> {
         self.until.filter(|_| self.is_awaited)
     }
 
-    /// It has been looked at.
+    /// Notes that the check is done.
     pub(super) fn rest(&mut self) {
         self.is_awaited = false;
     }
 }
 
-/// Of the prefixes now those that nobody has confirmed, if another /64 has been confirmed.
+/// Returns the current prefixes that have not been confirmed, if another /64 has been confirmed.
 fn left(before: &[(Ipv6Net, u32)], now: Vec<(Ipv6Net, u32)>) -> Vec<Ipv6Net> {
     let (stale, fresh): (Vec<_>, Vec<_>) = now.into_iter().partition(|one| before.contains(one));
     match fresh.iter().any(|(prefix, _)| prefix.prefix_len() == 64) {
@@ -48,7 +49,7 @@ fn left(before: &[(Ipv6Net, u32)], now: Vec<(Ipv6Net, u32)>) -> Vec<Ipv6Net> {
 }
 
 impl Clat {
-    /// Notes what the uplink brings along to a network that may be another one.
+    /// Notes the prefixes of the uplink on its arrival in a network that may be another one.
     pub(super) async fn arrive(&mut self) -> Result<(), Failure> {
         let before = self.site.net.confirmations(self.site.uplink.index).await?;
         self.arrival = Arrival {
@@ -59,7 +60,7 @@ impl Clat {
         Ok(())
     }
 
-    /// Looks which of that the routers here do not know.
+    /// Determines which of them the routers here do not know.
     pub(super) async fn look_at_left(&mut self) -> Result<(), Failure> {
         self.site.left.clear();
         if self.arrival.until.is_some_and(|at| at <= Instant::now()) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that go round through an uplink whose own packets the kernel does not tell: WireGuard, and the TUN device of a
-//! program. What the CLAT sends comes back inside an IPv4 packet, is translated and sent once more, and longer each time.
+//! Detects packets that loop through an uplink whose own packets the kernel does not identify: WireGuard, and the TUN
+//! device of a program. What the CLAT sends comes back inside an IPv4 packet, and is translated and sent once more,
+//! longer each time.
 //!
 //! many leave and nothing comes back ─► send nothing for a moment ─► does anything still come to be sent?
 //!
-//! A one-way stream goes on then, and what goes round is over. Wrapped packets have nothing else that tells them.
+//! A one-way stream continues during the pause, and a loop ends. Nothing else identifies wrapped packets.
 
 use std::time::Duration;
 
@@ -15,42 +16,42 @@ use diolkos_figures::counters;
 use diolkos_kernel::net::LinkKind;
 use diolkos_service::failure::Failure;
 
-/// Packets a second, from which on nothing but a circle may be expected to get no answer at all.
+/// Rate, in packets a second, at which only a loop can be expected to get no answer at all.
 const MANY: u64 = 200;
-/// For packets that are on their way when sending stops, and then to see whether others come.
+/// Pause for packets that are in flight when sending stops, and then the time to see whether others arrive.
 const DRAIN: Duration = Duration::from_millis(100);
 const LISTEN: Duration = Duration::from_millis(100);
-/// Fewer than one in so many, of those that would come by then: they have gone round.
+/// A loop is assumed if fewer than 1/`SHARE` of the packets arrive that would otherwise arrive in that time.
 const SHARE: u64 = 10;
-/// Until a stream that goes on without answers is interrupted again.
+/// Time until a stream that continues without answers is interrupted again.
 const REST: Duration = Duration::from_secs(60);
-/// Until packets are sent again although nothing is known to have changed.
+/// Time until packets are sent again although no change is known.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// What is known of packets that go round.
+/// What is known of packets that loop.
 #[derive(Default)]
 pub(super) struct Circle {
-    /// Packets that were translated, from IPv4 and from IPv6, and when.
+    /// Number of packets that were translated, from IPv4 and from IPv6, and when.
     before: Option<([u64; 2], Instant)>,
-    /// Nothing is interrupted before.
+    /// The time before which nothing is interrupted.
     rests: Option<Instant>,
-    /// They do, and until when nothing is sent.
+    /// The loop that was found, and until when nothing is sent.
     found: Option<(String, Instant)>,
 }
 
 impl Circle {
-    /// Why nothing is sent.
+    /// Returns the reason why nothing is sent.
     pub(super) fn obstacle(&self) -> Option<String> {
         let (text, until) = self.found.as_ref()?;
         (Instant::now() < *until).then(|| text.clone())
     }
 
-    /// Routes have changed: it may be over.
+    /// Forgets the loop, because routes have changed.
     pub(super) fn forget(&mut self) {
         self.found = None;
     }
 
-    /// Packets a second that left since the last look, if nothing came.
+    /// Returns the rate of packets a second that left since the last check, if no packet came back.
     fn unanswered(&mut self, now: [u64; 2]) -> Option<u64> {
         let ([out, back], at) = self.before.replace((now, Instant::now()))?;
         let passed_ms = (at.elapsed().as_millis() as u64).max(1);
@@ -60,7 +61,7 @@ impl Circle {
 }
 
 impl Clat {
-    /// Looks for packets that go round, and sends nothing while they would.
+    /// Detects packets that loop, and sends nothing while they would.
     pub(super) async fn look_for_circle(&mut self) -> Result<(), Failure> {
         let uplink = &self.site.uplink;
         let Some(device) = &mut self.device else {

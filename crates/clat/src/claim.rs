@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The addresses of a CLAT: looked for, tested, and answered for.
+//! The addresses of a CLAT: chosen, tested for duplicates, and answered for.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -15,46 +15,46 @@ use super::rules::Side6;
 use super::shared;
 use diolkos_kernel::neighbour::Responder;
 
-/// How many addresses are tried when all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
+/// Number of addresses that are tried if all of them are taken (RFC 7217 section 6, IDGEN_RETRIES).
 const ADDRESS_RETRIES: u8 = 3;
 
-/// An address that is the CLAT's.
+/// An address that belongs to the CLAT.
 pub struct Made {
     pub address: Ipv6Addr,
     /// Answers for it, where neighbours ask.
     pub responder: Option<Responder>,
-    /// Neighbours are still to be asked whether one of them has it.
+    /// True if duplicate address detection has still to be done.
     pub is_tentative: bool,
-    /// It is internal: the CLAT shares the host's own.
+    /// True if it is internal: the CLAT shares the host's own address.
     pub is_shared: bool,
     /// Where it is from and whether neighbours are answered, for people.
     pub origin: String,
 }
 
-/// What came of it.
+/// The result of a claim.
 pub enum Claim {
     /// There is an address.
     Made(Made),
-    /// The one that there is.
+    /// The existing address stays.
     Kept(Side6),
-    /// The uplink has no prefix from which one could be made; it may get one. The failure is transient if it has no address
+    /// The uplink has no prefix to make an address from; it may get one. The failure is transient if it has no address
     /// at all, as at the start of a host.
     NotYet(Failure),
-    /// All that were tried are taken: somebody has them, or says so. The prefix may work later.
+    /// All addresses that were tried are taken: another node has them, or claims to. The prefix may work later.
     Taken(Failure),
 }
 
-/// When neighbours are asked whether one of them has an address.
+/// When duplicates of an address are detected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Detection {
     /// Before it is used (RFC 4862 section 5.4).
     First,
-    /// While it is used, if it is one that we made, which hardly anybody can have (RFC 4429 section 3.1).
+    /// While it is used, if the program made it, so that a duplicate is very unlikely (RFC 4429 section 3.1).
     Optimistic,
 }
 
-/// Finds an IPv6 address for a translation prefix that nobody has, and begins to answer for it. An error says nothing of
-/// the prefix: the kernel did not answer.
+/// Finds an unused IPv6 address for a translation prefix, and begins to answer for it. An error says nothing about the
+/// prefix: the kernel did not answer.
 pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result<Claim, Failure> {
     let Site {
         net,
@@ -137,14 +137,15 @@ pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result
     ))))
 }
 
-/// Whether the kernel itself would look for duplicates on this interface (`dad_transmits`, RFC 4862 section 5.1).
+/// Returns true if the kernel itself would look for duplicates on this interface (`dad_transmits`,
+/// RFC 4862 section 5.1).
 fn asks_for_duplicates(uplink: &str) -> bool {
     let setting =
         std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{uplink}/dad_transmits"));
     setting.map_or(true, |text| text.trim() != "0")
 }
 
-/// The addresses that are to be tried.
+/// The addresses to try.
 struct Candidates {
     addresses: Vec<Ipv6Addr>,
     is_shared: bool,
@@ -152,7 +153,7 @@ struct Candidates {
     from: String,
 }
 
-/// The addresses that are to be tried, or why there are none yet.
+/// Returns the addresses to try, or the reason why there are none yet.
 async fn candidates(site: &Site, pref64: Ipv6Net) -> Result<Result<Candidates, Failure>, Failure> {
     let Site {
         net,
@@ -198,7 +199,8 @@ async fn candidates(site: &Site, pref64: Ipv6Net) -> Result<Result<Candidates, F
     }))
 }
 
-/// A /64 of the uplink's with what was chosen in words, or why there is none. `prefixes`: the uplink's, the best first.
+/// Returns a /64 of the uplink with a description of the choice, or the reason why there is none. `prefixes` are those
+/// of the uplink, the best first.
 fn uplink_prefix(uplink: &Link, prefixes: &[Ipv6Net]) -> Result<(Ipv6Net, String), Failure> {
     let name = &uplink.name;
     let fit: Vec<&Ipv6Net> = prefixes.iter().filter(|p| p.prefix_len() == 64).collect();

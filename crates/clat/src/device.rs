@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The TUN device of a CLAT and what translates on it: built with the first prefix, opened and closed by its IPv4 routes,
-//! and moved to another prefix while packets pass.
+//! The TUN device of a CLAT and what translates on it: built with the first prefix, opened and closed by its IPv4
+//! routes, and moved to another prefix while packets pass.
 //!
-//! What applications hold on to (the device, its IPv4 address, their sockets) stays from the first prefix to the end.
+//! What applications depend on (the device, its IPv4 address, their sockets) stays from the first prefix to the end.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -29,73 +29,73 @@ use super::gate::Gate;
 use super::others;
 use super::rules::{self, Side6};
 
-/// By how much the metrics of IPv4 routes grow while nothing can pass: any other IPv4 default route goes before them then.
+/// Added to the metrics of IPv4 routes while nothing can pass, so that any other IPv4 default route is preferred.
 const BEHIND: u32 = 1 << 20;
 
-/// What the header grows by, and the Fragment header that an IPv4 fragment needs besides (RFC 7915 section 4.1).
+/// The growth of the header, with the Fragment header that an IPv4 fragment needs in addition (RFC 7915 section 4.1).
 const GROWTH: u32 = 28;
 
-/// Where it is built.
+/// The environment of the device.
 #[derive(Clone)]
 pub struct Site {
     /// The kernel.
     pub net: Arc<Net>,
-    /// What the operator says.
+    /// The settings.
     pub settings: Arc<Settings>,
-    /// What leads to the IPv6 network, as it is now.
+    /// The current interface to the IPv6 network.
     pub uplink: Link,
-    /// Prefixes of the uplink that are from a network that it has left.
+    /// Prefixes of the uplink that belong to a network that it has left.
     pub left: Vec<Ipv6Net>,
 }
 
-/// The way of what it sends, through the uplink.
+/// The way of outgoing packets, through the uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// Of most packets.
+    /// The way of most packets.
     pub way: Way,
-    /// Not of all: the kernel chooses for each packet, and whatever it chooses leads through the uplink.
+    /// True if it is not the way of all: the kernel chooses for each packet, and every choice leads through the uplink.
     pub varies: bool,
 }
 
-/// The TUN device and what translates on it. Dropped, it is gone with all its routes.
+/// The TUN device and what translates on it. When this is dropped, the device is removed with all its routes.
 pub struct ClatDevice {
-    /// The device's.
+    /// Index of the device.
     pub index: u32,
-    /// What it translates to.
+    /// The IPv6 side of the translation.
     pub side6: Side6,
-    /// IPv4 routes lead to it.
+    /// True if IPv4 routes lead to it.
     pub is_open: bool,
-    /// These routes go behind all others.
+    /// True if these routes are behind all others.
     is_behind: bool,
-    /// What is on the device now.
+    /// The current configuration of the device.
     own: DeviceConfig,
-    /// Which way its packets take, if there is one.
+    /// The way of its packets, if there is one.
     passage: Option<Passage>,
-    /// When the kernel last heard of its exit.
+    /// When its exit was last renewed in the kernel.
     renewed: Instant,
-    /// Why that has failed, as it was said last.
+    /// The reason why that has failed, as last logged.
     refusal: String,
     /// Whether the slow path sends.
     gate: Gate,
-    /// Which way the fast path sends, as it was told last.
+    /// The way of the fast path, as last set.
     told: Option<WayOut>,
-    /// Of the TUN device and of the IPv6 side, bytes, as they are translated with.
+    /// The current MTUs of the TUN device and of the IPv6 side, in bytes.
     mtus: [u32; 2],
     // In the order in which they must end: the fast path must not lead to a device that is gone.
-    /// Unless the TUN device is all there is.
+    /// The fast path, unless there is only the TUN device.
     pub fast: Option<ClatPath>,
     /// Lets marks survive the slow path.
     pub labels: Labels,
-    /// Of IPv6, where packets cross the TUN device.
+    /// IPv6 forwarding, where packets cross the TUN device.
     forwarding: Option<Forwarding>,
-    /// Has the CLAT share the host's address, if it does.
+    /// The masquerading, if the CLAT shares the host's address.
     sharing: Option<Masquerade>,
     /// Translates what the fast path leaves.
     pub slow: SlowPath,
 }
 
 impl ClatDevice {
-    /// Everything but the IPv4 side.
+    /// Builds everything except the IPv4 side.
     pub async fn build(site: &Site, side6: Side6, watch: &Watch) -> Result<ClatDevice, Failure> {
         let (net, uplink) = (&site.net, &site.uplink);
         let t = &site.settings.translator;
@@ -108,7 +108,7 @@ impl ClatDevice {
 
         let sharing = shared(side6, &t.device, uplink)?;
         let fast = match sharing {
-            // Conntrack would see one direction only.
+            // Conntrack would see only one direction.
             Some(_) => None,
             None => {
                 let left = others::program_at(uplink);
@@ -118,14 +118,14 @@ impl ClatDevice {
                         uplink.name
                     );
                 }
-                // The address tells it where programs have no names for this process.
+                // The IPv4 address identifies another CLAT where this process cannot see the names of programs.
                 let in_front =
                     left.is_some() || others::other(net, &site.settings).await?.is_some();
                 start_fast_path(site, side6, index, in_front)?
             }
         };
         if fast.is_some() {
-            // Of networks behind the host, too.
+            // Also those of networks behind the host.
             let links = net.links().await?;
             datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
             datapath::warn_of_routes();
@@ -174,28 +174,28 @@ impl ClatDevice {
         Ok(device)
     }
 
-    /// If packets pass only while the kernel forwards them.
+    /// Returns the forwarding, if packets pass only with the kernel's forwarding.
     pub fn forwarding(&mut self) -> Option<&mut Forwarding> {
         self.forwarding.as_mut()
     }
 
-    /// As [`Forwarding::is_unforced`], if packets need it.
+    /// See [`Forwarding::is_unforced`]; false if packets do not need it.
     pub fn lacks_forwarding(&self) -> bool {
         let forwarding = self.forwarding.as_ref();
         forwarding.is_some_and(Forwarding::is_unforced)
     }
 
-    /// Where somebody has switched forwarding off, in words, if anywhere.
+    /// Describes where forwarding has been switched off, if anywhere.
     pub fn obstacle(&self) -> Option<String> {
         self.forwarding.as_ref()?.obstacles().into_iter().next()
     }
 
-    /// What of another CLAT keeps packets from the fast path, in words.
+    /// Describes what of another CLAT keeps packets from the fast path.
     pub fn loses_packets(&self, uplink: &Link) -> Option<String> {
         others::keeps_packets(self.fast.as_ref()?, uplink)
     }
 
-    /// Last of all, leads IPv4 to the translator.
+    /// Leads IPv4 to the translator, as the last step.
     pub async fn open(&mut self, site: &Site) -> Result<(), Failure> {
         match self.is_open {
             true => Ok(()),
@@ -203,14 +203,14 @@ impl ClatDevice {
         }
     }
 
-    /// Leads IPv4 here no more: applications learn at once that there is no way, or take another.
+    /// Removes the IPv4 routes: applications learn at once that there is no way, or take another.
     pub async fn close(&mut self, site: &Site) {
         if let Err(failure) = self.lay(site, false).await {
             tracing::warn!("{failure}");
         }
     }
 
-    /// Puts the IPv4 routes behind those of others, who may have a way, or back.
+    /// Moves the IPv4 routes behind those of others, which may have a way, or back.
     pub async fn stand_behind(&mut self, site: &Site, is_behind: bool) {
         let before = std::mem::replace(&mut self.is_behind, is_behind);
         if before == is_behind || !self.is_open {
@@ -252,7 +252,7 @@ impl ClatDevice {
         Ok(())
     }
 
-    /// Follows the uplink's MTU; false if that is what it was. A device that is down stays down.
+    /// Applies the uplink's MTU; returns false if it has not changed. A device that is down stays down.
     pub async fn resize(&mut self, site: &Site) -> Result<bool, Failure> {
         if self.mtus == mtus(&site.uplink) {
             return Ok(false);
@@ -261,7 +261,7 @@ impl ClatDevice {
         Ok(true)
     }
 
-    /// What is to be on the device. Once it was open, its address stays.
+    /// Returns the required configuration of the device. Once it was open, its address stays.
     fn layout(&self, site: &Site, side6: Side6, mtus: [u32; 2], is_open: bool) -> DeviceConfig {
         let [mtu, mtu6] = mtus;
         let has_address = is_open || self.own.address.is_some();
@@ -279,12 +279,12 @@ impl ClatDevice {
         }
     }
 
-    /// What has to stay on the device.
+    /// Returns what has to stay on the device.
     pub fn own(&self) -> DeviceConfig {
         self.own.clone()
     }
 
-    /// The route of what the kernel forwards from the device.
+    /// Returns the route of what the kernel forwards from the device.
     fn exit(&self, site: &Site, side6: Side6) -> Option<ExitRoute> {
         let passage = self.passage.filter(|passage| !passage.varies)?;
         self.fast.is_none().then_some(ExitRoute {
@@ -295,7 +295,7 @@ impl ClatDevice {
         })
     }
 
-    /// The way of what it sends, for people.
+    /// Describes the way of outgoing packets, for people.
     pub fn way_in_words(&self, uplink: &Link) -> String {
         let router = self.passage.and_then(|passage| passage.way.router);
         let name = &uplink.name;
@@ -306,7 +306,7 @@ impl ClatDevice {
         }
     }
 
-    /// What the kernel is asked for.
+    /// Returns the packet that the kernel is asked about.
     pub fn errand<'a>(&self, uplink: &'a Link) -> Errand<'a> {
         Errand {
             uplink,
@@ -316,12 +316,12 @@ impl ClatDevice {
         }
     }
 
-    /// Has packets take this way from now on. With none, nothing is sent.
+    /// Has packets take this way from now on. Without a way, nothing is sent.
     pub async fn leave_by(&mut self, site: &Site, passage: Option<Passage>) {
         if passage.is_none() {
             self.send(&site.uplink, false);
         }
-        // Without a way the old exit stays: it leads nobody astray, and the next way may be the same.
+        // Without a way the old exit stays: it misleads no packet, and the next way may be the same.
         self.passage = passage.or(self.passage);
         let done = match self.exit(site, self.side6) == self.own.exit {
             true => Ok(()),
@@ -330,7 +330,7 @@ impl ClatDevice {
         self.renewed_by(done, true);
     }
 
-    /// Puts the exit back, if there is one; somebody else may have removed it. False if there is none.
+    /// Restores the exit, if there is one, because other software may have removed it. Returns false if there is none.
     pub async fn put_exit_back(&mut self, net: &Net) -> bool {
         let Some(exit) = &self.own.exit else {
             return false;
@@ -340,7 +340,7 @@ impl ClatDevice {
         true
     }
 
-    /// Renews what expires by itself after a kill, in time or because somebody may have removed it.
+    /// Renews the exit, which expires by itself after a kill: in time, or because other software may have removed it.
     pub async fn renew_exit(&mut self, net: &Net, may_be_gone: bool) {
         let Some(exit) = &self.own.exit else { return };
         if may_be_gone || self.renewed.elapsed() >= ExitRoute::RENEWAL {
@@ -363,7 +363,7 @@ impl ClatDevice {
         }
     }
 
-    /// Removes what does not go with the device.
+    /// Removes what is not removed with the device.
     pub async fn leave(&self, net: &Net) {
         if let Some(exit) = &self.own.exit {
             if let Err(failure) = net.remove_exit(exit).await {
@@ -372,14 +372,14 @@ impl ClatDevice {
         }
     }
 
-    /// Has the device send, or not: what comes to it is dropped then, counted and answered.
+    /// Has the device send, or not: then packets that come to it are dropped, counted and answered.
     pub fn send(&mut self, uplink: &Link, is_open: bool) {
         let is_open = is_open && self.passage.is_some();
         self.gate.set_open(is_open);
         let Some(fast) = &mut self.fast else { return };
         let way = match self.passage.filter(|_| is_open) {
             None => WayOut::Nowhere,
-            // A link without neighbours has no use for more.
+            // A link without neighbours needs nothing else.
             Some(_) if uplink.medium != Medium::Ethernet => WayOut::ByRoute,
             Some(Passage { varies: true, .. }) => WayOut::ByRoute,
             Some(Passage { way, .. }) => way.router.map_or(WayOut::OnLink, WayOut::Router),
@@ -399,7 +399,7 @@ fn mtus(uplink: &Link) -> [u32; 2] {
     [rules::tun_mtu(uplink), rules::mtu6(uplink)]
 }
 
-/// What the slow path obeys; the error says what of the configuration the prefix contradicts.
+/// Returns the translator of the slow path; the error describes how the prefix contradicts the configuration.
 fn translator(site: &Site, side6: Side6) -> Result<Translator, Failure> {
     Translator::new(&rules::translation(&site.settings, &site.uplink, side6))
         .map_err(|e| Failure::usage(format!("the configuration contradicts itself: {e}")))
@@ -430,7 +430,7 @@ fn shared(side6: Side6, device: &str, uplink: &Link) -> Result<Option<Masquerade
     sharing.transpose()
 }
 
-/// Leads what comes for the CLAT's address to the device, where no program does.
+/// Returns the route that leads packets for the CLAT's address to the device, where no program does.
 fn route6(index: u32, side6: Side6) -> Route6 {
     Route6 {
         to: side6.address.into(),

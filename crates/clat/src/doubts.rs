@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What makes it doubtful that answers come back to the CLAT, although packets can leave: an address that is in no prefix
-//! known to lead here, a configured prefix that the network contradicts, and an unknown program that gets packets first.
+//! Reasons to doubt that answers come back to the CLAT, although packets can leave: an address that is in no prefix
+//! known to lead here, a configured prefix that the network contradicts, and an unknown program that gets packets
+//! first.
 //!
-//! None can be decided by a look at this host. So the CLAT opens all the same, and each is an obstacle until the first
+//! None can be decided on this host. So the CLAT opens nevertheless, and each reason is an obstacle until the first
 //! answer has come.
 
 use std::collections::BTreeSet;
@@ -18,33 +19,33 @@ use diolkos_control::control::{Finding, FindingKind, Reason};
 use diolkos_figures::counters;
 use diolkos_service::failure::Failure;
 
-/// Between two looks whether an answer has come.
+/// Interval between two checks for an answer.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What is doubtful of a CLAT's address and prefix.
+/// The doubts about a CLAT's address and prefix.
 #[derive(Default)]
 pub(super) struct Doubts {
-    /// Of which.
+    /// The address and prefix in question.
     of: Option<Side6>,
-    /// Packets that had come, and answers among them, when these came into use.
+    /// Numbers of received packets, and of answers among them, when these came into use.
     before: counters::Came,
-    /// The address is in no prefix that is known to lead here.
+    /// Set if the address is in no prefix that is known to lead here.
     elsewhere: Option<String>,
-    /// As it was said last.
+    /// The doubts, as last logged.
     said: BTreeSet<Finding>,
-    /// When to look whether an answer has come.
+    /// When to check for an answer.
     next: Option<Instant>,
 }
 
 impl Doubts {
-    /// Until when nothing is to be done.
+    /// Returns the time of the next action.
     pub(super) fn waits(&self) -> Option<Instant> {
         self.next
     }
 }
 
 impl Clat {
-    /// Looks at what may have changed of this, and says it.
+    /// Checks what may have changed of this, and logs it.
     pub(super) async fn doubt(&mut self) {
         let side6 = self.device.as_ref().map(|device| device.side6);
         if self.doubts.of != side6 {
@@ -60,7 +61,7 @@ impl Clat {
         self.say_doubts();
     }
 
-    /// Says what is doubtful now, and what is not any more.
+    /// Logs new doubts, and those that have ended.
     pub(super) fn say_doubts(&mut self) {
         let now: BTreeSet<Finding> = self.doubts_now().into_iter().collect();
         let is_obstacle = |its: &Finding| its.kind == FindingKind::Obstacle;
@@ -79,7 +80,7 @@ impl Clat {
         self.doubts.said = now;
     }
 
-    /// What is wrong beside what keeps packets from leaving.
+    /// Returns the findings, apart from what keeps packets from leaving.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let metrics = self.metrics.as_ref();
         let metrics = metrics.map(|metrics| metrics.findings());
@@ -88,7 +89,7 @@ impl Clat {
         all
     }
 
-    /// Whether something may keep answers from coming back.
+    /// Returns true if something may keep answers from coming back.
     pub(super) fn is_doubtful(&self) -> bool {
         let doubts = self.doubts_now();
         doubts.iter().any(|its| its.kind == FindingKind::Obstacle)
@@ -113,7 +114,7 @@ impl Clat {
         if let (Some(text), true) = (unknown, came.packets <= before.packets) {
             found.push(Finding::obstacle(Reason::UnknownProgram, text));
         }
-        // An error comes from any router on the way.
+        // An error can come from any router on the path.
         match contradiction {
             Some(text) if came.answers <= before.answers => {
                 let text = format!(
@@ -127,7 +128,7 @@ impl Clat {
         found
     }
 
-    /// The fast path sends IPv6 packets by itself; what the host sent as IPv4 has met the policies of IPv4 before.
+    /// The fast path sends IPv6 packets by itself; what the host sent as IPv4 has already met the policies of IPv4.
     fn ipsec(&self) -> Option<Finding> {
         let policies = self.policies.as_ref()?.now();
         let has_programs = self.device.as_ref()?.fast.is_some();
@@ -148,8 +149,8 @@ impl Clat {
         counters::came(device.fast.as_deref(), &device.slow.tallies)
     }
 
-    /// Whether the operator has given an address that nothing here says to lead to this host. Any other address is made from
-    /// a prefix that does.
+    /// Returns a description if the operator has configured an address that, as far as this host knows, does not lead
+    /// to it. Any other address is made from a prefix that does.
     async fn is_elsewhere(&self, side6: Option<Side6>) -> Result<Option<String>, Failure> {
         let clat = &self.site.settings.clat;
         let (V6Address::Fixed(given), Prefix::Auto, Some(side6)) = (clat.v6, clat.v6_prefix, side6)
@@ -164,7 +165,7 @@ impl Clat {
         if prefixes.iter().any(|prefix| prefix.contains(&given)) {
             return Ok(None);
         }
-        // The network may route a prefix to this host, which it then gives to links or refuses as a whole.
+        // The network may route a prefix to this host, which then assigns it to links or refuses it as a whole.
         if net.is_held(given).await? {
             return Ok(None);
         }

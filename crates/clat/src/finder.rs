@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The translation prefix of a CLAT: what the operator says, or what the network says.
+//! The translation prefix of a CLAT: from the configuration, or from the network.
 
 use diolkos_pref64::{Known, Unusable};
 use ipnet::Ipv6Net;
@@ -11,20 +11,20 @@ use diolkos_kernel::net::Link;
 use diolkos_resolver::pref64::Search;
 use diolkos_service::failure::Failure;
 
-/// Says which prefix is to be used.
+/// Determines the prefix to use.
 pub enum Finder {
-    /// The operator has said it. What the network says is compared with it, where that can be heard.
+    /// The configured prefix. It is compared with what the network says, where that is available.
     Fixed(Ipv6Net, Option<Box<Search>>),
-    /// It is looked for.
+    /// The prefix is discovered.
     Search(Box<Search>),
 }
 
 impl Finder {
-    /// Begins to look, if it is to be looked for.
+    /// Starts the discovery, if the prefix is not configured.
     pub fn new(settings: &Settings, uplink: &Link) -> Result<Finder, Failure> {
         let prefix = match &settings.translator.pref64 {
             Networks::Auto => None,
-            // Others have no configuration without objections.
+            // The configuration of a CLAT has one prefix at most.
             Networks::These(prefixes) => prefixes.first().copied(),
         };
         let resolvers = settings.clat.resolvers.clone();
@@ -41,7 +41,7 @@ impl Finder {
         Ok(Finder::Search(Box::new(search)))
     }
 
-    /// The prefix that is to be used now, and in words who says so.
+    /// Returns the prefix to use now, and a description of its source.
     pub fn choice(&mut self) -> Option<(Ipv6Net, String)> {
         match self {
             Finder::Fixed(prefix, _) => Some((*prefix, "the configuration".to_owned())),
@@ -54,7 +54,7 @@ impl Finder {
         }
     }
 
-    /// A prefix cannot be used now; then the choice is another.
+    /// Excludes a prefix that cannot be used now, so that the choice is another.
     pub fn exclude(&mut self, prefix: Ipv6Net, how: Unusable) {
         if let Finder::Search(search) = self {
             let now = search.now();
@@ -62,21 +62,21 @@ impl Finder {
         }
     }
 
-    /// There is an address for a prefix.
+    /// Notes that there is an address for a prefix.
     pub fn worked(&mut self, prefix: Ipv6Net) {
         if let Finder::Search(search) = self {
             search.discovery.worked(prefix);
         }
     }
 
-    /// For prefixes that could not be used there may be addresses now.
+    /// Allows excluded prefixes again, because there may be addresses for them now.
     pub fn reconsider(&mut self) {
         if let Finder::Search(search) = self {
             search.discovery.reconsider();
         }
     }
 
-    /// Does anybody offer a prefix that cannot be used?
+    /// Returns true if a prefix is offered that cannot be used.
     pub fn is_any_unusable(&self) -> bool {
         match self {
             Finder::Fixed(..) => false,
@@ -88,7 +88,7 @@ impl Finder {
         }
     }
 
-    /// Whether somebody still says so of a prefix.
+    /// Returns true if some source still offers this prefix.
     pub fn knows(&self, prefix: Ipv6Net) -> bool {
         match self {
             Finder::Fixed(fixed, _) => *fixed == prefix,
@@ -99,7 +99,7 @@ impl Finder {
         }
     }
 
-    /// The prefix that the operator says.
+    /// Returns the configured prefix.
     pub fn fixed(&self) -> Option<Ipv6Net> {
         match self {
             Finder::Fixed(prefix, _) => Some(*prefix),
@@ -107,7 +107,7 @@ impl Finder {
         }
     }
 
-    /// What the network says against the configuration, in words. Silence says nothing.
+    /// Describes how the network contradicts the configuration. No answer is not a contradiction.
     pub fn contradiction(&self) -> Option<String> {
         let Finder::Fixed(prefix, Some(check)) = self else {
             return None;
@@ -123,7 +123,7 @@ impl Finder {
         ))
     }
 
-    /// Why no resolver has said a prefix, if that is so.
+    /// Returns the reason why no resolver has given a prefix, if that is so.
     pub fn silence(&self) -> Option<&str> {
         match self {
             Finder::Fixed(..) => None,
@@ -131,34 +131,33 @@ impl Finder {
         }
     }
 
-    /// Does it change by itself?
+    /// Returns true if the prefix may change by itself.
     pub fn is_search(&self) -> bool {
         matches!(self, Finder::Search(_))
     }
 
-    /// The operator says otherwise who is asked. What is known stays.
+    /// Applies other resolvers from the settings. Known prefixes stay.
     pub fn ask_others(&mut self, settings: &Settings) {
         if let Finder::Search(search) | Finder::Fixed(_, Some(search)) = self {
             search.ask_others(&settings.clat.resolvers, settings.clat.v4());
         }
     }
 
-    /// The node may have come to another network.
+    /// Notes that the node may have come to another network.
     pub fn attached(&mut self) {
         if let Finder::Search(search) | Finder::Fixed(_, Some(search)) = self {
             search.attached();
         }
     }
 
-    /// The node has other addresses beside those it had.
+    /// Notes that the node has additional addresses.
     pub fn look_again(&mut self) {
         if let Finder::Search(search) | Finder::Fixed(_, Some(search)) = self {
             search.look_again();
         }
     }
 
-    /// Does what is to be done and takes in one piece of news; then the choice may be another. May be dropped at any
-    /// time and called again.
+    /// Does what is due and handles one event; after that, the choice may be another. It is cancel-safe.
     pub async fn step(&mut self) {
         match self {
             Finder::Fixed(_, Some(check)) => check.step().await,
@@ -167,7 +166,7 @@ impl Finder {
         }
     }
 
-    /// What is known.
+    /// Returns the known prefixes.
     pub fn rows(&self, in_force: Option<Ipv6Net>) -> PrefixRows {
         let learnt = |search: &Search, in_force: Option<Ipv6Net>| -> Vec<PrefixRow> {
             let now = search.now();
@@ -185,7 +184,7 @@ impl Finder {
         PrefixRows { prefixes }
     }
 
-    /// What happened, by name.
+    /// Returns the counters by name.
     pub fn counters(&self) -> Vec<Counter> {
         match self {
             Finder::Fixed(..) => Vec::new(),

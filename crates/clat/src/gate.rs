@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the slow path of a CLAT obeys: the translator, and whether its packets can leave.
+//! The engine of a CLAT's slow path: the translator, with a gate for packets that cannot leave.
 //!
-//! While they cannot, the kernel would send them by another way, which may lead back here, or throw them away unseen. So
-//! none is written: each is counted, and its sender hears that the network is unreachable.
+//! While they cannot leave, the kernel would send them by another way, which may lead back here, or discard them
+//! silently. So none is written: each is counted, and its sender gets an error that the network is unreachable.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use diolkos_xlat::{Packet, Translator, Verdict};
 
 use diolkos_datapath::slowpath::{Clock, Engine, Writer};
 
-/// Whether packets may leave. Its copies are the same one.
+/// Whether packets may leave. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<AtomicBool>);
 
 impl Gate {
-    /// One that is shut.
+    /// Creates a closed gate.
     pub fn shut() -> Gate {
         Gate(Arc::new(AtomicBool::new(false)))
     }
 
-    /// From the next packet on.
+    /// Opens or closes it from the next packet on.
     pub fn set_open(&self, is_open: bool) {
         self.0.store(is_open, Ordering::Relaxed);
     }
 
-    /// Puts a translator behind it.
+    /// Puts the gate in front of a translator.
     pub fn before(&self, translator: Translator) -> Arc<dyn Engine> {
         Arc::new(Gated {
             gate: self.clone(),
@@ -44,7 +44,7 @@ struct Gated {
 impl Engine for Gated {
     fn translate(&self, packet: &mut Packet<'_>, env: &mut Clock, out: &mut Writer<'_>) -> Verdict {
         let is_ipv4 = packet.bytes().first().is_some_and(|byte| byte >> 4 == 4);
-        // What came in by the uplink goes nowhere but to this host.
+        // Packets that came by the uplink go only to this host.
         if is_ipv4 && !self.gate.0.load(Ordering::Relaxed) {
             return self.translator.refuse_unroutable(packet, env, out);
         }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A CLAT (RFC 6877), from the first look at the uplink to the clean machine after it.
+//! A CLAT (RFC 6877), from the examination of the uplink to the cleanup of the machine.
 //!
-//! choose the uplink and a place beside other CLATs → find the prefix → claim an address for it → build, or move → open, once something can pass → serve → leave. With a
-//! prefix that the operator has said, each stage is passed once; with one that the network says, as often as that changes.
+//! choose the uplink and a place beside other CLATs → find the prefix → claim an address for it → build, or move →
+//! open, once packets can pass → serve → leave. With a configured prefix, each stage is passed once; with a discovered
+//! prefix, as often as that changes.
 //!
-//! It knows the uplink, the translation prefix and the host's addresses, and nothing of sessions or pools. A stranger calls [`run`].
+//! This crate knows the uplink, the translation prefix and the host's addresses, but not sessions or pools. Call
+//! [`run`] to run a CLAT.
 
 mod address;
 mod answers;
@@ -58,11 +60,11 @@ use router::Router;
 use rules::Side6;
 use unanswered::Unanswered;
 
-/// RFC 8200 section 5, bytes.
+/// RFC 8200 section 5, in bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;
 
-/// Runs until a signal comes (then it succeeds) or the uplink goes (then it fails, if the operator has named it).
-/// `read`: reads the configuration again.
+/// Runs until a signal arrives (then it succeeds) or the uplink is removed (then it fails, if the operator has named
+/// it). `read` reads the configuration again.
 pub async fn run(
     mut settings: Settings,
     read: impl Fn() -> Result<Settings, Failure> + 'static,
@@ -145,7 +147,8 @@ pub async fn run(
     }
 }
 
-/// What the operator says is taken by somebody else, and is so at the next start: a supervisor need not try.
+/// Another program has what the operator has configured, and that will be so at the next start: a supervisor need not
+/// retry.
 fn as_usage(failure: Failure) -> Failure {
     match failure.kind {
         Kind::RunTime if !failure.is_transient => Failure::usage(failure.to_string()),
@@ -153,7 +156,7 @@ fn as_usage(failure: Failure) -> Failure {
     }
 }
 
-/// IPv6 needs some room.
+/// Returns true if the MTU is large enough for IPv6.
 fn large_enough(uplink: &Link) -> Result<(), Failure> {
     match uplink.mtu6 < IPV6_MINIMUM_MTU {
         false => Ok(()),
@@ -164,13 +167,13 @@ fn large_enough(uplink: &Link) -> Result<(), Failure> {
     }
 }
 
-/// A link with what the operator says of it.
+/// Returns a link with the properties that the operator has configured.
 fn as_configured(mut uplink: Link, settings: &Settings) -> Link {
     uplink.mtu6 = settings.translator.mtu6.or(uplink.mtu6);
     uplink
 }
 
-/// What reads the configuration.
+/// Reads the configuration.
 type Read = Box<dyn Fn() -> Result<Settings, Failure>>;
 
 /// A CLAT on its way from a prefix to translation, and from that to the next.
@@ -179,68 +182,69 @@ struct Clat {
     read: Read,
     /// Its IPv4 address and metric.
     place: Place,
-    /// The operator has named no uplink: it is that of the default route.
+    /// True if the operator has named no uplink: it is that of the default route.
     chooses_uplink: bool,
-    /// It ends, because another uplink has the default route now.
+    /// True if it ends because another uplink has the default route now.
     moves: bool,
     /// Until then the prefix in force stays, although none is known: the search has only just begun.
     holds: Option<Instant>,
     site: Site,
     finder: Finder,
     watch: Watch,
-    /// The prefix that was chosen last.
+    /// The prefix that was last chosen.
     wanted: Option<Ipv6Net>,
-    /// For what is wanted: an address that is tried out.
+    /// The pending claim of an address for the wanted prefix.
     claiming: Option<BoxFuture<'static, Result<Claim, Failure>>>,
     /// How often in a row the kernel could not say whether there is an address.
     failures: u32,
-    /// There was no prefix of the uplink's for an address: it is tried again when that changes.
+    /// True if the uplink had no prefix for an address: the claim is retried when that changes.
     stranded: bool,
     /// Built with the first prefix.
     device: Option<ClatDevice>,
-    /// Where the address of the device is from.
+    /// The source of the device's address.
     origin: String,
-    /// It lies in a prefix of the uplink's. After a reload, the configuration may speak of the next address already.
+    /// True if it lies in a prefix of the uplink. After a reload, the configuration may already describe the next
+    /// address.
     is_of_uplink: bool,
     /// Answers for the address.
     answering: Option<Task>,
-    /// Hears that another host has the address, while it is tentative.
+    /// Receives a report that another host has the address, while it is tentative.
     duplicate: Option<oneshot::Receiver<()>>,
-    /// The uplink's prefixes: what tells one network from another.
+    /// The uplink's prefixes, which distinguish networks.
     prefixes: Vec<Ipv6Net>,
-    /// When the uplink came up last.
+    /// When the uplink last came up.
     arrival: Arrival,
-    /// Of the uplink's MTU.
+    /// Changes of the uplink's MTU.
     mtus: mtu::Changes,
-    /// That it is ready was said last of this.
+    /// The address and prefix that were last announced as ready.
     ready: Option<Side6>,
-    /// Why nothing can pass, as it was said last.
+    /// Why nothing can pass, as last logged.
     obstacle: Option<String>,
-    /// It is only a matter of moments: nobody has to hear of it.
+    /// True if the obstacle will end in a moment, and is not worth logging.
     is_pending: bool,
     /// The router on the uplink.
     router: Router,
-    /// The kernel chooses the way for each packet.
+    /// True if the kernel chooses the way for each packet.
     varies: bool,
-    /// Since the exit was renewed last, routes have changed.
+    /// True if routes have changed since the exit was last renewed.
     may_have_changed: bool,
     /// When the kernel was asked for the way, and when it is asked again.
     asked: Option<Instant>,
     asks: Option<Instant>,
-    /// Why answers may not come back.
+    /// Reasons why answers may not come back.
     doubts: Doubts,
-    /// Packets that no answer came to.
+    /// Packets without an answer.
     unanswered: Unanswered,
-    /// Packets that ran out of hops, and when to look for more.
+    /// Packets that ran out of hops, and when to check for more.
     expiry: Expiry,
     loops_next: Instant,
-    /// The same through an uplink that wraps them.
+    /// Packets that loop through an uplink that wraps them.
     circle: Circle,
     /// IPsec policies, which the fast path bypasses.
     policies: Option<PolicyNews>,
-    /// Where figures are served.
+    /// The server of metrics.
     metrics: Option<Metrics>,
-    /// The operator has ended it for good.
+    /// True if the operator has ended it for good.
     ends: bool,
     /// Another program's CLAT on this host, in words.
     other: Option<String>,
@@ -302,12 +306,12 @@ impl Clat {
         Ok(())
     }
 
-    /// The prefix in force, or the one that the operator wants.
+    /// Returns the prefix in force, or the configured one.
     fn shown_prefix(&self) -> Option<Ipv6Net> {
         self.in_force().or(self.finder.fixed())
     }
 
-    /// The prefix with which packets are translated now.
+    /// Returns the prefix with which packets are translated now.
     fn in_force(&self) -> Option<Ipv6Net> {
         let open = self.device.as_ref().filter(|device| device.is_open);
         open.map(|device| device.side6.pref64)

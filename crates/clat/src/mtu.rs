@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the uplink's MTU for IPv6 is followed. Routers say it, and so does whoever forges their advertisements: each change
-//! loads programs and replaces routes.
+//! Follows the uplink's MTU for IPv6. Routers announce it, and so can an attacker who forges their advertisements: each
+//! change loads programs and replaces routes.
 //!
-//! A smaller one is followed at once, because packets would be lost. A larger one waits when there were several changes of
-//! late.
+//! A smaller MTU is applied at once, because packets would be lost. A larger one waits if there were several changes
+//! lately.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many changes …
+/// This number of changes …
 const FREE: usize = 4;
-/// … within so long are followed at once.
+/// … within this time is applied at once.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The kernel tells of the addresses of an advertisement before it has taken the MTU, and not every kernel tells of that.
+/// The kernel reports the addresses of an advertisement before it applies the MTU, and not every kernel reports that.
 const LATER: Duration = Duration::from_millis(100);
 
-/// The changes that were followed.
+/// The changes that were applied.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// The last ones, FREE at most.
+    /// The times of the last changes, at most FREE.
     last: VecDeque<Instant>,
-    /// A larger one waits until then.
+    /// A larger MTU waits until then.
     waits: Option<Instant>,
-    /// Addresses have changed, and the MTU may do so until then.
+    /// Addresses have changed, and the MTU may follow until then.
     later: Option<Instant>,
 }
 
 impl Changes {
-    /// The MTU to go on with, bytes: the new one, or the one before it for a while.
+    /// Returns the MTU to use, in bytes: the new one, or the one before it for a while.
     pub fn follow(&mut self, now: Instant, before: u32, new: u32) -> u32 {
         self.waits = None;
         if new == before {
@@ -48,17 +48,17 @@ impl Changes {
         new
     }
 
-    /// An advertisement may have brought addresses, which are known, and an MTU, which is not.
+    /// Notes that an advertisement may have brought addresses, which are known, and an MTU, which is not yet.
     pub fn come_later(&mut self, now: Instant) {
         self.later.get_or_insert(now + LATER);
     }
 
-    /// It is looked at now.
+    /// Notes that the MTU is being checked.
     pub fn rest(&mut self) {
         (self.waits, self.later) = (None, None);
     }
 
-    /// When it is to be looked at again.
+    /// Returns when it has to be checked again.
     pub fn waits(&self) -> Option<Instant> {
         [self.waits, self.later].into_iter().flatten().min()
     }
@@ -81,7 +81,7 @@ mod tests {
         }
         assert_eq!(mtu, 1280);
         assert!(followed <= FREE + 2, "{followed}");
-        // The last advertisement said 1280. Then one says 1500, which is so a minute later.
+        // The last advertisement said 1280. Then one says 1500, which applies a minute later.
         let now = begin + Duration::from_secs(10);
         assert_eq!(changes.follow(now, mtu, 1500), 1280);
         let at = changes.waits().expect("a moment");

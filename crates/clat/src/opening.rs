@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opens the CLAT once packets can pass, and closes it when there is nothing to translate to.
 //!
-//! ask the kernel for the packet → tell the paths the way → does the kernel keep to it, does the router answer → open, or
-//! say what stands in the way. Asked again at every change of routes, rules, addresses and links, and now and then.
+//! ask the kernel for the packet → set the way for both paths → does the kernel keep to it, does the router answer →
+//! open, or report the obstacle. Repeated at every change of routes, rules, addresses and links, and from time to time.
 
 use std::time::Duration;
 
@@ -16,22 +16,22 @@ use diolkos_datapath::datapath;
 use diolkos_kernel::net::Medium;
 use diolkos_service::failure::Failure;
 
-/// Until the kernel is asked again for what it does not tell: which of several routers it prefers, whether one answers.
+/// Interval for what the kernel does not report: which of several routers it prefers, and whether one answers.
 const AGAIN: Duration = Duration::from_secs(2);
-/// While the router does not answer.
+/// Interval while the router does not answer.
 const AGAIN_SILENT: Duration = Duration::from_millis(500);
-/// While it is asked for the first time, and between two looks at routes that change.
+/// Interval while it is asked for the first time, and between two checks of changing routes.
 const AGAIN_SOON: Duration = Duration::from_millis(50);
 
-/// What was found out.
+/// The result of a check.
 struct Found {
     passage: Option<Passage>,
     obstacle: Option<String>,
-    /// Although something stands in the way, packets are sent: the kernel may find another router for some of them.
+    /// True if packets are sent although there is an obstacle: the kernel may find another router for some of them.
     sends: bool,
-    /// It is only a matter of moments, and not worth a line in the log.
+    /// True if the obstacle will end in a moment, and is not worth a line in the log.
     is_pending: bool,
-    /// The IPv4 routes are what stands in the way: it would be over, and begin again, if they went behind others.
+    /// True if the IPv4 routes are the obstacle: it would end if they went behind others, and then begin again.
     goes_round: bool,
 }
 
@@ -48,14 +48,14 @@ impl Found {
 }
 
 impl Clat {
-    /// Opens once something can pass, and says when nothing can any more. Lists of routes are read anew.
+    /// Opens once packets can pass, and reports when they no longer can. Reads lists of routes again.
     pub(super) async fn look_at_way(&mut self) -> Result<(), Failure> {
         self.may_have_changed = true;
         if let Some(device) = &self.device {
             let errand = device.errand(&self.site.uplink);
             match self.site.net.way_varies(&errand).await {
                 Ok(varies) => self.varies = varies,
-                // A table of a million routes takes long to list. One router for all is never wrong.
+                // Listing a table of a million routes takes long. One router for all is never wrong.
                 Err(failure) => {
                     self.varies = false;
                     tracing::warn!(
@@ -67,7 +67,7 @@ impl Clat {
         self.ask_for_way().await
     }
 
-    /// Routes are changing: what was a way a moment ago may lead astray.
+    /// Asks soon for the way, because routes are changing, and the current way may be wrong.
     pub(super) fn ask_soon(&mut self) {
         let soon = self
             .asked
@@ -92,7 +92,7 @@ impl Clat {
         self.asks = Some(Instant::now() + AGAIN);
         let found = match self.find_open_way().await {
             Ok(found) => found,
-            // What works goes on.
+            // What works continues.
             Err(failure) => {
                 tracing::warn!("cannot determine whether packets can pass: {failure}");
                 return Ok(());
@@ -116,7 +116,7 @@ impl Clat {
             }
             Some(_) if found.is_pending => {}
             Some(why) if before.as_ref() == Some(&why) => {}
-            // Sockets that are open stay so: the routes remain, behind all others, and who sends meanwhile hears of it by ICMP.
+            // Open sockets stay open: the routes remain, behind all others, and senders get an ICMP error meanwhile.
             Some(why) if device.is_open => {
                 tracing::warn!("nothing can pass: {why}: waiting until that changes");
                 self.ready = None;
@@ -126,7 +126,8 @@ impl Clat {
         Ok(())
     }
 
-    /// The same with the IPv4 routes in place: by them, a tunnel's own packets may come here, to be sent into the tunnel again.
+    /// The same with the IPv4 routes in place: by them, a tunnel's own packets may come here, and be sent into the
+    /// tunnel again.
     async fn find_open_way(&mut self) -> Result<Found, Failure> {
         let found = self.find_way().await?;
         let Site { net, uplink, .. } = &self.site;
@@ -153,7 +154,7 @@ impl Clat {
         )
     }
 
-    /// Asks for the way, and tells both paths; what stands in the way then.
+    /// Asks for the way, and sets it for both paths. Returns the obstacle, if any.
     async fn find_way(&mut self) -> Result<Found, Failure> {
         let Site { net, uplink, .. } = &self.site;
         let Some(device) = &mut self.device else {
@@ -168,7 +169,7 @@ impl Clat {
             Ok(way) => Found {
                 passage: Some(Passage {
                     way,
-                    // A VPN may have come since the lists were read.
+                    // A VPN may have come up since the lists were read.
                     varies: self.varies && way.is_own,
                 }),
                 obstacle: None,
@@ -198,7 +199,7 @@ impl Clat {
         let name = &uplink.name;
         match self.router.ask(net, uplink.index, router).await? {
             Verdict::Answers => Ok(found),
-            // Another router than a moment ago: packets for it wait in the kernel.
+            // The router has just changed: packets for it wait in the kernel.
             Verdict::Pending if self.ready.is_some() => Ok(found),
             Verdict::Pending => {
                 self.asks = Some(Instant::now() + AGAIN_SOON);
@@ -233,7 +234,7 @@ impl Clat {
         tracing::info!("{how}: {}", self.description());
     }
 
-    /// What is translated into what, and which way packets take, in one line.
+    /// Describes the translation and the way of packets in one line.
     pub(super) fn description(&self) -> String {
         let Some(device) = &self.device else {
             return String::new();
@@ -248,7 +249,7 @@ impl Clat {
         )
     }
 
-    /// Takes the IPv4 routes away until there is something to open for.
+    /// Removes the IPv4 routes until there is a reason to open.
     pub(super) async fn close(&mut self, why: &str) {
         let was_open = self.device.as_ref().is_some_and(|device| device.is_open);
         if let Some(device) = &mut self.device {
@@ -263,13 +264,13 @@ impl Clat {
         tracing::warn!("{why}: {what}");
     }
 
-    /// There is no address to translate to until the uplink has another prefix.
+    /// Waits until the uplink has another prefix, because there is no address to translate to.
     pub(super) async fn strand(&mut self, why: &str) {
         if self.stranded && self.obstacle.as_deref() == Some(why) {
             return;
         }
         self.stranded = true;
-        // Whoever tries the address out again must not hear from us that it is taken.
+        // Our own answer must not make another attempt find the address taken.
         self.answering = None;
         self.close(why).await;
         self.obstacle = Some(why.to_owned());

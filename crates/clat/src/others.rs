@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Another program's CLAT on the same host, such as NetworkManager's (`ipv4.clat`, 1.58 and later): who has the host's IPv4,
-//! and whose BPF programs get the uplink's packets first. NetworkManager's keep from those behind them what is not for its CLAT,
-//! and 1.58 leaves them on the uplink when that CLAT is switched off.
+//! Another program's CLAT on the same host, such as NetworkManager's (`ipv4.clat`, 1.58 and later): which one has the
+//! host's IPv4, and whose BPF programs get the uplink's packets first. NetworkManager's programs keep packets that are
+//! not for its CLAT from those behind them, and 1.58 leaves them on the uplink when that CLAT is switched off.
 
 use std::net::IpAddr;
 
@@ -14,15 +14,16 @@ use diolkos_service::instance;
 
 use super::Clat;
 
-/// How the devices of diolkos are called unless somebody names them.
+/// The prefix of diolkos devices, unless the operator names them.
 const OURS: &str = "diolkos";
-/// What the names of others' programs have in common. NetworkManager's are `nm_clat_ingress` and `nm_clat_egress_`, cut by the
-/// kernel.
+/// The common part of the names of other programs. NetworkManager's are `nm_clat_ingress` and `nm_clat_egress_`,
+/// truncated by the kernel.
 const IN_NAMES: &str = "clat";
 
 impl Clat {
-    /// Looks for another program's CLAT. True if ours steps aside: then its IPv4 routes are gone, and the status says who has
-    /// the CLAT. Also one that serves no default route: the other one's programs may keep packets from ours.
+    /// Detects another program's CLAT. Returns true if ours steps aside: then its IPv4 routes are gone, and the status
+    /// shows which program has the CLAT. This includes one that serves no default route, because its programs may keep
+    /// packets from ours.
     pub(super) async fn steps_aside(&mut self) -> Result<bool, Failure> {
         let settings = self.site.settings.clone();
         let found = other(&self.site.net, &settings).await?;
@@ -51,7 +52,7 @@ impl Clat {
     }
 }
 
-/// That there is another program's CLAT, in words.
+/// Describes another program's CLAT, if there is one.
 pub(super) async fn other(net: &Net, settings: &Settings) -> Result<Option<String>, Failure> {
     for (index, address) in net.all_held().await? {
         let IpAddr::V4(address) = address else {
@@ -73,19 +74,20 @@ pub(super) async fn other(net: &Net, settings: &Settings) -> Result<Option<Strin
     Ok(None)
 }
 
-/// The name of a program of another CLAT among these.
+/// Returns the name of a program of another CLAT among these.
 fn of_clat(programs: &[Attachee]) -> Option<&str> {
     let mut names = programs.iter().filter_map(|its| its.name.as_deref());
     names.find(|name| name.contains(IN_NAMES))
 }
 
-/// The name of a program of another CLAT that is at the uplink, in use or left there. Ours has to be in front of it.
+/// Returns the name of a program of another CLAT that is at the uplink, in use or left there. Ours has to be in front
+/// of it.
 pub(super) fn program_at(uplink: &Link) -> Option<String> {
     of_clat(&diolkos_fastpath::at_ingress(uplink.index)).map(str::to_owned)
 }
 
-/// That a program of another CLAT gets the uplink's packets before ours, in words. Ours went in front at its start, so the other
-/// one came later, or tcx has it where ours is on clsact.
+/// Describes a program of another CLAT that gets the uplink's packets before ours. Ours went in front at its start, so
+/// the other one came later, or is on tcx while ours is on clsact.
 pub(super) fn keeps_packets(fast: &ClatPath, uplink: &Link) -> Option<String> {
     let before = fast.before();
     let name = of_clat(&before)?;
@@ -99,8 +101,8 @@ pub(super) fn keeps_packets(fast: &ClatPath, uplink: &Link) -> Option<String> {
     ))
 }
 
-/// That a program gets the uplink's packets before ours of which this process may not see whether it is a CLAT's, in words. A
-/// CLAT has one for each direction.
+/// Describes a program that gets the uplink's packets before ours and whose name this process cannot read, so that it
+/// may belong to a CLAT. A CLAT has one for each direction.
 pub(super) fn may_keep_packets(fast: &ClatPath, uplink: &Link) -> Option<String> {
     let before = fast.before();
     let unknown = before.iter().find(|its| its.name.is_none())?;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The place of a CLAT among those of its host: an IPv4 address that no other one has, and a metric that no other route has.
+//! The place of a CLAT among those of its host: a unique IPv4 address, and a unique metric.
 //!
-//! Each CLAT that runs reserves its address before it has a device, so that two that start at once choose different ones.
+//! Each running CLAT reserves its address before it has a device, so that two that start at the same time choose
+//! different ones.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -12,14 +13,14 @@ use diolkos_kernel::net::Net;
 use diolkos_service::failure::Failure;
 use diolkos_service::instance;
 
-/// How many addresses CLATs take, each another one: 192.0.0.1 to 192.0.0.6 (RFC 7335). 192.0.0.0 would do as well, but some
-/// programs take it for a network.
+/// Number of addresses for CLATs, one each: 192.0.0.1 to 192.0.0.6 (RFC 7335). 192.0.0.0 would be valid as well, but
+/// some programs take it for a network.
 const ADDRESSES: u8 = 6;
 
-/// What a CLAT has for itself. Dropped, others may have it.
+/// What a CLAT has reserved. It is released when this is dropped.
 #[derive(Default)]
 pub struct Place {
-    /// The address that was chosen here, not by the operator.
+    /// The address, if the program chose it, not the operator.
     chosen: Option<Ipv4Addr>,
     /// The metric that was chosen for routes through it.
     metric: Option<u32>,
@@ -27,8 +28,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Puts an address and a metric where the settings leave them to the program. What was chosen before stays. The inner error
-    /// says what another program has: it may leave it again.
+    /// Sets an address and a metric where the settings leave them to the program. An earlier choice stays. The inner
+    /// error says what another program has: it may be released later.
     pub async fn settle(
         &mut self,
         net: &Net,
@@ -56,7 +57,7 @@ impl Place {
         Ok(Ok(()))
     }
 
-    /// The address that the operator says.
+    /// Takes the configured address.
     async fn take(
         &mut self,
         net: &Net,
@@ -86,7 +87,7 @@ impl Place {
         self.reserved.as_ref().is_some_and(|(own, _)| *own == v4)
     }
 
-    /// The first address that no other CLAT has.
+    /// Chooses the first address that no other CLAT has.
     async fn choose(
         &mut self,
         net: &Net,
@@ -97,7 +98,7 @@ impl Place {
         }
         for v4 in addresses() {
             match holder(net, settings, v4).await? {
-                // Another program's CLAT, too: who of the two serves the host is another question (`others`).
+                // This may be another program's CLAT; `others` decides which of the two serves the host.
                 Some(_) => continue,
                 None if self.reserves(v4) => return Ok(Ok(v4)),
                 None => {}
@@ -113,7 +114,8 @@ impl Place {
         )))
     }
 
-    /// A metric that no route to the same place has. CLATs that start at once begin with different ones.
+    /// Returns a metric that no route to the same destination has. CLATs that start at the same time begin with
+    /// different ones.
     async fn free_metric(
         &mut self,
         net: &Net,
@@ -132,7 +134,7 @@ impl Place {
     }
 }
 
-/// Fails if a route to one of the CLAT's destinations has the metric that the operator says.
+/// Fails if a route to one of the CLAT's destinations has the configured metric.
 pub async fn check_metric(net: &Net, settings: &Settings) -> Result<(), Failure> {
     let (Some(metric), routes) = (settings.clat.metric, &settings.clat.routes) else {
         return Ok(());
@@ -155,7 +157,7 @@ fn another(v4: Ipv4Addr) -> Ipv4Addr {
     addresses().find(|other| *other > v4).unwrap_or(FIRST_V4)
 }
 
-/// The name of the interface that has an address, unless it is the CLAT's own.
+/// Returns the name of the interface that has an address, unless it is the CLAT's own.
 async fn holder(net: &Net, settings: &Settings, v4: Ipv4Addr) -> Result<Option<String>, Failure> {
     let Some(index) = net.holder_of(IpAddr::V4(v4)).await? else {
         return Ok(None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a prefix to an address for it: what the network offers is compared with what is in force, an address is claimed,
-//! and the device is built or moved.
+//! From a prefix to an address for it: compares what the network offers with what is in force, claims an address, and
+//! builds or moves the device.
 
 use std::time::Duration;
 
@@ -17,13 +17,14 @@ use super::Clat;
 use diolkos_kernel::neighbour::Responder;
 use diolkos_service::failure::{Failure, Kind};
 
-/// After the kernel could not say whether there is an address, it is asked again after so long, then twice as long, …
+/// After the kernel could not say whether there is an address, it is asked again after this time, then after twice as
+/// long, …
 const RETRY: Duration = Duration::from_secs(1);
-/// … and so often doubled at most.
+/// … which is doubled at most this many times.
 const DOUBLINGS: u32 = 6;
 
 impl Clat {
-    /// Compares what is wanted with the prefix that is to be used now, and sets out for it.
+    /// Compares the wanted prefix with the one to use now, and starts the change to it.
     pub(super) async fn follow(&mut self) {
         let choice = self.finder.choice();
         let wanted = choice.as_ref().map(|(prefix, _)| *prefix);
@@ -51,11 +52,11 @@ impl Clat {
         self.set_out(prefix, true, Duration::ZERO);
     }
 
-    /// Begins with the first stage for a prefix. `keeps`: an address that fits is kept. `pause`: how long it is waited
-    /// before another one is claimed.
+    /// Begins with the first stage for a prefix. With `keeps`, an address that fits is kept. `pause` is the time before
+    /// another one is claimed.
     pub(super) fn set_out(&mut self, prefix: Ipv6Net, keeps: bool, pause: Duration) {
         if let (Some(why), None) = (self.site.uplink.obstacle6(), &self.device) {
-            // Nobody could be asked there whether an address is free.
+            // Duplicate address detection is not possible there.
             self.stranded = true;
             if self.obstacle.replace(why.clone()) != Some(why.clone()) {
                 tracing::warn!("waiting: {why}");
@@ -72,11 +73,11 @@ impl Clat {
         };
         let ours = self.device.as_ref().map(|device| device.side6);
         self.claiming = Some(match ours.filter(fits) {
-            // It is answered for all the time.
+            // The CLAT answers for it all the time.
             Some(side6) => async move { Ok(Claim::Kept(side6)) }.boxed(),
             None => {
                 let site = self.site.clone();
-                // What works goes on until an address is known to be free, and a search may find a better prefix.
+                // What works continues until an address is known to be free, and a search may find a better prefix.
                 let detection = match self.device.is_none() && !self.finder.is_search() {
                     true => Detection::Optimistic,
                     false => Detection::First,
@@ -90,7 +91,7 @@ impl Clat {
         });
     }
 
-    /// There is an address for what is wanted: build with it, or move to it, and open.
+    /// Handles the result of a claim: builds with the address, or moves to it, and opens.
     pub(super) async fn claimed(&mut self, claimed: Result<Claim, Failure>) -> Result<(), Failure> {
         let Some(pref64) = self.wanted else {
             return Ok(());
@@ -118,7 +119,7 @@ impl Clat {
                 self.strand(&why.to_string()).await;
                 return Ok(());
             }
-            // With an address that works it is no reason to end; nor where there may be another prefix.
+            // With a working address this is no reason to end; nor if there may be another prefix.
             Ok(Claim::Taken(why))
                 if self.device.is_some() && !self.stranded || self.finder.is_search() =>
             {
@@ -126,14 +127,14 @@ impl Clat {
                 return Ok(());
             }
             Ok(Claim::NotYet(why) | Claim::Taken(why)) => return Err(why),
-            // It says nothing about the prefix.
+            // This says nothing about the prefix.
             Err(why) if self.device.is_some() || why.is_transient => {
                 self.claim_later(pref64, failures, &why);
                 return Ok(());
             }
             Err(why) => return Err(why),
         };
-        // One of the two has the fast path and the other conntrack: there is no way from one to the other.
+        // One of the two has the fast path and the other conntrack: a device cannot change from one to the other.
         let is_other_kind = |device: &ClatDevice| device.side6.is_shared != side6.is_shared;
         if self.device.as_ref().is_some_and(is_other_kind) {
             self.answering = None;
@@ -152,7 +153,7 @@ impl Clat {
                 }),
         };
         match done {
-            // What the network says does not fit what the operator says.
+            // What the network says does not fit the configuration.
             Err(failure) if failure.kind == Kind::Usage && self.finder.is_search() => {
                 self.exclude(pref64, Unusable::Contradicts, &failure).await;
                 return Ok(());
@@ -181,7 +182,7 @@ impl Clat {
         self.look_at_way().await
     }
 
-    /// Tries for an address again, soon and then less often. What works goes on meanwhile.
+    /// Retries the claim of an address, soon and then less often. What works continues meanwhile.
     pub(super) fn claim_later(&mut self, pref64: Ipv6Net, failures: u32, why: &Failure) {
         let pause = RETRY * (1 << failures.min(DOUBLINGS));
         if failures == 0 {
@@ -191,15 +192,16 @@ impl Clat {
         self.set_out(pref64, false, pause);
     }
 
-    /// Answers for the CLAT's address on a task of its own: a neighbour does not wait until a program is loaded.
+    /// Answers for the CLAT's address in a task of its own, so that a neighbour need not wait while a program is
+    /// loaded.
     pub(super) fn answer_for(&mut self, responder: Responder, is_tentative: bool) {
-        // The old one first: it would take the new one's solicitations for its own.
+        // The old task must end first: it would take the new one's solicitations for its own.
         self.answering = None;
         let (report, duplicate) = oneshot::channel();
         self.duplicate = is_tentative.then_some(duplicate);
         let answer = async move {
             if is_tentative && !responder.is_unique_in_use().await {
-                // If nobody hears it, another address is in use already.
+                // If this has no receiver, another address is already in use.
                 let _ = report.send(());
                 return std::future::pending().await;
             }
@@ -209,13 +211,13 @@ impl Clat {
         self.answering = Some(self.watch.task("neighbour discovery", answer));
     }
 
-    /// There is another prefix that works, and is known still.
+    /// Returns true if another prefix works, and is still known.
     pub(super) fn goes_on_without(&mut self, pref64: Ipv6Net) -> bool {
         let others = self.in_force().filter(|present| *present != pref64);
         others.is_some_and(|present| self.finder.knows(present)) && !self.stranded
     }
 
-    /// What works goes on, and the next best prefix is taken if nothing does.
+    /// Excludes a prefix: what works continues, and the next best prefix is taken if nothing works.
     pub(super) async fn exclude(&mut self, pref64: Ipv6Net, how: Unusable, why: &Failure) {
         let present = self.in_force();
         if present == Some(pref64) || !self.finder.is_search() {
@@ -228,7 +230,7 @@ impl Clat {
         };
         tracing::warn!("the prefix {pref64} cannot be used, {why}{stays}");
         self.finder.exclude(pref64, how);
-        // If it is still the next best one, what is in force needs nothing new.
+        // If it is still the next best one, the prefix in force needs nothing new.
         self.wanted = present.or(Some(pref64));
         self.follow().await;
     }

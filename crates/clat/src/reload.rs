@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Another configuration for a running CLAT. Device, IPv4 address and routes stay, unless they are what changes, so the
-//! connections of applications survive.
+//! Applies another configuration to a running CLAT. Device, IPv4 address and routes stay, unless they are what changes,
+//! so the connections of applications survive.
 //!
-//! read → refuse → move (programs, translator, routes: whole or not at all) → find another prefix, claim another address
+//! read → refuse → move (programs, translator, routes: all or none) → find another prefix, claim another address
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use diolkos_control::control::Answer;
 use diolkos_datapath::accept_local;
 use diolkos_service::failure::{Failure, Kind};
 
-/// So long the prefix in force stays while the first one is looked for.
+/// Time for which the prefix in force stays while the first one is being discovered.
 const SEARCH: Duration = Duration::from_secs(15);
 
 impl Clat {
-    /// Reads the configuration again, and follows it.
+    /// Reads the configuration again, and applies it.
     pub(super) async fn reload(&mut self) -> Answer {
         let done = match (self.read)() {
             Ok(new) => self.take(new).await,
@@ -31,7 +31,7 @@ impl Clat {
         let Err(failure) = done else {
             return Answer::Reloaded;
         };
-        // The address in force is reserved, whatever the refused settings have asked for.
+        // The address in force is reserved, whatever the refused settings have requested.
         let mut old = Settings::clone(&self.site.settings);
         let _ = self.place.settle(&self.site.net, &mut old).await;
         match failure.kind {
@@ -40,7 +40,7 @@ impl Clat {
         }
     }
 
-    /// With an error nothing has changed.
+    /// Applies new settings. On an error nothing has changed.
     async fn take(&mut self, mut new: Settings) -> Result<(), Failure> {
         let old = self.site.settings.clone();
         if self.chooses_uplink && new.translator.interfaces.is_empty() {
@@ -70,7 +70,7 @@ impl Clat {
                 return Err(failure);
             }
         }
-        // From here on the new configuration is in force, whatever becomes of the rest.
+        // From here on the new configuration is in force, whatever the result of the rest.
         let prefixes = match &finder {
             Some(finder) if finder.is_search() => net.global_prefixes(site.uplink.index).await.ok(),
             _ => None,
@@ -97,7 +97,7 @@ impl Clat {
         Ok(())
     }
 
-    /// What the new settings are for: the uplink as it is now, with what they say of it.
+    /// Returns the environment of the new settings: the current uplink, with their values for it.
     async fn site_of(&self, new: Settings) -> Result<Site, Failure> {
         let Site { net, uplink, .. } = &self.site;
         let Some(link) = net.link_at(uplink.index).await? else {
@@ -121,14 +121,14 @@ impl Clat {
         })
     }
 
-    /// Sets out for another prefix or address, if the new settings ask for one.
+    /// Starts the change to another prefix or address, if the new settings require one.
     async fn readdress(&mut self, is_other: bool) {
         let before = self.wanted;
         let was_claiming = self.claiming.is_some();
         self.follow().await;
         let is_under_way = self.wanted != before;
         if let (Some(wanted), false) = (self.wanted, is_under_way) {
-            // What is tried out now is by the old settings.
+            // The pending attempt uses the old settings.
             if is_other || was_claiming || self.stranded {
                 self.stranded = false;
                 self.set_out(wanted, !is_other, Duration::ZERO);

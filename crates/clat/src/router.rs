@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Does the router on the uplink answer? Behind one that does not, packets vanish in the kernel.
+//! Determines whether the router on the uplink answers. If it does not, packets vanish in the
+//! kernel.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -23,12 +24,13 @@ pub enum Verdict {
 pub struct Router {
     address: Option<Ipv6Addr>,
     verdict: Verdict,
-    /// It was asked since it answered last. What the kernel remembers from before may be old.
+    /// True if it was asked since its last answer. What the kernel remembers from before may be
+    /// outdated.
     is_asked: bool,
 }
 
 impl Router {
-    /// Has the kernel ask the router on a link, unless it knows its link-layer address.
+    /// Has the kernel ask the router on a link, unless the kernel knows its link-layer address.
     pub async fn ask(
         &mut self,
         net: &Net,
@@ -44,7 +46,7 @@ impl Router {
         Ok(verdict)
     }
 
-    /// What follows from what the kernel knows, and whether it has to ask.
+    /// Returns the conclusion from what the kernel knows, and whether the kernel has to ask.
     fn hear(&mut self, address: Ipv6Addr, known: Neighbour) -> (Verdict, bool) {
         if self.address.replace(address) != Some(address) {
             (self.verdict, self.is_asked) = (Verdict::Pending, false);
@@ -75,7 +77,7 @@ mod tests {
     fn a_router_is_silent_once_it_was_asked_in_vain() {
         use Neighbour::{Known, Silent, Unknown};
         let mut router = Router::default();
-        // The first failure is one that the kernel remembers.
+        // The first failure is an old one that the kernel remembers.
         let known = [Silent, Unknown, Silent, Unknown, Known, Known];
         let verdicts = heard(&mut router, &known);
         use Verdict::{Answers, Pending};
@@ -88,7 +90,7 @@ mod tests {
             Answers,
         ];
         assert_eq!(verdicts, expected);
-        // It answered once: it is asked before that is taken back.
+        // It has answered once: it is asked again before that is revoked.
         let verdicts = heard(&mut router, &[Unknown, Unknown, Silent]);
         assert_eq!(verdicts, [Answers, Answers, Verdict::Silent]);
     }

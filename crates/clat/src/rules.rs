@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the fast path and the slow path are told: the same, each in its own words.
+//! The configuration of the fast path and of the slow path: the same, each in its own form.
 
 use std::net::Ipv6Addr;
 
@@ -10,20 +10,22 @@ use ipnet::Ipv6Net;
 use diolkos_config::{Found, Settings, TrafficClass, V6Address, WELL_KNOWN_PREFIX};
 use diolkos_kernel::net::{Link, Medium};
 
-/// The kernel gives a program no room for a link-layer header in front of a longer packet that is not a super-packet.
+/// The kernel gives a program no room for a link-layer header in front of a longer packet, unless it is a
+/// super-packet.
 const LONGEST: u32 = 16_000;
 
-/// MTU of the TUN device, bytes.
+/// Returns the MTU of the TUN device, in bytes.
 pub fn tun_mtu(uplink: &Link) -> u32 {
     uplink.mtu.min(LONGEST)
 }
 
-/// MTU of the IPv6 side, bytes.
+/// Returns the MTU of the IPv6 side, in bytes.
 pub fn mtu6(uplink: &Link) -> u32 {
     uplink.mtu6.min(LONGEST)
 }
 
-/// Of all paths, bytes. What routers say of the uplink may be less than what the operator says of all.
+/// Returns the lowest MTU of all paths, in bytes. Routers may announce less for the uplink than the operator has
+/// configured for all.
 fn lowest_ipv6_mtu(settings: &Settings, uplink: &Link) -> u32 {
     settings.translator.lowest_ipv6_mtu.min(mtu6(uplink))
 }
@@ -35,11 +37,11 @@ pub struct Side6 {
     pub pref64: Ipv6Net,
     /// The CLAT's address.
     pub address: Ipv6Addr,
-    /// It never leaves this host: the kernel masquerades it.
+    /// True if it never leaves this host: the kernel masquerades it.
     pub is_shared: bool,
 }
 
-/// For the slow path.
+/// Returns the configuration of the slow path.
 pub fn translation(settings: &Settings, uplink: &Link, side6: Side6) -> Config {
     let found = Found {
         mtu4: tun_mtu(uplink),
@@ -51,14 +53,14 @@ pub fn translation(settings: &Settings, uplink: &Link, side6: Side6) -> Config {
     settings.clat.v6 = V6Address::Auto;
     Config {
         pref64: vec![side6.pref64],
-        // The uplink's heeds `translator.mtu6` already, and its bound is that of the fast path too.
+        // The uplink's MTU already includes `translator.mtu6`, and its bound is that of the fast path too.
         mtu6: found.mtu6,
         lowest_ipv6_mtu: lowest_ipv6_mtu(&settings, uplink),
         ..settings.translation(found)
     }
 }
 
-/// For the fast path.
+/// Returns the rules of the fast path.
 pub fn of(settings: &Settings, uplink: &Link, side6: Side6, tun_ifindex: u32) -> ClatRules {
     let t = &settings.translator;
     let Side6 {
@@ -104,7 +106,7 @@ mod tests {
         for pref64 in ["64:ff9b::/96", "2001:db8:64::/96", "2001:db8:100::/40"] {
             for (class, private, mtu) in [
                 (TrafficClass::Copy, false, 1500),
-                // Less than `lowest_ipv6_mtu`: a router may say so at any time.
+                // Less than `lowest_ipv6_mtu`: a router may announce that at any time.
                 (TrafficClass::Copy, false, 1380),
                 (TrafficClass::Zero, true, 9000),
                 (TrafficClass::Copy, true, 65536),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A CLAT at work: what it does when the network moves.
+//! A running CLAT: its reactions to changes of the network.
 
 use std::time::Duration;
 
@@ -17,21 +17,21 @@ use diolkos_kernel::neighbour::Responder;
 use diolkos_kernel::net::{DeviceConfig, Event, PolicyNews, RouteNews, Standing};
 use diolkos_service::failure::Failure;
 
-/// What a CLAT waits for.
+/// The events of a CLAT.
 pub(super) enum Step {
-    /// Something was heard of prefixes.
+    /// There is news about prefixes.
     Prefixes,
-    /// An address was tried out.
+    /// A claim of an address has ended.
     Claimed(Result<Claim, Failure>),
     /// Another host has the address that is in use.
     Duplicate,
-    /// The uplink's MTU may be followed now.
+    /// The uplink's MTU may be applied now.
     Mtu,
-    /// The kernel is to be asked for the way again.
+    /// Ask the kernel for the way again.
     Way,
-    /// An answer may have come, or IPsec policies.
+    /// An answer may have come, or IPsec policies may have changed.
     Doubts,
-    /// To look for routing loops.
+    /// Check for routing loops.
     Loops,
     /// The routers have had time to confirm the prefixes of an uplink that came up.
     Arrived,
@@ -194,9 +194,9 @@ impl Service for Clat {
         self.look_at_way().await
     }
 
-    /// Does the CLAT's address still fit, and is this the same network?
+    /// Checks whether the CLAT's address still fits, and whether this is the same network.
     async fn look_at_addresses(&mut self) -> Result<(), Failure> {
-        // What a router says of the MTU comes with addresses, or right after them.
+        // A router announces the MTU together with addresses, or right after them.
         self.follow_uplink().await?;
         self.mtus.come_later(Instant::now());
         self.look_at_left().await?;
@@ -219,7 +219,7 @@ impl Service for Clat {
             }
             self.follow().await;
         }
-        // With IPv6 on the uplink, or without, other things can pass.
+        // With IPv6 on the uplink, or without, other packets can pass.
         self.look_at_way().await?;
         self.doubt().await;
         Ok(())
@@ -239,8 +239,8 @@ impl Service for Clat {
 }
 
 impl Clat {
-    /// Nobody would answer to an address from a prefix that is gone; from one that is deprecated the network is about to
-    /// withdraw, and it is left as soon as there is another (RFC 4862 section 5.5.4).
+    /// Checks the CLAT's own address. No answer would reach an address from a removed prefix. The network is about to
+    /// withdraw a deprecated prefix, so its address is left as soon as there is another (RFC 4862 section 5.5.4).
     async fn look_at_own_address(&mut self) -> Result<(), Failure> {
         let Some(side6) = self.device.as_ref().map(|device| device.side6) else {
             return Ok(());
@@ -290,7 +290,7 @@ impl Clat {
         }
     }
 
-    /// There is nothing to translate to: the end, or a wait until the network brings another address.
+    /// Ends, or waits until the network gives another address, because there is nothing to translate to.
     async fn lose_address(&mut self, why: &str) -> Result<(), Failure> {
         if !self.finder.is_search() {
             return Err(Failure::run_time(format!(
@@ -301,7 +301,7 @@ impl Clat {
         Ok(())
     }
 
-    /// Gives an address up that another host has, and looks for one that nobody has.
+    /// Gives up an address that another host has, and claims an unused one.
     async fn leave_to_other(&mut self) {
         let (Some(device), Some(prefix)) = (&self.device, self.wanted) else {
             return;
@@ -322,7 +322,7 @@ impl Clat {
         }
     }
 
-    /// The uplink has other properties: its link-layer address, its MTU, a carrier.
+    /// Applies new properties of the uplink: its link-layer address, its MTU, a carrier.
     async fn follow_uplink(&mut self) -> Result<(), Failure> {
         let Some(link) = self.site.net.link_at(self.site.uplink.index).await? else {
             return Err(self.uplink_is_gone());
@@ -351,7 +351,7 @@ impl Clat {
         let Some(device) = &mut self.device else {
             return Ok(());
         };
-        // A link that is too small for IPv6 is an obstacle, which is said elsewhere.
+        // A link that is too small for IPv6 is an obstacle, which is reported elsewhere.
         if self.site.uplink.mtu6 >= IPV6_MINIMUM_MTU && device.resize(&self.site).await? {
             tracing::info!(
                 "the MTU of {} is now {} bytes ({} for IPv6)",
@@ -389,7 +389,7 @@ impl Clat {
     }
 }
 
-/// That another host has the address; never, if none has.
+/// Resolves when another host has the address; never, if none has.
 async fn found(duplicate: &mut Option<oneshot::Receiver<()>>) {
     let is_found = match duplicate {
         Some(report) => report.await.is_ok(),
@@ -401,7 +401,7 @@ async fn found(duplicate: &mut Option<oneshot::Receiver<()>>) {
     }
 }
 
-/// That IPsec policies came or went, or never.
+/// Resolves when IPsec policies are added or removed, or never.
 async fn policies(news: &mut Option<PolicyNews>) {
     match news {
         Some(news) => news.changed().await,
@@ -409,7 +409,7 @@ async fn policies(news: &mut Option<PolicyNews>) {
     }
 }
 
-/// What comes of trying an address out, or never.
+/// Resolves with the result of a claim, or never.
 async fn made<T>(claiming: &mut Option<futures_util::future::BoxFuture<'static, T>>) -> T {
     match claiming {
         Some(claiming) => claiming.await,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A CLAT that shares the host's own IPv6 address, for networks that give a host single addresses and no /64.
 //!
-//! IPv4 is translated to an internal address that no packet on the link ever has: the kernel masquerades it
-//! ([`diolkos_kernel::net::Masquerade`]), and conntrack keeps the CLAT's ports apart from the host's own. So every packet crosses the TUN device
-//! and the kernel's forwarding; the fast path would bypass conntrack.
+//! IPv4 is translated to an internal address that never appears on the link: the kernel masquerades it
+//! ([`diolkos_kernel::net::Masquerade`]), and conntrack keeps the CLAT's ports apart from the host's own. So every
+//! packet crosses the TUN device and the kernel's forwarding; the fast path would bypass conntrack.
 
 use std::net::Ipv6Addr;
 
@@ -15,12 +15,12 @@ use diolkos_config::{Datapath, Settings, V6Address, NO_SHARING_WITH_TC};
 use diolkos_kernel::net::Link;
 use diolkos_service::failure::Failure;
 
-/// Where internal addresses are from: unique local ones (RFC 4193), with all bits behind the first eight chosen, so that no
-/// network has them.
+/// The prefix of internal addresses: unique local ones (RFC 4193), with all bits after the first eight chosen, so that
+/// no network uses them.
 const INTERNAL: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0), 8);
 
-/// The prefix of internal addresses, and in words which address of the host's is shared. `None`: there is none, or the datapath is
-/// one that cannot.
+/// Returns the prefix of internal addresses, and a description of the host's address that is shared. `None`: there is
+/// none, or the datapath does not support it.
 pub async fn prefix(site: &Site) -> Result<Option<(Ipv6Net, String)>, Failure> {
     if site.settings.translator.datapath == Datapath::Tc {
         return Ok(None);
@@ -39,7 +39,7 @@ fn shares(settings: &Settings, uplink: &Link, host: Ipv6Addr) -> String {
     format!("shares {host} with this host ({why}): the kernel masquerades this internal address")
 }
 
-/// Why nothing can be shared. `lacks`: what else the uplink lacks.
+/// Explains why nothing can be shared. `lacks` is what else the uplink lacks.
 pub fn not_yet(settings: &Settings, uplink: &Link, lacks: Option<Failure>) -> Failure {
     match (lacks, settings.translator.datapath) {
         // Without any address it is not known yet whether one would have to be shared.
@@ -61,7 +61,8 @@ pub fn not_yet(settings: &Settings, uplink: &Link, lacks: Option<Failure>) -> Fa
 }
 
 impl Clat {
-    /// Does the host still have an address to share, and has the network no better one for the CLAT by now? Why not, if not.
+    /// Checks that the host still has an address to share, and that the network has no better one for the CLAT by now.
+    /// Returns the reason, if not.
     pub(super) async fn look_at_shared_address(&mut self) -> Result<Option<String>, Failure> {
         let (net, uplink) = (&self.site.net, &self.site.uplink);
         let Some(host) = net.global_address6_of(uplink.index).await? else {

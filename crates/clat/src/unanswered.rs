@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that leave and are never answered, as behind a firewall that drops what this host forwards, or on an uplink that
-//! leads nowhere.
+//! Detects packets that leave and are never answered, as behind a firewall that drops what this host forwards, or on an
+//! uplink that leads nowhere.
 //!
-//! packets leave and no answer comes, or a firewall may drop them ─► ask the next router ─► no word either ─► an obstacle
+//! packets leave and no answer comes, or a firewall may drop them ─► probe the next router ─► no answer either ─► an
+//! obstacle
 //!
-//! Silence alone proves nothing: there is traffic in one direction, and peers that are off. The question takes the way of all
-//! packets, and runs out of hops at the next router, which says so (RFC 4443 section 3.3). It goes no further. An answer to
-//! anybody, or to the question, ends the obstacle.
+//! The lack of answers proves nothing: there is one-way traffic, and there are peers that are off. The probe takes the
+//! way of all packets, and runs out of hops at the next router, which reports that (RFC 4443 section 3.3). It goes no
+//! further. An answer to any packet, or to the probe, ends the obstacle.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -21,16 +22,16 @@ use diolkos_figures::counters;
 use diolkos_kernel::net::{HookNews, LinkKind};
 use diolkos_service::failure::Failure;
 
-/// Of ipv4only.arpa (RFC 7050 section 2.2): every prefix may carry it, and it is nobody's.
+/// An address of ipv4only.arpa (RFC 7050 section 2.2): every prefix may carry it, and no host has it.
 const NOBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 170);
-/// So many packets without an answer, for so long, are a reason to ask.
+/// This number of packets without an answer, for this time, is a reason to send a probe.
 const PACKETS: u64 = 4;
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Questions without an answer, one for each look. Routers send few errors a second.
+/// Number of probes without an answer, one for each check. Routers send few errors a second.
 const QUESTIONS: u32 = 3;
-/// Between two questions from then on.
+/// Interval between two probes from then on.
 const AGAIN: Duration = Duration::from_secs(5);
-/// After an answer to a question.
+/// Pause after an answer to a probe.
 const REST: Duration = Duration::from_secs(60);
 
 /// What is known of answers.
@@ -41,46 +42,46 @@ pub(super) struct Unanswered {
     before: Seen,
     /// When the first packet without an answer was seen.
     since: Option<Instant>,
-    /// Something has come since packets and rules are these.
+    /// True if something has come since packets and rules are these.
     is_proven: bool,
-    /// Questions since then.
+    /// Number of probes since then.
     questions: u32,
-    /// No question before.
+    /// The time before which no probe is sent.
     rests: Option<Instant>,
-    /// What is wrong, in words.
+    /// The problem, in words.
     found: Option<String>,
 }
 
-/// What there is at one look. All but the rules only grow while the device stays.
+/// The counters at one check. All except the number of filters only grow while the device stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// Packets that were translated from IPv4.
+    /// Number of packets that were translated from IPv4.
     sent: u64,
-    /// Packets from IPv6 that are no ICMP errors.
+    /// Number of packets from IPv6 that are not ICMP errors.
     answers: u64,
-    /// Errors of routers to which a question came.
+    /// Number of errors of routers about a probe.
     routers: u64,
-    /// Chains of nftables that may drop packets.
+    /// Number of nftables chains that may drop packets.
     filters: usize,
 }
 
-/// What follows from it.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Nothing,
     Ask,
-    /// Ask, and say that nothing comes back.
+    /// Send a probe, and report that nothing comes back.
     Despair,
 }
 
 impl Unanswered {
-    /// That nothing comes back.
+    /// Returns the finding that nothing comes back.
     pub(super) fn obstacle(&self) -> Option<Finding> {
         let text = self.found.as_ref()?;
         Some(Finding::obstacle(Reason::Unanswered, text))
     }
 
-    /// Forgets all but the rules: there is another way.
+    /// Forgets everything except the rules, because there is another way.
     fn begin_anew(&mut self) {
         *self = Unanswered {
             hooks: self.hooks.take(),
@@ -88,7 +89,7 @@ impl Unanswered {
         };
     }
 
-    /// Compares with the last answer.
+    /// Compares with the last check.
     fn look(&mut self, now: Instant, seen: Seen) -> Step {
         let is_new = seen.filters != self.before.filters;
         let came = seen.answers != self.before.answers;
@@ -123,7 +124,7 @@ impl Unanswered {
 }
 
 impl Clat {
-    /// Looks whether answers come to what is sent, and asks the next router if none do.
+    /// Checks whether there are answers to what is sent, and probes the next router if there are none.
     pub(super) async fn look_for_answers(&mut self) -> Result<(), Failure> {
         let Some(device) = self.device.as_ref().filter(|_| self.ready.is_some()) else {
             self.unanswered.begin_anew();
@@ -147,11 +148,11 @@ impl Clat {
         let was_found = self.unanswered.found.is_some();
         let step = self.unanswered.look(Instant::now(), seen);
         if step != Step::Nothing {
-            // Each forwarder takes a hop: the translator, and the kernel if it is one.
+            // Each forwarder decrements the hop limit: the translator, and the kernel if it forwards.
             let ttl = if is_forwarded { 3 } else { 2 };
             let t = &self.site.settings.translator;
             if let Err(error) = ask(&t.device, self.site.settings.clat.v4(), ttl) {
-                // Then there is nothing to learn from silence.
+                // In that case the lack of answers shows nothing.
                 tracing::debug!("cannot ask the next router: {error}");
                 self.unanswered.questions = 0;
                 return Ok(());
@@ -208,7 +209,7 @@ fn ask(device: &str, from: Ipv4Addr, ttl: u32) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Looks, one each second, at packets sent, answers and routers that answered so far, and filters.
+    /// Checks once each second; each entry has the numbers of packets sent, answers, router errors, and filters.
     fn steps(looks: &[(u64, u64, u64, usize)]) -> Vec<Step> {
         let (mut unanswered, start) = (Unanswered::default(), Instant::now());
         let look = |(second, &(sent, answers, routers, filters))| {
@@ -245,7 +246,7 @@ mod tests {
         let quiet = [Nothing; 5];
         let then = [Ask, Ask, Ask, Despair, Nothing];
         assert_eq!(steps(&looks)[..10], [quiet, then].concat());
-        // It goes on asking.
+        // It continues to probe.
         assert_eq!(steps(&looks)[13], Despair);
     }
 
@@ -262,7 +263,7 @@ mod tests {
         use Step::{Ask, Despair, Nothing};
         let idle = [(0, 0, 0, 1); 4];
         assert_eq!(steps(&idle), [Ask, Ask, Ask, Despair]);
-        // Proven once, until its rules are others.
+        // Proven once, until its rules change.
         let looks = [(5, 5, 0, 1), (5, 5, 0, 1), (5, 5, 0, 2)];
         assert_eq!(steps(&looks), [Nothing, Nothing, Ask]);
     }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The uplink where the operator names none: the interface of the IPv6 default route that the kernel prefers, tunnels last.
+//! The uplink if the operator names none: the interface of the IPv6 default route that the kernel prefers, with tunnels
+//! last.
 //!
-//! A CLAT stays with it while it has a default route, even if a better one comes, because a move ends connections: the NAT64
-//! knows them by the CLAT's address. When its uplink has none any more and another interface has one, it moves there.
+//! A CLAT keeps its uplink while that has a default route, even if a better one appears, because a move ends
+//! connections: the NAT64 knows them by the CLAT's address. When its uplink has no default route any more and another
+//! interface has one, it moves there.
 
 use super::Clat;
 use diolkos_kernel::net::{DefaultRoute, Link, LinkKind, Net};
 use diolkos_service::failure::Failure;
 use diolkos_service::instance;
 
-/// Why there is none yet.
+/// The message if there is none yet.
 const NONE: &str = "no IPv6 default route leads to an uplink; --uplink names one";
 
-/// The uplink, or why there is none yet.
+/// Returns the uplink, or the reason why there is none yet.
 pub async fn choose(net: &Net) -> Result<Result<Link, String>, Failure> {
     let routes = candidates(net).await?;
     let Some((link, why)) = best(&routes) else {
@@ -22,14 +24,15 @@ pub async fn choose(net: &Net) -> Result<Result<Link, String>, Failure> {
     Ok(Ok(link.clone()))
 }
 
-/// Those whose packets leave the host as they are: routes to a translator lead back here.
+/// Returns routes by which packets leave the host unchanged: routes to a translator lead back here.
 async fn candidates(net: &Net) -> Result<Vec<(DefaultRoute, Link)>, Failure> {
     let mut routes = net.default_routes6().await?;
     routes.retain(|(_, link)| !instance::is_running(&link.name));
     Ok(routes)
 }
 
-/// The preferred one, and in words why it is that one. Of equals it is the first by name, so that it is the same at each start.
+/// Returns the preferred link, and the reason for the choice. Among equals it is the first by name, so that it is the
+/// same at each start.
 fn best(routes: &[(DefaultRoute, Link)]) -> Option<(&Link, String)> {
     let key = |(route, link): &(DefaultRoute, Link)| (is_tunnel(link), route.metric, route.rank);
     let best = routes.iter().min_by_key(|its| key(its))?;
@@ -68,13 +71,14 @@ fn best(routes: &[(DefaultRoute, Link)]) -> Option<(&Link, String)> {
     Some((chosen, why))
 }
 
-/// WireGuard or the device of a program: most are VPNs, which know nothing of the network's NAT64.
+/// Returns true for WireGuard or the device of a program: most are VPNs, which do not know the network's NAT64.
 fn is_tunnel(link: &Link) -> bool {
     link.kind == LinkKind::Opaque
 }
 
 impl Clat {
-    /// Fails if the uplink was chosen by its default route, has none any more, and another one has: see [`Clat::moves`].
+    /// Fails if the uplink was chosen by its default route, has none any more, and another interface has one: see
+    /// [`Clat::moves`].
     pub(super) async fn look_for_another_uplink(&mut self) -> Result<(), Failure> {
         if !self.chooses_uplink {
             return Ok(());
@@ -95,7 +99,7 @@ impl Clat {
         )))
     }
 
-    /// The end of the CLAT with this uplink.
+    /// Ends the CLAT with this uplink.
     pub(super) fn moves_away(&mut self, why: &str) -> Failure {
         self.moves = true;
         tracing::warn!("{why}: looking for another uplink");

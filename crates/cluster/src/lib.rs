@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! This gateway as one of several: `diolkos-node` decides, and what it decides is done to the tables and programs under their lock
-//! ([`diolkos_gateway::Peers`]); `diolkos-mesh` carries messages to the other gateways, and `diolkos-etcd` asks the engine.
+//! This gateway as one of a cluster: `diolkos-node` decides, and its decisions are applied to the tables and programs
+//! under their lock ([`diolkos_gateway::Peers`]). `diolkos-mesh` carries messages to the other gateways, and
+//! `diolkos-etcd` queries etcd.
 //!
 //! ```text
 //! mesh, etcd, time ─► worker ─► steps ─► controller: node, tables, programs ─► orders ─► worker ─► mesh, etcd; view ─► routes, status
 //! next hops ─► controller: programs
 //! ```
 //!
-//! The worker is a thread of its own: whether this node counts as reachable must not wait for whatever else the program does.
+//! The worker is a thread of its own, so that other work of the program cannot make this gateway appear unreachable.
 //!
-//! It knows the node, its connections and the controller of `diolkos-gateway`, and not how routes are changed: the router asks
-//! [`Cluster`] what they are to be, and [`turn::turn`] has them changed as a whole. [`steps`] is public for the simulation of whole gateways.
+//! This crate knows the node, its connections and the controller of `diolkos-gateway`, but not how routes are changed:
+//! the router asks [`Cluster`] for the required routes, and [`turn::turn`] changes all of them or none. [`steps`] is
+//! public for the simulation of whole gateways.
 
 mod settings;
 mod status;
@@ -44,53 +46,53 @@ use diolkos_service::supervise::Watch;
 pub use settings::prepare;
 use worker::{Order, Told, Worker};
 
-/// How long routers have to turn before this node stops to translate.
+/// Time for routers to follow the routes before this gateway stops to translate.
 const TURN: Duration = Duration::from_millis(500);
-/// How long the others are told that it stops.
+/// Time for which the other gateways are told that it stops.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Of the programs that translate: sessions, and the homes of hosts.
+/// Maps of the translating programs: the sessions, and the homes of hosts.
 type Maps = (Arc<Sessions>, Arc<Homes>);
 
-/// What the worker tells.
+/// The worker's view, for the rest of the program.
 #[derive(Debug, Default)]
 struct View {
     status: ClusterStatus,
-    /// This node is to get packets.
+    /// True if this gateway should receive packets.
     attracts: bool,
-    /// It goes over to this file.
+    /// The configuration file that it is changing to, if any.
     goes_over: Option<u64>,
 }
 
-/// What the worker and the rest of the program share.
+/// The state that the worker shares with the rest of the program.
 #[derive(Debug, Default)]
 struct Shared {
     view: Mutex<View>,
     moved: Notify,
 }
 
-/// This node's part in its cluster. Dropped, it ends.
+/// This gateway's membership in its cluster. It ends when this is dropped.
 pub struct Cluster {
     told: Sender<Told>,
     shared: Arc<Shared>,
     controller: Arc<Controller>,
-    /// It forwards as long as this is there.
+    /// The forwarding program; it forwards for as long as this exists.
     _path: ForwardPath,
     others: Vec<(NodeId, Ipv6Addr)>,
     links: Vec<String>,
     rules: settings::Rules,
     homes: Arc<Homes>,
     me: NodeId,
-    /// All nodes, in the order of the file, and what names that.
+    /// The names of all gateways, in the order of the file, and the hash of the file.
     names: Vec<String>,
     file: u64,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Cluster {
-    /// Joins. Before `links`: the program that forwards to other gateways, the maps of those that translate, and how the slow path
-    /// reaches other gateways. `links`: the interfaces on which others send. `expected`: names of nodes that have to have the same file before
-    /// this one opens bindings.
+    /// Joins the cluster. The arguments before `links` are the program that forwards to other gateways, the maps of the
+    /// programs that translate, and how the slow path reaches other gateways. `links` are the interfaces on which other
+    /// gateways send. `expected` has the names of gateways that must have the same file before this one opens bindings.
     pub fn start(
         settings: &Settings,
         section: &Section,
@@ -115,14 +117,14 @@ impl Cluster {
             homes: homes.clone(),
             forwarding: path.forwarding(),
         };
-        // Before anything is opened or forwarded.
+        // This must precede every opening and forwarding.
         homes.set_cluster(Some(&rules.with(links))).map_err(|e| {
             Failure::run_time(format!("the programs cannot be told of the cluster: {e}"))
         })?;
         let (told, hears) = mpsc::channel();
         let deferral = section.defer.then(|| {
             let told = told.clone();
-            // A worker that has ended waits for nobody.
+            // If the worker has ended, no packet waits for it.
             Deferral::new(Box::new(move || drop(told.send(Told::Order(Order::Tell)))))
         });
         controller.join(Peers::new(
@@ -165,33 +167,33 @@ impl Cluster {
         })
     }
 
-    /// Waits until [`Cluster::attracts`] is another.
+    /// Waits until [`Cluster::attracts`] changes.
     pub async fn changed(&self) {
         self.shared.moved.notified().await;
     }
 
-    /// Is this node to get packets?
+    /// Returns true if this gateway should receive packets.
     pub fn attracts(&self) -> bool {
         self.shared.look(|view| view.attracts)
     }
 
-    /// The other nodes, and where they are reached.
+    /// Returns the other gateways and their addresses.
     pub fn others(&self) -> Vec<(NodeId, Ipv6Addr)> {
         self.others.clone()
     }
 
-    /// The interfaces on which the others send.
+    /// Returns the interfaces on which the others send.
     pub fn links(&self) -> &[String] {
         &self.links
     }
 
-    /// How another node is reached; None: it is not.
+    /// Sets how another gateway is reached; None if it cannot be reached.
     pub fn reach(&self, node: NodeId, hop: Option<Hop>) {
         self.controller.reach(node, hop);
         let _ = self.told.send(Told::Order(Order::Reach(node, hop)));
     }
 
-    /// The interfaces on which the others send, by index: programs know others' packets by them.
+    /// Sets the indices of the interfaces on which the others send; programs recognize their packets by these.
     pub fn hear_on(&self, links: Vec<u32>) {
         if let Err(error) = self.homes.set_cluster(Some(&self.rules.with(links))) {
             tracing::warn!(
@@ -200,21 +202,22 @@ impl Cluster {
         }
     }
 
-    /// Takes new subscribers, or leaves them to the others.
+    /// Has this gateway take new subscribers, or leave them to the others.
     pub fn take_part(&self, takes: bool) {
         self.tell(Order::TakePart(takes));
     }
 
-    /// All nodes of its file.
+    /// Returns the names of all gateways of its file.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Arms this node for the file with these settings: with all others that are armed for it, it goes over to it. What names the file.
+    /// Arms this gateway for the file with these settings: once all others are armed for it, this one changes to it.
+    /// Returns the hash of the file.
     ///
     /// # Errors
     ///
-    /// Nodes compare nothing of it that differs, or this node is not in it.
+    /// The files differ in nothing that gateways compare, or this gateway is not in the new file.
     pub fn arm(&self, new: &Settings, time: Duration) -> Result<u64, Failure> {
         let section = new.cluster.as_ref();
         let section = section.ok_or_else(|| Failure::usage("cluster: there is no such section"))?;
@@ -240,34 +243,34 @@ impl Cluster {
         Ok(file)
     }
 
-    /// Not any more, unless it goes over already.
+    /// Disarms this gateway, unless it is already changing to the file.
     pub fn disarm(&self) {
         self.tell(Order::Disarm);
     }
 
-    /// The file to which it goes over now.
+    /// Returns the file that it is changing to, if any.
     pub fn goes_over(&self) -> Option<u64> {
         self.shared.look(|view| view.goes_over)
     }
 
-    /// How it stands.
+    /// Returns the status of the cluster.
     pub fn status(&self) -> ClusterStatus {
         self.shared.look(|view| view.status.clone())
     }
 
-    /// What is wrong.
+    /// Returns the problems that an operator should know.
     pub fn findings(&self) -> Vec<Finding> {
         let status = self.status();
         if status.name.is_empty() {
-            // The worker has said nothing yet.
+            // The worker has reported nothing yet.
             let text = "this node opens no bindings yet: it has just started".to_owned();
             return vec![Finding::obstacle(Reason::ClusterStarting, text)];
         }
         status.findings
     }
 
-    /// Lets the others go on without this node: first it takes no new subscribers, and routers have time to turn, if its routes
-    /// say so by now; then they use their copies.
+    /// Hands over to the other gateways. First this gateway takes no new subscribers, and routers get time to follow if
+    /// its routes have changed by then; then the others use their copies.
     pub async fn leave(&mut self) {
         self.tell(Order::TakePart(false));
         tokio::time::sleep(TURN).await;
@@ -280,7 +283,7 @@ impl Cluster {
     }
 
     fn tell(&self, order: Order) {
-        // A worker that has ended has rung the alarm.
+        // If the worker has ended, the alarm has been raised.
         let _ = self.told.send(Told::Order(order));
     }
 }
@@ -303,7 +306,7 @@ impl Shared {
         self.change(|view| view.status = status);
     }
 
-    /// Wakes the task that makes the routes.
+    /// Wakes the task that maintains the routes.
     fn attract(&self, attracts: bool) {
         self.change(|view| view.attracts = attracts);
         self.moved.notify_one();
@@ -320,11 +323,11 @@ impl Shared {
     }
 }
 
-/// How the engine is reached, for who asks it beside a node.
+/// Returns how etcd is reached, for clients other than a gateway.
 ///
 /// # Errors
 ///
-/// There is no section of a cluster, it is not known which node this is, or the file with the password cannot be read.
+/// There is no `cluster` section, it is unknown which gateway this is, or the file with the password cannot be read.
 pub fn engine(settings: &mut Settings) -> Result<diolkos_etcd::Settings, Failure> {
     prepare(settings)?;
     let section = settings.cluster.as_ref();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the file says, in the words of those who need it: the node, the connections, the engine, the programs.
+//! Converts the configuration for the node, the connections, etcd and the programs.
 
 use std::fs;
 use std::hash::Hasher;
@@ -19,16 +19,16 @@ use super::host;
 use diolkos_config::{given, Cluster as Section, Node, Settings};
 use diolkos_service::failure::Failure;
 
-/// Changes of bindings that a connection may lag behind; some 40 bytes each.
+/// Number of changes of bindings that a connection may lag behind; some 40 bytes each.
 const CHANGES: usize = 1 << 18;
-/// One port of so many may rest before nodes that do not acknowledge are waited for no longer.
+/// At most 1/`RESTING_PART` of the ports may rest before this gateway stops waiting for others that do not acknowledge.
 const RESTING_PART: usize = 4;
 
-/// Finds out which node this is.
+/// Determines which gateway of the file this is.
 ///
 /// # Errors
 ///
-/// No node is called like this host, or as `--node` says.
+/// No gateway in the file has the name of this host, or the one given by `--node`.
 pub fn prepare(settings: &mut Settings) -> Result<(), Failure> {
     let Some(section) = &mut settings.cluster else {
         return Ok(());
@@ -45,20 +45,20 @@ pub fn prepare(settings: &mut Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// This node, which [`prepare`] has found.
+/// Returns this gateway, which [`prepare`] has found.
 pub fn this(section: &Section) -> Result<(NodeId, &Node), Failure> {
     let found = section.this_node("").map(|(at, node)| (NodeId(at), node));
     found.ok_or_else(|| Failure::usage("cluster.node: which node this is is not known"))
 }
 
-/// Of a contradiction that the configuration's own check has not found.
+/// Describes a contradiction that the configuration's own check has not found.
 pub fn contradiction(fault: &Fault) -> Failure {
     Failure::usage(format!(
         "cluster: the nodes contradict each other: {fault:?}"
     ))
 }
 
-/// As the node has it.
+/// Returns the configuration of the node.
 pub fn node(settings: &Settings, section: &Section, me: NodeId) -> Config {
     let pool = |node: &Node| {
         let nets = node.pool4.iter().map(|part| part.net);
@@ -89,8 +89,8 @@ pub fn node(settings: &Settings, section: &Section, me: NodeId) -> Config {
     }
 }
 
-/// Of the hash that deals subscribers out. Who knows it can choose prefixes of one gateway, if it has many; each gateway's limits bound
-/// what that is good for.
+/// Returns the key of the hash that distributes subscribers. A host that knows it, and has many prefixes, can choose
+/// prefixes of one gateway; each gateway's limits bound the effect.
 fn key(name: &str) -> [u64; 2] {
     let mut hasher = SipHasher13::new();
     hasher.write(name.as_bytes());
@@ -98,19 +98,19 @@ fn key(name: &str) -> [u64; 2] {
     [hash.h1, hash.h2]
 }
 
-/// Copies live as long as what they are copied from, so all nodes need the same.
+/// Copies live as long as their originals, so all gateways need the same lifetimes.
 fn lifetimes(t: &Timeouts) -> Vec<u32> {
     let all = [t.udp, t.tcp_established, t.tcp_transitory, t.icmp];
     let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
     all.map(seconds).to_vec()
 }
 
-/// As the programs have it, but for the links.
+/// The configuration of the programs, except for the links.
 #[derive(Debug)]
 pub struct Rules(ProgramRules);
 
 impl Rules {
-    /// The same that the node has.
+    /// Converts the configuration of the node.
     pub fn of(config: &Config) -> Rules {
         let pref64 = config.pref64.iter();
         Rules(ProgramRules {
@@ -123,7 +123,7 @@ impl Rules {
         })
     }
 
-    /// With the indices of the interfaces on which other gateways send.
+    /// Adds the indices of the interfaces on which other gateways send.
     pub fn with(&self, links: Vec<u32>) -> ProgramRules {
         ProgramRules {
             links,
@@ -132,7 +132,7 @@ impl Rules {
     }
 }
 
-/// As the connections have it.
+/// Returns the configuration of the connections.
 pub fn mesh(section: &Section, me: NodeId) -> (MeshSettings, Files) {
     let places = section.node.iter().map(|node| Place {
         name: node.name.clone(),
@@ -150,7 +150,7 @@ pub fn mesh(section: &Section, me: NodeId) -> (MeshSettings, Files) {
     (settings, files)
 }
 
-/// As the engine's client has it.
+/// Returns the configuration of the etcd client.
 ///
 /// # Errors
 ///

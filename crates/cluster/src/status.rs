@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How this node stands: what it, its connections and the engine say, beside what was noted, and what is wrong with that.
+//! Composes the status of this gateway from the node, its connections, etcd and notes, and derives what is wrong.
 //!
-//! It takes a time that grows with the number of nodes, not with that of bindings, so it may be asked under the lock of the tables.
+//! The time depends on the number of gateways, not on that of bindings, so it may be done under the lock of the tables.
 
 mod findings;
 mod notes;
@@ -23,24 +23,24 @@ use diolkos_figures::cluster_status::{
     Arrived, ClusterStatus, EngineStatus, Forwarded, NodeStatus, Part, Roll,
 };
 
-/// What is looked at.
+/// The sources of the status.
 #[derive(Debug)]
 pub struct Seen<'a> {
     /// The section of the file.
     pub section: &'a Cluster,
     /// The node.
     pub node: &'a Node,
-    /// By CLOCK_BOOTTIME.
+    /// The current time of CLOCK_BOOTTIME.
     pub now: Moment,
     /// Its connections.
     pub mesh: &'a Mesh,
-    /// The engine's client.
+    /// The status of the etcd client.
     pub engine: diolkos_etcd::Status,
-    /// What was noted. The times since when something is so are noted here.
+    /// The notes. The start times of states are noted here.
     pub notes: &'a mut Notes,
 }
 
-/// How this node stands.
+/// Returns the status of this gateway.
 pub fn status(seen: Seen<'_>) -> ClusterStatus {
     let Seen {
         section,
@@ -216,7 +216,7 @@ fn engine_name(name: u64) -> String {
     format!("{name:016x}")
 }
 
-/// Names what nodes compare of a file.
+/// Formats the hash of what gateways compare of a file.
 pub fn file_name(file: u64) -> String {
     format!("{file:016x}")
 }
@@ -231,7 +231,7 @@ fn unready(why: Unready) -> String {
     name.to_owned()
 }
 
-/// What an operator calls a part of the file that nodes compare (`diolkos_node::config::PARTS`).
+/// Returns the operator's name for a part of the file that gateways compare (`diolkos_node::config::PARTS`).
 fn file_part(part: &str) -> &str {
     match part {
         "format" => "the version of diolkos",

@@ -1,58 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the worker does, without its thread, sockets and clock: what comes goes to the node under the lock of the tables, and what the
-//! node orders comes out behind that, in its order.
+//! The worker's steps, without its thread, sockets and clock: each event is given to the node under the lock of the
+//! tables, and the node's orders are then carried out in their order.
 
 use std::time::Duration;
 
 use diolkos_node::gateway::Order;
 use diolkos_node::{Event, Report};
 
-/// Between two times that the node hears of time.
+/// Interval between two time events for the node.
 const TICK: Duration = Duration::from_millis(20);
-/// Bytes that the node hears and says before the worker pauses for packets: one turn of the node or a few.
+/// Number of bytes that the node receives and sends before the worker pauses for packets: one turn of the node, or a
+/// few.
 const PIECE: usize = 64 * 1024;
-/// How long it pauses. The lock of the tables is not a fair one: who waits for it gets it only if the worker is off for a while.
+/// Duration of a pause. The lock of the tables is not fair: waiting threads get it only if the worker sleeps for a
+/// while.
 pub const BREATH: Duration = Duration::from_micros(100);
 
 /// The node with its tables, under their lock.
 pub trait Tables {
-    /// Something happens among the gateways. What follows comes behind `orders`.
+    /// Handles an event among the gateways. The node's orders are appended to `orders`.
     fn hear(&mut self, event: Event<'_>, orders: &mut Vec<Order>);
-    /// Free ports are short.
+    /// Returns true if there are too few free ports.
     fn lacks_ports(&self) -> bool;
 }
 
-/// Why the worker ends.
+/// The reason why the worker ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// The others know that this node stops.
+    /// The other gateways know that this one stops.
     Left,
-    /// Another process has this node's name.
+    /// Another process has this gateway's name.
     Superseded,
 }
 
 /// The worker's state.
 #[derive(Debug, Default)]
 pub struct Steps {
-    /// When the node has to hear of time, by the caller's clock.
+    /// The time of the next time event, by the caller's clock.
     tick: Duration,
     end: Option<End>,
-    /// What the node has heard and said since the last pause.
+    /// Number of bytes that the node has received and sent since the last pause.
     bytes: usize,
 }
 
 impl Steps {
-    /// When to come again, if nothing happens before.
+    /// Returns when to take the next step if nothing happens before.
     pub fn due(&self) -> Duration {
         self.tick
     }
 
-    /// It has to end, when all orders up to now are carried out.
+    /// Returns the reason to end, once all orders up to now are carried out.
     pub fn end(&self) -> Option<End> {
         self.end
     }
 
-    /// The tables were locked for long: packets have to get the lock before the next step. Once for each pause.
+    /// Returns true, once for each pause, if the tables were locked for long: packets have to get the lock before the
+    /// next step.
     pub fn is_pause_due(&mut self) -> bool {
         let is_due = self.bytes >= PIECE;
         if is_due {
@@ -61,7 +64,8 @@ impl Steps {
         is_due
     }
 
-    /// Something happens, or time alone passes. What has to be done outside comes behind `orders`, and is to be done in that order.
+    /// Handles an event, or the mere passing of time. The resulting orders are appended to `orders`, and must be
+    /// carried out in that order.
     pub fn step(
         &mut self,
         now: Duration,
@@ -77,7 +81,7 @@ impl Steps {
             tables.hear(event, orders);
         }
         if now >= self.tick {
-            // Not the last time and TICK: after a standstill, one tick is enough.
+            // `now`, not the last time, plus TICK: after a standstill, one tick is enough.
             self.tick = now + TICK;
             if tables.lacks_ports() {
                 tables.hear(Event::Short, orders);
@@ -101,7 +105,7 @@ mod tests {
     use super::*;
     use diolkos_node::NodeId;
 
-    /// Tables whose node has more to do as often as this says.
+    /// Tables whose node has more to do this many times.
     struct Busy(u32);
 
     impl Tables for Busy {
@@ -126,7 +130,7 @@ mod tests {
             assert_eq!(orders.len(), turn);
             assert!(steps.is_pause_due());
             assert_eq!(steps.due(), now + BREATH);
-            // Something else does not bring the next turn.
+            // An event of another kind does not bring the next turn.
             steps.step(now, None, &mut busy, &mut orders);
             assert!(orders.len() == turn && !steps.is_pause_due());
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thread of a cluster's node: what comes from the other gateways, from the engine, from the operator and from time goes to the
-//! node under the lock of the tables; what the node orders is carried out behind that, in its order.
+//! The worker thread of a cluster: it gives events of the other gateways, of etcd, of the operator and of time to the
+//! node under the lock of the tables, and then carries out the node's orders in their order.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
@@ -21,34 +21,34 @@ use diolkos_gateway::{Controller, Departing};
 use diolkos_service::failure::Failure;
 use diolkos_service::watchdog::Heartbeat;
 
-/// Between two views for the control socket and the metrics, whose requests therefore cost the worker nothing.
+/// Interval between two views for the control socket and the metrics, whose requests therefore cost the worker nothing.
 const VIEW: Duration = Duration::from_millis(100);
-/// Between two looks at the files of certificates.
+/// Interval between two checks of the certificate files.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What the worker hears.
+/// A message to the worker.
 #[derive(Debug)]
 pub enum Told {
-    /// By the connections.
+    /// From the connections.
     Mesh(MeshEvent),
-    /// By the rest of the program.
+    /// From the rest of the program.
     Order(Order),
 }
 
-/// Orders of the rest of the program.
+/// An order from the rest of the program.
 #[derive(Debug)]
 pub enum Order {
-    /// New subscribers are served, or left to others.
+    /// Serve new subscribers, or leave them to others.
     TakePart(bool),
-    /// Go over to another file with all others.
+    /// Change to another file together with all others.
     Arm(Armed),
-    /// Not any more.
+    /// Disarm.
     Disarm,
-    /// Tell the others what has changed, at once: packets wait for it.
+    /// Tell the others at once what has changed: packets wait for it.
     Tell,
-    /// How a node is reached: for the status.
+    /// How a gateway is reached; for the status.
     Reach(NodeId, Option<Hop>),
-    /// Tell the others that this node stops, and end.
+    /// Tell the others that this gateway stops, and end.
     Leave,
     /// End at once.
     End,
@@ -66,14 +66,14 @@ pub struct Worker {
     shared: Arc<Shared>,
     notes: Notes,
     steps: Steps,
-    /// What is to be done outside.
+    /// Orders to carry out.
     orders: Vec<NodeOrder>,
     /// Packets that have waited for another gateway.
     departing: Departing,
     start: Instant,
 }
 
-/// What the worker speaks through.
+/// The worker's connections to the outside.
 struct Outside {
     mesh: Mesh,
     engine: Client,
@@ -100,7 +100,7 @@ impl Worker {
         }
     }
 
-    /// Works until it is told to end. Then no packet waits for other gateways any more.
+    /// Works until it is told to end. After that, no packet waits for other gateways.
     pub fn run(
         self,
         mesh: (MeshSettings, Files),
@@ -212,7 +212,7 @@ impl Worker {
                 } => outside.mesh.send(peer, connection, bytes),
                 NodeOrder::Close { peer, connection } => outside.mesh.close(peer, connection),
                 NodeOrder::Ask { token, request } => {
-                    // The node asks again if it hears nothing.
+                    // The node asks again if it receives no answer.
                     if let Err(unsent) = outside.engine.ask(token, request) {
                         tracing::debug!("the engine is not asked: {unsent}");
                     }
@@ -220,7 +220,7 @@ impl Worker {
                 NodeOrder::Attract(attracts) => self.shared.attract(attracts),
                 NodeOrder::GoOver(file) => self.shared.go_over(file),
                 NodeOrder::Report(report) => self.notes.note(report),
-                // The steps have seen it.
+                // The steps handle these.
                 NodeOrder::Left | NodeOrder::Again => {}
             }
         }
@@ -280,7 +280,7 @@ fn superseded(name: &str) -> Failure {
     ))
 }
 
-/// When files changed last, if that can be seen.
+/// Returns when the files last changed, if known.
 fn changed_at(files: &Files) -> [Option<SystemTime>; 3] {
     let all = [&files.certificate, &files.key, &files.authority];
     all.map(|path| std::fs::metadata(path).and_then(|m| m.modified()).ok())

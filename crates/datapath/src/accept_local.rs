@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMPv4 errors that the translator sends from an address of this host.
+//! Admits ICMPv4 errors that the translator sends from an address of this host.
 //!
-//! They come from the TUN device. The kernel takes a packet for a martian if its source is an address of the host's own,
-//! and drops it after the translator has counted it as sent, unless the device has `accept_local`. The setting belongs to
-//! the device and goes with it. It is on only while it is needed: without it, strangers on the IPv6 side cannot use an
-//! address of the router's as their source.
+//! They come from the TUN device. If the source of a packet is an address of the host itself, the kernel takes the
+//! packet for a martian, and drops it after the translator has counted it as sent, unless the device has
+//! `accept_local`. The setting belongs to the device and is removed with it. It is on only while it is needed: without
+//! it, hosts on the IPv6 side cannot use an address of the router as their source.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -19,15 +19,15 @@ use diolkos_service::failure::Failure;
 
 const CONF: &str = "/proc/sys/net/ipv4/conf";
 
-/// Lets errors through if they come from an address of the host's own, or from one of `more`. If the kernel refuses, the
-/// log says what to do.
+/// Admits errors if they come from an address of the host itself, or from one of `more`. If the kernel refuses the
+/// setting, the log says what to do.
 pub async fn admit(net: &Net, settings: &Settings, more: &[Ipv4Addr]) -> Result<(), Failure> {
     let device = &settings.translator.device;
     let mut own = net.addresses4().await?;
     own.extend(more);
     let sources = sources(settings);
     let Some(address) = own.iter().find(|a| sources.iter().any(|s| s.contains(*a))) else {
-        // Something else than the translator may want it on, for every new device.
+        // Other software than the translator may want it on, for every new device.
         let _ = set(device, &read("default").unwrap_or_default());
         return Ok(());
     };
@@ -45,7 +45,7 @@ pub async fn admit(net: &Net, settings: &Settings, more: &[Ipv4Addr]) -> Result<
     Ok(())
 }
 
-/// Where ICMPv4 errors come from, own ones and those of IPv6 routers without an IPv4 address.
+/// Returns the sources of ICMPv4 errors: its own, and those used for IPv6 routers without an IPv4 address.
 fn sources(settings: &Settings) -> Vec<Ipv4Net> {
     let config = settings.translation(Found::ANYTHING);
     let mut sources = vec![Ipv4Net::from(ErrorSources::of(&config).address4)];
@@ -53,7 +53,7 @@ fn sources(settings: &Settings) -> Vec<Ipv4Net> {
     sources
 }
 
-/// Writes nothing where nothing changes: settings may be read-only.
+/// Writes only changes, because settings may be read-only.
 fn set(device: &str, value: &str) -> std::io::Result<()> {
     // One of the two is enough.
     if read(device).as_deref() == Some(value) || read("all").as_deref() == Some("1") {

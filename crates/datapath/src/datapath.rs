@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether there is a fast path: what the settings ask for, and what the machine can do.
+//! Decides whether there is a fast path, from the settings and the abilities of the machine.
 
 use diolkos_fastpath::{Attach, FastPath, FastPathError, Inline, Site};
 use diolkos_sys::ethtool;
@@ -11,8 +11,7 @@ use diolkos_config::{Datapath, Hook, Mode, Placement, Settings, Translator};
 use diolkos_service::failure::Failure;
 use diolkos_service::privilege::{self, PERFMON, SYS_ADMIN};
 
-/// Starts a fast path unless the settings want none. Where they leave it to the program, one that cannot be had is not
-/// a failure.
+/// Starts a fast path unless the settings exclude it. With `auto`, a fast path that cannot be started is not a failure.
 pub fn start<P>(
     t: &Translator,
     start: impl FnOnce(Attach) -> Result<P, Failure>,
@@ -22,7 +21,7 @@ pub fn start<P>(
     }
     match start(attach(t)) {
         Ok(path) => Ok(Some(path)),
-        // Who says `xdp` insists.
+        // The placement `xdp` requires the fast path.
         Err(failure) if t.datapath == Datapath::Auto && t.placement != Placement::Xdp => {
             tracing::warn!("no fast path, continuing without it: {failure}");
             Ok(None)
@@ -31,8 +30,8 @@ pub fn start<P>(
     }
 }
 
-/// Starts the fast path of a router, with the drivers of interfaces where they are to translate. Where that is left to the
-/// program, one that cannot is not a failure.
+/// Starts the fast path of a router, with the drivers of interfaces where they should translate. With `auto`, a driver
+/// that cannot is not a failure.
 pub fn with_drivers<P>(
     t: &Translator,
     inline: &[Inline],
@@ -53,7 +52,7 @@ pub fn with_drivers<P>(
     done.map_err(failure)
 }
 
-/// How the settings want programs attached.
+/// Returns how programs are attached, according to the settings.
 pub fn attach(t: &Translator) -> Attach {
     match t.hook {
         Hook::Auto => Attach::Auto,
@@ -62,7 +61,7 @@ pub fn attach(t: &Translator) -> Attach {
     }
 }
 
-/// Where the fast path of a router goes.
+/// Returns where the fast path of a router is attached.
 pub fn site<'a>(t: &'a Translator, attach: Attach, inline: &'a [Inline]) -> Site<'a> {
     Site {
         attach,
@@ -71,14 +70,15 @@ pub fn site<'a>(t: &'a Translator, attach: Attach, inline: &'a [Inline]) -> Site
     }
 }
 
-/// The failure in one line; what the verifier said goes to those who look for it.
+/// Converts the failure to one line; the output of the verifier is logged separately.
 pub fn failure(error: FastPathError) -> Failure {
     if error.lacks_files() {
         return exhausted();
     }
     if let FastPathError::Load { what, log } = &error {
         tracing::debug!("{log}");
-        // Without it the verifier refuses what it else accepts, in many words. CAP_SYS_ADMIN stands for all that came later.
+        // Without CAP_PERFMON the verifier refuses what it otherwise accepts, in many words. CAP_SYS_ADMIN includes all
+        // newer capabilities.
         if privilege::missing(&[PERFMON, SYS_ADMIN]).len() == 2 {
             return Failure::missing(format!(
                 "the kernel refuses the BPF programs ({what}), because CAP_PERFMON is missing: run as root, or with \
@@ -89,12 +89,12 @@ pub fn failure(error: FastPathError) -> Failure {
     Failure::from(error)
 }
 
-/// So many files more are enough for whatever could not open one.
+/// Number of additional files that is enough for any operation that could not open one.
 const MORE: u64 = 128;
 
-/// For a running process that may open no further file: somebody has lowered its limit.
+/// Describes the failure of a running process that may not open further files: its limit has been lowered.
 fn exhausted() -> Failure {
-    // A process that cannot ask takes what the kernel gives by default.
+    // A process that cannot ask assumes the kernel's default.
     let limit = limit::open_files_now().unwrap_or(1024);
     let enough = limit + MORE;
     let mut failure = Failure::missing(format!(
@@ -107,20 +107,20 @@ fn exhausted() -> Failure {
     failure
 }
 
-/// `bpf_skb_change_proto` marks what it has changed ("net: fix segmentation of forwarding fraglist GRO"). Before, the
-/// segments of a list kept their old headers.
+/// Since this change, `bpf_skb_change_proto` marks what it has changed ("net: fix segmentation of forwarding fraglist
+/// GRO"). Before, the segments of a list kept their old headers.
 const WHOLE_LISTS: Correction = Correction {
     since: (6, 19),
     stable: &[(6, 1, 167), (6, 12, 69)],
 };
-/// It lets go of the route of the packet as it was ("net: clear the dst when changing skb protocol"). Before, the helper
-/// that looks another route up forgot it.
+/// Since this change, it releases the former route of the packet ("net: clear the dst when changing skb protocol").
+/// Before, the helper that looks up another route leaked it.
 const FREED_ROUTES: Correction = Correction {
     since: (6, 16),
     stable: &[(6, 1, 167), (6, 12, 35)],
 };
 
-/// Warns of interfaces whose super-packets the kernel may translate by halves.
+/// Warns of interfaces whose super-packets the kernel may translate only in part.
 pub fn warn_of_lists<'a>(interfaces: impl IntoIterator<Item = &'a str>) {
     if WHOLE_LISTS.is_here() {
         return;
@@ -137,7 +137,7 @@ pub fn warn_of_lists<'a>(interfaces: impl IntoIterator<Item = &'a str>) {
     }
 }
 
-/// Warns of a CLAT's kernel that forgets routes.
+/// Warns if the kernel of a CLAT leaks routes.
 pub fn warn_of_routes() {
     if !FREED_ROUTES.is_here() {
         tracing::warn!(
@@ -148,7 +148,7 @@ pub fn warn_of_routes() {
     }
 }
 
-/// The datapath that was chosen, as `ready:` names it.
+/// Returns the chosen datapath, as `ready:` names it.
 pub fn datapath(fast: Option<&FastPath>) -> String {
     match fast {
         Some(fast) => format!("tc ({})", fast.hook_name()),
@@ -156,7 +156,7 @@ pub fn datapath(fast: Option<&FastPath>) -> String {
     }
 }
 
-/// The programs, for a trace.
+/// Returns the programs, for a trace.
 pub fn kind(settings: &Settings, fast: Option<&FastPath>) -> Option<FastPathKind> {
     let of = |name: &str| {
         about(settings, fast)
@@ -173,7 +173,7 @@ pub fn kind(settings: &Settings, fast: Option<&FastPath>) -> Option<FastPathKind
     })
 }
 
-/// What the program is, for those who watch it.
+/// Describes the programs, for clients that watch the status.
 pub fn about(settings: &Settings, fast: Option<&FastPath>) -> Vec<(String, String)> {
     let t = &settings.translator;
     let mode = match t.mode {

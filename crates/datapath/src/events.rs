@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Drops of which an administrator is to hear, with addresses and ports (RFC 7915 sections 4.5 and 5.1.1): one line a
-//! second at most, for whoever sends such packets decides how many there are.
+//! Logs drops that an administrator should know, with addresses and ports (RFC 7915 sections 4.5 and 5.1.1): at most
+//! one line a second, because the senders of such packets decide how many there are.
 
 use std::fmt::Write;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -14,20 +14,20 @@ use diolkos_xlat::Reason;
 use diolkos_config::WELL_KNOWN_PREFIX;
 use diolkos_service::counted::{agreeing, counted};
 
-/// Between two lines.
+/// Interval between two lines.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Between two lines about the well-known prefix: an operator is to hear of a mistake in the configuration, not of every
-/// packet.
+/// Interval between two lines about the well-known prefix: an operator should learn of a mistake in the configuration,
+/// not of every packet.
 const LONG_PAUSE: Duration = Duration::from_secs(600);
 
-/// What was said lately.
+/// The rate limits of recent lines.
 #[derive(Debug, Default)]
 pub struct Events {
     drops: Pace,
     well_known: Pace,
 }
 
-/// When a line was written last, and how many were not since.
+/// When the last line was written, and how many have been suppressed since.
 #[derive(Debug, Default)]
 struct Pace {
     last: Option<Instant>,
@@ -44,7 +44,7 @@ pub enum Line {
 }
 
 impl Events {
-    /// The line about a refused packet, if there is to be one and it is time for it.
+    /// Returns the line about a refused packet, if one is due.
     pub fn line(&mut self, reason: Reason, packet: &[u8], now: Instant) -> Option<Line> {
         match reason {
             Reason::UdpZeroChecksum
@@ -91,12 +91,12 @@ fn drop_line(packet: &[u8], why: &str) -> Option<String> {
     Some(format!("dropped: {}: {why}", ends(packet)?))
 }
 
-/// Which address the well-known prefix must not carry, and what to do.
+/// Describes which address the well-known prefix must not carry, and what to do.
 fn not_global(packet: &[u8]) -> String {
     let embedded = |addr| Pref64::new(WELL_KNOWN_PREFIX).extract(addr);
     let ends = match (Ipv6::parse(packet), Ipv4::parse(packet)) {
         (Ok(ip), _) => [embedded(ip.dst), embedded(ip.src)],
-        // The source is the one that is far away, unless it is that of a CLAT (RFC 7335), which is mapped.
+        // The source is the remote address, unless it is that of a CLAT (RFC 7335), which is mapped.
         (_, Ok(ip)) if ip.src.octets().starts_with(&[192, 0, 0]) => [Some(ip.dst), Some(ip.src)],
         (_, Ok(ip)) => [Some(ip.src), Some(ip.dst)],
         _ => [None, None],
@@ -110,7 +110,7 @@ fn not_global(packet: &[u8]) -> String {
     )
 }
 
-/// From where to where, with the ports of UDP over IPv4, if they are there.
+/// Returns source and destination, with the ports of UDP over IPv4, if they are present.
 fn ends(packet: &[u8]) -> Option<String> {
     if let Ok(ip) = Ipv6::parse(packet) {
         return Some(format!("{} to {}", ip.src, ip.dst));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routing loops, seen by how they end: each of their packets runs out of hops somewhere in the circle.
+//! Detects routing loops by their end: each packet in a loop runs out of hops somewhere.
 //!
 //! slow path's drops, the kernel's drops ─► packets a second ─► rule ─► log, status
 //!
-//! The kernel and the translator each take a hop, so it depends on the first hop limit which of the two drops a packet.
-//! Both are counted. Traceroute makes three such packets for each router.
+//! The kernel and the translator each decrement the hop limit, so the initial hop limit decides which of the two drops
+//! a packet. Both are counted. Traceroute causes three such packets for each router.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use diolkos_figures::counters::{self, Expired, Tally};
 use diolkos_figures::finding::{Finding, Reason};
 use diolkos_figures::rule::{Level, Line, Rule};
 
-/// Between two looks.
+/// Interval between two checks.
 pub const LOOK: Duration = Duration::from_secs(1);
 
-/// Packets a second that ran out of hops: from so many on it is a loop, and below so many it is over.
+/// Packets a second that ran out of hops: a loop begins at this rate, and ends below the second one.
 const LOOP: u64 = 50;
 const NO_LOOP: u64 = 10;
 const NAME: &str = "loop";
@@ -31,7 +31,7 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// `tallies`: of the slow path.
+    /// Creates the state. `tallies` are those of the slow path.
     pub fn new(tallies: &[Arc<Tally>]) -> Expiry {
         Expiry {
             before: counters::expired(tallies).0 + kernel(),
@@ -41,19 +41,19 @@ impl Expiry {
         }
     }
 
-    /// What is wrong, if packets go round.
+    /// Returns the finding, if packets loop.
     pub fn trouble(&self) -> Option<Finding> {
         let text = self.text.as_ref()?;
         Some(Finding::trouble(Reason::Loop, text))
     }
 
-    /// Compares with the last look, and says what is new.
+    /// Compares with the last check, and logs what is new.
     pub fn look(&mut self, tallies: &[Arc<Tally>]) {
         let (expired, last) = counters::expired(tallies);
         self.compare(expired, last);
     }
 
-    /// `last`: the addresses of the last packet that the slow path dropped.
+    /// Compares the counters. `last` has the addresses of the last packet that the slow path dropped.
     fn compare(&mut self, expired: u64, last: Option<Expired>) {
         let (all, now) = (expired + kernel(), Instant::now());
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
@@ -95,15 +95,15 @@ fn text(rate: u64, last: Option<Expired>) -> String {
     )
 }
 
-/// Packets of both families that the kernel dropped since boot because of their headers, which says of sound ones that
-/// they ran out of hops.
+/// Returns the number of packets of both families that the kernel has dropped since boot because of their headers. If
+/// the headers were valid, these packets ran out of hops.
 fn kernel() -> u64 {
     let v4 = fs::read_to_string("/proc/net/snmp").unwrap_or_default();
     let v6 = fs::read_to_string("/proc/net/snmp6").unwrap_or_default();
     header_errors4(&v4).unwrap_or(0) + header_errors6(&v6).unwrap_or(0)
 }
 
-/// Of a line of names and a line of values.
+/// Parses a line of names and a line of values.
 fn header_errors4(text: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with("Ip:"));
     let (names, values) = (lines.next()?, lines.next()?);

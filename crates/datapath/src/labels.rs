@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a packet's mark (SO_MARK) and priority survive the slow path. That takes two programs at the TUN device, whatever
-//! the datapath is; without them, translated packets have neither.
+//! Preserves a packet's mark (SO_MARK) and priority in the slow path. That needs two programs at the TUN device,
+//! whatever the datapath is; without them, translated packets have neither.
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use crate::datapath;
 use diolkos_config::Translator;
 use diolkos_figures::counters::Counter;
 
-/// The programs, or why there are none.
+/// The programs, or the reason why there are none.
 pub struct Labels(Result<LabelPath, String>);
 
 impl Labels {
-    /// Puts the programs at the device, behind those that translate there. `forwarding`: to other gateways of a cluster.
+    /// Attaches the programs to the device, behind those that translate there. `forwarding` is the program that
+    /// forwards to other gateways of a cluster.
     pub fn start(
         t: &Translator,
         tun_ifindex: u32,
@@ -30,17 +31,18 @@ impl Labels {
         }))
     }
 
-    /// For those who write packets.
+    /// Returns the slots, for threads that write packets.
     pub fn slots(&self) -> Option<Arc<LabelSlots>> {
         self.path().map(LabelPath::slots)
     }
 
-    /// What is at the device.
+    /// Returns the programs at the device.
     pub fn path(&self) -> Option<&LabelPath> {
         self.0.as_ref().ok()
     }
 
-    /// What could not be given a label: as [`counters::read`](diolkos_figures::counters::read), nothing without the programs.
+    /// Returns the counters of packets that could not get a label; like
+    /// [`counters::read`](diolkos_figures::counters::read), none without the programs.
     pub fn counters(&self) -> Vec<Counter> {
         let count = self.path().map(LabelPath::count);
         let of = |count: LabelCount| {
@@ -59,7 +61,7 @@ impl Labels {
         count.into_iter().flat_map(of).map(counter).collect()
     }
 
-    /// Why there is nothing.
+    /// Returns the reason why there are no programs.
     pub fn trouble(&self) -> Option<String> {
         self.0.as_ref().err().cloned()
     }

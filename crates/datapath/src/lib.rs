@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How packets reach a translator and leave it, in whatever mode it translates.
+//! How packets reach a translator and leave it, in every mode.
 //!
-//! [`slowpath`] reads them from the TUN device, has them translated by a [`slowpath::Engine`], and writes them. [`datapath`] starts the
-//! fast path as the settings ask, [`labels`] carries marks over the slow path, [`expiry`] and [`events`] say what goes wrong with
-//! packets, [`accept_local`] lets errors from the host's own addresses through, and [`trace`] says what would become of a packet.
+//! [`slowpath`] reads them from the TUN device, has them translated by a [`slowpath::Engine`], and writes them.
+//! [`datapath`] starts the fast path according to the settings, [`labels`] carries marks through the slow path,
+//! [`expiry`] and [`events`] report problems with packets, [`accept_local`] admits errors from the host's own
+//! addresses, and [`trace`] predicts what would happen to a packet.
 //!
-//! It knows packets, the settings and the kernel's edge, and nothing of sessions, of a cluster or of the control socket: those who translate
-//! with state give it their engine.
+//! This crate knows packets, the settings and the kernel interface, but not sessions, a cluster or the control socket:
+//! a stateful translator passes its engine to it.
 
 pub mod accept_local;
 pub mod datapath;

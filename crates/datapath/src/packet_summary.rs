@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet in a few words, as far as it can be read.
+//! A short description of a packet, as far as it can be parsed.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use diolkos_xlat::wire::{protocol, Chain, Ipv4, Ipv6, Part};
 use diolkos_xlat::Verdict;
 use serde::Serialize;
 
-/// What a line says of a packet. What cannot be read is left out.
+/// The fields in a description of a packet. Those that cannot be read are omitted.
 #[derive(Clone, Default, Serialize)]
 pub struct PacketSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct PacketSummary {
     length: usize,
 }
 
-/// What the transport begins with.
+/// The first fields of the transport header.
 #[derive(Clone, Default, Serialize)]
 #[serde(untagged)]
 enum Detail {
@@ -49,9 +49,9 @@ enum Detail {
     },
 }
 
-/// Of TCP, from the lowest bit on (RFC 9293 section 3.1).
+/// TCP flags, from the lowest bit on (RFC 9293 section 3.1).
 const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
-/// Echo request and reply of both families: they have an identifier.
+/// Echo requests and replies of both families, which have an identifier.
 const ECHOES: [(u8, u8); 4] = [
     (protocol::ICMPV4, 8),
     (protocol::ICMPV4, 0),
@@ -60,7 +60,7 @@ const ECHOES: [(u8, u8); 4] = [
 ];
 
 impl PacketSummary {
-    /// Of bytes that begin with an IP header, or should.
+    /// Describes bytes that should begin with an IP header.
     pub fn of(packet: &[u8]) -> PacketSummary {
         let bare = PacketSummary {
             length: packet.len(),
@@ -149,7 +149,7 @@ fn flags_of(flags: u8) -> String {
 }
 
 impl PacketSummary {
-    /// Leaves out the port of the source, or the identifier of an echo.
+    /// Removes the source port, or the identifier of an echo.
     pub fn forget_source_port(&mut self) {
         match &mut self.detail {
             Detail::Ports { src_port, .. } => *src_port = None,
@@ -158,13 +158,13 @@ impl PacketSummary {
         }
     }
 
-    /// Where it goes.
+    /// Returns the destination.
     pub fn destination(&self) -> Option<IpAddr> {
         self.dst
     }
 }
 
-/// What of the IP header only routers care about.
+/// Describes the fields of the IP header that matter only to routers.
 pub fn header(packet: &[u8]) -> String {
     if let Ok(ip) = Ipv4::parse(packet) {
         let df = if ip.dont_fragment { "DF" } else { "no DF" };
@@ -174,7 +174,7 @@ pub fn header(packet: &[u8]) -> String {
     format!("hop limit {hop_limit}")
 }
 
-/// A verdict in one word.
+/// Returns a verdict in one word.
 pub fn verdict_name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Forward => "forward",

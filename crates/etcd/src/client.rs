@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thread that asks the engine, and the queues to and from it.
+//! The thread that sends requests to etcd, and the queues to and from it.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,55 +14,56 @@ use crate::connection::Connection;
 use crate::settings::{Server, Settings, SettingsError};
 use crate::store::Store;
 
-/// Requests and answers that may wait. A node asks for each other node's record at most, and for its own one.
+/// Maximum number of waiting requests, and of waiting answers. A node asks at most for the record of each other
+/// node, and for its own.
 const QUEUE: usize = 256;
 
 /// A node that has no answer after [`RETRY`] asks again. The rest of that time is for the answer's way back.
 const LIFETIME: Duration = RETRY.saturating_sub(Duration::from_millis(500));
 
-/// Asks the engine. When it is dropped, the thread ends.
+/// The client of etcd. Its thread ends when this is dropped.
 #[derive(Debug)]
 pub struct Client {
     requests: mpsc::Sender<Waiting>,
     status: Arc<Mutex<Status>>,
 }
 
-/// Answers with the tokens of their requests, in the order of the requests. A request that fails has none.
+/// Answers with the tokens of their requests, in the order of the requests. A request that fails has no answer.
 pub type Answers = mpsc::Receiver<(u64, Answer)>;
 
-/// What an operator should know.
+/// The state of the client, for an operator.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
     /// The member that answers, and its version.
     pub connected: Option<(String, String)>,
-    /// Requests that were answered.
+    /// Number of requests that were answered.
     pub answered: u64,
-    /// Requests that were not: no member answered in time, or none with an answer that can be read.
+    /// Number of requests that were not: no member answered in time, or none with an answer that can be read.
     pub unanswered: u64,
-    /// Failures of single members; a request can meet several.
+    /// Number of failures of single members; a request can cause several.
     pub failures: u64,
     /// The last failure, as a sentence.
     pub reason: Option<String>,
 }
 
-/// Why a client does not start.
+/// The reason why a client does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The settings are wrong.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The system gives no thread.
+    /// The system cannot create the thread.
     #[error("the engine's thread does not start: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// Why a request was not taken. It is dropped.
+/// The reason why a request was not accepted. It is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unsent {
-    /// So many others wait.
+    /// Too many others wait.
     #[error("too many requests wait for the engine")]
     Full,
-    /// Nobody takes answers any more.
+    /// The thread that takes requests has ended.
     #[error("the engine's thread has ended")]
     Ended,
 }
@@ -75,7 +76,7 @@ struct Waiting {
 }
 
 impl Client {
-    /// Starts the thread, in the caller's network namespace. It connects when it is asked something.
+    /// Starts the thread, in the caller's network namespace. It connects at the first request.
     pub fn start(settings: Settings) -> Result<(Client, Answers), StartError> {
         let servers = settings.check()?;
         let (requests, taken) = mpsc::channel(QUEUE);
@@ -84,7 +85,7 @@ impl Client {
         let runtime = runtime()?;
         let mut worker = Worker {
             store: Store::default(),
-            // Nodes spread over the members.
+            // The nodes are spread over the members.
             at: settings.me.index(),
             settings: Arc::new(settings),
             servers,
@@ -95,13 +96,13 @@ impl Client {
         thread.spawn(move || {
             runtime.block_on(worker.run(taken, answers));
             drop(worker);
-            // A name that is still looked up does not hold this up.
+            // A pending name lookup must not delay the end.
             runtime.shutdown_background();
         })?;
         Ok((Client { requests, status }, given))
     }
 
-    /// Queues a request. It is dropped if it waits for longer than 2.5 s: by then the node asks anew.
+    /// Queues a request. It is dropped if it waits for longer than 2.5 s: by then the node asks again.
     pub fn ask(&self, token: u64, request: Request) -> Result<(), Unsent> {
         let waiting = Waiting {
             token,
@@ -116,7 +117,7 @@ impl Client {
             })
     }
 
-    /// As of now.
+    /// Returns the current state.
     pub fn status(&self) -> Status {
         lock(&self.status).clone()
     }
@@ -132,7 +133,7 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 struct Worker {
     settings: Arc<Settings>,
     servers: Vec<Server>,
-    /// The server that is asked, counted on with each failure.
+    /// The index of the server that is asked, incremented with each failure.
     at: usize,
     connection: Option<Connection>,
     store: Store,
@@ -162,8 +163,8 @@ impl Worker {
         }
     }
 
-    /// Asks one member after the other, each once. A write that may have reached one is not repeated: whether it has
-    /// happened is unknown, and a second one would be refused because of the first.
+    /// Asks one member after the other, each once. A write that may have reached one is not repeated: its result is
+    /// unknown, and a second one would be refused because of the first.
     async fn carry_out(&mut self, waiting: &Waiting) -> Option<Answer> {
         for _ in 0..self.servers.len() {
             if waiting.since.elapsed() >= LIFETIME {
@@ -203,7 +204,7 @@ impl Worker {
         change(&mut lock(&self.status));
     }
 
-    /// The connection that is there, or a new one.
+    /// Returns the existing connection, or a new one.
     async fn connect(&mut self) -> Result<Connection, String> {
         if let Some(connection) = self.connection.take().filter(Connection::is_open) {
             return Ok(connection);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One connection to one member: TCP, TLS, HTTP/1.1, the member's version, a token if there is a user.
+//! A connection to one member: TCP, TLS, HTTP/1.1, the member's version, and a token if there is a user.
 
 use std::future::Future;
 use std::path::Path;
@@ -26,12 +26,12 @@ use tokio_rustls::TlsConnector;
 use crate::settings::{Login, Server, Settings, Tls};
 use crate::version;
 
-/// Longest answer in bytes: a record of 64 nodes has a kilobyte.
+/// Maximum length of an answer in bytes: a record of 64 nodes has a kilobyte.
 const LONGEST: usize = 64 << 10;
-/// Of what a member says in an error, so much is shown.
+/// Maximum length of a member's error message that is shown.
 const SHOWN: usize = 200;
 
-/// A connection that was made. Dropping it closes it.
+/// An established connection, which is closed when this is dropped.
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     runs: JoinHandle<()>,
@@ -48,7 +48,7 @@ impl Drop for Connection {
     }
 }
 
-/// What etcd says when it refuses. Its gateway to JSON has used both names.
+/// The body of a refusal by etcd. Its JSON gateway has used both names.
 #[derive(Deserialize)]
 struct Refusal {
     error: Option<String>,
@@ -81,7 +81,7 @@ impl Connection {
         let (sender, runs) = http.map_err(|error| format!("does not speak HTTP: {error}"))?;
         let mut connection = Connection {
             sender,
-            // An error is that of the request which waits.
+            // An error is reported by the pending request.
             runs: tokio::spawn(async { _ = runs.await }),
             server: server.clone(),
             token: None,
@@ -108,8 +108,8 @@ impl Connection {
         Ok(token)
     }
 
-    /// Asks, within the deadline. The error is a sentence that begins with the member. What the request does may have
-    /// happened nevertheless.
+    /// Sends a request, within the deadline. The error is a sentence that begins with the member. After an error, the
+    /// request may have taken effect nevertheless.
     pub(crate) async fn ask(&mut self, path: &str, body: Value) -> Result<Bytes, String> {
         let shown = self.server.shown.clone();
         let answer = within(
@@ -120,7 +120,7 @@ impl Connection {
         answer.map_err(|error| format!("{shown} {error}"))
     }
 
-    /// Whether a request can be sent: the member has not closed the connection.
+    /// Returns true if a request can be sent: the member has not closed the connection.
     pub(crate) fn is_open(&self) -> bool {
         self.sender.is_ready()
     }
@@ -156,14 +156,14 @@ impl Connection {
     }
 }
 
-/// What a member says, and to which user, on one line.
+/// Describes a refusal by a member, with the user, on one line.
 fn refused(status: StatusCode, body: &[u8], login: Option<&Login>) -> String {
     if status == StatusCode::NOT_FOUND {
         return "has no gateway to JSON; set enable-grpc-gateway: true".into();
     }
     let said = serde_json::from_slice::<Refusal>(body).ok();
     let said = said.and_then(|said| said.message.or(said.error));
-    // What etcd refuses before its gateway to JSON is plain text.
+    // Refusals that do not come from etcd's JSON gateway are plain text.
     let said = said.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
     let said: String = said
         .chars()
@@ -211,7 +211,7 @@ fn encryption(tls: &Tls) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// One or more.
+/// Reads one or more certificates.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let all = all.map_err(|error| unreadable(path, &error))?;

@@ -6,15 +6,15 @@
 //!      ◄─ token, answer ◄── bounded queue ◄──┘
 //! ```
 //!
-//! It speaks HTTP/1.1 and JSON to the gateway that every member has on its port for clients (`/v3/kv/txn`). Watches and leases are not
-//! used.
+//! It speaks HTTP/1.1 and JSON to the gateway that every member has on its client port (`/v3/kv/txn`). Watches and
+//! leases are not used.
 //!
-//! * **Every answer is linearizable** ([`Client`]): reads go through etcd's log like writes (`store.rs` says why), and a write names the
-//!   revision that it replaces.
-//! * **What is not known is not answered.** A request whose answer is late, is cut off or cannot be read gets none, and the
-//!   reason stands in [`Status`]. A write is sent once.
-//! * **No member holds up the node.** One that does not answer within the deadline is left for the next one.
-//! * **The engine's name changes** when it is wiped, and when it goes back as far as that can be seen (`docs/engine.md`).
+//! * **Every answer is linearizable** ([`Client`]): reads go through etcd's log like writes (see `store.rs`), and a
+//!   write names the revision that it replaces.
+//! * **An uncertain result is not an answer.** A request whose answer is late, truncated or unreadable gets none, and
+//!   [`Status`] has the reason. A write is sent once.
+//! * **No member can delay the node.** If one does not answer within the deadline, the next one is tried.
+//! * **The engine's name changes** after a wipe, and after a restore as far as that can be detected (`docs/engine.md`).
 #![forbid(unsafe_code)]
 
 mod client;

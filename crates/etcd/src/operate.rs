@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an operator does with the engine's data: look at it, and remove it.
+//! An operator's access to the data in etcd: inspect and reset.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::settings::Settings;
 use crate::store::{ask, data_name};
 use crate::wire::{delete_below, range_below, transaction};
 
-/// What the engine has of a cluster.
+/// The data of a cluster in etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The version of the member that was asked.
     pub version: String,
-    /// The name of the data; or why it has none: data of another format is named here.
+    /// The name of the data, or the reason why it has none, for example another format.
     pub name: Result<String, String>,
-    /// Each key with the revision of its last write and its value, but for the engine's name.
+    /// Each key, except that of the engine's name, with the revision of its last write and its value.
     pub entries: Vec<(String, u64, Vec<u8>)>,
 }
 
-/// Reads all that the engine has of the cluster. Blocks for a deadline for each server at most. The error is a sentence.
+/// Reads all data of the cluster. Blocks for at most one deadline for each server. The error is a sentence.
 pub fn inspect(settings: &Settings) -> Result<Found, String> {
     let prefix = settings.prefix();
     // A delete of nothing orders the read among the writes.
@@ -46,8 +46,8 @@ pub fn inspect(settings: &Settings) -> Result<Found, String> {
     })
 }
 
-/// Deletes all that the engine has of the cluster, of whatever format, and says how many keys that was. Nodes that run make it anew, under
-/// another name. Blocks like [`inspect`]. After an error it may have happened nevertheless.
+/// Deletes all data of the cluster, of any format, and returns the number of deleted keys. Running nodes create it
+/// again, under another name. Blocks like [`inspect`]. After an error it may have happened nevertheless.
 pub fn reset(settings: &Settings) -> Result<u64, String> {
     let body = transaction(&[], &[delete_below(&settings.prefix())], &[]);
     with_connection(settings, async |mut connection| {
@@ -58,7 +58,7 @@ pub fn reset(settings: &Settings) -> Result<u64, String> {
     })
 }
 
-/// Asks the first server that can be connected to.
+/// Asks the first server that accepts a connection.
 fn with_connection<T>(
     settings: &Settings,
     work: impl AsyncFn(Connection) -> Result<T, String>,

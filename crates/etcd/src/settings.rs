@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the engine is, how a node talks to it, and under which keys the cluster's records stand.
+//! The servers of etcd, how a node connects to them, and the keys of the cluster's records.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,13 +9,14 @@ use diolkos_node::config::MOST_NODES;
 use diolkos_node::NodeId;
 use hyper::http::uri::Authority;
 
-/// etcd's port for clients.
+/// etcd's client port.
 const PORT: u16 = 2379;
 
-/// How a node talks to the engine. All nodes of a cluster have the same settings, except `me`, `tls.identity` and `login`.
+/// The settings of the client. All nodes of a cluster have the same settings, except `me`, `tls.identity` and `login`.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Members of etcd, `host` or `host:port`. IPv6 addresses are in brackets. Members that are not named here are not used.
+    /// Members of etcd, `host` or `host:port`. IPv6 addresses are in brackets. Members that are not named here are not
+    /// used.
     pub servers: Vec<String>,
     /// The cluster's name: `[a-z0-9-]{1,32}`.
     pub cluster: String,
@@ -25,11 +26,11 @@ pub struct Settings {
     pub nodes: Vec<String>,
     /// Encrypts and verifies. Required, unless `plaintext` is set.
     pub tls: Option<Tls>,
-    /// Allows a connection without encryption: whoever is on its path can read passwords and change records.
+    /// Allows a connection without encryption: an attacker on its path can read passwords and change records.
     pub plaintext: bool,
     /// A user of etcd. Without one, etcd's authentication has to be disabled.
     pub login: Option<Login>,
-    /// How long a member may take to be connected to, and how long to answer a request. Then the next one is tried.
+    /// Maximum time to connect to a member, and to get its answer to a request. After that the next one is tried.
     pub deadline: Duration,
 }
 
@@ -38,18 +39,18 @@ pub struct Settings {
 pub struct Tls {
     /// The authorities that issue the members' certificates. No others are trusted.
     pub ca: PathBuf,
-    /// The certificate of this node, with intermediate certificates after it.
+    /// The certificate of this node, followed by intermediate certificates.
     pub certificate: PathBuf,
     /// Its key, not encrypted.
     pub key: PathBuf,
 }
 
-/// A user of etcd. The gateway to JSON does not take the user's name from the certificate.
+/// A user of etcd. The JSON gateway does not take the user's name from the certificate.
 #[derive(Clone)]
 pub struct Login {
     /// The user's name.
     pub user: String,
-    /// The password. Appears in no message.
+    /// The password. It appears in no message.
     pub password: String,
 }
 
@@ -61,30 +62,30 @@ impl fmt::Debug for Login {
     }
 }
 
-/// What is wrong with settings.
+/// The reason why settings are wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// No server at all.
+    /// No server is named.
     #[error("no server of the engine is named")]
     NoServer,
     /// Not the address of a server.
     #[error("\"{0}\" is not the address of a server; write \"host:port\"")]
     Server(String),
-    /// Not a cluster's name.
+    /// Not a valid cluster name.
     #[error("\"{0}\" cannot be a cluster's name; use 1 to 32 of a-z, 0-9 and \"-\"")]
     Cluster(String),
-    /// Not a node's name.
+    /// Not a valid node name.
     #[error(
         "\"{0}\" cannot be a node's name; use 1 to 253 letters, digits, \".\", \"_\" and \"-\""
     )]
     Node(String),
-    /// No nodes, more than a cluster can have, or this one is none of them.
+    /// There are no nodes, too many for a cluster, or this one is not among them.
     #[error("the nodes are none, more than {MOST_NODES}, or do not include this one")]
     Nodes,
-    /// Neither encryption nor the permission to go without.
+    /// Neither encryption nor the permission to do without it.
     #[error("the engine has no TLS settings; name the files, or set plaintext = true")]
     NoTls,
-    /// Encryption and the permission to go without.
+    /// Both encryption and the permission to do without it.
     #[error("plaintext and TLS are both set; remove one of them")]
     Both,
 }
@@ -100,7 +101,7 @@ pub(crate) struct Server {
 }
 
 impl Settings {
-    /// The usual deadline is 500 ms; neither TLS nor a user is set.
+    /// Creates settings with the default deadline of 500 ms, without TLS and without a user.
     pub fn new(servers: Vec<String>, cluster: &str, me: NodeId, nodes: Vec<String>) -> Settings {
         Settings {
             servers,
@@ -114,7 +115,7 @@ impl Settings {
         }
     }
 
-    /// The servers, if the settings do not contradict themselves.
+    /// Returns the servers, if the settings do not contradict themselves.
     pub(crate) fn check(&self) -> Result<Vec<Server>, SettingsError> {
         let is_low = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
         if !(1..=32).contains(&self.cluster.len()) || !self.cluster.bytes().all(is_low) {
@@ -139,42 +140,42 @@ impl Settings {
         self.servers.iter().map(|text| server(text)).collect()
     }
 
-    /// All keys of the cluster begin so.
+    /// Returns the prefix of all keys of the cluster.
     pub(crate) fn prefix(&self) -> String {
         format!("/diolkos/{}/", self.cluster)
     }
 
-    /// The key of the engine's name.
+    /// Returns the key of the engine's name.
     pub(crate) fn engine_key(&self) -> String {
         format!("{}engine", self.prefix())
     }
 
-    /// The key of a node's record, if there is such a node.
+    /// Returns the key of a node's record, if there is such a node.
     pub(crate) fn record_key(&self, node: NodeId) -> Option<String> {
         let name = self.nodes.get(node.index())?;
         Some(format!("{}{name}/record", self.nodes_prefix()))
     }
 
-    /// Keys of all nodes begin so.
+    /// Returns the prefix of the keys of all nodes.
     pub(crate) fn nodes_prefix(&self) -> String {
         format!("{}node/", self.prefix())
     }
 
-    /// The name of the node whose record has this key, whether the file names it or not.
+    /// Returns the name of the node whose record has this key, whether the file names it or not.
     pub(crate) fn named(&self, key: &str) -> Option<String> {
         let name = key.strip_prefix(&self.nodes_prefix())?;
         let name = name.strip_suffix("/record")?;
         Some(name.to_owned())
     }
 
-    /// A key that never exists, which only this node may write.
+    /// Returns a key that never exists, and that only this node may write.
     pub(crate) fn nothing_key(&self) -> String {
         let name = &self.nodes[self.me.index()];
         format!("{}{name}/nothing", self.nodes_prefix())
     }
 }
 
-/// Is it the address of a server, as [`Settings::servers`] has them?
+/// Returns true if it is the address of a server in the form of [`Settings::servers`].
 pub fn is_server(text: &str) -> bool {
     server(text).is_ok()
 }

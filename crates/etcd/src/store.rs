@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests of a node as transactions of etcd, and the engine's name.
+//! Converts requests of a node to transactions of etcd, and maintains the engine's name.
 //!
 //! # The engine's name
 //!
-//! etcd's cluster ID is a digest of the members' URLs and the cluster's token. A cluster that was wiped and made again in the same way has
-//! the same one. So the data has a name, too: 64 random bits under `…/engine`, written by the first node that finds none, read in every
-//! transaction, and compared in every write. The engine's name is both together.
+//! etcd's cluster ID is a digest of the members' URLs and the cluster's token. A cluster that was wiped and created
+//! again in the same way has the same ID. So the data has a name, too: 64 random bits under `…/engine`, written by the
+//! first node that finds none, read in every transaction, and compared in every write. The engine's name is both
+//! together.
 //!
-//! A cluster that was restored from a snapshot may have both from before. Its revision is then lower than one that a node
-//! has seen, unless it was written to so much in between. A node that sees this gives the data another name, for all nodes.
+//! A cluster that was restored from a snapshot may have kept both. Its revision is then lower than one that a node has
+//! seen, unless many writes have followed. A node that detects this gives the data another name, for all nodes.
 //!
 //! # Why reads write
 //!
-//! etcd before 3.4.42, 3.5.28 and 3.6.9 can answer a linearizable read with an old value if members stand still (its issue
-//! 20418). Reads here are transactions that also delete a key that never exists. etcd orders these in its log, like writes,
-//! and they change nothing.
+//! etcd before 3.4.42, 3.5.28 and 3.6.9 can answer a linearizable read with an old value if members are stopped (etcd
+//! issue 20418). Reads here are transactions that also delete a key that never exists. etcd orders these in its log,
+//! like writes, and they change nothing.
 
 use diolkos_node::record::{Answer, Found, Outcome, Request};
 use diolkos_node::NodeId;
@@ -23,21 +24,21 @@ use serde_json::Value;
 use crate::connection::Connection;
 use crate::wire::{delete, has_revision, has_value, put, range, range_below, transaction, Reply};
 
-/// The version of what stands below the prefix.
+/// The version of the data format below the prefix.
 const FORMAT: &str = "1";
 const PATH: &str = "/v3/kv/txn";
 
-/// What is known of the store, whichever member answers.
+/// The known state of the store, whichever member answers.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    /// What the data was called when this node last read its own record: what its writes are meant for.
+    /// The name of the data when this node last read its own record, which its writes are meant for.
     meant: Option<String>,
     /// The last name of the engine that was seen, and its revision.
     seen: (u64, u64),
 }
 
 impl Store {
-    /// Carries out a request. The error is a sentence; then it is not known whether a write has happened.
+    /// Carries out a request. The error is a sentence; after an error, a write may have happened or not.
     pub(crate) async fn answer(
         &mut self,
         connection: &mut Connection,
@@ -87,7 +88,7 @@ impl Store {
         })
     }
 
-    /// Reads the engine's name and something else, which stands second in the reply.
+    /// Reads the engine's name and something else, which is second in the reply.
     async fn look(
         &mut self,
         connection: &mut Connection,
@@ -133,7 +134,7 @@ impl Store {
         self.accept(connection, &reply, &name).await
     }
 
-    /// An answer without an outcome yet, if the engine has not gone back.
+    /// Returns an answer without an outcome yet, if the engine has not gone back.
     async fn accept(
         &mut self,
         connection: &mut Connection,
@@ -144,7 +145,7 @@ impl Store {
         let engine = (random ^ reply.header.cluster_id).max(1);
         let revision = reply.header.revision;
         if self.seen.0 == engine && revision < self.seen.1 {
-            // Nothing under this name counts any more, even if it cannot be changed now.
+            // Answers under this name are no longer valid, even if it cannot be changed now.
             self.seen.1 = u64::MAX;
             let key = connection.settings.engine_key();
             let is_same = has_value(&key, &data_value(name));
@@ -183,7 +184,7 @@ fn data_value(name: &str) -> Vec<u8> {
     format!("diolkos {FORMAT} {name}").into_bytes()
 }
 
-/// The name of the data: 16 hexadecimal digits.
+/// Parses the name of the data: 16 hexadecimal digits.
 pub(crate) fn data_name(value: &[u8]) -> Result<String, String> {
     let text = std::str::from_utf8(value).unwrap_or_default();
     let mut words = text.split(' ');

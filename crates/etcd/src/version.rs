@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which versions of etcd can keep records.
+//! The versions of etcd that can keep records.
 
 use serde::Deserialize;
 
@@ -9,7 +9,8 @@ struct Version {
     etcdserver: String,
 }
 
-/// The version of a member, if records are safe with it. The error is the end of a sentence that begins with the member.
+/// Returns the version of a member, if records are safe with it. The error is the end of a sentence that begins with
+/// the member.
 pub(crate) fn judge(body: &[u8]) -> Result<String, String> {
     let version: Version =
         serde_json::from_slice(body).map_err(|_| "is no etcd: it does not tell its version")?;
@@ -29,7 +30,7 @@ pub(crate) fn judge(body: &[u8]) -> Result<String, String> {
     ))
 }
 
-/// `3.4.23`, perhaps with `-rc.0` or `+git` after it.
+/// Parses `3.4.23`, perhaps followed by `-rc.0` or `+git`.
 fn numbers(version: &str) -> Option<(u32, u32, u32)> {
     let is_short = version.len() <= 32 && version.is_ascii();
     let core = version.split(['-', '+']).next().filter(|_| is_short)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Transactions of etcd as JSON (`/v3/kv/txn`): requests, and answers as far as they are used.
 //!
-//! Keys and values are in base64, numbers of 64 bits are strings. A field that is zero or false lacks. A field that is
-//! not known is one of a later version, as in all of protobuf.
+//! Keys and values are in base64, numbers of 64 bits are strings. Zero and false are omitted. An unknown field belongs
+//! to a later version, as in all of protobuf.
 
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine as _;
@@ -14,7 +14,7 @@ use serde_json::{json, Value};
 #[derive(Deserialize)]
 pub(crate) struct Reply {
     pub(crate) header: Header,
-    /// The comparisons held.
+    /// True if the comparisons held.
     #[serde(default)]
     pub(crate) succeeded: bool,
     /// One for each operation.
@@ -26,7 +26,7 @@ pub(crate) struct Reply {
 pub(crate) struct Header {
     #[serde(deserialize_with = "number")]
     pub(crate) cluster_id: u64,
-    /// Of the store, after the transaction.
+    /// The revision of the store, after the transaction.
     #[serde(deserialize_with = "number")]
     pub(crate) revision: u64,
 }
@@ -56,7 +56,7 @@ struct Deleted {
 pub(crate) struct Pair {
     #[serde(deserialize_with = "bytes")]
     pub(crate) key: Vec<u8>,
-    /// Of the last write.
+    /// The revision of the last write.
     #[serde(deserialize_with = "number")]
     pub(crate) mod_revision: u64,
     #[serde(default, deserialize_with = "bytes")]
@@ -64,7 +64,7 @@ pub(crate) struct Pair {
 }
 
 impl Reply {
-    /// None if it is no answer to a transaction.
+    /// Parses an answer; None if it is not an answer to a transaction.
     pub(crate) fn parse(body: &[u8]) -> Option<Reply> {
         let reply: Reply = serde_json::from_slice(body).ok()?;
         let header = &reply.header;
@@ -78,7 +78,7 @@ impl Reply {
         is_whole.then_some(reply)
     }
 
-    /// What the operation number `at` has found under exactly this key. None if it was no [`range`] of it.
+    /// Returns what operation number `at` has found under exactly this key. None if it was not a [`range`] of it.
     pub(crate) fn found(&mut self, at: usize, key: &str) -> Option<Option<Pair>> {
         let mut pairs = self.all(at)?;
         match (pairs.pop(), pairs.is_empty()) {
@@ -88,30 +88,30 @@ impl Reply {
         }
     }
 
-    /// All that the operation has found. None if it was no range, or not all is here.
+    /// Returns everything that the operation has found. None if it was not a range, or if the answer is incomplete.
     pub(crate) fn all(&mut self, at: usize) -> Option<Vec<Pair>> {
         let range = self.responses.get_mut(at)?.response_range.as_mut()?;
         (!range.more).then(|| std::mem::take(&mut range.kvs))
     }
 
-    /// How many keys the operation has deleted.
+    /// Returns how many keys the operation has deleted.
     pub(crate) fn deleted(&self, at: usize) -> Option<u64> {
         let deleted = self.responses.get(at)?.response_delete_range.as_ref()?;
         Some(deleted.deleted)
     }
 }
 
-/// Does `then` if the comparisons hold, and `otherwise` if not.
+/// Builds a transaction: `then` if the comparisons hold, and `otherwise` if not.
 pub(crate) fn transaction(compare: &[Value], then: &[Value], otherwise: &[Value]) -> Value {
     json!({"compare": compare, "success": then, "failure": otherwise})
 }
 
-/// The key was written last with this revision; 0: it does not exist.
+/// Compares: the key was last written with this revision; 0: it does not exist.
 pub(crate) fn has_revision(key: &str, revision: u64) -> Value {
     json!({"key": text(key), "target": "MOD", "result": "EQUAL", "mod_revision": revision.to_string()})
 }
 
-/// The key exists and has this value.
+/// Compares: the key exists and has this value.
 pub(crate) fn has_value(key: &str, value: &[u8]) -> Value {
     json!({"key": text(key), "target": "VALUE", "result": "EQUAL", "value": STANDARD.encode(value)})
 }
@@ -121,7 +121,7 @@ pub(crate) fn range(key: &str) -> Value {
     json!({"request_range": {"key": text(key)}})
 }
 
-/// Reads all keys that begin so.
+/// Reads all keys with this prefix.
 pub(crate) fn range_below(prefix: &str) -> Value {
     json!({"request_range": {"key": text(prefix), "range_end": after(prefix)}})
 }
@@ -136,7 +136,7 @@ pub(crate) fn delete(key: &str) -> Value {
     json!({"request_delete_range": {"key": text(key)}})
 }
 
-/// Deletes all keys that begin so.
+/// Deletes all keys with this prefix.
 pub(crate) fn delete_below(prefix: &str) -> Value {
     json!({"request_delete_range": {"key": text(prefix), "range_end": after(prefix)}})
 }
@@ -145,7 +145,7 @@ fn text(key: &str) -> String {
     STANDARD.encode(key)
 }
 
-/// The first key after those that begin so: prefixes end with "/".
+/// Returns the first key after those with this prefix: prefixes end with "/".
 fn after(prefix: &str) -> String {
     text(&format!("{}0", prefix.trim_end_matches('/')))
 }
@@ -166,7 +166,7 @@ fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
 mod tests {
     use super::Reply;
 
-    // The forms are those of etcd's documentation of its gateway to JSON.
+    // The forms are those of etcd's documentation of its JSON gateway.
     const READ: &str = r#"{"header":{"cluster_id":"14841639068965178418","member_id":"1","revision":"7","raft_term":"2"},
         "responses":[{"response_range":{"header":{"revision":"7"},"kvs":[{"key":"YQ==","create_revision":"2","mod_revision":"5",
         "version":"1","value":"Yg=="}],"count":"1"}},{"response_delete_range":{"header":{"revision":"7"}}}]}"#;

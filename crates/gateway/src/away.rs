@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports of hosts of which programs know that another gateway than the host's home has their bindings.
+//! Host ports whose bindings another gateway than the host's home has, as the programs know them.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -10,18 +10,19 @@ use diolkos_node::NodeId;
 
 use super::programs::Programs;
 
-/// For so long, programs send packets of a host's port by what was known of it once: the binding may have ended meanwhile.
+/// Time for which programs use such an entry. It is bounded because the binding may have ended meanwhile.
 const TIME: Duration = Duration::from_secs(20);
-/// Ports that programs know so at most, some 20 MB of memory here. Packets of more go the long way.
+/// Maximum number of such entries in the programs; about 20 MB of memory here. Packets of further ports take the longer
+/// way.
 const MOST: usize = 1 << 18;
-/// Of these, so many are forgotten between two packets.
+/// Maximum number of entries that are removed between two packets.
 const PORTION: usize = 4096;
 
-/// The ports.
+/// The host ports.
 #[derive(Debug)]
 pub struct Away {
     known: HashMap<HostPort, NodeId>,
-    /// Until when, the oldest first.
+    /// The expiry time of each entry, the oldest first.
     order: VecDeque<(Duration, HostPort)>,
     most: usize,
 }
@@ -33,7 +34,7 @@ impl Default for Away {
 }
 
 impl Away {
-    /// None yet, and never more.
+    /// Creates an empty set of at most `most` entries.
     pub fn at_most(most: usize) -> Away {
         Away {
             known: HashMap::new(),
@@ -42,7 +43,7 @@ impl Away {
         }
     }
 
-    /// Programs send the next packets of a port to the gateway that has its binding.
+    /// Has the programs send the next packets of a port to the gateway that has its binding.
     pub fn note(&mut self, now: Duration, port: HostPort, owner: NodeId, programs: &dyn Programs) {
         let is_full = self.known.len() >= self.most;
         match self.known.entry(port) {
@@ -59,7 +60,7 @@ impl Away {
         }
     }
 
-    /// Has programs ask again for ports that they have known for a while.
+    /// Removes expired entries from the programs, which then ask again.
     pub fn forget(&mut self, now: Duration, programs: &dyn Programs) {
         for _ in 0..PORTION {
             let Some(&(_, port)) = self.order.front().filter(|(until, _)| now >= *until) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The owner of all sessions: every packet that may begin, change or end one comes here, and so does the operator.
+//! The owner of all sessions: it handles every packet that may begin, change or end one, and the operator's commands.
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -32,18 +32,18 @@ use diolkos_figures::counters::Tally;
 use diolkos_figures::figures::{PoolFigures, Spread, StateFigures};
 use diolkos_service::random::Stock;
 
-/// Entries that are looked at before packets pass again.
+/// Number of entries that are handled before packets may pass again.
 pub const BUDGET: usize = 512;
-/// How long it lets them.
+/// Duration of that pause.
 const BREATH: Duration = Duration::from_micros(100);
-/// Whoever comes after a panic must not go on with what it left: each thread ends, and with the first the program.
+/// After a panic no thread may use the half-changed tables: each thread ends, and the first one ends the program.
 const HALF_CHANGED: &str = "a thread panicked while it changed the tables";
 
-/// The tables and their copy in the fast path, one packet at a time.
+/// The tables and their copy in the fast path. It handles one packet at a time.
 pub struct Controller {
     inner: Mutex<Inner>,
     kernel: Option<Arc<Kernel>>,
-    /// What befell packets that were held, and what the sweeper sent.
+    /// Counts the fate of packets that were held, and what the sweeper sent.
     pub tally: Arc<Tally>,
 }
 
@@ -57,8 +57,8 @@ struct Inner {
 }
 
 impl Controller {
-    /// Without sessions. `fast`: the fast path's copy of them, and what it may open by itself; `secret` is random, and
-    /// nobody's to know.
+    /// Creates a controller without sessions. `fast` is the fast path's copy of the sessions, and what it may open by
+    /// itself. `secret` is random, and must stay secret.
     pub fn new(
         config: &Nat64Config,
         fast: Option<(Arc<Sessions>, Lending)>,
@@ -82,27 +82,29 @@ impl Controller {
         })
     }
 
-    /// Lets somebody fill the tables, which are empty, and their copy with what an earlier run had, before any packet comes.
+    /// Has `fill` restore the tables, which are empty, and their copy from an earlier run, before any packet arrives.
     pub fn restore<T>(&self, fill: impl FnOnce(&mut Nat64, Restoring<'_>) -> T) -> T {
         let inner = &mut *self.lock();
         fill(&mut inner.nat64, inner.mirror.restore())
     }
 
-    /// Has every change of the tables recorded from now on, as `records` makes it of what there is; None: by nobody.
+    /// Records every change of the tables from now on. `records` creates the recorder from the tables; None records
+    /// nothing.
     pub fn record(&self, records: impl FnOnce(&Nat64) -> Option<Box<dyn Records>>) {
         let inner = &mut *self.lock();
         inner.mirror.records = records(&inner.nat64);
     }
 
-    /// Serves hosts together with other gateways from now on. `peers` makes them of the tables, which have no copies yet.
+    /// Serves hosts together with other gateways from now on. `peers` is created for these tables, and has no copies
+    /// yet.
     pub fn join(&self, peers: Peers) {
         let inner = &mut *self.lock();
         let bindings = inner.nat64.state().bindings();
         inner.mirror.join(peers, bindings.map(|view| view.binding));
     }
 
-    /// Something happens among the gateways. What goes out to them comes behind `orders`, and is to be carried out in that order. Packets
-    /// that have waited for another gateway, and now leave, come behind `departing`.
+    /// Handles an event among the gateways. Messages to other gateways are appended to `orders`, and must be carried
+    /// out in that order. Packets that waited for another gateway, and may leave now, are appended to `departing`.
     pub fn hear(&self, event: NodeEvent<'_>, orders: &mut Vec<Order>, departing: &mut Departing) {
         let inner = &mut *self.lock();
         let (state, mirror) = (inner.nat64.state_mut(), &mut inner.mirror);
@@ -114,7 +116,7 @@ impl Controller {
         self.tally.deferred(departing.send());
     }
 
-    /// No packet waits for other gateways any more.
+    /// Stops the deferral: no packet waits for other gateways any more.
     pub fn stop_deferring(&self) {
         let inner = &mut *self.lock();
         let mirror = &mut inner.mirror;
@@ -133,37 +135,39 @@ impl Controller {
         self.send(&mut departing);
     }
 
-    /// How another gateway is reached from now on; None: it is not.
+    /// Sets how another gateway is reached from now on; None if it cannot be reached.
     pub fn reach(&self, node: NodeId, hop: Option<Hop>) {
         if let Some(peers) = &mut self.lock().mirror.peers {
             peers.reach(node, hop);
         }
     }
 
-    /// Lets somebody look at this node of several gateways, if it is one.
+    /// Calls `see` with this gateway's view of the cluster, if it is in one.
     pub fn look_at_node<T>(&self, see: impl FnOnce(&Node) -> T) -> Option<T> {
         let inner = &*self.lock();
         inner.mirror.peers.as_ref().map(|peers| see(peers.node()))
     }
 
-    /// Lets somebody look at the tables, which nobody changes meanwhile.
+    /// Calls `see` with the tables, which do not change meanwhile.
     pub fn look<T>(&self, see: impl FnOnce(&Nat64) -> T) -> T {
         see(&self.lock().nat64)
     }
 
-    /// A thread has panicked while it changed the tables: nobody may use or write them any more.
+    /// Returns true if a thread has panicked while it changed the tables: they may no longer be read or written.
     pub fn is_broken(&self) -> bool {
         self.inner.is_poisoned()
     }
 
-    /// Takes back what is lent to the fast path, and lends nothing more: it goes on with the sessions that there are.
+    /// Takes back what is lent to the fast path, and lends nothing more. The fast path continues with its existing
+    /// sessions.
     pub fn stop_lending(&self) {
         let inner = &mut *self.lock();
         inner.mirror.leave();
         inner.leases.end_all(inner.nat64.state_mut());
     }
 
-    /// Can be read when the fast path has opened something that [`Controller::settle`] has not seen; None without one.
+    /// Returns a descriptor that is readable when the fast path has opened something that [`Controller::settle`] has
+    /// not seen; None without a fast path.
     pub fn openings(&self) -> io::Result<Option<OwnedFd>> {
         self.kernel
             .as_ref()
@@ -171,7 +175,7 @@ impl Controller {
             .transpose()
     }
 
-    /// Takes over what the fast path has opened.
+    /// Brings what the fast path has opened into the tables.
     pub fn settle(&self) {
         drop(self.lock());
     }
@@ -198,14 +202,14 @@ impl Controller {
             if done {
                 return;
             }
-            // The lock is not a fair one: readers that wait for it get it only if this thread is off for a while.
+            // The lock is not fair: waiting readers get it only if this thread sleeps for a while.
             std::thread::sleep(BREATH);
         }
     }
 
-    /// Follows another configuration; what it still allows goes on. `swap` puts the programs with it into the places of
-    /// the old ones; if it fails, nothing has changed. Meanwhile the fast path has no sessions if one of them would
-    /// understand the numbers of the prefixes wrongly.
+    /// Applies another configuration; sessions that it still allows continue. `swap` replaces the old programs by those
+    /// of the new configuration; if it fails, nothing has changed. The fast path has no sessions meanwhile if old or
+    /// new programs would misread the prefix numbers in them.
     pub fn reconfigure<E>(
         &self,
         config: &Nat64Config,
@@ -231,11 +235,11 @@ impl Controller {
         Ok(swapped)
     }
 
-    /// Makes a binding that lasts until it is ended.
+    /// Creates a binding that lasts until it is ended.
     pub fn bind(&self, binding: Binding) -> Result<(), BindError> {
         let inner = &mut *self.lock();
         let state = inner.nat64.state_mut();
-        // It may be a port that is lent.
+        // The port may be lent.
         inner.leases.end_all(state);
         state.bind(binding, &mut inner.mirror)?;
         inner.mirror.add_own(binding.v4.addr, state.sessions());
@@ -249,7 +253,8 @@ impl Controller {
         state.unbind(protocol, v4, &mut inner.mirror)
     }
 
-    /// Ends a session, in the fast path as well. `v4`: what its node must be bound to, if that is known. None: there is none.
+    /// Ends a session, in the fast path too. `v4` is the external address and port of its binding, if known. Returns
+    /// None if there is no such session.
     pub fn end_session(
         &self,
         protocol: Protocol,
@@ -262,8 +267,8 @@ impl Controller {
         state.end_session(protocol, v6, v4, peer, &mut inner.mirror)
     }
 
-    /// Some of the sessions, from a place of the table on, and where to go on; the first place is 0. `asks`: with what the
-    /// fast path has seen of them, which takes most of the time.
+    /// Returns some of the sessions, from slot `first` of the table on (0 is the first), and the slot to continue at.
+    /// With `asks`, the fast path is asked for what it has seen of them, which takes most of the time.
     pub fn sessions_from(&self, first: u32, asks: bool) -> (Vec<SessionView>, Option<u32>) {
         let inner = &mut *self.lock();
         let state = inner.nat64.state_mut();
@@ -273,32 +278,32 @@ impl Controller {
         state.sessions_from(first, BUDGET)
     }
 
-    /// The same of bindings.
+    /// Returns some of the bindings, in the same way.
     pub fn bindings_from(&self, first: u32) -> (Vec<BindingView>, Option<u32>) {
         self.lock().nat64.state().bindings_from(first, BUDGET)
     }
 
-    /// The same of prefixes that have something; `places`: how many places it goes through.
+    /// Returns some of the prefixes that hold something, in the same way; `places` is the number of slots to scan.
     pub fn holdings_from(&self, first: u32, places: usize) -> (Vec<Holding>, Option<u32>) {
         self.lock().nat64.state().holdings_from(first, places)
     }
 
-    /// The translation prefixes, by whose places sessions know them.
+    /// Returns the translation prefixes. Sessions refer to them by their position in this list.
     pub fn pref64(&self) -> Vec<Ipv6Net> {
         self.lock().nat64.config().translator.pref64.clone()
     }
 
-    /// Whether entries have come, gone or changed since this was last asked.
+    /// Returns true if entries have been added, removed or changed since the last call.
     pub fn take_changed(&self) -> bool {
         std::mem::take(&mut self.lock().mirror.changed)
     }
 
-    /// How many entries there are of each kind.
+    /// Returns the number of entries of each kind.
     pub fn counts(&self) -> Counts {
         self.lock().nat64.state().counts()
     }
 
-    /// Figures of the tables. It takes the same time however full they are.
+    /// Returns figures of the tables. The time that this takes does not depend on the number of entries.
     pub fn figures(&self) -> StateFigures {
         let inner = &*self.lock();
         let (state, nat64) = (inner.nat64.state(), &inner.nat64);
@@ -335,18 +340,18 @@ impl Controller {
         }
     }
 
-    /// Sessions that did not fit into the fast path's maps.
+    /// Returns the number of sessions that did not fit into the fast path's maps.
     pub fn refused(&self) -> u64 {
         self.lock().mirror.refused
     }
 
-    /// How often the tables have gone on without knowing what a program was just opening.
+    /// Returns how often the tables continued without a report that a program had reserved but not yet submitted.
     pub fn unheard(&self) -> u64 {
         self.kernel.as_ref().map_or(0, |kernel| kernel.unheard())
     }
 
-    /// Whoever has the tables has them with all that the fast path has opened: it comes before any packet, question or
-    /// change that may follow from it.
+    /// Locks the tables, after everything that the fast path has opened has been brought into them: this must precede
+    /// any packet, query or change that may follow from it.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         let mut guard = self.inner.lock().expect(HALF_CHANGED);
         let inner = &mut *guard;
@@ -360,7 +365,7 @@ impl Controller {
 }
 
 impl Inner {
-    /// Sessions have been opened by packets: leases begin, and may have to end.
+    /// After packets have opened sessions: begins leases, and ends some if necessary.
     fn consider_leases(&mut self) {
         // Programs open nothing while packets wait for other gateways.
         let is_vain = self.mirror.deferral().is_some();
@@ -374,7 +379,8 @@ impl Inner {
         }
     }
 
-    /// A packet that has come with `received` bytes leaves now, or has to wait for another gateway with all that is originated for it.
+    /// Sends a translated packet of `received` bytes now, or defers it, with all packets originated for it, until
+    /// another gateway has acknowledged its binding.
     fn defer(
         &mut self,
         verdict: Verdict,
@@ -451,7 +457,7 @@ mod tests {
     use diolkos_config::{self as config, Found};
     use diolkos_service::supervise;
 
-    /// Whoever comes after a panic finds tables that nobody may use, and the alarm rings.
+    /// After a panic the tables are unusable, and the alarm is raised.
     #[test]
     fn half_changed_tables_are_used_by_nobody() {
         let found = Found {

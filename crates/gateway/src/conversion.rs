@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sessions as the tables have them, and as the fast path has them.
+//! Conversion of sessions between the form of the tables and that of the fast path.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use diolkos_fastpath::{NodePort, Opening, Owner, Sent, Session};
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_nat64::session::{SessionState, SessionView};
 
-/// As the maps have it: protocols by IPv4's numbers.
+/// Converts a session to the form of the maps: protocols have the numbers of IPv4.
 pub fn to_maps(view: &SessionView, owner: Owner) -> Session {
     let binding = &view.binding;
     Session {
@@ -20,7 +20,7 @@ pub fn to_maps(view: &SessionView, owner: Owner) -> Session {
     }
 }
 
-/// The number that IP headers have for it; ICMP also stands for ICMPv6.
+/// Returns the protocol number in IP headers; that of ICMP also stands for ICMPv6.
 pub fn number(protocol: Protocol) -> u8 {
     match protocol {
         Protocol::Icmp => 1,
@@ -29,7 +29,7 @@ pub fn number(protocol: Protocol) -> u8 {
     }
 }
 
-/// The port of a binding as the maps have it. Of queries they have none.
+/// Returns the port of a binding as the maps have it. ICMP queries have none.
 pub fn node_port(binding: &Binding) -> Option<NodePort> {
     (binding.protocol != Protocol::Icmp).then(|| NodePort {
         protocol: number(binding.protocol),
@@ -38,7 +38,7 @@ pub fn node_port(binding: &Binding) -> Option<NodePort> {
     })
 }
 
-/// The protocol of what a program tells.
+/// Returns the protocol of a program's report.
 pub fn protocol_of(opening: &Opening) -> Protocol {
     match opening.protocol {
         6 => Protocol::Tcp,
@@ -46,7 +46,7 @@ pub fn protocol_of(opening: &Opening) -> Protocol {
     }
 }
 
-/// What each side must have sent for a session to be in this state.
+/// Returns what each side must have sent for a session to be in this state.
 pub fn sent(state: SessionState) -> Sent {
     Sent(match state {
         SessionState::Udp | SessionState::Icmp => 0,
@@ -59,8 +59,8 @@ pub fn sent(state: SessionState) -> Sent {
     })
 }
 
-/// Is the copy of a session that was in this state, and knew its peer by this prefix, right for what it is now? What both
-/// sides have sent before a port is used again, the copy must forget.
+/// Returns true if the copy of a session that was in this state, with this prefix number, is still right for what the
+/// session is now. When a port is used again, the copy must forget what both sides have sent before.
 pub fn is_copied_alike(now: &SessionView, (state, prefix): (SessionState, u8)) -> bool {
     let before = SessionView {
         state,
@@ -72,7 +72,7 @@ pub fn is_copied_alike(now: &SessionView, (state, prefix): (SessionState, u8)) -
         && state != SessionState::V4FinV6FinRcv
 }
 
-/// The binding and the peer of a session that a program reports.
+/// Returns the binding and the peer of a session that a program reports.
 pub fn session_of(opening: &Opening) -> (Binding, Endpoint4) {
     let endpoint4 = |(addr, port)| Endpoint4 { addr, port };
     let (addr, port) = opening.node;
@@ -84,7 +84,7 @@ pub fn session_of(opening: &Opening) -> (Binding, Endpoint4) {
     (binding, endpoint4(opening.peer))
 }
 
-/// A session that a program has opened just now.
+/// Returns a session that a program has just opened.
 pub fn opened(opening: &Opening) -> SessionView {
     let (binding, peer) = session_of(opening);
     SessionView {
@@ -95,7 +95,7 @@ pub fn opened(opening: &Opening) -> SessionView {
             Protocol::Tcp => SessionState::V6Init,
             _ => SessionState::Udp,
         },
-        // All that its kind may have.
+        // It has all of the lifetime that its kind may have.
         remaining: Duration::from_secs(u32::MAX.into()),
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of new bindings wait until another gateway knows the binding, if the file says so (`cluster.defer`).
+//! Defers packets of new bindings until another gateway knows the binding, if the configuration says so
+//! (`cluster.defer`).
 //!
 //! packet that opens a binding ─► translated, then held here ─► worker: change ─► other gateway ─► acknowledgement ─► worker: sends it
 //!
-//! All but the sending happens under the lock of the tables. The worker of the cluster is woken once for all bindings that begin
-//! before it comes to it. Whose time is over it sees at its next tick, so nothing here polls. Until its packets leave, programs do not
-//! know a binding's sessions.
+//! All but the sending happens under the lock of the tables. The cluster's worker is woken once for all bindings that
+//! begin before it runs. It finds packets whose time is over at its next tick, so nothing here polls. Programs do not
+//! know the sessions of a binding until its packets leave.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,31 +16,31 @@ use diolkos_nat64::session::SessionView;
 use diolkos_node::deferred::Released;
 use diolkos_node::{Deferred, Node};
 
-/// Has the worker come.
+/// Wakes the worker.
 pub type Wake = Box<dyn Fn() + Send>;
 /// Sends a packet that has waited.
 pub type Leave = Box<dyn FnOnce() + Send>;
 
-/// What waits.
+/// The packets that wait.
 pub struct Deferral {
     waiting: Deferred<Leave>,
-    /// The change for which the packet that is translated now has to wait.
+    /// The change for which the packet that is being translated has to wait.
     awaited: Option<u64>,
     wake: Wake,
-    /// The worker will come.
+    /// The worker has been woken and has not run yet.
     is_woken: bool,
 }
 
-/// Packets that wait no longer.
+/// Packets that no longer wait.
 #[derive(Default)]
 pub struct Departing {
     packets: Vec<Leave>,
-    /// How many of them nobody has acknowledged.
+    /// Number of packets whose binding no gateway has acknowledged.
     unknown: u64,
 }
 
 impl Deferral {
-    /// Nothing waits. `wake` must not block.
+    /// Creates an empty deferral. `wake` must not block.
     pub fn new(wake: Wake) -> Deferral {
         Deferral {
             waiting: Deferred::default(),
@@ -49,12 +50,13 @@ impl Deferral {
         }
     }
 
-    /// A packet comes.
+    /// Begins the translation of a packet.
     pub fn begin(&mut self) {
         self.awaited = None;
     }
 
-    /// The node has just heard of a binding. Nobody waits if no other gateway could acknowledge it.
+    /// Notes a new binding that the node has just been told of. Packets do not wait if no other gateway could
+    /// acknowledge it.
     pub fn opened(&mut self, node: &Node, binding: &Binding, now: Duration) {
         if node.acknowledged().is_none() {
             return;
@@ -69,34 +71,35 @@ impl Deferral {
         }
     }
 
-    /// The packet that is translated now is of this port.
+    /// Notes that the packet that is being translated belongs to this port.
     pub fn sends(&mut self, protocol: Protocol, v6: Endpoint6) {
         self.awaited = self.awaited.max(self.waiting.awaits((protocol, v6)));
     }
 
-    /// Must programs not know this session yet?
+    /// Returns true if programs must not know this session yet.
     pub fn keeps(&mut self, view: &SessionView, is_new: bool) -> bool {
         let Binding { protocol, v6, .. } = view.binding;
         self.waiting.keeps((protocol, v6), view.peer, is_new)
     }
 
-    /// The packet that is translated now has so many bytes. True: it waits, and leaves later as `leave` says. False: it leaves now.
+    /// Holds the packet that is being translated, of this many bytes, and returns true if it has to wait; `leave`
+    /// creates what sends it later. Returns false if it leaves now.
     pub fn hold(&mut self, bytes: usize, leave: impl FnOnce() -> Leave) -> bool {
         let change = self.awaited;
         change.is_some_and(|change| self.waiting.hold(change, bytes, leave))
     }
 
-    /// Packets that did not wait for want of room, since this was last asked.
+    /// Returns, and resets, the number of packets that did not wait because there was no room.
     pub fn take_passed(&mut self) -> u64 {
         self.waiting.take_passed()
     }
 
-    /// The worker is there, and tells others what has changed.
+    /// Notes that the worker runs, and tells other gateways what has changed.
     pub fn is_attended(&mut self) {
         self.is_woken = false;
     }
 
-    /// A binding that waits no longer, and whose packets leave. None: there is none.
+    /// Returns a binding that no longer waits, and whose packets leave; None if there is none.
     pub fn release(
         &mut self,
         known: Option<u64>,
@@ -111,7 +114,7 @@ impl Deferral {
 }
 
 impl Departing {
-    /// Sends them. Returns how many they are, and how many of them nobody has acknowledged.
+    /// Sends the packets. Returns their number, and how many of them no gateway has acknowledged.
     pub fn send(&mut self) -> [u64; 2] {
         let all = self.packets.len() as u64;
         self.packets.drain(..).for_each(|leave| leave());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the controller needs of a fast path: maps that programs read, leases by which they open sessions, and what they
-//! tell. The kernel has one; tests have a twin in memory, whose programs stop wherever a test wants them to.
+//! The interface between controller and fast path: maps that programs read, leases by which they open sessions, and
+//! what they report. The kernel implements it; tests have a twin in memory, whose programs can be stopped at any step.
 
 use std::fmt;
 use std::io;
@@ -11,50 +11,51 @@ use std::time::Duration;
 
 use diolkos_fastpath::{Lending, NodePort, Opening, Owner, Sent, Session, Sessions, LEASES};
 
-/// The fast path as the controller sees it. Each lease has a place.
+/// The fast path as the controller sees it. Each lease has a slot ("place").
 pub trait FastPath: fmt::Debug + Send + Sync {
     /// Adds a session, or changes it.
     fn put(&self, session: &Session, sent: Sent) -> io::Result<()>;
-    /// Takes a session out, if it is there.
+    /// Removes a session, if it exists.
     fn remove(&self, session: &Session) -> io::Result<()>;
-    /// Takes sessions out, those of them that are there.
+    /// Removes those of the sessions that exist.
     fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
         sessions.iter().try_for_each(|session| self.remove(session))
     }
     /// Adds a binding, or changes it.
     fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16)) -> io::Result<()>;
-    /// Takes a binding out, if it is there.
+    /// Removes a binding, if it exists.
     fn unbind(&self, node: NodePort) -> io::Result<()>;
-    /// Takes bindings out, those of them that are there.
+    /// Removes those of the bindings that exist.
     fn unbind_all(&self, nodes: &[NodePort]) -> io::Result<()> {
         nodes.iter().try_for_each(|node| self.unbind(*node))
     }
-    /// When a program last translated a packet of a session, in time of CLOCK_MONOTONIC.
+    /// Returns when a program last translated a packet of a session, by CLOCK_MONOTONIC.
     fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>>;
-    /// The kernel's maps, for those who look at all that is in them.
+    /// Returns the kernel's maps, for callers that scan all entries.
     fn maps(&self) -> Option<Arc<Sessions>>;
 
-    /// How many leases there can be.
+    /// Returns the maximum number of leases.
     fn places(&self) -> usize;
-    /// The place of a node.
+    /// Returns the slot of a node.
     fn place(&self, node: Ipv6Addr) -> usize;
-    /// Gives an empty place to a node. Returns the term of its lease.
+    /// Gives an empty slot to a node. Returns the term of its lease.
     fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr) -> u32;
-    /// Sessions that the node may still open.
+    /// Returns the number of sessions that the node may still open.
     fn sessions(&self, place: usize) -> u32;
-    /// So many more.
+    /// Lends `more` sessions in addition.
     fn add_sessions(&self, place: usize, more: u32);
-    /// Ports of a queue ([`diolkos_fastpath::lease::queue_of`]) that are left.
+    /// Returns the number of ports left in a queue ([`diolkos_fastpath::lease::queue_of`]).
     fn ports(&self, place: usize, queue: usize) -> u32;
-    /// Lends a port, in whose queue there must be fewer than [`diolkos_fastpath::LEASE_PORTS`].
+    /// Lends a port. Its queue must hold fewer than [`diolkos_fastpath::LEASE_PORTS`].
     fn add_port(&self, place: usize, queue: usize, port: u16);
-    /// Ends a lease. Returns the ports that no program has taken, with their queues; of those taken, they will tell.
+    /// Ends a lease. Returns the ports that no program has taken, with their queues; programs report those that they
+    /// have taken.
     fn end(&self, place: usize) -> Vec<(usize, u16)>;
-    /// What programs have opened since the last call.
+    /// Returns what programs have opened since the last call.
     fn drain(&self) -> Vec<Opening>;
 }
 
-/// That of the kernel.
+/// The fast path of the kernel.
 #[derive(Debug)]
 pub struct Kernel {
     maps: Arc<Sessions>,
@@ -62,17 +63,17 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The maps of loaded programs, and what these may open.
+    /// Wraps the maps of loaded programs, and what these may open.
     pub fn new(maps: Arc<Sessions>, lending: Lending) -> Kernel {
         Kernel { maps, lending }
     }
 
-    /// Can be read when programs have told something.
+    /// Returns a descriptor that is readable when programs have reported something.
     pub fn ready(&self) -> io::Result<OwnedFd> {
         self.lending.ready()
     }
 
-    /// As [`Lending::unheard`].
+    /// See [`Lending::unheard`].
     pub fn unheard(&self) -> u64 {
         self.lending.unheard()
     }

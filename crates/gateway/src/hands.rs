@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How what other gateways say comes into the tables and the programs: under the lock of the tables, and before an order follows
-//! from it.
+//! Applies what other gateways say to the tables and the programs: under the lock of the tables, and before an order
+//! follows from it.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use super::peers::lead;
 use super::programs::{of, Programs};
 use diolkos_datapath::slowpath::Ways;
 
-/// Entries that are looked at for sessions of copies that have to end, between two packets.
+/// Number of entries that are scanned, between two packets, for sessions of copies that have to end.
 const PORTION: usize = 512;
 
-/// Something happens among the gateways. What goes out is carried out later, in this order, without the lock; and so leave packets
-/// that have waited for another gateway.
+/// Handles an event among the gateways. Outgoing messages are carried out later, in this order and without the lock;
+/// packets that waited for another gateway leave in the same way.
 pub fn hear(
     event: Event<'_>,
     state: &mut State,
@@ -48,7 +48,7 @@ pub fn hear(
         reached: &mut peers.reached,
     };
     peers.gateway.handle(now, event, &mut hands, orders);
-    // Before an order says so to others.
+    // The maps must change before an order tells others so.
     mirror.take_out();
     let known = peers.node().acknowledged();
     if let Some(deferral) = &mut peers.deferral {
@@ -58,7 +58,7 @@ pub fn hear(
     mirror.peers = Some(peers);
 }
 
-/// Bindings that another gateway knows now, and those whose time is over, are like any others from now on.
+/// Treats bindings that another gateway knows now, and those whose time is over, like any others from now on.
 pub fn release(
     deferral: &mut Deferral,
     (known, now): (Option<u64>, Duration),
@@ -103,7 +103,7 @@ impl Tables for Hands<'_> {
     fn install(&mut self, binding: Binding) -> bool {
         let now = (self.mirror.clocks.monotonic)();
         let installed = self.state.inherit(binding, now, self.mirror);
-        // The gateway knows of it.
+        // The gateway already knows of it.
         self.mirror
             .aside
             .retain(|changed| *changed != Changed::Opened(binding));
@@ -121,7 +121,8 @@ impl Tables for Hands<'_> {
     }
 
     fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool) {
-        // Programs open bindings where the home is `OURS`. No way leads to this node's own number, so packets go to the slow path.
+        // Programs open bindings where the home is `OURS`. There is no route to this gateway's own number, so packets
+        // go to the slow path.
         let owner = match opens {
             true => Owner::OURS,
             false => of(home.unwrap_or(self.me)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state of a NAT64 (RFC 6146) while it runs: the controller owns it, the fast path has a copy, the sweeper ends what
-//! has expired, the operator asks and binds.
+//! The state of a NAT64 (RFC 6146) at run time: the controller owns it, the fast path has a copy, the sweeper ends what
+//! has expired, and the operator queries it and adds bindings.
 //!
 //! packet ─► controller ─► mirror ─► maps of the fast path; stamps ─► mirror ─► controller ◄─ sweeper, operator
 //!           controller ─► leases ─► fast path ─► openings ─► listener ─► controller
@@ -15,9 +15,10 @@
 //!
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
 //!
-//! It knows the tables of `diolkos-xlat`, the maps of `diolkos-sys` and how the slow path calls it, and neither routes nor the control socket. A
-//! stranger starts a [`Controller`], gives it to the slow path as its engine, and runs a [`Listener`] and a [`Sweeper`] beside it. The
-//! modules that are public besides are those that the fast-path law and the tests of lending drive without threads.
+//! This crate knows the tables of `diolkos-xlat`, the maps of `diolkos-sys` and the engine interface of the slow path.
+//! It knows neither routes nor the control socket. To use it, create a [`Controller`], pass it to the slow path as its
+//! engine, and run a [`Listener`] and a [`Sweeper`] beside it. The other public modules are public for the fast-path
+//! law and the tests of lending, which drive them without threads.
 
 pub mod alarms;
 pub mod away;

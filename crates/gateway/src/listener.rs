@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hears what the fast path has opened by itself when no packet gives the controller a reason to ask: a thread that has
-//! it settle.
+//! A thread that has the controller take over what the fast path has opened by itself, when no packet gives the
+//! controller a reason to do so.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,17 +15,18 @@ use diolkos_service::failure::Failure;
 use diolkos_service::privilege;
 use diolkos_service::supervise::Watch;
 
-/// Between two rounds: long enough that one wakes it for many openings, short enough that the ring has room for all.
+/// Interval between two rounds: long enough to handle many openings at one wake-up, short enough that the ring buffer
+/// does not fill.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The running thread. Dropped, it ends.
+/// The running thread. It ends when this value is dropped.
 pub struct Listener {
     bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Listener {
-    /// None if there is nothing to hear.
+    /// Starts the thread; None if there is no fast path to listen to.
     pub fn start(controller: Arc<Controller>, watch: &Watch) -> io::Result<Option<Listener>> {
         let Some(openings) = controller.openings()? else {
             return Ok(None);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's programs, as far as they know other gateways.
+//! The kernel's implementation of [`Programs`]: what BPF programs know of other gateways.
 
 use std::io;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use diolkos_node::NodeId;
 
 use super::programs::{of, Programs};
 
-/// Those of the kernel.
+/// The maps of the kernel's programs.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Of the programs that translate.
+    /// The map of the programs that translate.
     pub sessions: Arc<Sessions>,
-    /// Of these, and of the one that forwards.
+    /// Shared by these programs and the one that forwards.
     pub homes: Arc<Homes>,
-    /// Of the one that forwards.
+    /// The map of the program that forwards.
     pub forwarding: Arc<Forwarding>,
 }
 

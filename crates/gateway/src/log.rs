@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tables tell, as the log of bindings has it.
+//! Converts changes of the tables to records of the binding log.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,24 +14,24 @@ use super::controller::Controller;
 use super::records::Records;
 use diolkos_bindlog::{Change, Lister, Mapped, Place, Queue, Record, Recorders, What};
 
-/// Entries that are listed before packets pass again.
+/// Number of entries that are listed before packets pass again.
 const BUDGET: usize = 512;
 
-/// Tells collectors of changes.
+/// Sends records of changes to the collectors.
 #[derive(Debug)]
 pub struct Log {
     recorders: Recorders,
     prefixes: Vec<Pref64>,
-    /// Blocks that sources have: their bindings need no record.
+    /// Blocks that sources have: bindings within them need no record.
     blocks: HashMap<(Ipv4Addr, u16), BlockView>,
-    /// Ports of a block; 0: there are none.
+    /// Number of ports in a block; 0 if there are no blocks.
     ports_per_block: u16,
-    /// Fixed ports of sources, which need no record.
+    /// The sources' fixed ports, which need no record.
     mapping: Option<Mapping>,
 }
 
 impl Log {
-    /// None if nobody wants to hear.
+    /// Creates a log; None if there is no collector.
     pub fn to(recorders: Recorders, nat64: &Nat64) -> Option<Box<dyn Records>> {
         recorders.any().then(|| {
             let blocks = nat64.state().blocks_from(0, usize::MAX).into_iter();
@@ -45,7 +45,7 @@ impl Log {
         })
     }
 
-    /// Is it in a block of its own source, a fixed or another one?
+    /// Returns true if the binding is in a block of its own source, fixed or allocated.
     fn is_in_block(&self, binding: &Binding) -> bool {
         let fixed = self.mapping.as_ref();
         let owner = fixed.and_then(|mapping| mapping.source_of(binding.v4));
@@ -87,7 +87,7 @@ impl Records for Log {
             Event::SessionOpened(view) => session(Change::Created, view),
             Event::SessionClosed(view) => session(Change::Deleted, view),
             Event::SessionChanged(..) => {}
-            // The gateway that has the binding writes of it.
+            // The gateway that has the binding logs it.
             Event::CopyMade(..) | Event::CopyEnded(..) => {}
             Event::BlockAllocated(view) => {
                 self.blocks.insert((view.addr, view.first), *view);
@@ -103,7 +103,7 @@ impl Records for Log {
     fn follow(&mut self, config: &Nat64Config) {
         self.prefixes = prefixes(config);
         self.ports_per_block = ports_per_block(config);
-        // The configuration has been checked: there is no error.
+        // The configuration has already been checked, so there is no error.
         self.mapping = Mapping::of(config).ok().flatten();
     }
 }
@@ -125,7 +125,8 @@ fn session_record(change: Change, view: &SessionView, prefixes: &[Pref64]) -> Wh
     What::Session(change, view.binding, view.peer, peer6.unwrap_or(unknown))
 }
 
-/// Lists what a controller has in force, as long as there is one.
+/// Returns a lister of everything that a controller has in force, for as long as the controller
+/// exists.
 pub fn lister(controller: &Arc<Controller>, sessions: bool) -> Lister {
     let controller: Weak<Controller> = Arc::downgrade(controller);
     Box::new(move |place, queue| {
@@ -134,7 +135,8 @@ pub fn lister(controller: &Arc<Controller>, sessions: bool) -> Lister {
     })
 }
 
-/// Lists a part. The queue is filled under the lock: what ends afterwards is recorded afterwards.
+/// Lists one part. The queue is filled under the lock, so that the end of an entry is always
+/// recorded after its listing.
 fn list(controller: &Controller, sessions: bool, place: Place, queue: &Queue) -> Place {
     controller.look(|nat64| {
         let state = nat64.state();
@@ -182,7 +184,7 @@ fn list(controller: &Controller, sessions: bool, place: Place, queue: &Queue) ->
     })
 }
 
-/// Its prefixes of sources are listed first, and then those of the pool.
+/// Lists the mapping: first its source prefixes, then those of the pool.
 fn list_mapping(mapping: &Mapping, config: &Nat64Config, first: u32, queue: &Queue) -> Place {
     let (sources, addresses) = (mapping.sources(), mapping.addresses());
     if first == 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other gateways that serve the same hosts, as the tables know them: who is asked about a packet without a binding here, and who
-//! hears of bindings.
+//! Other gateways that serve the same hosts, as the tables know them: which one is asked about a packet without a
+//! binding here, and which ones are told of bindings.
 //!
-//! All of it happens under the lock of the tables, and waits for nothing.
+//! All of it happens under the lock of the tables, and never blocks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,25 +19,25 @@ use super::deferral::Deferral;
 use super::programs::Programs;
 use diolkos_datapath::slowpath::Ways;
 
-/// The others.
+/// The other gateways.
 #[derive(Debug)]
 pub struct Peers {
     pub(super) gateway: Gateway,
     pub(super) programs: Box<dyn Programs>,
     /// How the slow path reaches the others.
     pub(super) ways: Arc<Ways>,
-    /// By node: how it is reached, and whether it takes packets.
+    /// By gateway: how it is reached, and whether it accepts packets.
     pub(super) reached: Vec<(Option<Hop>, bool)>,
-    /// By which way the packet came that is translated now.
+    /// How the packet arrived that is being translated.
     via: Via,
     /// Ports of copies that programs have been told of.
     pub away: Away,
-    /// Packets of new bindings that wait, if any do.
+    /// Packets of new bindings that wait, if deferral is on.
     pub(super) deferral: Option<Deferral>,
 }
 
 impl Peers {
-    /// Without copies. `deferral`: packets of new bindings wait for the others there.
+    /// Creates the peers without copies. With `deferral`, packets of new bindings wait there for the other gateways.
     pub fn new(
         gateway: Gateway,
         programs: Box<dyn Programs>,
@@ -55,12 +55,12 @@ impl Peers {
         }
     }
 
-    /// The node, to look at.
+    /// Returns this gateway's view of the cluster.
     pub fn node(&self) -> &Node {
         self.gateway.node()
     }
 
-    /// A packet comes. `link`: the interface between gateways by which it came, or 0.
+    /// Notes that a packet has arrived. `link` is the interface between gateways by which it arrived, or 0.
     pub fn begin(&mut self, link: u32) {
         let me = self.node().me();
         self.via = match (link, self.node().members()) {
@@ -71,7 +71,7 @@ impl Peers {
         self.deferral.iter_mut().for_each(Deferral::begin);
     }
 
-    /// The tables have changed. `now`: CLOCK_BOOTTIME, here and below.
+    /// Handles a change of the tables. `now` is a time of CLOCK_BOOTTIME, here and below.
     pub fn event(&mut self, now: Duration, event: &Event) {
         match changed_by(event) {
             Some(Changed::Opened(binding)) => {
@@ -85,7 +85,7 @@ impl Peers {
         }
     }
 
-    /// What to do with a packet that has no binding here.
+    /// Decides what to do with a packet that has no binding here.
     pub fn missing(&mut self, now: Duration, missing: Missing, opens: bool) -> Way {
         let via = self.via;
         let way = match missing {
@@ -118,7 +118,8 @@ impl Peers {
         }
     }
 
-    /// Programs send the next packets of a host's port to the gateway that has its binding, if they do not lead there anyway.
+    /// Has the programs send the next packets of a host's port to the gateway that has its binding, unless they do so
+    /// anyway.
     fn note_away(&mut self, missing: Missing, owner: NodeId, now: Duration) {
         let Missing::V6(protocol, host) = missing else {
             return;
@@ -135,7 +136,7 @@ impl Peers {
         self.away.note(now, port, owner, &*self.programs);
     }
 
-    /// How another gateway is reached from now on.
+    /// Sets how another gateway is reached from now on.
     pub fn reach(&mut self, node: NodeId, hop: Option<Hop>) {
         if let Some((known, _)) = self.reached.get_mut(node.index()) {
             if *known == hop {
@@ -152,7 +153,7 @@ impl Peers {
     }
 }
 
-/// Packets go to a gateway that takes them, if the way to it is known.
+/// Directs packets to a gateway that accepts them, if the way to it is known.
 pub(super) fn lead(
     programs: &dyn Programs,
     ways: &Ways,
@@ -170,7 +171,7 @@ pub(super) fn lead(
     }
 }
 
-/// What the node of the other gateways has to know of an event.
+/// Returns what the other gateways have to know of an event.
 pub fn changed_by(event: &Event) -> Option<Changed> {
     match event {
         Event::BindingOpened(binding) => Some(Changed::Opened(*binding)),

@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How far the fast path's copy of the tables can be relied on. Programs open sessions by themselves only while it is
-//! whole: with a part of it they would give a node a second port, or open a session towards a node of ours.
+//! How far the fast path's copy of the tables can be relied on. Programs open sessions by themselves only while the
+//! copy is whole: with a part of it they would give a node a second port, or open a session towards a node of ours.
 //!
 //! whole, incomplete ─► restoring, changing ─► whole, incomplete; each of them ─► left
 
-/// What the copy is good for.
+/// The state of the copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// It has all that a program must know before it opens a session.
+    /// The copy has everything that a program must know before it opens a session.
     Whole,
-    /// It lacks something. Known sessions are translated, and none is opened.
+    /// The copy lacks something. Known sessions are translated, and none is opened.
     Incomplete(Lack),
-    /// Sessions and bindings of an earlier run come back. What it lacks already, if anything, is known.
+    /// Sessions and bindings of an earlier run are being restored. The lack is what is already known to be missing,
+    /// if anything.
     Restoring(Option<Lack>),
-    /// Another configuration comes into force.
+    /// Another configuration is coming into force.
     Changing(Option<Lack>),
-    /// The program ends. The copy stays as it is for the next start; nothing leads out of this phase.
+    /// The program ends. The copy stays as it is for the next start; no other phase follows.
     Left,
 }
 
-/// What the copy lacks. The first one counts until the next change of the configuration.
+/// What the copy lacks. The first lack counts until the next change of the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lack {
-    /// A binding that the maps did not take.
+    /// A binding that the maps did not accept.
     Binding,
-    /// An address that the operator has bound, which is none of the configuration's.
+    /// An address that the operator has bound, and that is not in the configuration.
     Address,
-    /// Whatever was to come when a restore, or a change of the configuration, was broken off.
+    /// Whatever was still to come when a restore, or a change of the configuration, was broken off.
     Rest,
 }
 
 impl Phase {
-    /// Whether programs may open sessions by themselves.
+    /// Returns true if programs may open sessions by themselves.
     pub fn may_open(self) -> bool {
         self == Phase::Whole
     }
 
-    /// Something is missing. True if nothing was before.
+    /// Notes that something is missing. Returns true if nothing was missing before.
     pub(super) fn lose(&mut self, lack: Lack) -> bool {
         let before = self.lack();
         let first = before.unwrap_or(lack);
@@ -49,17 +50,17 @@ impl Phase {
         before.is_none() && *self != Phase::Left
     }
 
-    /// A restore begins.
+    /// Begins a restore.
     pub(super) fn restore(&mut self) {
         self.begin(Phase::Restoring);
     }
 
-    /// A change of the configuration begins.
+    /// Begins a change of the configuration.
     pub(super) fn change(&mut self) {
         self.begin(Phase::Changing);
     }
 
-    /// What is missing is looked for anew, while a restore or a change goes on. Returns what it was.
+    /// Forgets what is missing, to determine it anew during a restore or a change. Returns what it was.
     pub(super) fn search(&mut self) -> Option<Lack> {
         let lack = self.lack();
         *self = match *self {
@@ -70,7 +71,7 @@ impl Phase {
         lack
     }
 
-    /// A restore or a change ends.
+    /// Ends a restore or a change.
     pub(super) fn end(&mut self) {
         *self = match *self {
             Phase::Restoring(lack) | Phase::Changing(lack) => {
@@ -80,7 +81,7 @@ impl Phase {
         };
     }
 
-    /// The program ends.
+    /// Notes that the program ends.
     pub(super) fn leave(&mut self) {
         *self = Phase::Left;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs know of other gateways. The kernel has some (`loaded`); tests have a model of them.
+//! What programs know of other gateways. The kernel implements it (`loaded`); tests have a model.
 
 use std::fmt;
 use std::io;
@@ -8,21 +8,21 @@ use std::time::Duration;
 use diolkos_fastpath::{Gateway as Hop, HostPort, Owner};
 use diolkos_node::NodeId;
 
-/// The programs of a node. What is said to them takes effect with the next packet.
+/// The programs of a gateway. What they are told takes effect with the next packet.
 pub trait Programs: fmt::Debug + Send {
-    /// Sessions of copies of this owner's bindings are used until this moment of CLOCK_BOOTTIME; zero: not at all.
+    /// Uses sessions of copies of this owner's bindings until this time of CLOCK_BOOTTIME; zero: not at all.
     fn use_copies(&self, owner: NodeId, until: Duration);
-    /// Where packets go of hosts of this bucket. [`Owner::OURS`]: programs open their bindings.
+    /// Sets where packets go of hosts of this bucket. [`Owner::OURS`]: programs open their bindings.
     fn set_home(&self, bucket: usize, home: Owner);
-    /// Another gateway than the host's home has a binding of this port.
+    /// Notes that a gateway other than the host's home has a binding of this port.
     fn set_away(&self, port: HostPort, owner: NodeId) -> io::Result<()>;
-    /// It has none any more, or nobody knows.
+    /// Removes that note: the gateway has no such binding any more, or this is unknown.
     fn clear_away(&self, port: HostPort) -> io::Result<()>;
-    /// The way to another gateway; without one, its packets go to the slow path.
+    /// Sets the way to another gateway; without one, its packets go to the slow path.
     fn lead(&self, node: NodeId, hop: Option<Hop>) -> io::Result<()>;
 }
 
-/// As programs know a node.
+/// Converts a node number to the form of the programs.
 pub fn of(node: NodeId) -> Owner {
     Owner::node(node.0).expect("a cluster has no more nodes than programs know")
 }

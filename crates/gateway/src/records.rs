@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who keeps a record of what the tables tell.
+//! The interface to recorders of table changes.
 
 use std::fmt::Debug;
 
 use diolkos_nat64::config::Nat64Config;
 use diolkos_nat64::session::Event;
 
-/// Hears every change of the tables under their lock: it must not wait for anything.
+/// Receives every change of the tables under their lock, so it must not block.
 pub trait Records: Send + Debug {
-    /// The tables have changed.
+    /// Handles a change of the tables.
     fn event(&mut self, event: &Event);
 
-    /// Another configuration is in force.
+    /// Applies another configuration.
     fn follow(&mut self, config: &Nat64Config);
 }

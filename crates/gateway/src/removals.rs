@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sessions and bindings on their way out of the fast path's maps: each at once, or many together, since one call into the
-//! kernel takes as long as the removal of several.
+//! Removes sessions and bindings from the fast path's maps: one at a time, or many together, since one system call
+//! takes as long as the removal of several entries.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use diolkos_fastpath::{NodePort, Session};
 
 use super::fastpath::FastPath;
 
-/// As much leaves together at the most.
+/// Maximum number of entries that are removed together.
 const TOGETHER: usize = 4096;
 
-/// What is to leave.
+/// The entries to remove.
 #[derive(Debug)]
 pub struct Removals {
     fast: Option<Arc<dyn FastPath>>,
@@ -21,7 +21,7 @@ pub struct Removals {
 }
 
 impl Removals {
-    /// Nothing yet.
+    /// Creates an empty list.
     pub fn new(fast: Option<Arc<dyn FastPath>>) -> Removals {
         Removals {
             fast,
@@ -31,18 +31,18 @@ impl Removals {
         }
     }
 
-    /// What comes from now on waits for [`Removals::finish`], or for [`Removals::flush`].
+    /// From now on, collects entries until [`Removals::finish`] or [`Removals::flush`].
     pub fn gather(&mut self) {
         self.is_gathered = true;
     }
 
-    /// Everything leaves, and what comes from now on leaves at once.
+    /// Removes everything that was collected. From now on, entries are removed at once.
     pub fn finish(&mut self) {
         self.is_gathered = false;
         self.flush();
     }
 
-    /// Everything leaves that has come until now.
+    /// Removes everything that was collected until now.
     pub fn flush(&mut self) {
         let Some(fast) = &self.fast else { return };
         if !self.sessions.is_empty() {
@@ -59,7 +59,7 @@ impl Removals {
         }
     }
 
-    /// A session leaves.
+    /// Removes a session.
     pub fn session(&mut self, session: Session) {
         let Some(fast) = &self.fast else { return };
         if self.is_gathered {
@@ -70,7 +70,7 @@ impl Removals {
         }
     }
 
-    /// A binding leaves.
+    /// Removes a binding.
     pub fn binding(&mut self, node: NodePort) {
         let Some(fast) = &self.fast else { return };
         if self.is_gathered {

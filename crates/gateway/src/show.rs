@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bindings and sessions of the tables, as an operator asks for them.
+//! Lists bindings and sessions of the tables for the operator.
 
 use std::thread;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use diolkos_figures::selection::Selection;
 
 use super::Controller;
 
-/// Lines that one answer holds; whoever wants more asks a monitoring system.
+/// Maximum number of lines in one answer; for more, use a monitoring system.
 const LINES: usize = 100_000;
-/// Between two looks into the tables, in which packets pass.
+/// Pause between two reads of the tables, in which packets pass.
 const BREATH: Duration = Duration::from_micros(100);
 
-/// The bindings that are selected, in the order of their IPv4 addresses and ports.
+/// Returns the selected bindings, in the order of their IPv4 addresses and ports.
 pub fn bindings(controller: &Controller, selection: &Selection) -> Entries<BindingRow> {
     let part = |first| controller.bindings_from(first);
     let (mut found, total) = selected(selection, part, |view| selection.has_binding(view));
@@ -25,13 +25,14 @@ pub fn bindings(controller: &Controller, selection: &Selection) -> Entries<Bindi
     }
 }
 
-/// The sessions that are selected, in the order of their IPv4 addresses and ports.
+/// Returns the selected sessions, in the order of their IPv4 addresses and ports.
 pub fn sessions(controller: &Controller, selection: &Selection) -> Entries<SessionRow> {
     let part = |first| {
         if selection.is_all() {
             return controller.sessions_from(first, true);
         }
-        // To ask the fast path takes most of the time, so it is asked only of parts that have what is selected.
+        // The query of the fast path takes most of the time, so it is made only for parts that contain selected
+        // sessions.
         let (there, next) = controller.sessions_from(first, false);
         match there.iter().any(|view| selection.has_session(view)) {
             true => controller.sessions_from(first, true),
@@ -46,8 +47,8 @@ pub fn sessions(controller: &Controller, selection: &Selection) -> Entries<Sessi
     }
 }
 
-/// Goes through a table in parts. Returns as many entries as the answer has room for, and how many are selected; None: all
-/// that there are.
+/// Scans a table in parts. Returns as many entries as the answer has room for, and the number of selected ones; None if
+/// all are selected.
 fn selected<T>(
     selection: &Selection,
     part: impl Fn(u32) -> (Vec<T>, Option<u32>),

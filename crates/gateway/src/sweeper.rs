@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time passes for sessions, too: a thread that has the controller end what has expired.
+//! A thread that has the controller end expired sessions.
 
 use std::io;
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
@@ -15,21 +15,21 @@ use diolkos_datapath::slowpath::{Clock, Outlet, Writer};
 use diolkos_service::privilege;
 use diolkos_service::supervise::Watch;
 
-/// Between two rounds.
+/// Interval between two rounds.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The running thread. Dropped, it ends.
+/// The running thread. It ends when this value is dropped.
 pub struct Sweeper {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Sweeper {
-    /// Sends through `queue` what is to be said when a time is over.
+    /// Starts the thread. Packets that an expiry requires are sent through `queue`.
     pub fn start(controller: Arc<Controller>, queue: Queue, watch: &Watch) -> io::Result<Sweeper> {
         let (stop, stopped) = channel();
         let beat = watch.beat("sweeper");
-        // What begins here has no mark.
+        // Packets that originate here have no mark.
         let outlet = Arc::new(Outlet::new(queue, None));
         let sweep = move || {
             let (mut clock, mut events) = (Clock::new(), Events::default());

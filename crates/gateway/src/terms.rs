@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of the configuration decides on leases, and what they are counted in.
+//! The part of the configuration that decides on leases, and the units that they are counted in.
 
 use std::net::Ipv6Addr;
 
@@ -12,62 +12,63 @@ use super::mirror::own_networks;
 /// Protocols of which sessions and ports are lent.
 pub const LENT: [Protocol; 2] = [Protocol::Udp, Protocol::Tcp];
 
-/// What is lent, or may be.
+/// An amount that is lent, or may be.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Lent {
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: u32,
-    /// Ports, in the order of [`LENT`].
+    /// Number of ports, in the order of [`LENT`].
     pub ports: [u32; 2],
 }
 
 impl Lent {
-    /// Ports of all protocols.
+    /// Returns the number of ports of all protocols.
     pub fn all_ports(&self) -> u32 {
         self.ports[0] + self.ports[1]
     }
 }
 
-/// Ports of a protocol in the pool.
+/// The ports of a protocol in the pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
-    /// What may be lent and used.
+    /// Ports that may be lent and used.
     pub lendable: Lendable,
-    /// What is bound or lent.
+    /// Ports that are bound or lent.
     pub taken: u32,
 }
 
 impl Ports {
-    /// How many of them a prefix has at most, if it has so many of all protocols.
+    /// Returns the maximum number of them that a prefix has, if it has `has` ports of all
+    /// protocols.
     pub fn of_these(&self, has: u32) -> u32 {
         has.min(self.taken)
     }
 }
 
-/// The place of a protocol in [`LENT`].
+/// Returns the position of a protocol in [`LENT`].
 pub fn at_of(protocol: Protocol) -> Option<usize> {
     LENT.iter().position(|&lent| lent == protocol)
 }
 
-/// Queues of a protocol by its place in [`LENT`].
+/// Returns the queues of a protocol by its position in [`LENT`].
 pub fn queues_of(at: usize) -> [usize; 2] {
     [0, 1].map(|like| queue_of(LENT[at] == Protocol::Tcp, like))
 }
 
-/// What of the configuration matters here.
+/// The part of the configuration that matters for leases.
 #[derive(Debug)]
 pub struct Terms {
     limits: Limits,
-    /// The widest first.
+    /// The prefix levels, the widest first.
     pub levels: Vec<Level>,
-    /// None at all.
+    /// True if nothing may be lent.
     pub nothing: bool,
-    /// No ports: each node wants that which it has itself.
+    /// True if no ports may be lent: each node should keep its own port numbers.
     pub no_ports: bool,
 }
 
 impl Terms {
-    /// Those of a configuration.
+    /// Returns the terms of a configuration.
     pub fn of(config: &Nat64Config) -> Terms {
         Terms {
             limits: config.limits,
@@ -78,13 +79,13 @@ impl Terms {
         }
     }
 
-    /// The prefixes that a node is in.
+    /// Returns the prefixes that contain a node.
     pub fn prefixes(&self, node: Ipv6Addr) -> impl Iterator<Item = (usize, u128)> + '_ {
         let levels = self.levels.iter().enumerate();
         levels.map(move |(at, level)| (at, level.prefix_of(node)))
     }
 
-    /// What may be lent and used, of sessions, of bindings, and of ports.
+    /// Returns what may be lent and used: of sessions, of bindings, and of ports.
     pub fn lendable(&self, state: &State) -> (Lendable, Lendable, [Ports; 2]) {
         let limits = &self.limits;
         (

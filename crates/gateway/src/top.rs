@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who has most: prefixes of each size, and what they have of what they may have.
+//! The prefixes of each size that hold most, and their use of what they may have.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,13 +10,13 @@ use diolkos_nat64::session::Holding;
 use super::controller::BUDGET;
 use super::Controller;
 
-/// Lines of each size that one answer holds.
+/// Maximum number of lines of each size in one answer.
 const LINES: usize = 1000;
 
-/// Those that have most so far; the least of them comes out first.
+/// The prefixes that hold most so far; the least of them is popped first.
 type Largest = BinaryHeap<Reverse<(u64, Rank)>>;
 
-/// The first `lines` prefixes of each size, the widest size first. Packets pass in between.
+/// Returns the first `lines` prefixes of each size, the widest size first. Packets pass in between.
 pub fn top(controller: &Controller, order: Order, lines: usize) -> Entries<TopRow> {
     let lines = lines.min(LINES);
     let mut sizes: Vec<(u8, Largest)> = Vec::new();
@@ -53,7 +53,7 @@ pub fn top(controller: &Controller, order: Order, lines: usize) -> Entries<TopRo
     }
 }
 
-/// Among equals, the lower prefix comes first.
+/// Orders equal holdings by prefix, the lower first.
 #[derive(PartialEq, Eq)]
 struct Rank(Holding);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connections that others make. Whoever is not at a node's address is not listened to; who is has to be quick.
+//! Accepts connections. Those from an address that is not a node's are closed; the others have little time for
+//! the handshake.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -17,9 +18,9 @@ use crate::refusal::Refusal;
 use crate::shared::{tune, Shared};
 use crate::HANDSHAKE;
 
-/// Handshakes at once with one address. A newer one takes the place of the oldest.
+/// Maximum number of concurrent handshakes with one address. A newer one replaces the oldest.
 pub(crate) const AT_ONCE: usize = 4;
-/// Without descriptors, connections wait in the kernel.
+/// Pause when no descriptors are left; connections wait in the kernel meanwhile.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts for ever.
@@ -28,7 +29,7 @@ pub(crate) async fn accept(
     listener: TcpListener,
     credentials: watch::Receiver<Credentials>,
 ) {
-    // As many as nodes have addresses.
+    // Bounded by the number of addresses of nodes.
     let mut handshakes: HashMap<IpAddr, VecDeque<AbortHandle>> = HashMap::new();
     loop {
         let Ok((stream, from)) = listener.accept().await else {
@@ -53,7 +54,7 @@ pub(crate) async fn accept(
     }
 }
 
-/// Finds out who it is.
+/// Determines which node it is.
 async fn welcome(shared: Arc<Shared>, stream: TcpStream, address: IpAddr, renewals: Renewals) {
     let acceptor = renewals.borrow().acceptor.clone();
     let greeted = async {
@@ -71,12 +72,12 @@ async fn welcome(shared: Arc<Shared>, stream: TcpStream, address: IpAddr, renewa
     };
     match result {
         Err(why) => shared.refuse(why, address),
-        // The lower number dials. A higher one only says that it runs.
+        // The gateway with the lower number dials. A higher one only announces that it runs.
         Ok((peer, _)) if peer > shared.settings.me => {
             shared.peers[peer.index()].knocked.notify_one();
         }
         Ok((peer, stream)) => {
-            // A task of its own: newer handshakes do not end this one any more.
+            // A task of its own, so that newer handshakes do not end this one.
             tokio::spawn(carry(shared, peer, stream, Side::Accepted, renewals));
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A connection that is authenticated: messages in, messages out, its end.
+//! An authenticated connection: incoming messages, outgoing messages, and its end.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,24 +17,24 @@ use crate::event::{Event, Link, Received, ROOM};
 use crate::shared::{jittered, Shared};
 use crate::{frame, AGE, LINGER, STALL};
 
-/// What a message counts for beside its bytes, so that short ones are few, too.
+/// Bytes that a message counts in addition to its length, which bounds the number of short ones.
 const EACH: usize = 1 << 10;
-/// Bytes that are encrypted in one go.
+/// Number of bytes that are encrypted in one go.
 const BATCH: usize = 1 << 16;
-/// The side that was dialled says by this byte that the connection counts there.
+/// Sent by the side that was dialled when the connection counts there.
 const WELCOME: u8 = 1;
 
-/// Which side dialled.
+/// The side that dialled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     Dialled,
     Accepted,
 }
 
-/// Credentials as they were when a connection began, and a signal that there are newer ones.
+/// The credentials at the start of a connection, with a signal when there are newer ones.
 pub(crate) type Renewals = watch::Receiver<Credentials>;
 
-/// Carries messages until the connection ends, or a newer one with the same node takes its place.
+/// Carries messages until the connection ends, or a newer one with the same node replaces it.
 pub(crate) async fn carry<S>(
     shared: Arc<Shared>,
     id: NodeId,
@@ -53,7 +53,7 @@ pub(crate) async fn carry<S>(
         let _ = newest.wait_for(is_newer).await;
     };
     let carried = async {
-        // As long as the worker has not heard of the end of earlier ones, this one waits.
+        // This one waits until the worker has handled the end of earlier ones.
         let place = Arc::clone(&peer.places).acquire_owned().await;
         let Ok(_place) = place else { return };
         let (queue, waiting) = unbounded_channel();
@@ -100,7 +100,7 @@ pub(crate) async fn welcomed(stream: &mut (impl AsyncRead + Unpin)) -> io::Resul
     }
 }
 
-/// Tells the end, however it came.
+/// Reports the end of a connection, whatever its cause.
 struct End<'a>(&'a Shared, NodeId, u64);
 
 impl Drop for End<'_> {
@@ -120,7 +120,7 @@ async fn read(
     let credit: &Arc<Semaphore> = &shared.peers[peer.index()].credit;
     loop {
         let length = frame::length(&mut stream).await?;
-        // No more is read before the worker has handled enough: TCP tells the other side.
+        // Reading stops until the worker has handled enough; TCP gives the back-pressure to the other side.
         let many = Arc::clone(credit).acquire_many_owned((length + EACH) as u32);
         let Ok(_credit) = many.await else {
             return Ok(());
@@ -171,7 +171,8 @@ async fn write(
     Ok(())
 }
 
-/// Ends some time after newer credentials came, and some day anyway: a certificate is looked at only when a connection begins.
+/// Ends some time after newer credentials arrive, and at the latest at the maximum age: a certificate is checked only
+/// when a connection begins.
 async fn grow_old<T>(mut renewals: watch::Receiver<T>) {
     let renewed = async {
         match renewals.changed().await {

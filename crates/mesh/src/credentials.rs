@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Certificates: this node's own, the authority's, and whose one is.
+//! Certificates: this node's own, the authority's, and the node that a certificate names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,14 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::refusal::Refusal;
 use crate::settings::{Fault, Settings};
 
-/// The protocol inside of TLS. A certificate of the same authority for something else does not lead here by accident.
+/// The protocol inside of TLS (ALPN). A certificate of the same authority for another purpose cannot be used here by
+/// accident.
 pub(crate) const PROTOCOL: &[u8] = b"diolkos-mesh/1";
 
 /// Files in PEM.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Files {
-    /// This node's certificate, and those between it and the authority's.
+    /// This node's certificate, followed by the intermediate ones.
     pub certificate: PathBuf,
     /// Its key.
     pub key: PathBuf,
@@ -32,7 +33,7 @@ pub struct Files {
     pub authority: PathBuf,
 }
 
-/// What the files say, checked.
+/// The checked content of the files.
 #[derive(Clone)]
 pub struct Credentials {
     pub(crate) acceptor: TlsAcceptor,
@@ -41,7 +42,7 @@ pub struct Credentials {
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // No keys.
+        // Keys are omitted.
         f.write_str("Credentials")
     }
 }
@@ -51,7 +52,7 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// Files that cannot be read or do not fit each other, or a certificate that does not name this node alone.
+    /// Files that cannot be read or do not fit each other, or a certificate that does not name exactly this node.
     pub fn read(files: &Files, settings: &Settings) -> Result<Credentials, Fault> {
         let own = settings.check()?;
         let chain = certificates(&files.certificate)?;
@@ -75,7 +76,7 @@ impl Credentials {
     }
 }
 
-/// Nothing is resumed: each connection proves anew who it is.
+/// There is no session resumption: each connection authenticates again.
 fn acceptor(
     provider: &Arc<CryptoProvider>,
     roots: &Arc<RootCertStore>,
@@ -120,7 +121,8 @@ fn connector(
     Ok(Arc::new(config).into())
 }
 
-/// The one node that a certificate names. Other names in it do not matter. A pattern (`*.example`) names nobody.
+/// Returns the one node that a certificate names. Other names in it do not matter. A pattern (`*.example`) names no
+/// node.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connections that this node makes: to those with higher numbers, again and again, and once to those with lower ones.
+//! Connections that this node makes: repeatedly to those with higher numbers, and once to those with lower ones.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::refusal::Refusal;
 use crate::shared::{jittered, tune, Shared};
 use crate::HANDSHAKE;
 
-/// Before the second attempt, and at most, between two.
+/// Pause before the second attempt, and maximum pause between two.
 const FIRST: Duration = Duration::from_millis(50);
 const LAST: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,7 @@ pub(crate) async fn keep(
         renewals.mark_unchanged();
         let stream = tokio::select! {
             stream = tcp(&shared, peer) => stream,
-            // It has just started: this attempt may wait for a packet that was lost before.
+            // It has just started: this attempt may be waiting for a packet that was lost before.
             () = knocked.notified() => {
                 pause = FIRST;
                 continue;
@@ -52,11 +52,11 @@ pub(crate) async fn keep(
                     let address = shared.settings.nodes[peer.index()].address;
                     shared.refuse(why, address.ip());
                 }
-                // A node that stands still is no refusal.
+                // A node that is stopped is not a refusal.
                 Err(_) => {}
             }
         }
-        // One that ends at once, again and again, is no reason to hurry.
+        // A connection that repeatedly ends at once is no reason to hurry.
         if begun.elapsed() >= HANDSHAKE * 2 {
             pause = FIRST;
         }
@@ -67,7 +67,7 @@ pub(crate) async fn keep(
     }
 }
 
-/// Tells a node that dials this one that it runs. If that one does not run, it will dial when it starts.
+/// Tells a node that dials this one that it runs. If that node does not run, it will dial when it starts.
 pub(crate) async fn knock(
     shared: Arc<Shared>,
     peer: NodeId,
@@ -79,10 +79,10 @@ pub(crate) async fn knock(
     }
 }
 
-/// Connects, if somebody is there.
+/// Connects, if the node listens.
 async fn tcp(shared: &Shared, peer: NodeId) -> Option<TcpStream> {
     let connect = async {
-        // Nodes are known by their addresses, too.
+        // Nodes are identified by their addresses, too.
         let mut own = shared.settings.nodes[shared.settings.me.index()].address;
         own.set_port(0);
         let socket = match own.is_ipv6() {
@@ -98,7 +98,7 @@ async fn tcp(shared: &Shared, peer: NodeId) -> Option<TcpStream> {
     timeout(HANDSHAKE, connect).await.ok()?.ok()
 }
 
-/// Makes of it a connection with the node that was wanted, which counts there, too.
+/// Completes a connection with the node that was wanted, which counts there, too.
 async fn join(
     shared: &Shared,
     peer: NodeId,

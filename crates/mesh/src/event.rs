@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What comes out, and the near end of a connection.
+//! The events, and the near end of a connection.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,42 +12,43 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::refusal::Refused;
 
-/// Bytes that wait to be sent to a node at most.
+/// Maximum number of bytes that wait to be sent to a node.
 pub const ROOM: usize = 1 << 20;
 
-/// What happens. Give each event to [`crate::Mesh::note`], in their order.
+/// An event. Pass each to [`crate::Mesh::note`], in order.
 #[derive(Debug)]
 pub enum Event {
     /// A connection is up, and counts from now on.
     Connected(Link),
-    /// A message has come.
+    /// A message has arrived.
     Message {
-        /// From whom.
+        /// The sender.
         peer: NodeId,
-        /// On which connection.
+        /// The connection.
         connection: u64,
         /// The message.
         bytes: Received,
     },
-    /// Some of what waited has been sent.
+    /// Some of the waiting bytes have been sent.
     Room {
-        /// To whom.
+        /// The recipient.
         peer: NodeId,
-        /// On which connection.
+        /// The connection.
         connection: u64,
     },
     /// A connection has ended.
     Lost {
-        /// With whom.
+        /// The other node.
         peer: NodeId,
-        /// Which one.
+        /// The connection.
         connection: u64,
     },
     /// A connection was refused: something for a log, at a bounded rate.
     Refused(Refused),
 }
 
-/// A message. As long as it is there, it counts for what its sender may have waiting here.
+/// A message. Until it is dropped, it counts towards the messages that its sender may have waiting
+/// here.
 #[derive(Debug)]
 pub struct Received {
     pub(crate) bytes: Vec<u8>,
@@ -62,13 +63,14 @@ impl Deref for Received {
     }
 }
 
-/// The near end of a connection. It is closed when this is dropped.
+/// The near end of a connection, which is closed when this is dropped.
 #[derive(Debug)]
 pub struct Link {
     pub(crate) peer: NodeId,
     pub(crate) connection: u64,
     pub(crate) queue: UnboundedSender<Vec<u8>>,
-    /// Bytes in the queue. Only this end adds some, so what is seen here is never too little room.
+    /// Number of bytes in the queue. Only this end adds to it, so the room is never smaller than it
+    /// seems here.
     pub(crate) queued: Arc<AtomicUsize>,
     pub(crate) _place: OwnedSemaphorePermit,
 }
@@ -78,14 +80,14 @@ impl Link {
         ROOM.saturating_sub(self.queued.load(Ordering::Acquire))
     }
 
-    /// False if the message does not fit.
+    /// Queues a message. Returns false if it does not fit.
     pub(crate) fn send(&self, bytes: Vec<u8>) -> bool {
         let length = bytes.len();
         if !(1..=MAX_BYTES).contains(&length) || length > self.room() {
             return false;
         }
         self.queued.fetch_add(length, Ordering::AcqRel);
-        // One that has ended: its event is on the way.
+        // If the connection has ended, its event follows.
         let _ = self.queue.send(bytes);
         true
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages in a stream of bytes: 4 bytes of length in network byte order, then the message.
+//! Frames messages in a stream of bytes: 4 bytes of length in network byte order, then the message.
 
 use std::io::{Error, ErrorKind, Result};
 
@@ -8,16 +8,17 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Appends a message.
 pub fn append(buffer: &mut Vec<u8>, message: &[u8]) {
-    // Longer ones do not get here: the hearer would refuse them.
+    // Longer ones do not get here: the receiver would refuse them.
     buffer.extend((message.len() as u32).to_be_bytes());
     buffer.extend(message);
 }
 
-/// Reads the length of the next message, 1 to [`MAX_BYTES`]. To be dropped only with the stream.
+/// Reads the length of the next message, 1 to [`MAX_BYTES`]. Not cancel-safe: drop it only together
+/// with the stream.
 ///
 /// # Errors
 ///
-/// The stream has ended, or the length is not allowed. Nothing was kept for it.
+/// The stream has ended, or the length is not allowed. Nothing was allocated for it.
 pub async fn length(stream: &mut (impl AsyncRead + Unpin)) -> Result<usize> {
     let length = stream.read_u32().await?;
     match usize::try_from(length) {
@@ -51,13 +52,13 @@ mod tests {
         runtime.expect("a runtime").block_on(future)
     }
 
-    /// All messages of a stream, and how it ended.
+    /// Returns all messages of a stream, and how it ended.
     fn all(pieces: Vec<Vec<u8>>) -> (Vec<Vec<u8>>, ErrorKind) {
         block_on(async move {
             let (mut near, mut far) = tokio::io::duplex(7);
             let write = async move {
                 for piece in pieces {
-                    // The reader may have refused what came before.
+                    // The reader may have refused the bytes before.
                     let _ = near.write_all(&piece).await;
                     tokio::task::yield_now().await;
                 }

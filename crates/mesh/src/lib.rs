@@ -6,32 +6,38 @@
 //!        ◄── events, of at most a credit of bytes for each node ──┘
 //! ```
 //!
-//! # What always holds
+//! # Invariants
 //!
-//! * **A connection is with the node that the other side's certificate names**, whatever that side says. TLS is 1.3, each side checks that an authority
-//!   of the cluster signed the other one's certificate, and nothing is resumed. The certificate has the DNS name of exactly one node
-//!   of the file; further names in it do not matter, and patterns name nobody. The node is not this one, and it connects from its address of the
-//!   file. The side that dials also checks that it reached the node that it wanted.
-//! * **At most one connection with a node counts**, the newest. The node with the lower number dials, so two never dial
-//!   each other. The side that was dialled says when the connection counts there; before, the dialling side does not report it.
-//! * **A message arrives whole, once, and in its order, or the connection ends.** A connection's number is never used again.
-//! * **Nothing that a node does blocks the worker.** [`Mesh::send`] puts a message into a queue. What does not fit into it ends the connection.
+//! * **A connection is with the node that the other side's certificate names**, whatever that side claims. TLS is 1.3,
+//!   each side checks that an authority of the cluster signed the other's certificate, and there is no session
+//!   resumption. The certificate has the DNS name of exactly one node of the file; further names in it do not matter,
+//!   and patterns name no node. The node is not this one, and it connects from its address of the file. The side that
+//!   dials also checks that it reached the node that it wanted.
+//! * **At most one connection with a node counts**, the newest. The node with the lower number dials, so two nodes
+//!   never dial each other. The side that was dialled says when the connection counts there; the dialling side does not
+//!   report it earlier.
+//! * **A message arrives whole, once, and in order, or the connection ends.** A connection's number is never reused.
+//! * **No node can block the worker.** [`Mesh::send`] puts a message into a queue. If it does not fit, the connection
+//!   ends.
 //!
-//! # Who may attack
+//! # Attackers
 //!
-//! * *Whoever reaches the port.* A connection from an address that is no node's is closed before a byte is read. Who can send from a node's address
-//!   has four handshakes at once, of two seconds each; a newer one takes the place of the oldest. So a flood from one address
-//!   costs neither memory nor another node's connection.
-//! * *A node, by its certificate.* Of each node, 256 KiB of messages wait for the worker at most, with 1 KiB added for each; then its connection is not read any more, and
-//!   TCP makes it wait. The worker gets messages of all nodes in one queue. If a node does not read, its queue here is full after 1 MiB,
-//!   and its connection ends five seconds later. Its connections follow each other only as fast as the worker handles the events of their ends.
-//! * *Whoever has a stolen key* is that node from that node's address, until the authority is replaced: there are no revocation lists.
+//! * *A host that reaches the port.* A connection from an address that is not a node's is closed before a byte is read.
+//!   A sender with a node's address can have four handshakes at once, of two seconds each; a newer one replaces the
+//!   oldest. So a flood from one address costs neither memory nor another node's connection.
+//! * *A node with a valid certificate.* For each node, at most 256 KiB of messages wait for the worker, with 1 KiB
+//!   added for each; beyond that its connection is not read, and TCP makes it wait. The worker gets messages of all
+//!   nodes in one queue. If a node does not read, its queue here is full after 1 MiB, and its connection ends five
+//!   seconds later. Its connections follow each other only as fast as the worker handles the events of their ends.
+//! * *The holder of a stolen key* can act as that node from that node's address, until the authority is replaced: there
+//!   are no revocation lists.
 //!
 //! # Times
 //!
-//! A node that restarts dials those with higher numbers at once, and *knocks* at those with lower ones: a handshake that makes them dial at once. Otherwise
-//! a node dials after 50 ms, and doubles that up to a second, with jitter. A connection that was made with earlier certificates ends
-//! within [`LINGER`] of [`Mesh::renew`], and each one within [`AGE`]. Whether a node that is connected still works, `crates/node` decides by its beats.
+//! A node that restarts dials those with higher numbers at once, and *knocks* at those with lower ones: a handshake
+//! that makes them dial at once. Otherwise a node dials after 50 ms, and doubles that up to a second, with jitter. A
+//! connection that was made with earlier certificates ends within [`LINGER`] of [`Mesh::renew`], and every connection
+//! within [`AGE`]. Whether a connected node still works is decided by `crates/node` from its beats.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -60,16 +66,16 @@ pub use settings::{Fault, Place, Settings};
 use refusal::Refusals;
 use shared::{listen, Shared};
 
-/// A handshake is over after this time, with the TCP connection of the side that dials.
+/// Maximum duration of a handshake, including the TCP connection of the side that dials.
 pub const HANDSHAKE: Duration = Duration::from_secs(2);
-/// A connection on which nothing moves although something waits ends after this time.
+/// A connection with waiting data that makes no progress ends after this time.
 pub const STALL: Duration = Duration::from_secs(5);
 /// Connections that were made with earlier certificates end within this time.
 pub const LINGER: Duration = Duration::from_secs(60);
-/// No connection gets older.
+/// Maximum age of a connection.
 pub const AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The connections of this node, in the hand of its worker. They end when it is dropped.
+/// The connections of this node, owned by its worker. They end when this is dropped.
 #[derive(Debug)]
 pub struct Mesh {
     links: Vec<Option<Link>>,
@@ -80,8 +86,8 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Listens, and connects in a thread of its own. Events come into the worker's channel, beside its others. Bounds on what waits
-    /// there rest on [`Mesh::note`].
+    /// Listens, and starts the thread of the connections. Events arrive in the worker's channel, beside its others.
+    /// Their number there is bounded only if each is passed to [`Mesh::note`].
     ///
     /// # Errors
     ///
@@ -103,7 +109,7 @@ impl Mesh {
         let refusals = Arc::new(Refusals::default());
         let (credentials, known) = watch::channel(credentials);
         let (stop, stopped) = oneshot::channel::<()>();
-        // A worker that is gone hears nothing.
+        // A worker that has ended receives nothing.
         let tell = move |event: Event| drop(events.send(event.into()));
         let shared = Arc::new(Shared::new(settings, Arc::clone(&refusals), Box::new(tell)));
         let run = move || {
@@ -124,7 +130,8 @@ impl Mesh {
         })
     }
 
-    /// Tells the node what happens, in its words. [`Event::Refused`] says nothing to it, but has to come here, too.
+    /// Converts an event to one of the node, and passes it to `hear`. [`Event::Refused`] has no such event, but must be
+    /// passed here, too.
     pub fn note(&mut self, event: Event, hear: impl FnOnce(NodeEvent<'_>)) {
         match event {
             Event::Connected(link) => {
@@ -146,7 +153,7 @@ impl Mesh {
                 bytes: &bytes,
             }),
             Event::Room { peer, connection } => {
-                // As it is now: the worker may have sent more since.
+                // The current room: the worker may have sent more since.
                 if let Some(room) = self.link(peer, connection).map(Link::room) {
                     hear(NodeEvent::Room {
                         peer,
@@ -163,8 +170,8 @@ impl Mesh {
         }
     }
 
-    /// Sends a message of 1 to [`diolkos_node::message::MAX_BYTES`] bytes, if this connection still is the one that counts. If
-    /// there is no room for it, the connection ends. Never blocks.
+    /// Sends a message of 1 to [`diolkos_node::message::MAX_BYTES`] bytes, if this connection is still the current one.
+    /// If there is no room for it, the connection ends. Never blocks.
     pub fn send(&mut self, peer: NodeId, connection: u64, bytes: Vec<u8>) {
         let link = self.link(peer, connection);
         if link.is_some_and(|link| !link.send(bytes)) {
@@ -172,19 +179,19 @@ impl Mesh {
         }
     }
 
-    /// Ends a connection with all that waits in it. Another one is made.
+    /// Ends a connection, with all messages that wait in it. Another one will be made.
     pub fn close(&mut self, peer: NodeId, connection: u64) {
         if self.link(peer, connection).is_some() {
             self.links[peer.index()] = None;
         }
     }
 
-    /// New connections use these certificates from now on; those that are there end within [`LINGER`].
+    /// Uses these certificates for new connections from now on; existing connections end within [`LINGER`].
     pub fn renew(&self, credentials: Credentials) {
         self.credentials.send_replace(credentials);
     }
 
-    /// How many connections were refused for this reason.
+    /// Returns how many connections were refused for this reason.
     pub fn refused(&self, why: Refusal) -> u64 {
         self.refusals.times(why)
     }
@@ -198,7 +205,7 @@ impl Mesh {
 impl Drop for Mesh {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // The thread waits for nobody.
+        // The thread ends without waiting.
         self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a connection is closed before it counts; how often; and what of that is told.
+//! The reasons why connections are closed before they count, their counters, and the rate limit of
+//! their reports.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,21 +10,21 @@ use std::time::{Duration, Instant};
 use diolkos_node::NodeId;
 use rustls::{CertificateError, Error};
 
-/// One kind of refusal is told once in this time.
+/// One kind of refusal is reported once in this time.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Why a connection does not count.
+/// The reason why a connection does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Refusal {
     /// It comes from an address that no node has.
     Stranger,
-    /// It gave way to newer ones from the same address.
+    /// It was replaced by newer ones from the same address.
     Crowded,
     /// The handshake took too long.
     Slow,
     /// It ended during the handshake.
     Broken,
-    /// What came is not TLS 1.3 of a gateway.
+    /// The received bytes are not TLS 1.3 of a gateway.
     Protocol,
     /// The other side has no certificate.
     NoCertificate,
@@ -48,7 +49,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Refusal; 15] = [
         Refusal::Stranger,
         Refusal::Crowded,
@@ -67,7 +68,7 @@ impl Refusal {
         Refusal::ByPeer,
     ];
 
-    /// For a label or a log.
+    /// Returns the name for a label or a log.
     pub fn name(self) -> &'static str {
         match self {
             Refusal::Stranger => "stranger",
@@ -88,7 +89,7 @@ impl Refusal {
         }
     }
 
-    /// What an error of a handshake means.
+    /// Returns the reason for an error of a handshake.
     pub(crate) fn of(error: &std::io::Error) -> Refusal {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
         match inner {
@@ -114,16 +115,16 @@ impl Refusal {
     }
 }
 
-/// Something for the operator.
+/// A refusal to report to the operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// Why.
+    /// The reason.
     pub why: Refusal,
-    /// The other side.
+    /// The address of the other side.
     pub address: IpAddr,
     /// The node at that address, if there is one; the first of several.
     pub peer: Option<NodeId>,
-    /// How many of this kind there were since the last one that was told.
+    /// Number of refusals of this kind since the last report.
     pub times: u64,
 }
 
@@ -131,18 +132,18 @@ pub struct Refused {
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(Mutex<HashMap<(Refusal, Option<NodeId>), Kind>>);
 
-/// Those of one kind and node: there are few.
+/// The refusals of one kind and node: there are few.
 #[derive(Debug, Default)]
 struct Kind {
     times: u64,
     told: u64,
     since: Option<Instant>,
-    /// The worker has not handled the last one that was told.
+    /// True if the worker has not handled the last report yet.
     waits: bool,
 }
 
 impl Refusals {
-    /// Counts one, and returns what is to be told.
+    /// Counts a refusal, and returns a report if one is due.
     pub fn count(&self, why: Refusal, address: IpAddr, peer: Option<NodeId>) -> Option<Refused> {
         let mut kinds = self.0.lock().ok()?;
         let kind = kinds.entry((why, peer)).or_default();
@@ -162,14 +163,14 @@ impl Refusals {
         })
     }
 
-    /// The worker has handled one that was told.
+    /// Notes that the worker has handled a report.
     pub fn handled(&self, refused: &Refused) {
         let Ok(mut kinds) = self.0.lock() else { return };
         let kind = kinds.get_mut(&(refused.why, refused.peer));
         kind.into_iter().for_each(|kind| kind.waits = false);
     }
 
-    /// How many there were of a kind.
+    /// Returns the number of refusals of a kind.
     pub fn times(&self, why: Refusal) -> u64 {
         let Ok(kinds) = self.0.lock() else { return 0 };
         let of_kind = kinds.iter().filter(|((kind, _), _)| *kind == why);

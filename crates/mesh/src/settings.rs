@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the file says of the connections: the nodes, their names and addresses.
+//! The settings of the connections: the nodes, their names and addresses.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use rustls::pki_types::DnsName;
 pub struct Place {
     /// Its name, which its certificate has as a DNS name.
     pub name: String,
-    /// Where it listens. It also connects from this IP address.
+    /// The address at which it listens. It also connects from this IP address.
     pub address: SocketAddr,
 }
 
@@ -25,13 +25,13 @@ pub struct Settings {
     pub nodes: Vec<Place>,
 }
 
-/// Why settings or certificates cannot be used, or why the node cannot listen.
+/// The reason why settings or certificates cannot be used, or why the node cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// Too many nodes, or this one is none of them.
+    /// There are too many nodes, or this one is not among them.
     #[error("a cluster has 1 to {MOST_NODES} nodes, and this one is one of them")]
     Nodes,
-    /// The name cannot stand in a certificate.
+    /// The name is not possible in a certificate.
     #[error("\"{0}\" is no DNS name, so no certificate can name this node")]
     Name(String),
     /// Two nodes have this name.
@@ -52,13 +52,13 @@ pub enum Fault {
     /// The authority cannot be used.
     #[error("cannot use the certificates of the authority: {0}")]
     Authority(String),
-    /// The address cannot be bound, or the thread not be started.
+    /// The address cannot be bound, or the thread cannot be started.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, std::io::Error),
 }
 
 impl Settings {
-    /// The place of this node.
+    /// Returns the place of this node.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all connections of a node share.
+//! The state that all connections of a node share.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +17,14 @@ use crate::refusal::{Refusal, Refusals};
 use crate::settings::{Fault, Settings};
 use crate::STALL;
 
-/// Bytes of messages of one node that the worker has not handled yet.
+/// Maximum number of bytes of one node's messages that the worker has not handled yet.
 const CREDIT: usize = 1 << 18;
 
-/// Connections of one node that the worker knows: one that counts, and one that it replaces.
+/// Maximum number of one node's connections that the worker knows: the current one, and one that it
+/// replaces.
 const PLACES: usize = 2;
 
-/// Of the thread and of the worker's handle.
+/// Shared by the thread and the worker's handle.
 pub(crate) struct Shared {
     pub settings: Settings,
     pub peers: Vec<Peer>,
@@ -32,14 +33,14 @@ pub(crate) struct Shared {
     numbers: AtomicU64,
 }
 
-/// Of one other node.
+/// The state of one other node.
 pub(crate) struct Peer {
-    /// What it may have waiting at the worker, bytes.
+    /// Number of bytes that it may still have waiting at the worker.
     pub credit: Arc<Semaphore>,
     pub places: Arc<Semaphore>,
     /// Its newest connection.
     pub newest: watch::Sender<u64>,
-    /// It has said that it runs again.
+    /// Notified when it has said that it runs again.
     pub knocked: Notify,
 }
 
@@ -68,12 +69,12 @@ impl Shared {
         (self.events)(event);
     }
 
-    /// A number for a connection, never the same.
+    /// Returns a unique number for a connection.
     pub fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The first node at an address.
+    /// Returns the first node at an address.
     pub fn at(&self, address: IpAddr) -> Option<NodeId> {
         let nodes = (0..).zip(&self.settings.nodes);
         let mut its = nodes.filter(|(_, place)| place.address.ip() == address);
@@ -87,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// Who the other side is, by its certificate. TLS has checked the rest of it.
+    /// Identifies the other side by its certificate. TLS has checked the rest of the certificate.
     pub fn identify(
         &self,
         address: IpAddr,
@@ -107,19 +108,20 @@ impl Shared {
     }
 }
 
-/// Sends at once, and gives up on a peer that acknowledges nothing.
+/// Disables send delays, and sets the timeout for a peer that acknowledges nothing.
 pub(crate) fn tune(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     socket2::SockRef::from(stream).set_tcp_user_timeout(Some(STALL))
 }
 
-/// Between half of a time and all of it, so that nodes do not do things at once.
+/// Returns a random time between half of `time` and all of it, so that nodes do not act at the same
+/// moment.
 pub(crate) fn jittered(time: Duration) -> Duration {
     let random = getrandom::u32().unwrap_or(u32::MAX);
     time / 2 + (time / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
-/// Binds a listening socket to an address, and no other one.
+/// Binds a listening socket to exactly this address.
 pub(crate) fn listen(at: std::net::SocketAddr) -> Result<std::net::TcpListener, Fault> {
     use socket2::{Domain, Protocol, Socket, Type};
     let bound = || {
@@ -127,7 +129,7 @@ pub(crate) fn listen(at: std::net::SocketAddr) -> Result<std::net::TcpListener, 
         if at.is_ipv6() {
             socket.set_only_v6(true)?;
         }
-        // Connections of the process before this one may still wait for their end.
+        // Connections of the process before this one may still be closing.
         socket.set_reuse_address(true)?;
         socket.set_nonblocking(true)?;
         socket.bind(&at.into())?;

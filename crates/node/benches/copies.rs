@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What copies cost: bytes on the wire for each new flow, bytes of memory for each copy, and how long a gateway that joins reads
-//! those of two others.
+//! Measures the cost of copies: bytes on the wire for each new flow, bytes of memory for each copy, and the time in
+//! which a gateway that joins reads those of two others.
 //!
-//! `cargo bench -p diolkos-node --bench copies -- [BINDINGS]`, a million if it is not said; ten million need 3 GB of memory. All
-//! nodes run in one thread, and messages pass between them without a connection, so times are those of the nodes' own work.
+//! `cargo bench -p diolkos-node --bench copies -- [BINDINGS]`: the default is a million bindings; ten million need 3 GB
+//! of memory. All nodes run in one thread, and messages pass between them without a connection, so the times are those
+//! of the nodes' own work.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -20,12 +21,12 @@ use diolkos_node::{Action, Config, Event, Node, NodeId};
 
 const NODES: usize = 3;
 const JOINER: usize = 2;
-/// What a connection takes before its other end has read something.
+/// Bytes that a connection takes before its other end has read anything.
 const ROOM: usize = 1 << 20;
 const FIRST_PORT: u32 = 1024;
 const PORTS: u32 = 65_536 - FIRST_PORT;
 const STEP: Duration = Duration::from_millis(50);
-/// New flows in a second, of which each ends in the next one.
+/// New flows in a second. Each ends in the next second.
 const NEW_FLOWS: u32 = 10_000;
 const SECONDS: u32 = 10;
 
@@ -89,7 +90,8 @@ fn main() {
     println!("{NEW_FLOWS} new flows a second at one of {NODES} nodes: {:.2} MB/s, all that nodes tell each other", rate / 1e6);
 }
 
-/// Binding number `n` and its owner: even ones are of the first node. Eight ports of each host, four hosts in each /64.
+/// Returns binding number `n` and its owner: even ones belong to the first node. Eight ports of each host, four hosts
+/// in each /64.
 fn binding(n: u32) -> (usize, Binding) {
     let (owner, of_owner) = ((n % 2) as usize, n / 2);
     let host = u128::from(of_owner / 8);
@@ -112,16 +114,16 @@ fn first_address(node: usize) -> u32 {
     Ipv4Addr::new(198, 18, node as u8, 0).to_bits()
 }
 
-/// Nodes whose messages arrive at once, in their order, and whose engine answers at once.
+/// Nodes whose messages arrive at once and in order, and whose engine answers at once.
 struct Cluster {
     nodes: Vec<Node>,
     bindings: u32,
     now: Duration,
     waiting: VecDeque<(usize, Action)>,
-    /// Bytes that wait, from one node to another.
+    /// Bytes in flight from one node to another.
     queued: [[usize; NODES]; NODES],
-    /// Bytes that arrived since the speaker heard of room. It hears of it as rarely as from a connection of `crates/mesh`: at each message, room
-    /// for a few bytes would make messages ever shorter.
+    /// Bytes that arrived since the sender was last told of room. It is told as rarely as by a connection of
+    /// `crates/mesh`: with an update at each message, room for a few bytes would make messages ever shorter.
     untold: [[usize; NODES]; NODES],
     records: [Option<(u64, Vec<u8>)>; NODES],
     revision: u64,
@@ -194,7 +196,7 @@ impl Cluster {
         }
     }
 
-    /// Time passes, and everything arrives.
+    /// Lets time pass, and delivers everything.
     fn step(&mut self) {
         self.now += STEP;
         (0..self.nodes.len()).for_each(|node| self.hear(node, Event::Tick));
@@ -285,14 +287,15 @@ impl Cluster {
     }
 }
 
-/// What this process has computed, whatever else the machine does. The kernel counts it a few milliseconds at a time.
+/// Returns the CPU time of this process, which other load on the machine does not change. The kernel's resolution is a
+/// few milliseconds.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let nanoseconds = text.split(' ').next().and_then(|n| n.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 
-/// Bytes of memory of this process.
+/// Returns the memory use of this process in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text

@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether this node may take part: no other one serves by a file that deals addresses out otherwise.
+//! Decides whether this node may take part: no other node may serve by a file that assigns addresses differently.
 //!
 //! # The rule, and why it holds
 //!
-//! Until node A is *admitted*, it opens nothing, takes nothing back and uses no copies. With an engine, A is admitted only if
+//! Until node A is *admitted*, it opens no bindings, takes none back and uses no copies. With an engine, A is admitted
+//! only if
 //!
-//! 1. the engine has A's record that *claims* that A serves by its file, as A knows since `m`; and
-//! 2. for each other node C: A began to read C's record after `m`, and it does not say that C serves by another file; or C has A's file, as
-//!    it said on a connection, and has returned on it a reading of A's clock that is not older than `m`.
+//! 1. the engine has A's record that *claims* that A serves by its file, which A has known since `m`; and
+//! 2. for each other node C, one of these holds. A began to read C's record after `m`, and the record does not say that
+//!    C serves by another file. Or C has said on a connection that it has A's file, and has returned on it a reading of
+//!    A's clock that is not older than `m`.
 //!
-//! Two nodes with different files are not both admitted. Both claims were durable before either node began to read, so the node whose claim was
-//! durable last read the other one's. If C said instead that it has A's file, a process of C with another file starts after `m`, and
-//! reads A's claim. A claim is known only by the answer to the write that made it: the engine refuses all writes that were sent before.
-//! Who reads a claim by another file withdraws its own one. It claims again when no other node claims, and more nodes have its file than
-//! another one. An admitted node withdraws nothing until it leaves.
+//! Two nodes with different files are never both admitted. Both claims were durable before either node began to read,
+//! so the node whose claim became durable last read the other's claim. If C instead said that it has A's file, a
+//! process of C with another file starts after `m`, and reads A's claim. A claim is known only from the answer to the
+//! write that made it: the engine refuses all writes that were sent before. A node that reads a claim by another file
+//! withdraws its own. It claims again when no other node claims, and more nodes have its file than another one. An
+//! admitted node withdraws nothing until it leaves.
 //!
-//! A record is read only [`HESITATION`] after the claim if its node does not say that it has the same file. By then nodes that run
-//! have written their records to an engine that was wiped, and programs of a node that left have ended. This rests on time. Nodes that only
-//! another file names are waited for likewise if a record of one was ever seen, and no node with this file serves. One whose record an engine that
-//! was wiped does not have yet, and that was never seen, is missed.
+//! If a node does not say that it has the same file, its record is read only [`HESITATION`] after the claim. By then
+//! running nodes have written their records to an engine that was wiped, and the programs of a node that left have
+//! ended. This relies on time. The same wait applies to nodes that only another file names, if a record of one was ever
+//! seen and no node with this file serves. Such a node is missed if a wiped engine does not have its record yet, and it
+//! was never seen.
 //!
-//! **While the engine does not answer,** a node is admitted if all others are reachable and have its file. Without a record, a node with
-//! another file that starts before the engine has the record does not see it.
+//! **While the engine does not answer,** a node is admitted if all others are reachable and have its file. A node with
+//! another file that starts without a record, before the engine has the record, does not see it.
 
 use crate::config::NodeId;
 use crate::interface::Action;
@@ -33,15 +37,16 @@ use crate::Moment;
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// So long after its claim a node reads the records of those that do not say that they have the same file.
+/// Time after its claim at which a node reads the records of those that do not say that they have the same file.
 pub const HESITATION: Duration = LOOK
     .saturating_add(RETRY)
     .saturating_add(Duration::from_millis(500));
-/// For so long counts that a node's file deals addresses out otherwise; nodes connect again at least every two seconds.
+/// Time for which a report counts that a node's file assigns addresses differently; nodes reconnect at least every two
+/// seconds.
 const DIFFERS: Moment = Moment::from_secs(5);
-/// Between two reads of all records, before and after this node is admitted.
+/// Interval between two reads of all records, before and after this node is admitted.
 const AGAIN: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
-/// Most nodes that are remembered of those that this node's file does not name.
+/// Maximum number of remembered nodes that this node's file does not name.
 const STRANGERS: usize = 64;
 
 /// What the record of another node says of its file.
@@ -52,44 +57,44 @@ pub enum Filed {
     Nothing,
     /// It has this node's file.
     Same,
-    /// It starts by a file that deals addresses out otherwise.
+    /// It starts by a file that assigns addresses differently.
     Starts,
     /// It serves by such a file, or did when it was killed.
     Serves,
-    /// It says nothing of a file: another version has written it.
+    /// It does not mention a file: another version has written it.
     Unknown,
 }
 
 impl Filed {
-    /// A node with another file may use any address.
+    /// Returns true if the node may use any address, because it has another file.
     fn opposes(self) -> bool {
         matches!(self, Filed::Serves | Filed::Unknown)
     }
 }
 
-/// What is known for it.
+/// The state of the admission.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     /// Since when this node takes part.
     pub since: Option<Moment>,
-    /// The read of all records that waits, and when it was begun.
+    /// The pending read of all records, and when it was begun.
     asked: Option<(u64, Moment)>,
-    /// Of the last one that was answered: the engine, and when it was begun.
+    /// The last read that was answered: its engine, and when it was begun.
     listed: Option<(u64, Moment)>,
-    /// When the engine has answered last.
+    /// When the engine last answered.
     heard: Moment,
-    /// By node.
+    /// The records, by node.
     records: Vec<Filed>,
-    /// Records of nodes that this node's file does not name.
+    /// The records of nodes that this node's file does not name.
     strangers: Vec<(String, Filed)>,
-    /// There has been a record of one, also of one that has left.
+    /// True if there has been a record of such a node, also of one that has left.
     has_met_strangers: bool,
-    /// When this node first looked for admission.
+    /// When this node first sought admission.
     sought: Option<Moment>,
 }
 
 impl Admission {
-    /// What a node's record says.
+    /// Returns what a node's record says.
     pub fn of(&self, node: NodeId) -> Filed {
         self.records.get(node.index()).copied().unwrap_or_default()
     }
@@ -104,7 +109,7 @@ impl Admission {
                 Some((_, Part::Starting)) => Filed::Starts,
                 Some((_, Part::Serving)) => Filed::Serves,
             };
-            // One that has left may have left just now.
+            // One that has left may have done so just now.
             self.has_met_strangers |= its.node.is_none() && filed != Filed::Same;
             match its.node {
                 Some(node) => {
@@ -123,7 +128,7 @@ impl Admission {
 }
 
 impl Node {
-    /// Reads all records, claims to serve if nothing stands against it, and takes part if the claim holds.
+    /// Reads all records, claims to serve if nothing opposes that, and takes part if the claim holds.
     pub(crate) fn seek_admission(&mut self, now: Moment, out: &mut Vec<Action>) {
         self.admission.sought.get_or_insert(now);
         self.list(now, out);
@@ -153,7 +158,7 @@ impl Node {
         out.push(Action::Ask { token, request });
     }
 
-    /// An answer comes, if it is one to the read of all records that waits.
+    /// Handles an answer. Returns true if it belongs to the pending read of all records.
     pub(crate) fn listed(&mut self, now: Moment, token: u64, answer: &Answer) -> bool {
         let asked = self.admission.asked;
         let Some((_, begun)) = asked.filter(|(waiting, _)| *waiting == token) else {
@@ -167,7 +172,7 @@ impl Node {
         true
     }
 
-    /// What another node says of its file on a connection, or its record does.
+    /// Returns what another node says of its file, on a connection or in its record.
     fn filed(&self, now: Moment, node: NodeId) -> Filed {
         let its = &self.peers[node.index()];
         if has_greeted(its) {
@@ -221,7 +226,7 @@ impl Node {
             let says = |link: &Link| matches!(link.status, Status::Serving | Status::Draining);
             is_alike(node) && link.is_some_and(says)
         };
-        // Programs of a stranger that has left may still run, or an engine that was wiped does not have its record again.
+        // The programs of an unnamed node that has left may still run, or a wiped engine may not have its record again.
         let hesitates = begun < claimed + HESITATION;
         if hesitates && its.has_met_strangers && !self.others().any(serves) {
             return false;
@@ -232,13 +237,13 @@ impl Node {
         })
     }
 
-    /// Nodes that this node's file does not name and that start or serve, or whose records say nothing of that.
+    /// Returns nodes that this node's file does not name and that start or serve, or whose records do not say.
     pub fn strangers(&self) -> &[(String, Filed)] {
         &self.admission.strangers
     }
 }
 
-/// On the connection that is up, it has said that it has this node's file.
+/// Returns true if the peer has said on the current connection that it has this node's file.
 fn has_greeted(peer: &Peer) -> bool {
     peer.link.as_ref().is_some_and(|link| link.hello.is_some())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the file says of a cluster: the nodes, whose addresses are whose, and times. All of it is the same on all nodes, but
-//! for which of them this one is.
+//! The cluster configuration: the nodes, the owners of addresses, and times. It is the same on all nodes, except for
+//! which of them this one is.
 
 use std::hash::Hasher;
 use std::net::Ipv4Addr;
@@ -11,18 +11,18 @@ use siphasher::sip::SipHasher13;
 
 use crate::Moment;
 
-/// A node, by its place in the file.
+/// A node (one gateway of the cluster), by its position in the file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u8);
 
 impl NodeId {
-    /// Its place in a list of all nodes.
+    /// Returns its index in a list of all nodes.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// Most nodes of a cluster: each tells its bindings to all others.
+/// Maximum number of nodes in a cluster: each sends its bindings to all others.
 pub const MOST_NODES: usize = 64;
 
 /// A node of the file.
@@ -30,7 +30,7 @@ pub const MOST_NODES: usize = 64;
 pub struct Member {
     /// The name, which is that of its certificate.
     pub name: String,
-    /// Its addresses, for good.
+    /// The addresses that it permanently owns.
     pub pool4: Vec<Ipv4Net>,
 }
 
@@ -39,17 +39,18 @@ pub struct Member {
 pub struct Timing {
     /// How long copies may be used after the owner confirmed them, counted from the clock reading that it returned.
     pub term: Duration,
-    /// How long copies may be used after a read of the owner's record was begun that does not call them void.
+    /// How long copies may be used after the start of a read of the owner's record that does not call them void.
     pub proof: Duration,
-    /// By how much one clock may run faster than another, in millionths.
+    /// Maximum difference between the speeds of two clocks, in parts per million.
     pub margin_ppm: u32,
     /// How long a port rests after the last node could use it for its former subscriber.
     pub rest: Duration,
-    /// Between two beats.
+    /// Interval between two beats.
     pub beat: Duration,
     /// A node is reachable if it has answered within this time.
     pub reachable: Duration,
-    /// After this time without an answer, a node that blocks ports is declared void, if ports are needed.
+    /// After this time without an answer, the copies of a node that blocks ports are declared void, if ports are
+    /// needed.
     pub patience: Duration,
 }
 
@@ -68,18 +69,18 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// How long this node has to wait until `time` is over on every other node's clock.
+    /// Returns how long this node has to wait until `time` is over on every other node's clock.
     pub fn over(&self, time: Duration) -> Duration {
         time + time * self.margin_ppm / 1_000_000 + Duration::from_millis(1)
     }
 }
 
-/// What a node may keep.
+/// The bounds on what a node keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Changes that a slow connection may lag behind. It is closed beyond, and a snapshot follows.
+    /// Number of changes that a slow connection may lag behind. Beyond that it is closed, and a snapshot follows.
     pub changes: usize,
-    /// With more resting ports than this, nodes that do not acknowledge are declared void.
+    /// With more resting ports than this, the copies of nodes that do not acknowledge are declared void.
     pub resting: usize,
 }
 
@@ -90,27 +91,27 @@ pub struct Config {
     pub me: NodeId,
     /// All nodes, in the order of the file.
     pub members: Vec<Member>,
-    /// Bits of the prefix that is one subscriber.
+    /// Prefix length that identifies a subscriber.
     pub source_prefix_len: u8,
-    /// Of the hash that deals subscribers out to nodes; secret.
+    /// Secret key of the hash that distributes subscribers to nodes.
     pub key: [u64; 2],
     /// Translation prefixes.
     pub pref64: Vec<Ipv6Net>,
-    /// Lifetimes of sessions, seconds.
+    /// Lifetimes of sessions, in seconds.
     pub lifetimes_s: Vec<u32>,
     /// Times.
     pub timing: Timing,
-    /// The first packet of a binding waits until another node knows the binding. A node that acknowledges changes of others does so
-    /// at once then. Nodes may differ in it.
+    /// With this, the first packet of a binding waits until another node knows the binding, and a node that
+    /// acknowledges changes of others does so at once. Nodes may differ in this setting.
     pub defer: bool,
-    /// What it may keep.
+    /// The bounds on what it keeps.
     pub bounds: Bounds,
 }
 
-/// Why a configuration is refused.
+/// The reason why a configuration is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// There are no nodes, more than [`MOST_NODES`], or this one is none of them.
+    /// There are no nodes, more than [`MOST_NODES`], or this one is not among them.
     Nodes,
     /// Two nodes have this name.
     Name(String),
@@ -118,42 +119,42 @@ pub enum Fault {
     Shared(Ipv4Addr),
     /// A node has no address.
     NoAddress(String),
-    /// A time is zero or contradicts another: beat < reachable < term, and the prefix has at most 128 bits.
+    /// A time is zero, the times violate beat < reachable < term, or the prefix has more than 128 bits.
     Timing,
 }
 
-/// The format of messages that this code reads and writes; nodes compare it first. A hello begins with it in every format
-/// ([`crate::message`]), so nodes of two versions name what keeps them apart.
+/// The format of messages that this code reads and writes; nodes compare it first. A hello begins with it in every
+/// format ([`crate::message`]), so nodes of two versions can report the difference.
 pub const FORMAT: u8 = 1;
 
 /// The parts of a configuration that all nodes have to share, in the order of [`Config::digests`].
 pub const PARTS: [&str; 5] = ["format", "nodes", "sources", "lifetimes", "times"];
 
-/// The one of [`PARTS`] that says how the others are to be read.
+/// Index in [`PARTS`] of the format, which determines how the other parts are read.
 pub(crate) const MESSAGES: usize = 0;
 
-/// The one of [`PARTS`] that says whose address is whose.
+/// Index in [`PARTS`] of the owners of addresses.
 pub const NODES: usize = 1;
 
-/// The one of [`PARTS`] that says for how long copies are used.
+/// Index in [`PARTS`] of the times for which copies are used.
 pub const TIMES: usize = 4;
 
 /// A digest of each of [`PARTS`].
 pub type Digests = [u64; PARTS.len()];
 
-/// Names a file by all that nodes compare; never 0.
+/// Returns a hash of everything that nodes compare of a file; never 0.
 pub fn file(digests: &Digests) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(0, 0);
     digests.iter().for_each(|digest| hasher.write_u64(*digest));
     hasher.finish().max(1)
 }
 
-/// Whose address is whose.
+/// The owners of addresses.
 #[derive(Clone, Debug)]
 pub struct Owners(Vec<(u32, u32, NodeId)>);
 
 impl Owners {
-    /// The node whose address it is.
+    /// Returns the node that owns an address.
     pub fn of(&self, addr: Ipv4Addr) -> Option<NodeId> {
         let addr = addr.to_bits();
         let at = self.0.partition_point(|(first, ..)| *first <= addr);
@@ -163,7 +164,7 @@ impl Owners {
 }
 
 impl Config {
-    /// Whose address is whose, if the configuration does not contradict itself.
+    /// Returns the owners of addresses, unless the configuration contradicts itself.
     pub fn check(&self) -> Result<Owners, Fault> {
         let count = self.members.len();
         if count > MOST_NODES || self.me.index() >= count {
@@ -195,7 +196,7 @@ impl Config {
         }
     }
 
-    /// What the nodes compare when they connect.
+    /// Returns what the nodes compare when they connect.
     pub fn digests(&self) -> Digests {
         let of = |say: &dyn Fn(&mut SipHasher13)| {
             let mut hasher = SipHasher13::new_with_keys(0, 0);
@@ -233,13 +234,15 @@ impl Config {
         ]
     }
 
-    /// The first of [`PARTS`] that differs in a file with these digests. A running node cannot take such a file alone.
+    /// Returns the first of [`PARTS`] that differs in a file with these digests. A running node cannot change to such a
+    /// file alone.
     pub fn differs(&self, digests: &Digests) -> Option<usize> {
         let ours = self.digests();
         (0..PARTS.len()).find(|&part| ours[part] != digests[part])
     }
 
-    /// The digest of what no two nodes may have otherwise if both serve: whose address is whose, and for how long copies are used.
+    /// Returns the digest of what must be equal on any two nodes that serve: the owners of addresses, and how long
+    /// copies are used.
     pub fn deal(&self) -> u64 {
         let digests = self.digests();
         let mut hasher = SipHasher13::new_with_keys(0, 0);
@@ -248,12 +251,12 @@ impl Config {
         hasher.finish()
     }
 
-    /// Names this file, by all that nodes compare.
+    /// Returns the hash of everything that nodes compare of this file.
     pub fn file(&self) -> u64 {
         file(&self.digests())
     }
 
-    /// The prefix that is one subscriber.
+    /// Returns the prefix that identifies a host's subscriber.
     pub fn subscriber(&self, addr: std::net::Ipv6Addr) -> u128 {
         match self.source_prefix_len {
             0 => 0,

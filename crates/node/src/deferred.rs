@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of new bindings that wait until another gateway knows the binding ([`crate::Config::defer`]).
+//! Defers packets of new bindings until another gateway knows the binding ([`crate::Config::defer`]).
 //!
-//! A packet waits for the change that tells of its binding, and so do later packets of that binding: one that passed before would
-//! show the binding outside before anybody else has it. Packets of one binding leave in their order.
+//! A packet waits for the change that announces its binding, and so do later packets of that binding: one that overtook
+//! would show the binding outside before another gateway has it. Packets of one binding leave in order.
 //!
-//! What waits is bounded, in all and for each subscriber. A packet for which there is no room leaves at once.
+//! The number of waiting packets is bounded, in total and for each subscriber. A packet for which there is no room
+//! leaves at once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -13,44 +14,46 @@ use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 
 use crate::Moment;
 
-/// For so long a packet waits at most. Another gateway answers within a few milliseconds. One that does not, as it stands still or the link
-/// to it is cut, counts as reachable for a second more. Hosts must not notice it: they send again after a second (RFC 6298 section 2).
+/// Maximum time that a packet waits. Another gateway answers within a few milliseconds. One that does not, because it
+/// is stopped or its link is cut, counts as reachable for a second more. Hosts must not notice: they retransmit after a
+/// second (RFC 6298 section 2).
 pub const BOUND: Duration = Duration::from_millis(50);
 
-/// How much may wait.
+/// Bounds on what waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Bindings, and packets beyond the first of each.
+    /// Number of bindings, and of packets beyond the first of each.
     pub places: usize,
     /// Bytes of packets.
     pub bytes: usize,
 }
 
-/// Of all subscribers: as many as 160 000 new bindings a second need when nobody answers, and what they are long at most on an Ethernet.
+/// Bounds for all subscribers: enough for 160 000 new bindings a second that are never acknowledged, with packets of at
+/// most Ethernet size.
 pub const ALL: Bounds = Bounds {
     places: 8192,
     bytes: 16 << 20,
 };
-/// Of one subscriber. Two super-packets find room.
+/// Bounds for one subscriber. Two GSO packets fit.
 pub const SHARE: Bounds = Bounds {
     places: ALL.places / 64,
     bytes: ALL.bytes / 64,
 };
 
-/// A node's port.
+/// The port of an IPv6 host.
 type Port = (Protocol, Endpoint6);
 
-/// What waits. `P` is a packet.
+/// The packets that wait. `P` is a packet.
 #[derive(Debug)]
 pub struct Deferred<P> {
-    /// By the number of the change that tells of the binding. Times rise with numbers.
+    /// By the number of the change that announces the binding. Times rise with numbers.
     waiting: BTreeMap<u64, Waiting<P>>,
-    /// Of a port that was bound twice meanwhile, the last change.
+    /// The last change of a port, which may have been bound twice meanwhile.
     changes: HashMap<Port, u64>,
     shares: HashMap<u128, Used>,
     used: Used,
     bounds: [Bounds; 2],
-    /// Packets that left at once since that was last asked.
+    /// Packets that left at once since the last query.
     passed: u64,
 }
 
@@ -61,7 +64,7 @@ struct Waiting<P> {
     subscriber: u128,
     until: Moment,
     packets: Vec<P>,
-    /// Sessions that programs do not know yet, by their peers. The tables bound them.
+    /// Peers of sessions that programs do not know yet. The tables bound their number.
     peers: Vec<Endpoint4>,
     used: Used,
 }
@@ -72,16 +75,16 @@ struct Used {
     bytes: usize,
 }
 
-/// A binding that waits no longer.
+/// A binding that no longer waits.
 #[derive(Debug)]
 pub struct Released<P> {
-    /// The node's port.
+    /// The port of the IPv6 host.
     pub port: Port,
-    /// Its packets, in their order.
+    /// Its packets, in order.
     pub packets: Vec<P>,
     /// The peers of its sessions that programs do not know yet.
     pub peers: Vec<Endpoint4>,
-    /// Nobody has acknowledged it: the time was over, or nobody was left who could.
+    /// True if no gateway has acknowledged it: its time was over, or there was no gateway left that could.
     pub is_unknown: bool,
 }
 
@@ -92,7 +95,7 @@ impl<P> Default for Deferred<P> {
 }
 
 impl<P> Deferred<P> {
-    /// With bounds of all and of each subscriber.
+    /// Creates an empty list with these bounds, in total and for each subscriber.
     fn bounded(all: Bounds, share: Bounds) -> Deferred<P> {
         Deferred {
             waiting: BTreeMap::new(),
@@ -104,8 +107,8 @@ impl<P> Deferred<P> {
         }
     }
 
-    /// A binding begins at `now`; packets of it wait for the change with this number, which is higher than all before. There is a
-    /// place for one packet then. If there is no room, none waits.
+    /// Begins a binding at `now`. Packets of it wait for the change with this number, which is higher than all before.
+    /// This reserves room for one packet; if there is no room, no packet waits.
     pub fn begin(&mut self, change: u64, port: Port, subscriber: u128, now: Moment) {
         if !self.has_room(subscriber, 1, 0) {
             self.passed += 1;
@@ -124,7 +127,7 @@ impl<P> Deferred<P> {
         self.take(change, 1, 0);
     }
 
-    /// For which change do packets of this port wait?
+    /// Returns the change for which packets of this port wait.
     pub fn awaits(&self, port: Port) -> Option<u64> {
         // Most packets come while nothing waits.
         match self.changes.is_empty() {
@@ -133,7 +136,8 @@ impl<P> Deferred<P> {
         }
     }
 
-    /// A session of this port has begun, or has changed (`is_new` false). True: programs must not know it yet; they hear of it later.
+    /// Notes a session of this port that has begun, or has changed (`is_new` false). Returns true if programs must not
+    /// know it yet; they are told later.
     pub fn keeps(&mut self, port: Port, peer: Endpoint4, is_new: bool) -> bool {
         let change = self.awaits(port);
         let Some(waiting) = change.and_then(|change| self.waiting.get_mut(&change)) else {
@@ -145,7 +149,8 @@ impl<P> Deferred<P> {
         true
     }
 
-    /// A packet of so many bytes waits for this change. False: it does not, since there is no room or the change is known by now.
+    /// Holds a packet of `bytes` bytes for this change. Returns false if it need not wait: there is no room, or the
+    /// change is already known.
     pub fn hold(&mut self, change: u64, bytes: usize, packet: impl FnOnce() -> P) -> bool {
         let Some(waiting) = self.waiting.get(&change) else {
             return false;
@@ -161,8 +166,8 @@ impl<P> Deferred<P> {
         true
     }
 
-    /// What leaves: the bindings that are known elsewhere, up to this change, and those whose time is over. None: nobody could know
-    /// them, so all leave. The oldest is first.
+    /// Returns the oldest binding that may leave: those that are known elsewhere, up to the change `known`, and those
+    /// whose time is over. If `known` is None, no gateway could know them, and all leave.
     pub fn release(&mut self, known: Option<u64>, now: Moment) -> Option<Released<P>> {
         let first = self.waiting.first_entry()?;
         let is_known = known.is_some_and(|known| *first.key() <= known);
@@ -191,7 +196,7 @@ impl<P> Deferred<P> {
         })
     }
 
-    /// Packets that left at once for want of room, since that was last asked.
+    /// Returns, and resets, the number of packets that left at once because there was no room.
     pub fn take_passed(&mut self) -> u64 {
         std::mem::take(&mut self.passed)
     }

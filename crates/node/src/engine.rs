@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this node asks of the engine and makes of its answers; which nodes are reachable; and its end.
+//! Requests to the engine (the linearizable store of records) and their answers; reachability of nodes; and the end of
+//! a node.
 
 use crate::config::NodeId;
 use crate::interface::{Action, Report};
@@ -9,11 +10,11 @@ use crate::record::{Answer, Outcome, Record, Request};
 use crate::Moment;
 use std::time::Duration;
 
-/// How often a record is read whose owner is not reachable. Slow answers count, too.
+/// Interval between reads of the record of an owner that is not reachable. Slow answers count, too.
 const AGAIN: Duration = Duration::from_millis(500);
 
 impl Node {
-    /// Asks for its own record, and for those of owners whose copies it uses or may have to use soon.
+    /// Requests its own record, and those of owners whose copies it uses or may have to use soon.
     pub(crate) fn look_at_engine(&mut self, now: Moment, out: &mut Vec<Action>) {
         let token = self.token();
         if let Some(request) = self.own.ask(now, token) {
@@ -28,7 +29,7 @@ impl Node {
             let peer = &self.peers[owner.index()];
             let is_provable = peer.tag.is_some_and(|tag| tag.engine != 0) && !peer.is_void;
             let is_needed = !peer.is_up && peer.deadline < now + proof * 2 / 3;
-            // An answer that proves nothing comes at once, and is no reason to ask at once.
+            // An answer that proves nothing comes at once, and is no reason to ask again at once.
             let is_asked = peer.looked.is_some_and(|looked| now < looked + AGAIN);
             if is_provable && is_needed && !is_asked {
                 let token = self.token();
@@ -43,7 +44,8 @@ impl Node {
         }
     }
 
-    /// An owner's record has been read. It proves something only in the engine in which the owner would declare copies void.
+    /// Handles the record of an owner. It proves something only in the engine in which the owner would declare copies
+    /// void.
     pub(crate) fn proved(
         &mut self,
         owner: NodeId,
@@ -94,7 +96,7 @@ impl Node {
         }
     }
 
-    /// It leaves, and the others know what they have to, or did not answer for long.
+    /// Returns true if this node leaves and the others know what they have to, or have not answered for long.
     pub(crate) fn is_told(&self, now: Moment) -> bool {
         let Some(since) = self.leaves else {
             return false;
@@ -105,7 +107,7 @@ impl Node {
             || now >= since + timing.patience / 2
     }
 
-    /// Waits for what the others and the engine still have to hear, but not long.
+    /// Waits, for a bounded time, for what the others and the engine still have to be told.
     pub(crate) fn leave(&mut self, now: Moment, out: &mut Vec<Action>) {
         let Some(since) = self.leaves.filter(|_| !self.has_left) else {
             return;

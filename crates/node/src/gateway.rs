@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A node with its tables: what the node says is done at once, while nobody else uses the tables.
+//! A node with its tables: the node's decisions are applied at once, under the lock of the tables.
 //!
 //! ```text
 //! event ─► node ─► actions ─┬─► tables, and the programs that have a copy of them
 //!                           └─► orders: what goes to other nodes, the engine, routes and the operator
 //! ```
 //!
-//! Whoever holds the lock of the tables calls it, so no packet comes between an event and what follows from it; and orders are
-//! carried out later, in their order, when the tables have done all that stands before them.
+//! The caller holds the lock of the tables, so no packet comes between an event and its consequences. Orders are
+//! carried out later, in order, when the tables have applied everything that precedes them.
 //!
-//! Two things are done here that are no node's business. Copies of an owner that takes packets itself are not used: its packets
-//! go to it. And sessions of copies that are all to end at once end a few at a time: until the last has, none is used.
+//! Two things are done here rather than in the node. Copies of an owner that accepts packets are not used: its packets
+//! go to it. And when all sessions of copies have to end at once, they end a few at a time: until the last has ended,
+//! none is used.
 
 use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
 
@@ -25,87 +26,89 @@ use crate::Moment;
 
 /// The tables, and programs that translate by them.
 pub trait Tables {
-    /// Sessions made from copies of this owner's bindings are translated until this moment of the node's clock; zero: not at all.
+    /// Translates by sessions of copies of this owner's bindings until this time of the node's clock; zero: not at all.
     fn use_copies(&mut self, owner: NodeId, until: Moment);
-    /// End the sessions made from this copy.
+    /// Ends the sessions made from this copy.
     fn forget(&mut self, protocol: Protocol, v4: Endpoint4);
-    /// End some of the sessions made from copies of this owner's bindings, which are not in use. True if none is left.
+    /// Ends some sessions made from copies of this owner's bindings, which are not in use. Returns true if none is
+    /// left.
     fn forget_some(&mut self, owner: NodeId) -> bool;
-    /// Take a binding of this node that another one knew. False if they have no room for it, or a side of it is bound otherwise.
+    /// Takes a binding of this node that another node knew. Returns false if there is no room for it, or if one of its
+    /// sides is bound otherwise.
     fn install(&mut self, binding: Binding) -> bool;
-    /// The port is not free, though no binding has it.
+    /// Makes the port unavailable, although no binding has it.
     fn hold(&mut self, protocol: Protocol, v4: Endpoint4);
-    /// The port is free.
+    /// Makes the port available.
     fn free(&mut self, protocol: Protocol, v4: Endpoint4);
-    /// Where packets go of hosts whose bucket it is and that have no session here ([`Node::leads_to`]); none or this node itself: to the slow path. `opens`: programs
-    /// may open bindings for these hosts, as [`Node::opens_alone`] says.
+    /// Sets where packets go of hosts of this bucket that have no session here ([`Node::leads_to`]); None or this node
+    /// itself: to the slow path. With `opens`, programs may open bindings for these hosts ([`Node::opens_alone`]).
     fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool);
-    /// Packets to the addresses of this node go there, if they have no session here; otherwise to the slow path.
+    /// Sends packets to the addresses of this node there, if they have no session here; otherwise to the slow path.
     fn reach(&mut self, owner: NodeId, takes: bool);
-    /// Bindings may be opened here, or no longer.
+    /// Allows or forbids to open bindings here.
     fn serve(&mut self, serves: bool);
-    /// What has changed since this was last asked, but for what the node knows already: bindings that came into a port that
+    /// Returns the next change since the last call that the node does not know: a binding that came into a port that
     /// became free.
     fn changed(&mut self) -> Option<Changed>;
 }
 
-/// A binding of this node that has come, or gone.
+/// A change of a binding of this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Changed {
-    /// It is there.
+    /// It was opened.
     Opened(Binding),
-    /// It is not, or no longer.
+    /// The port has no binding, or has lost it.
     Closed(Protocol, Endpoint4),
 }
 
-/// What is to be done outside, in this order.
+/// An action outside the tables, to be carried out in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
     /// Send a message.
     Send {
-        /// To whom.
+        /// The recipient.
         peer: NodeId,
-        /// On which connection.
+        /// The connection.
         connection: u64,
         /// The message.
         bytes: Vec<u8>,
     },
     /// Close a connection, and make another one.
     Close {
-        /// With whom.
+        /// The other node.
         peer: NodeId,
-        /// Which one.
+        /// The connection.
         connection: u64,
     },
-    /// Ask the engine, and answer with this token.
+    /// Send a request to the engine, and return its answer with this token.
     Ask {
-        /// Names the request.
+        /// Identifies the request.
         token: u64,
         /// The request.
         request: Request,
     },
-    /// Attract packets, or do not.
+    /// Attract packets, or stop attracting them.
     Attract(bool),
-    /// Let packets pass, and then say that time passes.
+    /// Let packets pass, and then send a tick.
     Again,
-    /// Leave, and begin anew with this file ([`Action::GoOver`]).
+    /// Leave, and start again with this file ([`Action::GoOver`]).
     GoOver(u64),
-    /// All is said: the process may end, and its programs with it.
+    /// Everything is said: the process may end, and its programs with it.
     Left,
     /// Something for the operator.
     Report(Report),
 }
 
-/// What is in force for the copies of an owner's bindings.
+/// The state of the copies of an owner's bindings.
 #[derive(Clone, Copy, Debug, Default)]
 struct Copies {
-    /// What the node allows.
+    /// The end of use that the node allows.
     until: Moment,
-    /// What the tables were told.
+    /// The end of use that the tables were told.
     in_force: Moment,
-    /// It takes its packets itself.
+    /// True if the owner accepts its packets itself.
     takes: bool,
-    /// Sessions that have to end are left.
+    /// True if some sessions that have to end are left.
     ending: bool,
 }
 
@@ -114,18 +117,18 @@ struct Copies {
 pub struct Gateway {
     node: Node,
     copies: Vec<Copies>,
-    /// By bucket: where packets are led, and whether programs open bindings.
+    /// By bucket: where packets go, and whether programs open bindings.
     homes: Vec<(Option<NodeId>, bool)>,
-    /// All of them may have changed.
+    /// True if all of them may have changed.
     has_moved: bool,
-    /// Some that may have.
+    /// Buckets that may have changed.
     moved: Vec<usize>,
     serves: bool,
     actions: Vec<Action>,
 }
 
 impl Gateway {
-    /// Tables have no sessions of copies yet, and programs no leave to use any.
+    /// Creates a gateway. Tables have no sessions of copies yet, and programs may not use any.
     pub fn new(node: Node) -> Gateway {
         Gateway {
             copies: vec![Copies::default(); node.members()],
@@ -138,31 +141,31 @@ impl Gateway {
         }
     }
 
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &Node {
         &self.node
     }
 
-    /// A binding that the process before this one had ([`Node::know`]).
+    /// Adds a binding that the process before this one had ([`Node::know`]).
     pub fn know(&mut self, binding: Binding) -> bool {
         self.node.know(binding)
     }
 
-    /// The tables have made a binding of this node.
+    /// Notes that the tables have made a binding of this node.
     pub fn opened(&mut self, now: Moment, binding: Binding) {
         self.node
             .handle(now, Event::Opened(binding), &mut self.actions);
         debug_assert!(self.actions.is_empty(), "nothing follows at once");
     }
 
-    /// A binding of this node has ended, in programs as well.
+    /// Notes that a binding of this node has ended, in programs as well.
     pub fn closed(&mut self, now: Moment, protocol: Protocol, v4: Endpoint4) {
         self.node
             .handle(now, Event::Closed(protocol, v4), &mut self.actions);
         debug_assert!(self.actions.is_empty(), "nothing follows at once");
     }
 
-    /// Something happens outside.
+    /// Handles an event.
     pub fn handle(
         &mut self,
         now: Moment,
@@ -185,19 +188,20 @@ impl Gateway {
         }
     }
 
-    /// What to do with a packet of the IPv6 side ([`Node::who`]).
+    /// Decides what to do with a packet of the IPv6 side ([`Node::who`]).
     pub fn who(&mut self, now: Moment, asked: Asked) -> Way {
         let way = self.node.who(now, asked);
         self.unless_ending(way)
     }
 
-    /// What to do with a packet of the IPv4 side ([`Node::who4`]).
+    /// Decides what to do with a packet of the IPv4 side ([`Node::who4`]).
     pub fn who4(&mut self, now: Moment, v4: Endpoint4, protocol: Protocol, via: Via) -> Way {
         let way = self.node.who4(now, v4, protocol, via);
         self.unless_ending(way)
     }
 
-    /// Sessions of a copy, made while others of its owner end, would end with them, or be used too late.
+    /// Drops packets of a copy while sessions of its owner are being ended: a new session would end with them, or be
+    /// used too late.
     fn unless_ending(&self, way: Way) -> Way {
         let Way::Copy(binding) = way else { return way };
         let owner = self.node.owner(binding.v4.addr);
@@ -257,7 +261,7 @@ impl Gateway {
         }
     }
 
-    /// Has the tables follow what the node says now.
+    /// Applies the node's current decisions to the tables.
     fn follow(&mut self, now: Moment, tables: &mut impl Tables) {
         let serves = matches!(self.node.status(now), Status::Serving | Status::Draining);
         if std::mem::replace(&mut self.serves, serves) != serves {

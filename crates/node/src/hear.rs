@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What another node says: of its bindings, of which this node keeps copies, and of this node's, of which it has copies.
+//! Handles messages of another node: about its bindings, of which this node keeps copies, and about this node's
+//! bindings, of which it has copies.
 
 use diolkos_nat64::config::Binding;
 
@@ -12,10 +13,10 @@ use crate::peer::{Hearing, Telling};
 use crate::store::{Sides, State, Store};
 use crate::Moment;
 
-/// Changes whose places in the tables are fetched together.
+/// Number of changes whose table slots are fetched together.
 const TOGETHER: usize = 64;
 
-/// A message on the connection that counts. None if the other node may not say that.
+/// Handles a message on the current connection. Returns None if the other node may not say that.
 pub(crate) fn message(
     node: &mut Node,
     now: Moment,
@@ -54,7 +55,7 @@ pub(crate) fn message(
             let link = node.peers[peer.index()].link.as_mut()?;
             link.through = through;
             if is_awaited && matches!(link.hearing, Hearing::Whole(_)) {
-                // Packets wait for this acknowledgement; the beat that brings it is due now.
+                // Packets wait for this acknowledgement, so the beat that carries it is due now.
                 link.beat = Moment::ZERO;
             }
         }
@@ -70,7 +71,7 @@ pub(crate) fn message(
         }
         Message::Given(bindings) => {
             link.asked.filter(|asked| *asked)?;
-            // If it took too long, what it has is void, and other subscribers may have the ports.
+            // If it took too long, its copies are void, and other subscribers may have the ports.
             let is_late = node.peers[peer.index()].settled;
             node.left -= bindings.len() * LOOKS;
             for binding in bindings.into_iter().filter(|_| !is_late) {
@@ -84,7 +85,7 @@ pub(crate) fn message(
 }
 
 impl Node {
-    /// Removes copies that the snapshot that has come in does not have. Until none is left, nothing is acknowledged.
+    /// Removes copies that the received snapshot does not contain. Until none is left, nothing is acknowledged.
     pub(crate) fn sweep(&mut self, owner: NodeId, out: &mut Vec<Action>) {
         if self.left < LOOKS {
             return;
@@ -122,7 +123,7 @@ impl Node {
         }
     }
 
-    /// The first of the owner's bindings that come on a connection.
+    /// Handles the first of the owner's bindings on a connection.
     fn begin_to_hear(&mut self, owner: NodeId, out: &mut Vec<Action>) {
         let peer = &mut self.peers[owner.index()];
         let Some(link) = peer.link.as_mut() else {
@@ -132,14 +133,15 @@ impl Node {
             return;
         }
         link.hearing = Hearing::Mixed;
-        // After 255 snapshots that were not complete, an old copy would look like one of this snapshot.
+        // After 255 incomplete snapshots, an old copy would look like one of this snapshot.
         match peer.generation.checked_add(1) {
             Some(generation) => peer.generation = generation,
             None => self.forget_all(owner, out),
         }
     }
 
-    /// At most [`TOGETHER`] changes, in their order. Millions come with a snapshot, and each one would wait for memory twice.
+    /// Applies at most [`TOGETHER`] changes, in order. A snapshot has millions, and each one would wait for memory
+    /// twice.
     fn heard(&mut self, owner: NodeId, changes: &[Change], out: &mut Vec<Action>) {
         let copies = &self.peers[owner.index()].copies;
         let (mut sides, mut fetched) = ([Sides::default(); TOGETHER], 0);
@@ -160,7 +162,7 @@ impl Node {
     fn heard_one(&mut self, owner: NodeId, change: &Change, sides: Sides, out: &mut Vec<Action>) {
         let (protocol, v4) = change.key();
         if self.owners.of(v4.addr) != Some(owner) {
-            // Only an owner speaks of its bindings.
+            // Only an owner may report its bindings.
             return self.is_strange(owner, out);
         }
         let peer = &mut self.peers[owner.index()];
@@ -215,7 +217,7 @@ impl Node {
         out.push(Action::ForgetAll(owner));
     }
 
-    /// Another node has a copy of a binding of this one, which has lost its state.
+    /// Takes back a binding of this node, which has lost its state, from another node that has a copy.
     fn given(&mut self, now: Moment, peer: NodeId, binding: Binding, out: &mut Vec<Action>) {
         let Binding { protocol, v4, v6 } = binding;
         if self.owners.of(v4.addr) != Some(self.config.me) {
@@ -233,7 +235,7 @@ impl Node {
         let is_bound = self.bindings.find_v6(protocol, v6).is_some();
         self.insert(&binding);
         match (is_bound, self.bindings.find_v4(protocol, v4)) {
-            // The host has got another port since. This one is old, but the other node still has the copy.
+            // The host has got another port since. This binding is old, but the other node still has the copy.
             (true, Some(at)) => {
                 out.push(Action::Hold(protocol, v4));
                 self.rest(now, at);
@@ -248,7 +250,7 @@ impl Node {
         let gave = link.asked?;
         if !peer.settled {
             peer.settled = true;
-            // It may go on to use what it has given.
+            // It may continue to use what it has given.
             let holds = link.hello.flatten().filter(|_| gave);
             peer.before = holds.map(|tag| tag.mark);
         }
@@ -264,12 +266,13 @@ impl Node {
         link.armed = beat.armed;
         link.clock = beat.clock;
         link.engine = (beat.engine, beat.epoch);
-        // Before it has heard a reading, it returns none.
+        // Before it has received a clock reading, it returns none.
         let echo = beat.echo.min(now);
         if !echo.is_zero() {
             link.echo = link.echo.max(Some(echo));
         }
-        // As an owner: nothing that it has told so far is unknown here, and nothing that it had not told had ended.
+        // As an owner: this node knows everything that it has told so far, and nothing that it had not yet told had
+        // ended.
         if let Hearing::Whole(serial) = link.hearing {
             let (engine, epoch) = link.engine;
             let mark = Mark { epoch, serial };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes into a node, and what comes out.
+//! The inputs and outputs of a node.
 
 use crate::config::NodeId;
 use crate::record::{Answer, Request};
@@ -7,41 +7,42 @@ use crate::roll::Armed;
 use crate::Moment;
 use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
 
-/// What happens to a node.
+/// An event for a node.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A connection with another node is up, whose certificate says that it is this one. It counts from now on, and no other.
+    /// A connection with another node is up, and the peer's certificate has been checked. From now on only this
+    /// connection counts.
     Connected {
         /// The other node.
         peer: NodeId,
-        /// Names the connection; never used again.
+        /// Identifies the connection; never reused.
         connection: u64,
         /// Bytes that it can take.
         room: usize,
     },
-    /// A message has come.
+    /// A message has arrived.
     Message {
-        /// From whom.
+        /// The sender.
         peer: NodeId,
-        /// On which connection.
+        /// The connection.
         connection: u64,
-        /// As it came.
+        /// The message as received.
         bytes: &'a [u8],
     },
     /// A connection has ended.
     Lost {
-        /// With whom.
+        /// The other node.
         peer: NodeId,
-        /// Which one.
+        /// The connection.
         connection: u64,
     },
-    /// A connection can take so many bytes now.
+    /// A connection can take this many bytes now.
     Room {
-        /// With whom.
+        /// The other node.
         peer: NodeId,
-        /// Which one.
+        /// The connection.
         connection: u64,
-        /// Bytes.
+        /// Number of bytes.
         room: usize,
     },
     /// The engine answers.
@@ -55,91 +56,93 @@ pub enum Event<'a> {
     Opened(Binding),
     /// A binding of this node has ended, and no program translates by it any more.
     Closed(Protocol, Endpoint4),
-    /// Free ports are short.
+    /// There are too few free ports.
     Short,
-    /// Time passes; every 20 to 100 ms.
+    /// Time passes; sent every 20 to 100 ms.
     Tick,
-    /// New subscribers are to go elsewhere.
+    /// New subscribers are to go to other nodes.
     Drain,
-    /// Not any more.
+    /// Ends the effect of `Drain`.
     Stay,
-    /// The operator wants this node to go over to another file with all others.
+    /// The operator wants this node to change to another file together with all others.
     Arm(Armed),
-    /// Not any more; too late if it goes over already.
+    /// Ends the effect of `Arm`, unless the node is already changing.
     Disarm,
-    /// The node stops. Its programs should not translate any more.
+    /// The node stops. Its programs should no longer translate.
     Leave,
 }
 
-/// What is to be done, in this order.
+/// An action for the caller, to be carried out in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Send a message.
     Send {
-        /// To whom.
+        /// The recipient.
         peer: NodeId,
-        /// On which connection.
+        /// The connection.
         connection: u64,
         /// The message.
         bytes: Vec<u8>,
     },
     /// Close a connection, and make another one.
     Close {
-        /// With whom.
+        /// The other node.
         peer: NodeId,
-        /// Which one.
+        /// The connection.
         connection: u64,
     },
-    /// Ask the engine, and answer with this token. Without an answer the node asks again.
+    /// Send a request to the engine, and return its answer with this token. Without an answer the node asks again.
     Ask {
-        /// Names the request.
+        /// Identifies the request.
         token: u64,
         /// The request.
         request: Request,
     },
-    /// Sessions from copies of this owner's bindings are translated until this moment of this node's clock, in programs, too.
+    /// Translate by sessions from copies of this owner's bindings until this time of this node's clock, in programs,
+    /// too.
     SetDeadline {
         /// The owner.
         owner: NodeId,
-        /// Its end.
+        /// The end of use.
         until: Moment,
     },
     /// End the sessions that were made from this copy.
     Forget(Protocol, Endpoint4),
     /// End the sessions that were made from any copy of this owner's bindings.
     ForgetAll(NodeId),
-    /// Another node knew this binding of this node: translate by it.
+    /// Translate by this binding of this node, which another node knew.
     Install(Binding),
-    /// Another node may use this port: take it from the free ones until [`Action::Free`].
+    /// Make this port unavailable until [`Action::Free`]: another node may use it.
     Hold(Protocol, Endpoint4),
-    /// The port rests no longer: put it back to the free ones.
+    /// Make the port available: it no longer rests.
     Free(Protocol, Endpoint4),
-    /// Which nodes are reachable or take new subscribers has changed: read [`crate::Node::home`] and [`crate::Node::takes`] anew.
+    /// The set of nodes that are reachable or take new subscribers has changed: read [`crate::Node::home`] and
+    /// [`crate::Node::takes`] again.
     Homes,
-    /// The same of one bucket: another node has the first of its bindings, or has them no more.
+    /// The same for one bucket: another node has its first binding in it, or has no more.
     Home(usize),
-    /// Attract packets, or do not.
+    /// Attract packets, or stop attracting them.
     Attract(bool),
-    /// There is more to do than one turn may: let packets pass, and then say that time passes.
+    /// There is more to do than one turn may: let packets pass, and then send a tick.
     Again,
-    /// Leave, and begin anew with this file, expecting the others. The node is as it was until it is told to leave.
+    /// Leave, and start again with this file, expecting the others. The node does not change until it is told to leave.
     GoOver(u64),
-    /// All that had to be said before the process ends is said.
+    /// Everything that had to be said before the process ends is said.
     Left,
     /// Something for the operator.
     Report(Report),
 }
 
-/// What an operator should know.
+/// A report for the operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
     /// The other node's file differs in this part.
     Differs(NodeId, &'static str),
-    /// The other node says what it may not say, or nothing that can be read.
+    /// The other node sends something that it may not send, or that cannot be read.
     Strange(NodeId),
-    /// The other node takes messages too slowly, and gets a snapshot anew.
+    /// The other node reads messages too slowly, and gets a new snapshot.
     Slow(NodeId),
-    /// This node no longer waits for the other one, and may give its ports away.
+    /// This node no longer waits for the other one, and may reuse the ports.
     Void(NodeId),
     /// Another process has this node's name. This one has to end.
     Superseded,
@@ -152,7 +155,7 @@ pub enum Way {
     Here,
     /// Translate by a copy, until the deadline of its owner.
     Copy(Binding),
-    /// Give it to that node.
+    /// Forward it to that node.
     Forward(NodeId),
     /// Open a binding.
     Open,
@@ -160,17 +163,17 @@ pub enum Way {
     Drop(Reason),
 }
 
-/// Why a packet is dropped.
+/// The reason why a packet is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// Nobody has a binding.
+    /// No node has a binding.
     NoBinding,
     /// The owner is not reachable, and copies may not be used.
     Unreachable,
-    /// Another node has forwarded it here by mistake; what corrects that is on its way.
+    /// Another node has forwarded it here by mistake; the correction is in flight.
     Stale,
     /// No node opens bindings.
     NotServing,
-    /// It is no address of the pool.
+    /// It is not an address of the pool.
     Foreign,
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a node does with a packet.
+//! Decides what a node does with a packet.
 //!
-//! # Why no packet goes round
+//! # Why no packet loops
 //!
-//! Nodes may have different views of who is reachable and who has what. A packet of the IPv6 side that another node has
-//! forwarded is forwarded again only by a node that stands before the one it comes from, in the subscriber's order; where it is not
-//! known which one that is ([`Via::SomeNode`]), only by the first node of the order. So the places of
-//! the nodes that it passes fall, but for the last step. A packet of the IPv4 side is forwarded once.
+//! Nodes may have different views of which nodes are reachable and which have a binding. A packet of the IPv6 side that
+//! another node has forwarded is forwarded again only by a node that precedes the sender in the subscriber's order; if
+//! the sender is unknown ([`Via::SomeNode`]), only by the first node of the order. So the positions of the nodes on its
+//! path fall, except for the last step. A packet of the IPv4 side is forwarded once.
 
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 
@@ -17,18 +17,18 @@ use crate::node::Node;
 use crate::store::State;
 use crate::Moment;
 
-/// By which way a packet has come here.
+/// How a packet has come here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Via {
     /// From hosts or servers.
     Outside,
-    /// This node has forwarded it.
+    /// Forwarded by this node of the cluster.
     Node(NodeId),
-    /// One of several other nodes has.
+    /// Forwarded by one of several other nodes.
     SomeNode,
 }
 
-/// What a packet of the IPv6 side is, or, if it is an ICMPv6 error, the packet that it quotes.
+/// The properties of a packet of the IPv6 side, or of the packet quoted in an ICMPv6 error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
     /// The host's address and port: the source, and of a quoted packet the destination.
@@ -37,12 +37,13 @@ pub struct Asked {
     pub protocol: Protocol,
     /// Where it has come from.
     pub via: Via,
-    /// It may open a binding: not an error.
+    /// True if it may open a binding; an error may not.
     pub opens: bool,
 }
 
 impl Node {
-    /// What to do with a packet of the IPv6 side. If that is [`Way::Copy`], changes of the copy are told ([`crate::Action::Forget`]).
+    /// Decides what to do with a packet of the IPv6 side. After [`Way::Copy`], changes of the copy are reported
+    /// ([`crate::Action::Forget`]).
     pub fn who(&mut self, now: Moment, asked: Asked) -> Way {
         let (host, protocol) = (asked.host, asked.protocol);
         if self.status(now) == Status::Left {
@@ -68,7 +69,7 @@ impl Node {
             // The host gets another binding if the flow is lost anyway.
             let is_lost = peer.is_void || now >= peer.deadline + self.config.timing.term;
             waits |= peer.is_up || !is_lost;
-            // Also to the one that it comes from: of fragments, programs know no more than the home.
+            // Also to the sender: of fragments, programs know no more than the home.
             if peer.takes(now) && !is_last {
                 return Way::Forward(owner);
             }
@@ -85,7 +86,8 @@ impl Node {
         }
     }
 
-    /// What to do with a packet of the IPv4 side, or, if it is an ICMPv4 error, with the source of the packet that it quotes.
+    /// Decides what to do with a packet of the IPv4 side, or, for an ICMPv4 error, with the source of the packet that
+    /// it quotes.
     pub fn who4(&mut self, now: Moment, v4: Endpoint4, protocol: Protocol, via: Via) -> Way {
         let Some(owner) = self.owners.of(v4.addr) else {
             return Way::Drop(Reason::Foreign);
@@ -114,7 +116,8 @@ impl Node {
         }
     }
 
-    /// The home of the subscribers of a bucket, in this node's view: the first node in its order that takes new ones.
+    /// Returns the home of the subscribers of a bucket, in this node's view: the first node in the bucket's order that
+    /// takes new ones.
     pub fn home(&self, now: Moment, bucket: usize) -> Option<NodeId> {
         let takes = |&&node: &&NodeId| match node == self.config.me {
             true => self.status(now) == Status::Serving,
@@ -123,26 +126,27 @@ impl Node {
         self.order.row(bucket).iter().find(takes).copied()
     }
 
-    /// The bucket of a host.
+    /// Returns the bucket of a host.
     pub fn bucket(&self, host: std::net::Ipv6Addr) -> usize {
         self.order.bucket(self.config.subscriber(host))
     }
 
-    /// Whether programs may open bindings for hosts of a bucket: this node is their home, and no other one has a binding of theirs. Programs
-    /// do not know of copies without a session, so a flow that goes on by a copy would get another address. Nor do they wait for
-    /// another node ([`crate::Config::defer`]).
+    /// Returns true if programs may open bindings for hosts of a bucket: this node is their home, and no other one has
+    /// a binding of theirs. Programs do not know copies without a session, so a flow that continues by a copy would get
+    /// another address. Nor do programs wait for another node ([`crate::Config::defer`]).
     pub fn opens_alone(&self, now: Moment, bucket: usize) -> bool {
         self.leads(now, bucket).1
     }
 
-    /// Where programs lead packets of a bucket that have no session and no binding of this node; None: to the slow path, which asks. That is
-    /// so where another node than the home has bindings: the home may not be one that forwards again, so its packets have to go to the
-    /// owner at once.
+    /// Returns where programs send packets of a bucket that have no session and no binding of this node; None: to the
+    /// slow path, which asks the node. That is the case where a node other than the home has bindings: the home may be
+    /// a node that does not forward again, so the packets have to go to the owner at once.
     pub fn leads_to(&self, now: Moment, bucket: usize) -> Option<NodeId> {
         self.leads(now, bucket).0
     }
 
-    /// Both ([`Node::leads_to`], [`Node::opens_alone`]): they are looked up for all buckets whenever a node comes or goes.
+    /// Returns both ([`Node::leads_to`], [`Node::opens_alone`]): they are computed for all buckets whenever a node
+    /// comes or goes.
     pub(crate) fn leads(&self, now: Moment, bucket: usize) -> (Option<NodeId>, bool) {
         let home = self.home(now, bucket);
         let (mut is_shared, mut is_mixed) = (false, false);
@@ -155,7 +159,7 @@ impl Node {
         (home.filter(|_| !is_mixed), opens)
     }
 
-    /// Should packets of this owner's bindings be sent to it?
+    /// Returns true if packets of this owner's bindings should be sent to it.
     pub fn takes(&self, owner: NodeId, now: Moment) -> bool {
         let peer = self.peers.get(owner.index());
         peer.is_some_and(|peer| peer.takes(now))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What two nodes say to each other over their connection, as bytes.
+//! The messages that two nodes exchange over their connection, as bytes.
 //!
 //! ```text
 //! hello: kind 1 | digests 5 × 8 | status 1 | flag 1, tag 20 (copies of the hearer's bindings that the speaker has)
@@ -12,12 +12,14 @@
 //! change, closed: tag 1 | IPv4 address 4 | port 2
 //! ```
 //!
-//! The first digest of a hello is the format. **In every format, a connection begins with this kind and these 8 bytes**; what follows them is
-//! read only in the hearer's own format. So nodes of two versions can say why they share nothing.
+//! The first digest of a hello is the format. **In every format, a connection begins with this kind and these 8
+//! bytes**; the receiver reads the rest only if it has the same format. So nodes of two versions can report why they
+//! share nothing.
 //!
-//! Numbers are in network byte order, clocks in nanoseconds. What an address has in common with the one before it in the
-//! message is left out: the IPv4 address, both halves of the IPv6 address, or its first one. The glue frames messages. A
-//! hearer checks the speaker's certificate, and still reads with care: a message that is not exactly of this form is refused whole.
+//! Numbers are in network byte order, clocks in nanoseconds. What an address has in common with the one before it in
+//! the message is omitted: the IPv4 address, both halves of the IPv6 address, or its first half. The connection frames
+//! messages. A receiver checks the sender's certificate, and still treats messages as untrusted: one that is not
+//! exactly of this form is refused as a whole.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -27,27 +29,27 @@ use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use crate::config::{Digests, FORMAT, MESSAGES};
 use crate::Moment;
 
-/// Longest message, bytes.
+/// Maximum length of a message in bytes.
 pub const MAX_BYTES: usize = 32 * 1024;
 
-/// Most changes of a message, whatever their addresses have in common.
+/// Maximum number of changes in a message, whatever their addresses have in common.
 pub const MAX_CHANGES: usize = 1000;
 
 const MAX_CHANGE: usize = 25;
 
 const _: () = assert!(9 + MAX_CHANGES * MAX_CHANGE <= MAX_BYTES);
 
-/// Which copies of a node's bindings another node has: those of a snapshot, and all changes since.
+/// Identifies the copies of a node's bindings that another node has: those of a snapshot, and all changes since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tag {
     /// The engine that had the owner's record; 0: none.
     pub engine: u64,
-    /// Which incarnation of the owner told them.
+    /// The incarnation of the owner, and its snapshot.
     pub mark: Mark,
 }
 
-/// An incarnation of a node as the engine counts them, and one of the snapshots that it told to another node. Those of an
-/// incarnation begin at 1.
+/// An incarnation of a node as the engine counts them, and one of the snapshots that it sent to another node. Snapshots
+/// of an incarnation are numbered from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Mark {
     /// The incarnation.
@@ -56,16 +58,16 @@ pub struct Mark {
     pub serial: u32,
 }
 
-/// What a node says of itself.
+/// The state that a node reports of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
     /// It does not know yet which of its ports are free.
     Starting,
     /// It opens bindings.
     Serving,
-    /// It goes on with its bindings, and wants no new subscribers.
+    /// It continues with its bindings, and wants no new subscribers.
     Draining,
-    /// It translates nothing any more.
+    /// It no longer translates.
     Left,
 }
 
@@ -76,17 +78,17 @@ const STATUSES: [Status; 4] = [
     Status::Left,
 ];
 
-/// What became of a binding of the owner.
+/// A change of a binding of the owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// It is there.
+    /// The binding exists.
     Opened(Binding),
-    /// It is not there any more.
+    /// The binding no longer exists.
     Closed(Protocol, Endpoint4),
 }
 
 impl Change {
-    /// The port.
+    /// Returns the port.
     pub fn key(&self) -> (Protocol, Endpoint4) {
         match self {
             Change::Opened(binding) => (binding.protocol, binding.v4),
@@ -98,57 +100,59 @@ impl Change {
 /// A message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// The first one in each direction.
+    /// The first message in each direction.
     Hello {
-        /// Of the speaker's configuration. Of another format, only that is read, and the rest of the hello is as if it said nothing.
+        /// Digests of the sender's configuration. If the format differs, only that is read, and the rest of the hello
+        /// counts as empty.
         digests: Digests,
-        /// What the speaker says of itself.
+        /// The sender's state.
         status: Status,
-        /// The copies of the hearer's bindings that the speaker has.
+        /// The copies of the receiver's bindings that the sender has.
         holds: Option<Tag>,
     },
-    /// The owner, which has lost its state, asks for its bindings (true), or tells to forget them, because they are old.
+    /// The owner, which has lost its state, asks for its bindings (true), or tells the receiver to forget them, because
+    /// they are old.
     Ask(bool),
-    /// Bindings and changes of the speaker, of a snapshot or new ones.
+    /// Bindings and changes of the sender, from a snapshot or new ones.
     Told {
-        /// The last change of the owner that the hearer then knows.
+        /// The last change of the owner that the receiver then knows.
         through: u64,
-        /// In their order.
+        /// The bindings and changes, in order.
         changes: Vec<Change>,
     },
-    /// All of the snapshot has been told.
+    /// The end of a snapshot.
     End {
-        /// Which snapshot of the speaker's incarnation.
+        /// The number of the snapshot in the sender's incarnation.
         serial: u32,
-        /// The last change of the owner that the hearer then knows.
+        /// The last change of the owner that the receiver then knows.
         through: u64,
     },
-    /// Bindings of the hearer, of which the speaker has copies.
+    /// Bindings of the receiver of which the sender has copies.
     Given(Vec<Binding>),
-    /// There are no more such copies.
+    /// The end of such copies.
     GivenBack,
-    /// Both go on.
+    /// The regular exchange of state.
     Beat(Beat),
 }
 
-/// What two nodes tell each other all the time.
+/// The state that two nodes regularly send to each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Beat {
-    /// What the speaker says of itself.
+    /// The sender's state.
     pub status: Status,
-    /// The speaker has told all its changes.
+    /// True if the sender has sent all its changes.
     pub confirms: bool,
-    /// Which engine has the speaker's record; 0: none.
+    /// The engine that has the sender's record; 0: none.
     pub engine: u64,
-    /// The speaker's incarnation in that engine.
+    /// The sender's incarnation in that engine.
     pub epoch: u64,
-    /// The last reading of the hearer's clock that the speaker has heard.
+    /// The last reading of the receiver's clock that the sender has received.
     pub echo: Moment,
-    /// The speaker's clock.
+    /// The sender's clock.
     pub clock: Moment,
-    /// The last change of the hearer's bindings that the speaker has applied, after a complete snapshot; 0: none.
+    /// The last change of the receiver's bindings that the sender has applied, after a complete snapshot; 0: none.
     pub applied: u64,
-    /// The file for which the speaker is armed (`roll`); 0: none.
+    /// The file for which the sender is armed (`roll`); 0: none.
     pub armed: u64,
 }
 
@@ -159,7 +163,7 @@ const END: u8 = 3;
 const GIVEN: u8 = 4;
 const GIVEN_BACK: u8 = 5;
 const BEAT: u8 = 6;
-// A change's tag: the protocol's index, and these.
+// The tag of a change: the protocol's index, and these.
 const PROTOCOL: u8 = 0b0011;
 const OPENED: u8 = 0b0100;
 const SAME_V4: u8 = 0b1000;
@@ -167,7 +171,7 @@ const SAME_PREFIX: u8 = 0b1_0000;
 const SAME_ADDRESS: u8 = 0b10_0000;
 
 impl Message {
-    /// As bytes.
+    /// Encodes the message.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -217,7 +221,7 @@ impl Message {
         out
     }
 
-    /// A message of exactly this form; None if it has any other.
+    /// Decodes a message of exactly this form; None if it has any other.
     pub fn decode(bytes: &[u8]) -> Option<Message> {
         if bytes.len() > MAX_BYTES {
             return None;
@@ -291,7 +295,7 @@ fn write(out: &mut Vec<u8>, changes: impl Iterator<Item = Change>) {
         let (protocol, v4) = change.key();
         let mut tag = protocol.index() as u8;
         tag |= if v4.addr == v4_before { SAME_V4 } else { 0 };
-        // From which octet on the host's address is told.
+        // The first octet of the host's address that is included.
         let mut from = 0;
         if let Change::Opened(binding) = change {
             let same_prefix = binding.v6.addr.octets()[..8] == v6_before.octets()[..8];
@@ -316,11 +320,11 @@ fn write(out: &mut Vec<u8>, changes: impl Iterator<Item = Change>) {
     }
 }
 
-/// Bytes of others, read from the front.
+/// Untrusted bytes, read from the front.
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl Reader<'_> {
-    /// The next `N` bytes; `None` if there are fewer.
+    /// Returns the next `N` bytes; `None` if there are fewer.
     pub fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One node: events in, actions out.
+//! One node: it turns events into actions.
 
 use crate::admission::Admission;
 use crate::config::{file, Config, Fault, NodeId, Owners, MESSAGES, NODES, PARTS, TIMES};
@@ -16,15 +16,16 @@ use crate::Moment;
 use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
 use std::net::Ipv4Addr;
 
-/// Copies that one call of [`Node::handle`] tells, hears, gives back or removes, and ports that it frees, at most, whatever there is to
-/// do and whatever others say: the tables are locked meanwhile, and packets wait. If more is left, [`Action::Again`] follows.
+/// Maximum number of copies that one call of [`Node::handle`] sends, receives, gives back or removes, and of ports that
+/// it frees, whatever other nodes send: the tables are locked meanwhile, and packets wait. If more is left,
+/// [`Action::Again`] follows.
 pub const TURN: usize = 2048;
-/// So many places of a table may be looked at for one of these.
+/// Number of table slots that may be scanned for each of these.
 pub(crate) const LOOKS: usize = 32;
 
 const _: () = assert!(MAX_CHANGES <= TURN);
 
-/// One node.
+/// One node of a cluster.
 #[derive(Debug)]
 pub struct Node {
     pub(crate) config: Config,
@@ -42,25 +43,25 @@ pub struct Node {
     pub(crate) seen: (u64, u64),
     /// Since when all of its ports are settled.
     pub(crate) settled: Option<Moment>,
-    /// Copies of others' bindings have come in since.
+    /// True if copies of others' bindings have been received since.
     pub(crate) has_read: bool,
     pub(crate) short_until: Moment,
     pub(crate) drains: bool,
     pub(crate) armed: Option<Armed>,
-    /// When it was told to leave, and whether it has.
+    /// When it was told to leave, and whether it has left.
     pub(crate) leaves: Option<Moment>,
     pub(crate) has_left: bool,
     pub(crate) attracts: bool,
-    /// What others said that they may not say.
+    /// Number of invalid messages from others.
     pub(crate) strange: u64,
-    /// Of this turn, places that may still be looked at.
+    /// Number of table slots that may still be scanned in this turn.
     pub(crate) left: usize,
-    /// Whom the next turn serves first.
+    /// The peer that the next turn serves first.
     pub(crate) first: usize,
 }
 
 impl Node {
-    /// A process of this node. `incarnation` is random, and no other process has it. `keys` are secret.
+    /// Creates the node of a new process. `incarnation` is random and unique to the process. `keys` are secret.
     pub fn new(
         config: Config,
         incarnation: u64,
@@ -101,9 +102,9 @@ impl Node {
         Ok(node)
     }
 
-    /// A binding that the process before this one had. To be told before the first event, and only if *all* changes of that
-    /// process are known and it had the same file, such as from tables that its programs shared: an old copy would bring back a port that has another
-    /// subscriber now. False if it is none of this node's.
+    /// Adds a binding that the process before this one had. Call it before the first event, and only if *all* changes
+    /// of that process are known and it had the same file, for example from tables that its programs shared: an old
+    /// copy would bring back a port that has another subscriber now. Returns false if the binding is not this node's.
     pub fn know(&mut self, binding: Binding) -> bool {
         let is_new = self
             .bindings
@@ -120,7 +121,7 @@ impl Node {
         true
     }
 
-    /// Something happens.
+    /// Handles an event.
     pub fn handle(&mut self, now: Moment, event: Event<'_>, out: &mut Vec<Action>) {
         self.left = TURN * LOOKS;
         match event {
@@ -163,7 +164,7 @@ impl Node {
             Event::Arm(armed) => self.arm(armed),
             Event::Disarm => self.disarm(),
             Event::Leave => {
-                // Whoever stops by another reason says nothing of its next file.
+                // A node that stops for another reason announces no next file.
                 self.disarm();
                 self.leaves = self.leaves.or(Some(now));
             }
@@ -171,7 +172,7 @@ impl Node {
         self.proceed(now, out);
     }
 
-    /// What it says of itself.
+    /// Returns the state that it reports of itself.
     pub fn status(&self, now: Moment) -> Status {
         match self.has_rested(now) && self.has_read {
             _ if self.leaves.is_some() => Status::Left,
@@ -181,13 +182,13 @@ impl Node {
         }
     }
 
-    /// No packet is under way that a port's subscriber before this process could get.
+    /// Returns true if no packet can still be in flight for the subscriber that a port had before this process.
     pub(crate) fn has_rested(&self, now: Moment) -> bool {
         let rested = |settled| now >= settled + self.config.timing.rest;
         self.settled.is_some_and(rested)
     }
 
-    /// May this node make this binding? The port is free and rests for no other subscriber.
+    /// Returns true if this node may make this binding: the port is free and does not rest for another subscriber.
     pub fn may_open(&self, now: Moment, binding: &Binding) -> bool {
         let is_mine = self.owners.of(binding.v4.addr) == Some(self.config.me);
         let serves = matches!(self.status(now), Status::Serving | Status::Draining);
@@ -205,13 +206,13 @@ impl Node {
         is_mine && serves && has_none && is_free
     }
 
-    /// May copies of this owner's bindings be used now?
+    /// Returns true if copies of this owner's bindings may be used now.
     pub fn may_use(&self, owner: NodeId, now: Moment) -> bool {
         let peer = self.peers.get(owner.index());
         peer.is_some_and(|peer| peer.may_use(now))
     }
 
-    /// Bindings, resting ports, and copies of each node's bindings.
+    /// Returns the number of bindings, of resting ports, and of copies of each node's bindings.
     pub fn counts(&self) -> (u32, u32, Vec<u32>) {
         let copies = self.peers.iter().map(|peer| peer.copies.len());
         (
@@ -221,7 +222,7 @@ impl Node {
         )
     }
 
-    /// The bindings of this node, or the copies of another one's.
+    /// Returns the bindings of this node, or the copies of another one's.
     pub fn bindings_of(&self, owner: NodeId) -> impl Iterator<Item = Binding> + '_ {
         let store = match owner == self.config.me {
             true => &self.bindings,
@@ -233,28 +234,29 @@ impl Node {
             .map(|entry| entry.binding())
     }
 
-    /// Which node it is.
+    /// Returns this node's position in the file.
     pub fn me(&self) -> NodeId {
         self.config.me
     }
 
-    /// How many nodes the file has.
+    /// Returns the number of nodes in the file.
     pub fn members(&self) -> usize {
         self.config.members.len()
     }
 
-    /// The subscriber that a host is of.
+    /// Returns the subscriber of a host.
     pub fn subscriber(&self, host: std::net::Ipv6Addr) -> u128 {
         self.config.subscriber(host)
     }
 
-    /// The number of the last change of this node's bindings; 0: there was none.
+    /// Returns the number of the last change of this node's bindings; 0 if there was none.
     pub fn last_change(&self) -> u64 {
         self.log.head()
     }
 
-    /// The last change of this node's bindings that another node has acknowledged which would go on with their flows if this one
-    /// died now: it is reachable, and it has a complete snapshot. None: there is no such node, so nobody is worth waiting for.
+    /// Returns the last change of this node's bindings that is acknowledged by another node that would continue their
+    /// flows if this one died now: it is reachable and has a complete snapshot. None if there is no such node, so that
+    /// waiting is pointless.
     pub fn acknowledged(&self) -> Option<u64> {
         let may_go_on = |peer: &&Peer| {
             let link = peer.link.as_ref();
@@ -268,17 +270,17 @@ impl Node {
         peers.map(|peer| peer.acked).max()
     }
 
-    /// Whose an address is.
+    /// Returns the owner of an address.
     pub fn owner(&self, addr: Ipv4Addr) -> Option<NodeId> {
         self.owners.of(addr)
     }
 
-    /// How often others said what they may not say.
+    /// Returns the number of invalid messages from others.
     pub fn strange(&self) -> u64 {
         self.strange
     }
 
-    /// Is a connection with this node up that counts?
+    /// Returns true if there is a current connection with this node.
     pub fn is_connected(&self, peer: NodeId) -> bool {
         let peer = self.peers.get(peer.index());
         peer.is_some_and(|peer| peer.link.is_some())
@@ -301,7 +303,7 @@ impl Node {
         self.log.push(Change::Opened(*binding), most);
     }
 
-    /// The port of a binding rests from now on.
+    /// Begins the rest of a binding's port.
     pub(crate) fn rest(&mut self, now: Moment, at: u32) {
         let binding = self.bindings.get(at).binding();
         let closed = Change::Closed(binding.protocol, binding.v4);
@@ -386,7 +388,7 @@ impl Node {
         {
             let ours = self.config.digests();
             let differs = self.config.differs(digests);
-            // In another format it cannot be read how addresses are dealt out there: records say that.
+            // Another format does not show how that file assigns addresses; the records do.
             let is_readable = ours[MESSAGES] == digests[MESSAGES];
             let deals = is_readable
                 && [NODES, TIMES]
@@ -438,7 +440,7 @@ impl Node {
         self.look_at_engine(now, out);
         self.look_around(now, out);
         self.free(now, out);
-        // Each one is the first at times: it may take all that is left.
+        // Each node is the first at times, and may then use all that is left.
         let nodes = self.peers.len();
         self.first = (self.first + 1) % nodes;
         for n in self.first..self.first + nodes {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this node knows of another one: as an owner, whose bindings that node copies, and as the holder of copies of its bindings.
+//! What this node knows of another one: as an owner, whose bindings this node copies, and as the holder of copies of
+//! this node's bindings.
 
 use std::collections::VecDeque;
 
@@ -10,78 +11,78 @@ use crate::Moment;
 /// Another node.
 #[derive(Debug)]
 pub struct Peer {
-    /// The connection that counts, the latest.
+    /// The current connection: the latest one.
     pub link: Option<Link>,
-    /// This node's changes up to this one are applied there, in this incarnation.
+    /// The peer has applied this node's changes up to this one, in this incarnation.
     pub acked: u64,
-    /// What it had of an earlier incarnation is known here, or void.
+    /// True if the copies that it had of an earlier incarnation are known here, or void.
     pub settled: bool,
-    /// It may have the snapshot of this incarnation with this serial.
+    /// The snapshot of this incarnation, by its serial, that it may have.
     pub serial: Option<u32>,
-    /// It may have copies of an earlier incarnation, and all of them are known here.
+    /// Copies of an earlier incarnation that it may have; all of them are known here.
     pub before: Option<Mark>,
-    /// Since when its acknowledgements are waited for.
+    /// Since when its acknowledgements are awaited.
     pub waited: Option<Moment>,
     /// Copies of its bindings.
     pub copies: Store,
-    /// By bucket of the host, how many there are; empty while there are none.
+    /// Number of copies by bucket of the host; empty while there are none.
     pub copies_of: Vec<u32>,
-    /// Which they are, once a snapshot is complete.
+    /// Identifies the copies, once a snapshot is complete.
     pub tag: Option<Tag>,
-    /// The owner has declared them void.
+    /// True if the owner has declared them void.
     pub is_void: bool,
-    /// Of the snapshot that comes in or has come in.
+    /// Number of the snapshot that is being received, or was.
     pub generation: u8,
     /// Until when the copies may be used.
     pub deadline: Moment,
-    /// The reads of its record that wait, and when they were begun.
+    /// The pending reads of its record, and when they were begun.
     pub proofs: VecDeque<(u64, Moment)>,
-    /// When its record was last asked for.
+    /// When its record was last requested.
     pub looked: Option<Moment>,
     /// When its bindings were last being read, before this node serves.
     pub reading: Option<Moment>,
-    /// It was reachable when this node last looked.
+    /// True if it was reachable when this node last checked.
     pub is_up: bool,
-    /// It takes new subscribers, as far as this node knows.
+    /// True if it takes new subscribers, as far as this node knows.
     pub serves: bool,
-    /// When it last said that its file deals addresses out otherwise, and whether it opened bindings then.
+    /// When it last reported a file that assigns addresses differently, and whether it opened bindings then.
     pub differed: Option<(Moment, bool)>,
-    /// The file that it had when it last said hello, if that is another one, or to which it went over when it left.
+    /// The file of its last hello, if that is another one, or the file that it changed to when it left.
     pub over: Option<u64>,
-    /// This node opens nothing before it has said hello.
+    /// True if this node opens nothing before this peer has said hello.
     pub expected: bool,
 }
 
 /// A connection.
 #[derive(Debug)]
 pub struct Link {
-    /// The glue's name for it.
+    /// The caller's identifier of the connection.
     pub connection: u64,
     /// Bytes that it can take now.
     pub room: usize,
-    /// What waits for room, before all else.
+    /// Messages that wait for room, before everything else.
     pub first: VecDeque<Message>,
-    /// What the other node says that it has of this one's bindings, once it has said hello.
+    /// The other node's copies of this one's bindings, according to its hello; None before the hello.
     pub hello: Option<Option<Tag>>,
-    /// This node has asked for its bindings (true), or told to forget them.
+    /// Whether this node has asked for its bindings (true), or told the other to forget them.
     pub asked: Option<bool>,
-    /// How far this node has told its bindings.
+    /// How far this node has sent its bindings.
     pub telling: Telling,
-    /// The last change that was told.
+    /// The last change that was sent.
     pub sent: u64,
-    /// How far the other node's bindings have come in.
+    /// How far the other node's bindings have been received.
     pub hearing: Hearing,
     /// The last change of the other node that is applied here.
     pub through: u64,
-    /// From which place on the other node's bindings are to be given back to it.
+    /// The slot from which on the other node's bindings have still to be given back to it.
     pub giving: Option<u32>,
-    /// Its last beat.
+    /// The state in its last beat.
     pub status: Status,
     /// The file for which it says that it is armed; 0: none.
     pub armed: u64,
     /// The engine that has its record, and its incarnation there.
     pub engine: (u64, u64),
-    /// Its clock, as last heard.
+    /// The last received reading of its clock.
     pub clock: Moment,
     /// The last reading of this node's clock that it has returned.
     pub echo: Option<Moment>,
@@ -89,32 +90,32 @@ pub struct Link {
     pub beat: Moment,
 }
 
-/// How far a snapshot has gone out.
+/// How far a snapshot has been sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Telling {
     /// Not begun.
     Not,
-    /// Up to this place.
+    /// Up to this slot.
     Walking(u32),
-    /// All of it, and its end.
+    /// All of it, including its end.
     Ended,
 }
 
-/// How far a snapshot has come in.
+/// How far a snapshot has been received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hearing {
     /// Not begun.
     Nothing,
-    /// Some of it, and earlier copies.
+    /// Part of it, mixed with earlier copies.
     Mixed,
-    /// All of the snapshot with this serial; from this place on there may be earlier copies.
+    /// All of the snapshot with this serial; from this slot on there may be earlier copies.
     Sweeping(u32, u32),
     /// All of the snapshot with this serial, and nothing else.
     Whole(u32),
 }
 
 impl Peer {
-    /// One of which nothing is known. `keys` are secret.
+    /// Creates a peer of which nothing is known. `keys` are secret.
     pub fn new(keys: [u64; 2]) -> Peer {
         Peer {
             link: None,
@@ -140,12 +141,13 @@ impl Peer {
         }
     }
 
-    /// May copies of its bindings be used now?
+    /// Returns true if copies of its bindings may be used now.
     pub fn may_use(&self, now: Moment) -> bool {
         self.tag.is_some() && now < self.deadline
     }
 
-    /// Notes whether its bindings are being read, so that some are not known yet. A connection that is lost meanwhile may come back.
+    /// Notes whether its bindings are being read, so that some are not known yet. A connection that is lost meanwhile
+    /// may come back.
     pub fn note_reading(&mut self, now: Moment) {
         let greeted = self.link.as_ref().filter(|link| link.hello.is_some());
         self.reading = match greeted.map(|link| link.hearing) {
@@ -155,7 +157,8 @@ impl Peer {
         };
     }
 
-    /// Should packets of its bindings be sent to it? While it starts, only if this node may not translate them itself.
+    /// Returns true if packets of its bindings should be sent to it. While it starts, that is so only if this node may
+    /// not translate them itself.
     pub fn takes(&self, now: Moment) -> bool {
         let status = self.link.as_ref().map(|link| link.status);
         self.is_up
@@ -168,7 +171,7 @@ impl Peer {
 }
 
 impl Link {
-    /// One that has just come up.
+    /// Creates a connection that has just come up.
     pub fn new(connection: u64, room: usize, now: Moment, hello: Message) -> Link {
         Link {
             connection,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The record of a node in the engine, and what this node knows of its own one.
+//! The record of a node in the engine, and what this node knows of its own.
 //!
-//! The engine is any linearizable store of one value for each node, with compare-and-set by revision. It names itself in each
-//! answer: one that was wiped, or restored from a backup, has another name. Only a node writes its own record.
+//! The engine is any linearizable store of one value for each node, with compare-and-set by revision. It names itself
+//! in each answer: after a wipe, or a restore from a backup, it has another name. Only a node writes its own record.
 //!
 //! ```text
 //! format 1 (2) | incarnation 8 | epoch 8 | file 8 | part 1 | void: node 1, epoch 8, serial 4 …
 //! ```
 //!
-//! `file` is the digest of what deals addresses out (`Config::deal`), and `part` whether the node starts, serves by that file or has
-//! left (`admission.rs`). Records of format 1 have neither.
+//! `file` is the digest of what assigns addresses (`Config::deal`), and `part` says whether the node starts, serves by
+//! that file or has left (`admission.rs`). Records of format 1 have neither.
 //!
-//! Copies that a node has of this node's bindings are *void* from the snapshot named in the record backwards: this node no
+//! Copies that a node has of this node's bindings are *void* up to the snapshot named in the record: this node no
 //! longer waits for that node's acknowledgements.
 
 use std::time::Duration;
@@ -21,43 +21,43 @@ use crate::message::{Mark, Reader};
 use crate::Moment;
 
 const FORMAT: u8 = 2;
-/// Without file and part.
+/// The format without file and part.
 const FORMER: u8 = 1;
-/// A request without an answer is made again after so long.
+/// Time after which a request without an answer is repeated.
 pub const RETRY: Duration = Duration::from_secs(3);
-/// How often a node looks at its own record: it notices another engine, or a second node of its name.
+/// Interval at which a node reads its own record: it detects another engine, or a second node of its name.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);
 
-/// What a node does by its file.
+/// The part of a node in the cluster, by its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// It opens nothing yet.
     Starting,
     /// It serves, or claims to.
     Serving,
-    /// It has ended, and translates nothing.
+    /// It has ended, and no longer translates.
     Left,
 }
 
 const ALL_PARTS: [Part; 3] = [Part::Starting, Part::Serving, Part::Left];
 
-/// The value.
+/// A record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Of the node, random.
+    /// The random number of the incarnation.
     pub incarnation: u64,
     /// Counts incarnations.
     pub epoch: u64,
-    /// The digest of what deals addresses out in the node's file; none in a record of format 1.
+    /// The digest of what assigns addresses in the node's file; None in a record of format 1.
     pub file: Option<u64>,
     /// What the node does by that file.
     pub part: Part,
-    /// For each node, which of the copies that it has are void. Nodes without void copies lack at the end.
+    /// For each node, which of its copies are void. Nodes without void copies are omitted at the end.
     pub void: Vec<Mark>,
 }
 
 impl Record {
-    /// As bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![self.file.map_or(FORMER, |_| FORMAT)];
         out.extend(self.incarnation.to_be_bytes());
@@ -76,7 +76,7 @@ impl Record {
         out
     }
 
-    /// None if it is of a later format, or no record.
+    /// Decodes a record; None if it is of a later format, or not a record.
     pub fn decode(bytes: &[u8]) -> Option<Record> {
         let mut rest = Reader(bytes);
         let [format] = rest.take()?;
@@ -106,40 +106,40 @@ impl Record {
         })
     }
 
-    /// Up to where copies of a node are void.
+    /// Returns up to where copies of a node are void.
     pub fn void_of(&self, node: NodeId) -> Mark {
         self.void.get(node.index()).copied().unwrap_or_default()
     }
 }
 
-/// What is asked of the engine.
+/// A request to the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
     /// A linearizable read of a node's record.
     Read(NodeId),
-    /// A linearizable read of the records of all other nodes, and of those that this node's file does not name.
+    /// A linearizable read of the records of all other nodes, also of those that this node's file does not name.
     ReadAll,
-    /// This node's record, if it has this revision; 0: if there is none.
+    /// A write of this node's record, if its current revision is this one; 0: if there is none.
     Write(u64, Vec<u8>),
 }
 
-/// What the engine answers.
+/// An answer of the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// Its name; not 0.
     pub engine: u64,
     /// Its latest revision, which only grows.
     pub revision: u64,
-    /// The rest.
+    /// The result of the request.
     pub outcome: Outcome,
 }
 
-/// The rest of an answer.
+/// The result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The record with its revision, if there is one.
     Value(Option<(u64, Vec<u8>)>),
-    /// All records but this node's own.
+    /// All records except this node's own.
     All(Vec<Found>),
     /// The record has been written with this revision.
     Written(u64),
@@ -150,7 +150,7 @@ pub enum Outcome {
 /// The record of another node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Which node of this node's file; none: the file does not name it.
+    /// The node's position in this node's file; None if the file does not name it.
     pub node: Option<NodeId>,
     /// Its name.
     pub name: String,
@@ -163,37 +163,37 @@ pub struct Found {
 pub struct Own {
     me: NodeId,
     incarnation: u64,
-    /// The digest of what deals addresses out.
+    /// The digest of what assigns addresses.
     pub file: u64,
     /// What the record should say that this node does.
     part: Part,
     /// What it says, as far as that is known.
     written: Option<Part>,
-    /// Since when it is known that the engine has the claim to serve.
+    /// Since when this node has known that the engine has its claim to serve.
     claimed: Option<Moment>,
-    /// Which engine has a record of this incarnation; 0: none.
+    /// The engine that has a record of this incarnation; 0: none.
     pub engine: u64,
     /// This incarnation, once an engine has counted it.
     pub epoch: u64,
     /// Revision of the record in `seen`, once it was read.
     revision: Option<u64>,
-    /// The engine that has answered last.
+    /// The engine that answered last.
     seen: u64,
-    /// What the engine has, and on which answer this node first knew.
+    /// What the engine has, and since which answer this node has known.
     durable: Vec<(Mark, Moment)>,
-    /// What it should have.
+    /// What the engine should have.
     wanted: Vec<Mark>,
-    /// The request that waits, when it was made, and the record that it writes.
+    /// The pending request, when it was made, and the record that it writes.
     asked: Option<(u64, Moment, Option<Record>)>,
     looked: Option<Moment>,
-    /// The record cannot be read: a later version has written it, or it is damaged.
+    /// True if the record cannot be read: a later version has written it, or it is damaged.
     is_foreign: bool,
-    /// Another incarnation has taken this node's name.
+    /// True if another incarnation has taken this node's name.
     pub superseded: bool,
 }
 
 impl Own {
-    /// Nothing is known yet.
+    /// Creates the state in which nothing is known yet.
     pub fn new(me: NodeId, incarnation: u64, file: u64) -> Own {
         Own {
             me,
@@ -215,50 +215,50 @@ impl Own {
         }
     }
 
-    /// The record is to say this. Having left is final.
+    /// Sets what the record is to say. Having left is final.
     pub fn say(&mut self, part: Part) {
         if self.part != Part::Left {
             self.part = part;
         }
         if self.part != Part::Serving {
-            // Known again only by a write: one that withdraws may be on its way.
+            // Only another write can confirm the claim: a withdrawal may be in flight.
             self.claimed = None;
         }
     }
 
-    /// Since when it is known that the engine has the claim to serve by this node's file.
+    /// Returns since when this node has known that the engine has its claim to serve by its file.
     pub fn claimed(&self) -> Option<Moment> {
         self.claimed
     }
 
-    /// Does the engine have a record that says that this node has left?
+    /// Returns true if the engine has a record that says that this node has left.
     pub fn has_left(&self) -> bool {
         self.written == Some(Part::Left) && self.engine == self.seen
     }
 
-    /// The engine that has answered last; 0: none has.
+    /// Returns the engine that answered last; 0 if none has.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Up to where copies of a node are void, or are soon to be.
+    /// Returns up to where copies of a node are void, or will soon be.
     pub fn void_of(&self, node: NodeId) -> Mark {
         self.wanted[node.index()].max(self.durable[node.index()].0)
     }
 
-    /// Since when this node knows that the engine calls these copies of a node void.
+    /// Returns since when this node has known that the engine calls these copies of a node void.
     pub fn void_since(&self, node: NodeId, mark: Mark) -> Option<Moment> {
         let (durable, since) = self.durable[node.index()];
         (self.engine != 0 && durable >= mark).then_some(since)
     }
 
-    /// These copies of a node are to be void.
+    /// Declares these copies of a node void.
     pub fn declare_void(&mut self, node: NodeId, mark: Mark) {
         let wanted = &mut self.wanted[node.index()];
         *wanted = mark.max(*wanted);
     }
 
-    /// What to ask now. `token` names the request.
+    /// Returns the next request. `token` identifies it.
     pub fn ask(&mut self, now: Moment, token: u64) -> Option<Request> {
         if let Some((_, since, _)) = self.asked {
             if now < since + RETRY {
@@ -299,14 +299,14 @@ impl Own {
         Some(Request::Write(revision, bytes))
     }
 
-    /// An answer comes, if it is one to the request that waits.
+    /// Handles an answer. Returns true if it belongs to the pending request.
     pub fn answered(&mut self, now: Moment, token: u64, answer: &Answer) -> bool {
         let asked = self.asked.take_if(|(waiting, ..)| *waiting == token);
         let Some((_, _, written)) = asked else {
             return false;
         };
         if answer.engine != self.seen {
-            // What another engine had counts no more: nobody reads it there.
+            // The record in the former engine no longer counts, because no node reads it there.
             self.seen = answer.engine;
             (self.engine, self.revision) = (0, None);
             (self.written, self.claimed) = (None, None);
@@ -356,7 +356,7 @@ impl Own {
         {
             self.superseded = true;
         } else {
-            // An incarnation before this one, or an engine that has lost what this one wrote.
+            // From an incarnation before this one, or an engine that has lost what this one wrote.
             for (node, mark) in record.void.iter().enumerate() {
                 self.wanted[node] = self.wanted[node].max(*mark);
             }

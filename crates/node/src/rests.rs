@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What has changed in this node's bindings, and the ports that rest.
+//! The log of changes of this node's bindings, and the ports that rest.
 
 use std::collections::VecDeque;
 
 use crate::message::Change;
 use crate::Moment;
 
-/// The last changes, each with its number. They begin at 1 with each incarnation.
+/// The last changes, each with its number. Numbers begin at 1 with each incarnation.
 #[derive(Debug, Default)]
 pub struct Log {
     changes: VecDeque<Change>,
@@ -14,7 +14,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Adds one; returns its number. At most `most` are kept.
+    /// Adds a change; returns its number. At most `most` are kept.
     pub fn push(&mut self, change: Change, most: usize) -> u64 {
         if self.changes.len() >= most {
             self.changes.pop_front();
@@ -24,12 +24,12 @@ impl Log {
         self.head
     }
 
-    /// The number of the last one.
+    /// Returns the number of the last change.
     pub fn head(&self) -> u64 {
         self.head
     }
 
-    /// Those after a number; None if some of them are no longer kept.
+    /// Returns the changes after a number; None if some of them are no longer kept.
     pub fn after(&self, number: u64) -> Option<impl Iterator<Item = &Change>> {
         let lacking = self.head.checked_sub(number)? as usize;
         let first = self.changes.len().checked_sub(lacking)?;
@@ -42,7 +42,7 @@ impl Log {
 pub struct Rest {
     /// Its entry.
     pub at: u32,
-    /// Which rest of all it is; another one has followed if the entry has another number.
+    /// Number of this rest; if the entry has another number, a later rest has followed.
     pub rest: u32,
     /// The number of the change.
     pub change: u64,
@@ -50,13 +50,14 @@ pub struct Rest {
     pub since: Moment,
 }
 
-/// Resting ports in the order of their ends, which is the order in which they become free.
+/// Resting ports in the order in which their bindings ended, which is the order in which they
+/// become free.
 #[derive(Debug, Default)]
 pub struct Rests {
-    /// Another node may use them for their former subscriber.
+    /// Ports that another node may use for their former subscriber.
     pub used: VecDeque<Rest>,
-    /// Nobody does any more, and until when late packets are waited for.
+    /// Ports that no node uses any more, and until when late packets are awaited.
     pub quiet: VecDeque<(Rest, Moment)>,
-    /// How many there have been.
+    /// Number of rests so far.
     pub count: u32,
 }

@@ -3,36 +3,41 @@
 //!
 //! # The rule, and why it holds
 //!
-//! Node A owns a port whose binding for subscriber X ended at `c` on A's clock. A gives it to another subscriber at `f` only if for
-//! each other node B of the file one of these holds ([`Node::is_done`]):
+//! Node A owns a port whose binding for subscriber X ended at `c` on A's clock. A gives it to another subscriber at `f`
+//! only if one of these holds for each other node B of the file ([`Node::is_done`]):
 //!
-//! 1. **B has acknowledged the close.** B applies what A says in its order, ends its session of a copy before it says so, and
-//!    acknowledges only after a complete snapshot, from which all older copies were swept. So B has no such copy, and nobody
-//!    but A tells it of one.
-//! 2. **B has no copies:** none of an earlier incarnation of A (*settled*, below), and A has not said the end of a snapshot to it.
-//! 3. **B's copies are void, and its right to use them has ended.** The engine has A's record that calls them void, as A knows since `m`,
-//!    `f` ≥ `c` + TERM and `f` ≥ `m` + PROOF, both lengthened by what clocks may differ. B uses a copy
-//!    * under a term, for TERM after a reading of B's clock that came back in a beat in which A confirmed. A confirms only if it has
-//!      told all changes. If that beat was sent after `c`, B had the close before the beat. Otherwise the reading is from before
-//!      `c`, and the term over before `f`.
-//!    * under a proof, for PROOF after B *began* to read A's record, if the record does not call B's copies void. If the read took
-//!      effect before the record was written, that was before `m`, so the proof is over before `f`. If after, it proves nothing: the
-//!      record calls void all snapshots up to the last one whose end A has said to B. A snapshot whose end comes later has the
-//!      change, since the connection keeps the order.
+//! 1. **B has acknowledged the close.** B applies A's messages in order, ends its session of a copy before it
+//!    acknowledges, and acknowledges only after a complete snapshot, from which all older copies were swept. So B has
+//!    no such copy, and only A could send it one.
+//! 2. **B has no copies:** none of an earlier incarnation of A (*settled*, below), and A has not sent it the end of a
+//!    snapshot.
+//! 3. **B's copies are void, and its right to use them has ended.** The engine has A's record that calls them void, which
+//!    A has known since `m`, and `f` ≥ `c` + TERM and `f` ≥ `m` + PROOF, both lengthened by the possible difference of
+//!    the clocks. B uses a copy
+//!    * under a term, for TERM after a reading of B's clock that came back in a beat in which A confirmed. A confirms only
+//!      if it has sent all changes. If that beat was sent after `c`, B had the close before the beat. Otherwise the
+//!      reading is from before `c`, and the term is over before `f`.
+//!    * under a proof, for PROOF after B *began* to read A's record, if the record does not call B's copies void. If the
+//!      read took effect before the record was written, that was before `m`, so the proof is over before `f`. If it took
+//!      effect after, it proves nothing: the record calls void all snapshots up to the last one whose end A has sent to
+//!      B. A snapshot whose end comes later has the change, since the connection keeps the order.
 //!
-//! What makes 3 true at `f` makes it true at any later moment; so a process that stands still between the decision and the use
-//! of the port does no harm, and neither does a late write: the engine refuses all but the one that A waits for.
+//! What makes 3 true at `f` makes it true at any later time. So a process that is stopped between the decision and the
+//! use of the port does no harm, and neither does a late write: the engine refuses all writes except the one that A
+//! waits for.
 //!
-//! **A starts.** It does not know which copies others have, so no port is free until each B is settled ([`Node::settle`]): B has said
-//! that it has none; or B has given them back, so that A has those bindings itself and the rule above holds from then on, for the
-//! copies that B keeps, too; or everything of earlier incarnations is void, and TERM from A's start and PROOF from `m` are over. A takes back only
-//! copies that its record does not call void. For these, as the rule held for each incarnation, the port has had no other
-//! subscriber since; so what two nodes give back cannot contradict.
+//! **A starts.** It does not know which copies others have, so no port is free until each B is settled
+//! ([`Node::settle`]). One of these must hold: B has said that it has none; or B has given them back, so that A has
+//! those bindings itself and the rule above holds from then on, also for the copies that B keeps; or everything of
+//! earlier incarnations is void, and TERM from A's start and PROOF from `m` are over. A takes back only copies that its
+//! record does not call void. As the rule held for each incarnation, the ports of these have had no other subscriber
+//! since, so the copies that two nodes give back cannot contradict each other.
 //!
-//! **Files that differ.** The proof is about one file. `admission` has it that no node opens bindings or uses copies while another
-//! one does by a file in which addresses are dealt out otherwise.
+//! **Files that differ.** The proof is about one file. `admission` ensures that no node opens bindings or uses copies
+//! while another one does so by a file that assigns addresses differently.
 //!
-//! After all that a port rests for `rest`, in which no packet may be translated by it, for those that are under way.
+//! After all that a port rests for `rest`, in which no packet may be translated by it, so that packets in flight arrive
+//! first.
 
 use crate::config::NodeId;
 use crate::interface::{Action, Report};
@@ -43,12 +48,12 @@ use crate::rests::Rest;
 use crate::store::State;
 use crate::Moment;
 
-/// Other nodes' copies are waited for as long as this many times the patience.
+/// Maximum time to wait for other nodes' copies, as a multiple of the patience.
 const READ: u32 = 15;
 
 impl Node {
-    /// Ports of earlier incarnations, until every other node is settled; and then copies of bindings that others have told by now, since
-    /// without them hosts would get other bindings than they have. Nobody is waited for longer than a bounded time.
+    /// Settles the ports of earlier incarnations with every other node; then waits for copies of bindings that others
+    /// have announced by now, without which hosts would get other bindings than they have. Both waits are bounded.
     pub(crate) fn settle(&mut self, now: Moment, out: &mut Vec<Action>) {
         if let Some(since) = self.settled {
             if !self.has_read {
@@ -87,7 +92,7 @@ impl Node {
                 its.settled = true;
                 return;
             }
-            // What the record does not call void is worth to be asked for.
+            // Copies that the record does not call void are worth requesting.
             Some((Some(Some(tag)), link)) if link.asked.is_none() && admitted.is_some() => {
                 let is_valid = tag.engine == own.engine && tag.mark > own.void_of(peer);
                 if own.engine != 0 {
@@ -100,10 +105,11 @@ impl Node {
         if own.engine == 0 {
             return;
         }
-        // One that gives back gets more time; but not as much as it likes.
+        // A node that gives back gets more time, but a bounded one.
         let gives = its.is_up && its.link.as_ref().is_some_and(|link| link.asked.is_some());
         let patience = timing.patience * if gives { 10 } else { 1 };
-        // One that has greeted is asked once this node is admitted. A node that gives way to another file leaves copies as they are.
+        // A node that has greeted is asked once this node is admitted. A node that gives way to another file leaves
+        // copies as they are.
         let has_greeted = its.link.as_ref().is_some_and(|link| link.hello.is_some());
         let begun = match has_greeted {
             true => admitted,
@@ -121,7 +127,7 @@ impl Node {
         }
     }
 
-    /// Ports that nobody uses any more for their former subscriber rest for a while, and are free then.
+    /// Begins the rest of ports that no node uses any more for their former subscriber, and frees them after it.
     pub(crate) fn free(&mut self, now: Moment, out: &mut Vec<Action>) {
         while self.left >= LOOKS {
             let Some(&first) = self.rests.used.front() else {
@@ -136,7 +142,7 @@ impl Node {
             self.rests.quiet.push_back((first, until));
         }
         if self.rests.used.is_empty() {
-            // What was waited for may have come back to its subscriber.
+            // The ports that were waited for may have returned to their subscribers.
             self.peers.iter_mut().for_each(|peer| peer.waited = None);
         }
         while self.left >= LOOKS {
@@ -153,7 +159,7 @@ impl Node {
         }
     }
 
-    /// False if the same subscriber has got the port again meanwhile.
+    /// Returns false if the same subscriber has got the port again meanwhile.
     fn is_resting(&self, rest: &Rest) -> bool {
         let place = self.bindings.places(rest.at, 1).next();
         let entry = place.and_then(|(_, entry)| entry);
@@ -176,7 +182,7 @@ impl Node {
         is_free
     }
 
-    /// The rule of this module, for one other node.
+    /// Checks the rule of this module for one other node.
     fn is_done(&self, now: Moment, peer: NodeId, rest: &Rest) -> bool {
         let timing = self.config.timing;
         if self.peers[peer.index()].acked >= rest.change {
@@ -190,7 +196,7 @@ impl Node {
         })
     }
 
-    /// The latest copies of this node's bindings that another one may have.
+    /// Returns the latest copies of this node's bindings that another one may have.
     fn held_by(&self, peer: NodeId) -> Option<Mark> {
         let peer = &self.peers[peer.index()];
         let epoch = self.own.epoch;
@@ -198,7 +204,7 @@ impl Node {
         peer.serial.map(mark).or(peer.before)
     }
 
-    /// A node does not acknowledge. If ports are needed, this node stops to wait for it.
+    /// Handles a node that does not acknowledge. If ports are needed, this node stops waiting for it.
     fn blocked_by(&mut self, now: Moment, peer: NodeId, out: &mut Vec<Action>) {
         let waited = *self.peers[peer.index()].waited.get_or_insert(now);
         let is_short =

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All nodes go over to another file together.
+//! Changes all nodes to another file together.
 //!
-//! The operator of each node *arms* it for a file. A node says in its beats for which file it is armed. It goes over ([`Action::GoOver`])
-//! when all others of its own file are armed for the same one, or have gone over to it. Then its caller has it leave, and starts a process of the
-//! new file that *expects* the others ([`Node::expect`]).
+//! The operator of each node *arms* it for a file. A node announces in its beats for which file it is armed. It changes
+//! to the file ([`Action::GoOver`]) when all others of its own file are armed for the same one, or have changed to it.
+//! Then its caller has it leave, and starts a process with the new file that *expects* the others ([`Node::expect`]).
 //!
-//! # What never happens
+//! # Invariants
 //!
-//! **A node with the new file opens no binding while one with the old file runs**, however late or lost messages are: a process that expects others
-//! opens nothing before each of them has said hello with the same file, and a node that has gone over does not come back by itself.
-//! So it is enough that one node hears too little, is told to disarm or runs out of time: the others wait for it, and name it.
+//! **A node with the new file opens no binding while one with the old file runs**, however late or lost messages are: a
+//! process that expects others opens nothing before each of them has said hello with the same file, and a node that has
+//! changed does not come back by itself. If one node misses messages, is disarmed or runs out of time, the others wait
+//! for it, and name it.
 //!
-//! **Nothing that another node says makes this one go over, unless its own operator has armed it.**
+//! **No message of another node makes this one change, unless its own operator has armed it.**
 //!
-//! A node that the new file does not have cannot say hello to one that has it. So nobody goes over while it is connected: the operator stops it
-//! first.
+//! A node that is not in the new file cannot say hello to one that has the file. So no node changes while such a node
+//! is connected: the operator stops it first.
 
 use crate::admission::Filed;
 use crate::config::NodeId;
@@ -22,22 +23,22 @@ use crate::interface::Action;
 use crate::node::Node;
 use crate::Moment;
 
-/// What this node is armed for.
+/// The file that this node is armed for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Armed {
     /// The file ([`crate::Config::file`]).
     pub file: u64,
-    /// It is not armed from this moment on, unless it goes over before.
+    /// The node is disarmed at this time, unless it changes before.
     pub until: Moment,
     /// Nodes of this one's file that are not in the new one.
     pub without: Vec<NodeId>,
     /// Since when all others are ready.
     since: Option<Moment>,
-    /// It goes over.
+    /// True if it is changing.
     goes: bool,
 }
 
-/// Why a node is not ready to go over with this one.
+/// The reason why a node is not ready to change together with this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unready {
     /// It does not answer.
@@ -46,12 +47,12 @@ pub enum Unready {
     Unarmed,
     /// It is armed for another file, or has another one.
     Otherwise,
-    /// The new file does not have it, and it runs.
+    /// It is not in the new file, and it runs.
     Remains,
 }
 
 impl Armed {
-    /// For a file, which does not have some of the nodes of this one.
+    /// Creates the state for a file; `without` are the nodes of the current file that are not in it.
     pub fn new(file: u64, until: Moment, without: Vec<NodeId>) -> Armed {
         Armed {
             file,
@@ -62,14 +63,14 @@ impl Armed {
         }
     }
 
-    /// It goes over, and nothing keeps it from that.
+    /// Returns true if it is changing, which nothing can stop.
     pub fn goes(&self) -> bool {
         self.goes
     }
 }
 
 impl Node {
-    /// Opens no bindings until each of these nodes has said hello with this one's file. To be told before the first event.
+    /// Opens no bindings until each of these nodes has said hello with this one's file. Call it before the first event.
     pub fn expect(&mut self, nodes: &[NodeId]) {
         for node in nodes.iter().filter(|node| **node != self.config.me) {
             if let Some(peer) = self.peers.get_mut(node.index()) {
@@ -78,18 +79,18 @@ impl Node {
         }
     }
 
-    /// Nodes that this one expects.
+    /// Returns the nodes that this one expects.
     pub fn expects(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.others()
             .filter(|node| self.peers[node.index()].expected)
     }
 
-    /// What this node is armed for.
+    /// Returns what this node is armed for.
     pub fn armed(&self) -> Option<&Armed> {
         self.armed.as_ref()
     }
 
-    /// Nodes that keep this one from going over, and why; none if it is not armed.
+    /// Returns the nodes that prevent this one from changing, and the reasons; none if it is not armed.
     pub fn unready(&self) -> impl Iterator<Item = (NodeId, Unready)> + '_ {
         let armed = self.armed.iter();
         armed.flat_map(|armed| {
@@ -101,7 +102,7 @@ impl Node {
     pub(crate) fn arm(&mut self, armed: Armed) {
         match &mut self.armed {
             Some(before) if before.goes => {}
-            // The operator says it again: it has more time.
+            // The operator repeats the command, which extends the time.
             Some(before) if before.file == armed.file => before.until = armed.until,
             _ => self.armed = Some(armed),
         }
@@ -113,7 +114,7 @@ impl Node {
         }
     }
 
-    /// Goes over, if all others are ready and have had the time to hear that this one is.
+    /// Changes to the file, if all others are ready and have had the time to learn that this one is.
     pub(crate) fn go_over(&mut self, now: Moment, out: &mut Vec<Action>) {
         let are_ready = self.unready().next().is_none();
         let Some(armed) = self.armed.as_mut().filter(|armed| !armed.goes) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a node stands, for an operator. Nothing here changes anything.
+//! The state of a node, for an operator. Nothing here changes anything.
 
 use std::time::Duration;
 
@@ -9,41 +9,41 @@ use crate::message::Status;
 use crate::node::Node;
 use crate::Moment;
 
-/// How another node stands, as this one sees it.
+/// The state of another node, as this one sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
-    /// A connection with it is up.
+    /// True if there is a connection with it.
     pub is_connected: bool,
-    /// What it says of itself on that connection; none before it has said hello with the same file.
+    /// The state that it reports on that connection; None before it has said hello with the same file.
     pub status: Option<Status>,
-    /// It has answered lately.
+    /// True if it has answered lately.
     pub is_reachable: bool,
-    /// Packets of its bindings are to be sent to it.
+    /// True if packets of its bindings should be sent to it.
     pub takes: bool,
-    /// It is the home of new subscribers.
+    /// True if it is the home of new subscribers.
     pub serves: bool,
-    /// What it had of this node's bindings before this process is known, or void.
+    /// True if the copies that it had of this node's bindings before this process are known, or void.
     pub is_settled: bool,
-    /// Copies of its bindings that this node has.
+    /// Number of copies of its bindings that this node has.
     pub copies: u32,
-    /// For how long these may be used from now on; none: they may not be used.
+    /// How long these may still be used; None if they may not be used.
     pub usable_for: Option<Duration>,
-    /// It has declared them void.
+    /// True if it has declared them void.
     pub is_void: bool,
-    /// Changes of this node's bindings that it has not acknowledged; none if it has no copies.
+    /// Number of changes of this node's bindings that it has not acknowledged; None if it has no copies.
     pub behind: Option<u64>,
-    /// For how long ports that rest have waited for its acknowledgement; none if none waits.
+    /// For how long resting ports have waited for its acknowledgement; None if none waits.
     pub blocks_for: Option<Duration>,
-    /// What its record says of its file; of a node that is connected it may be old.
+    /// What its record says of its file; of a connected node it may be old.
     pub filed: Filed,
-    /// Which engine it says that it uses.
+    /// The engine that it says it uses.
     pub engine: Option<u64>,
     /// The file for which it says that it is armed.
     pub armed: Option<u64>,
 }
 
 impl Node {
-    /// How another node stands; the default for this one, or for none.
+    /// Returns the state of another node; the default for this node, or for an unknown one.
     pub fn standing(&self, peer: NodeId, now: Moment) -> Standing {
         let is_other = peer != self.me();
         let Some(its) = self.peers.get(peer.index()).filter(|_| is_other) else {
@@ -72,8 +72,8 @@ impl Node {
         }
     }
 
-    /// Nodes that this one waits for before it opens bindings: those that have to have its file, and then those that have not said what they have of
-    /// its bindings.
+    /// Returns the nodes that this one waits for before it opens bindings: first those that must have its file, and
+    /// then those that have not reported their copies of its bindings.
     pub fn waits_for(&self) -> impl Iterator<Item = NodeId> + '_ {
         let expects = self.expects().next().is_some();
         let is_open = move |node: &NodeId| {
@@ -86,17 +86,18 @@ impl Node {
         self.others().filter(is_open)
     }
 
-    /// Names its file ([`crate::Config::file`]).
+    /// Returns the hash of its file ([`crate::Config::file`]).
     pub fn file(&self) -> u64 {
         self.config.file()
     }
 
-    /// Does it attract packets?
+    /// Returns true if it attracts packets.
     pub fn attracts(&self) -> bool {
         self.attracts
     }
 
-    /// The name of the engine that has this node's record, and this incarnation's number there; none before it has.
+    /// Returns the name of the engine that has this node's record, and the number of this incarnation there; None
+    /// before it has one.
     pub fn engine(&self) -> Option<(u64, u64)> {
         let own = &self.own;
         (own.engine != 0).then_some((own.engine, own.epoch))

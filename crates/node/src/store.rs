@@ -7,12 +7,12 @@ use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_nat64::session::key::{Keys, Table};
 use diolkos_nat64::session::slab::Slab;
 
-/// What an entry is.
+/// The state of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// A binding.
     Live,
-    /// A copy of which a session may have been made here.
+    /// A copy from which a session may have been made here.
     Used,
     /// The binding has ended, and its port rests.
     Resting,
@@ -23,21 +23,21 @@ pub enum State {
 pub struct Entry {
     v6: [u8; 16],
     v4: u32,
-    /// Of a resting port: which of the rests is its latest.
+    /// The number of the latest rest of a resting port.
     pub rest: u32,
     v6_port: u16,
     port: u16,
     protocol: Protocol,
-    /// What it is.
+    /// The state of the entry.
     pub state: State,
-    /// In which snapshot it last was.
+    /// The number of the last snapshot that contained it.
     pub generation: u8,
 }
 
 const _: () = assert!(size_of::<Option<Entry>>() == 32);
 
 impl Entry {
-    /// What both sides are.
+    /// Returns the binding.
     pub fn binding(&self) -> Binding {
         Binding {
             protocol: self.protocol,
@@ -68,7 +68,8 @@ pub struct Sides {
     v6: u64,
 }
 
-/// Bindings of one owner. Both sides of a binding are unique; resting ports are found by their port only.
+/// The bindings of one owner. Both sides of a binding are unique; resting ports are found only by their
+/// port.
 #[derive(Debug)]
 pub struct Store {
     entries: Slab<Entry>,
@@ -79,7 +80,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Without entries. `keys` are secret.
+    /// Creates an empty store. `keys` are secret.
     pub fn new(keys: [u64; 2]) -> Store {
         Store {
             entries: Slab::new(),
@@ -90,24 +91,24 @@ impl Store {
         }
     }
 
-    /// The secret that it was made with.
+    /// Returns the secret that it was made with.
     pub fn keys(&self) -> [u64; 2] {
         self.keys.0
     }
 
-    /// The entry of a port.
+    /// Returns the entry of a port.
     pub fn find_v4(&self, protocol: Protocol, v4: Endpoint4) -> Option<u32> {
         let is_it = |at: u32| self.entries[at].is_v4(protocol, v4);
         self.by_v4.find(self.keys.v4(protocol, v4), is_it)
     }
 
-    /// The binding of a host's address and port.
+    /// Returns the binding of a host's address and port.
     pub fn find_v6(&self, protocol: Protocol, v6: Endpoint6) -> Option<u32> {
         let is_it = |at: u32| self.entries[at].is_v6(protocol, v6);
         self.by_v6.find(self.keys.v6(protocol, v6), is_it)
     }
 
-    /// Both sides of a binding, to look for and to insert.
+    /// Returns the hashes of both sides of a binding, for a search or an insertion.
     pub fn sides(&self, binding: &Binding) -> Sides {
         Sides {
             v4: self.keys.v4(binding.protocol, binding.v4),
@@ -115,12 +116,12 @@ impl Store {
         }
     }
 
-    /// Fetches what searches for these sides begin with ([`Table::fetch`]).
+    /// Fetches what a search for these sides reads first ([`Table::fetch`]).
     pub fn fetch(&self, sides: Sides) -> u64 {
         self.by_v4.fetch(sides.v4) ^ self.by_v6.fetch(sides.v6)
     }
 
-    /// The entry of a binding's port, and that of its host's address and port.
+    /// Returns the entry of a binding's port, and that of its host's address and port.
     pub fn find(&self, binding: &Binding, sides: Sides) -> [Option<u32>; 2] {
         let is_v4 = |at: u32| self.entries[at].is_v4(binding.protocol, binding.v4);
         let is_v6 = |at: u32| self.entries[at].is_v6(binding.protocol, binding.v6);
@@ -130,17 +131,17 @@ impl Store {
         ]
     }
 
-    /// An entry that is there.
+    /// Returns an existing entry.
     pub fn get(&self, at: u32) -> &Entry {
         &self.entries[at]
     }
 
-    /// An entry that is there.
+    /// Returns an existing entry.
     pub fn get_mut(&mut self, at: u32) -> &mut Entry {
         &mut self.entries[at]
     }
 
-    /// Adds a binding, of whose sides none is there.
+    /// Adds a binding. Neither of its sides may exist.
     pub fn insert(&mut self, binding: &Binding, generation: u8, sides: Sides) {
         let at = self.entries.insert(Entry {
             v6: binding.v6.addr.octets(),
@@ -156,7 +157,7 @@ impl Store {
         self.by_v6.insert(sides.v6, at);
     }
 
-    /// The binding has ended, and its port rests.
+    /// Ends a binding, whose port rests.
     pub fn rest(&mut self, at: u32, rest: u32) {
         let binding = self.entries[at].binding();
         let hash = self.keys.v6(binding.protocol, binding.v6);
@@ -166,7 +167,7 @@ impl Store {
         self.resting += 1;
     }
 
-    /// Removes an entry that is there.
+    /// Removes an existing entry.
     pub fn remove(&mut self, at: u32) -> Entry {
         let entry = self.entries.remove(at);
         let binding = entry.binding();
@@ -182,27 +183,27 @@ impl Store {
         entry
     }
 
-    /// At most `most` places from `first` on, and what is there.
+    /// Returns at most `most` slots from `first` on, with their entries.
     pub fn places(&self, first: u32, most: usize) -> impl Iterator<Item = (u32, Option<&Entry>)> {
         self.entries.iter_from(first).take(most)
     }
 
-    /// Bindings.
+    /// Returns the number of bindings.
     pub fn len(&self) -> u32 {
         self.entries.len() - self.resting
     }
 
-    /// Whether there are no bindings.
+    /// Returns true if there are no bindings.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Resting ports.
+    /// Returns the number of resting ports.
     pub fn resting(&self) -> u32 {
         self.resting
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes used on the heap.
     pub fn memory(&self) -> usize {
         self.entries.memory() + self.by_v4.memory() + self.by_v6.memory()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this node says to another one, as far as the connection has room: answers first, then changes, a beat, the snapshot, and
-//! copies that are given back.
+//! The messages of this node to another one, as far as the connection has room: answers first, then changes, a beat,
+//! the snapshot, and copies that are given back.
 
 use crate::config::NodeId;
 
@@ -11,12 +11,12 @@ use crate::peer::{Hearing, Link, Telling};
 use crate::store::{State, Store};
 use crate::Moment;
 
-/// Bytes of a change at most, and of what stands before changes.
+/// Maximum size of a change, and of what precedes the changes, in bytes.
 const CHANGE: usize = 25;
 const HEAD: usize = 16;
 
 impl Node {
-    /// Says what there is to say to a node.
+    /// Sends what is due to a node.
     pub(crate) fn tell(&mut self, now: Moment, peer: NodeId, out: &mut Vec<Action>) {
         // The link is taken out, so that the rest can be read meanwhile.
         let Some(mut link) = self.peers[peer.index()].link.take() else {
@@ -35,7 +35,7 @@ impl Node {
         }
     }
 
-    /// False if the connection is too slow.
+    /// Sends what is due. Returns false if the connection is too slow.
     fn say(&mut self, now: Moment, peer: NodeId, link: &mut Link, out: &mut Mouth<'_>) -> bool {
         while let Some(message) = link.first.front() {
             if !out.say(link, message.encode()) {
@@ -46,7 +46,7 @@ impl Node {
         if link.hello.is_none() {
             return true;
         }
-        // What it has of this node's bindings is known here first: the snapshot replaces it.
+        // The other node's copies must be known here before the snapshot replaces them.
         if link.telling == Telling::Not && self.peers[peer.index()].settled {
             link.telling = Telling::Walking(0);
             link.sent = self.log.head();
@@ -55,7 +55,7 @@ impl Node {
             return false;
         }
         if let Telling::Walking(from) = link.telling {
-            // A snapshot takes all the room that there is, and who hears no beat for a second does without this node.
+            // A snapshot uses all available room, and a node that receives no beat for a second does without this one.
             if now >= link.beat {
                 self.say_beat(now, link, out);
             }
@@ -135,7 +135,7 @@ impl Node {
     }
 }
 
-/// Tells bindings from a place on; the place to go on with, or None if there are no more.
+/// Sends bindings from a slot on. Returns the slot to continue at, or None if there are no more.
 fn say_places(
     store: &Store,
     mut from: u32,
@@ -169,12 +169,12 @@ fn say_places(
     }
 }
 
-/// How many changes a message may have, if there is so much room.
+/// Returns how many changes fit into a message, given this much room.
 fn fitting(room: usize) -> usize {
     (room.saturating_sub(HEAD) / CHANGE).min(MAX_CHANGES)
 }
 
-/// To one node.
+/// The outlet to one node.
 struct Mouth<'a> {
     peer: NodeId,
     connection: u64,

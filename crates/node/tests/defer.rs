@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a node says is acknowledged, another reachable one has: a flow whose first packet waits for that goes on if the owner dies.
+//! A binding that a node reports as acknowledged is known to another reachable node: a flow whose first packet waits
+//! for that continues if the owner dies.
 
 mod common;
 
@@ -45,14 +46,14 @@ fn binding(port: u16) -> Binding {
 /// A message, and when it arrives.
 type Late = (u64, Vec<u8>);
 
-/// Nodes and what is under way between them.
+/// Nodes, and the messages in flight between them.
 struct World {
     now: Moment,
     nodes: Vec<Node>,
-    /// By pair, in its order.
+    /// By pair, in order.
     ways: BTreeMap<(usize, usize), VecDeque<Late>>,
     connections: u64,
-    /// Bindings of the owner, with the changes that told of them.
+    /// Bindings of the owner, with the changes that announced them.
     open: BTreeMap<u16, u64>,
 }
 
@@ -102,7 +103,7 @@ impl World {
         }
     }
 
-    /// One message arrives, if there is one.
+    /// Delivers one message, if there is one.
     fn deliver(&mut self, (from, to): (usize, usize)) {
         let way = self.ways.get_mut(&(from, to));
         let Some((connection, bytes)) = way.and_then(VecDeque::pop_front) else {
@@ -116,7 +117,7 @@ impl World {
         self.event(to, event);
     }
 
-    /// So many milliseconds in which nothing is late.
+    /// Lets so many milliseconds pass in which nothing is late.
     fn pass(&mut self, ms: u32) {
         for _ in 0..ms / 50 {
             self.now += MS * 50;
@@ -146,7 +147,7 @@ impl World {
         self.open.remove(&port);
     }
 
-    /// Bindings that are open and acknowledged, but that no other node has.
+    /// Returns bindings that are open and acknowledged, but that no other node has.
     fn lost(&self) -> Vec<u16> {
         let Some(known) = self.nodes[OWNER].acknowledged() else {
             return Vec::new();
@@ -240,7 +241,7 @@ fn nobody_is_waited_for_who_could_not_go_on() {
     let mut world = World::new();
     world.open(1);
     assert!(world.nodes[OWNER].acknowledged().is_some());
-    // Nobody has been heard of for too long.
+    // No other node has been heard for too long.
     world.now += Timing::default().reachable + MS;
     world.event(OWNER, Event::Tick);
     assert_eq!(world.nodes[OWNER].acknowledged(), None);

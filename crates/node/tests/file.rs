@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the file says, and the order of nodes that follows from it.
+//! Checks of the file, and the order of nodes that follows from it.
 
 mod common;
 
@@ -92,7 +92,7 @@ fn a_node_that_goes_moves_only_its_own_subscribers() {
         assert!((0..3).all(|node| row.contains(&NodeId(node))));
         assert!((0..3).all(|place| order.place(bucket, row[place]) == place));
     }
-    // 1024 buckets to three nodes: 341 each, with a deviation of 15.
+    // 1024 buckets to three nodes: 341 each, with a standard deviation of 15.
     assert!(first.iter().all(|n| (250..440).contains(n)), "{first:?}");
     let mut turned = config(GOOD);
     turned.members.reverse();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages and records: what is written is read again, and bytes of others do no harm.
+//! Messages and records: encoded ones are decoded again, and untrusted bytes do no harm.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -95,7 +95,7 @@ proptest! {
         prop_assert_eq!(Message::decode(&message.encode()), Some(message));
     }
 
-    /// No part of a message is one, nor is a message with more behind it.
+    /// A truncated message is no message, nor is a message with bytes after it.
     #[test]
     fn changed_bytes_are_refused_or_another_message(
         message in message(), cut in any::<prop::sample::Index>(), bit in 0..8u8, more in 1..9u8
@@ -131,7 +131,7 @@ proptest! {
         part in 0..4usize,
         void in vec(any::<(u64, u32)>(), 0..64),
     ) {
-        // Those of format 1 say nothing of a file.
+        // Records of format 1 do not mention a file.
         let parts = [Part::Serving, Part::Starting, Part::Serving, Part::Left];
         let (file, part) = ((part > 0).then_some(file), parts[part]);
         let mut void: Vec<Mark> =

@@ -23,7 +23,7 @@ fn config() -> Config {
     file(0, nodes)
 }
 
-/// The other node connects, has no bindings of this one, and has a file of which this part is another one.
+/// Connects the other node, which has no bindings of this one, and whose file differs in this part.
 fn greets(node: &mut Node, ms: u64, peer: NodeId, part: Option<&str>) -> Vec<Action> {
     greets_as(node, ms, peer, (part, Status::Serving))
 }
@@ -112,7 +112,8 @@ fn found(node: Option<NodeId>, file: Option<u64>, part: Part) -> Found {
     Found { node, name, bytes }
 }
 
-/// What the node says of itself then. Without an engine, nobody answers; those that have greeted say that they still hear it.
+/// Returns the state that the node reports then. Without an engine there are no answers; nodes that have greeted return
+/// its clock readings.
 fn status(node: &mut Node, ms: u64, engine: Option<&mut Engine>) -> Status {
     let (now, mut out) = (Duration::from_millis(ms), Vec::new());
     for peer in [B, C] {
@@ -143,7 +144,7 @@ fn status(node: &mut Node, ms: u64, engine: Option<&mut Engine>) -> Status {
     node.status(now)
 }
 
-/// The engine answers all that is asked.
+/// Answers all requests to the engine.
 fn answer(node: &mut Node, now: Duration, mut out: Vec<Action>, engine: &mut Engine) {
     while !out.is_empty() {
         for action in std::mem::take(&mut out) {
@@ -159,7 +160,7 @@ fn answer(node: &mut Node, now: Duration, mut out: Vec<Action>, engine: &mut Eng
     }
 }
 
-/// The last of the states at these moments.
+/// Returns the last of the states at these times.
 fn after(node: &mut Node, ms: std::ops::Range<u64>, engine: &mut Engine) -> Status {
     let each = ms.step_by(100);
     let all = each.map(|ms| status(node, ms, Some(&mut *engine)));
@@ -184,7 +185,7 @@ fn one_that_starts_opens_nothing_while_another_deals_addresses_out_otherwise() {
     greets(&mut node, 9100, B, None);
     assert_eq!(after(&mut node, 9200..14_000, &mut engine), Status::Serving);
     assert_eq!(engine.own(), Some(Part::Serving));
-    // One that serves goes on.
+    // A node that serves continues.
     greets(&mut node, 14_600, B, Some("nodes"));
     assert_eq!(
         after(&mut node, 14_700..20_000, &mut engine),
@@ -212,7 +213,7 @@ fn without_an_engine_one_starts_if_all_others_are_reachable_with_the_same_file()
     for ms in (100..9000).step_by(100) {
         assert_eq!(status(&mut node, ms, None), Status::Starting);
     }
-    // Lifetimes decide about no address, but nothing is shared.
+    // Lifetimes do not assign addresses, but nothing is shared.
     greets(&mut node, 9000, C, Some("lifetimes"));
     assert_eq!(status(&mut node, 9400, None), Status::Starting);
     greets(&mut node, 9500, C, None);
@@ -329,7 +330,7 @@ fn another_format_is_named_whatever_its_hello_has() {
         assert!(out.contains(&Action::Report(Report::Differs(B, "format"))));
         assert_eq!((node.strange(), node.is_connected(B)), (0, false));
     }
-    // Its record says whose its addresses are.
+    // Its record shows the assignment of its addresses.
     let same = Some(config().deal());
     engine.others = vec![found(Some(B), same, Part::Serving)];
     assert_eq!(after(&mut node, 100..20_000, &mut engine), Status::Serving);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a node goes over to another file with the others, and why it does not. The simulation has whole clusters that do so.
+//! When a node changes to another file together with the others, and why it does not. The simulation does so with whole
+//! clusters.
 
 mod common;
 
@@ -26,7 +27,7 @@ fn new_file() -> u64 {
     config(0, true).file()
 }
 
-/// A node of the old file, with connections to both others, which have the same file.
+/// Returns a node of the old file, with connections to both others, which have the same file.
 fn greeted() -> Node {
     let mut node = Node::new(config(0, false), 7, [3, 4], ms(0)).expect("it is right");
     for peer in [1, 2] {
@@ -75,7 +76,7 @@ fn beat(at: u64, armed: u64) -> Message {
     })
 }
 
-/// Both others say this for some seconds; does the node go over?
+/// Has both others report this for some seconds. Returns true if the node changes.
 fn goes(node: &mut Node, from: u64, armed: [u64; 2]) -> bool {
     let mut all = Vec::new();
     for at in (from..from + 3000).step_by(100) {
@@ -94,18 +95,18 @@ fn arm(node: &mut Node, at: u64, until: u64) {
 #[test]
 fn a_node_goes_over_if_its_operator_says_so_and_all_others_do() {
     let file = new_file();
-    // Whatever others say.
+    // Whatever others report.
     let mut node = greeted();
     assert!(!goes(&mut node, 100, [file, file]));
     assert_eq!(node.unready().count(), 0);
-    // All are armed for the same.
+    // All are armed for the same file.
     arm(&mut node, 4000, 60_000);
     assert!(!goes(&mut node, 4000, [file, 0]));
     let lacks: Vec<_> = node.unready().collect();
     assert_eq!(lacks, [(NodeId(2), Unready::Unarmed)]);
     assert!(!goes(&mut node, 8000, [file + 1, file]));
     assert_eq!(node.unready().next(), Some((NodeId(1), Unready::Otherwise)));
-    // One that is silent is not ready.
+    // A node that is silent is not ready.
     node.handle(ms(14_000), Event::Tick, &mut Vec::new());
     assert_eq!(node.unready().count(), 2);
     // Disarmed.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many bindings: what a copy takes, and a snapshot that goes over in bounded parts.
+//! Many bindings: the memory of a copy, and a snapshot that is sent in bounded parts.
 
 mod common;
 
@@ -66,7 +66,7 @@ fn a_copy_takes_at_most_80_bytes() {
     assert!(average < 65.0 && worst < 80.0, "{average} {worst}");
 }
 
-/// Two nodes, connected with so much room, and what they have sent each other.
+/// Two nodes, connected with this capacity, and the messages that they have exchanged.
 struct Pair {
     nodes: [Node; 2],
     now: Duration,
@@ -77,7 +77,7 @@ struct Pair {
     again: u32,
 }
 
-/// Copies in a message.
+/// Returns the number of copies in a message.
 fn copies(bytes: &[u8]) -> usize {
     match Message::decode(bytes) {
         Some(Message::Told { changes, .. }) => changes.len(),
@@ -127,7 +127,7 @@ impl Pair {
         self.nodes[at].counts().2[1 - at]
     }
 
-    /// No turn handles more than [`TURN`] copies.
+    /// Handles an event. No turn handles more than [`TURN`] copies.
     fn event(&mut self, at: usize, event: Event<'_>) {
         let mut out = Vec::new();
         let had = self.copies(at);
@@ -194,7 +194,7 @@ fn a_snapshot_of_many_bindings_goes_over_in_parts_while_they_change() {
     pair.connect(1);
     for turn in 0..240u32 {
         pair.turn();
-        // Every 20th is closed while the snapshot is under way.
+        // Every 20th is closed while the snapshot is in flight.
         for n in (turn * 1000..(turn + 1) * 1000)
             .step_by(20)
             .filter(|&n| n < COUNT)
@@ -211,7 +211,7 @@ fn a_snapshot_of_many_bindings_goes_over_in_parts_while_they_change() {
         "all is acknowledged, and has rested"
     );
     assert_eq!(pair.nodes[1].counts().2, [live, 0]);
-    // The owner falls silent: copies serve for a term.
+    // The owner falls silent: copies are used for a term.
     let host = binding(1).v6;
     let protocol = Protocol::Tcp;
     let asked = Asked {
@@ -229,7 +229,7 @@ fn a_snapshot_of_many_bindings_goes_over_in_parts_while_they_change() {
     assert!(!pair.nodes[1].may_use(NodeId(0), later));
 }
 
-/// Old copies go, and ports become free, in bounded parts, too.
+/// Old copies are removed, and ports become free, in bounded parts, too.
 #[test]
 fn many_bindings_that_ended_while_nodes_were_apart_are_cleared_in_parts() {
     const COUNT: u32 = 50_000;

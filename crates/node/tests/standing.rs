@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an operator sees of another node while that lags.
+//! The state of a lagging node, as another node's operator sees it.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn hear(node: &mut Node, now: Duration, bytes: &[u8]) -> Vec<Action> {
     out
 }
 
-/// The peer connects and has no copies.
+/// Connects the peer, which has no copies.
 fn greet(node: &mut Node) {
     let mut out = Vec::new();
     let connected = Event::Connected {
@@ -47,14 +47,15 @@ fn greet(node: &mut Node) {
     });
     let its = node.standing(PEER, at(0));
     assert!(its.is_connected && its.status.is_none());
-    // Its file is the same, so it says the same.
+    // Its file is the same, so its hello is the same.
     hear(node, at(0), &hello.expect("it says hello"));
     let its = node.standing(PEER, at(0));
     assert_eq!((its.status, its.behind), (Some(Status::Starting), Some(0)));
     assert!(its.is_settled && node.waits_for().next().is_none());
 }
 
-/// It answers. Without an engine the node starts if the other one, which has the same file, is reachable.
+/// Has the peer answer. Without an engine the node starts if the other one, which has the same file, is
+/// reachable.
 fn answer(node: &mut Node) -> Beat {
     let beat = Beat {
         status: Status::Starting,
@@ -126,7 +127,7 @@ fn a_node_that_does_not_acknowledge_blocks_ports_and_lags() {
     assert_eq!((its.behind, its.blocks_for), (Some(0), None));
     assert!(its.is_reachable && its.serves && its.takes);
     assert_eq!(its.engine, Some(9));
-    // It has told no bindings.
+    // It has sent no bindings.
     assert_eq!((its.copies, its.usable_for), (0, None));
     assert_eq!(node.standing(NodeId(9), at(8000)), Standing::default());
 }

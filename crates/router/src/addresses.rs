@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which IPv4 addresses a NAT64 may give to its nodes.
+//! Checks which IPv4 addresses a NAT64 may use as external addresses.
 //!
-//! Packets to an address of this host are this host's: they would never reach
-//! the translator, and its own connections would share their ports with the
-//! nodes behind it. And packets to an address that no route leads to the
-//! translator go elsewhere.
+//! Packets to an address of this host belong to this host: they would never reach the translator, and the
+//! host's own connections would share their ports with the nodes behind it. And packets to an address that
+//! no route leads to the translator go elsewhere.
 
 use std::net::Ipv4Addr;
 
@@ -15,7 +14,7 @@ use diolkos_config::{Mode, Settings};
 use diolkos_kernel::net::Net;
 use diolkos_service::failure::Failure;
 
-/// Refuses a pool and bindings of the configuration with an address of this host.
+/// Refuses a pool, and bindings of the configuration, with an address of this host.
 pub async fn check(net: &Net, settings: &Settings) -> Result<(), Failure> {
     if settings.translator.mode != Mode::Nat64 {
         return Ok(());
@@ -31,7 +30,8 @@ pub async fn check(net: &Net, settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses an address to be bound at run time. Whoever has all routes made by others knows where they lead.
+/// Refuses an address that cannot be bound at run time. If other programs make all routes, the operator is
+/// responsible for them.
 pub async fn check_bound(
     net: &Net,
     device: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a running router answers to whoever asks by its control socket.
+//! The answers of a running router to requests on its control socket.
 
 use std::time::Duration;
 
@@ -151,14 +151,14 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         }
         self.metrics.follow(&self.gateway.settings);
         self.samples = ways::samples(&self.gateway.settings);
-        // What stood in the way of the old configuration may not stand in that of the new one.
+        // Obstacles of the old configuration may not exist in the new one.
         self.look_for_obstacles().await;
         Answer::Reloaded
     }
 }
 
 impl Gateway {
-    /// What would become of a packet.
+    /// Returns what would happen to a packet.
     async fn trace(&self, packet: Imagined, net: &Net) -> Answer {
         let settings = &self.settings;
         let asked = trace::Asked {
@@ -180,7 +180,7 @@ impl Gateway {
         later(move || Answer::Top(nat64::top(&state, order, lines as usize)))
     }
 
-    /// Of a hundred thousand: neither signals nor the network wait for them.
+    /// Lists up to a hundred thousand entries, while signals and network events are still handled.
     fn entries(&self, list: impl FnOnce(&Controller) -> Answer + Send + 'static) -> Reply {
         let Some(state) = self.translation.shared_controller() else {
             return Reply::Now(self.of_state(|_| Answer::Done));
@@ -188,7 +188,7 @@ impl Gateway {
         later(move || list(&state))
     }
 
-    /// How it stands, for those who follow it.
+    /// Returns the condition of the router, for clients that watch it.
     pub(super) fn condition(&self, obstacles: Vec<String>, findings: Vec<Finding>) -> Condition {
         let prefixes = self.settings.translator.pref64.given();
         Condition {
@@ -206,12 +206,13 @@ impl Gateway {
         }
     }
 
-    /// Packets that have come from IPv4 and from IPv6, and were translated.
+    /// Returns the number of translated packets that came from IPv4, and from IPv6.
     pub(super) fn translated(&self) -> [u64; 2] {
         counters::translated(self.translation.fast(), &self.slow.tallies)
     }
 
-    /// A change is done when it survives a restart; the loop does not wait for that. `otherwise`: what is so if it does not.
+    /// Answers when a change survives a restart; the loop does not wait for that. `otherwise` describes the situation
+    /// if it fails.
     fn once_it_lasts(&self, answer: Answer, otherwise: String) -> Reply {
         if answer != Answer::Done {
             return Reply::Now(answer);
@@ -276,7 +277,7 @@ impl Gateway {
         }
     }
 
-    /// The settings with what was found in place of `auto`.
+    /// Returns the settings with the values found in place of `auto`.
     fn in_force(&self) -> Settings {
         let mut settings = self.settings.clone();
         let translation = settings.translation(self.found);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What packets bypass that a program sends by itself: IPsec policies, which would encrypt or block them, and rules of nftables,
-//! which would drop them or give them another address.
+//! Packets that a program sends by itself bypass IPsec policies, which would encrypt or block them, and rules of
+//! nftables, which would drop them or give them another address. This module watches both.
 
 use std::net::Ipv4Addr;
 
@@ -9,14 +9,15 @@ use diolkos_control::control::{Finding, Reason};
 use diolkos_kernel::net::{HookNews, Hooks, Policies, PolicyNews};
 use diolkos_service::supervise::Watch;
 
-/// What there is of both, and when that changes.
+/// Watches both for changes.
 pub struct Bypassed {
     policies: PolicyNews,
     hooks: Option<HookNews>,
 }
 
 impl Bypassed {
-    /// Looks, and begins to follow. Rules are looked at only where packets may bypass them: to ask for them loads nf_tables.
+    /// Reads both, and begins to watch. Rules are read only where packets may bypass them, because the request loads
+    /// nf_tables.
     pub async fn begin(settings: &Settings, watch: &Watch) -> Bypassed {
         let hooks = match settings.translator.placement.sends() {
             true => Some(HookNews::begin(watch).await),
@@ -26,13 +27,13 @@ impl Bypassed {
         Bypassed { policies, hooks }
     }
 
-    /// What there is now.
+    /// Returns the current policies and hooks.
     pub fn now(&self) -> (Policies, Hooks) {
         let hooks = self.hooks.as_ref().map(HookNews::now);
         (self.policies.now(), hooks.unwrap_or_default())
     }
 
-    /// Waits until there is more or less. It may be dropped and called again.
+    /// Waits until there are more or fewer. It is cancel-safe.
     pub async fn changed(&mut self) {
         let hooks = async {
             match &mut self.hooks {
@@ -47,7 +48,7 @@ impl Bypassed {
     }
 }
 
-/// The placement that is used: `auto` keeps away from what bypasses rules and policies.
+/// Returns the placement that is used: `auto` avoids a placement that bypasses rules or policies.
 pub fn placement(settings: &Settings, (policies, hooks): (Policies, Hooks)) -> Placement {
     let configured = settings.translator.placement;
     if configured != Placement::Auto {
@@ -69,7 +70,7 @@ pub fn placement(settings: &Settings, (policies, hooks): (Policies, Hooks)) -> P
     configured
 }
 
-/// What is to be said of rules and policies that are there now.
+/// Returns the findings about existing rules and policies.
 pub fn findings(
     settings: &Settings,
     has_programs: bool,
@@ -91,7 +92,8 @@ fn ipsec(settings: &Settings, policies: Policies) -> Finding {
     Finding::trouble(Reason::Ipsec, format!("{what}: {advice}"))
 }
 
-/// Whoever chose the placement knows that packets bypass firewalls. A private pool that nobody masquerades is a mistake.
+/// An operator who chose the placement knows that packets bypass firewalls. A private pool that nothing masquerades is
+/// a mistake.
 fn rules(settings: &Settings, hooks: Hooks) -> Option<Finding> {
     let text = match settings.translator.placement {
         Placement::Auto if hooks.are_some() => {
@@ -111,7 +113,7 @@ fn rules(settings: &Settings, hooks: Hooks) -> Option<Finding> {
     Some(Finding::trouble(Reason::Netfilter, text))
 }
 
-/// The first part of the pool that the Internet does not route.
+/// Returns the first part of the pool that the Internet does not route.
 fn private_pool(settings: &Settings) -> Option<String> {
     let mut pool = settings.pool4().iter().map(|part| part.net);
     let net = pool.find(|net| is_private(net.addr()))?;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A router that is a node of a cluster: its routes, the interfaces on which other nodes send, and how each node is reached.
+//! A router in a cluster: its routes, the interfaces on which other gateways send, and how each gateway is reached.
 //!
-//! Routing daemons redistribute the routes of the TUN device. Prefixes and pools have the configured metric as long as this node
-//! serves new subscribers, and a higher one otherwise (`Routes::yields`). Packets that still come are translated or forwarded.
+//! Routing daemons redistribute the routes of the TUN device. Prefixes and pools have the configured metric while this
+//! gateway serves new subscribers, and a higher one otherwise (`Routes::yields`). Packets that still arrive are
+//! translated or forwarded.
 
 use std::future::ready;
 use std::net::Ipv4Addr;
@@ -25,10 +26,11 @@ use diolkos_kernel::net::{Link, Net};
 use diolkos_service::failure::Failure;
 use diolkos_service::supervise::Watch;
 
-/// Between two looks at the next hops, beside those when routes change.
+/// Interval between two checks of the next hops, besides those when routes change.
 pub(super) const HOPS: Duration = Duration::from_secs(1);
 
-/// Puts the program that forwards to other gateways at the TUN device, behind the translation and before what follows it.
+/// Attaches the program that forwards to other gateways to the TUN device, behind the translation and before what
+/// follows it.
 pub(super) fn forward(
     settings: &Settings,
     translation: &Translation,
@@ -53,7 +55,7 @@ pub(super) fn forward(
         .flat_map(|(net, owner)| {
             let ends = [net.network(), net.broadcast()].map(Ipv4Addr::to_bits);
             let all = (ends[0]..=ends[1]).map(Ipv4Addr::from_bits);
-            // `config` has refused more nodes than programs know.
+            // `config` has refused more gateways than programs know.
             let owner = Owner::node(*owner);
             all.filter_map(move |address| Some((address, owner?)))
         })
@@ -64,7 +66,8 @@ pub(super) fn forward(
         .map_err(datapath::failure)
 }
 
-/// Between which interfaces the kernel has to forward: those that are named, and those on which other gateways send. Without any: all.
+/// Returns the interfaces between which the kernel has to forward: those that are named, and those on which other
+/// gateways send. If the list is empty: all.
 pub(super) fn forwarding_between(settings: &Settings) -> Vec<String> {
     let mut names = settings.translator.interfaces.clone();
     let this = settings
@@ -78,7 +81,7 @@ pub(super) fn forwarding_between(settings: &Settings) -> Vec<String> {
 }
 
 impl Gateway {
-    /// Becomes a node of its cluster, if it has one. `expected`: nodes that have to have the same file first.
+    /// Joins its cluster, if it has one. `expected` are gateways that must first have the same file.
     pub(super) async fn join_cluster(
         &mut self,
         net: &Net,
@@ -112,11 +115,12 @@ impl Gateway {
         self.follow_cluster(net).await
     }
 
-    /// Arms this node for a new file of all nodes, if that is right. Nothing changes by that.
+    /// Arms this gateway for a new file of all gateways, if that file is right. Nothing else changes.
     ///
     /// # Errors
     ///
-    /// There is no cluster, the file contradicts itself or what is there, or it changes what needs another process.
+    /// There is no cluster, the file contradicts itself or the host, or it changes something that needs another
+    /// process.
     pub(super) async fn arm(
         &mut self,
         net: &Net,
@@ -139,14 +143,15 @@ impl Gateway {
         Ok(())
     }
 
-    /// The settings of the file to which all nodes go over, and the nodes that have to have it: those of the old file that are in it.
+    /// Returns the settings of the file that all gateways change to, and the gateways that must have it: those of the
+    /// old file that are in the new one.
     pub(super) fn successor(&mut self) -> Option<(Settings, Vec<String>)> {
         let cluster = self.cluster.as_ref()?;
         let (file, new) = self.next.take()?;
         (cluster.goes_over() == Some(file)).then(|| (new, cluster.names().to_vec()))
     }
 
-    /// Waits until the routes have to be others.
+    /// Waits until the routes have to change.
     pub(super) async fn cluster_moves(&self) {
         match &self.cluster {
             Some(cluster) => cluster.changed().await,
@@ -154,7 +159,7 @@ impl Gateway {
         }
     }
 
-    /// Attracts packets by the routes, or not. To be tried again if it fails.
+    /// Has the routes attract packets, or not. Retry if it fails.
     pub(super) async fn follow_cluster(&mut self, net: &Net) -> Result<(), Failure> {
         let yields = match &self.cluster {
             Some(cluster) => !cluster.attracts(),
@@ -163,7 +168,7 @@ impl Gateway {
         self.yield_to_others(yields, net).await
     }
 
-    /// Leaves its part in the cluster: the others go on.
+    /// Leaves the cluster, whose other gateways continue.
     pub(super) async fn leave_cluster(&mut self, net: &Net) {
         if self.cluster.is_none() {
             return;
@@ -176,7 +181,7 @@ impl Gateway {
         }
     }
 
-    /// What is wrong with its part in the cluster.
+    /// Returns the problems of its membership in the cluster.
     pub(super) fn cluster_findings(&self) -> Vec<Finding> {
         let Some(cluster) = &self.cluster else {
             return Vec::new();
@@ -211,8 +216,8 @@ impl Gateway {
         .await
     }
 
-    /// Finds the interfaces on which the others send, and the next hop to each. One to which no route leads by such an interface is
-    /// not reached: it would take the packets for those of hosts.
+    /// Finds the interfaces on which the others send, and the next hop to each gateway. A gateway that no route by such
+    /// an interface leads to counts as not reachable: it would take the packets for those of hosts.
     pub(super) async fn look_at_nodes(&self, net: &Net) {
         let Some(cluster) = &self.cluster else { return };
         let all = match net.links().await {
@@ -230,7 +235,7 @@ impl Gateway {
                 names.filter_map(|name| index_of(&all, name)).collect()
             }
         };
-        // Before packets can come by an interface that is new: others' packets would count as those of hosts.
+        // This must precede packets from a new interface: those of other gateways would count as packets of hosts.
         cluster.hear_on(links.clone());
         for (node, address) in cluster.others() {
             let found = match net.next_hop6(address).await {
@@ -254,7 +259,7 @@ impl Gateway {
     }
 }
 
-/// The indices of interfaces, or which one there is not.
+/// Returns the indices of interfaces, or the name of one that does not exist.
 fn indices(all: &[Link], names: &[String]) -> Result<Vec<u32>, String> {
     let indices = names.iter().map(|name| {
         index_of(all, name).ok_or_else(|| {

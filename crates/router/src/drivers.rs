@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The interfaces whose drivers translate (XDP, placements `xdp` and `auto`): what stands against it, and what `auto`
-//! chooses.
+//! The interfaces whose drivers translate (XDP, placements `xdp` and `auto`): obstacles, and the choice of `auto`.
 
 use diolkos_fastpath::{attached, Abilities, Port, Sends};
 use diolkos_sys::ethtool::{self, Channels};
@@ -11,23 +10,23 @@ use diolkos_config::Placement;
 use diolkos_kernel::net::{Link, LinkKind, Medium};
 use diolkos_service::failure::Failure;
 
-/// Its packets never get what a real device does to them.
+/// Its packets do not pass through what a real device does to them.
 const VETH: &str = "veth";
 
-/// It takes a channel for each CPU beside those in use. Where there are too few, it shares these, under locks.
+/// It needs a channel for each CPU beside those in use. If there are too few, it shares these, under locks.
 const VIRTIO: &str = "virtio_net";
 
-/// What is known of a named interface.
+/// A named interface with the properties that matter for XDP.
 pub struct Candidate {
     name: String,
-    /// The port, or why there is none.
+    /// The port, or the reason why there is none.
     port: Result<Port, String>,
     driver: String,
     reported: bool,
     channels: Option<Channels>,
 }
 
-/// Of each of these links, whether its driver can translate. `all`: the links of this network namespace.
+/// Examines for each of these links whether its driver can translate. `all` are the links of this network namespace.
 pub fn examine(links: &[Link], all: &[Link]) -> Vec<Candidate> {
     links.iter().map(|link| candidate(link, all)).collect()
 }
@@ -44,7 +43,7 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
         _ => Tags::Taken,
     };
     let reported = abilities.as_ref().is_ok_and(|abilities| abilities.reported);
-    // With a program, those of XDP count, too.
+    // With a program, those of XDP are counted, too.
     let channels = match driver == VIRTIO && matches!(attached(link.index), Ok(None)) {
         true => ethtool::channels(&name).ok(),
         false => None,
@@ -66,7 +65,7 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
                 address,
                 takes: true,
                 sends: abilities.sends,
-                // Its peer is not told of what is sent back, unless it has a program of its own.
+                // Its peer is not notified of what is sent back, unless the peer has a program of its own.
                 turns: driver != VETH,
             }),
             Err(_) => Err("it has no Ethernet address".to_owned()),
@@ -86,16 +85,16 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
 enum Tags {
     /// In the frame.
     Inside,
-    /// Nowhere: whoever sends may hand them over beside the frame, whatever features this end has.
+    /// Nowhere: the sender may pass them beside the frame, whatever features this end has.
     Beside,
-    /// Nowhere, but frames of a VLAN that this host is not in do not come.
+    /// Nowhere, but frames of VLANs that this host is not in do not arrive.
     TakenOfKnown,
     /// Nowhere.
     Taken,
 }
 
-/// Where more channels are in use than there are CPUs, Linux takes for granted that XDP has its own. Where too few are left for
-/// it, the first frame that is sent makes the kernel panic (seen with 6.12).
+/// If more channels are in use than there are CPUs, Linux assumes that XDP has its own. If too few are left for that,
+/// the first frame that is sent makes the kernel panic (seen with 6.12).
 fn unbearable(name: &str, channels: Channels, cpus: u32) -> Option<String> {
     let Channels { most, used } = channels;
     (used > cpus && used + cpus > most).then(|| {
@@ -106,7 +105,7 @@ fn unbearable(name: &str, channels: Channels, cpus: u32) -> Option<String> {
     })
 }
 
-/// What is to be said of an interface with too few channels for these CPUs.
+/// Describes an interface with too few channels for these CPUs.
 fn sharing(name: &str, channels: Channels, cpus: u32) -> Option<String> {
     let Channels { most, used } = channels;
     if used + cpus <= most {
@@ -124,7 +123,7 @@ fn sharing(name: &str, channels: Channels, cpus: u32) -> Option<String> {
     ))
 }
 
-/// What the program could not see, or must not bypass.
+/// Describes what the program could not see, or must not bypass.
 fn obstacle(link: &Link, all: &[Link], tags: Tags) -> Option<String> {
     let vlan = |other: &&Link| other.kind == LinkKind::Vlan && other.lower == Some(link.index);
     let vlan = all.iter().find(vlan);
@@ -152,8 +151,8 @@ fn obstacle(link: &Link, all: &[Link], tags: Tags) -> Option<String> {
     }
 }
 
-/// The ports, in the order of the candidates, as the settings have it; fails where they insist. And what was chosen, in
-/// words, and why.
+/// Returns the ports, in the order of the candidates, as the settings require, and a description of the choice with its
+/// reasons. Fails if the settings require a port that is impossible.
 pub fn choose(
     placement: Placement,
     candidates: &[Candidate],
@@ -186,7 +185,7 @@ pub fn choose(
     }
 }
 
-/// The same where a change must not end anything: whatever cannot translate leaves it to tc.
+/// The same for a change that must not end anything: an interface that cannot translate leaves it to tc.
 pub fn choose_now(candidates: &[Candidate]) -> (Vec<Option<Port>>, String) {
     let ports = candidates.iter().map(|c| c.port.clone().ok()).collect();
     let said = candidates

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The interfaces at which a router's packets are translated before any routing: found at start and at a reload, and
-//! taken up again when they went and come.
+//! used again when they return after a removal.
 
 use diolkos_fastpath::{Inline, Media};
 
@@ -11,8 +11,8 @@ use diolkos_kernel::forwarding;
 use diolkos_kernel::net::{Event, Link, Medium, Net};
 use diolkos_service::failure::Failure;
 
-/// Those with these names; none with the placement `device`. `may_have_drivers`: whether their drivers are to translate is
-/// looked at.
+/// Returns the interfaces with these names; none with the placement `device`. With `may_have_drivers`, checks whether
+/// their drivers should translate.
 pub async fn find(
     net: &Net,
     settings: &Settings,
@@ -67,7 +67,8 @@ pub async fn find(
 }
 
 impl Gateway {
-    /// Whether drivers are asked what they can do. What `auto` has chosen at the start without them stays.
+    /// Returns true if drivers are asked for their abilities. If `auto` has chosen at the start to do without them,
+    /// that stays.
     pub fn may_have_drivers(&self) -> bool {
         match self.settings.translator.placement {
             Placement::Xdp => true,
@@ -76,7 +77,7 @@ impl Gateway {
         }
     }
 
-    /// An interface has come again: its packets are translated there as before, and sent out of it.
+    /// Handles an interface that has come back: its packets are translated there as before, and sent out of it.
     pub async fn take_up(&mut self, net: &Net, name: &str) -> Result<(), Failure> {
         let links = net.links().await?;
         let names = self.settings.translator.interfaces.iter();
@@ -100,7 +101,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// Puts programs to those of these that are new. One at which that fails is missed still, so that it is tried again.
+    /// Attaches programs to the interfaces that are new. One at which that fails still counts as missing, so that it is
+    /// retried.
     pub fn widen(&mut self, inline: &[Inline]) -> Result<(), Failure> {
         let is_named = |index: &u32| inline.iter().any(|inline| inline.ifindex == *index);
         self.inline.retain(is_named);
@@ -120,7 +122,7 @@ impl Gateway {
         done
     }
 
-    /// Neighbours are answered at an interface that has come, or has another link-layer address.
+    /// Answers neighbours at an interface that has come, or has another link-layer address.
     pub async fn follow_announced(&mut self, event: &Event, net: &Net) {
         let Some(announcer) = &mut self.announcer else {
             return;
@@ -130,7 +132,7 @@ impl Gateway {
         }
     }
 
-    /// One at which packets are to be translated, and are not yet.
+    /// Returns true if packets should be translated at this interface, and are not yet.
     pub fn misses(&self, link: &Link) -> bool {
         let t = &self.settings.translator;
         t.placement != Placement::Device

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A translator for a router, stateless (RFC 7915) or stateful (RFC 6146), from the first look at the
-//! machine to the clean machine after it: begin → build → lead → serve (→ reload) → leave. What a NAT64 with a state file
-//! leaves on purpose is in `stay`.
+//! A translator for a router, stateless (RFC 7915) or stateful (RFC 6146), from the examination of the machine to its
+//! cleanup: begin → build → lead → serve (→ reload) → leave. A NAT64 with a state file leaves its programs in the
+//! kernel on purpose (`lifecycle`).
 //!
-//! It knows everything below it: tables, programs, routes, a cluster if there is one, and [`announce`], which answers for addresses of a
-//! connected network. A stranger calls [`run`], and [`clear`] for what a killed run has left.
+//! This crate knows everything below it: tables, programs, routes, a cluster if there is one, and [`announce`], which
+//! answers for addresses of a connected network. Call [`run`] to run a translator, and [`clear`] to remove what a
+//! killed run has left.
 
 mod addresses;
 pub mod announce;
@@ -61,7 +62,8 @@ use translation::Translation;
 
 pub use lifecycle::clear;
 
-/// Runs until a signal comes (then it succeeds) or the device goes (then it fails). `read` reads the configuration again.
+/// Runs until a signal arrives (then it succeeds) or the device is removed (then it fails). `read` reads the
+/// configuration again.
 pub async fn run(
     mut settings: Settings,
     read: impl Fn() -> Result<Settings, Failure>,
@@ -69,7 +71,7 @@ pub async fn run(
 ) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN])?;
     diolkos_cluster::prepare(&mut settings)?;
-    // What is changed is noted for each network namespace.
+    // Changes are recorded for each network namespace.
     namespace::cookie()
         .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
     let mut host = Host::new(supervision).await?;
@@ -96,10 +98,11 @@ pub async fn run(
     }
 }
 
-/// The settings of the file that follows, and the nodes of the cluster that have to have it first.
+/// The settings of the next file, and the gateways of the cluster that must first have it.
 type Next = (Settings, Vec<String>);
 
-/// Serves by one file, from a clean machine to a clean machine. `expected`: nodes that have to have the same file first.
+/// Serves by one file, from a clean machine to a clean machine. `expected` are gateways that must first have the same
+/// file.
 async fn serve_by(
     mut settings: Settings,
     expected: &[String],
@@ -121,7 +124,7 @@ async fn serve_by(
         Ok(settings)
     };
     let mut gateway = match lifecycle::begin(host, settings).await {
-        // Half of a state is none: what there was is left for the next start.
+        // Half of a state is useless: the earlier state is left for the next start.
         Err(failure) if host.signals.came().already() => {
             tracing::info!("stopped by a signal before it was ready ({failure})");
             return Ok(None);
@@ -163,17 +166,18 @@ async fn serve_by(
     }
 }
 
-/// The TUN device and what translates on it. Dropped, it is gone with all its routes, unless it stays.
+/// The TUN device and what translates on it. When this is dropped, the device is removed with all its routes, unless it
+/// stays.
 struct Gateway {
     index: u32,
     settings: Settings,
     found: Found,
     routes: Routes,
-    /// Its part in a cluster, which ends before the tables do.
+    /// Its membership in a cluster, which ends before the tables do.
     cluster: Option<Cluster>,
-    /// The program that forwards to other gateways, until it has that part.
+    /// The program that forwards to other gateways, until it has joined the cluster.
     forward: Option<ForwardPath>,
-    // In the order in which they must end: nobody is answered, and nothing is led to a device that is gone.
+    // In the order in which they must end: answers end first, and nothing is led to a device that is gone.
     announcer: Option<Announcer>,
     translation: Translation,
     /// Lets marks survive the slow path.
@@ -184,17 +188,17 @@ struct Gateway {
     known: Vec<Inline>,
     forwarding: Forwarding,
     slow: SlowPath,
-    /// The device once more, to say what becomes of it.
+    /// A further queue of the device, to change the device.
     device: Queue,
-    /// Known sessions go on in the kernel when this ends.
+    /// True if known sessions continue in the kernel when this ends.
     stays: bool,
-    /// The operator has said that this is to end.
+    /// True if the operator has told this to end.
     ends: bool,
-    /// The file for which this node of a cluster was armed last, and what names it.
+    /// The file for which this gateway of a cluster was last armed, and its hash.
     next: Option<(u64, Settings)>,
 }
 
-/// Whatever ends it.
+/// Cleans up, however it ends.
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.cluster = None;
@@ -209,7 +213,7 @@ impl Drop for Gateway {
 }
 
 impl Gateway {
-    /// `pins`: on what an earlier run has left; otherwise on clean ground.
+    /// Builds the gateway. With `pins`, on what an earlier run has left; otherwise from a clean state.
     async fn build(
         host: &Host,
         mut settings: Settings,
@@ -221,7 +225,7 @@ impl Gateway {
         addresses::check(net, &settings).await?;
         rivals::check(net, &settings).await?;
         warn_of_narrow_links(net, &settings).await?;
-        // What contradicts is refused before anything is changed.
+        // Contradictions are refused before anything is changed.
         announce::plan(net, &settings).await?;
         let own = &net.addresses4().await?;
         let queues = slowpath::readers(t.queues);
@@ -244,16 +248,16 @@ impl Gateway {
         let (translation, engine) =
             Translation::build(&settings, found, index, &inline, queue, past, &host.watch)?;
         if translation.fast().and_then(FastPath::used_hops).is_none() {
-            // A driver did not take what it was chosen for.
+            // A driver did not accept what it was chosen for.
             inline.iter_mut().for_each(|inline| inline.driver = None);
         }
         if pins.is_some() {
-            // Not before: what is refused until here leaves the device as it goes on.
+            // Not before: errors until here leave the device as it is.
             net.prepare_tun(&t.device, index, mtu).await?;
         }
         accept_local::admit(net, &settings, &[]).await?;
         if translation.fast().is_some() {
-            // Whatever is received may be routed to the device.
+            // Any received packet may be routed to the device.
             let links = net.links().await?;
             datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
         }
@@ -304,7 +308,8 @@ impl Gateway {
         })
     }
 
-    /// Takes another configuration: whole, or not at all. A packet is translated by the old one or by the new one.
+    /// Applies another configuration, completely or not at all. A packet is translated by the old one or by the new
+    /// one.
     async fn reload(
         &mut self,
         net: &Net,
@@ -324,7 +329,7 @@ impl Gateway {
         let names = &new.translator.interfaces;
         let inline = interfaces::find(net, &new, names, self.may_have_drivers()).await?;
         let next = self.translation.prepare(&new, found, self.index, &inline)?;
-        // To load programs takes long, and to change them once more is in vain.
+        // Loading programs takes long, and another change of them would be in vain.
         if came.already() {
             return Err(Failure::run_time("diolkos is about to end"));
         }
@@ -355,7 +360,7 @@ impl Gateway {
             tracing::warn!("{failure}");
         }
         self.stay_at_new_places();
-        // An interface may have come again unnoticed. The new configuration is in force whatever becomes of that.
+        // An interface may have come back unnoticed. The new configuration is in force whether this succeeds or not.
         if let Err(failure) = self.widen(&inline) {
             tracing::warn!("{failure}");
         }
@@ -363,13 +368,13 @@ impl Gateway {
             tracing::warn!("{failure}");
         }
         self.translation.write_soon();
-        // Two tables were there for a while, and one may have 100 000 mappings.
+        // Two tables existed for a while, and one may have 100 000 mappings.
         memory::give_back();
         self.announce("reloaded");
         Ok(())
     }
 
-    /// Others may have taken away what is ours; a reload is what the operator tries then.
+    /// Restores what other programs may have removed; the operator tries a reload in that case.
     async fn restore(&mut self, net: &Net) -> Result<(), Failure> {
         let own = self.own();
         net.set_tun_mtu(own.index, own.mtu).await?;
@@ -384,12 +389,12 @@ impl Gateway {
         Ok(())
     }
 
-    /// What has to stay on the device.
+    /// Returns what has to stay on the device.
     fn own(&self) -> DeviceConfig {
         own(self.index, &self.settings, self.found, &self.routes)
     }
 
-    /// What it is and which way packets take, in one line.
+    /// Describes the mode and the path of packets in one line.
     fn description(&self) -> String {
         let t = &self.settings.translator;
         let list = |of: Vec<String>| match of.is_empty() {
@@ -457,7 +462,7 @@ fn mode(settings: &Settings) -> &'static str {
     }
 }
 
-/// What a configuration has on the device.
+/// Returns what a configuration has on the device.
 fn own(index: u32, settings: &Settings, found: Found, routes: &Routes) -> DeviceConfig {
     DeviceConfig {
         mtu: device_mtu(settings, found),

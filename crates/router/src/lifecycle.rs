@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The beginning and the end of a router: on clean ground, and leaving nothing; or, with a state file and a fast path, on
-//! what an earlier run has left in the kernel, and leaving it again.
+//! Start and end of a router: it starts from a clean state and leaves nothing; or, with a state file and a fast path,
+//! it starts from what an earlier run has left in the kernel, and leaves that again.
 
 use diolkos_fastpath::Pins;
 
@@ -15,7 +15,7 @@ use diolkos_service::instance::Instance;
 use diolkos_service::privilege::{self, NET_ADMIN, SYS_ADMIN};
 use diolkos_service::supervise;
 
-/// Builds the gateway. A configuration that is wrong changes nothing: what goes on in the kernel goes on.
+/// Builds the gateway. A wrong configuration changes nothing: what runs in the kernel continues.
 pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Gateway, Failure> {
     let net = &*host.net;
     let device = settings.translator.device.clone();
@@ -25,7 +25,7 @@ pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Gateway, Fa
             Err(failure) if failure.kind == Kind::Usage => return Err(failure),
             Err(failure) if host.signals.came().already() => return Err(failure),
             Err(failure) => {
-                // What cannot be replaced is not removed.
+                // What cannot be replaced must not be removed.
                 stateful::check_file(&settings)?;
                 tracing::warn!(
                     "cannot take over the programs of an earlier run; using the state file: {failure}"
@@ -46,12 +46,12 @@ async fn take_over(host: &Host, device: &str, settings: Settings) -> Result<Gate
     Ok(gateway)
 }
 
-/// Removes what a run has left that is not there any more.
+/// Removes what an ended run has left.
 pub async fn clear(device: String) -> Result<(), Failure> {
     privilege::check(&[NET_ADMIN])?;
     let (watch, _alarm) = supervise::pair();
     let (net, _news) = Net::connect(&watch).await?;
-    // Nobody begins meanwhile.
+    // This prevents another start meanwhile.
     let _instance = Instance::claim(&device)?;
     if !handover::clear(&net, &device).await? {
         tracing::info!(
@@ -72,7 +72,7 @@ fn pins(device: &str) -> Result<Pins, Failure> {
 }
 
 impl Gateway {
-    /// Lets known sessions go on in the kernel if this ends, however it does, and the settings have it so.
+    /// Has known sessions continue in the kernel when this ends for whatever reason, if the settings say so.
     pub(super) async fn stay(&mut self, net: &Net) {
         if !may_stay(&self.settings) || self.translation.fast().is_none() {
             return;
@@ -111,7 +111,7 @@ impl Gateway {
             .map_err(|e| Failure::run_time(format!("{} cannot be kept: {e}", t.device)))
     }
 
-    /// Programs have come to places where there were none.
+    /// Keeps programs at places that are new.
     pub(super) fn stay_at_new_places(&mut self) {
         if !self.stays {
             return;
@@ -129,7 +129,7 @@ impl Gateway {
         }
     }
 
-    /// Neighbours are not answered beyond this.
+    /// Ends the answers to neighbours when this ends.
     pub(super) fn release_answers(&mut self) {
         let pins = pins(&self.settings.translator.device);
         if let (Some(announcer), Ok(pins)) = (&mut self.announcer, pins) {
@@ -137,7 +137,7 @@ impl Gateway {
         }
     }
 
-    /// Takes it back.
+    /// Reverses [`Gateway::stay`].
     async fn go(&mut self, net: &Net) {
         self.release_answers();
         let device = &self.settings.translator.device;
@@ -152,7 +152,7 @@ impl Gateway {
         self.stays = false;
     }
 
-    /// Ends. Nothing stays but what is to be taken over.
+    /// Ends. Leaves only what the next run takes over.
     pub(super) async fn leave(
         mut self,
         net: &Net,
@@ -163,7 +163,7 @@ impl Gateway {
         self.slow.stop();
         let written = self.translation.finish();
         if let (Err(_), Err(failure)) = (&served, &written) {
-            // What it ends by is said last; this would not be said at all.
+            // The cause of the end is logged last; this error would not be logged at all.
             tracing::error!("{failure}");
         }
         let device = self.settings.translator.device.clone();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which IPv4 addresses the routes of both families lead to the translator. A packet to one without a mapping would come
-//! back, translated to and fro, until its hop limit runs out: it is refused instead.
+//! Finds the IPv4 addresses that the routes of both families lead to the translator. A packet to one without a mapping
+//! would be translated back and forth until its hop limit runs out: it is refused instead.
 //!
 //! routes4 within the first prefix, as routes6 lead it here ─► without the routes of others ─► what loops
 //!
-//! A route of somebody else inside one of these networks leads to a node: in IPv6 to one with an address in the prefix, in
-//! IPv4 to one of that family. All tables count, for packets may follow any.
+//! A route of another program inside one of these networks leads to a node: in IPv6 to one with an address in the
+//! prefix, in IPv4 to one of that family. All tables count, because packets may follow any.
 
 use diolkos_xlat::addr::rfc6052::Pref64;
 use ipnet::{IpNet, Ipv4Net, Ipv4Subnets, Ipv6Net};
@@ -18,7 +18,7 @@ use diolkos_service::failure::Failure;
 /// First and last address.
 type Range = (u32, u32);
 
-/// What the operator leads here himself, with the prefix in which it is embedded. What `auto` leads here is mapped.
+/// Returns what the operator leads here, with the prefix in which it is embedded. What `auto` leads here is mapped.
 fn given(settings: &Settings) -> Option<(Ipv6Net, &[Ipv4Net])> {
     let prefix = *settings.translator.pref64.given().first()?;
     match &settings.siit.routes4 {
@@ -27,11 +27,11 @@ fn given(settings: &Settings) -> Option<(Ipv6Net, &[Ipv4Net])> {
     }
 }
 
-/// What loops now. `own`: index of the TUN device. A translator that cannot find this out runs all the same: then such
-/// packets end when their hops do.
+/// Returns what loops now. `own` is the index of the TUN device. A translator that cannot find this out runs
+/// nevertheless: then such packets end when their hop limit does.
 pub async fn find(net: &Net, settings: &Settings, own: u32) -> Vec<Ipv4Net> {
     let Some((prefix, led)) = given(settings) else {
-        // To list a million routes takes a second.
+        // Listing a million routes takes a second.
         return Vec::new();
     };
     let mapped: Vec<Ipv4Net> = settings.eam.iter().map(|eam| eam.v4).collect();
@@ -50,7 +50,7 @@ pub async fn find(net: &Net, settings: &Settings, own: u32) -> Vec<Ipv4Net> {
     }
 }
 
-/// Says what is refused.
+/// Logs what is refused.
 pub fn report(settings: &Settings) {
     let loops = &settings.siit.loops4;
     if !loops.is_empty() {
@@ -64,7 +64,7 @@ pub fn report(settings: &Settings) {
 }
 
 impl Gateway {
-    /// Whether other addresses may loop now.
+    /// Returns true if other addresses may loop now.
     pub fn concerns_loops(&self, news: &RouteNews) -> bool {
         let Some((prefix, led)) = given(&self.settings) else {
             return false;
@@ -75,7 +75,7 @@ impl Gateway {
         })
     }
 
-    /// Refuses what loops now, and nothing else.
+    /// Refuses exactly what loops now.
     pub async fn look_at_loops(&mut self, net: &Net) -> Result<(), Failure> {
         let now = find(net, &self.settings, self.index).await;
         if now == self.settings.siit.loops4 {
@@ -109,7 +109,7 @@ fn loops(prefix: Ipv6Net, led4: &[Ipv4Net], led6: &[Ipv6Net], others: &[IpNet]) 
                 .iter()
                 .any(|led| led.contains(other))
                 .then(|| range(other)),
-            // A route to less than the prefix leads nowhere if it is here that the prefix leads.
+            // A route to less than the prefix leads nowhere if the prefix leads here.
             IpNet::V6(other) => embedded(prefix, other).filter(|_| prefix.contains(other)),
         })
         .collect();
@@ -136,7 +136,7 @@ fn ranges(nets: &[Ipv4Net]) -> Vec<Range> {
     merged(nets.iter().map(range).collect())
 }
 
-/// The IPv4 addresses whose IPv6 addresses in a translation prefix lie in a network.
+/// Returns the IPv4 addresses whose IPv6 addresses in a translation prefix lie in a network.
 fn embedded(prefix: Ipv6Net, net: &Ipv6Net) -> Option<Range> {
     if net.contains(&prefix) {
         return Some((0, u32::MAX));
@@ -147,7 +147,7 @@ fn embedded(prefix: Ipv6Net, net: &Ipv6Net) -> Option<Range> {
     Some((first.to_bits(), last.to_bits()))
 }
 
-/// In order, and those that touch are one.
+/// Sorts ranges, and merges those that touch.
 fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
     let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());
@@ -160,13 +160,13 @@ fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
     merged
 }
 
-/// Whether one of them has all of it.
+/// Returns true if one of them contains the whole range.
 fn covers(merged: &[Range], (first, last): Range) -> bool {
     let behind = merged.partition_point(|range| range.0 <= first);
     behind > 0 && last <= merged[behind - 1].1
 }
 
-/// What is left of a range.
+/// Returns what is left of a range.
 fn without((first, last): Range, holes: &[Range]) -> Vec<Range> {
     let mut left = Vec::new();
     let mut next = u64::from(first);
@@ -234,10 +234,10 @@ mod tests {
             &["203.0.113.0/25", "2001:db8:64::c000:200/121"],
         );
         assert_eq!(both, ["192.0.2.128/25", "203.0.113.128/25"]);
-        // Routes to less are no nodes' here.
+        // Routes to wider networks are not those of nodes here.
         let wide = &["0.0.0.0/0", "203.0.0.0/16", "::/0", "2001:db8::/32"];
         assert_eq!(found(PREFIX, led, &[PREFIX], wide), *led);
-        // Another route to the whole prefix has another metric, and who knows which one counts.
+        // Another route to the whole prefix has another metric, and which one counts is unknown.
         assert!(found(PREFIX, led, &[PREFIX], &[PREFIX]).is_empty());
         let last = found(
             PREFIX,
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(last, ["255.255.255.254/32"]);
     }
 
-    /// RFC 6052 section 2.2: bits 64 to 71 carry nothing.
+    /// RFC 6052 section 2.2: bits 64 to 71 carry no information.
     #[test]
     fn shorter_prefixes() {
         let prefix = "2001:db8:100::/40";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the programs know of the interfaces, which may change while they run: addresses, VRFs, and what drivers send.
+//! What the programs know of the interfaces, which may change at run time: addresses, VRFs, and what drivers send.
 
 use diolkos_fastpath::{Abilities, FastPath, Inline, Port};
 use diolkos_sys::ethtool;
@@ -11,7 +11,7 @@ use super::Gateway;
 use diolkos_kernel::net::{Event, Link, Net};
 use diolkos_service::failure::Failure;
 
-/// Whether a driver can do by now what the program does not know, or the reverse. Cheap: no link is listed.
+/// Returns true if a driver can now do what the program does not know, or the reverse. It is cheap: no link is listed.
 fn has_moved(inline: &[Inline]) -> bool {
     let ports = inline.iter().filter_map(|inline| inline.driver);
     ports.filter(|port| port.takes).any(|port| {
@@ -23,17 +23,17 @@ fn has_moved(inline: &[Inline]) -> bool {
 }
 
 impl Gateway {
-    /// Whether drivers translate.
+    /// Returns true if drivers translate.
     pub fn has_drivers(&self) -> bool {
         self.translation.fast().is_some() && self.known.iter().any(|inline| inline.driver.is_some())
     }
 
-    /// An interface of ours, or one on it, is another now: its address, its VRF, its VLANs.
+    /// Returns true if one of our interfaces, or one on top of it, has changed: its address, its VRF, its VLANs.
     pub fn concerns_programs(&self, event: &Event) -> bool {
         let is_ours = |index: u32| self.known.iter().any(|inline| inline.ifindex == index);
         match event {
             Event::LinkChanged(link) => is_ours(link.index) || link.lower.is_some_and(is_ours),
-            // It may have been the VLAN that stood in the way.
+            // It may have been the VLAN that was the obstacle.
             Event::LinkGone(_) => {
                 let ports = self.known.iter().filter_map(|inline| inline.driver);
                 ports.into_iter().any(|port| !port.takes)
@@ -42,7 +42,7 @@ impl Gateway {
         }
     }
 
-    /// Some drivers send only while they have a program, and a peer may stop to poll: looked at from time to time.
+    /// Checks the drivers from time to time: some send only while they have a program, and a peer may stop polling.
     pub async fn look_at_drivers(&mut self, net: &Net) -> Result<(), Failure> {
         if !self.has_drivers() {
             return Ok(());
@@ -54,7 +54,7 @@ impl Gateway {
         }
     }
 
-    /// Reports to the kernel which neighbours drivers send to. The program leaves next hops that are not reported to tc.
+    /// Reports to the kernel which neighbours drivers send to. The program leaves unreported next hops to tc.
     async fn report_used_hops(&self, net: &Net) {
         let Some(hops) = self.translation.fast().and_then(FastPath::used_hops) else {
             return;
@@ -67,7 +67,7 @@ impl Gateway {
         }
     }
 
-    /// Tells the programs what is true of the interfaces now: addresses, VRFs, and what their drivers send.
+    /// Tells the programs the current state of the interfaces: addresses, VRFs, and what their drivers send.
     pub async fn refresh(&mut self, net: &Net) -> Result<(), Failure> {
         if !self.settings.translator.placement.sends() || self.translation.fast().is_none() {
             return Ok(());
@@ -107,7 +107,7 @@ impl Gateway {
     }
 }
 
-/// Writes down what drivers can do now, and says it.
+/// Notes what drivers can do now, and describes it.
 fn look_again(known: &mut [Inline], links: &[Link], all: &[Link]) -> String {
     let (ports, said) = choose_now(&examine(links, all));
     let ports: Vec<Port> = ports.into_iter().flatten().collect();

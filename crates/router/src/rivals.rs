@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other translators in this network namespace: two NAT64 that lease ports of one address would take each other's packets.
+//! Detects other translators in this network namespace: two NAT64 that lease ports of one address would take each
+//! other's packets.
 
 use ipnet::Ipv4Net;
 use tokio::task::spawn_blocking;
@@ -10,8 +11,8 @@ use diolkos_kernel::net::Net;
 use diolkos_service::failure::Failure;
 use diolkos_service::instance;
 
-/// Refuses a pool that overlaps what is led to another running NAT64. Routes of a stateless translator may contain the pool,
-/// since the narrower route decides.
+/// Refuses a pool that overlaps what is led to another running NAT64. Routes of a stateless translator may contain the
+/// pool, since the narrower route decides.
 pub async fn check(net: &Net, settings: &Settings) -> Result<(), Failure> {
     if settings.translator.mode != Mode::Nat64 {
         return Ok(());

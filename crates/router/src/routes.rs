@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which destinations lead to the translator, and the routes that say so to the kernel.
+//! The destinations that lead to the translator, and their routes in the kernel.
 //!
-//! A mapping does not tell on which side its node is. As long as the operator
-//! says nothing else, it is on the IPv6 side: its IPv4 address leads here, and
-//! its IPv6 address leads to the node. The addresses of a NAT64's pool lead here.
+//! A mapping does not say on which side its node is. Unless the operator says otherwise, it is on the IPv6 side: its
+//! IPv4 address leads here, and its IPv6 address leads to the node. The addresses of a NAT64's pool lead here.
 
 use std::collections::BTreeSet;
 use std::future::ready;
@@ -15,25 +14,25 @@ use diolkos_config::{Mode, Networks, Settings};
 use diolkos_kernel::net::{DeviceConfig, Net, Route4, Route6};
 use diolkos_service::failure::Failure;
 
-/// What is added to the metric of routes by which no packets are to come. A routing daemon that looks at the metric announces them as
-/// worse ones, or not at all.
+/// Added to the metric of routes that should not attract packets. A routing daemon that uses the metric announces them
+/// as worse ones, or not at all.
 const YIELDS: u32 = 2;
 
-/// Destinations, none inside another, neighbours put together where they make a prefix.
+/// Destinations, none inside another, with neighbours merged where they form a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
-    /// Of IPv4.
+    /// IPv4 destinations.
     pub v4: BTreeSet<Ipv4Net>,
-    /// Of IPv6.
+    /// IPv6 destinations.
     pub v6: BTreeSet<Ipv6Net>,
-    /// Addresses of this node of a cluster, beside the pool of all nodes in which they lie.
+    /// Addresses of this gateway of a cluster, beside the pool of all gateways, which contains them.
     pub owned: BTreeSet<Ipv4Net>,
-    /// Other nodes of the cluster are to get the packets, if routers have a choice.
+    /// True if other gateways of the cluster should get the packets, if routers have a choice.
     pub yields: bool,
 }
 
 impl Routes {
-    /// Those of a configuration.
+    /// Returns the routes of a configuration.
     pub fn of(settings: &Settings) -> Routes {
         let led = Ipv4Net::aggregate(&settings.led4());
         let (v4, owned) = match &settings.cluster {
@@ -53,7 +52,7 @@ impl Routes {
         }
     }
 
-    /// Their preference.
+    /// Returns their metric.
     pub fn metric(settings: &Settings) -> u32 {
         match settings.translator.mode {
             Mode::Nat64 => settings.nat64.metric,
@@ -61,7 +60,7 @@ impl Routes {
         }
     }
 
-    /// The section of the configuration that says them.
+    /// Returns the section of the configuration that sets them.
     pub fn section(settings: &Settings) -> &'static str {
         match settings.translator.mode {
             Mode::Nat64 => "nat64",
@@ -69,7 +68,7 @@ impl Routes {
         }
     }
 
-    /// As the fast path has them.
+    /// Converts them for the fast path.
     pub fn destinations(&self) -> Destinations {
         let v4 = self.v4.iter().map(|net| (net.network(), net.prefix_len()));
         let v6 = self.v6.iter().map(|net| (net.network(), net.prefix_len()));
@@ -79,7 +78,7 @@ impl Routes {
         }
     }
 
-    /// Leads all of them to a device, and nothing else: an earlier run may have left some there.
+    /// Sets exactly these routes to a device: an earlier run may have left others there.
     pub async fn lead(&self, net: &Net, index: u32, metric: u32) -> Result<(), Failure> {
         let there = DeviceConfig {
             index,
@@ -92,7 +91,7 @@ impl Routes {
         net.change(&there, &self.own(index, metric), nothing).await
     }
 
-    /// All of them, as they stand on a device.
+    /// Returns all of them, as routes of a device.
     pub fn own(&self, index: u32, metric: u32) -> DeviceConfig {
         let metric = match self.yields {
             true => metric.saturating_add(YIELDS),
@@ -115,7 +114,7 @@ impl Routes {
     }
 }
 
-/// Routes as a configuration with this metric has them: with 0, IPv6 routes have none.
+/// Converts routes to the form of a configuration with this metric: with 0, IPv6 routes have none.
 fn as_asked(mut there: DeviceConfig, metric: u32) -> DeviceConfig {
     for route in &mut there.routes6 {
         route.metric = route.metric.filter(|_| metric != 0);
@@ -137,7 +136,7 @@ fn route6(to: Ipv6Net, index: u32, metric: u32) -> Route6 {
     Route6 {
         to,
         index,
-        // The kernel gives a route of IPv6 with the metric 0 its default one.
+        // The kernel replaces the metric 0 of an IPv6 route by its default.
         metric: Some(metric).filter(|metric| *metric != 0),
         is_first: false,
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What every router's fast path is told, from a configuration that contradicts nothing.
+//! Derives the rules of every router's fast path from a checked configuration.
 
 use diolkos_fastpath::{Inline, Port, Pref64, Rules};
 use diolkos_xlat::{Config, TrafficClass};
 
 use diolkos_config::{Settings, WELL_KNOWN_PREFIX};
 
-/// What all modes share.
+/// Returns the rules that all modes share.
 pub fn of(config: &Config, tun_ifindex: u32) -> Rules {
     Rules {
         tun_ifindex,
@@ -18,7 +18,7 @@ pub fn of(config: &Config, tun_ifindex: u32) -> Rules {
     }
 }
 
-/// The translation prefixes.
+/// Returns the translation prefixes.
 pub fn pref64(config: &Config) -> Vec<Pref64> {
     let prefixes = config.pref64.iter().map(|prefix| Pref64 {
         network: prefix.network(),
@@ -28,9 +28,9 @@ pub fn pref64(config: &Config) -> Vec<Pref64> {
     prefixes.collect()
 }
 
-/// Out of which of the interfaces packets are sent without the kernel's forwarding. `bpf_fib_lookup` does not set of which
-/// VRF it asks (Linux up to 2026), and where the kernel's stack is not cleared, a packet may get the route of another. So
-/// nothing is sent where there are several, the main table being one.
+/// Returns the interfaces out of which packets are sent without the kernel's forwarding. `bpf_fib_lookup` does not
+/// initialize the VRF that it asks for (Linux up to 2026), and where the kernel's stack is not cleared, a packet may
+/// get the route of another VRF. So nothing is sent where there are several, the main table being one.
 pub fn exits(settings: &Settings, inline: &[Inline]) -> Vec<u32> {
     if !settings.translator.placement.sends() || !is_one_domain(inline) {
         return Vec::new();
@@ -39,12 +39,12 @@ pub fn exits(settings: &Settings, inline: &[Inline]) -> Vec<u32> {
     ethernets.map(|inline| inline.ifindex).collect()
 }
 
-/// Whether all of the interfaces follow the same table of routes.
+/// Returns true if all of the interfaces use the same routing table.
 pub fn is_one_domain(inline: &[Inline]) -> bool {
     inline.windows(2).all(|pair| pair[0].vrf == pair[1].vrf)
 }
 
-/// The interfaces whose drivers translate. None: no driver does.
+/// Returns the interfaces whose drivers translate; None if there is no such driver.
 pub fn drivers(inline: &[Inline]) -> Option<Vec<Port>> {
     let ports: Vec<Port> = inline.iter().filter_map(|inline| inline.driver).collect();
     (!ports.is_empty()).then(|| ports.into_iter().filter(|port| port.takes).collect())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A router at work: what it does when the network moves.
+//! A running router: its reactions to changes of the network.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,68 +25,68 @@ mod findings;
 
 use findings::SUSPICION;
 
-/// Between two looks at what drivers can do, of which nobody tells.
+/// Interval between two checks of the drivers' abilities, for which there are no notifications.
 const DRIVERS: Duration = Duration::from_secs(2);
 
-/// What a router waits for by itself.
+/// The timed and internal events of a router.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// To look at what drivers can do.
+    /// Check the drivers' abilities.
     Drivers,
-    /// Other alarms are raised.
+    /// The set of raised alarms has changed.
     Alarms,
-    /// The node of a cluster is to get packets, or no longer.
+    /// The gateway of a cluster should get packets, or should no longer.
     Cluster,
-    /// To look for the next hops to the nodes of the cluster.
+    /// Look up the next hops to the gateways of the cluster.
     Hops,
-    /// To see whether packets come to addresses for which nobody answers.
+    /// Check whether packets arrive for addresses that no node answers for.
     Unannounced,
-    /// IPsec policies, or rules of nftables, came or went.
+    /// IPsec policies, or rules of nftables, were added or removed.
     Bypassed,
-    /// To look for routing loops.
+    /// Check for routing loops.
     Loops,
-    /// Addresses are answered for now, or left to another node.
+    /// An address is answered for now, or left to another node.
     Announced,
 }
 
-/// What serves a gateway.
+/// Serves a gateway.
 pub(super) struct Router<'a, R> {
     pub(super) gateway: &'a mut Gateway,
     pub(super) net: &'a Net,
     /// Reads the configuration again.
     pub(super) read: &'a R,
-    /// Nobody waits for a reload any more.
+    /// Tells whether a signal has arrived, after which no client waits for a reload.
     pub(super) came: Came,
-    /// Starts what is supervised.
+    /// Starts supervised tasks.
     pub(super) watch: Watch,
-    /// Where figures are served.
+    /// The server of metrics.
     pub(super) metrics: Metrics,
-    /// What stands in the way of packets, as it was said last.
+    /// The obstacles for packets, as last logged.
     pub(super) obstacles: BTreeSet<String>,
     /// Packets that had a way, or may have one.
     pub(super) samples: Vec<Sample>,
-    /// Where somebody has switched forwarding off, as it was said last.
+    /// Where forwarding has been switched off, as last logged.
     pub(super) unforwarded: BTreeSet<String>,
-    /// Addresses of this host that the pool has too, as it was said last.
+    /// Addresses of this host that are also in the pool, as last logged.
     pub(super) contradiction: Option<String>,
-    /// Where nobody answers for addresses that lead here.
+    /// Networks where no node answers for addresses that lead here.
     pub(super) unannounced: Unannounced,
-    /// When to see whether packets come there all the same.
+    /// When to check whether packets arrive there nevertheless.
     pub(super) suspicion_next: Instant,
-    /// An interface has changed since the last look.
+    /// True if an interface has changed since the last check.
     pub(super) has_new_links: bool,
-    /// That packets can pass was said last.
+    /// True if it was last logged that packets can pass.
     pub(super) was_ready: bool,
     pub(super) bypassed: Bypassed,
-    /// What else is wrong, as it was said last.
+    /// The other findings, as last logged.
     pub(super) findings: BTreeSet<Finding>,
-    /// When to look at what drivers can do.
+    /// When to check the drivers' abilities.
     drivers_next: Instant,
-    /// When to look for the next hops to the nodes of a cluster.
+    /// When to look up the next hops to the gateways of a cluster.
     hops_next: Instant,
     /// Packets that ran out of hops.
     pub(super) expiry: Expiry,
-    /// When to look for routing loops.
+    /// When to check for routing loops.
     loops_next: Instant,
 }
 
@@ -125,8 +125,8 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         }
     }
 
-    /// Says what stands in the way of packets now, and what does not any more. Packets pass whether this can be found out
-    /// or not: to list a million routes may take longer than a request has.
+    /// Logs new obstacles for packets, and those that have ended. Packets pass even if this fails: listing a million
+    /// routes may exceed the time of a request.
     pub(super) async fn look_for_obstacles(&mut self) {
         self.look_at_forwarding();
         if let Err(failure) = self.compare_obstacles().await {
@@ -164,7 +164,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
     }
 }
 
-/// Says what is new, with what follows from it, and what is over.
+/// Logs what is new, with its consequence, and what has ended.
 fn log_changes(before: &mut BTreeSet<String>, now: BTreeSet<String>, therefore: &str) {
     for new in now.difference(before) {
         tracing::warn!("{new}: {therefore}");
@@ -257,7 +257,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     async fn obey(&mut self, due: Due) -> Result<(), Failure> {
         match due {
-            // The status is told after each event.
+            // The status is reported after each event.
             Due::Alarms => return Ok(()),
             Due::Cluster => {
                 if let Err(failure) = self.gateway.follow_cluster(self.net).await {
@@ -304,12 +304,12 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     }
 
     async fn link(&mut self, event: Event) -> Result<Heed, Failure> {
-        // Containers come and go; only what may have taken a route along is worth a look at all of them.
+        // Containers come and go; all routes are checked only for events that may have removed a route.
         let heed = match &event {
             Event::LinkChanged(link) if link.running && !self.is_named(link) => Heed::Nothing,
             _ => Heed::Routes,
         };
-        // A network may have come with it. To look at all routes for that would take too long.
+        // A network may have come with it. Checking all routes for that would take too long.
         if !std::mem::replace(&mut self.has_new_links, true) {
             self.suspicion_next = Instant::now() + SUSPICION;
         }
@@ -339,7 +339,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             }
             _ => {}
         }
-        // A link that goes down takes routes along, of which the kernel says nothing in IPv4.
+        // A link that goes down removes routes, which the kernel does not report in IPv4.
         Ok(heed)
     }
 
@@ -347,7 +347,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         if self.gateway.cluster.is_some() && news.moves6(Some(self.gateway.index)) {
             self.hops_next = Instant::now();
         }
-        // With a million routes, nobody looks at all of them for each that changes.
+        // With a million routes, a change of one must not cause a check of all.
         let is_led = |net: &IpNet| self.samples.iter().any(|sample| sample.is_led_by(net));
         let is_moved = news.took_default()
             || news.moves_rules()

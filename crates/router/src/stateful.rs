@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A router's translation with state (RFC 6146): a controller, and a program for the sessions that it knows.
+//! The stateful translation of a router (RFC 6146): a controller, and a program for the sessions that it knows.
 
 use std::future::ready;
 use std::net::Ipv4Addr;
@@ -32,7 +32,7 @@ use diolkos_service::random::random;
 use diolkos_service::signals::Came;
 use diolkos_service::supervise::Watch;
 
-/// The state, and what moves it.
+/// The state, and its threads.
 pub struct Stateful {
     // In the order in which they must end.
     alarm_thread: Option<AlarmThread>,
@@ -44,30 +44,30 @@ pub struct Stateful {
     watch: Watch,
     pub controller: Arc<Controller>,
     pub alarms: Arc<Alarms>,
-    /// As the maps were made: sessions, bindings.
+    /// Sizes of the maps when they were created: sessions, bindings.
     sizes: [u32; 2],
 }
 
 /// What an earlier run has left, beside its file.
 #[derive(Clone, Copy)]
 pub struct Past<'a> {
-    /// Where its programs are held, which still translate.
+    /// The pins of its programs, which still translate.
     pub pins: Option<&'a Pins>,
-    /// Addresses of this host, which no node can have any more.
+    /// Addresses of this host, which no binding can have any more.
     pub own: &'a [Ipv4Addr],
-    /// Nobody waits any more for it to come back.
+    /// Tells whether a signal has arrived, after which a restore is pointless.
     pub came: &'a Came,
 }
 
-/// Another configuration, ready to be put in force.
+/// Another configuration, ready to be put into force.
 pub struct Next {
     config: Nat64Config,
     program: Option<Prepared>,
 }
 
 impl Stateful {
-    /// `queue`: where the sweeper sends. With a state file, the tables are those of the earlier run before any new program
-    /// sees a packet.
+    /// Builds the translation. The sweeper sends through `queue`. With a state file, the tables of the earlier run are
+    /// restored before any new program sees a packet.
     pub fn build(
         settings: &Settings,
         config: &Nat64Config,
@@ -133,7 +133,7 @@ impl Stateful {
         Ok((stateful, controller))
     }
 
-    /// Translates at interfaces that were not there before.
+    /// Translates at additional interfaces.
     pub fn widen(&mut self, settings: &Settings, new: &[Inline]) -> Result<(), Failure> {
         let t = &settings.translator;
         match &mut self.fast {
@@ -144,7 +144,7 @@ impl Stateful {
         }
     }
 
-    /// Lets the programs stay in the kernel beyond the process.
+    /// Has the programs stay in the kernel after the process ends.
     pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
         let Some(fast) = &mut self.fast else {
             return Ok(());
@@ -165,7 +165,7 @@ impl Stateful {
         }
     }
 
-    /// Waits until all that is so now lasts; at once if nothing is to last.
+    /// Waits until the current state is durable; returns at once if it need not be.
     pub fn write_now(&self) -> BoxFuture<'static, Result<(), Failure>> {
         match &self.saver {
             Some(saver) => saver.write_now().boxed(),
@@ -173,12 +173,12 @@ impl Stateful {
         }
     }
 
-    /// How often the state file could not be written.
+    /// Returns how often the state file could not be written.
     pub fn unwritten(&self) -> u64 {
         self.saver.as_ref().map_or(0, StateSaver::failures)
     }
 
-    /// What cannot be written: the state file, the log of bindings.
+    /// Returns findings about failed writes: of the state file, and of the binding log.
     pub fn findings(&self) -> Vec<Finding> {
         let broken = self.saver.as_ref().and_then(StateSaver::broken);
         let unsaved = broken.map(|why| {
@@ -195,13 +195,13 @@ impl Stateful {
         self.sweeper = None;
         self.listener = None;
         if self.controller.is_broken() {
-            // As after a kill: the file of the last time, which is whole, and the maps are what the next start has.
+            // As after a kill: the next start has the last file, which is whole, and the maps.
             self.saver = None;
             return Err(Failure::run_time(
                 "the state is not written, because a thread panicked while it changed the tables",
             ));
         }
-        // What programs opened after the last writing, nobody would own.
+        // Anything that programs opened after the last write would have no owner.
         self.controller.stop_lending();
         let written = self.saver.take().map_or(Ok(()), StateSaver::finish);
         self.logs.finish();
@@ -212,7 +212,7 @@ impl Stateful {
         self.fast.as_deref()
     }
 
-    /// What programs and the rest share, if there are programs: sessions, and the homes of hosts.
+    /// Returns the maps that programs share with other parts, if there are programs: sessions, and the homes of hosts.
     pub fn shared_maps(&self) -> Option<(Arc<Sessions>, Arc<Homes>)> {
         let fast = self.fast.as_ref();
         fast.map(|fast| (fast.sessions(), fast.homes()))
@@ -256,20 +256,20 @@ impl Stateful {
         Ok(())
     }
 
-    /// Figures of the tables, and how full they are.
+    /// Returns figures of the tables, and how full they are.
     pub fn figures(&self) -> StateFigures {
         let mut figures = self.controller.figures();
         self.alarms.add_to(&mut figures);
         figures
     }
 
-    /// What became of records of bindings.
+    /// Returns the counters of binding records.
     pub fn log_counters(&self) -> Vec<Counter> {
         self.logs.counters()
     }
 }
 
-/// Has collectors told of bindings, as the settings want it.
+/// Sends bindings to collectors, according to the settings.
 fn log(
     logs: &mut Logs,
     controller: &Arc<Controller>,
@@ -284,7 +284,7 @@ fn log(
     )
 }
 
-/// The state file, if there is to be one, and what an earlier run has left in it.
+/// Opens the state file, if it is configured, and reads what an earlier run has left in it.
 fn read(settings: &Settings) -> Result<(Option<StateFile>, Found), Failure> {
     let mut file = settings.nat64.state().map(StateFile::new).transpose()?;
     if let Some(file) = &mut file {
@@ -299,17 +299,17 @@ pub fn check_file(settings: &Settings) -> Result<(), Failure> {
     read(settings).map(|_| ())
 }
 
-/// For the controller: the pool's is that of the earlier run, so that a source keeps its address. The keys of hash tables
-/// are fresh: whoever has learnt them in an earlier run has learnt nothing.
+/// Returns the secrets of the controller. The pool's is that of the earlier run, so that a source keeps its address.
+/// The keys of hash tables are new: what an attacker learnt of them in an earlier run is useless.
 fn secret(found: &Found) -> [u64; 4] {
     let [pool0, pool1] = found.secret().unwrap_or_else(|| [random(), random()]);
     [pool0, pool1, random(), random()]
 }
 
-/// A fast path, if there is to be one, and what the programs have that it follows.
+/// A fast path, if there is to be one, and what its programs have that the tables follow.
 type Laid = (Option<(Nat64Path, Lending)>, Option<Old>);
 
-/// That of an earlier run with new programs that wait for their turn, or a new one.
+/// Takes over an earlier run's fast path, with new programs that are not yet active, or makes a new one.
 fn fast_path(
     settings: &Settings,
     rules: impl Fn(&[Inline]) -> Nat64Rules,
@@ -361,7 +361,7 @@ fn restore(
     Ok(())
 }
 
-/// What the fast path is told: the same as the slow path, in its own words.
+/// Returns the rules of the fast path: the same as those of the slow path, in its own form.
 fn of(
     settings: &Settings,
     config: &Nat64Config,
@@ -383,7 +383,7 @@ fn of(
             .iter()
             .map(|net| (net.network(), net.prefix_len()))
             .collect(),
-        // Those of others' bindings that packets ask for; a machine with more sends by the home.
+        // Bindings of others that packets ask for; a machine with more of them sends by the home.
         max_away: settings.cluster.as_ref().map_or(0, |_| max_bindings),
     }
 }

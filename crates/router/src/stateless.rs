@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A router's translation without state (RFC 7915): a translator that never changes, and a program made for it.
+//! The stateless translation of a router (RFC 7915): a translator that never changes, and a program made for
+//! it.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub struct Stateless {
     fast: Option<SiitPath>,
 }
 
-/// Another configuration, ready to be put in force.
+/// Another configuration, ready to be put into force.
 pub struct Next {
     translator: Arc<Translator>,
     program: Option<Prepared>,
@@ -44,7 +45,7 @@ impl Stateless {
         Ok((Stateless { fast }, Arc::new(translator)))
     }
 
-    /// Translates at interfaces that were not there before.
+    /// Translates at additional interfaces.
     pub fn widen(&mut self, settings: &Settings, new: &[Inline]) -> Result<(), Failure> {
         let t = &settings.translator;
         match &mut self.fast {
@@ -89,7 +90,7 @@ impl Stateless {
     }
 }
 
-/// What the fast path is told: the same as the slow path, in its own words.
+/// Returns the rules of the fast path: the same as those of the slow path, in its own form.
 fn of(settings: &Settings, config: &Config, tun_ifindex: u32, inline: &[Inline]) -> SiitRules {
     let eam = config.eam.iter().map(|eam| Eam {
         v4: (eam.v4.network(), eam.v4.prefix_len()),

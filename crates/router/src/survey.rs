@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the machine says where the settings say `auto`, and what contradicts itself then.
+//! Determines the values of the settings with `auto` from the machine, and contradictions that follow.
 
 use diolkos_xlat::ConfigError;
 
@@ -7,13 +7,13 @@ use diolkos_config::{self as config, Found, Settings};
 use diolkos_kernel::net::Net;
 use diolkos_service::failure::Failure;
 
-/// RFC 8200 section 5, bytes.
+/// RFC 8200 section 5, in bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;
-/// What an IPv4 packet can hold, and with it the greatest MTU of a TUN device, bytes.
+/// Maximum size of an IPv4 packet, and so the largest MTU of a TUN device, in bytes.
 const LARGEST_MTU: u32 = 65535;
 
-/// Finds what the settings leave to the program: as MTU that of the largest interface, from which or to which packets go,
-/// so that the kernel's own limits decide; and an address of the router's for ICMPv6 errors.
+/// Determines what the settings leave to the program: as MTU that of the largest interface from which or to which
+/// packets go, so that the kernel's own limits decide; and an address of the router for ICMPv6 errors.
 pub async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failure> {
     let t = &settings.translator;
     let links = net.links().await?;
@@ -53,7 +53,7 @@ pub async fn warn_of_narrow_links(net: &Net, settings: &Settings) -> Result<(), 
     Ok(())
 }
 
-/// What contradicts itself now that the machine is known.
+/// Describes contradictions now that the machine is known.
 pub fn misconfigured(settings: &Settings, error: ConfigError) -> Failure {
     let problems = error.problems.iter();
     let sentences: Vec<String> = problems
@@ -62,7 +62,7 @@ pub fn misconfigured(settings: &Settings, error: ConfigError) -> Failure {
     Failure::usage(sentences.join("\n"))
 }
 
-/// The device holds what either side can send.
+/// Returns the MTU of the device, which fits what either side can send.
 pub fn device_mtu(settings: &Settings, found: Found) -> u32 {
     let t = &settings.translator;
     t.mtu4

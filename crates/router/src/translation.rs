@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How packets cross a router: without state or with it. One face for both.
+//! A router's translation, stateless or stateful, behind one interface.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use diolkos_gateway::Controller;
 use diolkos_service::failure::Failure;
 use diolkos_service::supervise::Watch;
 
-/// What translates at the TUN device, apart from the threads that read from it.
+/// The translation at the TUN device, apart from the threads that read from it.
 pub enum Translation {
     Stateless(Stateless),
     Stateful(Box<Stateful>),
 }
 
-/// Another configuration, ready to be put in force.
+/// Another configuration, ready to be put into force.
 pub enum Next {
     Stateless(stateless::Next),
     Stateful(Box<stateful::Next>),
 }
 
 impl Translation {
-    /// `index`: of the TUN device; `inline`: where else packets are translated; `queue`: one of the device's, to send
-    /// through; `past`: what an earlier run has left.
+    /// Builds the translation. `index` is that of the TUN device; `inline` are the other places where packets are
+    /// translated; `queue` is a queue of the device to send through; `past` is what an earlier run has left.
     pub fn build(
         settings: &Settings,
         found: Found,
@@ -61,7 +61,7 @@ impl Translation {
         }
     }
 
-    /// Makes everything that another configuration needs, and changes nothing.
+    /// Prepares everything that another configuration needs, and changes nothing.
     pub fn prepare(
         &self,
         settings: &Settings,
@@ -85,7 +85,7 @@ impl Translation {
         }
     }
 
-    /// Puts it in force. A packet is translated by the old configuration or by the new one.
+    /// Puts it into force. A packet is translated by the old configuration or by the new one.
     pub fn commit(
         &mut self,
         settings: &Settings,
@@ -99,12 +99,12 @@ impl Translation {
             (Translation::Stateful(stateful), Next::Stateful(next)) => {
                 stateful.commit(settings, *next)
             }
-            // `fixed_keys::refusal` has seen to it.
+            // `fixed_keys::refusal` prevents this.
             _ => Err(Failure::run_time("the mode cannot change")),
         }
     }
 
-    /// Translates at interfaces that were not there before, too.
+    /// Translates at additional interfaces.
     pub fn widen(&mut self, settings: &Settings, new: &[Inline]) -> Result<(), Failure> {
         match self {
             Translation::Stateless(stateless) => stateless.widen(settings, new),
@@ -112,7 +112,7 @@ impl Translation {
         }
     }
 
-    /// The fast path, if there is one.
+    /// Returns the fast path, if there is one.
     pub fn fast(&self) -> Option<&FastPath> {
         match self {
             Translation::Stateless(stateless) => stateless.fast(),
@@ -134,79 +134,80 @@ impl Translation {
         }
     }
 
-    /// Lets the fast path stay in the kernel beyond the process.
+    /// Has the fast path stay in the kernel after the process ends.
     pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
         let kept = self.stateful_mut().map(|stateful| stateful.keep(pins));
         kept.unwrap_or(Ok(()))
     }
 
-    /// Takes [`Translation::keep`] back.
+    /// Reverses [`Translation::keep`].
     pub fn release(&mut self, pins: &Pins) {
         if let Some(stateful) = self.stateful_mut() {
             stateful.release(pins);
         }
     }
 
-    /// The operator has changed something that is to survive.
+    /// Requests a write after a change by the operator that must survive.
     pub fn write_soon(&self) {
         if let Some(stateful) = self.stateful() {
             stateful.write_soon();
         }
     }
 
-    /// Waits until what the operator has changed survives a restart, so far as it is to.
+    /// Waits until the operator's changes survive a restart, if they should.
     pub fn write_now(&self) -> BoxFuture<'static, Result<(), Failure>> {
         let written = self.stateful().map(Stateful::write_now);
         written.unwrap_or_else(|| ready(Ok(())).boxed())
     }
 
-    /// How often the state file could not be written.
+    /// Returns how often the state file could not be written.
     pub fn unwritten(&self) -> u64 {
         self.stateful().map_or(0, Stateful::unwritten)
     }
 
-    /// What cannot be written: the state file, the log of bindings.
+    /// Returns findings about failed writes: of the state file, and of the binding log.
     pub fn findings(&self) -> Vec<Finding> {
         self.stateful().map_or_else(Vec::new, Stateful::findings)
     }
 
-    /// Ends what moves the state, and writes it, once no packet comes any more.
+    /// Ends the threads that change the state, and writes it, once no packet arrives any more.
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.stateful_mut().map_or(Ok(()), Stateful::finish)
     }
 
-    /// The owner of the sessions, if there are any.
+    /// Returns the owner of the sessions, if there are any.
     pub fn controller(&self) -> Option<&Controller> {
         self.stateful().map(|stateful| &*stateful.controller)
     }
 
-    /// Figures of its tables, if there are any.
+    /// Returns figures of its tables, if there are any.
     pub fn state_figures(&self) -> Option<StateFigures> {
         self.stateful().map(Stateful::figures)
     }
 
-    /// The alarms of its tables, if there are any.
+    /// Returns the alarms of its tables, if there are any.
     pub fn alarms(&self) -> Option<&Alarms> {
         self.stateful().map(|stateful| &*stateful.alarms)
     }
 
-    /// The controller for another thread.
+    /// Returns the controller for another thread.
     pub fn shared_controller(&self) -> Option<Arc<Controller>> {
         self.stateful().map(|stateful| stateful.controller.clone())
     }
 
-    /// What programs and the rest share of a NAT64, if it has programs: sessions, and the homes of hosts.
+    /// Returns the maps that programs of a NAT64 share with other parts, if it has programs: sessions, and the homes
+    /// of hosts.
     pub fn shared_maps(&self) -> Option<(Arc<Sessions>, Arc<Homes>)> {
         self.stateful().and_then(Stateful::shared_maps)
     }
 
-    /// What became of records of bindings.
+    /// Returns the counters of binding records.
     pub fn log_counters(&self) -> Vec<Counter> {
         self.stateful()
             .map_or_else(Vec::new, Stateful::log_counters)
     }
 
-    /// What is counted beside the readers.
+    /// Returns what is counted outside the readers.
     pub fn tally(&self) -> Option<Arc<Tally>> {
         self.controller().map(|controller| controller.tally.clone())
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses that lead to the translator and lie in a connected network: the nodes there do not send to this router, but ask
-//! their neighbours, and without an answer nothing comes.
+//! Detects addresses that lead to the translator and lie in a connected network: nodes there do not send to this
+//! router, but ask their neighbours, and without an answer no packet comes.
 //!
-//! connected networks, destinations → suspects → (packets that came all the same) → findings
+//! connected networks, destinations → suspects → (packets that came nevertheless) → findings
 //!
-//! One thing no look at this host can tell: a router on that link may have a route to the addresses by this one. Then the
-//! first packet from there is the proof, and ends the obstacle.
+//! One thing cannot be found out on this host: a router on that link may have a route to the addresses through this
+//! one. Then the first packet from there is the proof, and ends the obstacle.
 
 use std::collections::BTreeSet;
 
@@ -17,18 +17,18 @@ use diolkos_kernel::net::{answers_arp, Connected, Net, Proxy};
 use diolkos_service::counted::counted;
 use diolkos_service::failure::Failure;
 
-/// So many networks are named.
+/// Maximum number of networks that are named.
 const SHOWN: usize = 3;
 
-/// Destinations for which nobody answers, as far as this host can tell.
+/// Destinations that no node answers for, as far as this host can tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unannounced {
     suspects: BTreeSet<Suspect>,
-    /// There are none only as long as entries say so of which the kernel tells no news.
+    /// True if there are no suspects only because of entries whose changes the kernel does not report.
     may_change: bool,
-    /// All IPv4 destinations lie in one such network: whatever comes from IPv4 has passed it.
+    /// True if all IPv4 destinations lie in one such network: every packet from IPv4 has passed it.
     is_all_of_v4: bool,
-    /// Packets that had come from either side when there were no suspects yet: IPv4, IPv6.
+    /// Packets that had arrived from either side when there were no suspects yet: IPv4, IPv6.
     before: [u64; 2],
 }
 
@@ -41,7 +41,7 @@ struct Suspect {
 }
 
 impl Unannounced {
-    /// Looks at the networks as they are now. `came`: packets that have come from IPv4 and from IPv6 until now.
+    /// Examines the networks. `came` is the number of packets that have arrived from IPv4 and from IPv6 until now.
     pub async fn look(
         &self,
         net: &Net,
@@ -79,12 +79,12 @@ impl Unannounced {
         })
     }
 
-    /// Whether to look again although nobody tells of changes.
+    /// Returns true if another check is needed although no notification will come.
     pub fn may_change(&self) -> bool {
         self.may_change
     }
 
-    /// What is to be said. `came`: as above, by now.
+    /// Returns the findings. `came` is as above, by now.
     pub fn findings(&self, came: [u64; 2]) -> Vec<Finding> {
         let suspects = self.suspects.iter();
         suspects
@@ -98,7 +98,7 @@ impl Suspect {
         matches!(self.connected, IpNet::V4(_))
     }
 
-    /// Without what the kernel answers for.
+    /// Removes what the kernel answers for.
     fn unanswered(mut self, proxies: &[Proxy]) -> Option<Suspect> {
         if self.is_v4() && answers_arp(&self.interface) {
             return None;
@@ -112,7 +112,7 @@ impl Suspect {
         (!self.nets.is_empty()).then_some(self)
     }
 
-    /// The networks in words, of which there may be many.
+    /// Describes the networks, of which there may be many.
     fn shown(&self) -> String {
         let first: Vec<String> = self
             .nets
@@ -157,13 +157,13 @@ impl Suspect {
             (false, _) => Some(Finding::obstacle(Reason::Unannounced, text)),
             // It is routed here.
             (true, 0) if all.is_all_of_v4 => None,
-            // From there, or from elsewhere: nobody can tell.
+            // From there, or from elsewhere: this cannot be told.
             (true, _) => Some(Finding::trouble(Reason::Unannounced, text)),
         }
     }
 }
 
-/// Those that no section of the configuration answers for.
+/// Returns those that no section of the configuration answers for.
 fn suspects(led: &[IpNet], connected: &[Connected], settings: &Settings) -> BTreeSet<Suspect> {
     let mut found = BTreeSet::new();
     for there in connected {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routing domains (VRFs) that a router's interfaces belong to.
+//! The routing domains (VRFs) of a router's interfaces.
 
 use diolkos_fastpath::Inline;
 
 use super::rules;
 use diolkos_kernel::net::{Link, LinkKind};
 
-/// The VRF that a link belongs to.
+/// Returns the VRF that a link belongs to.
 pub fn vrf<'a>(link: &Link, all: &'a [Link]) -> Option<&'a Link> {
     let master = all.iter().find(|other| Some(other.index) == link.master)?;
     (master.kind == LinkKind::Vrf).then_some(master)
 }
 
-/// Says where nothing is sent directly, and why.
+/// Warns where nothing is sent directly, with the reason.
 pub fn warn_of_vrfs(inline: &[Inline], links: &[Link], all: &[Link]) {
     let found = links.iter().find_map(|link| Some((link, vrf(link, all)?)));
     if let (false, Some((link, vrf))) = (rules::is_one_domain(inline), found) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! By which packets the kernel is asked whether translated packets have a way to the networks behind this router.
+//! Chooses packets to ask the kernel whether translated packets have a route to the networks behind this router.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,20 +8,22 @@ use diolkos_xlat::addr::rfc6052::Pref64;
 use diolkos_config::{Mode, Settings};
 use diolkos_kernel::net::Sample;
 
-/// Three of the root servers of the DNS: whoever reaches the Internet has a route to them. Nothing is sent there.
+/// Three of the root servers of the DNS: every host that reaches the Internet has a route to them. Nothing is sent
+/// there.
 const FAR: [Ipv4Addr; 3] = [
     Ipv4Addr::new(198, 41, 0, 4),
     Ipv4Addr::new(193, 0, 14, 129),
     Ipv4Addr::new(202, 12, 27, 33),
 ];
-/// So many nodes of a SIIT are asked about.
+/// Maximum number of nodes of a SIIT that are checked.
 const MOST_NODES: usize = 8;
 
-/// From a destination that leads to the translator, as answers do: by IPv4 to the Internet; by IPv6 to the nodes of a SIIT,
-/// and to the Internet in its translation prefix if that leads elsewhere. The nodes of a NAT64 may be on its links alone.
+/// Returns packets from a destination that leads to the translator, like answers: by IPv4 to the Internet; by IPv6 to
+/// the nodes of a SIIT, and to the Internet in its translation prefix if that leads elsewhere. The nodes of a NAT64 may
+/// be on its links only.
 pub fn samples(settings: &Settings) -> Vec<Sample> {
     let mut samples = Vec::new();
-    // The network itself is no source: 0.0.0.0 is none, and it may be a broadcast address.
+    // The network address is not a source: 0.0.0.0 is invalid, and it may be a broadcast address.
     let from4 = settings.led4().iter().find_map(|net| net.hosts().next());
     let is_source = |from: &Ipv4Addr| from.octets()[0] != 0;
     if let Some(from) = from4.filter(is_source) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is wrong with a node of a cluster, in words that an operator can act on. They have no figures that change all the
-//! time, since each other text is a new line in the log.
+//! The problems of a gateway in a cluster, in words that an operator can act on. The texts contain no figures that
+//! change all the time, since each new text is a new line in the log.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use super::notes::{is_recent, NodeNotes, Notes};
 use diolkos_control::control::{Finding, Reason};
 use diolkos_figures::cluster_status::{ClusterStatus, NodeStatus, Part};
 
-/// A node that has just started, or a connection that has just ended, is no trouble yet.
+/// Gateways that have just started, and connections that have just ended, are not yet reported.
 const AWAY: Duration = Duration::from_secs(3);
-/// A node reads its record every two seconds, and asks again after three.
+/// A gateway reads its record every two seconds, and asks again after three.
 const SILENT_MS: u64 = 8000;
-/// After a wipe, nodes come to the new engine one after the other.
+/// After etcd's data has been wiped, gateways change to the new cluster one after the other.
 const ELSEWHERE: Duration = Duration::from_secs(15);
-/// All bindings of a node have to come in after each connection.
+/// All bindings of a gateway have to be received after each connection.
 const USELESS: Duration = Duration::from_secs(20);
 /// Acknowledgements come five times a second.
 const BLOCKED_MS: u64 = 5000;
 
-/// All of it.
+/// Returns all problems.
 pub(super) fn findings(status: &ClusterStatus, notes: &Notes, now: Moment) -> Vec<Finding> {
     let mut found = Vec::new();
     if status.part == Part::Starting {
@@ -49,7 +49,7 @@ pub(super) fn findings(status: &ClusterStatus, notes: &Notes, now: Moment) -> Ve
     found
 }
 
-/// What a record stands for that does not say that its node has this node's file, and what to do.
+/// Describes what a gateway's record means, if it does not say that the gateway has this one's file, and what to do.
 fn recorded(name: &str, filed: Filed, is_stranger: bool) -> Option<String> {
     let says = match filed {
         Filed::Nothing | Filed::Same => return None,
@@ -165,7 +165,7 @@ fn unreachable(its: &NodeStatus, notes: &NodeNotes, now: Moment) -> String {
     format!("{name} does not answer; its flows go on by copies as far as that is safe; {why}")
 }
 
-/// What to do. `docs/gateways-tls.md` says more.
+/// Returns what to do. `docs/gateways-tls.md` says more.
 fn advice(why: Refusal) -> &'static str {
     match why {
         Refusal::Untrusted => "compare cluster.ca of both gateways",

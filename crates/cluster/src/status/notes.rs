@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an operator should know of other nodes: what was reported, by which interfaces they are reached, and what was forwarded to
-//! them.
+//! What an operator should know of other gateways: their reports, the interfaces by which they are reached, and the
+//! packets that were forwarded to them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,52 +15,52 @@ use diolkos_sys::namespace;
 use diolkos_config::Cluster as Section;
 use diolkos_figures::cluster_status::Part;
 
-/// That copies are void is logged once in this time for each node.
+/// Void copies are logged at most once in this time for each gateway.
 const QUIET: Duration = Duration::from_secs(10);
-/// For so long after it, a report or a refusal is a trouble. Refusals that go on are told every ten seconds.
+/// A report or a refusal counts as a problem for this time. Repeated refusals are reported every ten seconds.
 pub(super) const RECENT: Duration = Duration::from_secs(30);
 
-/// What is remembered.
+/// The notes.
 #[derive(Debug)]
 pub struct Notes {
     nodes: Vec<NodeNotes>,
-    /// Nodes that only another file names, and what their records say of it.
+    /// Gateways that only another file names, and what their records say of it.
     pub(super) strangers: Vec<(String, Filed)>,
     /// Packets that came from other gateways.
     pub(super) arrived: ForwardCount,
-    /// The program that forwards, and this node.
+    /// The program that forwards, and this gateway.
     programs: Option<(Arc<Forwarding>, NodeId)>,
-    /// What this node does, and since when.
+    /// The role of this gateway, and since when it has it.
     part: (Part, Moment),
-    /// How many requests the engine had answered, and when this was last seen to grow.
+    /// The number of requests that etcd had answered, and when this was last seen to grow.
     engine: (u64, Moment),
 }
 
-/// Of one node.
+/// Notes about one gateway.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeNotes {
     name: String,
-    /// By which interface it is reached.
+    /// The index of the interface by which it is reached.
     ifindex: Option<u32>,
     pub interface: Option<String>,
     pub forwarded: ForwardCount,
     pub differs: Option<&'static str>,
-    /// What its record in the engine says of its file, unless it says so itself.
+    /// The file according to its record in etcd, unless the gateway reports the file itself.
     pub filed: Filed,
     pub strange: Tally,
     pub slow: Tally,
     pub voided: Tally,
     /// Why a connection with it was refused, the address of the other side, and when.
     pub refused: Option<(Refusal, IpAddr, Moment)>,
-    /// Since when it has used another engine than this node.
+    /// Since when it has used another etcd cluster than this gateway.
     pub elsewhere: Option<Moment>,
-    /// Since when copies of its bindings may not be used, though it serves.
+    /// Since when copies of its bindings may not be used although it serves.
     pub useless: Option<Moment>,
     /// Since when it has not answered.
     pub away: Option<Moment>,
 }
 
-/// How often something was reported.
+/// Counts how often something was reported.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub times: u64,
@@ -73,7 +73,7 @@ impl Tally {
         self.last = Some(now);
     }
 
-    /// It was not long ago.
+    /// Returns true if the last report is recent.
     pub fn is_recent(&self, now: Moment) -> bool {
         is_recent(self.last, now)
     }
@@ -84,7 +84,8 @@ pub(super) fn is_recent(at: Option<Moment>, now: Moment) -> bool {
 }
 
 impl Notes {
-    /// Of the nodes of the file. `forwarding`: the program that forwards to them, whose counts are read.
+    /// Creates the notes for the gateways of the file. `forwarding` is the program that forwards to them, whose
+    /// counters are read.
     pub fn new(section: &Section, me: NodeId, forwarding: Arc<Forwarding>) -> Notes {
         let names = section.node.iter().map(|node| node.name.as_str());
         Notes {
@@ -108,7 +109,7 @@ impl Notes {
         }
     }
 
-    /// The node reports something.
+    /// Notes a report of the node.
     pub fn note(&mut self, report: Report) {
         self.note_at(report, kernel_boottime());
     }
@@ -119,7 +120,7 @@ impl Notes {
         | Report::Slow(peer)
         | Report::Void(peer)) = report
         else {
-            // Another process has this node's name: this one ends, and says why.
+            // Another process has this gateway's name: this process ends, and logs the reason.
             return;
         };
         let Some(its) = self.nodes.get_mut(peer.index()) else {
@@ -132,7 +133,7 @@ impl Notes {
             Report::Void(_) => {
                 let is_quiet = its.voided.last.is_some_and(|last| now < last + QUIET);
                 its.voided.add(now);
-                // Of the others there are findings, which are logged.
+                // The other reports become findings, which are logged.
                 if !is_quiet {
                     tracing::warn!(
                         "{} does not acknowledge, and this node no longer waits: its copies of bindings of this node are void",
@@ -144,7 +145,7 @@ impl Notes {
         }
     }
 
-    /// A connection was refused. These come at a bounded rate.
+    /// Notes that a connection was refused. The rate of these events is bounded.
     pub fn refused(&mut self, refused: &Refused) {
         let Refused {
             why,
@@ -167,7 +168,7 @@ impl Notes {
         );
     }
 
-    /// How packets are sent to a node now; none: the way is not known.
+    /// Notes how packets are sent to a gateway; None if the way is unknown.
     pub fn reach(&mut self, node: NodeId, hop: Option<Hop>) {
         let Some(its) = self.nodes.get_mut(node.index()) else {
             return;
@@ -180,7 +181,8 @@ impl Notes {
         }
     }
 
-    /// Reads what became of packets for each node so far. Not under the lock of the tables: each is a call of the kernel.
+    /// Reads the counters of packets for each gateway. Call it without the lock of the tables, because each read is a
+    /// system call.
     pub fn count(&mut self) {
         let Some((forwarding, me)) = &self.programs else {
             return;
@@ -208,7 +210,7 @@ impl Notes {
         self.nodes.get_mut(node.index())
     }
 
-    /// What this node does now; for how long it has done so.
+    /// Notes the current role of this gateway. Returns for how long it has had it.
     pub(super) fn part(&mut self, part: Part, now: Moment) -> Duration {
         if self.part.0 != part {
             self.part = (part, now);
@@ -216,7 +218,7 @@ impl Notes {
         now.saturating_sub(self.part.1)
     }
 
-    /// How many requests the engine has answered; for how long it has not.
+    /// Notes the number of requests that etcd has answered. Returns for how long this has not grown.
     pub(super) fn engine(&mut self, answered: u64, now: Moment) -> Duration {
         if self.engine.0 != answered {
             self.engine = (answered, now);

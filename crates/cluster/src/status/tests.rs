@@ -13,7 +13,7 @@ use diolkos_figures::cluster_status::Part;
 
 const GW2: NodeId = NodeId(1);
 
-/// A node of two that has just started, and what is seen of it.
+/// A gateway of two that has just started, and its status.
 struct Lab {
     section: Cluster,
     node: Node,
@@ -59,7 +59,7 @@ impl Lab {
         }
     }
 
-    /// But for connections, which nobody has made. The engine has answered so many requests.
+    /// Returns the status without connections, when etcd has answered `answered` requests.
     fn look(&mut self, now: Moment, answered: u64) -> ClusterStatus {
         let engine = diolkos_etcd::Status {
             answered,

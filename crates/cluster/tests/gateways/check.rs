@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold of one gateway after each of its worker's steps, and of all when nothing is wrong any more.
+//! What must hold for one gateway after each of its worker's steps, and for all gateways in the absence of
+//! faults.
 
 use std::time::Duration;
 
@@ -12,16 +13,17 @@ use crate::machine::{hop, Machine, Process, AWAY};
 use crate::maps::Maps;
 use crate::world::{Seen, World, SUBSCRIBERS};
 
-/// For so long, programs know a port elsewhere; with the time between two ticks.
+/// Maximum time for which programs know that another gateway has a port, including the time between two
+/// ticks.
 const AWAY_FOR: Duration = Duration::from_millis(20_020);
 
 impl World {
-    /// The bucket of a host.
+    /// Returns the bucket of a host.
     pub fn bucket(&self, host: Endpoint6) -> usize {
         self.buckets.bucket(self.config.subscriber(host.addr))
     }
 
-    /// What the node of this gateway says now holds for its programs and routes.
+    /// Checks that the node's current decisions hold for the programs and routes of this gateway.
     pub fn check(&self, at: usize) -> Result<(), String> {
         let machine = &self.machines[at];
         let Some(process) = &machine.process else {
@@ -40,7 +42,7 @@ impl World {
         process.routes.check()
     }
 
-    /// Hosts are led where the node says, and bindings opened only where it does.
+    /// Checks that packets of hosts go where the node says, and that bindings are opened only where it says.
     fn homes(&self, process: &Process, maps: &Maps, clock: Duration) -> Result<(), String> {
         for flow in &self.flows[..SUBSCRIBERS] {
             let bucket = self.bucket(flow.host);
@@ -52,7 +54,7 @@ impl World {
             });
             let expected = match (home, opens) {
                 (_, true) => Owner::OURS,
-                // Before the node has ever served: no ports are lent to programs then.
+                // Before the node has ever served, no ports are lent to programs.
                 (None, false) if maps.homes[bucket] == Owner::OURS => Owner::OURS,
                 (home, false) => {
                     let home = home.unwrap_or_else(|| process.tables.look(|node| node.me()));
@@ -69,7 +71,7 @@ impl World {
         Ok(())
     }
 
-    /// Every gateway serves and attracts, and takes the others' packets.
+    /// Checks that every gateway serves, attracts, and accepts the packets of the others.
     pub fn is_well(&self) -> Result<(), String> {
         for machine in &self.machines {
             let Some(process) = &machine.process else {
@@ -95,7 +97,7 @@ impl World {
         Ok(())
     }
 
-    /// A new flow opens within a second, wherever its first packet arrives.
+    /// Checks that a new flow opens within a second, wherever its first packet arrives.
     pub fn opens(&mut self) -> Result<(), String> {
         (self.load, self.is_restless) = (0, false);
         self.pass(8.0)?;
@@ -132,7 +134,8 @@ impl World {
     }
 }
 
-/// Packets go to another gateway only if it takes them, and copies of its bindings are used only if not.
+/// Checks that packets go to another gateway only if it accepts them, and that copies of its bindings are
+/// used only otherwise.
 fn of_other(process: &Process, maps: &Maps, clock: Duration, other: usize) -> Result<(), String> {
     let node = NodeId(other as u8);
     let (takes, may_use) = process
@@ -153,7 +156,7 @@ fn of_other(process: &Process, maps: &Maps, clock: Duration, other: usize) -> Re
     Ok(())
 }
 
-/// What programs translate by, the tables know.
+/// Checks that the tables have every session that programs use.
 fn sessions(process: &Process, maps: &Maps) -> Result<(), String> {
     let tables = process.tables.0.borrow();
     for session in maps.sessions() {
@@ -179,7 +182,7 @@ fn sessions(process: &Process, maps: &Maps) -> Result<(), String> {
     Ok(())
 }
 
-/// Few ports elsewhere are known, and none for long.
+/// Checks that programs know few ports of other gateways, and none for long.
 fn away(maps: &Maps, clock: Duration) -> Result<(), String> {
     if maps.away.len() > AWAY {
         return Err(format!("programs know {} ports elsewhere", maps.away.len()));

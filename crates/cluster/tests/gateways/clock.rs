@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The clock of the gateway that does something now. Each schedule has a thread.
+//! The clock of the gateway that is currently running. Each schedule has a thread.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,17 +10,17 @@ thread_local! {
     static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Its clock shows this from now on.
+/// Sets its clock.
 pub fn set(now: Duration) {
     NOW.set(now);
 }
 
-/// What it shows.
+/// Returns its time.
 pub fn now() -> Duration {
     NOW.get()
 }
 
-/// The same for the program.
+/// Returns the same clock for the program.
 pub fn clocks() -> Clocks {
     Clocks {
         monotonic: now,

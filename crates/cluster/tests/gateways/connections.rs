@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connections between gateways: each direction keeps its order, is late, stalls while the way is cut, and has limited room.
+//! Connections between gateways: each direction keeps its order, has a delay, stalls while the link is cut, and has
+//! limited capacity.
 
 use std::collections::VecDeque;
 
@@ -7,18 +8,18 @@ use diolkos_node::{Event, NodeId};
 
 use crate::world::{What, World, MS, SECOND};
 
-/// A way that is stuck for so long ends a connection.
+/// Time after which a stalled link ends a connection.
 const STUCK: u64 = 8 * SECOND;
 
 pub struct Connection {
     /// The machines at its ends, and their processes.
     ends: [(usize, u64); 2],
-    /// The end has not closed it, nor heard that it is gone.
+    /// True while this end has neither closed it nor learned that it is gone.
     open: [bool; 2],
-    /// What is on its way to each end; None: its end.
+    /// Messages in flight to each end; None is the end of the connection.
     queues: [VecDeque<Option<Vec<u8>>>; 2],
     capacity: usize,
-    /// When the last item arrives at each end.
+    /// Arrival time of the last message at each end.
     last: [u64; 2],
     stuck: Option<u64>,
 }
@@ -54,7 +55,7 @@ impl World {
         self.post(arrives - now, What::Arrival(id, to));
     }
 
-    /// A process closes a connection. What is on its way to the other end may still arrive, or not.
+    /// Closes a connection by a process. Messages in flight to the other end may still arrive, or not.
     pub fn close(&mut self, at: usize, process: u64, id: u64) {
         let (is_lost, after) = (self.random.chance(0.5), self.delay());
         let now = self.now;
@@ -74,7 +75,7 @@ impl World {
         self.post(arrives - now, What::Arrival(id, to));
     }
 
-    /// All of a process that ends.
+    /// Closes all connections of a process that ends.
     pub fn close_all(&mut self, at: usize, process: u64) {
         let all: Vec<u64> = self.connections.keys().copied().collect();
         for id in all {
@@ -82,7 +83,7 @@ impl World {
         }
     }
 
-    /// Both ends find a connection dead, at different moments.
+    /// Has both ends find a connection dead, at different times.
     pub fn reset(&mut self, id: u64) {
         for end in 0..2 {
             let after = (self.random.unit() * 2.0 * SECOND as f64) as u64;
@@ -136,7 +137,7 @@ impl World {
         }
     }
 
-    /// Tells a process how much its connections can take.
+    /// Tells a process the capacity left on its connections.
     pub fn rooms(&mut self, at: usize) {
         let Some(process) = self.machines[at].process.as_ref().map(|its| its.number) else {
             return;
@@ -156,7 +157,7 @@ impl World {
         }
     }
 
-    /// Processes connect.
+    /// Has the processes connect.
     pub fn dial(&mut self) {
         let (now, count) = (self.now, self.machines.len());
         let is_over =

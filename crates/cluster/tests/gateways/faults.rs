@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens to a cluster, by its seed.
+//! The faults of a schedule, chosen by its seed.
 
 use diolkos_node::Event;
 
@@ -13,7 +13,7 @@ pub fn run(world: &mut World) -> Result<(), String> {
     world.pass(quiet)?;
     for _ in 0..FAULTS {
         happen(world);
-        // Some faults come together, some when all is settled.
+        // Some faults coincide; others happen once the cluster has settled.
         let until_next = [0.3, 3.0, 12.0][world.random.below(3)];
         let pause = world.random.unit() * until_next;
         world.pass(pause)?;
@@ -21,7 +21,7 @@ pub fn run(world: &mut World) -> Result<(), String> {
     Ok(())
 }
 
-/// As often short as long.
+/// Returns the end of a fault; short ones are more frequent.
 fn until(world: &mut World, most: f64) -> u64 {
     let factor = world.random.unit();
     world.now + (most * factor * factor * SECOND as f64) as u64
@@ -79,7 +79,7 @@ fn happen(world: &mut World) {
     }
 }
 
-/// Everything works from now on.
+/// Ends all faults.
 pub fn heal(world: &mut World) {
     let now = world.now;
     world.cut.clear();

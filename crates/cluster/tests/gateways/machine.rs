@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A gateway: a process that may stand still or be killed, and programs that go on.
+//! A gateway: a process that may be stopped or killed, and programs that continue.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -27,23 +27,23 @@ use diolkos_gateway::mirror::Mirror;
 use diolkos_gateway::peers::Peers;
 use diolkos_gateway::records::Records;
 
-/// Which protocols hosts speak.
+/// The protocols that hosts use.
 pub const PROTOCOLS: [Protocol; 2] = [Protocol::Udp, Protocol::Icmp];
 pub const PORTS: u16 = 8;
 pub const FIRST_PORT: u16 = 5000;
-/// Most ports elsewhere that programs know.
+/// Maximum number of ports of other gateways that programs know.
 pub const AWAY: usize = 3;
 
 pub fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, node as u8)
 }
 
-/// Whose an address is.
+/// Returns the owner of an address.
 pub fn owner(addr: Ipv4Addr) -> NodeId {
     NodeId(addr.octets()[3])
 }
 
-/// The peer of all hosts.
+/// Returns the peer of all hosts.
 pub fn peer(protocol: Protocol) -> Endpoint4 {
     Endpoint4 {
         addr: Ipv4Addr::new(198, 51, 100, 1),
@@ -51,7 +51,7 @@ pub fn peer(protocol: Protocol) -> Endpoint4 {
     }
 }
 
-/// How a gateway is reached.
+/// Returns how a gateway is reached.
 pub fn hop(node: usize) -> Hop {
     Hop {
         ifindex: 7,
@@ -60,7 +60,7 @@ pub fn hop(node: usize) -> Hop {
     }
 }
 
-/// Bindings that were opened since somebody looked.
+/// Bindings that were opened since the last check.
 #[derive(Clone, Debug, Default)]
 pub struct Opened(Arc<Mutex<Vec<Binding>>>);
 
@@ -103,7 +103,7 @@ impl steps::Tables for Tables {
 }
 
 impl Tables {
-    /// Lets somebody look at the node.
+    /// Calls `see` with the node.
     pub fn look<T>(&self, see: impl FnOnce(&Node) -> T) -> T {
         let inner = self.0.borrow();
         see(inner.mirror.peers.as_ref().expect("it has others").node())
@@ -115,7 +115,7 @@ impl Tables {
         peers.reach(node, hop);
     }
 
-    /// What has expired ends.
+    /// Ends what has expired.
     pub fn expire(&self) {
         let inner = &mut *self.0.borrow_mut();
         inner.mirror.gather();
@@ -137,7 +137,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Begins at the real time `now`; its clock is set.
+    /// Starts a process at the real time `now`; its clock must be set.
     pub fn new(
         (number, now): (u64, u64),
         config: &Config,
@@ -179,13 +179,13 @@ pub struct Machine {
     pub process: Option<Process>,
     pub model: Model,
     pub frozen_until: u64,
-    /// It does not reach the engine until then.
+    /// The end of the time in which it cannot reach etcd.
     pub cut_from_engine_until: u64,
-    /// It knows no way to the others until then.
+    /// The end of the time in which it knows no way to the others.
     pub without_ways_until: u64,
     offset: u64,
     rate: f64,
-    /// When a process is to be started.
+    /// The time at which a process is to be started.
     pub starts: Option<u64>,
 }
 
@@ -209,7 +209,7 @@ impl Machine {
     }
 }
 
-/// How the tables of a node are configured.
+/// Returns the configuration of a gateway's tables.
 fn configured(config: &Config) -> Nat64Config {
     let members = (0..).zip(&config.members);
     let addresses =

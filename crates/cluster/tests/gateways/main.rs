@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gateways of a cluster in random schedules, with the code that joins the node to the rest of the program: the worker's steps, what
-//! is done to tables and programs, and how routes follow. Connections, the engine, clocks and the maps of programs are models.
+//! Gateways of a cluster in random schedules, with the code that connects the node to the rest of the program: the
+//! worker's steps, the changes of tables and programs, and the routes that follow. Connections, etcd, clocks and the
+//! maps of programs are models.
 //!
-//! After every step holds, for each gateway: programs lead packets only to gateways that take them, and the slow path relies on no other
-//! way; programs use sessions of copies only as long as the node may use them; they have no session that the tables do not have; they
-//! know few ports elsewhere, and none for long; routes attract packets only if the node has said so. Of all gateways: no external port
-//! carries packets of two subscribers without a rest in between. When all is well again, every gateway serves and attracts.
+//! After every step the following holds for each gateway: programs send packets only to gateways that accept them, and
+//! the slow path relies on no other way; programs use sessions of copies only as long as the node may use them; they
+//! have no session that the tables do not have; they know few ports of other gateways, and none for long; routes
+//! attract packets only if the node has said so. For all gateways together: no external port carries packets of two
+//! subscribers without a rest in between. Once all faults have ended, every gateway serves and attracts.
 //!
 //! `DIOLKOS_GATEWAYS_SEEDS` runs more schedules, `DIOLKOS_GATEWAYS_SEED` one.
 
@@ -37,7 +39,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// A schedule; what it has seen.
+/// Runs a schedule. Returns what it has covered.
 fn run(seed: u64) -> Result<Seen, String> {
     let mut world = World::new(seed);
     let seconds = |world: &mut World, of: [f64; 3]| {
@@ -52,7 +54,7 @@ fn run(seed: u64) -> Result<Seen, String> {
     faults::run(&mut world)?;
     faults::heal(&mut world);
     world.pass(25.0)?;
-    // Answers may be late at any one moment.
+    // Answers may be late at any single moment.
     for _ in 0..20 {
         world.pass(0.2)?;
         if world.is_well().is_ok() {
@@ -94,7 +96,7 @@ fn no_port_has_two_subscribers() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     let totals = totals.into_inner().expect("no panic");
     println!("{seeds} schedules: {totals:?}");
-    // The schedules reach what they are for.
+    // The schedules must cover what they are for.
     if seeds >= 100 {
         assert!(totals.all().iter().all(|seen| *seen > seeds), "{totals:?}");
     }

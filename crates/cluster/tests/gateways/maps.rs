@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The maps of a gateway's programs, and what programs do by them, whatever the process does.
+//! The maps of a gateway's programs, and how programs use them, whatever the process does.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,15 +26,15 @@ type V6 = (Ipv6Addr, u16);
 #[derive(Debug)]
 pub struct Maps {
     inward: BTreeMap<(u8, V4, V4), Session>,
-    /// Not of UDP: that has its bindings.
+    /// Not for UDP, which uses its bindings.
     outward: BTreeMap<(u8, V6, V4), Session>,
     bound: BTreeMap<(u8, V6), V4>,
     /// When a host last used a session.
     seen: BTreeMap<(u8, V4, V4), Duration>,
-    /// By owner, until when its copies are used.
+    /// By owner: until when its copies are used.
     pub until: Vec<Duration>,
     pub homes: Vec<Owner>,
-    /// Ports of hosts, who has them, and since when this is known.
+    /// Ports of hosts, the gateway that has each, and since when this is known.
     pub away: Vec<(HostPort, NodeId, Duration)>,
     /// By gateway.
     pub ways: Vec<Option<Hop>>,
@@ -63,7 +63,7 @@ impl Maps {
         owner.is_none_or(|owner| clock < self.until[usize::from(owner)])
     }
 
-    /// The session by which a packet of a host is translated.
+    /// Returns the session by which a packet of a host is translated.
     pub fn of_host(
         &self,
         clock: Duration,
@@ -83,7 +83,7 @@ impl Maps {
         session.filter(|its| self.is_usable(clock, its)).copied()
     }
 
-    /// The session by which a packet to a port is translated.
+    /// Returns the session by which a packet to a port is translated.
     pub fn of_port(
         &self,
         clock: Duration,
@@ -96,13 +96,14 @@ impl Maps {
         session.filter(|its| self.is_usable(clock, its)).copied()
     }
 
-    /// A host has used a session.
+    /// Notes that a host has used a session.
     pub fn stamp(&mut self, clock: Duration, session: &Session) {
         let key = (session.protocol, session.v4, session.peer);
         self.seen.insert(key, clock);
     }
 
-    /// Where a packet of a host goes that has no session here; None: to the slow path. Most fragments show no port.
+    /// Returns the gateway to which a packet of a host goes that has no session here; None for the slow path. Most
+    /// fragments show no port.
     pub fn way_of_host(
         &self,
         protocol: Protocol,
@@ -124,7 +125,7 @@ impl Maps {
     }
 }
 
-/// The maps of one process, as the process has them.
+/// The maps of one process, as the process sees them.
 #[derive(Clone, Debug)]
 pub struct Model(Arc<Mutex<Maps>>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets: of hosts and servers, from gateway to gateway, and what the checker says to their translation.
+//! Packets of hosts and servers, also from gateway to gateway, and the check of their translation.
 
 use diolkos_fastpath::Session;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
@@ -17,7 +17,7 @@ pub struct Packet {
     at: usize,
     /// The interface between gateways by which it came, or 0.
     link: u32,
-    /// Programs know nothing of it but the host.
+    /// Programs know only its host.
     is_fragment: bool,
     hops: usize,
     way: Side,
@@ -26,11 +26,11 @@ pub struct Packet {
 #[derive(Clone, Copy)]
 enum Side {
     V6(Protocol, Endpoint6),
-    /// To a port, and whom it was given to when it was sent.
+    /// To a port, with the subscriber that had the port when the packet was sent.
     V4(Protocol, Endpoint4, Option<u64>),
 }
 
-/// Where a packet goes on.
+/// The next step of a packet.
 enum Way {
     Translated(Binding),
     To(NodeId),
@@ -38,7 +38,7 @@ enum Way {
 }
 
 impl World {
-    /// Hosts and servers send.
+    /// Has hosts and servers send.
     pub fn offer(&mut self) {
         let count = self.machines.len();
         for _ in 0..self.load {
@@ -59,7 +59,7 @@ impl World {
                 addr: address(self.random.below(count)),
                 port: FIRST_PORT + self.random.below(PORTS.into()) as u16,
             };
-            // A packet to a port that nobody uses at that moment is for nobody.
+            // A packet to a port that is unused at that moment has no recipient.
             let to = self.truth.given.get(&key(protocol, v4)).copied();
             let to = to.filter(|_| !self.users(protocol, v4).is_empty());
             let packet = Packet {
@@ -102,7 +102,8 @@ impl World {
             Side::V4(protocol, v4, _) => maps.of_port(clock, protocol, v4, peer(protocol)),
         };
         drop(maps);
-        // Programs translate what they have sessions of, whatever the process does. Some packets they leave to the slow path.
+        // Programs translate packets with known sessions, whatever the process does. Some packets they leave to the
+        // slow path.
         let is_slow = packet.is_fragment || self.random.chance(0.1);
         if let Some(session) = session.filter(|_| !is_slow) {
             return self.translated_by_program(packet, session);
@@ -183,8 +184,8 @@ impl World {
         }
     }
 
-    /// Where a program sends a packet that comes from outside and has no session here. What comes from another gateway is for
-    /// the slow path.
+    /// Returns the gateway to which a program sends a packet that comes from outside and has no session here. Packets
+    /// from another gateway go to the slow path.
     fn led_by_program(&mut self, packet: &Packet) -> Option<NodeId> {
         if packet.link != 0 {
             return None;
@@ -251,7 +252,7 @@ impl World {
         }
     }
 
-    /// A node that would translate a port for another subscriber, if a packet came now.
+    /// Describes a gateway that would translate a port for another subscriber, if a packet came now.
     fn others_use(&self, binding: &Binding) -> Option<String> {
         let who = subscriber(binding);
         let users = self.users(binding.protocol, binding.v4);
@@ -262,7 +263,7 @@ impl World {
         ))
     }
 
-    /// Nodes that would translate a port if a packet came now, and by what.
+    /// Returns the gateways that would translate a port if a packet came now, each with its binding.
     fn users(&self, protocol: Protocol, v4: Endpoint4) -> Vec<(NodeId, Binding)> {
         let owner = owner(v4.addr);
         let mut users = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The routes of a gateway, which follow its node as those of the program do: when it is woken, and every second.
+//! The routes of a gateway, which follow its node as in the program: when the task is woken, and every second.
 
 use std::future::ready;
 
@@ -7,10 +7,10 @@ use futures_util::FutureExt;
 
 use diolkos_cluster::turn::turn;
 
-/// Between two looks, as `src/router/serving.rs` has them, nanoseconds.
+/// Interval between two checks in nanoseconds, as in `src/router/serving.rs`.
 const LOOK: u64 = 1_000_000_000;
 
-/// Routes, and the kernel that makes them.
+/// Routes, and the kernel that accepts their changes.
 #[derive(Debug)]
 pub struct Routes {
     pub yields: bool,
@@ -22,13 +22,13 @@ pub struct Routes {
     look: u64,
     /// The kernel refuses changes until then.
     pub broken_until: u64,
-    /// Changes, and those that failed.
+    /// Number of changes, and of failed changes.
     pub changed: u64,
     pub failed: u64,
 }
 
 impl Routes {
-    /// As a process begins.
+    /// Returns the routes at the start of a process.
     pub fn new(now: u64) -> Routes {
         Routes {
             yields: true,
@@ -42,12 +42,12 @@ impl Routes {
         }
     }
 
-    /// The node says it.
+    /// Notes what the node says.
     pub fn attract(&mut self, attracts: bool) {
         (self.attracts, self.is_woken) = (attracts, true);
     }
 
-    /// The task that makes the routes runs.
+    /// Runs the task that maintains the routes.
     pub fn follow(&mut self, now: u64) {
         if !std::mem::take(&mut self.is_woken) && now < self.look {
             return;
@@ -63,7 +63,7 @@ impl Routes {
         self.changed += u64::from(self.yields != before);
     }
 
-    /// They are as the node had said when they last followed.
+    /// Checks that the routes are as the node had said when they last followed.
     pub fn check(&self) -> Result<(), String> {
         match self.yields != self.followed {
             true => Ok(()),
@@ -89,7 +89,7 @@ fn a_change_of_routes_that_fails_is_tried_again() {
     routes.attract(false);
     routes.follow(6 * LOOK);
     assert!(!routes.yields);
-    // Another word of the node meanwhile counts, and nothing is left to do.
+    // A newer decision of the node counts, and nothing is left to do.
     routes.attract(true);
     routes.follow(7 * LOOK);
     assert_eq!((routes.yields, routes.failed), (false, 6));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gateways, the network between them, the engine, hosts, servers and routers, and real time, in nanoseconds.
+//! Gateways, the network between them, etcd, hosts, servers and routers, and real time, in nanoseconds.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -42,7 +42,7 @@ pub enum What {
     Packet(Packet),
 }
 
-/// What a process is told; it waits while the process stands still.
+/// A message to a process; it waits while the process is stopped.
 pub enum Inner {
     Connected(usize, u64, usize),
     Lost(usize, u64),
@@ -56,13 +56,13 @@ pub struct Flow {
     pub host: Endpoint6,
     pub protocol: Protocol,
     pub is_active: bool,
-    /// Where routers send its packets.
+    /// The gateway to which routers send its packets.
     pub at: usize,
-    /// By which port it was translated last.
+    /// The port by which it was last translated.
     pub port: Option<Key>,
 }
 
-/// What schedules have seen.
+/// What schedules have covered.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub translations: u64,
@@ -109,17 +109,17 @@ pub struct World {
     pub machines: Vec<Machine>,
     inboxes: Vec<VecDeque<Inner>>,
     pub connections: BTreeMap<u64, Connection>,
-    /// Names connections, processes and events.
+    /// Numbers connections, processes and events.
     pub count: u64,
-    /// From whom to whom nothing passes until then.
+    /// By sender and recipient: nothing passes until then.
     pub cut: BTreeMap<(usize, usize), u64>,
     pub engine: Engine,
     pub requests_are_late: bool,
     pub truth: Truth,
     pub flows: Vec<Flow>,
-    /// Packets of hosts and servers in a step.
+    /// Number of packets of hosts and servers in a step.
     pub load: usize,
-    /// Routers send packets anywhere.
+    /// True if routers send packets to any gateway.
     pub is_restless: bool,
     heap: BinaryHeap<Reverse<(u64, u64)>>,
     whats: BTreeMap<u64, What>,
@@ -131,7 +131,7 @@ pub struct World {
 
 fn config(nodes: usize, resting: usize) -> Config {
     Config {
-        // A binding without packets ends after so long.
+        // A binding without packets ends after this time.
         lifetimes_s: vec![4],
         bounds: Bounds {
             changes: 40,
@@ -316,7 +316,7 @@ impl World {
         self.inboxes[at].clear();
     }
 
-    /// The process is no more, nor are its programs and routes.
+    /// Ends the process, its programs and its routes.
     pub fn kill(&mut self, at: usize) {
         let machine = &mut self.machines[at];
         if let Some(process) = machine.process.take() {
@@ -329,7 +329,7 @@ impl World {
         }
     }
 
-    /// What is known of the ways to the others.
+    /// Looks up the ways to the other gateways.
     fn look_at_ways(&mut self, at: usize) {
         let machine = &self.machines[at];
         clock::set(machine.clock(self.now));
@@ -384,7 +384,7 @@ impl World {
         self.event(at, Some(event));
     }
 
-    /// The worker takes a step, and carries out what comes of it.
+    /// Has the worker take a step, and carries out the resulting orders.
     pub fn event(&mut self, at: usize, event: Option<Event<'_>>) {
         let now = self.now;
         let machine = &mut self.machines[at];
@@ -408,7 +408,7 @@ impl World {
             return self.kill(at);
         }
         if !is_told {
-            // What follows from time alone, the node has not seen yet.
+            // The node has not yet seen what follows from time alone.
             return;
         }
         if let Err(error) = self.check(at) {
@@ -438,7 +438,7 @@ impl World {
             Order::Report(Report::Strange(peer)) => {
                 self.error = Some(format!("node {at} calls {peer:?} strange"));
             }
-            // No operator arms a node, and the steps have seen that there is more to do.
+            // No operator arms a gateway, and the steps have seen that there is more to do.
             Order::Again | Order::GoOver(_) | Order::Left | Order::Report(_) => {}
         }
     }

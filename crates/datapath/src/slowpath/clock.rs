@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a translator asks of the world: time, identifications, and numbers that nobody can guess.
+//! The environment of a translator: time, identifications, and unpredictable numbers.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use diolkos_xlat::Env;
 
 use diolkos_service::random::{random, Stock};
 
-/// For one thread.
+/// The environment of one thread.
 pub struct Clock {
     next_id: u16,
     stock: Stock,
 }
 
 impl Clock {
-    /// With identifications that begin at a place nobody can guess.
+    /// Creates an environment whose first identification is unpredictable.
     pub fn new() -> Clock {
         Clock {
             next_id: random() as u16,

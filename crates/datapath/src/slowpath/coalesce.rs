@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Coalesces translated packets on their way back to the device: those of a flow that are there at the same time leave as
-//! one super-packet.
+//! Coalesces translated packets on their way back to the device: packets of a flow that are present at the same time
+//! leave as one super-packet.
 //!
-//! The kernel's forwarding is most of what a packet costs. Nothing waits for packets that are still to come: when there is
-//! nothing to read, all leave; and where there is always something to read, none waits for many of them. In a flow, packets
-//! keep their order.
+//! The kernel's forwarding is most of what a packet costs. No packet waits for others that may still arrive: when there
+//! is nothing to read, all leave; and if there is always something to read, the number of packets that one waits for is
+//! bounded. Packets of a flow keep their order.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
@@ -18,23 +18,23 @@ use super::offload::{self, Received};
 use super::slots::{Place, Slots, SLOTS};
 use diolkos_figures::counters::Tally;
 
-/// Flows with packets that wait.
+/// Maximum number of flows with waiting packets.
 const TRAINS: usize = 64;
-/// Packets that may be read while one waits: as many as can wait.
+/// Number of packets that may be read while one waits: as many as can wait.
 const PATIENCE: u32 = SLOTS as u32;
 
-/// Of one queue.
+/// The coalescer of one queue.
 #[derive(Debug, Default)]
 pub struct Coalescer {
-    /// The one that waits longest is the first.
+    /// The trains, the longest waiting first.
     trains: Vec<(Train, Vec<Waiting>)>,
-    /// Of their flows, in the same order: quicker to look through.
+    /// Tags of their flows, in the same order, which are faster to scan.
     tags: Vec<u32>,
-    /// Empty, for the next trains.
+    /// Empty lists for the next trains.
     spare: Vec<Vec<Waiting>>,
-    /// Packets that were read.
+    /// Number of packets that were read.
     read: u32,
-    /// This kernel (before 6.2) does not take super-packets of datagrams.
+    /// True if this kernel (before 6.2) does not accept super-packets of datagrams.
     no_datagrams: bool,
 }
 
@@ -43,24 +43,24 @@ pub struct Coalescer {
 struct Waiting {
     place: Place,
     range: Range<usize>,
-    /// From its first byte on.
+    /// The range of its bytes.
     data: Range<usize>,
-    /// How many were read before it.
+    /// Number of packets that were read before it.
     read: u32,
 }
 
-/// Where packets come from and go to.
+/// The source and the destination of packets.
 pub struct Endpoint<'a> {
-    /// What holds them.
+    /// The slots that hold them.
     pub slots: &'a mut Slots,
-    /// What takes them.
+    /// The queue that they are written to.
     pub outlet: &'a Outlet,
-    /// What counts those that the kernel does not take.
+    /// Counts those that the kernel does not accept.
     pub tally: &'a Tally,
 }
 
 impl Coalescer {
-    /// Another packet is read, of whatever flow and fate. What has waited for too many leaves.
+    /// Notes that another packet was read, of any flow. Packets that have waited for too many others leave.
     pub fn read_one(&mut self, endpoint: &mut Endpoint<'_>) {
         self.read = self.read.wrapping_add(1);
         let now = self.read;
@@ -93,7 +93,7 @@ impl Coalescer {
         endpoint.slots.buffer(place)[range.start - VNET..range.start].copy_from_slice(&front);
 
         let Some(flow) = flow else {
-            // A fragment, say, of any of the flows.
+            // It may belong to any of the flows, for example as a fragment.
             self.send_all(endpoint);
             endpoint.write(place, &range, offload.label);
             return;
@@ -142,7 +142,7 @@ impl Coalescer {
         self.tags.push(tag);
     }
 
-    /// Sends what waits.
+    /// Sends all waiting packets.
     pub fn send_all(&mut self, endpoint: &mut Endpoint<'_>) {
         let mut trains = std::mem::take(&mut self.trains);
         self.tags.clear();
@@ -164,7 +164,8 @@ impl Coalescer {
             .then(|| endpoint.write_joined(train, &waiting));
         if !matches!(written, Some(Ok(()))) {
             if let Some(Err(error)) = written {
-                // Written one by one, too, where the kernel does not know this kind. A device that is down knows it again.
+                // They are also written one by one if the kernel does not support this kind. A device that is down
+                // supports it again later.
                 self.no_datagrams |= train.is_udp() && error.kind() == ErrorKind::InvalidInput;
             }
             for Waiting { place, range, .. } in &waiting {
@@ -177,7 +178,7 @@ impl Coalescer {
 }
 
 impl Endpoint<'_> {
-    /// One packet, with the offload header that stands in front of it.
+    /// Writes one packet, with the offload header in front of it.
     fn write(&mut self, place: Place, range: &Range<usize>, label: Label) {
         let bytes = self.slots.bytes(place, &(range.start - VNET..range.end));
         if self.outlet.write(bytes, label).is_err() {
@@ -186,7 +187,7 @@ impl Endpoint<'_> {
         self.slots.free(place);
     }
 
-    /// Nothing is done if the kernel does not take it.
+    /// Writes a super-packet. If the kernel does not accept it, nothing has happened.
     fn write_joined(&mut self, train: &Train, waiting: &[Waiting]) -> io::Result<()> {
         let (header, len, offload) = train.headers();
         let mut front = [0; VNET + HEADERS];

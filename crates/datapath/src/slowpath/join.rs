@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which translated packets of a flow can leave as one super-packet, and the headers that it gets.
+//! Decides which translated packets of a flow can leave as one super-packet, and builds its headers.
 //!
-//! packets of one flow, one behind the other → train → one header for all of them
+//! consecutive packets of one flow → train → one header for all of them
 //!
-//! The rules are those of the kernel's own GRO: whoever cuts the super-packet gets the same packets again. Only IPv4
-//! identifications beside DF may differ, where they mean nothing (RFC 6864 section 4.1).
+//! The rules are those of the kernel's own GRO: splitting the super-packet yields the same packets. Only IPv4
+//! identifications of packets with DF may differ, where they have no meaning (RFC 6864 section 4.1).
 
 use diolkos_xlat::csum;
 use diolkos_xlat::{Checksum, Gso, GsoKind, Label, Offload};
@@ -18,15 +18,16 @@ const PSH: u8 = 0x08;
 const LONGEST: usize = u16::MAX as usize;
 /// The longest headers: IPv6, and TCP with all options.
 pub const HEADERS: usize = 40 + 60;
-/// Of a train. The kernel cuts a UDP super-packet into so many datagrams at most (UDP_MAX_SEGMENTS before Linux 6.9).
+/// Maximum number of packets in a train. The kernel splits a UDP super-packet into at most this many datagrams
+/// (UDP_MAX_SEGMENTS before Linux 6.9).
 pub const MOST: usize = 64;
 
-/// What tells a flow from others: addresses, ports, protocol, family.
+/// Identifies a flow: addresses, ports, protocol, family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow([u8; 38]);
 
 impl Flow {
-    /// Tells it from most others.
+    /// Returns a tag that distinguishes it from most others.
     pub fn tag(&self) -> u32 {
         let words = self.0.chunks(4).map(|word| {
             word.iter()
@@ -38,7 +39,7 @@ impl Flow {
     }
 }
 
-/// Of a TCP or UDP packet; `None` for all else, which may belong to any flow.
+/// Returns the flow of a TCP or UDP packet; `None` for other packets, which may belong to any flow.
 pub fn flow(packet: &[u8]) -> Option<Flow> {
     let (l4_at, protocol) = transport(packet)?;
     let mut flow = [0; 38];
@@ -49,7 +50,8 @@ pub fn flow(packet: &[u8]) -> Option<Flow> {
     Some(Flow(flow))
 }
 
-/// Where TCP or UDP begins, and which of both it is, in a packet without options, extensions and fragmentation.
+/// Returns the offset of the TCP or UDP header, and the protocol, of a packet without options, extensions and
+/// fragmentation.
 fn transport(packet: &[u8]) -> Option<(usize, u8)> {
     let (at, protocol) = match packet.first()? {
         0x45 if packet.len() >= 20 && packet[6] & 0x3f == 0 && packet[7] == 0 => (20, packet[9]),
@@ -68,11 +70,12 @@ pub struct Part {
     headers: usize,
     data: usize,
     label: Label,
-    /// Whether its checksum holds is still to be found out.
+    /// True if its checksum has still to be verified.
     unchecked: bool,
 }
 
-/// `checked`: a device has said that the checksum holds. `None`: the packet has to leave as it is.
+/// Returns the description of a packet. `checked`: a device has verified the checksum. `None`: the packet must leave
+/// unchanged.
 pub fn part(packet: &[u8], offload: Offload, checked: bool) -> Option<Part> {
     let (l4_at, protocol) = transport(packet)?;
     let length = |at: usize| usize::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
@@ -106,17 +109,17 @@ pub fn part(packet: &[u8], offload: Offload, checked: bool) -> Option<Part> {
 }
 
 impl Part {
-    /// Where the data is in the packet.
+    /// Returns the range of the data in the packet.
     pub fn data(&self) -> std::ops::Range<usize> {
         self.headers..self.headers + self.data
     }
 
-    /// Whether it is a datagram.
+    /// Returns true if it is a datagram.
     pub fn is_udp(&self) -> bool {
         self.kind == GsoKind::Udp
     }
 
-    /// What has to hold before the packet can lose its own checksum.
+    /// Checks what must hold before the packet can lose its own checksum.
     fn is_whole(&self, packet: &[u8]) -> bool {
         let transport = &packet[self.l4_at..];
         let sum = || csum::sum(transport).plus(self.pseudo(packet, transport.len()));
@@ -132,21 +135,21 @@ impl Part {
     }
 }
 
-/// Packets that will leave together. It knows the first of them by its headers, and of all others what is equal.
+/// Packets that will leave together. It has the headers of the first, and what is equal for all others.
 #[derive(Clone, Debug)]
 pub struct Train {
-    /// Of all its packets.
+    /// The flow of all its packets.
     pub flow: Flow,
     first: Part,
     header: [u8; HEADERS],
     data: usize,
     packets: u16,
-    /// Nothing can follow.
+    /// True if no packet can follow.
     pub is_closed: bool,
 }
 
 impl Train {
-    /// Of one packet, to begin with.
+    /// Begins a train with one packet.
     pub fn new(flow: Flow, packet: &[u8], part: Part) -> Train {
         let mut header = [0; HEADERS];
         header[..part.headers].copy_from_slice(&packet[..part.headers]);
@@ -160,12 +163,12 @@ impl Train {
         }
     }
 
-    /// Of all its packets.
+    /// Returns the label of all its packets.
     pub fn label(&self) -> Label {
         self.first.label
     }
 
-    /// Takes a packet of the same flow in, if it is the next one. `first` is the packet with which the train began.
+    /// Appends a packet of the same flow, if it is the next one. `first` is the packet with which the train began.
     pub fn take(&mut self, packet: &[u8], part: &Part, first: &[u8]) -> bool {
         let fits = !self.is_closed
             && (part.kind, part.headers) == (self.first.kind, self.first.headers)
@@ -190,7 +193,7 @@ impl Train {
         fits
     }
 
-    /// Whether a packet has the headers that the next one gets from whoever cuts the super-packet.
+    /// Returns true if a packet has the headers that splitting the super-packet would give to the next one.
     fn is_next(&self, packet: &[u8]) -> bool {
         let l4_at = self.first.l4_at;
         let (ours, theirs) = (&self.header, packet);
@@ -217,17 +220,17 @@ impl Train {
         ip && same(l4_at..l4_at + 4) && (self.first.kind == GsoKind::Udp || tcp())
     }
 
-    /// Whether there is anything to join.
+    /// Returns true if it has several packets.
     pub fn is_joined(&self) -> bool {
         self.packets > 1
     }
 
-    /// Whether it is a train of datagrams.
+    /// Returns true if it is a train of datagrams.
     pub fn is_udp(&self) -> bool {
         self.first.kind == GsoKind::Udp
     }
 
-    /// The headers of the super-packet, and what its offload header says.
+    /// Returns the headers of the super-packet, and its offload header.
     pub fn headers(&self) -> ([u8; HEADERS], usize, Offload) {
         let mut header = self.header;
         let l4_at = self.first.l4_at;
@@ -262,7 +265,7 @@ impl Train {
     }
 }
 
-/// TCP asks for what it has sent so far to be given to its reader.
+/// Returns true if TCP asks to deliver the data so far to the reader.
 fn pushes(part: &Part, packet: &[u8]) -> bool {
     part.kind == GsoKind::Tcp && packet[part.l4_at + FLAGS_AT] & PSH != 0
 }

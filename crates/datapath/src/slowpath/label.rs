@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet's mark and priority on its way through the TUN device, which carries bytes alone (`bpf/label.bpf.c`): in front of
-//! a packet that is read, and in a slot beside the queue while a packet is written. In front is also the link by which another gateway
-//! has sent the packet, and in the slot, to which gateway it is to go.
+//! Carries a packet's mark and priority through the TUN device, which carries only bytes (`bpf/label.bpf.c`): in front
+//! of a packet that is read, and in a slot beside the queue while a packet is written. The label in front also has the
+//! link by which another gateway has sent the packet, and the slot has the gateway that it should go to.
 //!
-//! No host can make up a label. The kernel receives nothing as IP that begins with another version than 4 or 6, and the programs drop
-//! what else begins like a label. Who may send any bytes by any interface of this network namespace (CAP_NET_RAW) can.
+//! No host can forge a label. The kernel receives nothing as IP whose version is not 4 or 6, and the programs drop
+//! other packets that begin like a label. Only a process that may send any bytes by an interface of this network
+//! namespace (CAP_NET_RAW) can forge one.
 
 use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +15,12 @@ use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::LEN as VNET;
 use diolkos_xlat::Label;
 
-/// What a label begins with (`DIOLKOS_LABEL_MAGIC`): the version of no IP packet.
+/// The first bytes of a label (`DIOLKOS_LABEL_MAGIC`): they have the version of no IP packet.
 const MAGIC: [u8; 4] = [0xd1, 0x01, 0xc0, 0x5e];
-/// The same of a packet from another gateway (`DIOLKOS_LABEL_FORWARDED`).
+/// The same for a packet from another gateway (`DIOLKOS_LABEL_FORWARDED`).
 const FORWARDED: [u8; 4] = [0xd1, 0x01, 0xc0, 0x5f];
 
-/// The label in front of a packet, if there is one, and its length in bytes.
+/// Returns the label in front of a packet, if there is one, and its length in bytes.
 pub fn read(bytes: &[u8]) -> Option<(Label, usize)> {
     let word = |at: usize| bytes.get(at..)?.first_chunk().copied();
     let number = |at| word(at).map(u32::from_ne_bytes);
@@ -41,15 +42,15 @@ pub fn read(bytes: &[u8]) -> Option<(Label, usize)> {
 pub struct Outlet {
     queue: Queue,
     slot: Option<Slot>,
-    /// Whose packet is in the slot: the queue's reader and a thread that sends what has waited take turns.
+    /// Serializes the use of the slot by the queue's reader and a thread that sends deferred packets.
     turn: Mutex<()>,
 }
 
-/// The slots of the device's queues, and the place of this one.
+/// The slots of the device's queues, and the index of this one.
 pub type Slot = (Arc<LabelSlots>, usize);
 
 impl Outlet {
-    /// Without a slot, labels end here.
+    /// Creates an outlet. Without a slot, labels end here.
     pub fn new(queue: Queue, slot: Option<Slot>) -> Outlet {
         Outlet {
             queue,
@@ -58,38 +59,39 @@ impl Outlet {
         }
     }
 
-    /// Whether packets can be sent to other gateways.
+    /// Returns true if packets can be sent to other gateways.
     pub fn leads(&self) -> bool {
         let slots = self.slot.as_ref();
         slots.is_some_and(|(slots, _)| slots.lead_to_gateways())
     }
 
-    /// The label in front of a packet that was read, and its length. Where no program gives labels, what looks like one is none.
+    /// Returns the label in front of a packet that was read, and its length. Where no program adds labels, bytes that
+    /// look like one are not a label.
     pub fn label(&self, bytes: &[u8]) -> (Label, usize) {
         let label = self.slot.as_ref().and_then(|_| read(bytes));
         label.unwrap_or_default()
     }
 
-    /// To read from.
+    /// Returns the queue to read from.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// Writes one packet, its offload header in front.
+    /// Writes one packet, with its offload header in front.
     pub fn write(&self, packet: &[u8], label: Label) -> io::Result<()> {
         self.beside(&[IoSlice::new(packet)], label, || self.queue.write(packet))
     }
 
-    /// Writes one packet that lies in several pieces of memory, the offload header in front of all.
+    /// Writes one packet in several pieces of memory, with the offload header in front of all.
     pub fn write_vectored(&self, pieces: &[IoSlice<'_>], label: Label) -> io::Result<()> {
         self.beside(pieces, label, || self.queue.write_vectored(pieces))
     }
 
-    /// Writes one packet that goes to another gateway, with the offload header `front`. False: it did not meet its slot, and the
-    /// kernel has dropped it.
+    /// Writes one packet to another gateway, with the offload header `front`. Returns false if it did not meet its
+    /// slot, so that the kernel has dropped it.
     ///
-    /// The kernel would route it back to this device. So it is written with one byte that makes the kernel drop it, unless the
-    /// program at the device has put the right one in its place.
+    /// The kernel would route it back to this device. So it is written with one byte that makes the kernel drop it,
+    /// unless the program at the device has replaced that byte by the right one.
     pub fn lead(
         &self,
         to: Owner,
@@ -109,7 +111,7 @@ impl Outlet {
         written.map(|()| is_met)
     }
 
-    /// The label is in the slot while the packet is written.
+    /// Keeps the label in the slot while the packet is written.
     fn beside(
         &self,
         pieces: &[IoSlice<'_>],
@@ -128,8 +130,8 @@ impl Outlet {
     }
 }
 
-/// The first bytes of a packet that the kernel drops, and what has to stand in the place of the byte that is wrong. None: it is too
-/// short for an IP header.
+/// Returns the first bytes of a packet that the kernel drops, and the right value of the wrong byte. None if the packet
+/// is too short for an IP header.
 fn spoilt(packet: &[u8]) -> Option<([u8; 20], u8)> {
     let mut head = *packet.first_chunk()?;
     let (at, wrong) = match head[0] >> 4 {
@@ -140,7 +142,7 @@ fn spoilt(packet: &[u8]) -> Option<([u8; 20], u8)> {
     Some((head, right))
 }
 
-/// What the slot says of a packet behind its offload header.
+/// Returns the content of the slot for a packet behind its offload header.
 fn slip(pieces: &[IoSlice<'_>], label: Label, gateway: Option<(Owner, u8)>) -> Slip {
     let (len, head) = known_by(pieces);
     Slip {
@@ -152,7 +154,7 @@ fn slip(pieces: &[IoSlice<'_>], label: Label, gateway: Option<(Owner, u8)>) -> S
     }
 }
 
-/// The length and the first bytes of a packet behind its offload header.
+/// Returns the length and the first bytes of a packet behind its offload header.
 fn known_by(pieces: &[IoSlice<'_>]) -> (usize, [u8; LABEL_HEAD]) {
     let len: usize = pieces.iter().map(|piece| piece.len()).sum();
     let mut head = [0; LABEL_HEAD];
@@ -182,7 +184,7 @@ mod tests {
         for len in 0..12 {
             assert_eq!(read(&packet[..len]), None, "{len}");
         }
-        // No packet of IP is taken for one, whatever follows its first byte.
+        // No IP packet is taken for one, whatever follows its first byte.
         for version in [4, 6] {
             packet[0] = version << 4 | 1;
             assert_eq!(read(&packet), None);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The slow path: read from the TUN device into a slot → translate in place → depart, joined with others of the flow.
 //!
-//! One thread for each queue. The kernel keeps a flow on one queue and each
-//! thread writes where it reads, so no flow is reordered. A packet is copied
-//! by the kernel on its way in and out, and by nobody else.
+//! One thread serves each queue. The kernel keeps a flow on one queue and each thread writes where it reads, so no flow
+//! is reordered. The only copies of a packet are those that the kernel makes on its way in and out.
 
 mod clock;
 mod coalesce;
@@ -44,12 +43,12 @@ use slots::{Place, Slots};
 pub use ways::Ways;
 pub use writer::Writer;
 
-/// What the readers obey. All of them use it at once.
+/// The translator behind the readers. All of them use it concurrently.
 pub trait Engine: Send + Sync {
     /// Translates one packet; see [`Translator::translate`].
     fn translate(&self, packet: &mut Packet<'_>, env: &mut Clock, out: &mut Writer<'_>) -> Verdict;
 
-    /// Makes a packet for another gateway ready for the way there, which takes `mtu` bytes; see [`diolkos_nat64::Nat64::onward`].
+    /// Prepares a packet for the way to another gateway, which takes `mtu` bytes; see [`diolkos_nat64::Nat64::onward`].
     fn onward(
         &self,
         _packet: &mut Packet<'_>,
@@ -61,12 +60,12 @@ pub trait Engine: Send + Sync {
         Verdict::Drop(Reason::Elsewhere)
     }
 
-    /// What would become of a packet; see [`Translator::trace`]. None if that cannot be said.
+    /// Returns what would happen to a packet; see [`Translator::trace`]. None if that is unknown.
     fn trace(&self, _packet: &[u8], _env: &mut Clock) -> Option<Nat64Trace> {
         None
     }
 
-    /// What the prefixes have that a node is in, if anybody counts that.
+    /// Returns what the prefixes hold that contain a node, if that is counted.
     fn holdings_of(&self, _node: Ipv6Addr) -> Vec<Holding> {
         Vec::new()
     }
@@ -82,17 +81,17 @@ impl Engine for Translator {
     }
 }
 
-/// In front of a packet: the greatest growth of its headers, and the offload header.
+/// Room in front of a packet: the greatest growth of its headers, and the offload header.
 const FRONT: usize = HEADROOM + VNET;
 /// The longest packet: 64 KiB of payload behind an IPv6 header (RFC 8200), rounded up.
 const LONGEST: usize = 65536 + 64;
 /// Room behind the packet for what the translator adds at its end (padding of RFC 4884 extensions).
 const BACK: usize = 256;
 
-/// Of the lock that is held for a moment only, while an engine takes the place of another.
+/// For the lock, which is held only while an engine is replaced.
 const WHOLE: &str = "nothing panics while an engine is replaced";
 
-/// How many readers a device gets that asks for `queues`; 0: one for each CPU, at most 4.
+/// Returns the number of readers for a device with the setting `queues`; 0: one for each CPU, at most 4.
 pub fn readers(queues: usize) -> usize {
     match queues {
         0 => std::thread::available_parallelism()
@@ -102,21 +101,21 @@ pub fn readers(queues: usize) -> usize {
     }
 }
 
-/// The running threads. Dropped, they end.
+/// The running threads. They end when this is dropped.
 pub struct SlowPath {
     bell: Arc<Bell>,
     threads: Vec<JoinHandle<()>>,
-    /// What each thread did.
+    /// The counters of each thread.
     pub tallies: Vec<Arc<Tally>>,
-    /// What all of them obey; replaced as a whole.
+    /// The engine of all of them; replaced as a whole.
     engine: Arc<RwLock<Arc<dyn Engine>>>,
-    /// To other gateways of a cluster: none, until somebody sets them.
+    /// The ways to other gateways of a cluster: none until they are set.
     pub ways: Arc<Ways>,
 }
 
 impl SlowPath {
-    /// Starts one thread for each queue of the device. The watch hears of one that ends by itself: the device is gone, or
-    /// a part of the flows has no reader. Without slots for labels, marks and priorities end here.
+    /// Starts one thread for each queue of the device. The watch is notified if one ends by itself: the device is gone,
+    /// or a part of the flows has no reader. Without slots for labels, marks and priorities end here.
     pub fn start(
         device: &str,
         queues: Vec<Queue>,
@@ -164,12 +163,12 @@ impl SlowPath {
         Ok(slow)
     }
 
-    /// What translates now.
+    /// Returns the current engine.
     pub fn engine(&self) -> Arc<dyn Engine> {
         self.engine.read().expect(WHOLE).clone()
     }
 
-    /// Has every packet that is read from now on translated by another engine.
+    /// Has another engine translate every packet that is read from now on.
     pub fn swap(&self, engine: Arc<dyn Engine>) {
         *self.engine.write().expect(WHOLE) = engine;
     }
@@ -227,7 +226,7 @@ impl Reader {
         }
     }
 
-    /// Everything that waits leaves.
+    /// Sends all waiting packets.
     fn depart(&mut self) {
         self.coalescer.send_all(&mut Endpoint {
             slots: &mut self.slots,
@@ -308,7 +307,8 @@ impl Reader {
             onward.send(to, &mut packet, received.ecn, &mut self.env, &mut out);
         }
         let (range, mut offload) = (packet.range(), packet.offload);
-        // What leaves is no other gateway's any more, and may leave together with what never was.
+        // Packets that leave here no longer belong to another gateway, and may leave together with those that never
+        // did.
         offload.label.link = 0;
         let mut endpoint = Endpoint {
             slots: &mut self.slots,
@@ -316,7 +316,7 @@ impl Reader {
             tally: &self.tally,
         };
         if !out.is_empty() {
-            // It may belong to a flow of which packets wait.
+            // It may belong to a flow with waiting packets.
             self.coalescer.send_all(&mut endpoint);
             out.send();
         }
@@ -330,17 +330,17 @@ impl Reader {
     }
 }
 
-/// Whether it is an ICMPv6 error without extension headers before it (RFC 4443 section 2.1).
+/// Returns true if it is an ICMPv6 error without extension headers before it (RFC 4443 section 2.1).
 fn is_error6(packet: &[u8]) -> bool {
     const ICMPV6: u8 = 58;
     let byte = |at: usize| packet.get(at).copied().unwrap_or_default();
     byte(0) >> 4 == 6 && byte(6) == ICMPV6 && byte(40) < 128
 }
 
-/// Where questions of a CLAT to the next router would go, if they had the hops: UDP Discard (RFC 863).
+/// Destination port of a CLAT's probes of the next router: UDP Discard (RFC 863). The probes run out of hops before.
 pub const QUESTION_PORT: u16 = 9;
 
-/// Whether a router says that such a question has run out of hops there (RFC 4443 section 3.3).
+/// Returns true if a router reports that such a probe has run out of hops there (RFC 4443 section 3.3).
 fn answers_question(packet: &[u8]) -> bool {
     const TIME_EXCEEDED: u8 = 3;
     const UDP: u8 = 17;
@@ -349,9 +349,9 @@ fn answers_question(packet: &[u8]) -> bool {
     is_error6(packet) && byte(40) == TIME_EXCEEDED && byte(54) == UDP && port == QUESTION_PORT
 }
 
-/// Whether this host says something to its neighbours on the TUN device, where there are none: that it listens to groups,
-/// solicits routers, or redirects the sender of a packet. Nobody's packet is lost with it. The kernel forwards nothing with
-/// these addresses (RFC 4291 sections 2.5.2, 2.5.6 and 2.7).
+/// Returns true if this host sends a packet to its neighbours on the TUN device, where there are none: a membership
+/// report for groups, a router solicitation, or a redirect of the sender of a packet. Dropping it loses nothing. The
+/// kernel forwards nothing with these addresses (RFC 4291 sections 2.5.2, 2.5.6 and 2.7).
 fn is_of_the_link(packet: &[u8]) -> bool {
     const IPV6_LEN: usize = 40;
     if packet.len() < IPV6_LEN || packet[0] >> 4 != 6 {

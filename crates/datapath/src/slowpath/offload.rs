@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the TUN device says about a packet beyond its bytes, as the translator takes it, and back.
+//! Converts the metadata of the TUN device about a packet to the form of the translator, and back.
 //!
 //! header in front of the packet → what is left to do → translation → header again
 
@@ -7,21 +7,21 @@ use diolkos_sys::vnet::{self, ChecksumPlace, Header, Segments, Shape, LEN as VNE
 use diolkos_xlat::csum;
 use diolkos_xlat::{Checksum, Gso, GsoKind, Label, Offload};
 
-/// What a header said.
+/// The content of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
     /// For the translator.
     pub offload: Offload,
-    /// The super-packet carries CWR in its first segment only (RFC 3168); the next device has to know it too.
+    /// True if the super-packet carries CWR only in its first segment (RFC 3168); the next device has to know it too.
     pub ecn: bool,
-    /// A device has found that the transport checksum holds.
+    /// True if a device has verified the transport checksum.
     pub checked: bool,
 }
 
-/// Reads the header in front of `packet`, and finishes in `packet` what the translator would not understand.
+/// Reads the header in front of `packet`, and completes in `packet` what the translator would not understand.
 ///
-/// `None` for a kind of super-packet that the device was not asked for, and for a checksum that belongs behind the end of
-/// the packet.
+/// `None` for a kind of super-packet that the device was not asked for, and for a checksum that belongs behind the end
+/// of the packet.
 pub fn read(front: &[u8; VNET], packet: &mut [u8]) -> Option<Received> {
     let mut header = Header::parse(front)?;
     if let Some(place) = vnet::checksum_place(front) {
@@ -37,14 +37,15 @@ pub fn read(front: &[u8; VNET], packet: &mut [u8]) -> Option<Received> {
     })
 }
 
-/// The header in front of a packet that leaves.
+/// Returns the header in front of a packet that leaves.
 pub fn write(offload: Offload, ecn: bool, packet: &[u8]) -> [u8; VNET] {
     header_of(offload, ecn).emit(&shape(packet))
 }
 
-/// Whether it is the checksum of TCP or UDP of this packet. That one is left to the next device, with the sum of the other
-/// pseudo-header. Any other one is finished here, for the header cannot say it of the translated packet: that of a packet
-/// in a tunnel, whose own is whole, and one that a virtual machine asks for, of ICMP say.
+/// Returns true if it is the checksum of TCP or UDP of this packet. That one is left to the next device, with the sum
+/// of the other pseudo-header. Any other one is completed here, because the header cannot describe it for the
+/// translated packet: that of a packet in a tunnel whose outer checksum is complete, and one that a virtual machine
+/// requests, for example for ICMP.
 fn is_transports(packet: &[u8], place: ChecksumPlace) -> bool {
     let shape = shape(packet);
     let protocol = packet.get(if shape.ipv6 { 6 } else { 9 });
@@ -52,7 +53,7 @@ fn is_transports(packet: &[u8], place: ChecksumPlace) -> bool {
         && (place.start, place.offset) == (shape.l4_offset, shape.checksum_offset)
 }
 
-/// Writes the checksum that the device was asked for; `None` if its place is not in the packet.
+/// Writes the checksum that the device was asked for; `None` if its position is not in the packet.
 fn finish(packet: &mut [u8], place: ChecksumPlace) -> Option<()> {
     let start = usize::from(place.start);
     let at = start + usize::from(place.offset);
@@ -90,8 +91,8 @@ fn header_of(offload: Offload, ecn: bool) -> Header {
     }
 }
 
-/// Where the transport header stands. What the offload header does not need may be wrong for a fragment or an
-/// unknown transport: those have no offloads.
+/// Returns the position of the transport header. Fields that the offload header does not need may be wrong for a
+/// fragment or an unknown transport: those have no offloads.
 fn shape(packet: &[u8]) -> Shape {
     let ipv6 = packet.first().is_some_and(|b| b >> 4 == 6);
     let (l4_offset, protocol) = if ipv6 {
@@ -147,8 +148,8 @@ mod tests {
 
     #[test]
     fn a_checksum_of_icmp_is_finished() {
-        // An echo request whose field holds the sum of the pseudo-header: addresses of zeros, 12 bytes, ICMPv6 (RFC 8200
-        // section 8.1).
+        // An echo request whose field holds the sum of the pseudo-header: addresses of zeros, 12 bytes, ICMPv6
+        // (RFC 8200 section 8.1).
         let mut packet = vec![0; 40 + 12];
         (packet[0], packet[6], packet[40]) = (0x60, 58, 128);
         packet[42..44].copy_from_slice(&(12u16 + 58).to_be_bytes());

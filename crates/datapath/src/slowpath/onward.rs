@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sends packets to other gateways of a cluster: untranslated, but one hop further, as a router does.
+//! Sends packets to other gateways of a cluster: untranslated, but with one hop less, like a router.
 //!
-//! packet as it came → its way (`ways`) → one hop less, fragments, or an ICMP error (the engine) → slot of the queue (`label`)
+//! packet as it came → its way (`ways`) → one hop less, fragments, or an ICMP error (the engine) → slot of the queue
+//! (`label`)
 //!
 //! None of them waits for others of its flow.
 
@@ -15,7 +16,7 @@ use super::ways::Ways;
 use super::{Clock, Engine, Writer};
 use diolkos_figures::counters::Tally;
 
-/// Of one reader.
+/// The sender of one reader.
 pub struct Onward<'a> {
     pub outlet: &'a Outlet,
     pub ways: &'a Ways,
@@ -24,7 +25,7 @@ pub struct Onward<'a> {
 }
 
 impl Onward<'_> {
-    /// Sends a packet, and counts what becomes of it. ICMP errors about it go to `out`. `ecn`: see [`offload::Received`].
+    /// Sends a packet, and counts the result. ICMP errors about it go to `out`. For `ecn` see [`offload::Received`].
     pub fn send(
         &self,
         to: Gateway,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where packets lie from when they are read until they are written: many places for those that may wait for their
-//! successors, one for super-packets.
+//! The memory of packets between reading and writing: many slots for those that may wait for their successors, one
+//! for super-packets.
 
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -10,22 +10,22 @@ use diolkos_sys::vnet::LEN as VNET;
 
 use super::{BACK, FRONT, LONGEST};
 
-/// Packets that may wait at once: several of each flow, where many flows come together.
+/// Number of packets that may wait at once: several of each flow, when many flows are mixed.
 pub const SLOTS: usize = 256;
-/// The longest packet that has a slot. With those of 64 KiB the slots would not stay in a cache.
+/// The longest packet that has a slot. With 64 KiB for each the slots would not stay in a cache.
 const SMALL: usize = 2048;
 const SLOT: usize = FRONT + SMALL + BACK;
 
-/// Where a packet lies.
+/// The place of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// It may stay until the slot is freed.
     Slot(usize),
-    /// Until the next one is read.
+    /// It may stay until the next packet is read.
     Large,
 }
 
-/// Of one reader.
+/// The slots of one reader.
 #[derive(Debug)]
 pub struct Slots {
     small: Vec<u8>,
@@ -34,7 +34,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// All of them free.
+    /// Creates free slots.
     pub fn new() -> Slots {
         Slots {
             small: vec![0; SLOTS * SLOT],
@@ -43,7 +43,8 @@ impl Slots {
         }
     }
 
-    /// Reads one packet; its bytes begin at [`FRONT`], its offload header in front. There must be a free slot.
+    /// Reads one packet; its bytes begin at [`FRONT`], with its offload header in front. There must be a free
+    /// slot.
     pub fn read(&mut self, queue: &Queue) -> io::Result<(Place, usize)> {
         let slot = *self.free.last().expect("the caller frees slots");
         let at = slot * SLOT;
@@ -58,7 +59,7 @@ impl Slots {
         Ok((Place::Large, len))
     }
 
-    /// A packet and all the room around it.
+    /// Returns a packet and all the room around it.
     pub fn buffer(&mut self, place: Place) -> &mut [u8] {
         match place {
             Place::Slot(slot) => &mut self.small[slot * SLOT..][..SLOT],
@@ -66,7 +67,7 @@ impl Slots {
         }
     }
 
-    /// Bytes of a packet.
+    /// Returns bytes of a packet.
     pub fn bytes(&self, place: Place, range: &Range<usize>) -> &[u8] {
         match place {
             Place::Slot(slot) => &self.small[slot * SLOT..][..SLOT][range.clone()],
@@ -74,14 +75,14 @@ impl Slots {
         }
     }
 
-    /// Its packet is gone.
+    /// Frees the slot of a packet.
     pub fn free(&mut self, place: Place) {
         if let Place::Slot(slot) = place {
             self.free.push(slot);
         }
     }
 
-    /// Nothing can be read before a slot is freed.
+    /// Returns true if nothing can be read before a slot is freed.
     pub fn are_full(&self) -> bool {
         self.free.is_empty()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A reader on a pair of sockets in place of a device.
+//! A reader on a pair of sockets instead of a device.
 
 mod onward;
 
@@ -14,7 +14,7 @@ use diolkos_xlat::{Offload, Outbox};
 use super::*;
 use diolkos_figures::counters;
 
-/// Emits one packet for each that comes, and says what is to be said of that one.
+/// Emits one packet for each that arrives, and returns this verdict on it.
 struct Echo {
     outside: UnixDatagram,
     verdict: Verdict,
@@ -29,7 +29,7 @@ impl Engine for Echo {
     }
 }
 
-/// A reader with this engine, and the other end of its queue.
+/// Returns a reader with this engine, and the other end of its queue.
 fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, UnixDatagram) {
     let (inside, outside) = UnixDatagram::pair().expect("a pair of sockets");
     for socket in [&inside, &outside] {
@@ -50,13 +50,13 @@ fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, Uni
     (reader, outside)
 }
 
-/// With a slot, although no program looks at it.
+/// Has a slot, although no program reads it.
 fn outlet(socket: OwnedFd) -> Arc<Outlet> {
     let slots = LabelSlots::alone(1).expect("memory");
     Arc::new(Outlet::new(Queue::from(socket), Some((Arc::new(slots), 0))))
 }
 
-/// What leaves, and in what order, when a packet gets this verdict.
+/// Returns what leaves, and in what order, when a packet gets this verdict.
 fn sent(verdict: Verdict, counter: &str) -> Vec<usize> {
     let (mut reader, outside) = reader(|outside| {
         let outside = outside.try_clone().expect("a descriptor");
@@ -76,7 +76,7 @@ fn sent(verdict: Verdict, counter: &str) -> Vec<usize> {
     lens
 }
 
-/// The counters know the cause of an ICMP error before the error is sent.
+/// The cause of an ICMP error is counted before the error is sent.
 #[test]
 fn what_is_originated_leaves_once_its_cause_is_counted() {
     let refused = Verdict::Drop(Reason::SessionLimit);
@@ -93,7 +93,7 @@ fn what_is_originated_leaves_before_the_packet() {
     assert_eq!(lens, [b"an ICMP error".len(), 40]);
 }
 
-/// What is set aside leaves when it is sent, the parts before the packet, and is counted then.
+/// Packets that are set aside leave when they are sent, the parts before the packet, and are counted then.
 #[test]
 fn what_is_set_aside_leaves_later() {
     let (reader, outside) = reader(|_| Arc::new(Passes));
@@ -126,7 +126,7 @@ fn what_is_set_aside_leaves_later() {
     assert_eq!(count("slow.originated").packets, 1);
 }
 
-/// Has every packet leave as it came.
+/// Sends every packet unchanged.
 struct Passes;
 
 impl Engine for Passes {
@@ -135,7 +135,7 @@ impl Engine for Passes {
     }
 }
 
-/// The same with a reader that has every packet leave as it came, over UDP, which has room for more packets.
+/// The same with a reader that sends every packet unchanged, over UDP, which has room for more packets.
 fn reader_over_udp() -> (Reader, UnixDatagram) {
     let (mut reader, _) = reader(|_| Arc::new(Passes));
     let [inside, outside] = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port"));
@@ -148,7 +148,7 @@ fn reader_over_udp() -> (Reader, UnixDatagram) {
     (reader, UnixDatagram::from(OwnedFd::from(outside)))
 }
 
-/// A datagram between two ports, whose checksum is left to the device.
+/// Returns a datagram between two ports, whose checksum is left to the device.
 fn datagram(port: u8, data: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; VNET + 40 + 8];
     packet[0] = 1; // VIRTIO_NET_HDR_F_NEEDS_CSUM
@@ -163,7 +163,7 @@ fn datagram(port: u8, data: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A fragment of whatever flow.
+/// Returns a fragment of some flow.
 fn fragment() -> Vec<u8> {
     let mut packet = datagram(0, b"a part");
     packet[..VNET].fill(0);
@@ -171,7 +171,7 @@ fn fragment() -> Vec<u8> {
     packet
 }
 
-/// What leaves of these packets: the port (255: a fragment), and the data of all datagrams in it.
+/// Returns what leaves of these packets: the port (255: a fragment), and the data of all datagrams in it.
 fn departed(reader: &mut Reader, outside: &UnixDatagram, packets: &[Vec<u8>]) -> Vec<(u8, String)> {
     for packet in packets {
         outside.send(packet).expect("a queue with room");
@@ -196,7 +196,7 @@ fn left(all: &[(u8, &str)]) -> Vec<(u8, String)> {
         .collect()
 }
 
-/// Without programs, nobody has given a packet a label but its sender.
+/// Without programs, only the sender of a packet can have added such bytes.
 #[test]
 fn what_looks_like_a_label_is_none_without_programs() {
     let links = Arc::new(Links::default());
@@ -212,7 +212,7 @@ fn what_looks_like_a_label_is_none_without_programs() {
     assert_eq!(*links.0.lock().expect("nothing panics"), [0]);
 }
 
-/// Flows do not wait for each other, and no packet passes another one of its flow.
+/// Flows do not wait for each other, and no packet overtakes another one of its flow.
 #[test]
 fn datagrams_of_a_flow_leave_together_and_in_order() {
     let (mut reader, outside) = reader(|_| Arc::new(Passes));
@@ -236,7 +236,7 @@ fn datagrams_of_a_flow_leave_together_and_in_order() {
     assert_eq!(departed(&mut reader, &outside, &packets), left(&expected));
 }
 
-/// A packet with a label in front, as it is read. `link`: 0 if no other gateway has sent it.
+/// Returns a packet with a label in front, as it is read. `link` is 0 if no other gateway has sent it.
 fn with_label(packet: &[u8], mark: u32, link: u32) -> Vec<u8> {
     let label = [&mark.to_ne_bytes()[..], &[0; 4]].concat();
     let label = match link {
@@ -250,7 +250,7 @@ fn with_label(packet: &[u8], mark: u32, link: u32) -> Vec<u8> {
     front
 }
 
-/// Packets leave without what stood in front of them, and those of a flow that have different labels apart from each other.
+/// Packets leave without their labels, and those of a flow with different labels leave separately.
 #[test]
 fn packets_of_different_labels_are_not_joined() {
     let (mut reader, outside) = reader(|_| Arc::new(Passes));
@@ -265,7 +265,7 @@ fn packets_of_different_labels_are_not_joined() {
     assert_eq!(departed(&mut reader, &outside, &packets), expected);
 }
 
-/// Notes by which links packets have come, and has all of them leave as they came.
+/// Notes the links by which packets have come, and sends all of them unchanged.
 #[derive(Default)]
 struct Links(Mutex<Vec<u32>>);
 
@@ -294,7 +294,7 @@ fn the_link_between_gateways_comes_to_the_engine_and_no_further() {
     assert_eq!(*links.0.lock().expect("nothing panics"), [3, 0, 4, 0]);
 }
 
-/// A long one goes behind what waits of its flow, and slots are enough for any number of packets.
+/// A long one leaves after the waiting packets of its flow, and there are enough slots for any number of packets.
 #[test]
 fn slots_come_back() {
     let (mut reader, outside) = reader(|_| Arc::new(Passes));
@@ -311,10 +311,10 @@ fn slots_come_back() {
     }
 }
 
-/// A kernel that takes no super-packets of datagrams gets the datagrams.
+/// A kernel that does not accept super-packets of datagrams gets the datagrams.
 #[test]
 fn what_is_not_taken_joined_leaves_one_by_one() {
-    // UDP refuses more than 65507 bytes, as an old kernel refuses what it does not know.
+    // UDP refuses more than 65507 bytes, as an old kernel refuses what it does not support.
     let (mut reader, outside) = reader_over_udp();
     let data: Vec<String> = ('A'..)
         .map(|c| c.to_string().repeat(1423))
@@ -342,7 +342,7 @@ impl Engine for Drops {
     }
 }
 
-/// There may always be something to read. A packet does not wait for the end of a flood that is not its own.
+/// There may always be something to read. A packet does not wait for the end of a flood of other flows.
 #[test]
 fn a_packet_waits_for_a_bounded_number_of_others() {
     let (mut reader, outside) = reader(|_| Arc::new(Drops));
@@ -365,7 +365,7 @@ fn a_packet_waits_for_a_bounded_number_of_others() {
     );
 }
 
-/// A device that is down takes nothing. What it does not take then is no sign of what it never takes.
+/// A device that is down accepts nothing. That does not show what it would never accept.
 #[test]
 fn datagrams_are_joined_again_once_the_device_takes_something() {
     let (mut reader, outside) = reader(|_| Arc::new(Passes));
@@ -384,7 +384,7 @@ fn datagrams_are_joined_again_once_the_device_takes_something() {
     assert_eq!(departed(&mut reader, &outside, &packets), expected);
 }
 
-/// As they come where many hosts send at once.
+/// As they come when many hosts send at once.
 #[test]
 fn many_flows_are_joined_at_once() {
     let (mut reader, outside) = reader_over_udp();
@@ -397,7 +397,7 @@ fn many_flows_are_joined_at_once() {
     }
 }
 
-/// More flows than can wait: none of their packets is lost, and each flow keeps its order.
+/// With more flows than can wait, no packet is lost, and each flow keeps its order.
 #[test]
 fn flows_beyond_those_that_can_wait_leave_in_order() {
     let (mut reader, outside) = reader_over_udp();
@@ -411,7 +411,7 @@ fn flows_beyond_those_that_can_wait_leave_in_order() {
     assert_eq!(data, vec!["ab".to_owned(); 100]);
 }
 
-/// The kernel cuts a super-packet into 64 datagrams at most.
+/// The kernel splits a super-packet into at most 64 datagrams.
 #[test]
 fn a_train_has_as_many_packets_as_the_kernel_takes() {
     let (mut reader, outside) = reader_over_udp();

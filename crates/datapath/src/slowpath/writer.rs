@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sends what a translator originates, through a queue of the TUN device.
+//! Sends the packets that a translator originates, through a queue of the TUN device.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,23 +13,23 @@ use super::offload;
 use crate::events::{Events, Line};
 use diolkos_figures::counters::{Direction, Tally};
 
-/// For one packet, or for one round of the sweeper. It keeps what it is given until [`Writer::send`]. The caller counts
-/// what became of the packet first, so the counters know the cause of an ICMP error before the error is sent.
+/// The writer for one packet, or for one round of the sweeper. It keeps what it is given until [`Writer::send`]. The
+/// caller first counts the fate of the packet, so that the cause of an ICMP error is counted before the error is sent.
 pub struct Writer<'a> {
     outlet: &'a Arc<Outlet>,
     tally: &'a Tally,
     events: &'a mut Events,
-    /// With their offload headers, in the order in which they leave.
+    /// Packets with their offload headers, in the order in which they leave.
     waiting: Vec<(Vec<u8>, Label)>,
-    /// For other gateways, as they came.
+    /// Packets for other gateways, unchanged.
     elsewhere: Vec<Forwarded>,
 }
 
-/// A packet that was given to [`Outbox::forward`].
+/// A packet that was passed to [`Outbox::forward`].
 pub type Forwarded = (Gateway, Vec<u8>, Offload);
 
 impl<'a> Writer<'a> {
-    /// Counts in `tally` what it sends; `events` is what was said lately about drops.
+    /// Creates a writer. It counts what it sends in `tally`; `events` has the recent lines about drops.
     pub fn new(outlet: &'a Arc<Outlet>, tally: &'a Tally, events: &'a mut Events) -> Writer<'a> {
         Writer {
             outlet,
@@ -40,20 +40,21 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether nothing waits.
+    /// Returns true if nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Bytes that wait.
+    /// Returns the number of waiting bytes.
     pub fn bytes(&self) -> usize {
         self.waiting.iter().map(|(packet, _)| packet.len()).sum()
     }
 
-    /// What waits leaves later, and behind it the packet itself, if it is to be forwarded. `received`: its bytes, as it came.
+    /// Sets the waiting packets aside, to leave later, followed by the packet itself, if it is to be forwarded.
+    /// `received` is its length in bytes as received.
     pub fn set_aside(&mut self, whole: Option<(&[u8], Offload)>, received: usize) -> Aside {
         let whole = whole.map(|(packet, mut offload)| {
-            // What leaves is no other gateway's any more.
+            // Packets that leave here no longer belong to another gateway.
             offload.label.link = 0;
             ready(packet, offload)
         });
@@ -65,12 +66,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What belongs to other gateways, in the order in which it came. Whoever has a way there sends it.
+    /// Returns the packets that belong to other gateways, in order of arrival. The caller sends them, if there is a
+    /// way.
     pub fn take_forwarded(&mut self) -> Vec<Forwarded> {
         std::mem::take(&mut self.elsewhere)
     }
 
-    /// Sends what waits. All of it counts as originated, and what the kernel does not take as not written, too.
+    /// Sends the waiting packets. All of them count as originated; those that the kernel refuses also count as not
+    /// written.
     pub fn send(&mut self) {
         for (packet, label) in self.waiting.drain(..) {
             self.tally.emitted();
@@ -85,11 +88,11 @@ impl<'a> Writer<'a> {
 #[derive(Debug)]
 pub struct Aside {
     outlet: Arc<Outlet>,
-    /// Originated ones, with their offload headers.
+    /// Originated packets, with their offload headers.
     parts: Vec<(Vec<u8>, Label)>,
-    /// The same of the packet itself, which leaves behind them.
+    /// The packet itself, in the same form; it leaves after them.
     whole: Option<(Vec<u8>, Label)>,
-    /// Bytes, as it was received.
+    /// Length of the packet as received, in bytes.
     received: usize,
 }
 
@@ -107,7 +110,7 @@ impl Aside {
     }
 }
 
-/// A packet behind its offload header.
+/// Returns a packet behind its offload header.
 fn ready(packet: &[u8], offload: Offload) -> (Vec<u8>, Label) {
     let mut bytes = Vec::with_capacity(VNET + packet.len());
     bytes.extend(offload::write(offload, false, packet));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an ICMP error says that leaves: its MTU, and the packet in it.
+//! Parses an outgoing ICMP error: its MTU, and the packet that it quotes.
 
 use diolkos_xlat::wire::icmp::{v4, v6, Class, ICMP_LEN};
 use diolkos_xlat::wire::{protocol, Ipv4, Ipv6, IPV6_LEN};
@@ -9,15 +9,16 @@ use crate::packet_summary::PacketSummary;
 /// Code of an unreachable destination of IPv4: fragmentation needed and DF set (RFC 792).
 const FRAGMENTATION_NEEDED: u8 = 4;
 
-/// What an error says.
+/// The content of an error.
 pub struct Said {
-    /// Bytes, if it is about size.
+    /// The MTU in bytes, if it is about size.
     pub mtu: Option<u32>,
     /// The packet that it quotes, as far as it does.
     pub quoted: PacketSummary,
 }
 
-/// None of what is no whole ICMP error. Translators write them without options and extension headers.
+/// Parses an error; None unless it is a complete ICMP error. Translators write them without options
+/// and extension headers.
 pub fn said(packet: &[u8]) -> Option<Said> {
     let (message, is_v4) = if let Ok(ip) = Ipv4::parse(packet) {
         let is_icmp = ip.protocol == protocol::ICMPV4 && !ip.is_fragment();
@@ -43,7 +44,7 @@ pub fn said(packet: &[u8]) -> Option<Said> {
     })
 }
 
-/// What stands behind the quoted packet is padding and extensions (RFC 4884).
+/// Removes what follows the quoted packet: padding and extensions (RFC 4884).
 fn without_extensions(quote: &[u8]) -> &[u8] {
     let len = match (Ipv4::parse(quote), Ipv6::parse(quote)) {
         (Ok(ip), _) => ip.total_len,

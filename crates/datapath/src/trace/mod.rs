@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What would become of a packet in a running translator, and why: packet (words → bytes) → the engine, which only looks →
-//! report. Around it, what the kernel would do: does it lead the packet here, and where does the result go?
+//! Predicts what would happen to a packet in a running translator, and why: packet (words → bytes) → the engine, which
+//! only reads → report. Around it, what the kernel would do: does it lead the packet here, and where does the result
+//! go?
 
 mod error;
 mod packet;
@@ -23,11 +24,11 @@ pub use packet::{Details, Imagined, Words};
 pub use path::FastPathKind;
 pub use report::{Leaving, Report};
 
-/// What is asked, and the translator as it runs.
+/// The question, and the running translator.
 pub struct Asked<'a> {
     /// The packet.
     pub packet: Imagined,
-    /// What translates now.
+    /// The current engine.
     pub engine: Arc<dyn Engine>,
     /// Its configuration.
     pub config: &'a Config,
@@ -89,7 +90,7 @@ pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Does the kernel lead it here at all?
+/// Checks whether the kernel leads it here.
 async fn arrival(asked: &Asked<'_>, net: &Net, report: &mut Report) {
     let (to, device) = (asked.packet.words.dst, asked.device);
     let text = match net.leads(to).await {
@@ -97,7 +98,7 @@ async fn arrival(asked: &Asked<'_>, net: &Net, report: &mut Report) {
             report.arrives = false;
             format!("{to} is an address of this host: the kernel takes the packet itself, and the rest is what {device} would do with it")
         }
-        // With a placement at the interfaces, the translator counts on the hops of the kernel.
+        // With a placement at the interfaces, the translator relies on the kernel to decrement the hop limit.
         Ok(_) if !asked.config.takes_hop && asked.packet.details.hop_limit <= 1 => {
             report.arrives = false;
             format!("no hop is left on the way to {device}: the kernel answers Time Exceeded, and the rest is what {device} would do with the packet")
@@ -117,7 +118,7 @@ async fn arrival(asked: &Asked<'_>, net: &Net, report: &mut Report) {
     report.step("arrival", text);
 }
 
-/// A packet as it would leave. `is_port_random`: its port, or identifier, is only to be chosen.
+/// Returns a packet as it would leave. With `is_port_random`, its port, or identifier, would still have to be chosen.
 fn leaving(bytes: &[u8], is_port_random: bool) -> Leaving {
     let mut shape = PacketSummary::of(bytes);
     if is_port_random {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet in words, and the bytes of it: `read` words → `Words` → the same words, or `bytes`.
+//! A packet in words, and its bytes: `read` words → `Words` → the same words, or `bytes`.
 
 mod bytes;
 mod read;
@@ -9,47 +9,47 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// How packets are written.
+/// The grammar of packets.
 const GRAMMAR: &str =
     "udp SOURCE:PORT to DESTINATION:PORT, tcp [FLAG,…] SOURCE:PORT to DESTINATION:PORT, \
      icmp echo|reply ID SOURCE to DESTINATION, or protocol NUMBER SOURCE to DESTINATION";
 
-/// Of TCP, from the lowest bit on (RFC 9293 section 3.1).
+/// TCP flags, from the lowest bit on (RFC 9293 section 3.1).
 const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
 
-/// What a packet carries.
+/// The payload of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// A datagram between these ports.
     Udp(u16, u16),
     /// A segment between these ports, with these flags.
     Tcp(u16, u16, u8),
-    /// An echo request with this identifier; or the reply.
+    /// An echo request with this identifier, or the reply.
     Echo {
         /// The identifier.
         id: u16,
-        /// Whether it is the reply.
+        /// True if it is the reply.
         is_reply: bool,
     },
-    /// Another protocol, by its number; zeros.
+    /// Another protocol, by its number, with zeros as payload.
     Other(u8),
 }
 
-/// A packet that has not come.
+/// An imaginary packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
-    /// Where it comes from.
+    /// The source.
     pub src: IpAddr,
-    /// Where it goes, of the same family.
+    /// The destination, of the same family.
     pub dst: IpAddr,
-    /// What it carries.
+    /// The payload.
     pub transport: Transport,
 }
 
-/// What else is said of it.
+/// Other properties of the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
-    /// Bytes, from the IP header on; None: as few as it can have.
+    /// Length in bytes from the IP header on; None: the shortest possible.
     pub length: Option<u16>,
     /// Don't Fragment, of IPv4 only.
     pub dont_fragment: bool,
@@ -57,12 +57,12 @@ pub struct Details {
     pub hop_limit: u8,
 }
 
-/// What a running program is asked about.
+/// A packet for a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imagined {
     /// The packet.
     pub words: Words,
-    /// What else is said of it.
+    /// Its other properties.
     pub details: Details,
 }
 

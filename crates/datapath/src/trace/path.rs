@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which way a packet would take, as far as that can be known without sending it: the programs are not run, for they would
-//! count it.
+//! Predicts the path of a packet, as far as that is possible without sending it: the programs are not run, because they
+//! would count it.
 
 use std::net::IpAddr;
 
@@ -16,11 +16,11 @@ use super::Asked;
 pub struct FastPathKind {
     /// The hook, as `show status` names it, and the placement.
     pub name: String,
-    /// It has sessions.
+    /// True if it has sessions.
     pub is_stateful: bool,
 }
 
-/// `fast`, `slow` or `either`, and why.
+/// Returns `fast`, `slow` or `either`, and the reason.
 pub fn likely(asked: &Asked<'_>, trace: &Nat64Trace) -> (&'static str, String) {
     let Some(fast) = &asked.fast else {
         return ("slow", "there is no fast path".to_owned());
@@ -59,7 +59,8 @@ pub fn likely(asked: &Asked<'_>, trace: &Nat64Trace) -> (&'static str, String) {
     ("fast", fast.name.clone())
 }
 
-/// Why the programs leave it to the slow path for certain. They look in the same order (bpf/parse.h).
+/// Returns the reason why the programs certainly leave the packet to the slow path. The order of checks is that of the
+/// programs (bpf/parse.h).
 fn declined(asked: &Asked<'_>, trace: &Nat64Trace) -> Option<Reason> {
     let has = |is: fn(&TableStep) -> bool| trace.tables.iter().any(is);
     let verdict = trace.packet.verdict;

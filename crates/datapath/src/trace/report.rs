@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is told of a packet that has not come: for people, and for programs. The names in JSON are a promise to scripts.
+//! The report on an imaginary packet, for people and for programs. The names in JSON are a promise to scripts.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,45 +19,45 @@ pub struct StepRow {
 pub struct Leaving {
     /// In words.
     pub text: String,
-    /// As `diolkos translate --json` has packets; without a port or an identifier that would be random.
+    /// In the form of `diolkos translate --json`; without a port or an identifier that would be random.
     pub packet: Value,
-    /// Of an ICMP error about the size of a packet, the MTU in bytes that it tells.
+    /// For an ICMP error about the size of a packet: its MTU in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Of an ICMP error, the packet that it quotes, as `diolkos translate --json` has packets.
+    /// For an ICMP error: the packet that it quotes, in the form of `diolkos translate --json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Value>,
 }
 
-/// All of it.
+/// The complete report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The packet, as it was asked about.
+    /// The packet, as given in the request.
     pub packet: String,
-    /// The kernel leads such a packet to the translator.
+    /// True if the kernel leads such a packet to the translator.
     pub arrives: bool,
-    /// In their order.
+    /// The steps, in order.
     pub steps: Vec<StepRow>,
-    /// `forward`, `emitted` (in fragments), `held` or `drop`: what the translator says once it has the packet.
+    /// The translator's verdict once it has the packet: `forward`, `emitted` (in fragments), `held` or `drop`.
     pub verdict: String,
-    /// The name of the reason; `show counters` has the same.
+    /// The name of the reason, as in `show counters`.
     pub reason: Option<String>,
-    /// What that means.
+    /// The meaning of the reason.
     pub meaning: Option<String>,
-    /// What would leave, translated.
+    /// The translated packets that would leave.
     pub sent: Vec<Leaving>,
     /// The ICMP error that the sender would get.
     pub answer: Option<Leaving>,
     /// Where the kernel would send what leaves.
     pub route: Option<String>,
-    /// `fast`, `slow` or `either`: what would translate the packet.
+    /// What would translate the packet: `fast`, `slow` or `either`.
     pub path: String,
-    /// Why.
+    /// The reason for the path.
     pub path_because: String,
 }
 
 impl Report {
-    /// One more step.
+    /// Adds a step.
     pub fn step(&mut self, step: &str, text: String) {
         self.steps.push(StepRow {
             step: step.to_owned(),
@@ -65,7 +65,7 @@ impl Report {
         });
     }
 
-    /// Lines for people.
+    /// Formats the report for people.
     pub fn text(&self) -> String {
         let mut lines = vec![format!("packet       {}", self.packet)];
         let steps = self.steps.iter();

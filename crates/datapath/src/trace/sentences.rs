@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The steps of a packet in sentences.
+//! Describes the steps of a packet in sentences.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ use diolkos_xlat::{Config, Eam, Reason};
 
 use super::report::Report;
 
-/// Writes every step.
+/// Adds every step to the report.
 pub fn steps(report: &mut Report, trace: &Nat64Trace, config: &Config) {
     for mapping in &trace.packet.mappings {
         let (Mapping::Mapped { end, .. } | Mapping::Unmapped { end, .. }) = mapping;
@@ -123,7 +123,7 @@ fn filtering(by_address: bool, permits: bool) -> &'static str {
     }
 }
 
-/// What mapped an address.
+/// Describes what mapped an address.
 fn by(config: &Config, via: Via, v6: Ipv6Addr, v4: Ipv4Addr) -> String {
     match via {
         Via::Pref64(at) => match config.pref64.get(usize::from(at)) {
@@ -146,9 +146,9 @@ fn by(config: &Config, via: Via, v6: Ipv6Addr, v4: Ipv4Addr) -> String {
     }
 }
 
-/// What the prefixes have that the sender is in, if that is why it is refused.
+/// Describes what the sender's prefixes hold, if that is why it is refused.
 pub fn shares(report: &mut Report, reason: Reason, holdings: &[Holding]) {
-    // Of other limits, this is not what counts.
+    // For other limits, shares do not matter.
     let is_of_shares = matches!(
         reason,
         Reason::PoolExhausted

@@ -16,7 +16,7 @@ pub struct Pair {
     pub key: PathBuf,
 }
 
-/// What a node has that trusts one authority and shows one certificate.
+/// Returns the settings of a node that trusts one authority and has one certificate.
 pub fn tls(ca: &Pair, own: &Pair) -> Tls {
     Tls {
         ca: ca.certificate.clone(),
@@ -25,7 +25,7 @@ pub fn tls(ca: &Pair, own: &Pair) -> Tls {
     }
 }
 
-/// Arguments with which a member encrypts, and demands certificates.
+/// Returns arguments with which a member encrypts, and requires certificates.
 pub fn arguments(ca: &Pair, own: &Pair) -> Vec<String> {
     let path = |path: &Path| path.display().to_string();
     let both = ["", "peer-"].map(|kind| {
@@ -39,7 +39,7 @@ pub fn arguments(ca: &Pair, own: &Pair) -> Vec<String> {
     both.concat()
 }
 
-/// An authority.
+/// Makes an authority.
 pub fn authority(folder: &Folder, name: &str) -> Pair {
     let pair = pair(folder, name);
     run(
@@ -50,7 +50,7 @@ pub fn authority(folder: &Folder, name: &str) -> Pair {
     pair
 }
 
-/// A certificate for the alternative name (`DNS:…` or `IP:…`), issued by the authority.
+/// Makes a certificate for the alternative name (`DNS:…` or `IP:…`), issued by the authority.
 pub fn issue(folder: &Folder, by: &Pair, name: &str, alternative: &str) -> Pair {
     let pair = pair(folder, name);
     let (request, extensions) = (folder.path("csr"), folder.path("extensions"));

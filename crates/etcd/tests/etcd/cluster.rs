@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Three members with TLS in namespaces of their own, and one for nodes.
+//! Three members with TLS in namespaces of their own, and one namespace for nodes.
 //!
 //! ```text
 //! nodes ─── switch ───┬─ m0   2001:db8:e::1
@@ -82,7 +82,7 @@ impl Drop for Network {
     }
 }
 
-/// In a namespace with `-n NAME`, which `ip` itself cannot do in a chroot: it changes the mount of `/`, and there is none.
+/// Runs `ip`. `ip -n NAME` does not work in a chroot: it changes the mount of `/`, and there is none.
 fn ip(arguments: &[&str]) {
     match arguments {
         ["-n", name, rest @ ..] => run(&mut command_in(name, &[&["ip"][..], rest].concat())),
@@ -90,7 +90,7 @@ fn ip(arguments: &[&str]) {
     };
 }
 
-/// The words before a command that is to run in a network namespace.
+/// Returns the prefix of a command that should run in a network namespace.
 fn within(name: &str) -> [String; 2] {
     ["nsenter".to_owned(), format!("--net=/run/netns/{name}")]
 }
@@ -109,7 +109,7 @@ fn address(end: &str) -> String {
     }
 }
 
-/// Whether namespaces can be made. Says so if not.
+/// Returns true if namespaces can be made, and prints a message if not.
 pub fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -150,14 +150,14 @@ impl Cluster {
         cluster
     }
 
-    /// From now on, this thread and those that it starts are where nodes are.
+    /// Moves this thread, and those that it starts, to the namespace of nodes.
     pub fn enter(&self) {
         let path = format!("/run/netns/{}", self.network.name("nodes"));
         let file = File::open(path).unwrap();
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
     }
 
-    /// Of a node that asks this member first.
+    /// Returns the settings of a node that asks this member first.
     pub fn settings(&self, first: usize) -> Settings {
         let mut servers: Vec<&str> = self.members.iter().map(|m| &*m.address).collect();
         servers.rotate_left(first);
@@ -183,7 +183,7 @@ impl Cluster {
         command
     }
 
-    /// The member that says that it leads; another one than `not`.
+    /// Returns the member that says that it leads; another one than `not`.
     pub fn leader(&self, not: Option<usize>) -> usize {
         let mut found = None;
         until("a leader", || {
@@ -199,7 +199,7 @@ impl Cluster {
         found.unwrap()
     }
 
-    /// A member hears (`input`) or reaches (`output`) no other one from now on. Nodes still reach it.
+    /// Cuts a member off from the others, for received (`input`) or sent (`output`) packets. Nodes can still reach it.
     pub fn cut(&self, member: usize, directions: &[&str]) {
         for (direction, end) in [("input", "saddr"), ("output", "daddr")] {
             if directions.contains(&direction) {
@@ -216,7 +216,7 @@ impl Cluster {
         }
     }
 
-    /// It hears and reaches the others again.
+    /// Reconnects it to the others.
     pub fn join(&self, member: usize) {
         self.nft(member, "flush ruleset");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Certificates: both sides have to have one of the right authority, and the member one of its name.
+//! Certificates: both sides need one of the right authority, and the member needs one with its name.
 
 use diolkos_etcd::{Settings, Tls};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Three nodes race for one record while members are killed, stand still and are cut off. What they see is linearizable.
+//! Three nodes race for one record while members are killed, stopped and cut off. The nodes' observations must be
+//! linearizable.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,20 +15,20 @@ use crate::history::{check, End, Event, Operation, Value};
 use crate::member::{installed, until};
 use crate::node::Node;
 
-/// What all nodes have seen, in the order in which it happened.
+/// The observations of all nodes, in order.
 #[derive(Default)]
 struct History {
     events: Mutex<Vec<Event>>,
     /// Writes and their revisions, from every answer.
     revisions: Mutex<BTreeMap<u64, Value>>,
     next: AtomicU64,
-    /// Answers of each node.
+    /// Number of answers of each node.
     answers: [AtomicU64; 3],
     is_over: AtomicBool,
 }
 
 impl History {
-    /// Of all operations, another number each time.
+    /// Returns a unique number for an operation.
     fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -45,7 +46,7 @@ impl History {
         self.events.lock().unwrap().push(Event::End(number, end));
     }
 
-    /// A revision has one value.
+    /// Checks that a revision has one value.
     fn has(&self, revision: u64, value: Value) {
         let before = self.revisions.lock().unwrap().insert(revision, value);
         assert!(
@@ -54,7 +55,7 @@ impl History {
         );
     }
 
-    /// Reads, and replaces what it has read, until all is over.
+    /// Reads, and replaces what it has read, until the end.
     fn race(&self, at: usize, mut node: Node) {
         let mut engine = None;
         while !self.is_over.load(Ordering::Relaxed) {
@@ -92,7 +93,7 @@ impl History {
         }
     }
 
-    /// Every node gets so many more answers.
+    /// Waits until every node has got this many more answers.
     fn goes_on(&self, what: &str) {
         let answers = || self.answers.each_ref().map(|n| n.load(Ordering::Relaxed));
         let before = answers();
@@ -100,7 +101,7 @@ impl History {
     }
 }
 
-/// Runs `faults` while three nodes race; then all that they have seen has to be linearizable.
+/// Runs `faults` while three nodes race; after that, all observations must be linearizable.
 fn race(settings: [Settings; 3], faults: impl FnOnce(&History)) {
     let history = History::default();
     thread::scope(|scope| {
@@ -132,7 +133,7 @@ fn race(settings: [Settings; 3], faults: impl FnOnce(&History)) {
     if let Err(event) = check(&events) {
         panic!("not linearizable at {event:?}: {events:?}");
     }
-    // What was written is in the order of its revisions, and each write replaces the one before it.
+    // Writes are in the order of their revisions, and each write replaces the one before it.
     let swaps = events.iter().filter_map(|event| match event {
         Event::Begin(_, Operation::Swap(from, to)) => Some((*to, *from)),
         _ => None,
@@ -145,7 +146,7 @@ fn race(settings: [Settings; 3], faults: impl FnOnce(&History)) {
     }
 }
 
-/// Whether `to` replaces `from`, perhaps with writes in between of which no node knows the revision.
+/// Returns true if `to` replaces `from`, perhaps with writes in between whose revision no node knows.
 fn leads(swaps: &HashMap<Value, Value>, from: Value, to: Value) -> bool {
     let mut at = to;
     while at != from && at != 0 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Is a history of one record linearizable? (Wing and Gong's search, by the events in their order: Lowe, "Testing for linearizability".)
+//! Checks that a history of one record is linearizable. (Wing and Gong's search, by the events in order: Lowe, "Testing
+//! for linearizability".)
 
 use std::collections::{BTreeSet, HashSet};
 
-/// What a record has: the number of the write that wrote it; 0: nothing.
+/// The value of a record: the number of the write that wrote it; 0: nothing.
 pub type Value = u64;
 
 /// An operation that was begun.
@@ -14,7 +15,7 @@ pub enum Operation {
     Swap(Value, Value),
 }
 
-/// What it came to.
+/// The result of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum End {
     Has(Value),
@@ -22,19 +23,19 @@ pub enum End {
     Refused,
 }
 
-/// Something that happened, with the number of its operation. An operation without an end may take effect at any time
-/// after it was begun, or never.
+/// An event, with the number of its operation. An operation without an end may take effect at any time after it was
+/// begun, or never.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     Begin(usize, Operation),
     End(usize, End),
 }
 
-/// One way in which all may have been so far.
+/// One possible state so far.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
     value: Value,
-    /// Operations that have taken effect and have not ended, with what they came to.
+    /// Operations that have taken effect and have not ended, with their results.
     done: BTreeSet<(usize, End)>,
 }
 
@@ -46,15 +47,15 @@ fn outcome(value: Value, operation: Operation) -> (Value, End) {
     }
 }
 
-/// An operation that is under way.
+/// A running operation.
 struct Open {
     number: usize,
     operation: Operation,
-    /// It has an end, which may depend on a value that is gone by then.
+    /// True if it has an end, which may depend on a value that is gone by then.
     ends: bool,
 }
 
-/// Looks for an order of all operations that explains every end. The error is the event that none explains.
+/// Searches for an order of all operations that explains every end. The error is the event that none explains.
 pub fn check(events: &[Event]) -> Result<(), Event> {
     let start = World {
         value: 0,
@@ -85,7 +86,7 @@ pub fn check(events: &[Event]) -> Result<(), Event> {
     Ok(())
 }
 
-/// The worlds in which an operation ends so, after any others that are under way.
+/// Returns the worlds in which an operation ends so, after any other running operations.
 fn explain(worlds: HashSet<World>, open: &[Open], number: usize, end: End) -> HashSet<World> {
     let (mut seen, mut rest) = (worlds.clone(), Vec::from_iter(worlds));
     let mut found = HashSet::new();
@@ -133,7 +134,7 @@ mod tests {
             ]
         };
         assert!(check(&both(End::Has(0))).is_ok() && check(&both(End::Has(1))).is_ok());
-        // A read that ends after a write of which it has seen nothing.
+        // A read that ends after a write that it has not seen.
         let late = [
             Begin(0, Swap(0, 1)),
             Begin(1, Read),
@@ -177,7 +178,7 @@ mod tests {
         let after = |more: &[Event]| check(&[&write, more].concat());
         // An old value.
         assert!(after(&[Begin(1, Read), Ends(1, End::Has(0))]).is_err());
-        // A value that nobody wrote.
+        // A value that was never written.
         assert!(after(&[Begin(1, Read), Ends(1, End::Has(7))]).is_err());
         // Two that won.
         assert!(after(&[Begin(1, Swap(0, 2)), Ends(1, End::Written)]).is_err());
@@ -188,9 +189,9 @@ mod tests {
             Ends(0, End::Written),
         ];
         assert!(check(&both).is_err());
-        // One that was refused for nothing.
+        // Refused without a reason.
         assert!(after(&[Begin(1, Swap(1, 2)), Ends(1, End::Refused)]).is_err());
-        // A value that goes back while a read is under way and after it.
+        // A value that goes back during a read and after it.
         let back = [
             Begin(0, Swap(0, 1)),
             Begin(1, Read),
@@ -200,7 +201,7 @@ mod tests {
             Ends(0, End::Written),
         ];
         assert!(check(&back).is_err());
-        // One that was refused has no effect.
+        // A refused write has no effect.
         let ghost = [Begin(0, Swap(0, 1)), Ends(0, End::Refused)];
         assert!(check(&ghost).is_err());
     }

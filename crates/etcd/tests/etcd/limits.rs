@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Members that have no room.
+//! Members without room.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -38,7 +38,7 @@ fn a_full_store_is_read_and_refuses_writes_without_an_answer() {
     );
 }
 
-/// Whether `/` is a mount, as it is not in a chroot: a mount of one's own can be made only then. Says so if not.
+/// Returns true if `/` is a mount, which it is not in a chroot: a private mount needs that. Prints a message if not.
 fn may_mount() -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let is_mount = mounts
@@ -64,8 +64,8 @@ fn a_full_disk_loses_no_record() {
     );
     let mut words = urls("m0", "http", &client, &peer);
     words.push(format!("--initial-cluster=m0={peer}"));
-    // The mount is its own, so it goes with it. The log has two files of 64 MiB from the start. When the member has ended, there is
-    // room again, and it is started again.
+    // The mount is private, so it ends with the member. The log has two files of 64 MiB from the start. When the member
+    // has ended, room is freed, and it is started again.
     let script = r#"mount -t tmpfs -o size=150m none "$0" && { "$@"; rm "$0/rest"; exec "$@"; }"#;
     let own = ["unshare", "--mount", "--pid", "--fork", "--kill-child"];
     let wrapper = [&own[..], &["sh", "-c", script, &disk]].concat();
@@ -81,7 +81,7 @@ fn a_full_disk_loses_no_record() {
         is_full = rest.write_all(&[1; 4096]).is_err();
     }
     drop(rest);
-    // What was said to be written is not lost; of what has no answer, that is not known.
+    // A write that was acknowledged is not lost; one without an answer may be.
     let (mut last, mut value) = (b"one".to_vec(), b"one".to_vec());
     let unanswered = node.status().unanswered;
     for number in 0..1_000_u32 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The client against the distribution's etcd. Single members are on the loopback interface; three of them in namespaces.
+//! The client with the distribution's etcd. Single members are on the loopback interface; clusters of three are in
+//! namespaces.
 
 mod certificates;
 mod cluster;

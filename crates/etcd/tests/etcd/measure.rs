@@ -21,7 +21,8 @@ fn show(what: &str, mut times: Vec<Duration>) {
     );
 }
 
-/// How long a node that always asks has no answer, from a fault until it has had answers for a while.
+/// Returns how long a node that asks all the time has no answer, from a fault until it has had answers for a
+/// while.
 fn silence(node: &mut Node, fault: impl FnOnce()) -> Duration {
     fault();
     let (mut last, mut longest, mut since) = (Instant::now(), Duration::ZERO, Instant::now());

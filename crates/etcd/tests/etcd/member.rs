@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{kill_process, Pid, Signal};
 
-/// Only a hang reaches it.
+/// A limit that only a hang reaches.
 pub const HANGS: Duration = Duration::from_secs(60);
 
 /// A folder for one test, removed at its end.
@@ -38,13 +38,13 @@ impl Drop for Folder {
     }
 }
 
-/// Another one each time.
+/// Returns another number each time.
 pub fn number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Whether tests can run. Says so if not.
+/// Returns true if the tests can run, and prints a message if not.
 pub fn installed() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has = |name| std::env::split_paths(&path).any(|folder| folder.join(name).exists());
@@ -55,13 +55,13 @@ pub fn installed() -> bool {
     found
 }
 
-/// A port that nobody uses at the moment.
+/// Returns a port that is currently unused.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
-/// Waits for something that happens, or fails.
+/// Waits for a condition, or fails.
 pub fn until(what: &str, mut happens: impl FnMut() -> bool) {
     let end = Instant::now() + HANGS;
     while !happens() {
@@ -70,7 +70,7 @@ pub fn until(what: &str, mut happens: impl FnMut() -> bool) {
     }
 }
 
-/// Runs a command that has to succeed, and returns what it prints.
+/// Runs a command that must succeed. Returns its output.
 pub fn run(command: &mut Command) -> String {
     let done = command.output().unwrap();
     let error = String::from_utf8_lossy(&done.stderr);
@@ -83,9 +83,9 @@ pub struct Member {
     pub name: String,
     /// `host:port` for clients.
     pub address: String,
-    /// What its data is in.
+    /// The folder of its data.
     pub data: PathBuf,
-    /// What is before the program, such as a namespace.
+    /// The words before the program, for example for a namespace.
     wrapper: Vec<String>,
     arguments: Vec<String>,
     log: PathBuf,
@@ -105,7 +105,7 @@ impl Member {
         member
     }
 
-    /// One that does not run yet.
+    /// A member that does not run yet.
     pub fn new(folder: &Folder, name: &str, address: &str, arguments: Vec<String>) -> Member {
         Member {
             name: name.into(),
@@ -118,13 +118,13 @@ impl Member {
         }
     }
 
-    /// The same, after another program.
+    /// Runs it behind another program.
     pub fn behind(mut self, wrapper: &[&str]) -> Member {
         self.wrapper = wrapper.iter().map(|&text| text.to_owned()).collect();
         self
     }
 
-    /// Starts it, with the data that it had.
+    /// Starts it, with its existing data.
     pub fn start(&mut self) {
         let log = File::options().create(true).append(true).open(&self.log);
         let log = log.unwrap();
@@ -145,7 +145,7 @@ impl Member {
         Pid::from_child(self.child.as_ref().unwrap())
     }
 
-    /// Without a chance to say goodbye.
+    /// Kills it without warning.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -158,7 +158,7 @@ impl Member {
         fs::remove_dir_all(&self.data).unwrap();
     }
 
-    /// Makes its data anew from a snapshot, as etcd's documentation says.
+    /// Restores its data from a snapshot, as in etcd's documentation.
     pub fn restore(&mut self, snapshot: &str, token: &str) {
         self.wipe();
         let is_wanted = |word: &&String| {
@@ -186,12 +186,12 @@ impl Member {
         kill_process(self.pid(), Signal::CONT).unwrap();
     }
 
-    /// etcdctl at this member, which has to succeed.
+    /// Runs etcdctl for this member, which must succeed.
     pub fn ctl(&self, arguments: &[&str]) -> String {
         run(&mut self.command(arguments))
     }
 
-    /// The same, without being run.
+    /// Returns the same command without running it.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3");
@@ -200,7 +200,7 @@ impl Member {
     }
 }
 
-/// Arguments of the name and the addresses.
+/// Returns the arguments for the name and the addresses.
 pub fn urls(name: &str, scheme: &str, client: &str, peer: &str) -> Vec<String> {
     let client = format!("{scheme}://{client}");
     [

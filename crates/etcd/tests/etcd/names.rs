@@ -8,10 +8,10 @@ use diolkos_node::NodeId;
 use crate::member::{installed, Folder, Member};
 use crate::node::{plain, Node};
 
-/// etcd's own.
+/// etcd's default token.
 const TOKEN: &str = "etcd-cluster";
 
-/// etcd's cluster ID.
+/// Returns etcd's cluster ID.
 fn cluster_id(member: &Member) -> String {
     let text = member.ctl(&["endpoint", "status", "-w", "json"]);
     let from = text.split("\"cluster_id\":").nth(1).unwrap();
@@ -70,7 +70,8 @@ fn a_wiped_engine_has_another_name_though_its_cluster_id_is_the_same() {
     let id = cluster_id(&member);
     member.wipe();
     member.start();
-    // A write that was meant for the old one does not happen, even if the record lacks there.
+    // A write that was meant for the old engine does not happen, even if the record does not exist
+    // in the new one.
     let other = Node::start(plain(&[&member.address])).read();
     assert_eq!(cluster_id(&member), id);
     assert_ne!(other.engine, before.engine);
@@ -134,7 +135,7 @@ fn a_restore_that_no_node_can_see_needs_another_token() {
     member.ctl(&["snapshot", "save", &snapshot]);
     node.store(b"two");
 
-    // Written to until the revision is what it was: the documentation says that this is not noticed.
+    // Written to until the revision is as before: the documentation says that this is not detected.
     member.restore(&snapshot, TOKEN);
     crate::member::until("a write", || {
         let put = member.command(&["put", "other", "x"]).output().unwrap();
@@ -149,7 +150,7 @@ fn a_restore_that_no_node_can_see_needs_another_token() {
     assert_eq!(node.read().engine, after.engine);
     let id = cluster_id(&member);
 
-    // What the documentation advises for a cluster that was restored already.
+    // The documentation's advice for a cluster that was already restored.
     member.ctl(&["del", "/diolkos/c1/engine"]);
     assert_ne!(node.read().engine, after.engine);
     assert_eq!(cluster_id(&member), id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A node that asks one thing at a time.
+//! A node that makes one request at a time.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -18,12 +18,12 @@ pub struct Node {
     pub me: NodeId,
 }
 
-/// Nodes are called so.
+/// Returns the names of the nodes.
 pub fn names() -> Vec<String> {
     ["gw-a", "gw-b", "gw-c"].map(String::from).into()
 }
 
-/// Settings of the node `gw-a` without encryption.
+/// Returns the settings of the node `gw-a` without encryption.
 pub fn plain(servers: &[&str]) -> Settings {
     let servers = servers.iter().map(|&text| text.to_owned()).collect();
     Settings {
@@ -44,7 +44,7 @@ impl Node {
         }
     }
 
-    /// None if there is no answer.
+    /// Makes a request. Returns None if there is no answer.
     pub fn ask(&mut self, request: Request) -> Option<Answer> {
         let unanswered = self.client.status().unanswered;
         self.token += 1;
@@ -61,7 +61,7 @@ impl Node {
         }
     }
 
-    /// Asks until there is an answer.
+    /// Repeats a request until there is an answer.
     pub fn insist(&mut self, request: Request) -> Answer {
         let mut answer = None;
         let what = format!("{request:?} {:?}", self.status());
@@ -72,7 +72,7 @@ impl Node {
         answer.unwrap()
     }
 
-    /// Its own record, once there is an answer.
+    /// Reads its own record until there is an answer.
     pub fn read(&mut self) -> Answer {
         self.insist(Request::Read(self.me))
     }
@@ -101,7 +101,7 @@ impl Node {
         self.client.status()
     }
 
-    /// Asks once, expects no answer, and returns the reason.
+    /// Makes one request, expects no answer, and returns the reason.
     pub fn reason(&mut self) -> String {
         assert_eq!(self.ask(Request::Read(self.me)), None);
         self.status().reason.unwrap()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Servers that are no etcd, or a broken one: no answer is made of what they say, and the next server is asked.
+//! Servers that are not etcd, or broken: their replies are not used as an answer, and the next server is asked.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use crate::node::{plain, Node};
 
 const VERSION: &str = r#"{"etcdserver":"3.4.23","etcdcluster":"3.4.0"}"#;
 
-/// Says these bytes to each request, until the process ends. Returns the address.
+/// Replies to each request with these bytes, until the process ends. Returns the address.
 fn says(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -35,7 +35,7 @@ fn says(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> String {
     address
 }
 
-/// The path of a request, once it is read.
+/// Reads a request, and returns its path.
 fn request(reader: &mut BufReader<TcpStream>) -> Option<String> {
     let (mut first, mut length) = (String::new(), 0);
     reader.read_line(&mut first).ok()?;
@@ -58,7 +58,7 @@ fn http(body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").into()
 }
 
-/// One that tells a good version, and then this.
+/// Starts a server that reports a good version, and then replies with this.
 fn etcd_that_says(answer: impl Fn() -> Vec<u8> + Send + 'static) -> String {
     says(move |path| match path {
         "/version" => http(VERSION),
@@ -66,7 +66,7 @@ fn etcd_that_says(answer: impl Fn() -> Vec<u8> + Send + 'static) -> String {
     })
 }
 
-/// One that takes connections and says nothing.
+/// Starts a server that accepts connections and sends nothing.
 fn silent() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

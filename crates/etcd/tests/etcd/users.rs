@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! etcd's users and roles, as docs/engine.md has them: a node writes its own record and no other one.
+//! etcd's users and roles, according to docs/engine.md: a node can write only its own record.
 
 use diolkos_etcd::{Login, Settings};
 use diolkos_node::record::{Outcome, Request};
@@ -12,7 +12,7 @@ fn as_root(member: &Member, words: &[&str]) -> String {
     member.ctl(&[&["--user", "root:password of root"], words].concat())
 }
 
-/// The commands of the documentation.
+/// Returns the commands of the documentation.
 fn commands() -> Vec<String> {
     let page = include_str!("../../../../docs/engine.md");
     let block = page.split("<!-- users -->").nth(1).unwrap();
@@ -74,7 +74,7 @@ fn a_node_cannot_write_the_record_of_another_one() {
     let of_b = Outcome::Value(Some((revision, b"of b".into())));
     assert_eq!(a.insist(Request::Read(NodeId(1))).outcome, of_b);
 
-    // The user of one node, the name of another one: it cannot read as that node, either, since reads go through the log.
+    // The user of one node, the name of another: it cannot even read as that node, since reads go through the log.
     let mut liar = Node::start(settings(&member, 1, "gw-a"));
     let reason = liar.reason();
     assert!(
@@ -121,7 +121,7 @@ fn a_token_that_is_no_longer_valid_is_renewed() {
     let mut node = Node::start(settings(&member, 0, "gw-a"));
     node.store(b"one");
     let failures = node.status().failures;
-    // All tokens are forgotten.
+    // All tokens are lost.
     as_root(&member, &["auth", "disable"]);
     member.ctl(&["auth", "enable"]);
     node.store(b"two");
@@ -154,7 +154,7 @@ fn an_engine_that_went_back_does_not_count_until_somebody_names_it() {
         let reason = node.status().reason.unwrap();
         reason.contains("went back to revision") && reason.contains("permission denied")
     });
-    // Its revision grows, and it is refused all the same.
+    // Its revision grows, and it is refused nevertheless.
     for _ in 0..5 {
         as_root(&member, &["put", "other", "x"]);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Alarms before something of a NAT64 is full.
+//! Raises alarms before a resource of a NAT64 is exhausted.
 //!
 //! tables, queues ─► resources, near ─► rule ─► log, status, metrics
 //!
-//! A thread looks once a second; packets do nothing for it.
+//! A thread checks the resources once a second; packet processing does no extra work.
 
 mod near;
 mod resources;
@@ -26,20 +26,20 @@ use diolkos_figures::rule::{Level, Line, Rule};
 use near::{Near, Round};
 use resources::{resources, Resource, Waiting};
 
-/// Between two looks.
+/// Interval between two checks.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Parts of the prefixes that one look goes through, and places of each part: some milliseconds a second at the most.
+/// Number of table parts that one check scans, and table slots per part: at most some milliseconds of work a second.
 const PARTS: usize = 128;
 const PLACES: usize = 64;
-/// Packets pass between two parts.
+/// Pause between two parts, so that packets can pass.
 const BREATH: Duration = Duration::from_micros(100);
-/// The name of the alarm of prefixes that are near their share.
+/// The name of the alarm for prefixes that are near their share.
 const SHARES: &str = "shares";
 
-/// Queues of collectors, by name.
+/// The queues of log collectors, by name.
 pub type Queues = Vec<(String, Arc<Queue>)>;
 
-/// What is raised, and what is looked at.
+/// The alarms that are raised, and the resources that are checked.
 #[derive(Default)]
 pub struct Alarms {
     inner: Mutex<Inner>,
@@ -48,7 +48,7 @@ pub struct Alarms {
 
 #[derive(Default)]
 struct Inner {
-    /// From so much on there is an alarm; 0: never.
+    /// An alarm is raised at this percentage of a limit; 0 disables alarms.
     percent: u8,
     queues: Queues,
     rule: Rule,
@@ -57,7 +57,7 @@ struct Inner {
 }
 
 impl Alarms {
-    /// Follows a configuration: `nat64.alarm_percent`, and the queues of collectors.
+    /// Applies a configuration: `nat64.alarm_percent`, and the queues of collectors.
     pub fn follow(&self, percent: u8, queues: Queues) {
         let mut inner = self.lock();
         inner.queues = queues;
@@ -69,17 +69,17 @@ impl Alarms {
         }
     }
 
-    /// Those that are raised now.
+    /// Returns the alarms that are raised now.
     pub fn raised(&self) -> Vec<Alarm> {
         self.lock().raised.clone()
     }
 
-    /// Waits until others are raised, or more is in use.
+    /// Waits until the set of raised alarms, or the use of a resource in it, changes.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Adds to figures of the tables how full everything is, and which alarms are raised.
+    /// Adds the use of each resource, and the raised alarms, to the figures of the tables.
     pub fn add_to(&self, state: &mut StateFigures) {
         let inner = self.lock();
         let of = |resource: Resource| ResourceFigures {
@@ -93,7 +93,7 @@ impl Alarms {
         state.near_share = inner.near.counts;
     }
 
-    /// Compares everything with the limits, and says what is new.
+    /// Compares each resource with its limit, and reports what is new.
     fn look(&self, controller: &Controller, round: &mut Round) {
         let (percent, queues) = {
             let inner = self.lock();
@@ -109,7 +109,7 @@ impl Alarms {
         };
         let near = round.go_on(percent, PARTS, part);
         let mut inner = self.lock();
-        // A reload may have come in between.
+        // The configuration may have been reloaded in between.
         if inner.percent == percent {
             let raised = inner.compare(&found, near, Instant::now());
             if inner.raised != raised {
@@ -125,7 +125,7 @@ impl Alarms {
 }
 
 impl Inner {
-    /// Returns what is raised now. `near`: what a round through the prefixes has found, if one is over.
+    /// Returns the alarms that are raised now. `near` is the result of a scan of the prefixes, if one is complete.
     fn compare(&mut self, found: &[Resource], near: Option<Near>, now: Instant) -> Vec<Alarm> {
         let percent = self.percent;
         for resource in found {
@@ -170,7 +170,7 @@ impl Inner {
         let of_resource = |resource: &Resource| {
             let percent = resource.percent();
             let before = self.raised.iter().find(|a| a.resource == resource.name);
-            // Whoever follows the status does not hear of each session.
+            // Clients that watch the status are not notified of each session.
             if let Some(same) = before.filter(|alarm| alarm.percent == percent) {
                 return same.clone();
             }
@@ -204,14 +204,14 @@ fn waiting(queues: &Queues) -> Vec<Waiting> {
     queues.iter().map(of).collect()
 }
 
-/// The thread that looks. Dropped, it ends.
+/// The thread that checks the resources. It ends when this value is dropped.
 pub struct AlarmThread {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl AlarmThread {
-    /// Looks from now on.
+    /// Starts the thread.
     pub fn start(
         alarms: Arc<Alarms>,
         controller: Arc<Controller>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Prefixes that have nearly all that they may have, counted in rounds through all prefixes. There may be millions, and a
-//! stranger may make them: of a round, each look does a part, and only the first few are remembered.
+//! Counts the prefixes that use nearly all of their share, in scans over all prefixes. There may be millions of
+//! prefixes, and an attacker may create them: each check scans one part, and remembers only the first few.
 
 use std::cmp::Reverse;
 
@@ -10,25 +10,25 @@ use diolkos_nat64::session::Holding;
 use diolkos_figures::figures::KINDS;
 use diolkos_service::counted::counted;
 
-/// Prefixes that are named.
+/// Number of prefixes that are named.
 const NAMED: usize = 3;
 
-/// What a round has found.
+/// The result of a scan.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Near {
-    /// How many, in the order of [`KINDS`].
+    /// Number of prefixes, in the order of [`KINDS`].
     pub counts: [u64; 3],
-    /// Those with the highest percentage: it, what they have, and their name.
+    /// The prefixes with the highest percentage: the percentage, the amount in use, and the name.
     most: Vec<(u64, u64, String)>,
 }
 
 impl Near {
-    /// How many of all kinds.
+    /// Returns the number of prefixes of all kinds.
     pub fn all(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Counts a prefix if it has so many percent.
+    /// Counts a prefix if it uses at least `percent` of its share.
     pub fn count(&mut self, holding: &Holding, percent: u8) {
         let its = holding.percent();
         if its < u64::from(percent) {
@@ -52,12 +52,12 @@ impl Near {
         self.most.truncate(NAMED);
     }
 
-    /// The highest percentage of one.
+    /// Returns the highest percentage of a prefix.
     pub fn highest(&self) -> u64 {
         self.most.first().map_or(0, |(percent, ..)| *percent)
     }
 
-    /// How many, and who has most.
+    /// Describes how many prefixes are near their share, and which use most.
     pub fn summary(&self, percent: u8) -> String {
         let counts = KINDS.iter().zip(self.counts);
         let kinds: Vec<String> = counts
@@ -93,7 +93,7 @@ fn kind_of(kind: LevelKind) -> usize {
     }
 }
 
-/// A round that goes on with each look.
+/// A scan that continues with each check.
 #[derive(Default, Debug)]
 pub struct Round {
     next: u32,
@@ -101,8 +101,8 @@ pub struct Round {
 }
 
 impl Round {
-    /// Goes on by so many parts; `part` has the prefixes from a place on, and the next place. Returns what the round has
-    /// found if it is over.
+    /// Continues the scan by some parts. `part` returns the prefixes from a slot on, and the next slot. Returns the
+    /// result if the scan is complete.
     pub fn go_on(
         &mut self,
         percent: u8,

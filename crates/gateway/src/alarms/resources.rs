@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of a NAT64 has a limit at which packets of users, or records of bindings, are lost; and what to do before that.
+//! Resources of a NAT64 that have a limit, beyond which user packets or binding records are lost, with advice for each.
 
 use diolkos_figures::figures::{StateFigures, PROTOCOLS};
 
-/// Something that has a limit.
+/// A resource with a limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource {
-    /// For metrics and scripts: from a fixed list, but for `log_queue.NAME`.
+    /// The name for metrics and scripts: from a fixed list, except for `log_queue.NAME`.
     pub name: String,
-    /// For people.
+    /// The name for people.
     pub what: String,
-    /// How much is in use.
+    /// The amount in use.
     pub used: u64,
-    /// Of how much. It is not 0.
+    /// The limit. It is not 0.
     pub limit: u64,
-    /// What is lost at the limit, and what to do.
+    /// What is lost at the limit, and how to avoid it.
     pub advice: String,
 }
 
-/// Records that wait for a collector: its name, how many they are, and how many fit in.
+/// Records that wait for a collector: name of its queue, number of records, capacity of the queue.
 pub type Waiting = (String, u64, u64);
 
-/// All that this configuration has.
+/// Returns all resources of this configuration.
 pub fn resources(state: &StateFigures, logs: &[Waiting]) -> Vec<Resource> {
     let sum = |of: [u32; 3]| of.iter().map(|&n| u64::from(n)).sum();
     let mut all = vec![
@@ -110,13 +110,13 @@ fn resource(name: &str, what: &str, (used, limit): (u64, u64), advice: &str) -> 
 }
 
 impl Resource {
-    /// Percent, rounded down.
+    /// Returns the percentage in use, rounded down.
     pub fn percent(&self) -> u64 {
         let percent = u128::from(self.used) * 100 / u128::from(self.limit.max(1));
         percent.try_into().unwrap_or(u64::MAX)
     }
 
-    /// How much of how much.
+    /// Describes the amount in use and the limit.
     pub fn level(&self) -> String {
         format!(
             "{} of {} {} are in use ({} %)",
@@ -159,7 +159,7 @@ mod tests {
             [
                 ("sessions", 6, 12, 50),
                 ("bindings", 0, 5, 0),
-                // What is lent is nobody else's.
+                // A port that is lent is not available to others.
                 ("udp_ports", 7, 10, 70),
                 ("log_queue.syslog", 7, 8, 87),
             ]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much may still be lent to a node, and which leases end when others come near a limit.
+//! Computes how much may still be lent to a node, and which leases end when others come near a limit.
 //!
 //! Both keep a margin below each limit: of the sessions, of the bindings, of the ports of an address, of those of
-//! the pool, and of the shares of each prefix that the node lies in.
+//! the pool, and of the shares of each prefix that contains the node.
 
 use std::net::Ipv6Addr;
 
@@ -11,11 +11,12 @@ use diolkos_nat64::session::State;
 use super::super::terms::{Lent, Ports, LENT};
 use super::Leases;
 
-/// Nothing is lent so near to a limit; at half of it leases end. One packet opens two sessions at most.
+/// Within this margin of a limit nothing is lent; within half of it leases end. One packet opens at most two
+/// sessions.
 const LEAST_MARGIN: u32 = 8;
 
 impl Leases {
-    /// What may be lent to a node beyond what is.
+    /// Returns what may be lent to a node in addition to what it has.
     pub(super) fn room(&self, node: Ipv6Addr, state: &State) -> Lent {
         let used = state.usage(node);
         let room = |limit: u32, used: u32, lent: u32| {
@@ -27,7 +28,7 @@ impl Leases {
         let mut least = Lent {
             sessions: room(sessions.all, used.sessions, self.lent.sessions),
             ports: [0, 1].map(|at| {
-                // Nothing of a free port is lent: what is lent is taken.
+                // The number of free ports already excludes lent ones: a lent port is taken.
                 of_bindings.min(room(ports[at].lendable.all, ports[at].taken, 0))
             }),
         };
@@ -47,7 +48,7 @@ impl Leases {
         least
     }
 
-    /// Ends leases where a limit or the end of the pool is near, which others may reach.
+    /// Ends leases where a limit, or the end of the pool, is near that others may reach.
     pub(super) fn end_where_short(&mut self, node: Ipv6Addr, state: &mut State) {
         let used = state.usage(node);
         let is_near = |limit: u32, used: u32, lent: u32| {

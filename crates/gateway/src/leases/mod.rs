@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the fast path may open by itself: sessions of UDP and TCP of nodes that open many, on ports that are lent to it.
+//! What the fast path may open by itself: UDP and TCP sessions of nodes that open many, on ports that are lent to them.
 //!
-//! A node that has opened a few sessions gets a lease: a number of sessions, and ports of its own address, more the faster
-//! it uses them up. The programs tell what they have opened, and [`Leases::settle`] brings it into the tables, before
-//! these see any packet that may follow from it. So the tables stay the only truth: where they refuse, the session is
-//! taken out again.
+//! A node that has opened a few sessions gets a lease: a number of sessions, and ports of its own address. The faster
+//! it uses them up, the more it gets. The programs report what they have opened, and [`Leases::settle`] brings it into
+//! the tables before the tables see any packet that may follow from it. So the tables stay the only truth: a session
+//! that they refuse is removed from the maps again.
 //!
-//! The limits hold without the programs knowing them. What is lent counts as if it were used, and nothing is lent near
-//! any limit; if others come nearer, leases end before they do harm. Of shares, which depend on what everybody has, only
-//! so much is lent as each prefix may have whatever others do ([`Terms::lendable`]).
+//! The limits hold although the programs do not know them. What is lent counts as if it were used, and nothing is lent
+//! near any limit; if others come nearer, leases end in time. Shares depend on the use by all nodes, so only as much is
+//! lent as each prefix may have whatever others do ([`Terms::lendable`]).
 //!
 //! opened by packets → [`Leases::consider`] → programs → [`Leases::settle`] → refilled; idle → [`Leases::sweep`]
 
@@ -28,29 +28,31 @@ use super::fastpath::FastPath;
 use super::mirror::Mirror;
 use super::terms::{at_of, queues_of, Lent, Terms, LENT};
 
-/// Sessions that a node opens the long way before it gets a lease.
+/// Number of sessions that a node opens through the slow path before it gets a lease.
 const WARM: u8 = 4;
-/// Ports of each queue in the first filling.
+/// Number of ports in each queue of the first filling.
 const FIRST: u32 = 8;
-/// Sessions for each port of the first filling: more peers than ports.
+/// Sessions per port of the first filling: there are more peers than ports.
 const SESSIONS_PER_PORT: u32 = 8;
-/// Sessions in a filling at the most. At 100 000 a second they last while the controller waits for a CPU that others use.
+/// Maximum number of sessions in a filling. At 100 000 a second they last while the controller waits for a CPU that
+/// others use.
 const MOST_SESSIONS: u32 = 8192;
-/// Beyond what goes with its ports, a filling has one part of so many of what may still be lent: other nodes come, too.
+/// Beyond what goes with its ports, a filling gets 1/`PARTS` of what may still be lent, so that something is left for
+/// other nodes.
 const PARTS: u32 = 64;
-/// Sweeps in which every lease comes up once: 8 seconds, at 250 ms each.
+/// Number of sweeps in which every lease is checked once: 8 seconds, at 250 ms each.
 const SWEEPS: usize = 32;
 
 /// All leases. Without a fast path there are none.
 #[derive(Debug)]
 pub struct Leases {
     fast: Option<Arc<dyn FastPath>>,
-    /// By place.
+    /// The leases, by slot.
     held: Vec<Option<Held>>,
-    /// Sessions lately opened the long way by the node that last came to a place: a part of its address, and how many.
+    /// By slot: part of the address of the node that last used the slow path, and how many sessions it opened lately.
     warm: Vec<(u32, u8)>,
     lent: Lent,
-    /// By level and prefix.
+    /// What is lent, by level and prefix.
     lent_to: HashMap<(usize, u128), Lent>,
     terms: Terms,
     next_sweep: usize,
@@ -60,22 +62,23 @@ pub struct Leases {
 #[derive(Debug)]
 struct Held {
     node: Ipv6Addr,
-    /// By which openings name it.
+    /// The term by which reports name the lease.
     term: u32,
-    /// New bindings are of this address.
+    /// The external address of new bindings.
     address: Ipv4Addr,
     /// What is lent and not used up.
     lent: Lent,
-    /// Ports of each queue of a protocol in a filling, in the order of [`LENT`]; none of one that was not asked for.
+    /// Ports of each queue of a protocol in a filling, in the order of [`LENT`]; 0 for a protocol that has not been
+    /// requested.
     filling: [u32; 2],
-    /// Sessions in a filling.
+    /// Number of sessions in a filling.
     sessions: u32,
-    /// Something was opened since the last sweep.
+    /// True if something was opened since the last sweep.
     is_used: bool,
 }
 
 impl Leases {
-    /// Without any yet.
+    /// Creates an empty set of leases.
     pub fn new(config: &Nat64Config, fast: Option<Arc<dyn FastPath>>) -> Leases {
         let places = fast.as_ref().map_or(0, |fast| fast.places());
         Leases {
@@ -89,8 +92,8 @@ impl Leases {
         }
     }
 
-    /// Brings what the programs tell into the tables: what they have opened, and what moves sessions of TCP. Refills what is
-    /// used up.
+    /// Brings what the programs report into the tables: what they have opened, and segments that change the state of
+    /// TCP sessions. Refills what is used up.
     pub fn settle(
         &mut self,
         state: &mut State,
@@ -133,8 +136,8 @@ impl Leases {
         }
     }
 
-    /// A packet has opened a session of a node the long way: the node may deserve a lease, and others may have to give
-    /// theirs back.
+    /// Notes that a packet has opened a session of a node through the slow path: the node may get a lease, and others
+    /// may have to give theirs back.
     pub fn consider(
         &mut self,
         node: Ipv6Addr,
@@ -148,7 +151,7 @@ impl Leases {
         let place = fast.place(node);
         let is_lent = self.lent.sessions + self.lent.all_ports() > 0;
         if !phase.may_open() {
-            // A lease of which nothing is left opens nothing.
+            // An exhausted lease opens nothing.
             if is_lent {
                 self.end_all(state);
             }
@@ -174,7 +177,7 @@ impl Leases {
         self.fill(place, state, mirror, &mut random);
     }
 
-    /// Has the node opened enough for a lease, with no other at its place in between?
+    /// Returns true if the node has opened enough sessions for a lease, with no other node at its slot in between.
     fn is_warm(&mut self, place: usize, node: Ipv6Addr) -> bool {
         let tag = (node.to_bits() ^ node.to_bits() >> 64) as u32;
         let (last, times) = &mut self.warm[place];
@@ -187,7 +190,7 @@ impl Leases {
         true
     }
 
-    /// An empty lease, if anything can be put into it.
+    /// Begins an empty lease, if anything can be lent.
     fn begin(&mut self, place: usize, node: Ipv6Addr, state: &State) -> bool {
         let room = self.room(node, state);
         let (Some(fast), Some(address)) = (&self.fast, state.address_of(node)) else {
@@ -209,7 +212,7 @@ impl Leases {
         true
     }
 
-    /// Ends leases that nobody uses; to be called four times a second.
+    /// Ends unused leases; call it four times a second.
     pub fn sweep(&mut self, state: &mut State) {
         if self.fast.is_none() {
             return;
@@ -225,27 +228,27 @@ impl Leases {
         }
     }
 
-    /// Takes everything back. What programs open at this very moment they tell later.
+    /// Takes all leases back. What programs open at this very moment they report later.
     pub fn end_all(&mut self, state: &mut State) {
         self.end_where(state, |_| true);
     }
 
-    /// Follows another configuration, once everything has been taken back.
+    /// Applies another configuration, once everything has been taken back.
     pub fn follow(&mut self, config: &Nat64Config) {
         self.terms = Terms::of(config);
     }
 
-    /// How many leases there are, and what is lent and not used up.
+    /// Returns the number of leases, and what is lent and not used up.
     pub fn lent_out(&self) -> (u32, Lent) {
         (self.held.iter().flatten().count() as u32, self.lent)
     }
 
-    /// Sessions and ports that are lent and not used up.
+    /// Returns the number of sessions and ports that are lent and not used up.
     pub fn lent(&self) -> [u32; 2] {
         [self.lent.sessions, self.lent.all_ports()]
     }
 
-    /// Gives a lease what it lacks, and more than before if it is used up fast.
+    /// Refills a lease, with more than before if it is used up fast.
     fn fill(
         &mut self,
         place: usize,
@@ -285,7 +288,7 @@ impl Leases {
                         break;
                     };
                     fast.add_port(place, queue, port);
-                    // A binding of either protocol is one of all.
+                    // A binding of either protocol counts against the ports of all protocols.
                     room.ports = room.ports.map(|ports| ports.saturating_sub(1));
                     more.ports[at] += 1;
                 }
@@ -300,7 +303,7 @@ impl Leases {
         }
     }
 
-    /// The place of the lease by which something was opened, if it has not ended since.
+    /// Returns the slot of the lease by which something was opened, unless that lease has ended since.
     fn note_used(&mut self, opening: &Opening) -> Option<usize> {
         let place = self.fast.as_ref()?.place(opening.node.0);
         let held = self.held[place].as_mut()?;
@@ -318,7 +321,7 @@ impl Leases {
         Some(place)
     }
 
-    /// Changes what is lent: to a node, to its source, and in all.
+    /// Changes what is lent: to a node, to its source prefixes, and in total.
     fn count(&mut self, place: usize, change: impl FnOnce(&mut Lent)) {
         let Some(held) = &mut self.held[place] else {
             return;
@@ -363,7 +366,7 @@ impl Leases {
     }
 }
 
-/// Sessions that go with so many ports.
+/// Returns the number of sessions that goes with so many ports.
 fn sessions_of(filling: [u32; 2]) -> u32 {
     (filling[0] + filling[1]) * SESSIONS_PER_PORT
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path's copy of the sessions: what the tables tell goes into its maps, and what the maps tell keeps sessions
-//! alive. Bindings are copied too: a program that may open sessions has to know which ports are bound.
+//! The fast path's copy of the sessions: events of the tables go into its maps, and the time stamps of the maps keep
+//! sessions alive. Bindings are copied too: a program that may open sessions has to know which ports are bound.
 //!
-//! A copy says nothing of the state of TCP, which no packet's translation depends on: programs tell of each segment that
-//! may move it. Only after an RST any other packet moves it, too; such a session is not copied, and every packet of it
-//! belongs to the controller. Those with a peer that is one of our own addresses are not copied either: their packets turn
-//! back to IPv6 in one hop (RFC 6146 section 3.8), which the programs do not do.
+//! The copy does not contain the state of TCP, because no packet's translation depends on it; programs report each
+//! segment that may change the state. Only after an RST can any other packet change it, too: such a session is not
+//! copied, and the controller handles every packet of it. Sessions whose peer is one of our own addresses are not
+//! copied either: their packets turn back to IPv6 in one hop (RFC 6146 section 3.8), which the programs do not do.
 //!
-//! What is only right while a state comes back, or while another configuration comes into force, is to be had from
-//! [`Restoring`] and [`Changing`] alone.
+//! Operations that are valid only during a restore or a change of the configuration are methods of [`Restoring`] and
+//! [`Changing`].
 
 mod rebuilding;
 
@@ -38,38 +38,38 @@ use super::removals::Removals;
 use rebuilding::Meanwhile;
 pub use rebuilding::{Changing, Restoring};
 
-/// Keeps the copy. Without a fast path there is none, and nothing to do.
+/// Maintains the copy. Without a fast path there is no copy, and nothing to do.
 #[derive(Debug)]
 pub struct Mirror {
     fast: Option<Arc<dyn FastPath>>,
     /// Networks in which a peer may be a node of ours.
     own: Vec<Ipv4Net>,
-    /// Packets that were dropped after they had been held.
+    /// Reasons for which held packets were dropped.
     dropped: Vec<Reason>,
-    /// Sessions that the maps did not take: their packets stay with the slow path.
+    /// Number of sessions that the maps did not accept: the slow path handles their packets.
     pub refused: u64,
-    /// Something has happened since this was last put back.
+    /// True if something has changed since this was last reset.
     pub changed: bool,
     phase: Phase,
     /// Nodes for which packets have opened sessions.
     opened: Vec<(Protocol, Ipv6Addr)>,
-    /// A program has made what the tables are told about now: the session, or also the binding.
+    /// Set while the tables adopt what a program has created: a session, or a session and its binding.
     adopting: Option<Report>,
     removals: Removals,
-    /// Who keeps a record of bindings, if somebody does.
+    /// The recorder of bindings, if there is one.
     pub records: Option<Box<dyn Records>>,
-    /// Other gateways, if there are any. They are away while they change the tables themselves.
+    /// The other gateways, if there are any. None while they change the tables themselves.
     pub peers: Option<Peers>,
-    /// What has changed while they were.
+    /// Changes in the meantime.
     pub aside: VecDeque<Changed>,
-    /// Whose the addresses of the cluster's pool are.
+    /// The owners of the addresses of the cluster's pool.
     owners: Option<Owners>,
-    /// What others call now.
+    /// The clocks that define the current time.
     pub clocks: Clocks,
 }
 
 impl Mirror {
-    /// Without sessions yet.
+    /// Creates a mirror without sessions.
     pub fn new(config: &Nat64Config, fast: Option<Arc<dyn FastPath>>) -> Mirror {
         Mirror {
             own: own_networks(config),
@@ -89,25 +89,26 @@ impl Mirror {
         }
     }
 
-    /// What the tables end from now on leaves the maps together, with [`Mirror::take_out`]. Nobody may lend or bind a port
-    /// in between, and the lock must be held: a port whose binding the maps still have is not free.
+    /// From now on, collects what the tables end, to remove it from the maps together in [`Mirror::take_out`]. No port
+    /// may be lent or bound in between, and the lock must be held: a port whose binding is still in the maps is not
+    /// free.
     pub fn gather(&mut self) {
         self.removals.gather();
     }
 
-    /// What was gathered leaves the maps.
+    /// Removes what was collected from the maps.
     pub fn take_out(&mut self) {
         self.removals.finish();
     }
 
-    /// Copies the bindings with which the tables begin.
+    /// Copies the bindings that the tables have at the start.
     pub fn begin(&mut self, state: &State) {
         for view in state.bindings() {
             self.bind(&view.binding);
         }
     }
 
-    /// Serves hosts together with other gateways, which hear of these bindings.
+    /// Joins other gateways, which are told of these bindings.
     pub fn join(&mut self, mut peers: Peers, bindings: impl Iterator<Item = Binding>) {
         self.aside.clear();
         let now = (self.clocks.boottime)();
@@ -115,26 +116,26 @@ impl Mirror {
         self.peers = Some(peers);
     }
 
-    /// A packet comes. `link`: the interface between gateways by which it came, or 0.
+    /// Notes that a packet has arrived. `link` is the interface between gateways by which it arrived, or 0.
     pub fn packet_comes(&mut self, link: u32) {
         if let Some(peers) = &mut self.peers {
             peers.begin(link);
         }
     }
 
-    /// How far it can be relied on.
+    /// Returns how far the copy can be relied on.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Sessions and bindings of an earlier run come back.
+    /// Begins the restore of sessions and bindings of an earlier run.
     pub fn restore(&mut self) -> Restoring<'_> {
         self.phase.restore();
         Restoring::of(self)
     }
 
-    /// Another configuration comes into force. `renumbered`: programs would understand the numbers of the prefixes
-    /// wrongly, so the maps have no sessions meanwhile.
+    /// Begins a change of the configuration. With `renumbered`, programs would misread the prefix numbers of sessions,
+    /// so the maps have no sessions meanwhile.
     pub fn change(&mut self, state: &mut State, renumbered: bool) -> Changing<'_> {
         self.phase.change();
         self.gather();
@@ -150,18 +151,18 @@ impl Mirror {
         Changing::of(self, meanwhile)
     }
 
-    /// The program ends, and the copy stays for the next start.
+    /// Notes that the program ends. The copy stays for the next start.
     pub fn leave(&mut self) {
         self.phase.leave();
     }
 
-    /// A node for which a packet has opened a session; each is told once.
+    /// Returns a node for which a packet has opened a session; each is returned once.
     pub fn take_opened(&mut self) -> Option<(Protocol, Ipv6Addr)> {
         self.opened.pop()
     }
 
-    /// A program has opened a session by itself, or its binding, or both: the tables take it over, or it is taken out
-    /// again.
+    /// Has the tables adopt what a program has opened by itself: a session, its binding, or both. If they refuse, it is
+    /// removed from the maps again.
     pub fn adopt(&mut self, state: &mut State, view: &SessionView, report: Report, now: Duration) {
         self.adopting = Some(report);
         let adopted = state.adopt(view, now, self);
@@ -177,7 +178,7 @@ impl Mirror {
         };
         if matches!(report, Report::Bound | Report::Alone) && state.v4_of(protocol, v6) != Some(v4)
         {
-            // The program has sent a packet from there all the same.
+            // The program has sent a packet from there nevertheless.
             self.record(&Event::BindingOpened(view.binding));
             self.record(&Event::BindingClosed(view.binding));
         }
@@ -185,20 +186,20 @@ impl Mirror {
             reason = reason.name(),
             "a session that the fast path opened is refused"
         );
-        // What stands in its place may be another node's.
+        // The entry in its place may belong to another node.
         let owner = state.v6_of(protocol, v4, view.peer).ok();
         match owner.and_then(|(node, _)| state.session(protocol, node, view.peer)) {
             Some(there) => self.copy(&there),
             None => self.remove(view),
         }
-        // The node's port is bound otherwise, or not at all.
+        // The node's port has another binding, or none.
         match state.v4_of(protocol, v6) {
             Some(v4) => self.bind(&Binding { v4, ..view.binding }),
             None => self.unbind(&view.binding),
         }
     }
 
-    /// Brings the copy to what a configuration says, and looks for what it lacks.
+    /// Adapts the copy to a configuration, and determines anew what the copy lacks.
     fn follow(&mut self, config: &Nat64Config, state: &mut State, meanwhile: Meanwhile) {
         let operators = state
             .bindings()
@@ -209,10 +210,10 @@ impl Mirror {
         let own = Ipv4Net::aggregate(&own.collect());
         let lack = self.phase.search();
         if matches!(lack, Some(Lack::Binding | Lack::Rest)) {
-            // Others may have made room.
+            // There may be room now.
             self.begin(state);
         }
-        // Those of the operator, the programs do not know.
+        // The programs do not know addresses that the operator has bound.
         if own != configured {
             self.phase.lose(Lack::Address);
         }
@@ -229,7 +230,7 @@ impl Mirror {
         }
     }
 
-    /// An address outside the pool has become one of ours: its sessions as a peer leave the fast path.
+    /// Notes that an address outside the pool has become one of ours: sessions with it as a peer leave the fast path.
     pub fn add_own(&mut self, address: Ipv4Addr, all: impl Iterator<Item = SessionView>) {
         if self.is_own(address) {
             return;
@@ -242,7 +243,7 @@ impl Mirror {
         }
     }
 
-    /// The drops since the last call.
+    /// Returns the drops since the last call.
     pub fn take_dropped(&mut self) -> impl Iterator<Item = Reason> + '_ {
         self.dropped.drain(..)
     }
@@ -251,7 +252,7 @@ impl Mirror {
         self.own.iter().any(|net| net.contains(&address))
     }
 
-    /// A session of a copy has its owner.
+    /// Converts a session to the form of the maps. The session of a copy has its owner.
     fn to_maps(&self, view: &SessionView) -> Session {
         let owners = self.owners.as_ref();
         let other = owners.and_then(|owners| {
@@ -265,18 +266,18 @@ impl Mirror {
         view.is_for_fast_path() && !self.is_own(view.peer.addr)
     }
 
-    /// Is nobody to translate by this session but the slow path, until another gateway knows its binding?
+    /// Returns true if only the slow path may translate this session, until another gateway knows its binding.
     fn is_deferred(&mut self, view: &SessionView, is_new: bool) -> bool {
         let deferral = self.deferral();
         deferral.is_some_and(|deferral| deferral.keeps(view, is_new))
     }
 
-    /// What waits for other gateways, if anything does.
+    /// Returns the deferral of packets for other gateways, if it is on.
     pub fn deferral(&mut self) -> Option<&mut Deferral> {
         self.peers.as_mut()?.deferral.as_mut()
     }
 
-    /// The maps get a session, or another state of it.
+    /// Writes a session, or its new state, to the maps.
     pub fn copy(&mut self, view: &SessionView) {
         if self.is_deferred(view, false) {
             return;
@@ -291,7 +292,7 @@ impl Mirror {
         if let Err(error) = fast.put(&self.to_maps(view), sent(view.state)) {
             self.refused += 1;
             tracing::trace!("a session stays with the slow path: {error}");
-            // Half of an older copy may be there.
+            // A part of an older copy may be there.
             self.remove(view);
         }
     }
@@ -311,7 +312,7 @@ impl Mirror {
         }
     }
 
-    /// A restore or a change ends. If it is not over, something is missing.
+    /// Ends a restore or a change. If it was not finished, something is missing.
     fn break_off(&mut self) {
         if matches!(self.phase, Phase::Restoring(_) | Phase::Changing(_)) {
             self.phase.search();
@@ -348,7 +349,7 @@ impl Watcher for Mirror {
         self.changed = true;
         self.record(&event);
         match event {
-            // What a program has opened is there already, unless it is in another state than a program can know.
+            // What a program has opened is there already, unless its state is one that a program cannot know.
             Event::SessionOpened(view)
                 if self.adopting.is_some()
                     && view.state != SessionState::Established
@@ -368,9 +369,9 @@ impl Watcher for Mirror {
                 if matches!(self.adopting, Some(Report::Bound | Report::Alone)) => {}
             Event::BindingOpened(binding) => self.bind(&binding),
             Event::BindingClosed(binding) => self.unbind(&binding),
-            // Programs have ports, and need not know of blocks.
+            // Programs have ports, and need not know the blocks.
             Event::BlockAllocated(_) | Event::BlockReleased(_) => {}
-            // Programs open no sessions by copies.
+            // Programs open no sessions through copies.
             Event::CopyMade(..) | Event::CopyEnded(..) => {}
         }
     }
@@ -403,7 +404,7 @@ impl Watcher for Mirror {
     }
 }
 
-/// Networks in which a peer may be a node of ours, by the configuration.
+/// Returns the networks in which a peer may be a node of ours, according to the configuration.
 pub fn own_networks(config: &Nat64Config) -> Vec<Ipv4Net> {
     let pool = config.pool4.iter().map(|part| part.net);
     let bound = config.bindings.iter().map(|b| Ipv4Net::from(b.v4.addr));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The copy while it is not whole: a state of an earlier run comes back, or another configuration comes into force.
+//! The copy while it is incomplete: during a restore of an earlier run, or a change of the configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use diolkos_xlat::Reason;
 
 use super::Mirror;
 
-/// A copy that is being filled from what an earlier run had. Dropped before [`Restoring::finish`], it is incomplete.
+/// A copy that is being filled from the state of an earlier run. If this is dropped before [`Restoring::finish`],
+/// the copy is incomplete.
 pub struct Restoring<'a>(&'a mut Mirror);
 
 impl<'a> Restoring<'a> {
@@ -19,12 +20,12 @@ impl<'a> Restoring<'a> {
         Restoring(mirror)
     }
 
-    /// The kernel's maps, if there is a fast path.
+    /// Returns the kernel's maps, if there is a fast path.
     pub fn sessions(&self) -> Option<Arc<Sessions>> {
         self.0.fast.as_ref()?.maps()
     }
 
-    /// With all bindings in the tables, it is known which peers are our own.
+    /// Applies the configuration. Once all bindings are in the tables, it is known which peers are our own.
     pub fn follow(&mut self, config: &Nat64Config, state: &mut State) {
         self.0.follow(config, state, Meanwhile::Kept);
     }
@@ -34,7 +35,7 @@ impl<'a> Restoring<'a> {
         self.0.begin(state);
     }
 
-    /// Whether programs may have a session.
+    /// Returns true if programs may have a session.
     pub fn belongs(&self, view: &SessionView) -> bool {
         self.0.belongs(view)
     }
@@ -44,7 +45,7 @@ impl<'a> Restoring<'a> {
         self.0.copy(view);
     }
 
-    /// Everything has come back.
+    /// Ends the restore: everything has come back.
     pub fn finish(self) {
         self.0.phase.end();
     }
@@ -59,7 +60,7 @@ impl Drop for Restoring<'_> {
 impl Watcher for Restoring<'_> {
     fn event(&mut self, event: Event) {
         match event {
-            // A packet of an earlier run has opened it: it earns no lease in this one.
+            // A packet of an earlier run opened this session, so it earns no lease in this one.
             Event::SessionOpened(view) => {
                 self.0.changed = true;
                 self.0.copy(&view);
@@ -77,14 +78,15 @@ impl Watcher for Restoring<'_> {
     }
 }
 
-/// What becomes of the sessions of the maps while a configuration changes.
+/// What happens to the sessions in the maps while the configuration changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meanwhile {
     Kept,
     Emptied,
 }
 
-/// A copy while another configuration comes into force. Dropped before [`Changing::finish`], it is incomplete.
+/// A copy while another configuration comes into force. If this is dropped before [`Changing::finish`], the copy is
+/// incomplete.
 pub struct Changing<'a> {
     mirror: &'a mut Mirror,
     meanwhile: Meanwhile,
@@ -95,7 +97,7 @@ impl<'a> Changing<'a> {
         Changing { mirror, meanwhile }
     }
 
-    /// This configuration is in force now. The copy is made anew where it has to be.
+    /// Puts the configuration into force, and recreates the copy where necessary.
     pub fn finish(self, config: &Nat64Config, state: &mut State) {
         self.mirror.take_out();
         self.mirror.follow(config, state, self.meanwhile);

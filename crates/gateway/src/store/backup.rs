@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names beside the state file, and what is put aside under one: a file that cannot be used, but may be of use to somebody.
+//! Names beside the state file, and the backup of a file that cannot be used but may be worth keeping.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -7,24 +7,24 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// As that of the state file: the same secret may be in it.
+/// The mode of the state file: a backup may contain the same secret.
 const MODE: u32 = 0o600;
-/// Files that may be put aside beside one another.
+/// Maximum number of backups beside one another.
 const MOST: u32 = 1000;
 
-/// The name of a file with another ending, in the same folder.
+/// Returns the name of a file with another ending, in the same folder.
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path.file_name().unwrap_or_default());
     name.push(ending);
     path.with_file_name(name)
 }
 
-/// Gives a file a second name, which nothing has yet, and says so. It has its first name, too, until something takes its
-/// place: a run that is killed in between loses nothing.
+/// Gives a file a second name that is not in use, and logs it. The file keeps its first name until another file
+/// replaces it, so a run that is killed in between loses nothing.
 pub fn keep(path: &Path) -> io::Result<()> {
     let there = match fs::symlink_metadata(path) {
         Ok(there) => (there.dev(), there.ino()),
-        // Somebody else has taken it away.
+        // The file has been removed meanwhile.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -36,13 +36,13 @@ pub fn keep(path: &Path) -> io::Result<()> {
         let kept = match fs::hard_link(path, &aside) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let other = fs::symlink_metadata(&aside)?;
-                // As far as this a run came that was killed.
+                // A killed run came as far as this.
                 match (other.dev(), other.ino()) == there {
                     true => Ok(()),
                     false => Err(error),
                 }
             }
-            // Not every file system has second names.
+            // Not every file system supports hard links.
             Err(_) => copy(path, &aside),
             Ok(()) => Ok(()),
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file of the state: replaced as a whole or not at all, and read only if nobody else can have read or written it.
+//! The state file. It is replaced as a whole or not at all, and read only if no other user can have read or written it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Seek, Write};
@@ -13,32 +13,32 @@ use super::format::{self, Head, Malformed, Reader, Salvage};
 use super::owner::Owner;
 use diolkos_service::failure::Failure;
 
-/// Owner's alone: the secret of the pool is in it.
+/// Only the owner has access: the file contains the secret of the pool.
 const MODE: u32 = 0o600;
 const READABLE_BY_OTHERS: u32 = 0o044;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
-/// Of a buffer, bytes: a system call for some thousand sessions.
+/// Size of a buffer in bytes: one system call for some thousand sessions.
 const BUFFER: usize = 1 << 17;
 
-/// Where the state is kept.
+/// The file in which the state is kept.
 #[derive(Debug)]
 pub struct StateFile {
     path: PathBuf,
-    /// What is there is of no use, and nobody's to overwrite: it is put aside when there is something for its place.
+    /// The file that is there is unusable, but must not be overwritten: it is put aside when a new state replaces it.
     is_in_the_way: bool,
-    /// That no other running program writes it; None before [`StateFile::claim`].
+    /// Proves that no other running program writes the file; None before [`StateFile::claim`].
     owner: Option<Owner>,
 }
 
-/// What an earlier run has left in the file.
+/// The result of reading the file of an earlier run.
 #[derive(Debug)]
 pub enum Found {
-    /// Nothing.
+    /// There is no file.
     Nothing,
-    /// A state, which was read to its end.
+    /// A state that was read to its end.
     Whole(Stored),
-    /// Something damaged, or of another version.
+    /// A file that is damaged, or of another version.
     Part(Salvage),
 }
 
@@ -46,17 +46,18 @@ pub enum Found {
 #[derive(Debug)]
 pub struct Stored {
     file: File,
-    /// What is known before any entry.
+    /// The head, which precedes all entries.
     pub head: Head,
 }
 
 impl StateFile {
-    /// Makes the folder, if only that is missing. A folder in which others could replace the file is refused.
+    /// Creates the folder if only its last component is missing. Refuses a folder in which other users could replace
+    /// the file.
     pub fn new(path: &Path) -> Result<StateFile, Failure> {
         let folder = folder_of(path);
         if folder != Path::new(".") {
             let made = DirBuilder::new().mode(0o700).create(folder);
-            // A new folder lasts once the one above it is written.
+            // A new folder is durable once its parent has been written.
             let made = made.and_then(|()| sync_folder_of(folder));
             if let Err(error) = made.or_else(|e| ignore(e, io::ErrorKind::AlreadyExists)) {
                 let folder = folder.display();
@@ -74,36 +75,38 @@ impl StateFile {
         Ok(file)
     }
 
-    /// Becomes its only user, until this is dropped. `device`: for whoever comes second. To be done before it is read.
+    /// Makes this program the only user of the file, until this is dropped. `device` is for the error message of a
+    /// second program. Call it before the file is read.
     pub fn claim(&mut self, device: &str) -> Result<(), Failure> {
         self.owner = Some(Owner::claim(&self.path, device)?);
         Ok(())
     }
 
-    /// What it is called.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Somebody has removed it.
+    /// Returns true if the file has been removed.
     pub fn is_gone(&self) -> bool {
         let found = fs::symlink_metadata(&self.path);
         found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Reads what an earlier run has written. A file that is not ours is refused. Of one that is damaged, or of another
-    /// version, only a part can be kept, which is said: a router that begins without sessions is better than none.
+    /// Reads the file of an earlier run. A file of another owner is refused. Of a file that is damaged, or of another
+    /// version, only a part can be kept, and the log says so: a router that begins without sessions is better than
+    /// none.
     pub fn read(&mut self) -> Result<Found, Failure> {
         let Some(file) = self.open()? else {
             return Ok(Found::Nothing);
         };
         match format::verify(BufReader::with_capacity(BUFFER, &file)) {
             Ok(head) => Ok(Found::Whole(Stored { file, head })),
-            // There is no telling whether it ever had something in it, and who lost that has to know.
+            // Nothing tells whether the file ever had content, and a user who has lost it has to know.
             Err(Malformed::Foreign) if file.metadata().is_ok_and(|m| m.len() == 0) => {
                 Ok(self.damaged("it is empty", Salvage::default()))
             }
-            // So a power cut leaves a file whose blocks were never written.
+            // A power cut can leave such a file, whose blocks were never written.
             Err(Malformed::Foreign) if is_blank(&file) => {
                 Ok(self.damaged("it contains only zeros", Salvage::default()))
             }
@@ -126,8 +129,7 @@ impl StateFile {
         Found::Part(kept)
     }
 
-    /// Puts another state in the place of the one that is there. Whoever looks sees the old or the new one, and after a
-    /// power cut, too.
+    /// Replaces the state by another one. A reader sees the old state or the new one, also after a power cut.
     pub fn replace(
         &mut self,
         write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -142,7 +144,7 @@ impl StateFile {
         new: &Path,
         write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
     ) -> io::Result<()> {
-        // What a killed run left, or a trap; a link is removed, not followed.
+        // A killed run or an attacker may have left it; a link is removed, not followed.
         fs::remove_file(new).or_else(|e| ignore(e, io::ErrorKind::NotFound))?;
         let new = New::create(new)?;
         let mut out = BufWriter::with_capacity(BUFFER, &new.file);
@@ -158,10 +160,10 @@ impl StateFile {
         sync_folder_of(&self.path)
     }
 
-    /// Says in the state that is there that it is older than what the kernel has. This takes no room on the disk.
+    /// Marks the state in the file as older than what the kernel has. This takes no room on the disk.
     pub fn mark_outdated(&self) -> Result<(), Failure> {
         if self.is_in_the_way {
-            // It is no state, and none of its sessions comes back.
+            // It is not a state, and none of its sessions will be restored.
             return Ok(());
         }
         let marked = || -> io::Result<()> {
@@ -172,7 +174,7 @@ impl StateFile {
         marked().map_err(|error| self.failed("marked as outdated", &error))
     }
 
-    /// The file, if it is one and ours.
+    /// Opens the file, if it exists and is ours.
     fn open(&self) -> Result<Option<File>, Failure> {
         let found = match fs::symlink_metadata(&self.path) {
             Ok(found) => found,
@@ -207,12 +209,12 @@ impl StateFile {
         Ok(Some(file))
     }
 
-    /// Who may write to the folder can put another file in the place of ours. The folders above are not looked at: in a
-    /// container, they may belong to users that have no number there.
+    /// Refuses a folder to which other users can write, because they could replace the file. The folders above it are
+    /// not checked: in a container, their owners may have no user ID there.
     fn check_folder(&self, folder: &Path) -> Result<(), Failure> {
         let found = match fs::metadata(folder) {
             Ok(found) if found.is_dir() => found,
-            // To read the file fails, and says why.
+            // Reading the file will fail, and report the reason.
             _ => return Ok(()),
         };
         let (owner, shown) = (found.uid(), folder.display());
@@ -222,7 +224,7 @@ impl StateFile {
                  chown the folder, or name another one"
             )));
         }
-        // Where only owners remove what is theirs, others may add.
+        // In a sticky folder only owners remove their files, so others may add some.
         if found.mode() & WRITABLE_BY_OTHERS != 0 && found.mode() & STICKY == 0 {
             return Err(self.refused(&format!(
                 "other users can write to its folder {shown}, and so replace the file: chmod go-w {shown}"
@@ -242,7 +244,7 @@ impl StateFile {
     }
 }
 
-/// A file that is to take the place of the state. Dropped before that, by an error or a panic, it is gone.
+/// A file that is to replace the state. If it is dropped before that, by an error or a panic, it is removed.
 struct New<'a> {
     path: &'a Path,
     file: File,
@@ -267,7 +269,7 @@ impl Drop for New<'_> {
 }
 
 impl Stored {
-    /// Its entries, which are known to be whole.
+    /// Returns its entries, which are known to be whole.
     pub fn reader(&mut self) -> Result<Reader<BufReader<&File>>, Malformed> {
         self.file.rewind().map_err(Malformed::Unreadable)?;
         let input = BufReader::with_capacity(BUFFER, &self.file);
@@ -276,7 +278,7 @@ impl Stored {
 }
 
 impl Found {
-    /// The pool's secret, if there is one.
+    /// Returns the pool's secret, if there is one.
     pub fn secret(&self) -> Option<[u64; 2]> {
         match self {
             Found::Nothing => None,
@@ -286,14 +288,14 @@ impl Found {
     }
 }
 
-/// Whether a file begins with zeros, and with nothing else as far as a buffer reaches.
+/// Returns true if a file begins with zeros, and with nothing else for the length of a buffer.
 fn is_blank(file: &File) -> bool {
     let mut bytes = vec![0xff; BUFFER];
     let read = file.read_at(&mut bytes, 0);
     read.is_ok_and(|n| bytes[..n].iter().all(|byte| *byte == 0))
 }
 
-/// What was done in the folder of a path lasts.
+/// Makes changes in the folder of a path durable.
 fn sync_folder_of(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }

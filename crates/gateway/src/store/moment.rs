@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A moment that another run of the program, or of the machine, can tell apart from its own.
+//! A point in time that can be told apart from those of other runs of the program, or of the machine.
 
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use diolkos_sys::clock;
 
-/// By the clock of this start of the machine, and by the one on the wall, which anybody may set.
+/// A time by the clock since boot, and by the wall clock, which may be set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
-    /// Which start of the machine it is; 0: not known.
+    /// Identifies the boot of the machine; 0 if unknown.
     pub boot: u128,
-    /// CLOCK_BOOTTIME: it counts while the machine sleeps, and nobody sets it.
+    /// CLOCK_BOOTTIME: it counts while the machine is suspended, and cannot be set.
     pub since_boot: Duration,
-    /// Since 1970.
+    /// Time since 1970.
     pub wall: Duration,
 }
 
 impl Moment {
-    /// This one.
+    /// Returns the current moment.
     pub fn now() -> Moment {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         Moment {
@@ -30,8 +30,8 @@ impl Moment {
         }
     }
 
-    /// How much time has passed until a later moment. Across a start of the machine only the clock on the wall can say; if
-    /// that has gone back, nothing is known to have passed.
+    /// Returns how much time passes from this moment to a later one. Across a reboot only the wall clock can tell; if
+    /// it was set back, the result is zero.
     pub fn until(&self, later: &Moment) -> Duration {
         let same_boot = self.boot != 0 && self.boot == later.boot;
         match same_boot {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! That one running program has a state file: two would overwrite each other's sessions.
+//! Ensures that only one running program uses a state file: two would overwrite each other's sessions.
 //!
-//! The lock is a file of its own, `FILE.lock`, because each writing puts another file in the place of the state. The kernel
-//! releases it with its process, however that ends, and in whatever namespaces both run.
+//! The lock is a file of its own, `FILE.lock`, because each write replaces the state file by another one. The kernel
+//! releases the lock when the process ends for whatever reason, and in whatever namespaces the processes run.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use diolkos_sys::lock::Claim;
 use super::backup;
 use diolkos_service::failure::Failure;
 
-/// Dropped, the state file is free.
+/// The owner of a state file. The file is free when this is dropped.
 #[derive(Debug)]
 pub struct Owner {
     _claim: Option<Claim>,
 }
 
 impl Owner {
-    /// Becomes the owner of a state file. `device`: for the message to the next one. The error names the process that has
-    /// it; in another PID namespace, that one has another number here. Where no lock can be had (a file system without
-    /// locks, a folder that takes no file), the log says so.
+    /// Becomes the owner of a state file. `device` is for the error message of a second program. The error names the
+    /// process that owns the file; in another PID namespace, that process has another number. If no lock is possible (a
+    /// file system without locks, a read-only folder), the log says so.
     pub fn claim(state: &Path, device: &str) -> Result<Owner, Failure> {
         let path = backup::beside(state, ".lock");
         let whose = format!("process {}, device {device}", std::process::id());

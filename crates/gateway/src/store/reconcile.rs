@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Maps that programs have gone on with, and tables that were away: each gets what only the other has, and what is in the
-//! maps against the tables is taken out of them.
+//! Reconciles maps that programs continued to use with tables that were away. Each gets what only the other has, and
+//! entries of the maps that contradict the tables are removed.
 //!
-//! Programs translate all the while. They stamp sessions, and make none: what was lent to them has been taken back.
+//! Programs translate all the while. They stamp sessions, and open none: everything lent to them has been taken back.
 
 use std::io;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::super::conversion::{node_port, sent, to_maps};
 use super::restored::Restored;
 use super::tables::Tables;
 
-/// Brings sessions into the tables that only the maps have.
+/// Adds the sessions to the tables that only the maps have.
 pub(super) fn take_in(tables: &mut Tables<'_>, old: Option<&Old>, restored: &mut Restored) {
     let config = tables.nat64.config().clone();
     let taken = match old {
@@ -43,7 +43,8 @@ pub(super) fn take_in(tables: &mut Tables<'_>, old: Option<&Old>, restored: &mut
     }
 }
 
-/// `prefixes`: the places of the prefixes of other maps; None: these are the maps of the new programs.
+/// Takes sessions from maps. `prefixes` are the positions of the prefixes of other maps; None if these are the maps of
+/// the new programs.
 fn take(
     tables: &mut Tables<'_>,
     config: &Nat64Config,
@@ -81,11 +82,11 @@ fn take(
     Ok(())
 }
 
-/// With the tables complete, makes the maps say what they say.
+/// Makes the maps agree with the tables, once these are complete.
 pub(super) fn settle(tables: &mut Tables<'_>, old: Option<&Old>) {
     let settled = match old {
         Some(Old::Shared) => share(tables),
-        // The stamps go with the old maps.
+        // The stamps are lost with the old maps.
         Some(Old::Other { sessions, .. }) => {
             let state = tables.nat64.state_mut();
             state.catch_up(0, usize::MAX, &mut Stamps(sessions));
@@ -122,7 +123,7 @@ fn share(tables: &mut Tables<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// The bindings, by which programs find the sessions of nodes.
+/// Reconciles the bindings, by which programs find the sessions of nodes.
 fn share_bindings(tables: &mut Tables<'_>, sessions: &Sessions) -> io::Result<()> {
     let mut known = 0;
     for bound in sessions.bound() {
@@ -150,7 +151,7 @@ fn share_bindings(tables: &mut Tables<'_>, sessions: &Sessions) -> io::Result<()
     Ok(())
 }
 
-/// How many are left.
+/// Removes sessions that the tables do not know. Returns how many are left.
 fn remove_unknown(
     tables: &Tables<'_>,
     sessions: &Sessions,
@@ -180,7 +181,8 @@ fn is_known(tables: &Tables<'_>, session: &Session) -> bool {
         .is_some_and(|view| tables.mirror.belongs(&view) && to_maps(&view, Owner::OURS) == *session)
 }
 
-/// As the tables have it. When one was used last that has no stamp, nobody knows: its life begins anew.
+/// Converts a session to the form of the tables. If it has no stamp, its last use is unknown, and its lifetime begins
+/// anew.
 fn view(
     session: &Session,
     stamp: Option<Duration>,
@@ -236,7 +238,7 @@ fn peer(session: &Session) -> Endpoint4 {
     }
 }
 
-/// Where the prefixes of one list stand in another.
+/// Returns the positions of the prefixes of one list in another.
 pub(super) fn places(of: &[Ipv6Net], among: &[Ipv6Net]) -> Vec<Option<u8>> {
     let place = |prefix| among.iter().position(|other| other == prefix);
     of.iter()
@@ -244,7 +246,8 @@ pub(super) fn places(of: &[Ipv6Net], among: &[Ipv6Net]) -> Vec<Option<u8>> {
         .collect()
 }
 
-/// The state of a session of which nothing is known but that the fast path translates it, and what each side has sent.
+/// Returns the state of a session of which only two things are known: the fast path translates it, and what each side
+/// has sent.
 fn state_after(protocol: Protocol, sent: Sent) -> SessionState {
     match protocol {
         Protocol::Tcp if sent.has(Sent::SYNS | Sent::FINS) => SessionState::V4FinV6FinRcv,
@@ -258,7 +261,7 @@ fn state_after(protocol: Protocol, sent: Sent) -> SessionState {
     }
 }
 
-/// A session of TCP that the tables have in an earlier state: what has been sent since moves it.
+/// Advances a TCP session that the tables have in an earlier state, by what has been sent since.
 fn follow(state: &mut State, there: &SessionView, now_sent: Sent, now: Duration) {
     let known = sent(there.state);
     let missing = Sent(now_sent.0 & !known.0);
@@ -276,7 +279,7 @@ fn follow(state: &mut State, there: &SessionView, now_sent: Sent, now: Duration)
     }
 }
 
-/// Asks other maps than those of the mirror.
+/// Asks maps other than those of the mirror.
 struct Stamps<'a>(&'a Sessions);
 
 impl Watcher for Stamps<'_> {
@@ -293,14 +296,14 @@ impl Watcher for Stamps<'_> {
 mod tests {
     use super::*;
 
-    /// What the maps remember of a session is enough to know its state by.
+    /// The maps contain enough of a session to derive its state.
     #[test]
     fn a_state_comes_back_from_what_was_sent() {
         for state in SessionState::ALL {
             let protocol = match state {
                 SessionState::Udp => Protocol::Udp,
                 SessionState::Icmp => Protocol::Icmp,
-                // The maps have none.
+                // The maps do not contain such sessions.
                 SessionState::Trans => continue,
                 _ => Protocol::Tcp,
             };
@@ -308,7 +311,7 @@ mod tests {
         }
     }
 
-    /// Whatever was sent while the tables were away.
+    /// The tables follow whatever was sent while they were away.
     #[test]
     fn tables_follow_what_was_sent_meanwhile() {
         let of_tcp =

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables as they were: from the file, and from the maps of programs that have gone on.
+//! Restores the tables from the file, and from the maps of programs that continued to run.
 //!
-//! The operator's bindings go first: sessions that only the maps have may be those of such a binding, whose port need not be
-//! the pool's. After a clean end, the file is right, and the maps know who was active since. After a kill it is the other
-//! way round; but how old a session is that the programs have never used, only the file knows.
+//! The operator's bindings go first: sessions that only the maps have may belong to such a binding, whose port need not
+//! be in the pool. After a clean end, the file is right, and the maps know which sessions were active since. After a
+//! kill, the maps are right; but only the file knows the age of a session that the programs have never used.
 
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
@@ -24,7 +24,7 @@ use super::reconcile::{self, places};
 use super::restored::Restored;
 use super::tables::Tables;
 
-/// Where sessions come back from, in this order.
+/// The sources from which sessions are restored, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Order {
     FileThenMaps,
@@ -40,9 +40,9 @@ impl Order {
     }
 }
 
-/// Fills the tables of a controller, which are empty, and brings the maps of the fast path to what the tables say. `own`:
-/// addresses of this host, which nobody else can have. `is_in_vain`: nobody waits for it any more, and it ends half done,
-/// which is an error.
+/// Fills the tables of a controller, which are empty, and makes the maps of the fast path agree with them. `own` are
+/// addresses of this host, which no binding can have. `is_in_vain` returns true if no caller waits any more; the
+/// restore then stops half done with an error.
 pub fn restore(
     controller: &Controller,
     found: &mut Found,
@@ -101,7 +101,7 @@ fn bring_back(
 
     restored.from_maps = by_maps.from_maps.saturating_sub(known);
     for (reason, number) in by_maps.refused {
-        // What both have was refused twice.
+        // A session in both sources was refused twice.
         let refused = restored.refused.entry(reason).or_default();
         *refused = number.max(*refused);
     }
@@ -109,7 +109,7 @@ fn bring_back(
     Ok(restored)
 }
 
-/// One of the operator's.
+/// Restores a binding of the operator.
 fn binding(tables: &mut Tables<'_>, binding: Binding, own: &[Ipv4Addr], restored: &mut Restored) {
     if own.contains(&binding.v4.addr) {
         *restored.refused.entry("address_of_this_host").or_default() += 1;
@@ -134,7 +134,7 @@ fn binding(tables: &mut Tables<'_>, binding: Binding, own: &[Ipv4Addr], restored
     }
 }
 
-/// Those of the file. Says how many had come back from the maps already.
+/// Restores the sessions of the file. Logs how many the maps had already restored.
 fn sessions(
     tables: &mut Tables<'_>,
     file: &mut Reader<impl Read>,
@@ -146,7 +146,7 @@ fn sessions(
     let config = tables.nat64.config().clone();
     let passed = head.moment.until(&Moment::now());
     let places = places(&head.pref64, &config.translator.pref64);
-    // Whoever goes on translating may have used any session since.
+    // Programs that continued to translate may have used any session since.
     let watched = matches!(old, Some(Old::Shared | Old::Other { .. }));
     let now = clock::monotonic();
     let mut known = 0;
@@ -161,7 +161,7 @@ fn sessions(
         }
         let prefix = head.pref64.get(usize::from(view.prefix)).copied();
         let place = places.get(usize::from(view.prefix)).copied().flatten();
-        // What has no time left ends in the next sweep, in the way that its state has.
+        // A session with no time left ends in the next sweep, as its state requires.
         view.remaining = view.remaining.saturating_sub(passed);
         let Binding { protocol, v6, .. } = view.binding;
         let state = tables.nat64.state();
@@ -189,11 +189,11 @@ fn sessions(
                 known += u32::from(is_known);
             }
             Err(Reason::NoBinding) if watched => restored.outdated += 1,
-            // Since the file was written, its prefix has been taken away.
+            // Its prefix has been removed since the file was written.
             Err(Reason::DestinationUnmapped) if ended_with_prefix(old, prefix) => {
                 restored.outdated += 1;
             }
-            // Since the file was written, another node has got the port.
+            // Another node has got the port since the file was written.
             Err(Reason::PoolExhausted) if watched && has_port(tables, &view) => {
                 restored.outdated += 1;
             }
@@ -203,7 +203,8 @@ fn sessions(
     Ok(known)
 }
 
-/// Whether programs that have translated until now had this prefix no more, which is none of the new ones.
+/// Returns true if programs that translated until now no longer had this prefix, and the new ones do not have it
+/// either.
 fn ended_with_prefix(old: Option<&Old>, prefix: Option<Ipv6Net>) -> bool {
     match (old, prefix) {
         // They have those that the new ones have.
@@ -220,8 +221,8 @@ fn has_port(tables: &Tables<'_>, view: &SessionView) -> bool {
     pool.covers(view.binding.protocol, view.binding.v4)
 }
 
-/// Whether the tables would have ended it by now, had they been there. An established connection is asked once whether
-/// it still is one (RFC 6146 section 3.5.2.2), and has some time to answer.
+/// Returns true if the tables would have ended the session by now, had they been there. An established connection is
+/// probed once (RFC 6146 section 3.5.2.2), and has some time to answer.
 fn is_over(view: &SessionView, passed: Duration, config: &Nat64Config) -> bool {
     let grace = match view.state {
         SessionState::Established => config.timeouts.tcp_transitory,

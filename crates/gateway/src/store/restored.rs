@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What came back from an earlier run, in numbers.
+//! Counts what was restored from an earlier run.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use diolkos_service::counted::{agreeing, counted};
 
-/// What came back.
+/// Numbers of restored and refused entries.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Restored {
     /// Bindings of the operator.
@@ -15,11 +15,11 @@ pub struct Restored {
     pub sessions: u32,
     /// Sessions that only the maps had.
     pub from_maps: u32,
-    /// Their time was over.
+    /// Sessions whose lifetime was over.
     pub expired: u32,
-    /// The maps know better.
+    /// Sessions of the file that the maps have newer knowledge of.
     pub outdated: u32,
-    /// What the configuration, or the machine, no longer allows, by the name of the reason.
+    /// Entries that the configuration, or the machine, no longer allows, by the name of the reason.
     pub refused: BTreeMap<&'static str, u32>,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When the state is written: at the start, when the operator changes something, now and then, and at the end.
+//! Writes the state: at the start, when the operator changes something, at intervals, and at the end.
 //!
-//! What is lost in a kill is what has happened since the last time, so far as no maps have it. To write four million
-//! sessions takes some seconds of one CPU, so the pauses grow with it: it never takes more than a fiftieth.
+//! A kill loses what has happened since the last write, unless maps have it. Writing four million sessions takes some
+//! seconds of one CPU, so the pauses grow with the duration: writing never takes more than a fiftieth of the time.
 
 use std::future::Future;
 use std::io;
@@ -25,21 +25,21 @@ use diolkos_service::failure::Failure;
 use diolkos_service::privilege;
 use diolkos_service::supervise::Watch;
 
-/// Between two times if the file cannot be written, at most.
+/// Maximum interval between two attempts if the file cannot be written.
 const RETRY: Duration = Duration::from_secs(60);
-/// Between two times at least so many times what it took.
+/// Minimum pause between two writes, as a multiple of the duration of a write.
 const SHARE: u32 = 50;
-/// How long packets pass between two parts: the controller's lock is not a fair one.
+/// Pause between two parts, in which packets pass: the controller's lock is not fair.
 const BREATH: Duration = Duration::from_micros(100);
-/// How long somebody waits for a change to last. A disk may hang for ever.
+/// Maximum wait for a change to become durable. A disk may hang for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the last writing may take before the log says what the program waits for.
+/// Time that the last write may take before the log says what the program waits for.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// Reloads that one writing puts up with.
+/// Maximum number of reloads during one write.
 const TRIES: u32 = 5;
 
-/// Of the life of the program.
+/// The phase of the program in which the state is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum When {
     Begin,
@@ -47,43 +47,43 @@ enum When {
     End,
 }
 
-/// The running thread. Dropped, it ends, and does not write again.
+/// The running thread. When this is dropped, the thread ends without another write.
 pub struct StateSaver {
     requests: Option<Sender<Request>>,
     thread: Option<JoinHandle<()>>,
-    /// By which the thread says what came of the last writing, unless it failed or was not asked for one.
+    /// The thread's report on the last write; there is none if the thread failed, or was not asked for a last write.
     done: Receiver<Result<(), Failure>>,
     path: PathBuf,
     failures: Arc<AtomicU64>,
     broken: Broken,
 }
 
-/// Why the file is older than it should be, if it is; the thread says it, and others read it.
+/// The reason why the file is older than it should be, if it is. The thread sets it, and others read it.
 type Broken = Arc<Mutex<Option<String>>>;
 
-/// What is asked of the thread.
+/// A request to the thread.
 enum Request {
-    /// To write now. Who asks is told what came of a write that began afterwards.
+    /// Write now. The requester is told the result of a write that began after the request.
     Write(Option<oneshot::Sender<Result<(), String>>>),
-    /// To write for the last time, and to end.
+    /// Write for the last time, and end.
     Finish,
 }
 
-/// Who writes, and what.
+/// The thread that writes, with what it needs.
 struct SaverThread {
     file: StateFile,
     controller: Arc<Controller>,
     secret: [u64; 2],
-    /// Between two times.
+    /// Interval between two writes.
     interval: Duration,
     broken: Broken,
-    /// How often it could not be written.
+    /// Number of failed writes.
     failures: Arc<AtomicU64>,
 }
 
 impl StateSaver {
-    /// Writes the state, so that it is known at once if it cannot be, and then whenever it is time. `has_past`: there is
-    /// something to go on with, which a file that cannot be written must not end.
+    /// Writes the state, so that an error is known at once, and then starts the thread. With `has_past`, there is a
+    /// state to continue from, and a file that cannot be written must not end the program.
     pub fn start(
         file: StateFile,
         controller: Arc<Controller>,
@@ -108,7 +108,7 @@ impl StateSaver {
                 tracing::warn!(
                     "{failure}; sessions and bindings continue, but changes from now on do not survive a restart until the file can be written; retrying"
                 );
-                // After a kill, nobody may take the file for newer than what the kernel has.
+                // After a kill, the file must not be taken for newer than what the kernel has.
                 if let Err(failure) = writing.file.mark_outdated() {
                     tracing::warn!("{failure}");
                 }
@@ -139,23 +139,23 @@ impl StateSaver {
         })
     }
 
-    /// Something has changed that no map has.
+    /// Requests a write after a change that no map has.
     pub fn write_soon(&self) {
         self.ask(Request::Write(None));
     }
 
-    /// How often the file could not be written.
+    /// Returns the number of failed writes.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Why the file is older than it should be, if it is.
+    /// Returns why the file is older than it should be, if it is.
     pub fn broken(&self) -> Option<String> {
         let broken = self.broken.lock();
         broken.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Has the state written, and waits for that: with success, all that was so before the call survives a power cut.
+    /// Has the state written, and waits. On success, every change made before the call survives a power cut.
     pub fn write_now(&self) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
         let (answer, told) = oneshot::channel();
         self.ask(Request::Write(Some(answer)));
@@ -181,7 +181,7 @@ impl StateSaver {
         }
     }
 
-    /// Writes the state for the last time. No packet may change it any more.
+    /// Writes the state for the last time. No packet may change the state any more.
     pub fn finish(self) -> Result<(), Failure> {
         self.ask(Request::Finish);
         let done = match self.done.recv_timeout(SILENCE) {
@@ -206,13 +206,13 @@ impl StateSaver {
 impl Drop for StateSaver {
     fn drop(&mut self) {
         drop(self.requests.take());
-        // What it panicked by, the alarm has told.
+        // The alarm has reported the cause of a panic.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
 impl SaverThread {
-    /// Until nobody can ask any more, or to the last writing: then what came of that.
+    /// Runs until no requester is left, or until the last write, and then returns the result of that.
     fn keep(mut self, asked: &Receiver<Request>) -> Option<Result<(), Failure>> {
         let mut least = Duration::ZERO;
         loop {
@@ -226,9 +226,9 @@ impl SaverThread {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return None,
             };
-            // One time is enough for all who asked until now.
+            // One write serves all requests until now.
             let requests: Vec<_> = first.into_iter().chain(asked.try_iter()).collect();
-            // Sessions that are there are used, which changes how long they have to live.
+            // Existing sessions are being used, which changes their remaining lifetimes.
             let changed = self.controller.take_changed() || self.controller.counts().sessions > 0;
             let is_gone = self.file.is_gone() && !self.is_broken();
             if is_gone {
@@ -257,7 +257,7 @@ impl SaverThread {
             }
             for request in requests {
                 if let Request::Write(Some(answer)) = request {
-                    // Whoever has gone has gone.
+                    // The requester may have gone.
                     let told = written.as_ref().map_err(ToString::to_string);
                     let _ = answer.send(told.copied());
                 }
@@ -273,7 +273,7 @@ impl SaverThread {
         broken.unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// True: it was broken before.
+    /// Sets or clears the reason. Returns true if there was one before.
     fn set_broken(&self, why: Option<String>) -> bool {
         let broken = self.broken.lock();
         let mut broken = broken.unwrap_or_else(PoisonError::into_inner);
@@ -288,7 +288,7 @@ impl SaverThread {
         written
     }
 
-    /// A reload in between may change what numbers of prefixes mean: then all is written anew.
+    /// Writes the state. A reload in between may change the meaning of prefix numbers; then everything is written anew.
     fn try_write(&mut self, when: When) -> Result<(), Failure> {
         let mut tries = 0;
         loop {
@@ -317,10 +317,10 @@ fn put(
     let begun = Instant::now();
     let breath = match when {
         When::Between => BREATH,
-        // Nobody waits.
+        // No packets wait at these times.
         When::Begin | When::End => Duration::ZERO,
     };
-    // At the beginning, no more is known than what has just come back.
+    // At the beginning, nothing is known beyond what has just been restored.
     let asks = when != When::Begin;
     let head = Head {
         moment: Moment::now(),
@@ -345,7 +345,7 @@ fn put(
         breath,
         |of, first| of.sessions_from(first, asks),
         |mut view: SessionView| {
-            // What it has left now, as of the moment of the head.
+            // The remaining lifetime as of the time in the head.
             view.remaining += begun.elapsed();
             writer.session(&view)
         },
@@ -353,7 +353,7 @@ fn put(
     writer.finish()
 }
 
-/// A part of the tables, and where to go on.
+/// A part of the tables, and where to continue.
 type Part<T> = (Vec<T>, Option<u32>);
 
 /// Reads the tables in parts; packets pass in between.
@@ -367,7 +367,7 @@ fn walk<T>(
     let mut next = Some(0);
     while let Some(first) = next {
         let (there, after) = part(controller, first);
-        // Numbers of prefixes mean something by one list only.
+        // Prefix numbers are only valid with the list that they refer to.
         if controller.pref64() != pref64 {
             return Err(io::Error::new(
                 io::ErrorKind::Interrupted,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The translators under which the law is tested. CLATs: every length of prefix, with addresses that keep checksums as
-//! they are and with others. SIITs: tables and prefixes of every shape. NAT64s. And every key that a program looks at.
+//! The translators for which the law is tested. CLATs: every prefix length, with checksum-neutral and other addresses.
+//! SIITs: tables and prefixes of every shape. NAT64s. And every configuration key that a program looks at.
 
 use super::setup::Setup;
 use diolkos_nat64::config::{Filtering, Nat64Config};
@@ -8,14 +8,14 @@ use diolkos_xlat::{Eam, TrafficClass, UdpZeroChecksum};
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::Ipv4Addr;
 
-/// All of them.
+/// Returns all of them.
 pub fn all() -> Vec<Setup> {
     let mut all = clats();
     all.extend(siits());
     all
 }
 
-/// Those with state.
+/// Returns the stateful ones.
 pub fn nat64s() -> Vec<Setup> {
     use Filtering::{AddressDependent, EndpointIndependent};
     let nat64 = Setup::nat64;
@@ -35,7 +35,7 @@ pub fn nat64s() -> Vec<Setup> {
     ]
 }
 
-/// NAT64s that have to refuse much: the fast path must not let through what the tables would not.
+/// Returns NAT64s that have to refuse much: the fast path must not let through what the tables would refuse.
 pub fn narrow_nat64s() -> Vec<Setup> {
     let shared = |name, change: fn(&mut Nat64Config)| {
         let mut setup = Setup::nat64(name, &["64:ff9b::/96"], Filtering::AddressDependent);
@@ -137,7 +137,7 @@ fn clats() -> Vec<Setup> {
 
 fn siits() -> Vec<Setup> {
     let siit = Setup::siit;
-    // One network in another in another, on both sides alike.
+    // Nested networks, the same on both sides.
     let nested: Vec<Eam> = (2..=32)
         .map(|len| Eam {
             v4: Ipv4Net::new(Ipv4Addr::new(128, 0, 0, 0), len).unwrap(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What becomes of packets under the law, and how many met which fate.
+//! The fate of packets under the law, and the number of packets of each.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fate {
     Translated,
-    /// Left to the slow path under this name.
+    /// Left to the slow path, for the reason of this name.
     Declined(&'static str),
     /// Not for the translator.
     PassedBy,
@@ -15,7 +15,7 @@ pub enum Fate {
     NotRun,
 }
 
-/// How many packets met which fate.
+/// The number of packets of each fate.
 #[derive(Default)]
 pub struct Tally(BTreeMap<Fate, usize>);
 
@@ -38,7 +38,7 @@ impl Tally {
         self.0.values().sum()
     }
 
-    /// The part that was translated, 0 to 1.
+    /// Returns the fraction that was translated, 0 to 1.
     pub fn translated(&self) -> f64 {
         self.of(Fate::Translated) as f64 / self.all().max(1) as f64
     }

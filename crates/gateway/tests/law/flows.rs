@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for the law with state: few nodes and few peers, so that they meet again, and again something odd.
+//! Packets for the stateful law: of few nodes and few peers, so that they meet again, and some with odd
+//! properties.
 //!
 //! seed, and what the tables say ─► flow, direction, flags ─► bytes
 
@@ -17,7 +18,7 @@ const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 const FIN: u8 = 0x01;
 
-/// What may stand in the flags of a segment, the usual more often.
+/// The flags of a segment to choose from, with the usual ones more often.
 const FLAGS: [u8; 16] = [
     ACK,
     ACK,
@@ -37,7 +38,7 @@ const FLAGS: [u8; 16] = [
     0,
 ];
 
-/// The next packet.
+/// Returns the next packet.
 pub fn next(setup: &Setup, nat64: &Nat64, rng: &mut Rng) -> Input {
     let protocol = Protocol::ALL[rng.usize(..3)];
     // Mostly of a few, so that they meet again.
@@ -54,7 +55,7 @@ pub fn next(setup: &Setup, nat64: &Nat64, rng: &mut Rng) -> Input {
         addr: Ipv4Addr::new(192, 0, 2, rng.u8(..8)),
         port: rng.u16(1024..),
     };
-    // Of another node, for the packet that turns back.
+    // Another node, for the packet that turns back.
     let other = Endpoint6 {
         addr: Ipv6Addr::from_bits(node.addr.to_bits() ^ 1 << 64),
         ..node
@@ -114,7 +115,7 @@ fn from_ipv6(protocol: Protocol, src: Endpoint6, dst: (Ipv6Addr, u16), rng: &mut
 fn from_ipv4(protocol: Protocol, src: Endpoint4, dst: Endpoint4, rng: &mut Rng) -> Vec<u8> {
     let number = [6, 17, 1][protocol.index()];
     let echo = [8, 0][rng.usize(..2)];
-    // A query has one identifier, which is that of the binding.
+    // An ICMP query has one identifier, which is that of the binding.
     let mut l4 = transport(protocol, (src.port, dst.port), echo, rng);
     if protocol == Protocol::Icmp {
         l4[4..6].copy_from_slice(&dst.port.to_be_bytes());
@@ -139,7 +140,7 @@ fn hops(rng: &mut Rng) -> u8 {
     }
 }
 
-/// Header and data, without checksum. `echo`: the type of an ICMP message.
+/// Returns header and data, without checksum. `echo` is the type of an ICMP message.
 fn transport(protocol: Protocol, ports: (u16, u16), echo: u8, rng: &mut Rng) -> Vec<u8> {
     let data: Vec<u8> = match rng.u8(..10) {
         0 => vec![0; rng.usize(..1500)],
@@ -170,7 +171,7 @@ fn transport(protocol: Protocol, ports: (u16, u16), echo: u8, rng: &mut Rng) -> 
     l4
 }
 
-/// Fills in the checksum; `pseudo`: addresses and protocol of the pseudo-header.
+/// Writes the checksum. `pseudo` has the addresses and the protocol of the pseudo-header.
 fn sum(protocol: Protocol, l4: &mut [u8], pseudo: Option<(&[u8], u8)>) {
     let at = [16, 6, 2][protocol.index()];
     let mut summed = l4.to_vec();

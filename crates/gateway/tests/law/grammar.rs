@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for the law: what a translator sees all day, the same at the edge of every rule, and then with something odd about
-//! it or some bytes changed. All of it follows from one seed.
+//! Packets for the law: everyday packets, packets at the edge of every rule, and the same with an odd property or some
+//! changed bytes. All of them are derived from one seed.
 //!
 //! seed → recipe → bytes (`bytes`); and, when a packet breaks the law, recipe → simpler recipes.
 
@@ -13,7 +13,7 @@ use diolkos_xlat::addr::special;
 use fastrand::Rng;
 use std::net::Ipv4Addr;
 
-/// One packet, in words.
+/// The description of one packet.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     way: Way,
@@ -25,20 +25,20 @@ pub struct Recipe {
     checksum: Checksum,
     class: u8,
     hops: u8,
-    /// Identification or flow label.
+    /// IPv4 identification or IPv6 flow label.
     label: u32,
     dont_fragment: bool,
-    /// Which of the nodes on our side; which of the prefixes or mappings on the other.
+    /// Selects the node on our side, and the prefix or mapping on the other side.
     picks: [u64; 2],
-    /// The IPv4 node beyond the prefix.
+    /// The IPv4 node behind the prefix.
     peer: Ipv4Addr,
     /// From the other side to ours. A CLAT's programs see no such packet.
     turned: bool,
     gso_size: Option<u16>,
     odd: Vec<Oddity>,
-    /// Bytes changed in the end: where, and to what.
+    /// Bytes changed at the end: offsets and values.
     changed: Vec<(usize, u8)>,
-    /// Sum up the IPv4 header again after that.
+    /// True if the checksum of the IPv4 header is recomputed after that.
     summed_again: bool,
 }
 
@@ -66,7 +66,7 @@ enum Checksum {
     Is(u16),
 }
 
-/// Something that few packets have. Those of the other family do nothing.
+/// A rare property. Those of the other family have no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Oddity {
     Options([u8; 4]),
@@ -85,16 +85,16 @@ enum Oddity {
     IcmpType(u8),
     IcmpCode(u8),
     Protocol(u8),
-    /// Not the address of the node on our side, but its own with these bits changed.
+    /// Replaces the address of the node on our side by its own with these bits changed.
     OtherNode(u32),
-    /// In the bits of an embedded address that carry nothing, and maybe in the others.
+    /// Flips the bits of an embedded address that carry no information, and perhaps others.
     PeerBits(u128),
-    /// The node talks to itself.
+    /// The node sends to itself.
     FromItself,
     Version(u8),
 }
 
-/// Addresses with a meaning, and their neighbours without.
+/// Addresses with a special meaning, and their neighbours without one.
 const PEERS: [[u8; 4]; 36] = [
     [0, 0, 0, 0],
     [0, 1, 2, 3],
@@ -139,7 +139,7 @@ const TCP_LEN: usize = 20;
 const OTHERS_LEN: usize = 8;
 
 impl Recipe {
-    /// A packet for this translator: half of them without anything odd.
+    /// Creates a packet for this translator: half of them have no odd property.
     pub fn new(setup: &Setup, rng: &mut Rng) -> Recipe {
         let way = [Way::FourToSix, Way::SixToFour][rng.usize(..2)];
         let transport = match rng.u8(..10) {
@@ -199,7 +199,7 @@ impl Recipe {
         recipe
     }
 
-    /// Makes something odd about it.
+    /// Adds an odd property.
     fn spoil(&mut self, rng: &mut Rng) {
         let small = |rng: &mut Rng| rng.i16(-24..24);
         let odd = match rng.u8(..21) {
@@ -241,8 +241,8 @@ impl Recipe {
         self.odd.push(odd);
     }
 
-    /// A packet of which the fast path has to translate nearly every one: TCP, UDP or echo, whole, everything about it
-    /// right, between addresses about which no RFC has more to say, that fits.
+    /// Returns true for packets of which the fast path has to translate nearly every one: complete TCP, UDP or echo
+    /// packets that fit, with correct fields, between addresses without special rules in any RFC.
     pub fn is_plain(&self, setup: &Setup) -> bool {
         let segment = self.transport.header_len()
             + self
@@ -253,7 +253,8 @@ impl Recipe {
             (Way::FourToSix, false) => segment + 40 <= setup.config.lowest_ipv6_mtu as usize,
             (Way::SixToFour, _) => segment + 20 <= setup.config.mtu4 as usize,
         };
-        // RFC 1624 section 3: by difference, the sum of nothing but zeros cannot be told from 0xffff.
+        // RFC 1624 section 3: in an incremental update, the sum of nothing but zeros cannot be distinguished from
+        // 0xffff.
         let zeros = self.transport == Transport::EchoReply && self.head == [0, 0];
         fits && !zeros
             && self.hops > 1
@@ -267,13 +268,13 @@ impl Recipe {
             && is_plain_peer(setup, self.peer)
     }
 
-    /// Every recipe that is one step simpler.
+    /// Returns every recipe that is one step simpler.
     pub fn simpler(&self) -> Vec<Recipe> {
         let mut all = Vec::new();
         let mut step = |change: &dyn Fn(&mut Recipe)| {
             let mut simpler = self.clone();
             change(&mut simpler);
-            // Every field is shown by Debug, and two recipes that show alike are alike.
+            // Debug prints every field, so recipes with equal output are equal.
             if format!("{simpler:?}") != format!("{self:?}") {
                 all.push(simpler);
             }
@@ -310,7 +311,7 @@ impl Recipe {
         setup.near(self.picks[0], self.noise())
     }
 
-    /// What IPv6 nodes may have in the bits of their addresses that carry nothing.
+    /// Returns values for the bits of IPv6 addresses that carry no information.
     fn noise(&self) -> u128 {
         match self.way {
             Way::FourToSix => 0,
@@ -318,7 +319,7 @@ impl Recipe {
         }
     }
 
-    /// Source and destination.
+    /// Returns source and destination.
     fn ends(&self, setup: &Setup) -> [Node; 2] {
         let ends = [
             self.near(setup),
@@ -326,7 +327,7 @@ impl Recipe {
         ];
         let from_us = match self.way {
             Way::FourToSix => !self.turned,
-            // A CLAT sees what comes back.
+            // A CLAT sees the packets of the other direction.
             Way::SixToFour => self.turned ^ (!setup.config.clat),
         };
         match from_us {
@@ -388,19 +389,19 @@ fn peer(setup: &Setup, rng: &mut Rng) -> Ipv4Addr {
     }
 }
 
-/// No RFC has anything to say about it: unicast below class E, and with the well-known prefix neither private nor, like
-/// the relays of 6to4, deprecated.
+/// Returns true for a peer without special rules in any RFC: unicast below class E, and with the well-known prefix
+/// neither private nor, like the 6to4 relays, deprecated.
 fn is_plain_peer(setup: &Setup, address: Ipv4Addr) -> bool {
     let global = special::is_global(address) && address.octets()[..3] != [192, 88, 99];
     is_plain_unicast(address)
         && !setup.maps(address)
         && !setup.loops(address)
         && (global || !setup.only_global())
-        // Where there is no prefix, there is nobody behind it.
+        // Without a prefix, there is no node behind it.
         || setup.config.pref64.is_empty()
 }
 
-/// The same about a node with both its addresses.
+/// The same for a node with both its addresses.
 fn is_plain_node(setup: &Setup, way: Way, (v4, v6): Node) -> bool {
     let mapped = setup.maps(v4);
     is_plain_unicast(v4)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet for both paths: where it is given to them, its bytes, and what the device says about it.
+//! A packet for both paths: the direction in which it is given to them, its bytes, and its metadata
+//! from the device.
 
 use diolkos_xlat::{Gso, GsoKind, Offload};
 
-/// Where the packet is given to the programs.
+/// The direction of the packet, which selects the programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// From IPv4 to IPv6, at the TUN device.
@@ -12,7 +13,7 @@ pub enum Way {
     SixToFour,
 }
 
-/// A packet, and what the device says about it.
+/// A packet with its metadata from the device.
 #[derive(Clone, Debug)]
 pub struct Input {
     pub way: Way,
@@ -22,7 +23,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// The offload that says the same to the slow path as `gso_size` says to a program.
+    /// Returns the offload that tells the slow path what `gso_size` tells a program.
     pub fn offload(&self) -> Offload {
         let protocol = self.bytes.get(match self.way {
             Way::FourToSix => 9,

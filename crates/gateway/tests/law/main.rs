@@ -2,8 +2,8 @@
 //! The fast-path law: *If the fast path translates a packet, the slow path would have produced the same bytes. If it
 //! drops one, the slow path would have dropped it for the same named reason. It may decline anything.*
 //!
-//! Both paths get the same packets: the kernel runs the programs of the fast path (BPF_PROG_TEST_RUN), the slow path is
-//! called. Two floors keep the fast path from obeying by declining everything.
+//! Both paths get the same packets: the kernel runs the programs of the fast path (BPF_PROG_TEST_RUN), and the test
+//! calls the slow path. Two minimum rates ensure that the fast path does not obey by declining everything.
 //!
 //! vectors, re-addressed (`readdress`), or a seed (`grammar`, with state `flows`) ─► a packet (`given`) for a translator
 //! (`setup`; all of them: `configurations`) ─► `paths` ─► what becomes of it (`fate`)
@@ -14,13 +14,13 @@
 //! | `DIOLKOS_LAW_CASES` | how many packets are made from it |
 //! | `DIOLKOS_LAW_ONLY` | the number of the only one to look at |
 //!
-//! The programs of a router's interfaces get them, too, and must agree with the program at its device; and so do those of
-//! its drivers.
+//! The programs of a router's interfaces and of its drivers get the packets too, and must agree with the program at its
+//! device.
 //!
-//! What no test run can show (checksums left to the device, packets in pieces of memory, routes and what is sent by them) is tested with real
-//! devices in `tests/e2e`.
+//! Test runs cannot show checksums left to the device, packets in several memory fragments, routes and transmission:
+//! `tests/e2e` tests these with real devices.
 
-// Checksums as the tests of `xlat` add them up: without code of the translator.
+// Checksums as the tests of `xlat` compute them, without code of the translator.
 #[path = "../../../xlat/tests/common/mod.rs"]
 mod common;
 mod configurations;
@@ -48,22 +48,23 @@ use std::str::FromStr;
 const SEED: u64 = 0x00d1_01c0;
 const CASES: usize = 120_000;
 
-/// Of the packets that are called plain, at least this part is translated under every configuration.
+/// At least this fraction of the packets that are called plain is translated under every configuration.
 const PLAIN_FLOOR: f64 = 0.999;
-/// And of all that are made, however odd.
+/// The same, of all generated packets, however odd.
 const FLOOR: f64 = 0.4;
-/// Of the vectors' packets between a node and a plain peer: most of them are about what is not plain.
+/// The same, of the vectors' packets between a node and a plain peer: most of them are about what is not plain.
 const VECTORS_FLOOR: f64 = 0.1;
 
-/// Of all that are made, translated at a router's interface, too: CLATs have no such place, and not all is led there.
+/// The same, of all generated packets, at a router's interface: CLATs have no such place, and not all packets are led
+/// there.
 const INLINE_FLOOR: f64 = 0.05;
 
-/// Of what is translated at an interface, in its driver, too.
+/// The fraction of packets translated at an interface that its driver's program translates too.
 const DRIVER_FLOOR: f64 = 0.99;
 
-/// Of packets between nodes and peers that have mostly met before.
+/// The same, of packets between nodes and peers that have mostly met before.
 const STATE_FLOOR: f64 = 0.4;
-/// Of the sessions of UDP, and of those of TCP, those that the fast path has opened by itself.
+/// The fraction of UDP sessions, and of TCP sessions, that the fast path has opened by itself.
 const OPENED_FLOOR: f64 = 0.5;
 
 fn from_environment<T: FromStr>(key: &str) -> Option<T> {
@@ -85,7 +86,7 @@ fn the_law_holds_for_every_vector() {
         Err(broken) => panic!("{}: {}\n{broken}", vector.name, vector.demand),
     };
 
-    // Of a documentation network, as the vectors have it, and one that the well-known prefix may carry.
+    // One peer of a documentation network, as in the vectors, and one that the well-known prefix may carry.
     let peers = [Ipv4Addr::new(198, 51, 100, 2), Ipv4Addr::new(8, 8, 4, 4)];
     let (mut unchanged, mut readdressed) = (Tally::default(), Tally::default());
     for setup in configurations::all() {
@@ -104,7 +105,8 @@ fn the_law_holds_for_every_vector() {
     println!("vectors as they are:\n{unchanged}vectors re-addressed:\n{readdressed}");
     assert!(readdressed.translated() >= VECTORS_FLOOR, "{readdressed}");
 
-    // And each as it is meant, with its own configuration. Those before which others have to pass are the slow path's.
+    // Then each vector as it is meant, with its own configuration. Those that depend on earlier packets belong to the
+    // slow path.
     let mut own = Tally::default();
     let mut made: Vec<Paths> = Vec::new();
     for vector in all.iter().filter(|v| v.environment.earlier.is_empty()) {
@@ -201,12 +203,12 @@ fn the_law_holds_where_sessions_are_refused() {
     }
 }
 
-/// Of those that are translated behind a driver, how many in it.
+/// Returns true if enough of the packets that are translated behind a driver are translated in it.
 fn has_driver_floor([behind, within]: [usize; 2]) -> bool {
     within > 0 && within as f64 >= DRIVER_FLOOR * behind as f64
 }
 
-/// Packets between nodes and peers, and what became of them; with the number of sessions of UDP and of TCP, and of those
+/// Runs packets between nodes and peers. Returns their fates, with the number of UDP and TCP sessions, and of those
 /// that the fast path has opened.
 fn flows_of(setup: &Setup) -> (Tally, [[u32; 2]; 2]) {
     let seed = from_environment("DIOLKOS_LAW_SEED").unwrap_or(SEED);
@@ -233,7 +235,7 @@ fn flows_of(setup: &Setup) -> (Tally, [[u32; 2]; 2]) {
     (all, opened)
 }
 
-/// What is wrong with the simplest packet that breaks the law like this one.
+/// Describes how the simplest packet that breaks the law like this one breaks it.
 fn simplest(paths: &mut Paths, setup: &Setup, mut recipe: Recipe, ipv4_id: u16) -> String {
     let mut broken = |recipe: &Recipe| paths.obey(&recipe.given(setup), ipv4_id).err();
     let mut simpler = || {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Both paths on the same packet, and the law between them.
+//! Both paths on the same packet, and the check of the law between them.
 //!
 //! fast path → slow path (`slow`) → do they agree (`judge`)?
 //!
-//! The slow path comes second: with state, what it does to the sessions is for the packets behind.
+//! The slow path runs second: with state, its changes to the sessions are for later packets.
 
 mod judge;
 mod slow;
@@ -16,7 +16,7 @@ use judge::judge;
 use slow::{Outcome, SlowPath};
 use std::fmt::Write;
 
-/// Bytes that the shortest Ethernet frame has behind its header.
+/// Bytes of the shortest Ethernet frame behind its header.
 const SHORTEST_IN_FRAME: usize = 46;
 /// Bytes of the shortest Ethernet frame (`ETH_ZLEN`), with which `parse_v4` compares what is behind its header.
 const SHORTEST_FRAME: usize = 60;
@@ -26,11 +26,12 @@ pub struct Paths {
     setup: Setup,
     fast: TestRun,
     pub slow: SlowPath,
-    /// Packets that were translated by the program of a router's interfaces, too.
+    /// Number of packets that the program of a router's interfaces translated, too.
     pub inline: usize,
-    /// Of those, the single packets whose checksum does not look unfinished; and those that the program of drivers translated.
+    /// Of those: single packets whose checksum does not look unfinished, and those that the drivers' program
+    /// translated.
     pub driver: [usize; 2],
-    /// Segments that moved a session of TCP, and that the tables knew from the fast path alone.
+    /// Number of segments that changed the state of a TCP session, and that the tables knew from the fast path alone.
     pub moved: usize,
 }
 
@@ -61,12 +62,12 @@ impl Paths {
         }
     }
 
-    /// Whether these are the paths of a translator with the same configuration.
+    /// Returns true if these are the paths of a translator with the same configuration.
     pub fn are_for(&self, setup: &Setup) -> bool {
         self.setup.config == setup.config
     }
 
-    /// Gives the packet to both paths, with the same next identification. Fails with the whole story if the law is
+    /// Gives the packet to both paths, with the same next identification. Fails with a full report if the law is
     /// broken.
     pub fn obey(&mut self, given: &Input, ipv4_id: u16) -> Result<Fate, String> {
         let runs = (SHORTEST[given.way as usize]..=LONGEST).contains(&given.bytes.len());
@@ -135,8 +136,9 @@ impl Paths {
         Ok(run)
     }
 
-    /// The program of a router's interfaces, beside the one at the device: what both translate becomes the same, and
-    /// what one declines at the interface goes on to the device as it came. The run if it translates.
+    /// Runs the program of a router's interfaces, and compares it with the program at the device: what both translate
+    /// must be equal, and what the interface declines must go on to the device unchanged. Returns the run if it
+    /// translates.
     fn inline(&mut self, given: &Input, ipv4_id: u16, device: &Run) -> Result<Option<Run>, String> {
         let gso_size = given.gso_size.unwrap_or(0);
         let run = self
@@ -152,7 +154,7 @@ impl Paths {
         if inline.action != Action::Next {
             return Err(format!("inline, it does not go on: {:?}", inline.action));
         }
-        // What an Ethernet adds to a short packet is cut off there.
+        // Padding of a short packet's Ethernet frame is cut off there.
         let unpadded = match given.way {
             Way::FourToSix => without_padding(&given.bytes),
             Way::SixToFour => &given.bytes,
@@ -175,8 +177,8 @@ impl Paths {
         }
     }
 
-    /// What was translated at the device, as it is translated at an interface. Where nothing takes a hop at the device, the
-    /// kernel has taken one on the way there, which the program at the interface takes.
+    /// Returns a packet translated at the device as an interface would translate it. If the device does not decrement
+    /// the hop limit, the kernel has done so on the way there, and the program at the interface does it instead.
     fn at_interface(&self, device: &Run) -> Vec<u8> {
         let mut packet = device.packet.clone();
         if self.setup.config.takes_hop {
@@ -199,8 +201,9 @@ impl Paths {
         packet
     }
 
-    /// The program of a router's drivers: what it translates becomes the same as behind the driver, byte by byte. All else
-    /// goes on as it came, and is not counted. `inline`: what the program of the interface made of it, if it did.
+    /// Runs the program of a router's drivers: what it translates must be equal, byte by byte, to the result behind the
+    /// driver. All other packets must go on unchanged, and are not counted. `inline` is the result of the interface's
+    /// program, if any.
     fn driver(&mut self, given: &Input, ipv4_id: u16, inline: Option<&Run>) -> Result<(), String> {
         if given.gso_size.is_some() {
             return Ok(());
@@ -222,7 +225,7 @@ impl Paths {
             (Action::Back, [translated, ("sent_xdp", sent)]) => (translated, sent.bytes as usize),
             other => return Err(format!("in a driver, it is {other:?}")),
         };
-        // What fills the frame is no part of the packet, and zeros.
+        // Padding of the frame is no part of the packet, and must be zero.
         let (packet, fills) = driver.packet.split_at(len.min(driver.packet.len()));
         if driver.packet.len() != len.max(SHORTEST_IN_FRAME) || fills.iter().any(|b| *b != 0) {
             return Err(format!(
@@ -249,8 +252,9 @@ impl Paths {
     }
 }
 
-/// The checksum of a packet with a plain header is the sum of its pseudo-header, as a device gets it that is to finish it
-/// (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1; the ICMP of IPv4 has none, so that it is zero).
+/// Returns true if the checksum of a packet with a plain header is the sum of its pseudo-header, as passed to a device
+/// that is to complete it (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1; ICMP in IPv4 has no pseudo-header, so
+/// that the sum is zero).
 fn looks_unfinished(given: &Input) -> bool {
     const TCP: u8 = 6;
     const UDP: u8 = 17;
@@ -273,7 +277,8 @@ fn looks_unfinished(given: &Input) -> bool {
     sum % 0xffff == word(header + at) % 0xffff
 }
 
-/// An IPv4 packet in a frame of the shortest length may be shorter than what is in the frame (`padding` of `struct seen`).
+/// An IPv4 packet in a frame of the shortest length may be shorter than the frame's payload (`padding` of `struct
+/// seen`).
 fn without_padding(bytes: &[u8]) -> &[u8] {
     let len = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
     match bytes.len() <= SHORTEST_FRAME && (20..bytes.len()).contains(&len) {
@@ -282,7 +287,7 @@ fn without_padding(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Bytes in lines of 16, of a long packet only the first.
+/// Formats bytes in lines of 16; of a long packet only the first.
 fn hex(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (line, bytes) in bytes.chunks(16).take(16).enumerate() {

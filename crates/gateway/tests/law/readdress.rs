@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets of the vectors with the addresses of a translator.
 //!
-//! A checksum moves with the addresses: one that was right stays right, one that was wrong stays wrong by as much.
+//! A checksum moves with the addresses: a right one stays right, and a wrong one stays wrong by the same
+//! difference.
 
 use super::common::ones_sum;
 use super::input::{Input, Way};
 use super::setup::Setup;
 use std::net::Ipv4Addr;
 
-/// The packet as it is, given where its version says; nothing if it has none.
+/// Returns the packet unchanged, in the direction of its IP version; None if it has no version.
 pub fn as_it_is(packet: &[u8]) -> Option<Input> {
     let way = match packet.first()? >> 4 {
         4 => Way::FourToSix,
@@ -22,7 +23,7 @@ pub fn as_it_is(packet: &[u8]) -> Option<Input> {
     })
 }
 
-/// The same between a node on our side and `peer`.
+/// Returns the packet with the addresses of a node on our side and of `peer`.
 pub fn between(packet: &[u8], setup: &Setup, peer: Ipv4Addr) -> Option<Input> {
     let mut given = as_it_is(packet)?;
     let (near, far) = (setup.near(0, 0), setup.far(peer, 0, 0));
@@ -43,7 +44,7 @@ pub fn between(packet: &[u8], setup: &Setup, peer: Ipv4Addr) -> Option<Input> {
     Some(given)
 }
 
-/// Where the packet has a checksum that covers its addresses; behind extension headers it is not looked for.
+/// Returns the offset of the checksum that covers the addresses; extension headers are not skipped.
 fn transport_checksum_at(given: &Input) -> Option<usize> {
     let bytes = &given.bytes;
     let (protocol, header_len, is_first) = match given.way {

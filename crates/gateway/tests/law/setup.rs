@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One translator under which the law is tested, and the nodes on both its sides.
+//! A translator for which the law is tested, and the nodes on both its sides.
 //!
 //! prefixes and mappings → configuration → nodes; what the programs of the fast path are told of it (`programs`)
 
@@ -12,23 +12,23 @@ use diolkos_xlat::{Config, Eam, Icmp};
 use ipnet::Ipv6Net;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// One translator, as the slow path is told of it (`Settings::translation` in `src/config/translation.rs`).
+/// A translator, as the slow path is configured (`Settings::translation` in `src/config/translation.rs`).
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub name: String,
     pub config: Config,
-    /// Of a NAT64; `config` is that of its translator.
+    /// The configuration of a NAT64; `config` is that of its translator.
     pub nat64: Option<Nat64Config>,
 }
 
-/// A node by both its addresses.
+/// A node, by both its addresses.
 pub type Node = (Ipv4Addr, Ipv6Addr);
 
-/// Prefixes that the fast path of a SIIT knows; the others it leaves to the slow path.
+/// Number of prefixes that the fast path of a SIIT knows; it leaves the others to the slow path.
 const KNOWN_PREFIXES: usize = 4;
 
 impl Setup {
-    /// Any translator.
+    /// Creates a translator from its configuration.
     pub fn of(name: &str, config: Config) -> Setup {
         Setup {
             name: name.to_owned(),
@@ -37,7 +37,7 @@ impl Setup {
         }
     }
 
-    /// A CLAT with the defaults of the program, and an address that is not checksum-neutral.
+    /// Creates a CLAT with the defaults of the program, and an address that is not checksum-neutral.
     pub fn clat(name: &str, pref64: &str) -> Setup {
         let node = ("192.0.0.1/32", "2001:db8:1:2:a5a5:1234:5678:9abc/128");
         Setup::siit(name, &[pref64], &[node]).having(|config| {
@@ -46,7 +46,7 @@ impl Setup {
         })
     }
 
-    /// A SIIT with these prefixes and mappings, and an IPv6 address for its own errors.
+    /// Creates a SIIT with these prefixes and mappings, and an IPv6 address for its own errors.
     pub fn siit(name: &str, pref64: &[&str], eam: &[(&str, &str)]) -> Setup {
         Setup::of(
             name,
@@ -62,7 +62,7 @@ impl Setup {
         )
     }
 
-    /// A NAT64 with a small pool.
+    /// Creates a NAT64 with a small pool.
     pub fn nat64(name: &str, pref64: &[&str], filtering: Filtering) -> Setup {
         let stateless =
             Setup::siit(name, pref64, &[]).having(|config| config.icmp = Icmp::default());
@@ -82,18 +82,19 @@ impl Setup {
         }
     }
 
-    /// With its configuration changed.
+    /// Changes the configuration.
     pub fn having(mut self, change: impl FnOnce(&mut Config)) -> Setup {
         change(&mut self.config);
         self
     }
 
-    /// Another address of the CLAT.
+    /// Sets another address of the CLAT.
     pub fn node(self, v4: &str, v6: &str) -> Setup {
         self.having(|config| config.eam = vec![mapping(v4, v6)])
     }
 
-    /// With a last word of the CLAT's address that makes both families sum up alike (RFC 6052 section 4.1).
+    /// Sets the last word of the CLAT's address so that the addresses of both families have the same sum (RFC 6052
+    /// section 4.1).
     pub fn neutral(self) -> Setup {
         let (v4, v6) = self.near(0, 0);
         let mut segments = v6.segments();
@@ -106,8 +107,8 @@ impl Setup {
         self.having(|config| config.eam[0].v6 = v6.into())
     }
 
-    /// A node on our side, one of many: by a mapping if there are any, otherwise by a prefix. `noise` goes into the bits
-    /// of its IPv6 address that carry nothing.
+    /// Returns one of many nodes on our side: by a mapping if there are any, otherwise by a prefix. `noise` goes into
+    /// the bits of its IPv6 address that carry no information.
     pub fn near(&self, pick: u64, noise: u128) -> Node {
         let bits = (pick >> 8) as u32;
         let eam = &self.config.eam;
@@ -117,7 +118,7 @@ impl Setup {
         }
     }
 
-    /// A node on the other side: behind a prefix this IPv4 node, by a mapping one of many.
+    /// Returns a node on the other side: the IPv4 node `peer` behind a prefix, or one of many by a mapping.
     pub fn far(&self, peer: Ipv4Addr, pick: u64, noise: u128) -> Node {
         let mapped = !self.config.clat && self.config.eam.len() > 1 && pick % 4 == 1;
         if mapped || self.config.pref64.is_empty() {
@@ -133,33 +134,33 @@ impl Setup {
         (v4, Pref64::new(prefix).embed(v4))
     }
 
-    /// Of several prefixes the first is used to embed.
+    /// Selects the first of several prefixes, which is the one used to embed addresses.
     pub fn in_first_prefix(pick: u64) -> u64 {
         pick & 3
     }
 
-    /// Does a mapping cover this IPv4 node?
+    /// Returns true if a mapping covers this IPv4 node.
     pub fn maps(&self, v4: Ipv4Addr) -> bool {
         self.config.eam.iter().any(|eam| eam.v4.contains(&v4))
     }
 
-    /// Do the routes of both families lead this address to the translator?
+    /// Returns true if the routes of both families lead this address to the translator.
     pub fn loops(&self, v4: Ipv4Addr) -> bool {
         self.config.loops4.iter().any(|net| net.contains(&v4))
     }
 
-    /// Does the fast path know the prefix of this node, if it has one?
+    /// Returns true if the fast path knows the prefix of this node, or if the node has none.
     pub fn knows(&self, v6: Ipv6Addr) -> bool {
         let mut unknown = self.config.pref64.iter().skip(KNOWN_PREFIXES);
         !unknown.any(|prefix| prefix.contains(&v6))
     }
 
-    /// RFC 6052 section 3.1 holds for what is behind the prefix.
+    /// Returns true if RFC 6052 section 3.1 holds for the addresses behind the prefix.
     fn only_global_behind(&self, prefix: Ipv6Net) -> bool {
         prefix == "64:ff9b::/96".parse().unwrap() && !self.config.allow_private_with_wkp
     }
 
-    /// It holds for what is behind one of them.
+    /// Returns true if it holds for the addresses behind one of the prefixes.
     pub fn only_global(&self) -> bool {
         self.config
             .pref64
@@ -175,7 +176,7 @@ fn mapping(v4: &str, v6: &str) -> Eam {
     }
 }
 
-/// Both suffixes begin right after their prefixes (RFC 7757 section 3.3).
+/// Returns a node of a mapping; both suffixes begin right after their prefixes (RFC 7757 section 3.3).
 fn node_of(eam: &Eam, bits: u32, noise: u128) -> Node {
     let Eam { v4, v6 } = eam;
     let suffix = bits & v4.hostmask().to_bits();

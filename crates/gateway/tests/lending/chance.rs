@@ -8,11 +8,11 @@ use crate::guide::Guide;
 use crate::program::Packet;
 use crate::twin::{self, Undone, V4};
 
-/// Of one run.
+/// Number of events in one run.
 const EVENTS: u32 = 60;
 
-/// A life of a small NAT64: few nodes, ports and peers, so that they meet. Returns how many packets programs have sent,
-/// and on how many external ports.
+/// Simulates a small NAT64: few nodes, ports and peers, so that they collide. Returns the number of packets that
+/// programs have sent, and of external ports that they used.
 fn live(seed: u64) -> [usize; 2] {
     let mut chance = fastrand::Rng::with_seed(seed);
     twin::begin(
@@ -36,7 +36,7 @@ fn live(seed: u64) -> [usize; 2] {
                     arrive(Packet::In { to, peer });
                 }
             }
-            // As many as make a lease.
+            // As many as are needed for a lease.
             50..70 => {
                 for n in 1..5 {
                     controller.outbound(node, of(n));
@@ -77,6 +77,6 @@ fn nothing_breaks_in_random_orders() {
         let done = done.unwrap_or_else(|_| panic!("it breaks with seed {seed}"));
         sum = [sum[0] + done[0], sum[1] + done[1]];
     }
-    // Else nothing was tried.
+    // Otherwise nothing was tested.
     assert!(sum.iter().all(|&sum| sum as u64 > seeds), "{sum:?}");
 }

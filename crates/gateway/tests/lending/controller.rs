@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The controller without its lock and clock: the tables, and the leases and the mirror that the program has
+//! The controller without its lock and clock: the tables, and the leases and the mirror of the program
 //! (`src/nat64/controller.rs`).
 
 use std::collections::{HashMap, HashSet};
@@ -23,13 +23,14 @@ pub struct Controller {
     leases: Leases,
     now: u64,
     drawn: u64,
-    /// Of what programs have sent, how much has been compared with the tables.
+    /// Number of packets sent by programs that have been compared with the tables.
     compared: usize,
-    /// Sessions that had ended then.
+    /// Sessions that had ended by then.
     ended: HashSet<Inward>,
 }
 
-/// A pool of these ports of each of so many addresses. With shares, nothing would be lent of one so small.
+/// Returns a pool of these ports of each of so many addresses. With shares, nothing would be lent of such a small
+/// one.
 pub fn config(addresses: u8, ports: std::ops::RangeInclusive<u16>) -> Nat64Config {
     let part = |last| Pool4 {
         net: Ipv4Addr::new(192, 0, 2, last).into(),
@@ -53,7 +54,7 @@ pub fn config(addresses: u8, ports: std::ops::RangeInclusive<u16>) -> Nat64Confi
     }
 }
 
-/// Nodes of different links, which are different sources.
+/// Returns nodes of different links, which are different sources.
 pub fn node(number: u16, port: u16) -> NodePort {
     (Ipv6Addr::new(0x2001, 0xdb8, 0, number, 0, 0, 0, 1), port)
 }
@@ -75,7 +76,7 @@ fn endpoint6((addr, port): NodePort) -> Endpoint6 {
 }
 
 impl Controller {
-    /// In a world that there is.
+    /// Creates a controller in the existing world.
     pub fn new(config: &Nat64Config) -> Controller {
         let fast: Arc<dyn FastPath> = Arc::new(Twin);
         let state = State::new(config, [1, 2, 3, 4]);
@@ -96,7 +97,7 @@ impl Controller {
         Duration::from_secs(self.now)
     }
 
-    /// What comes before everything else: the tables learn what programs have opened.
+    /// Does what precedes everything else: brings what programs have opened into the tables.
     pub fn lock(&mut self) {
         let before = twin::with(|world| world.sent.len());
         let (now, drawn) = (self.now(), &mut self.drawn);
@@ -106,7 +107,7 @@ impl Controller {
         if twin::with(|world| world.gave_up) {
             return;
         }
-        // Whatever was on its way before is known, or has ended since.
+        // Everything sent before is known, or has ended since.
         let (sent, ended) =
             twin::with(|world| (world.sent.clone(), std::mem::take(&mut world.ended)));
         for (node, (v4, peer)) in &sent[self.compared..before] {
@@ -125,7 +126,7 @@ impl Controller {
         (self.compared, self.ended) = (before, ended);
     }
 
-    /// A packet of a node that takes the slow path.
+    /// Handles a packet of a node that takes the slow path.
     pub fn outbound(&mut self, node: NodePort, peer: V4) -> Option<V4> {
         self.lock();
         let packet = Outbound {
@@ -150,7 +151,7 @@ impl Controller {
         v4
     }
 
-    /// A packet of a peer that takes the slow path. Returns whose it is.
+    /// Handles a packet of a peer that takes the slow path. Returns its recipient.
     pub fn inbound(&mut self, to: V4, peer: V4) -> Option<NodePort> {
         self.lock();
         let packet = Inbound {
@@ -177,7 +178,7 @@ impl Controller {
         }
     }
 
-    /// Time passes, and what has expired ends.
+    /// Lets time pass, and ends what has expired.
     pub fn pass(&mut self, seconds: u64) {
         self.now += seconds;
         twin::with(|world| world.now = self.now);
@@ -188,7 +189,7 @@ impl Controller {
         self.mirror.take_out();
     }
 
-    /// Looks at the lease that there is.
+    /// Checks the existing lease.
     pub fn sweep(&mut self) {
         self.lock();
         self.leases.sweep(&mut self.state);
@@ -203,21 +204,22 @@ impl Controller {
         self.leases.follow(config);
     }
 
-    /// One that does not come to its end, after prefixes have other numbers.
+    /// Begins a reload that renumbers prefixes, and does not complete it.
     pub fn break_off_reload(&mut self) {
         self.lock();
         self.leases.end_all(&mut self.state);
         drop(self.mirror.change(&mut self.state, true));
     }
 
-    /// As at the end of the program.
+    /// Ends as at the end of the program.
     pub fn leave(&mut self) {
         self.lock();
         self.mirror.leave();
         self.leases.end_all(&mut self.state);
     }
 
-    /// Sessions and ports that programs may take, as the controller and as the fast path have it.
+    /// Checks that controller and fast path agree on the sessions and ports that programs may take, and returns
+    /// them.
     pub fn lent(&self) -> [u32; 2] {
         let ports = (0..4).map(|queue| Twin.ports(0, queue)).sum();
         let left = [Twin.sessions(0), ports];
@@ -237,7 +239,7 @@ impl Controller {
             .unbind(protocol(), endpoint4(v4), &mut self.mirror);
     }
 
-    /// Programs come to their end, and nobody stops them: then maps and tables are the same, and nothing is lost.
+    /// Lets programs finish without interruption: then maps and tables must agree, and nothing is lost.
     pub fn finish(&mut self) {
         twin::with(|world| {
             world.bursts = 0;
@@ -297,18 +299,18 @@ impl Controller {
     }
 }
 
-/// A number that repeats with each run.
+/// Returns a number that is the same in each run.
 fn draw(drawn: &mut u64) -> u64 {
     *drawn += 1;
     drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
 }
 
-/// A program that waits for its turn.
+/// Adds a program that waits for its turn.
 pub fn arrive(packet: Packet) {
     twin::with(|world| world.programs.push(Program::new(packet, world.protocol)));
 }
 
-/// One that nobody interrupts.
+/// Runs a program without interruption.
 pub fn run(packet: Packet) -> Outcome {
     twin::with(|world| {
         world.programs.push(Program::new(packet, world.protocol));
@@ -318,7 +320,7 @@ pub fn run(packet: Packet) -> Outcome {
     })
 }
 
-/// External ports that have been seen, in order.
+/// Returns the external ports that have been seen, in order.
 pub fn seen() -> Vec<V4> {
     let mut all: Vec<V4> = twin::with(|world| world.sent.iter().map(|(_, (v4, _))| *v4).collect());
     all.sort_unstable();

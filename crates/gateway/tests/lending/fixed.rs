@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sources with fixed ports: each has all of its own before it gets a block of the overflow, or nothing, whatever is on loan
-//! (RFC 7422 section 2, step 3).
+//! Sources with fixed ports: each gets all of its own before it gets a block of the overflow, or nothing, whatever is
+//! lent (RFC 7422 section 2, step 3).
 use diolkos_nat64::config::{Deterministic, Nat64Config, PortBlocks, Protocol};
 
 use crate::controller::{config, peer, run, Controller};
@@ -8,10 +8,10 @@ use crate::guide::Guide;
 use crate::program::{Outcome, Packet};
 use crate::twin::{self, NodePort, Undone};
 
-/// Ports of each source.
+/// Number of ports of each source.
 const FIXED: u16 = 64;
 
-/// Four sources, a /64 each, and blocks of 64 for those who need more.
+/// Returns four sources, a /64 each, and blocks of 64 for those that need more.
 fn with_blocks(per_source: u16) -> Nat64Config {
     let mut fixed = Nat64Config {
         blocks: (per_source > 0).then_some(PortBlocks {
@@ -32,13 +32,13 @@ fn with_blocks(per_source: u16) -> Nat64Config {
     fixed
 }
 
-/// A host of the second source, which has 1088 to 1151.
+/// Returns a host of the second source, which has ports 1088 to 1151.
 fn host(number: u16, port: u16) -> NodePort {
     let addr = std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, number);
     (addr, port)
 }
 
-/// One host opens bindings by a lease; then another one, without a lease, needs all that the source has left.
+/// Has one host open bindings by a lease; then another one, without a lease, needs all that the source has left.
 fn exhaust(config: &Nat64Config) -> Controller {
     twin::begin(Undone::default(), Guide::search());
     let mut controller = Controller::new(config);

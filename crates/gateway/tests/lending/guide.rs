@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who decides what happens next: a search through all possibilities, or chance.
+//! Decides what happens next: by a search through all possibilities, or by chance.
 
 /// Makes decisions.
 pub enum Guide {
-    /// One path of a tree, and how many branches there were at each of its forks.
+    /// One path of a tree, and the number of branches at each of its forks.
     Search { path: Vec<[u32; 2]>, at: usize },
     /// Chance.
     Random(fastrand::Rng),
 }
 
 impl Guide {
-    /// The first path of a search.
+    /// Returns the first path of a search.
     pub fn search() -> Guide {
         Guide::Search {
             path: Vec::new(),
@@ -18,7 +18,7 @@ impl Guide {
         }
     }
 
-    /// One of so many branches.
+    /// Chooses one of so many branches.
     pub fn choose(&mut self, branches: u32) -> u32 {
         match self {
             Guide::Random(chance) => chance.u32(..branches),
@@ -34,7 +34,7 @@ impl Guide {
         }
     }
 
-    /// The next path, if there is one.
+    /// Advances to the next path. Returns false if there is none.
     pub fn advance(&mut self) -> bool {
         let Guide::Search { path, at } = self else {
             return false;

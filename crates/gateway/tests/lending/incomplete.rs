@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the maps lack, programs do not know: they open nothing until it is there.
+//! While the maps lack something, programs do not know it: they open nothing until it is there.
 
 use crate::controller::{config, node, peer, Controller};
 use crate::guide::Guide;
@@ -10,7 +10,7 @@ fn begin() -> Controller {
     Controller::new(&config(1, 5000..=5063))
 }
 
-/// A node that opens sessions the long way, as many as make a lease.
+/// Has a node open sessions through the slow path, as many as are needed for a lease.
 fn open(controller: &mut Controller, number: u16) {
     for n in 1..=6 {
         let opened = controller.outbound(node(number, 2000 + n), peer(n as u8));
@@ -18,7 +18,7 @@ fn open(controller: &mut Controller, number: u16) {
     }
 }
 
-/// The map of bindings takes none of this node.
+/// Has the map of bindings refuse those of this node.
 fn refuse(number: Option<u16>) {
     twin::with(|world| world.refused = number.map(|number| node(number, 0).0));
 }
@@ -64,7 +64,7 @@ fn what_a_broken_change_leaves_is_mended_by_the_next() {
     twin::end();
 }
 
-/// After the last change of the tables nobody would own what programs open.
+/// After the last change of the tables, sessions opened by programs would have no owner.
 #[test]
 fn nothing_is_lent_once_the_program_ends() {
     let mut controller = begin();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs that open sessions, and the controller that owns them, on several CPUs at once: in each order that matters
-//! for a few packets, and in random orders for many. The controller's code is the one that runs; the fast path is its
-//! twin in memory, and the programs are those of `bpf/`, step by step.
+//! for a few packets, and in random orders for many. The controller's code is that of the program; the fast path is
+//! its twin in memory, and the programs are those of `bpf/`, step by step.
 //!
-//! For all of it holds: an external port is one node's; a peer's packet reaches a node that has sent to that peer; the
-//! tables know of what programs have sent before they look at anything else; nothing that is lent is lost. And it is
-//! shown of each thing that sees to this that without it one of these breaks.
+//! The following holds for all of it: an external port belongs to one node; a peer's packet reaches a node that has
+//! sent to that peer; the tables know what programs have sent before they look at anything else; nothing that is lent
+//! is lost. For each measure that ensures this, a test shows that without it one of these fails.
 
 mod chance;
 mod controller;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A hash map of the kernel, whose elements are reused at once: a program that holds one may find it to be another node's.
+//! A hash map of the kernel, which reuses elements at once: an element that a program holds may become another node's.
 
 use std::collections::HashMap;
 
-/// Elements of a hash map: those that are free keep what they had until they are reused.
+/// Elements of a hash map: free ones keep their values until they are reused.
 pub struct Map<K, V> {
     pub at: HashMap<K, usize>,
     pub elements: Vec<V>,

@@ -10,8 +10,8 @@ use crate::guide::Guide;
 use crate::program::{Outcome, Packet};
 use crate::twin::{self, Undone, V4};
 
-/// Runs a story in every order: first what nobody interrupts, then what programs meet. `bursts`: how often one begins, or
-/// goes on, while somebody else is at work; those that have stopped go on in the end.
+/// Runs a story in every order: first the uninterrupted part, then the concurrent part. `bursts` is how often a program
+/// begins or continues while another one, or the controller, runs; those that have stopped continue at the end.
 fn every_order<T>(
     (undone, protocol): (Undone, Protocol),
     bursts: u32,
@@ -34,16 +34,16 @@ fn every_order<T>(
     }
 }
 
-/// What is undone, and of which protocol the packets are.
+/// The disabled measure, and the protocol of the packets.
 type Of = (Undone, Protocol);
 
-/// It holds with UDP and TCP, and without one thing it does not, for this reason.
+/// Checks that the story holds with UDP and TCP, and that it fails for this reason without one measure.
 fn needs(story: impl Fn(Of) -> usize, undone: Undone, reason: &str) {
     needs_with(Protocol::Tcp, &story, undone, reason);
     needs_with(Protocol::Udp, &story, undone, reason);
 }
 
-/// The same, where only UDP needs it.
+/// The same, for a measure that only UDP needs.
 fn udp_needs(story: impl Fn(Of) -> usize, undone: Undone, reason: &str) {
     let orders = story((undone, Protocol::Tcp));
     assert!(orders > 50, "{orders} orders are no search");
@@ -63,7 +63,7 @@ fn needs_with(protocol: Protocol, story: impl Fn(Of) -> usize, undone: Undone, r
     assert!(said.contains(reason), "it breaks otherwise: {said}");
 }
 
-/// A node that has a lease, and bindings of so many of its ports.
+/// Returns a node that has a lease, and bindings of so many of its ports.
 fn leased(controller: &mut Controller, number: u16, ports: u16) -> Vec<V4> {
     let opened = |n: u16| {
         let port = 2000 + 2 * (n % ports);
@@ -72,7 +72,7 @@ fn leased(controller: &mut Controller, number: u16, ports: u16) -> Vec<V4> {
     (0..4).filter_map(opened).collect()
 }
 
-/// The queue is empty and is filled again while two programs take from it.
+/// The queue is empty and is refilled while two programs take from it.
 fn filling(undone: Of) -> usize {
     let begin = || {
         let mut controller = Controller::new(&config(1, 5000..=5011));
@@ -109,7 +109,7 @@ fn tail_and_port_are_read_in_order() {
     needs(filling, undone, "was not lent");
 }
 
-/// A packet follows from a session that a program has just opened, while another one stands still in an opening.
+/// A packet follows from a session that a program has just opened, while another one is stopped during an opening.
 fn following(undone: Of) -> usize {
     let begin = || {
         let mut controller = Controller::new(&config(1, 5000..=5011));
@@ -138,7 +138,7 @@ fn the_tables_wait_for_what_is_being_opened() {
     needs(following, undone, "the tables do not know");
 }
 
-/// A lease ends and another node gets one at its place, while programs of both are at work.
+/// A lease ends and another node gets one in its slot, while programs of both are running.
 fn changing_hands(undone: Of) -> usize {
     let begin = || {
         let config = config(2, 5000..=5011);
@@ -159,7 +159,7 @@ fn changing_hands(undone: Of) -> usize {
         (controller, other)
     };
     every_order(undone, 1, begin, |(mut controller, other)| {
-        // A lease that nobody uses ends with the second sweep.
+        // An unused lease ends with the second sweep.
         controller.sweep();
         controller.sweep();
         leased(&mut controller, other, 1);
@@ -176,10 +176,10 @@ fn a_lease_is_that_of_its_node() {
     needs(changing_hands, undone, "");
 }
 
-/// A binding expires, and its port becomes another node's, while a program is about to open a session of the old one.
+/// A binding expires, and its port goes to another node, while a program is about to open a session of the old one.
 fn expiring(undone: Of, may_give_up: bool) -> usize {
     let begin = || {
-        // One port: who comes next has it. Sessions are lent, ports are not.
+        // One port, which the next node gets. Sessions are lent, ports are not.
         let mut controller = Controller::new(&config(1, 5000..=5000));
         let v4 = leased(&mut controller, 1, 1)[0];
         arrive(Packet::Out {
@@ -237,7 +237,7 @@ fn a_session_of_another_node_is_never_replaced() {
     needs(|undone| expiring(undone, true), undone, "is replaced");
 }
 
-/// A session ends and its element becomes another one's, while a program is about to read it.
+/// A session ends and its element is reused for another, while a program is about to read it.
 fn reusing(undone: Of) -> usize {
     let begin = || {
         let mut controller = Controller::new(&config(1, 5000..=5011));

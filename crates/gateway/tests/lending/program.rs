@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The programs of `bpf/nat64.bpf.c` and `bpf/open.h` on UDP packets, or on SYNs of nodes and other segments of their
-//! peers, one access to what is shared after the other.
+//! peers, one access to shared data at a time.
 //!
 //! | steps here                             | lines there                                                       |
 //! |----------------------------------------|-------------------------------------------------------------------|
@@ -15,7 +15,7 @@
 //! | `GiveBack`, `Tell`                     | `open_session`: from `lease_take_session` with -1 to its end      |
 //! | `Find`, `ReadNode`, `ReadCheck`        | `to_node`: `session4_of` with `copy_session4`                     |
 //!
-//! Left out is what concerns one program alone: the packet itself, prefixes, ports below 1024, RTP's neighbours.
+//! Omitted are matters of one program alone: the packet itself, prefixes, ports below 1024, and the adjacent ports of RTP.
 
 use diolkos_fastpath::lease::program as lease;
 use diolkos_fastpath::lease::Word;
@@ -26,14 +26,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::twin::{BoundTo, Inward, InwardTo, NodePort, Record, World, V4};
 
-/// What a program is run for.
+/// The packet of a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Packet {
     Out { node: NodePort, peer: V4 },
     In { to: V4, peer: V4 },
 }
 
-/// What became of it.
+/// The result for a packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Outcome {
     Declined,
@@ -73,7 +73,7 @@ enum At {
     ReadCheck,
 }
 
-/// A program at work, with its variables.
+/// A running program, with its variables.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub outcome: Option<Outcome>,
@@ -118,7 +118,7 @@ impl Program {
         }
     }
 
-    /// One step.
+    /// Takes one step.
     pub fn step(&mut self, me: usize, world: &mut World) {
         match self.packet {
             Packet::Out { node, peer } => self.outward(me, node, peer, world),
@@ -365,7 +365,7 @@ impl Program {
         }
     }
 
-    /// The session is there, or cannot be.
+    /// Continues once the session is there, or cannot be.
     fn is_put(&mut self) {
         if self.put != 0 && self.report == Report::Bound {
             self.report = Report::Alone;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path in memory: hash maps whose elements are reused at once, leases, the ring buffer, and programs. Wherever
-//! the controller changes something that programs see, any of them may run for a while, and stop anywhere.
+//! The fast path in memory: hash maps that reuse elements at once, leases, the ring buffer, and programs. Wherever the
+//! controller changes something that programs see, any of them may run for a while, and stop anywhere.
 //!
-//! What must hold is looked at after every step of every program and every change by the controller.
+//! The invariants are checked after every step of every program and every change by the controller.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -24,11 +24,11 @@ use diolkos_gateway::fastpath::FastPath;
 
 pub type NodePort = (Ipv6Addr, u16);
 pub type V4 = (Ipv4Addr, u16);
-/// How the IPv4 side sees the node, and the peer.
+/// The node as the IPv4 side sees it, and the peer.
 pub type Inward = (V4, V4);
 pub type TheLease = Lease<Steps, { LEASE_PORTS as usize }>;
 
-/// What is left out of what keeps programs and controller apart; by default, nothing.
+/// The disabled measures among those that synchronize programs and controller; by default, none.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Undone {
     /// `lease_take_port` reads the tail before the port.
@@ -41,9 +41,9 @@ pub struct Undone {
     pub terms: bool,
     /// Elements carry a check.
     pub check: bool,
-    /// `use_session_of_udp` uses those of the node alone.
+    /// `use_session_of_udp` uses only those of the node.
     pub owner: bool,
-    /// `open_session` looks the binding up once more behind its record.
+    /// `open_session` looks the binding up once more after it has reserved its record.
     pub again: bool,
 }
 
@@ -68,40 +68,40 @@ pub struct InwardTo {
 /// A record of the ring buffer.
 #[derive(Clone, Copy, Debug)]
 pub enum Record {
-    /// By which program.
+    /// Reserved by this program.
     Reserved(usize),
     Submitted(Opening),
     Discarded,
 }
 
-/// All that programs and controller share, and what is known of it.
+/// Everything that programs and controller share, and what is known of it.
 pub struct World {
     pub bound: Map<NodePort, BoundTo>,
     pub inward: Map<Inward, InwardTo>,
-    /// How the peer sees the node.
+    /// The node as the peer sees it.
     pub outward: Map<Outward, V4>,
     pub lease: Rc<TheLease>,
     pub ring: Vec<Record>,
     heard: usize,
     pub programs: Vec<Program>,
     pub guide: Guide,
-    /// How often a program may still begin or go on while another one, or the controller, is at work.
+    /// How often a program may still begin or continue while another one, or the controller, runs.
     pub bursts: u32,
     pub undone: Undone,
-    /// Of all packets.
+    /// The protocol of all packets.
     pub protocol: Protocol,
-    /// The controller may stop waiting for a record.
+    /// True if the controller may stop waiting for a record.
     pub may_give_up: bool,
     pub gave_up: bool,
     pub now: u64,
-    /// The map of bindings takes none of this node.
+    /// The node whose bindings the map refuses.
     pub refused: Option<Ipv6Addr>,
-    /// Of which address of the pool a node's bindings are.
+    /// The address of the pool for a node's bindings.
     pub addresses: HashMap<Ipv6Addr, Ipv4Addr>,
     pub on_loan: HashSet<u16>,
-    /// What has been sent to the IPv4 side: by whom, and as whom to whom.
+    /// Packets sent to the IPv4 side: the node, its external address and port, and the peer.
     pub sent: Vec<(NodePort, Inward)>,
-    /// Who may be sent what the peer sends.
+    /// Nodes that may receive packets of the peer.
     pub expecting: HashSet<(NodePort, Inward)>,
     pub ended: HashSet<Inward>,
 }
@@ -137,19 +137,19 @@ pub fn begin(undone: Undone, guide: Guide) {
     WORLD.with(|cell| *cell.borrow_mut() = Some(world));
 }
 
-/// Takes it away again.
+/// Removes it.
 pub fn end() -> World {
     WORLD
         .with(|cell| cell.borrow_mut().take())
         .expect("a world")
 }
 
-/// Looks at it, or changes it.
+/// Reads or changes it.
 pub fn with<T>(action: impl FnOnce(&mut World) -> T) -> T {
     WORLD.with(|cell| action(cell.borrow_mut().as_mut().expect("a world")))
 }
 
-/// Something of the controller's can be seen: programs may run.
+/// Lets programs run, because a change of the controller is visible.
 pub fn pause() {
     WORLD.with(|cell| {
         // A program that changes a word runs already.
@@ -162,7 +162,7 @@ pub fn pause() {
 }
 
 impl World {
-    /// Programs run for as long as the guide wants.
+    /// Runs programs for as long as the guide chooses.
     fn run_some(&mut self) {
         while self.bursts > 0 {
             let able: Vec<usize> = (0..self.programs.len())
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// One step of a program. True: it was the last.
+    /// Takes one step of a program. Returns true if it was the last.
     pub fn step(&mut self, at: usize) -> bool {
         let mut program = self.programs[at].clone();
         program.step(at, self);
@@ -189,7 +189,7 @@ impl World {
         self.programs[at].outcome.is_some()
     }
 
-    /// All that have begun, or may yet, come to their end.
+    /// Runs all programs that have begun, or may yet, to their end.
     pub fn run_all(&mut self) {
         for at in 0..self.programs.len() {
             while self.programs[at].outcome.is_none() {
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// An external port is one node's, unless the controller has not waited.
+    /// Checks that an external port belongs to one node, unless the controller has not waited.
     fn check(&self) {
         if self.gave_up {
             return;
@@ -218,7 +218,7 @@ impl World {
     }
 }
 
-/// The world as the controller sees it. Every node has the same place.
+/// The world as the controller sees it. Every node has the same slot.
 #[derive(Debug)]
 pub struct Twin;
 
@@ -357,7 +357,7 @@ impl FastPath for Twin {
                             world.gave_up = true;
                             break;
                         }
-                        // The CPU on which it runs goes on.
+                        // The CPU on which it runs continues.
                         world.step(program);
                         continue;
                     }

@@ -35,7 +35,7 @@ macro_rules! step {
 
             fn swap(&self, value: $number, _: Ordering) -> $number {
                 let before = self.0.replace(value);
-                // A port is nothing before the tail says that it is there.
+                // A port is not visible before the tail covers it.
                 if size_of::<$number>() > 2 {
                     pause();
                 }

@@ -9,7 +9,7 @@ use crate::gateway::{network, settings, Came, Gateway, LONG};
 
 const MESSAGES: usize = 3000;
 
-/// The message with a number: its bytes and length follow from it.
+/// Returns the message with a number, which determines its bytes and length.
 fn message(number: usize) -> Vec<u8> {
     vec![number as u8; 1 + number * number % MAX_BYTES]
 }

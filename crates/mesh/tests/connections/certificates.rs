@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use diolkos_mesh::Files;
 
-/// From when to when a certificate is valid.
+/// The validity period of a certificate.
 pub const NOW: (&str, &str) = ("20200101000000Z", "21000101000000Z");
 pub const PAST: (&str, &str) = ("20200101000000Z", "20200102000000Z");
 pub const FUTURE: (&str, &str) = ("20990101000000Z", "21000101000000Z");
 
-/// An authority with all that it has issued, in a folder that goes away with it.
+/// An authority with everything that it has issued, in a temporary folder.
 pub struct Authority {
     folder: PathBuf,
 }
@@ -48,7 +48,7 @@ impl Authority {
         self.folder.join(name)
     }
 
-    /// A certificate with these alternative names (`DNS:…`).
+    /// Issues a certificate with these alternative names (`DNS:…`).
     pub fn issue(&self, file: &str, names: &str, (start, end): (&str, &str)) -> Files {
         let path = |end: &str| self.path(&format!("{file}.{end}")).display().to_string();
         let (key, request, extensions) = (path("key"), path("csr"), path("ext"));
@@ -87,7 +87,7 @@ impl Authority {
         files
     }
 
-    /// The same for the name of a gateway.
+    /// Issues a certificate for the name of a gateway.
     pub fn gateway(&self, number: usize) -> Files {
         let name = crate::gateway::name(number);
         self.issue(&name, &format!("DNS:{name}"), NOW)

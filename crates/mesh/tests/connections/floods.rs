@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many connections that never get on with their handshakes.
+//! Many connections that never complete their handshakes.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -11,10 +11,10 @@ use crate::certificates::Authority;
 use crate::gateway::{at, network, settings, Gateway};
 use crate::raw::{frame, join, tcp};
 
-/// Begins a handshake, and says no more.
+/// Begins a handshake, and sends nothing more.
 fn stalls(from: std::net::IpAddr, to: std::net::SocketAddr) -> TcpStream {
     let mut stream = tcp(from, to);
-    // The head of a record. Whoever is not listened to cannot even say this.
+    // The head of a record. A connection that is closed at once cannot even send this.
     let _ = stream.write_all(&[22, 3, 1, 2, 0]);
     stream
 }
@@ -27,7 +27,8 @@ fn a_thousand_slow_handshakes_do_not_keep_a_node_out() {
     let mut gateway = Gateway::start(&settings, 2, &authority.gateway(2));
     let nodes = [authority.gateway(0), authority.gateway(1)];
     let mut open = VecDeque::new();
-    // From no node's address, from that of a node that is not connected, and from that of the node that connects.
+    // From an address that is not a node's, from that of a node that is not connected, and from that of the node
+    // that connects.
     for from in [9, 0, 1] {
         for _ in 0..1000 {
             open.push_back(stalls(address(from), to));
@@ -42,7 +43,7 @@ fn a_thousand_slow_handshakes_do_not_keep_a_node_out() {
     }
     assert_eq!(gateway.mesh.refused(Refusal::Stranger), 1000);
     assert!(gateway.mesh.refused(Refusal::Crowded) >= 1000);
-    // Those that are left have no time.
+    // The time of the others is over.
     let mut client = join(&nodes[0], address(0), to, 2);
     gateway.connected(0);
     client.write_all(&frame(b"x")).expect("it is sent");

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use diolkos_mesh::{Credentials, Event, Fault, Files, Mesh, Place, Refusal, Settings};
 use diolkos_node::{Event as NodeEvent, NodeId};
 
-/// Something that should come, comes within this time, however busy the machine is.
+/// An expected event comes within this time, however busy the machine is.
 pub const LONG: Duration = Duration::from_secs(60);
 
 pub fn name(number: usize) -> String {
     format!("gw{number}.lan.example")
 }
 
-/// Loopback addresses of a test, which no other one uses: one for each gateway, then others.
+/// Returns the loopback addresses of a test, which are unique to it: one for each gateway, then others.
 pub fn network() -> impl Fn(u8) -> IpAddr {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -25,7 +25,7 @@ pub fn network() -> impl Fn(u8) -> IpAddr {
     move |host| IpAddr::V4(Ipv4Addr::new(127, process[3].max(1), number, host + 1))
 }
 
-/// Free ports at these addresses.
+/// Returns settings with free ports at these addresses.
 pub fn settings(addresses: &[IpAddr]) -> Settings {
     let free: Vec<TcpListener> = addresses
         .iter()
@@ -41,7 +41,7 @@ pub fn settings(addresses: &[IpAddr]) -> Settings {
     }
 }
 
-/// What came.
+/// A received event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Came {
     Connected(NodeId, u64),
@@ -68,7 +68,8 @@ impl Gateway {
         let mesh = loop {
             match Mesh::start(settings.clone(), credentials.clone(), sender.clone()) {
                 Ok(mesh) => break mesh,
-                // A test beside this one starts `openssl`: between fork and exec, that process has all sockets of this one.
+                // A test beside this one starts `openssl`: between fork and exec, that process has all sockets of this
+                // one.
                 Err(Fault::Listen(_, error)) if error.kind() == ErrorKind::AddrInUse => {
                     assert!(Instant::now() < end, "{error}");
                     std::thread::sleep(Duration::from_millis(1));
@@ -79,7 +80,7 @@ impl Gateway {
         Gateway { mesh, events }
     }
 
-    /// The next event within a time that the node hears of.
+    /// Returns the next event for the node within a time.
     pub fn next_within(&mut self, time: Duration) -> Option<Came> {
         let end = Instant::now() + time;
         loop {
@@ -120,7 +121,7 @@ impl Gateway {
         }
     }
 
-    /// The next event but for room.
+    /// Returns the next event, except for room.
     pub fn next(&mut self) -> Came {
         loop {
             match self.next_within(LONG).expect("an event") {
@@ -130,7 +131,7 @@ impl Gateway {
         }
     }
 
-    /// Waits for a connection with a node; its number.
+    /// Waits for a connection with a node. Returns its number.
     pub fn connected(&mut self, with: u8) -> u64 {
         loop {
             if let Came::Connected(NodeId(peer), connection) = self.next() {
@@ -141,7 +142,7 @@ impl Gateway {
         }
     }
 
-    /// Waits until a connection is over and there is another one with the same node, whichever it hears of first.
+    /// Waits until a connection has ended and there is another one with the same node, in either order.
     pub fn follows(&mut self, with: u8, before: u64) -> u64 {
         let (mut lost, mut now) = (false, None);
         loop {
@@ -175,7 +176,7 @@ impl Gateway {
         }
     }
 
-    /// Waits until a refusal of a kind was counted; no connection counts meanwhile.
+    /// Waits until a refusal of a kind was counted; no connection may count meanwhile.
     pub fn refuses(&mut self, why: Refusal, times: u64) {
         let end = Instant::now() + LONG;
         while self.mesh.refused(why) < times {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gateways on loopback addresses, and those who attack them.
+//! Gateways on loopback addresses, and attackers.
 
 mod certificates;
 mod gateway;

@@ -18,7 +18,7 @@ use crate::gateway::{name, settings, Gateway, LONG};
 
 type Records = BTreeMap<NodeId, (u64, Vec<u8>)>;
 
-/// Of both nodes.
+/// The engine of both nodes.
 #[derive(Clone, Default)]
 struct Engine(Arc<Mutex<(u64, Records)>>);
 
@@ -81,7 +81,7 @@ struct Worker {
     engine: Engine,
     /// The clock of all workers of a test.
     clock: Instant,
-    /// Connections that the node has heard of.
+    /// Connections that the node was told of.
     connections: Vec<u64>,
 }
 
@@ -153,7 +153,7 @@ impl Worker {
         }
     }
 
-    /// What happens within a tick.
+    /// Handles the events of one tick.
     fn turn(&mut self) {
         if let Ok(event) = self.gateway.events.recv_timeout(Duration::from_millis(10)) {
             let (now, mut out) = (self.now(), Vec::new());
@@ -221,7 +221,7 @@ fn bindings_of_one_node_are_copies_at_the_other() {
         .into_iter()
         .eq((0..500).map(|number| binding(0, number))));
 
-    // The connection is cut: what happened meanwhile comes with the snapshot of the next one.
+    // The connection is cut: changes in the meantime come with the snapshot of the next one.
     let before = workers.each_ref().map(|worker| worker.connections.len());
     let last = workers[0]
         .connections

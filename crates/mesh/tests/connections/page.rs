@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands of docs/gateways-tls.md make what a gateway needs.
+//! The commands of docs/gateways-tls.md create what a gateway needs.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ const PAGE: &str = include_str!("../../../../docs/gateways-tls.md");
 
 #[test]
 fn certificates_that_are_made_as_the_page_says_connect_two_gateways() {
-    // Its own certificates are not used, only its folder.
+    // Only the folder is used, not its own certificates.
     let (folder, address) = (Authority::new(), network());
     let mut settings = settings(&[address(0), address(1)]);
     let blocks = PAGE.split("```sh\n").skip(1);

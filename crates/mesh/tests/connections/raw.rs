@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One who speaks TLS to a gateway without its code.
+//! A client that speaks TLS to a gateway without the gateway's code.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ use crate::gateway::LONG;
 pub type Client = rustls::StreamOwned<ClientConnection, TcpStream>;
 pub type Server = rustls::StreamOwned<ServerConnection, TcpStream>;
 
-/// A TCP connection from an address.
+/// Opens a TCP connection from an address.
 pub fn tcp(from: IpAddr, to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).expect("a socket");
     socket
@@ -33,10 +33,10 @@ pub fn tcp(from: IpAddr, to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// How a client comes.
+/// The properties of a client.
 #[derive(Clone, Copy)]
 pub struct How<'a> {
-    /// Its own certificate, if it has one, and the authority that it believes.
+    /// Its own certificate, if it has one, and the authority that it trusts.
     pub files: &'a Files,
     pub has_certificate: bool,
     pub tls12: bool,
@@ -59,7 +59,7 @@ impl How<'_> {
         (chain.map(|one| one.expect("a certificate")).collect(), key)
     }
 
-    /// A TLS client whose handshake has not begun.
+    /// Returns a TLS client whose handshake has not begun.
     pub fn client(&self, stream: TcpStream, to: usize) -> Client {
         let mut roots = RootCertStore::empty();
         for root in
@@ -88,7 +88,7 @@ impl How<'_> {
         Client::new(client, stream)
     }
 
-    /// A TLS server that believes everybody, for the next connection.
+    /// Returns a TLS server without verification of the client, for the next connection.
     pub fn server(&self, listener: &TcpListener) -> Server {
         let (chain, key) = self.own();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -108,7 +108,7 @@ impl How<'_> {
     }
 }
 
-/// A connection that counts, of somebody with good files.
+/// Makes a connection that counts, with good files.
 pub fn join(files: &Files, from: IpAddr, to: SocketAddr, number: usize) -> Client {
     let mut client = How::good(files).client(tcp(from, to), number);
     let mut welcome = [0];
@@ -117,12 +117,12 @@ pub fn join(files: &Files, from: IpAddr, to: SocketAddr, number: usize) -> Clien
     client
 }
 
-/// A message as it is on the connection.
+/// Returns a message as it is on the connection.
 pub fn frame(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u32).to_be_bytes(), message].concat()
 }
 
-/// The next message.
+/// Reads the next message.
 pub fn read(client: &mut Client) -> Vec<u8> {
     let mut length = [0; 4];
     client.read_exact(&mut length).expect("a length");
@@ -131,7 +131,7 @@ pub fn read(client: &mut Client) -> Vec<u8> {
     message
 }
 
-/// Has the other side ended it?
+/// Returns true if the other side has ended the connection.
 pub fn is_ended(client: &mut Client) -> bool {
     client.sock.set_read_timeout(Some(LONG)).expect("it is set");
     let mut rest = Vec::new();
@@ -144,11 +144,11 @@ pub fn is_ended(client: &mut Client) -> bool {
     }
 }
 
-/// Writes until the other side takes no more for a second; how much it took.
+/// Writes until the other side takes no more for a second. Returns how much it took.
 pub fn fill(client: &mut Client, bytes: &[u8]) -> usize {
     let second = Some(Duration::from_secs(1));
     client.sock.set_write_timeout(second).expect("it is set");
-    // Whoever may not write is made to read.
+    // A TLS stream that cannot write reads instead, so reads need the timeout too.
     client.sock.set_read_timeout(second).expect("it is set");
     let mut taken = 0;
     loop {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is not let in, and why.
+//! Connections that are refused, and the reasons.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -50,7 +50,7 @@ fn certificates_that_name_no_other_node_of_this_address_are_refused() {
     ] {
         seen(&issue(names, when), why);
     }
-    // Names that are no node's do not matter, nor do small and capital letters.
+    // Names that are not a node's do not matter, and case does not either.
     let files = issue("DNS:x.example,DNS:GW0.lan.example,IP:192.0.2.1", NOW);
     join(&files, address(0), at(&settings, 2), 2);
     assert_eq!(gateway.connected(0), 1);
@@ -105,7 +105,7 @@ fn what_is_not_tls_of_a_gateway_is_refused() {
     gateway.refuses(Refusal::Broken, 1);
     let _waits = tcp(address(0), to);
     gateway.refuses(Refusal::Slow, 1);
-    // Not a byte is read of whoever is at no node's address.
+    // Not a byte is read from an address that is not a node's.
     let how = How::good(&files);
     assert!(is_ended(&mut how.client(tcp(address(9), to), 1)));
     gateway.refuses(Refusal::Stranger, 1);
@@ -117,21 +117,21 @@ fn what_is_not_tls_of_a_gateway_is_refused() {
 fn the_node_that_dials_checks_whom_it_reached() {
     let (authority, other, address) = (Authority::new(), Authority::new(), network());
     let mut settings = settings(&[address(0), address(1), address(1)]);
-    // Nobody is there, so that all attempts are those of this test.
+    // No gateway runs there, so all attempts are those of this test.
     let listener = TcpListener::bind((address(1), 0)).expect("a port");
     settings.nodes[1].address = listener.local_addr().expect("an address");
     let mut gateway = Gateway::start(&settings, 0, &authority.gateway(0));
     let mut seen = |files: &Files, why| {
         let before = gateway.mesh.refused(why);
         let mut server = How::good(files).server(&listener);
-        // What it would say as node 1 is not believed.
+        // What it says as node 1 is not believed.
         let _ = server.write_all(&[1]);
         let _ = server.flush();
         gateway.refuses(why, before + 1);
     };
     seen(&other.gateway(1), Refusal::Untrusted);
     seen(&authority.gateway(2), Refusal::Elsewhere);
-    // A pattern would do for TLS, and the name is another node's.
+    // A pattern would be enough for TLS, and the name is another node's.
     let names = "DNS:*.lan.example,DNS:gw2.lan.example";
     seen(&authority.issue("p", names, NOW), Refusal::Elsewhere);
     seen(
@@ -152,14 +152,14 @@ fn the_node_that_dials_checks_whom_it_reached() {
 fn a_node_that_is_refused_hears_of_no_connection() {
     let (authority, other, address) = (Authority::new(), Authority::new(), network());
     let settings = settings(&[address(0), address(1)]);
-    // It believes the other one's authority; that one does not believe its own.
+    // It trusts the other one's authority; the other one does not trust its authority.
     let mut files = other.gateway(0);
     files.authority = authority.path("ca.pem");
     let mut dials = Gateway::start(&settings, 0, &files);
     let mut hears = Gateway::start(&settings, 1, &authority.gateway(1));
     hears.refuses(Refusal::Untrusted, 3);
     dials.refuses(Refusal::ByPeer, 2);
-    // Told once, not for each attempt.
+    // Reported once, not for each attempt.
     assert_eq!(
         hears.next_within(std::time::Duration::from_millis(1)),
         None::<Came>

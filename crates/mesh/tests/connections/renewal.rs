@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Certificates change while connections are there.
+//! Certificates change while connections are up.
 
 use std::fs;
 use std::io::Write;
@@ -39,7 +39,7 @@ fn an_authority_is_replaced_in_three_steps() {
         &mut How::good(&unknown).client(tcp(address(0), to), 1)
     ));
     gateway.refuses(Refusal::Untrusted, 1);
-    // 1. Both authorities are believed. The connection that is there stays.
+    // 1. Both authorities are trusted. The existing connection stays.
     renew(&gateway, &with(&old.gateway(1), both.clone()));
     first.write_all(&frame(b"still here")).expect("it is sent");
     assert_eq!(
@@ -52,7 +52,7 @@ fn an_authority_is_replaced_in_three_steps() {
     renew(&gateway, &with(&new.gateway(1), both));
     drop(join(&with(&before, new.path("ca.pem")), address(0), to, 1));
     gateway.connected(0);
-    // 3. The old one is believed no more.
+    // 3. The old one is no longer trusted.
     renew(&gateway, &new.gateway(1));
     join(&after, address(0), to, 1);
     gateway.connected(0);

@@ -17,7 +17,7 @@ fn the_newest_connection_counts() {
     let mut gateway = Gateway::start(&settings, 1, &authority.gateway(1));
     let files = authority.gateway(0);
     let open = || join(&files, address(0), at(&settings, 1), 1);
-    // The first one says nothing more, as after a power failure.
+    // The first one sends nothing more, as after a power failure.
     let mut first = open();
     let one = gateway.connected(0);
     let mut second = open();
@@ -25,7 +25,7 @@ fn the_newest_connection_counts() {
     assert!(is_ended(&mut first));
     second.write_all(&frame(b"hello")).expect("it is sent");
     assert_eq!(gateway.message(), (NodeId(0), two, b"hello".to_vec()));
-    // For the old one, nothing is sent any more.
+    // Nothing is sent to the old one any more.
     gateway.mesh.send(NodeId(0), one, b"old".to_vec());
     gateway.mesh.send(NodeId(0), two, b"new".to_vec());
     assert_eq!(read(&mut second), b"new");
@@ -39,7 +39,7 @@ fn one_that_connects_without_end_makes_few_events() {
     let settings = settings(&[address(0), address(1)]);
     let mut gateway = Gateway::start(&settings, 1, &authority.gateway(1));
     let files = authority.gateway(0);
-    // The worker stands still.
+    // The worker is stopped.
     let mut clients = Vec::new();
     for _ in 0..40 {
         let mut client = How::good(&files).client(tcp(address(0), at(&settings, 1)), 1);
@@ -52,7 +52,7 @@ fn one_that_connects_without_end_makes_few_events() {
         }
         clients.push(client);
     }
-    // Two of them may wait for the worker to hear of their ends; none but the newest is kept beside them.
+    // Two of them may wait for the worker to handle their ends; only the newest is kept beside them.
     assert!(clients[2..39].iter_mut().all(is_ended));
     let waiting: Vec<_> = gateway.events.try_iter().collect();
     assert!(waiting.len() <= 4, "{waiting:?}");

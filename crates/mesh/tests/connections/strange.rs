@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A node that does not keep to the form of messages, does not read, or sends without end.
+//! A node that violates the form of messages, does not read, or sends without end.
 
 use std::io::Write;
 use std::sync::mpsc::TryRecvError;
@@ -48,7 +48,7 @@ fn a_node_that_does_not_read_gets_no_more_than_the_room() {
     let files = authority.gateway(0);
     let _silent = join(&files, address(0), at(&settings, 1), 1);
     let (peer, connection) = (NodeId(0), gateway.connected(0));
-    // The kernel takes some; then nothing moves any more. What this node sends is bounded by the room that it knows.
+    // The kernel takes some; then no progress is made. What this node sends is bounded by the room that it knows.
     let (mut room, mut sent, mut least) = (ROOM, 0_usize, ROOM);
     loop {
         while room >= MAX_BYTES {
@@ -84,11 +84,11 @@ fn whoever_sends_more_than_the_room_loses_the_connection() {
     for (times, length) in send {
         let mut client = join(&files, address(0), at(&settings, 1), 1);
         let connection = gateway.connected(0);
-        // Room is not asked for: what the thread sends meanwhile is far less.
+        // The room is not updated: what the thread sends meanwhile is far less.
         for _ in 0..times {
             gateway.mesh.send(NodeId(0), connection, vec![1; length]);
         }
-        // At once: its reader would get all of it otherwise.
+        // At once: otherwise its reader would get all of it.
         assert!(is_ended(&mut client));
         assert_eq!(gateway.lost(), (NodeId(0), connection));
     }
@@ -103,7 +103,7 @@ fn one_that_floods_waits_and_the_others_do_not() {
     let to = at(&settings, 2);
     let mut loud = join(&loud, address(0), to, 2);
     let mut quiet = join(&quiet, address(1), to, 2);
-    // Nobody handles events: it can send what the kernel and the credit take.
+    // No events are handled: it can send what the kernel and the credit take.
     let taken = fill(&mut loud, &frame(&[7; 100]).repeat(100));
     assert!(taken < 64 << 20, "{taken}");
     quiet.write_all(&frame(b"here")).expect("it is sent");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Against a list that does the same without bounds of its own.
+//! Compares with a list that does the same without bounds of its own.
 
 use proptest::prelude::*;
 

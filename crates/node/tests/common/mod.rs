@@ -4,7 +4,8 @@
 use diolkos_node::config::{Bounds, Member, Timing};
 use diolkos_node::{Config, NodeId};
 
-/// As one of these nodes has it; each has a name and networks, with spaces between them.
+/// Returns the configuration of one of these nodes; each has a name, and networks separated by
+/// spaces.
 pub fn file<S: AsRef<str>>(me: usize, nodes: impl IntoIterator<Item = (S, S)>) -> Config {
     let nets = |pool: S| {
         let nets = pool.as_ref().split_whitespace();

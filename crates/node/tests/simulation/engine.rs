@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine: linearizable records with revisions, and what happens to it.
+//! The engine: linearizable records with revisions, and its faults.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Engine {
     revision: u64,
     records: Records,
     backup: (u64, Records),
-    /// Real time until which it answers nobody: it elects a leader.
+    /// Real time until which it does not answer, because it elects a leader.
     pub away_until: u64,
 }
 
@@ -62,13 +62,13 @@ impl Engine {
         self.backup = (self.revision, self.records.clone());
     }
 
-    /// All data is lost.
+    /// Loses all data.
     pub fn wipe(&mut self) {
         (self.revision, self.records) = (0, Records::new());
         self.name += 1;
     }
 
-    /// An earlier state comes back, under another name, as etcd does it.
+    /// Restores an earlier state, under another name, as etcd does.
     pub fn restore(&mut self) {
         (self.revision, self.records) = self.backup.clone();
         self.name += 1;

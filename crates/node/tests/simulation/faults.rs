@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens to a cluster, by its seed.
+//! The faults of a schedule, chosen by its seed.
 
 use diolkos_node::Event;
 
@@ -13,7 +13,7 @@ pub fn run(world: &mut World) -> Result<(), String> {
     world.pass(quiet)?;
     for _ in 0..FAULTS {
         happen(world);
-        // Some faults come together, some when all is settled.
+        // Some faults coincide; others happen once the cluster has settled.
         let until_next = match world.random.below(3) {
             0 => 0.3,
             1 => 3.0,
@@ -26,7 +26,7 @@ pub fn run(world: &mut World) -> Result<(), String> {
 }
 
 fn seconds(world: &mut World, most: f64) -> u64 {
-    // As often short as long.
+    // Short ones are more frequent.
     let factor = world.random.unit();
     (most * factor * factor * SECOND as f64) as u64
 }
@@ -115,13 +115,13 @@ fn happen(world: &mut World) {
     }
 }
 
-/// The next process of a node may be of the newer version, or of the older one again.
+/// Sets the version of a node's next process: the newer one, or the older one again.
 fn upgrade(world: &mut World, node: usize) {
     let newer = world.newer.filter(|_| world.random.chance(0.7));
     world.machines[node].next.version = newer.unwrap_or_default();
 }
 
-/// Everything works from now on.
+/// Ends all faults.
 pub fn heal(world: &mut World) {
     let now = world.now;
     world.net.cut.clear();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A later version of the program, in whose messages and records the same bytes mean something else.
+//! A later version of the program, in whose messages and records the same bytes have another meaning.
 //!
-//! A process of that version is one of this version that hears and speaks by [`turned`]: what two of them say to each other they understand, and
-//! what they and others say to each other looks to either side like the words of the other version.
+//! A process of that version is one of this version that receives and sends through [`turned`]: two of them understand
+//! each other, and messages between them and others look to either side like those of the other version.
 
 use diolkos_nat64::config::Binding;
 use diolkos_node::config::FORMAT;
 use diolkos_node::message::{Change, Message};
 use diolkos_node::record::{Answer, Outcome, Record, Request};
 
-/// What a version has otherwise than this one.
+/// The differences of a version from this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Version {
     pub messages: bool,
@@ -18,13 +18,13 @@ pub struct Version {
 
 const HELLO: u8 = 0;
 const NEXT: u64 = FORMAT as u64 + 1;
-/// By so much a hello of the next format is longer.
+/// Number of bytes by which a hello of the next format is longer.
 const MORE: usize = 8;
-/// A record of this version, and one of the next.
+/// The formats of a record of this version, and of the next.
 const RECORDS: [u8; 2] = [2, 3];
 
 impl Version {
-    /// A message on the way between the process and the connection.
+    /// Converts a message between the process and the connection.
     pub fn message(self, bytes: Vec<u8>) -> Vec<u8> {
         match self.messages {
             true => turned(bytes),
@@ -64,7 +64,7 @@ impl Version {
     }
 }
 
-/// From one format to the other, in either direction.
+/// Converts from one format to the other, in either direction.
 fn turned(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.first() == Some(&HELLO) && bytes.len() > MORE {
         let format = bytes[1..9].try_into().map_or(0, u64::from_be_bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a node says that lies, or is confused.
+//! Messages of a node that lies, or is confused.
 
 use std::net::Ipv6Addr;
 
@@ -10,7 +10,7 @@ use crate::machine::{address, v4, FIRST_PORT, PROTOCOLS};
 use crate::truth::key_of;
 use crate::world::World;
 
-/// Instead of what an honest node would say.
+/// Returns what it sends instead of an honest message.
 pub fn instead(world: &mut World, _at: usize, bytes: Vec<u8>) -> Vec<u8> {
     let lie = world.random.below(40);
     let message = match lie {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A gateway: a process that may stand still or be killed, with the node and its tables, and programs that go on.
+//! A gateway: a process that may be stopped or killed, with the node and its tables, and programs that continue.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::program::Program;
 use crate::tables::configured;
 use crate::truth::Key;
 
-/// Which protocols hosts speak.
+/// The protocols that hosts use.
 pub const PROTOCOLS: [Protocol; 2] = [Protocol::Udp, Protocol::Icmp];
 pub const PORTS: u16 = 8;
 pub const FIRST_PORT: u16 = 5000;
@@ -23,7 +23,7 @@ pub fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, node as u8)
 }
 
-/// The peer of all hosts.
+/// Returns the peer of all hosts.
 pub fn peer(protocol: Protocol) -> Endpoint4 {
     Endpoint4 {
         addr: Ipv4Addr::new(198, 51, 100, 1),
@@ -31,10 +31,10 @@ pub fn peer(protocol: Protocol) -> Endpoint4 {
     }
 }
 
-/// What a process is started with.
+/// The file and the version that a process is started with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Installed {
-    /// Which of two files: in the other one, the first two nodes have each other's addresses.
+    /// Selects one of two files: in the other one, the first two nodes have each other's addresses.
     pub has_other_file: bool,
     pub version: Version,
 }
@@ -44,7 +44,7 @@ pub struct Process {
     pub number: u64,
     /// Its file.
     pub config: Config,
-    /// It expected all others, which went over to its file with it.
+    /// True if it expected all others, which changed to its file together with it.
     pub went_over: bool,
     pub gateway: Gateway,
     pub state: State,
@@ -52,7 +52,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// The operator's bindings are part of the file.
+    /// Starts a process. The operator's bindings are part of the file.
     pub fn new(
         number: u64,
         (config, bindings): (&Config, &[Binding]),
@@ -79,20 +79,20 @@ pub struct Machine {
     pub process: Option<Process>,
     pub program: Program,
     pub frozen_until: u64,
-    /// It does not reach the engine until then.
+    /// The end of the time in which it cannot reach the engine.
     pub cut_from_engine_until: u64,
-    /// Answers to it take long until then.
+    /// The end of the time in which answers to it are slow.
     pub slow_until: u64,
     offset: u64,
     rate: f64,
     pub lies: bool,
-    /// What its process was started with, or the one before, whose programs may go on.
+    /// What its process was started with, or the one before, whose programs may continue.
     pub runs: Installed,
     /// What its next process starts with.
     pub next: Installed,
-    /// Of the operator, in its file.
+    /// The operator's bindings, in its file.
     pub bindings: Vec<Binding>,
-    /// Its next process expects all others: it goes over to another file with them.
+    /// True if its next process expects all others: it changes to another file together with them.
     pub goes_over: bool,
     /// When a process is to be started, and whether it knows the bindings of the one before.
     pub starts: Option<(u64, bool)>,
@@ -118,7 +118,7 @@ impl Machine {
         }
     }
 
-    /// The owner of an address, by the file of this machine's process and programs.
+    /// Returns the owner of an address, by the file of this machine's process and programs.
     pub fn owner(&self, address: Ipv4Addr) -> NodeId {
         match address.octets()[3] {
             node @ 0..2 if self.runs.has_other_file => NodeId(1 - node),

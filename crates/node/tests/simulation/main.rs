@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Schedules of faults for a cluster of nodes, chosen by seeds, and a checker that knows real time and every packet.
+//! Schedules of faults for a cluster of nodes, chosen by seeds, with a checker that knows real time and every packet.
 //!
-//! No port is translated for a subscriber while any node, or its program, still would for another one, nor before it has rested; no
-//! packet from outside reaches another subscriber than the one whom the port was given to last when it was sent. When all faults
-//! are over, every node serves, and has the same copies.
+//! The checker ensures: no port is translated for a subscriber while any node, or its program, still would for another
+//! one, nor before it has rested; a packet from outside reaches only the subscriber that the port was last given to
+//! when it was sent. Once all faults have ended, every node serves, and all have the same copies.
 //!
-//! Files are reloaded, and nodes upgraded to another version and back: nodes of two formats share nothing, and say why.
+//! Files are reloaded, and nodes are upgraded to another version and back: nodes of two formats share nothing, and
+//! report why.
 //!
 //! `DIOLKOS_NODE_SEEDS` runs more schedules, `DIOLKOS_NODE_SEED` one.
 
@@ -39,7 +40,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// A schedule; what it has seen.
+/// Runs a schedule. Returns what it has covered.
 fn run(seed: u64) -> Result<[u64; 8], String> {
     let mut random = Random::new(seed ^ 0x5eed);
     let nodes = 2 + random.below(4);
@@ -65,7 +66,7 @@ fn run(seed: u64) -> Result<[u64; 8], String> {
     faults::heal(&mut world);
     world.slowness = 20;
     world.pass(45.0)?;
-    // Answers may be late at any one moment.
+    // Answers may be late at any single moment.
     for _ in 0..20 {
         world.pass(0.2)?;
         if settled(&world).is_ok() {
@@ -87,7 +88,7 @@ fn run(seed: u64) -> Result<[u64; 8], String> {
     ])
 }
 
-/// Every node serves, and has the bindings that the others have.
+/// Checks that every node serves, and has the bindings that the others have.
 fn settled(world: &World) -> Result<(), String> {
     let nodes = world.machines.iter().map(|machine| {
         let process = machine.process.as_ref();
@@ -120,7 +121,7 @@ fn settled(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// A new flow opens within a second, wherever its first packet arrives.
+/// Checks that a new flow opens within a second, wherever its first packet arrives.
 fn opens(world: &mut World) -> Result<(), String> {
     (world.load, world.is_restless) = (0, false);
     world.pass(12.0)?;
@@ -141,7 +142,7 @@ fn opens(world: &mut World) -> Result<(), String> {
     }
 }
 
-/// Copies are those of their owner.
+/// Checks that copies are those of their owner.
 fn copies(world: &World) -> Result<(), String> {
     let of = |at: usize, owner: usize| {
         let process = world.machines[at].process.as_ref();
@@ -197,7 +198,7 @@ fn no_port_has_two_subscribers() {
         "{seeds} schedules: {translations} packets, {by_copy} by copies, {reused} ports given on, {given_back} messages give back, {voids} times void, \
          {reloads} files taken and {not_taken} refused, {refused} greetings of another version"
     );
-    // The schedules reach what they are for.
+    // The schedules must cover what they are for.
     if seeds >= 100 {
         assert!(
             reused > seeds && by_copy > 10 * seeds && given_back > seeds / 10 && voids > seeds / 10

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connections between gateways: each direction keeps its order, stalls while the way is cut, and has limited room. Connections of one
-//! pair know nothing of each other, so that messages of an old one may come after a new one is up.
+//! Connections between gateways: each direction keeps its order, stalls while the link is cut, and has limited
+//! capacity. Connections of one pair are independent, so that messages of an old one may arrive after a new one is up.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,15 +13,15 @@ pub enum Item {
 pub struct Connection {
     /// The machines at its ends, and their processes.
     pub ends: [(usize, u64); 2],
-    /// The end has not closed it, nor heard that it is gone.
+    /// True while this end has neither closed it nor learned that it is gone.
     pub open: [bool; 2],
-    /// What is on its way to each end.
+    /// Messages in flight to each end.
     pub queues: [VecDeque<Item>; 2],
     pub bytes: [usize; 2],
     pub capacity: usize,
-    /// When the last item arrives at each end.
+    /// Arrival time of the last item at each end.
     pub last: [u64; 2],
-    /// Since when a way is stuck.
+    /// Since when a direction is stalled.
     pub stuck: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ pub struct Connection {
 pub struct Net {
     pub connections: BTreeMap<u64, Connection>,
     pub count: u64,
-    /// From whom to whom nothing passes until then.
+    /// By sender and recipient: nothing passes until then.
     pub cut: BTreeMap<(usize, usize), u64>,
 }
 
@@ -38,7 +38,7 @@ impl Net {
         self.cut.get(&(from, to)).is_none_or(|until| now >= *until)
     }
 
-    /// Does this machine have an open connection with the other one?
+    /// Returns true if this machine has an open connection with the other one.
     pub fn has(&self, one: usize, other: usize) -> bool {
         self.connections.values().any(|c| {
             let side = |me: usize, you: usize| c.ends[me].0 == one && c.ends[you].0 == other;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel does by itself, whatever the process does.
+//! The actions of the kernel by itself, whatever the process does.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,27 +10,28 @@ use diolkos_node::NodeId;
 
 use crate::truth::Key;
 
-/// What the kernel translates by itself.
+/// The bindings that the kernel translates by itself.
 pub struct Program {
     pub own: BTreeMap<Key, Binding>,
     /// Sessions from copies, with their owners.
     pub copies: BTreeMap<Key, (usize, Binding)>,
     pub until: Vec<Duration>,
-    /// Whether an owner takes its packets.
+    /// By owner: whether it accepts its packets.
     pub takes: Vec<bool>,
-    /// Where packets of unknown hosts go.
+    /// The destinations of packets of unknown hosts.
     pub homes: Vec<Option<NodeId>>,
-    /// By bucket, whether it may open bindings. The real one does if a host opens many; this one never does.
+    /// By bucket: whether it may open bindings. The real program does if a host opens many; this one never
+    /// does.
     pub opens: Vec<bool>,
     /// When a host last used a binding of this node by the program.
     pub seen: BTreeMap<Key, Duration>,
     /// How often it was asked to end sessions; it does so every now and then.
     pub asked: u32,
-    /// Where those of some bindings go; the oldest makes room.
+    /// The destinations of packets of some bindings; the oldest makes room.
     pub away: VecDeque<(Endpoint6, Protocol, NodeId)>,
 }
 
-/// Bindings elsewhere that a program remembers.
+/// Maximum number of bindings elsewhere that a program remembers.
 const AWAY: usize = 3;
 
 impl Program {
@@ -48,7 +49,8 @@ impl Program {
         }
     }
 
-    /// What a program of a new process knows: sessions of this node's bindings may go on.
+    /// Returns to the state at the start of a new process; with `knows`, sessions of this node's bindings
+    /// continue.
     pub fn begin_anew(&mut self, knows: bool) {
         let own = std::mem::take(&mut self.own);
         *self = Program::new(self.until.len());
@@ -57,7 +59,7 @@ impl Program {
         }
     }
 
-    /// Packets of this host go there for some time.
+    /// Sends packets of this host to that node for some time.
     pub fn lead_away(&mut self, host: Endpoint6, protocol: Protocol, to: NodeId) {
         self.away.retain(|(h, p, _)| (h, p) != (&host, &protocol));
         self.away.push_back((host, protocol, to));
@@ -66,7 +68,7 @@ impl Program {
         }
     }
 
-    /// Where a packet of a host goes that has no session here; None: to the slow path.
+    /// Returns the node to which a packet of a host goes that has no session here; None for the slow path.
     pub fn way_of_host(
         &self,
         me: NodeId,
@@ -81,7 +83,7 @@ impl Program {
         known.or(self.homes[bucket]).filter(|node| *node != me)
     }
 
-    /// By what it translates a packet of a host.
+    /// Returns the binding by which it translates a packet of a host.
     pub fn of_host(&self, clock: Duration, is_it: impl Fn(&Binding) -> bool) -> Option<Binding> {
         let own = self.own.values().find(|b| is_it(b));
         let is_allowed = |owner: usize| clock < self.until[owner];
@@ -90,7 +92,7 @@ impl Program {
         own.copied().or(copy.map(|(_, b)| *b))
     }
 
-    /// Whom it translates a port for.
+    /// Returns the binding for which it translates a port.
     pub fn of_port(&self, clock: Duration, key: &Key) -> Option<Binding> {
         let copy = self.copies.get(key);
         let copy = copy.filter(|(owner, _)| clock < self.until[*owner]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers that a seed repeats (SplitMix64).
+//! Random numbers that are reproducible from a seed (SplitMix64).
 
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -17,7 +17,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All nodes go over to another file together, in which two nodes have each other's addresses, while packets pass, nodes are killed and
-//! stand still, and the network and the engine fail.
+//! All nodes change together to another file, in which two nodes have each other's addresses, while packets pass, nodes
+//! are killed and stopped, and the network and the engine fail.
 
 use diolkos_node::Event;
 
 use crate::world::{World, SECOND};
 
-/// How many processes went over with the others.
+/// Returns how many processes changed together with the others.
 fn run(seed: u64) -> Result<usize, String> {
     let nodes = 2 + seed as usize % 3;
     let mut world = World::new(seed, nodes, false);
     (world.load, world.slowness) = (12, [20, 20, 300][seed as usize / 3 % 3]);
     world.pass(9.0)?;
-    // The new file is everywhere: whatever starts from now on starts by it.
+    // The new file is everywhere: every process that starts from now on uses it.
     for machine in &mut world.machines {
         machine.next.has_other_file = true;
     }
@@ -79,7 +79,7 @@ fn an_address_that_a_roll_moves_has_one_owner() {
         }
     }
     assert!(failures.is_empty(), "{}: {:#?}", failures.len(), failures);
-    // Often they do, and do not just start anew.
+    // Often they do, and do not just start again.
     assert!(rolled as u64 >= seeds.end - seeds.start, "{rolled}");
 }
 

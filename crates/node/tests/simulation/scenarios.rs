@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults whose outcome is known: flows that go on, flows that open, and sequences that seeds rarely make.
+//! Faults with a known outcome: flows that continue, flows that open, and sequences that seeds rarely produce.
 
 use diolkos_node::{Event, Filed};
 
 use crate::truth::Key;
 use crate::world::{World, SECOND};
 
-/// Three nodes that serve, and flows whose packets come to all of them.
+/// Returns three nodes that serve, and flows whose packets come to all of them.
 fn calm(seed: u64, idle_s: u32) -> World {
     let mut world = World::new(seed, 3, false);
     world.config.lifetimes_s = vec![idle_s];
     (world.load, world.is_restless) = (0, false);
-    // The first start: no node knows what others have, and all of them say that they have nothing.
+    // The first start: no node knows what others have, and all of them report that they have nothing.
     world.pass(6.0).expect("no fault");
     world.load = 12;
     wander(&mut world, 4.0, &[0, 1, 2]);
     world
 }
 
-/// Routers send packets to these nodes.
+/// Has routers send packets to these nodes.
 fn wander(world: &mut World, seconds: f64, to: &[usize]) {
     for _ in 0..(seconds * 5.0) as usize {
         for n in 0..world.flows.len() {
@@ -33,7 +33,7 @@ fn ports(world: &World) -> Vec<Option<Key>> {
     active.map(|flow| flow.port).collect()
 }
 
-/// All flows have passed in the last second, with the ports that they had.
+/// Checks that all flows have passed in the last second, with the ports that they had.
 fn assert_go_on(world: &World, before: &[Option<Key>], seed: u64) {
     assert!(
         before.iter().all(Option::is_some),
@@ -62,7 +62,7 @@ fn each_seed(test: impl Fn(u64, &mut World, &[Option<Key>])) {
     each_seed_with(4, test);
 }
 
-/// The same, with bindings that live so long without packets.
+/// The same, with this lifetime of bindings without packets.
 fn each_seed_with(idle_s: u32, test: impl Fn(u64, &mut World, &[Option<Key>])) {
     for seed in 0..24 {
         let mut world = calm(seed, idle_s);
@@ -89,7 +89,7 @@ fn flows_of_a_node_that_dies_go_on_and_come_back() {
 
 #[test]
 fn flows_of_a_node_that_restarts_at_once_go_on() {
-    // Until it serves again, it sees none of their packets.
+    // Until it serves again, it receives none of their packets.
     each_seed_with(20, |seed, world, before| {
         for dies in 0..3 {
             world.kill(dies, true);
@@ -117,7 +117,7 @@ fn fragments_pass_of_flows_that_are_not_at_home() {
         world.flows.iter_mut().for_each(|flow| flow.changed = 0);
         world.fragments = 1.0;
         for at in 0..3 {
-            // They come to any node, and to the owner itself, which programs do not know.
+            // They come to any node, and to the owner itself, whose programs do not know them.
             for flow in &mut world.flows {
                 let owner = flow.port.map_or(0, |(address, ..)| address as usize & 0xff);
                 flow.at = (owner + at) % 3;
@@ -132,7 +132,7 @@ fn fragments_pass_of_flows_that_are_not_at_home() {
 #[test]
 fn flows_of_a_node_that_drains_pass_by_whatever_node_their_packets_come_to() {
     each_seed(|seed, world, before| {
-        // Where packets come from a node that is not known, only the first of a host's order forwards them once more.
+        // For packets from an unknown node, only the first node of a host's order forwards them once more.
         world.links_are_shared = true;
         world.event(1, Event::Drain);
         for at in [0, 2, 1] {
@@ -174,7 +174,7 @@ fn the_engine_is_not_needed_while_nodes_reach_each_other() {
         world.engine.away_until = world.now + 100 * SECOND;
         wander(world, 20.0, &[0, 1, 2]);
         assert_go_on(world, before, seed);
-        // Two new flows for each port: those that rest become free without the engine.
+        // Two new flows for each port: resting ports become free without the engine.
         for n in 0..world.flows.len() {
             world.flows[n].is_active ^= true;
         }
@@ -234,13 +234,13 @@ fn a_lone_node_without_engine_opens_flows_within_seconds() {
             world.flows[n].is_active ^= true;
         }
         wander(world, 3.0, &[2]);
-        // Ports that rest stay so: the others neither acknowledge nor can be declared void.
+        // Resting ports stay so: the others neither acknowledge nor can be declared void.
         let opened = ports(world).iter().flatten().count();
         assert!(opened >= 4, "seed {seed}: {opened}");
     });
 }
 
-/// Faults in a certain order at random moments, with flows that come and go.
+/// Runs faults in a certain order at random times, with flows that come and go.
 fn in_order(seeds: u64, nodes: usize, faults: &[fn(&mut World)]) {
     for seed in 0..seeds {
         let mut world = World::new(seed, nodes, false);
@@ -287,7 +287,7 @@ fn half_a_snapshot_is_not_acknowledged() {
         let all: Vec<u64> = world.net.connections.keys().copied().collect();
         all.into_iter().for_each(|id| world.reset(id));
     };
-    // What the owner says no longer arrives, and what it hears does.
+    // Messages of the owner no longer arrive, and those to it do.
     let from_owner: fn(&mut World) = |world| {
         world.net.cut.insert((0, 1), world.now + 60 * SECOND);
     };
@@ -311,7 +311,8 @@ fn old_copies_are_not_taken_back() {
     in_order(60, 2, &[cut, wait, upgrade, heal]);
 }
 
-/// Nodes with two files that never reach each other, and an engine that is slow or away. At last all have the same file.
+/// Runs nodes with two files that never reach each other, and an engine that is slow or away. At last all have the same
+/// file.
 fn by_two_files(seed: u64) -> Result<[usize; 2], String> {
     let nodes = 2 + seed as usize % 2;
     let mut world = World::new(seed, nodes, false);
@@ -375,7 +376,7 @@ fn by_two_files(seed: u64) -> Result<[usize; 2], String> {
         world.kill(at, true);
         world.machines[at].next.has_other_file = false;
     }
-    // What they wrote before says that they serve by another file, until all have started.
+    // Their earlier records say that they serve by another file, until all have started.
     world.pass(30.0)?;
     crate::settled(&world).map(|()| opposed)
 }
@@ -390,6 +391,6 @@ fn an_address_that_moved_in_the_files_has_one_owner_even_if_nodes_do_not_reach_e
         }
     }
     assert!(failures.is_empty(), "{}: {:#?}", failures.len(), failures);
-    // Often one file stands against another one.
+    // Often one file opposes another.
     assert!(seen[1] * 5 > seen[0], "{seen:?}");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of a node as they translate, who watches them, and how the gateway changes them.
+//! The tables of a node, their watchers, and how the gateway changes them.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::machine::{FIRST_PORT, PORTS, PROTOCOLS};
 use crate::program::Program;
 use crate::truth::key_of;
 
-/// The program ends sessions of copies when it is asked for so many times.
+/// Number of requests after which the program ends sessions of copies.
 const SLOWNESS: u32 = 6;
 
-/// How the tables of a node are configured.
+/// Returns the configuration of a node's tables.
 pub fn configured(config: &Config) -> Nat64Config {
     let members = (0..).zip(&config.members);
     let addresses =
@@ -55,17 +55,17 @@ pub fn configured(config: &Config) -> Nat64Config {
     }
 }
 
-/// Hears of what the tables do: the program follows, and the node.
+/// Watches changes of the tables: the program and the node follow them.
 pub struct Eyes<'a> {
     pub program: &'a mut Program,
     /// None while the gateway itself changes the tables.
     pub gateway: Option<&'a mut Gateway>,
     pub clock: Duration,
-    /// Where the packet has come from that is being translated.
+    /// The origin of the packet that is being translated.
     pub via: Via,
-    /// Bindings of this node that have come and gone.
+    /// Bindings of this node that were opened and closed.
     pub changes: &'a mut Vec<Changed>,
-    /// A binding was opened that the node does not allow.
+    /// Set if a binding was opened that the node does not allow.
     pub error: Option<String>,
 }
 
@@ -146,21 +146,21 @@ pub struct Hands<'a> {
     pub state: &'a mut State,
     pub program: &'a mut Program,
     pub clock: Duration,
-    /// For some bindings that others give back there is no room.
+    /// True if there is no room for some bindings that others give back.
     pub is_tight: bool,
-    /// What the node has to hear of, and how much of it has.
+    /// The changes that the node has to be told, and how many it was told.
     pub changes: Vec<Changed>,
     pub heard: usize,
     pub error: Option<String>,
 }
 
 impl Hands<'_> {
-    /// Does something with the tables. What it changes, the node knows.
+    /// Changes the tables. The node knows these changes.
     fn quietly<T>(&mut self, act: impl FnOnce(&mut State, &mut Eyes<'_>) -> T) -> T {
         self.with(&mut Vec::new(), act)
     }
 
-    /// The same, where a port may come to a binding of the operator.
+    /// The same, where a binding of the operator may get a port.
     fn aloud<T>(&mut self, act: impl FnOnce(&mut State, &mut Eyes<'_>) -> T) -> T {
         let mut changes = std::mem::take(&mut self.changes);
         let done = self.with(&mut changes, act);

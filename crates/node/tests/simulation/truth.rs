@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What really happens, as no node knows it: to whom each port was given, and who was translated by it last.
+//! The real state, which no node knows: to whom each port was given, and who was last translated by it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,19 +23,19 @@ pub fn subscriber(binding: &Binding) -> u64 {
 pub struct Truth {
     pub given: BTreeMap<Key, u64>,
     last: BTreeMap<Key, (u64, u64)>,
-    /// Ports of which nodes that lie have spoken; nothing holds for these.
+    /// Ports about which lying nodes have sent messages; nothing is guaranteed for these.
     pub exempt: BTreeSet<Key>,
     pub translations: u64,
-    /// Ports that went to another subscriber.
+    /// Number of ports that went to another subscriber.
     pub reused: u64,
     pub by_copy: u64,
 }
 
-/// What a port has to rest, in real time: the clock of a node may be fast.
+/// Minimum rest of a port in real time, in nanoseconds: the clock of a node may be fast.
 const REST: u64 = 900_000_000;
 
 impl Truth {
-    /// An honest owner gives a port to a subscriber.
+    /// Notes that an honest owner gives a port to a subscriber.
     pub fn give(&mut self, now: u64, key: Key, to: u64) -> Result<(), String> {
         let before = self.given.insert(key, to);
         if before.is_some_and(|before| before != to) {
@@ -50,7 +50,7 @@ impl Truth {
         }
     }
 
-    /// An honest node translates a packet.
+    /// Notes that an honest node translates a packet.
     pub fn translate(&mut self, now: u64, key: Key, who: u64, node: usize) -> Result<(), String> {
         if self.exempt.contains(&key) {
             return Ok(());

@@ -32,7 +32,7 @@ pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;
 const TICK: u64 = 100 * MS;
 const STEP: u64 = 100 * MS;
-/// A way that is stuck for so long ends a connection.
+/// Time after which a stalled link ends a connection.
 const STUCK: u64 = 8 * SECOND;
 pub const SUBSCRIBERS: usize = 6;
 
@@ -41,13 +41,13 @@ enum What {
     Step,
     /// The first item of a connection's direction, to this end, arrives.
     Arrival(u64, usize),
-    /// For a process, and nothing else.
+    /// For a process only.
     ForProcess(usize, u64, Inner),
     Request(usize, u64, u64, Request),
     Packet(Packet),
 }
 
-/// What a process is told; it waits while the process stands still.
+/// A message to a process; it waits while the process is stopped.
 enum Inner {
     Connected(usize, u64),
     Lost(usize, u64),
@@ -59,7 +59,7 @@ enum Inner {
 pub struct Packet {
     at: usize,
     via: Via,
-    /// Programs know nothing of it but the host.
+    /// Programs know only its host.
     is_fragment: bool,
     hops: u32,
     way: Side,
@@ -67,13 +67,13 @@ pub struct Packet {
 
 #[derive(Clone, Copy)]
 enum Side {
-    /// Of a host; an error does not open.
+    /// From a host; an error opens no binding.
     V6 {
         host: Endpoint6,
         protocol: Protocol,
         opens: bool,
     },
-    /// To a port, and whom it was given to when it was sent.
+    /// To a port, with the subscriber that had the port when the packet was sent.
     V4 {
         key: crate::truth::Key,
         to: Option<u64>,
@@ -86,12 +86,12 @@ pub struct Flow {
     pub host: Endpoint6,
     pub protocol: Protocol,
     pub is_active: bool,
-    /// Where routers send its packets.
+    /// The gateway to which routers send its packets.
     pub at: usize,
-    /// By which port it was translated last, and when.
+    /// The port by which it was last translated, and when.
     pub port: Option<crate::truth::Key>,
     pub passed: u64,
-    /// How often its port has changed.
+    /// Number of times that its port has changed.
     pub changed: u32,
 }
 
@@ -104,25 +104,25 @@ pub struct World {
     pub engine: Engine,
     pub truth: Truth,
     pub flows: Vec<Flow>,
-    /// What happens when, in the order in which it was said, and where in `whats` it is.
+    /// The queue of events by time and order of creation, with their indices in `whats`.
     heap: BinaryHeap<Reverse<(u64, u64, usize)>>,
     whats: Vec<Option<What>>,
-    /// Places there that are free.
+    /// Free indices of `whats`.
     places: Vec<usize>,
     count: u64,
     processes: u64,
-    /// Packets of hosts and servers in a step.
+    /// Number of packets of hosts and servers in a step.
     pub load: usize,
-    /// Routers send packets anywhere.
+    /// True if routers send packets to any gateway.
     pub is_restless: bool,
     pub requests_are_late: bool,
-    /// How many of the packets are fragments.
+    /// Fraction of the packets that are fragments.
     pub fragments: f64,
-    /// Several gateways send by one link, so nobody knows which of them has sent a packet.
+    /// True if several gateways send by one link, so that the sender of a packet is unknown.
     pub links_are_shared: bool,
-    /// Tables have no room for all that others give back.
+    /// True if tables have no room for everything that others give back.
     pub is_tight: bool,
-    /// Most that a message between gateways usually takes, milliseconds.
+    /// Usual maximum delay of a message between gateways, in milliseconds.
     pub slowness: u64,
     pub config: Config,
     buckets: diolkos_node::order::Order,
@@ -131,19 +131,19 @@ pub struct World {
     liar: Option<usize>,
     pub given_back: usize,
     pub voids: usize,
-    /// To which version nodes are upgraded, one after the other.
+    /// The version to which nodes are upgraded, one after the other.
     pub newer: Option<Version>,
-    /// Files that were taken while a node ran, and those that were refused.
+    /// Number of files that were accepted while a node ran, and of those that were refused.
     pub reloads: [usize; 2],
-    /// Hellos that were refused.
+    /// Number of hellos that were refused.
     pub refused: usize,
-    /// Processes that went over to another file with the others.
+    /// Number of processes that changed to another file together with the others.
     pub rolled: usize,
 }
 
 pub fn config(nodes: usize) -> Config {
     Config {
-        // A binding without packets ends after so long.
+        // A binding without packets ends after this time.
         lifetimes_s: vec![4],
         bounds: Bounds {
             changes: 40,
@@ -237,7 +237,7 @@ impl World {
         (self.random.unit() * (most * MS) as f64) as u64 + MS / 10
     }
 
-    /// The bucket of a flow's host.
+    /// Returns the bucket of a flow's host.
     pub fn bucket(&self, flow: &Flow) -> usize {
         let subscriber = self.config.subscriber(flow.host.addr);
         self.buckets.bucket(subscriber)
@@ -368,7 +368,7 @@ impl World {
         self.inboxes[at].clear();
     }
 
-    /// What one of the two files says to a node.
+    /// Returns one of the two files for a node.
     pub fn file(&self, at: usize, is_other: bool) -> Config {
         let mut config = Config {
             me: NodeId(at as u8),
@@ -381,7 +381,7 @@ impl World {
         config
     }
 
-    /// The process is no more; its programs go on, or do not.
+    /// Ends the process; its programs continue, or do not.
     pub fn kill(&mut self, at: usize, programs_end: bool) {
         self.machines[at].goes_over = false;
         let Some(process) = self.machines[at].process.take() else {

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ARP for IPv4 on Ethernet (RFC 826): what is heard of others, and what is said of our own addresses (RFC 5227).
+//! ARP for IPv4 on Ethernet (RFC 826): parses packets of others, and builds those about our own addresses (RFC 5227).
 
 use std::net::Ipv4Addr;
 
-/// Everybody on the link.
+/// The broadcast address: all nodes on the link.
 pub const BROADCAST: [u8; 6] = [0xff; 6];
 
 const LEN: usize = 28;
 /// Ethernet, IPv4, and the lengths of their addresses.
 const KINDS: [u8; 6] = [0, 1, 0x08, 0, 6, 4];
 
-/// A packet of any operation: RFC 5227 makes no difference.
+/// A packet of any operation: RFC 5227 does not distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// Whose it says it is.
+    /// The sender's link-layer address.
     pub mac: [u8; 6],
-    /// The address that it says it has; 0: it asks for one.
+    /// The sender's IPv4 address; 0 if it probes for one.
     pub sender: Ipv4Addr,
-    /// The address it is about.
+    /// The target's IPv4 address.
     pub target: Ipv4Addr,
-    /// It is a [`release`].
+    /// True if it is a [`release`].
     pub releases: bool,
 }
 
-/// Reads a packet; behind it there may be padding.
+/// Parses a packet; padding may follow it.
 pub fn parse(packet: &[u8]) -> Option<Heard> {
     let packet = packet.get(..LEN)?;
     let v4 = |at: usize| {
@@ -43,18 +43,18 @@ pub fn parse(packet: &[u8]) -> Option<Heard> {
     })
 }
 
-/// Asks whether somebody has the address (RFC 5227 section 2.1.1).
+/// Builds a probe: does another node have the address (RFC 5227 section 2.1.1)?
 pub fn probe(mac: [u8; 6], address: Ipv4Addr) -> Vec<u8> {
     request(mac, Ipv4Addr::UNSPECIFIED, address)
 }
 
-/// Says that we have it (RFC 5227 section 2.3).
+/// Builds an announcement of an address that we have (RFC 5227 section 2.3).
 pub fn announcement(mac: [u8; 6], address: Ipv4Addr) -> Vec<u8> {
     request(mac, address, address)
 }
 
-/// Says to another diolkos that we have it no more: a probe to all others, which ignore the field that differs (RFC 5227
-/// section 2.1.1, target hardware address).
+/// Builds a message to other instances of diolkos that we no longer have the address. To all other nodes it is a probe:
+/// they ignore the field that differs (RFC 5227 section 2.1.1, target hardware address).
 pub fn release(mac: [u8; 6], address: Ipv4Addr) -> Vec<u8> {
     let mut packet = probe(mac, address);
     packet[18..24].copy_from_slice(&mac);
@@ -78,7 +78,7 @@ mod tests {
     const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
     const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-    /// Field by field as RFC 5227 section 1.1 and 2.3 say.
+    /// Checks the fields according to RFC 5227 sections 1.1 and 2.3.
     #[test]
     fn probes_and_announcements_are_requests() {
         let head = [0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said about addresses that are answered for one by one, and when (RFC 5227, RFC 4862 section 5.4, RFC 4861
-//! section 7.2.6). Without clock and sockets: moments are arguments.
+//! The messages about addresses that are answered for one by one, and their times (RFC 5227, RFC 4862 section 5.4,
+//! RFC 4861 section 7.2.6). Without clock and sockets: times are arguments.
 //!
-//! probing → announcing → held; or taken by another, and tried again later: as soon as its owner, who is polled, is gone
+//! probing → announcing → held; or taken by another node, and tried again later: at once when its owner, which is
+//! polled, is gone
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,65 +22,68 @@ const ANNOUNCEMENTS4: u8 = 2;
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 /// DEFEND_INTERVAL.
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
-/// An address that somebody else has is tried again after so long, then after twice as long, …
+/// An address that another node has is tried again after this time, then after twice as long, …
 const TRY_AGAIN: Duration = Duration::from_secs(4);
-/// … and at least so often: RATE_LIMIT_INTERVAL. A host that chooses its address has to wait so long after ten conflicts.
+/// … and at the latest after this time: RATE_LIMIT_INTERVAL. A host that chooses its address has to wait this long
+/// after ten conflicts.
 const TRY_AGAIN_AT_MOST: Duration = Duration::from_secs(60);
 /// DupAddrDetectTransmits (RFC 4862 section 5.1), MAX_NEIGHBOR_ADVERTISEMENT and RetransTimer (RFC 4861 section 10).
 const PROBES6: u8 = 1;
 const ANNOUNCEMENTS6: u8 = 3;
 const RETRANSMIT: Duration = Duration::from_secs(1);
 
-/// Between two polls of a node that has addresses (RFC 1122 section 2.3.2.1), by a packet to that node alone. …
+/// Interval between two polls of a node that has addresses (RFC 1122 section 2.3.2.1), by a packet to that node alone.
+/// …
 const POLL: Duration = Duration::from_millis(500);
-/// … and is gone after so many polls without an answer, if there were answers before. Else only what is above applies.
+/// … The node is gone after this many polls without an answer, if it has answered before. Otherwise only the times
+/// above apply.
 const POLLS: u8 = 2;
-/// Owners that are polled at a time.
+/// Maximum number of owners that are polled at a time.
 const MOST_OWNERS: usize = 4;
 
 /// A link-layer address.
 pub type Mac = [u8; 6];
 
-/// What is to be done about an address.
+/// An action for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Ask whether somebody has it.
+    /// Probe for the address.
     Probe(IpAddr),
-    /// Ask the node that has it.
+    /// Poll the node that has it.
     Poll(IpAddr, Mac),
     /// Answer for it from now on.
     Hold(IpAddr),
-    /// Tell everybody that we have it.
+    /// Announce to all nodes that we have it.
     Announce(IpAddr),
 }
 
-/// How another node spoke of an address.
+/// The message of another node about an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoke {
-    /// It says it has it.
+    /// It claims the address.
     Claims,
-    /// It asks whether somebody has it, because it wants it.
+    /// It probes for the address, because it wants it.
     Probes,
-    /// It had it, and has it no more.
+    /// It had the address, and has released it.
     Releases,
 }
 
-/// What became of it that another node spoke of an address.
+/// The result of another node's message about an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clash {
-    /// It is left to the other node, for now.
+    /// The address is left to the other node, for now.
     Taken,
-    /// It stays ours, which is to be said.
+    /// The address stays ours, which has to be announced.
     Defended,
-    /// It stays ours, which has been said a moment ago.
+    /// The address stays ours, which has just been announced.
     Undefended,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// So many probes were sent.
+    /// This number of probes was sent.
     Probing(u8),
-    /// So many announcements were sent.
+    /// This number of announcements was sent.
     Announcing(u8),
     Held,
     Taken,
@@ -93,20 +97,20 @@ struct Claim {
     defended: Option<Instant>,
     /// How often in a row it was taken.
     conflicts: u32,
-    /// Who has it, or sets out for it, while it is taken.
+    /// The node that has it, or probes for it, while it is taken.
     owner: Mac,
 }
 
 /// A node that has addresses of ours.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owner {
-    /// It has answered a poll.
+    /// True if it has answered a poll.
     answers: bool,
-    /// Polls since it was heard.
+    /// Number of polls since it was last heard.
     polls: u8,
 }
 
-/// Addresses, and how far each has come.
+/// The addresses, with the state of each.
 #[derive(Debug, Default)]
 pub struct Claims {
     claims: BTreeMap<IpAddr, Claim>,
@@ -116,7 +120,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Sets out for an address: with probes, or at once with announcements. `chance`: random bits.
+    /// Adds an address: begins with probes, or at once with announcements. `chance` has random bits.
     pub fn add(&mut self, address: IpAddr, probes: bool, now: Instant, chance: u64) {
         let (state, due) = match probes {
             true => (State::Probing(0), now + part(PROBE_WAIT, chance)),
@@ -132,20 +136,20 @@ impl Claims {
         self.claims.insert(address, claim);
     }
 
-    /// Those that are answered for.
+    /// Returns the addresses that are answered for.
     pub fn held(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let is_held = |claim: &Claim| matches!(claim.state, State::Announcing(_) | State::Held);
         let held = self.claims.iter().filter(move |(_, claim)| is_held(claim));
         held.map(|(address, _)| *address)
     }
 
-    /// Those that another node has, also while they are tried again.
+    /// Returns the addresses that another node has, also while they are tried again.
     pub fn taken(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let taken = self.claims.iter().filter(|(_, claim)| claim.conflicts > 0);
         taken.map(|(address, _)| *address)
     }
 
-    /// Those for which it is still asked whether another node has them.
+    /// Returns the addresses that are still being probed.
     pub fn pending(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let is_pending = |claim: &Claim| {
             matches!(claim.state, State::Probing(sent) if sent < u8::MAX) && claim.conflicts == 0
@@ -154,22 +158,22 @@ impl Claims {
         pending.map(|(address, _)| *address)
     }
 
-    /// All of them.
+    /// Returns all addresses.
     pub fn all(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.claims.keys().copied()
     }
 
-    /// How many there are.
+    /// Returns the number of addresses.
     pub fn len(&self) -> usize {
         self.claims.len()
     }
 
-    /// Whether an address is one of them.
+    /// Returns true if it contains the address.
     pub fn has(&self, address: IpAddr) -> bool {
         self.claims.contains_key(&address)
     }
 
-    /// Neighbours may know another link-layer address: everything that is held is announced again.
+    /// Announces everything that is held again, because neighbours may have another link-layer address in their caches.
     pub fn announce_again(&mut self, now: Instant) {
         for claim in self.claims.values_mut() {
             if matches!(claim.state, State::Announcing(_) | State::Held) {
@@ -178,20 +182,20 @@ impl Claims {
         }
     }
 
-    /// No node could hear the probes of an address: the program sends all of them again, from a moment on.
+    /// Sends all probes of an address again from a time on, because no node could receive them.
     pub fn ask_again(&mut self, address: IpAddr, at: Instant) {
         if let Some(claim) = self.claims.get_mut(&address) {
             (claim.state, claim.due) = (State::Probing(0), Some(at));
         }
     }
 
-    /// When something is due next.
+    /// Returns when something is due next.
     pub fn next(&self) -> Option<Instant> {
         let due = self.claims.values().filter_map(|claim| claim.due);
         due.chain(self.poll).min()
     }
 
-    /// Everything that is due, in the order in which it is to be done.
+    /// Returns everything that is due, in the order in which it has to be done.
     pub fn due(&mut self, now: Instant, mut chance: impl FnMut() -> u64) -> Vec<Step> {
         let mut steps = self.poll(now);
         let mut is_free_again = false;
@@ -239,7 +243,7 @@ impl Claims {
             };
         }
         if is_free_again {
-            // Whoever had one of them is perhaps gone, and the others are free, too.
+            // The node that had one of them may be gone, so the others may be free, too.
             for claim in self
                 .claims
                 .values_mut()
@@ -251,7 +255,7 @@ impl Claims {
         steps
     }
 
-    /// Polls those who have addresses. All addresses of one that is gone are tried at once.
+    /// Polls the owners of addresses. When an owner is gone, all its addresses are tried at once.
     fn poll(&mut self, now: Instant) -> Vec<Step> {
         let mut steps = Vec::new();
         if self.poll.is_none_or(|at| at > now) {
@@ -274,7 +278,7 @@ impl Claims {
             self.owners.remove(&mac);
             let is_theirs = |its: &&mut Claim| its.state == State::Taken && its.owner == mac;
             for claim in self.claims.values_mut().filter(is_theirs) {
-                // The pause before a first probe is for nodes that start together; polls have no common beginning.
+                // The pause before a first probe is for nodes that start together; polls have no common start.
                 (claim.state, claim.due) = (State::Probing(0), Some(now));
             }
         }
@@ -284,7 +288,8 @@ impl Claims {
         steps
     }
 
-    /// Another node spoke of an address, from a link-layer address. None: it may.
+    /// Handles another node's message about an address, from a link-layer address. Returns None if there is no
+    /// conflict.
     pub fn heard(
         &mut self,
         address: IpAddr,
@@ -299,14 +304,14 @@ impl Claims {
                 let pause = TRY_AGAIN * (1 << claim.conflicts.min(8));
                 let pause = pause.min(TRY_AGAIN_AT_MOST);
                 claim.conflicts += 1;
-                // At different times, so that one of many is soon found to be free.
+                // At different times, so that it is soon found if one of many is free.
                 let apart = part(pause / 4, spread(address) ^ u64::from(claim.conflicts));
                 (claim.state, claim.due) = (State::Taken, Some(now + pause + apart));
                 claim.owner = from;
                 self.poll = self.poll.or(Some(now + POLL));
                 Some(Clash::Taken)
             }
-            // The program answers who asks.
+            // The program answers probes.
             State::Announcing(_) | State::Held if spoke != Spoke::Claims => None,
             State::Announcing(_) | State::Held => {
                 let is_recent = |then: Instant| now.duration_since(then) < DEFEND_INTERVAL;
@@ -331,7 +336,7 @@ impl Claims {
                         owner.answers |= owner.polls > 0;
                         owner.polls = 0;
                     }
-                    // Whoever sets out for it first gets it: it answers no poll until then.
+                    // The first node that probes for it gets it; it answers no poll until then.
                     Spoke::Probes | Spoke::Releases => {
                         *owner = Owner::default();
                         let apart = part(TRY_AGAIN, spread(address));
@@ -345,7 +350,7 @@ impl Claims {
     }
 }
 
-/// Bits that differ between addresses that follow each other.
+/// Returns bits that differ between consecutive addresses.
 fn spread(address: IpAddr) -> u64 {
     let bits = match address {
         IpAddr::V4(address) => u64::from(address.to_bits()),
@@ -354,7 +359,7 @@ fn spread(address: IpAddr) -> u64 {
     bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48
 }
 
-/// A random part of a duration.
+/// Returns a random part of a duration.
 fn part(whole: Duration, chance: u64) -> Duration {
     whole.mul_f64((chance % 1024) as f64 / 1024.0)
 }

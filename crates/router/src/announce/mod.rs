@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Answers for the addresses that a router serves, where the configuration says so, so that neighbours need no route.
 //!
-//! sections `[[announce]]` → plans → an eBPF program that answers (`bpf/answer.h`), and a speaker for each interface, which
-//! asks whether others have the addresses, announces them, and hears conflicts
+//! sections `[[announce]]` → plans → an eBPF program that answers (`bpf/answer.h`), and a speaker for each interface,
+//! which probes for the addresses, announces them, and detects conflicts
 
 mod arp;
 mod claims;
@@ -32,12 +32,12 @@ use claims::Claims;
 use speaker::{release, serve, Speaker};
 use tally::Tally;
 
-/// A network of more addresses is neither tried out nor announced one by one.
+/// A network of more addresses is neither probed nor announced one by one.
 const MOST_OF_NETWORK: u32 = 256;
-/// As many addresses of an interface are.
+/// Maximum number of addresses of an interface that are.
 const MOST_CLAIMS: usize = 512;
 
-/// What one interface answers for.
+/// The addresses that one interface answers for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Plan {
     interface: String,
@@ -46,17 +46,17 @@ struct Plan {
     duplicate_detection: bool,
 }
 
-/// The plans of a configuration, which nothing on this host contradicts.
+/// The plans of a configuration, which do not contradict this host.
 pub struct Plans(Vec<Plan>);
 
 impl Plans {
-    /// Whether nothing is announced.
+    /// Returns true if nothing is announced.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// An interface at work. Dropped, nobody speaks there; what the program answers stays.
+/// An interface in use. When this is dropped, the speaker ends, and the answers of the program stay.
 struct Speaking {
     plan: Plan,
     index: u32,
@@ -64,25 +64,25 @@ struct Speaking {
     whole: Vec<IpNet>,
     claims: Arc<Mutex<Claims>>,
     changed: Arc<Notify>,
-    /// It has a carrier.
+    /// True if it has a carrier.
     running: bool,
     _task: Task,
 }
 
-/// Everything that answers. Dropped, nothing does, unless it is kept.
+/// Everything that answers. When this is dropped, all answers end, unless they are kept.
 pub struct Announcer {
     path: AnswerPath,
     served: Arc<Served>,
     tally: Arc<Tally>,
     own: Arc<Mutex<BTreeSet<[u8; 6]>>>,
     plans: Plans,
-    /// Rung when an address is answered for, or left to another node.
+    /// Notified when an address is answered for, or left to another node.
     moved: Arc<Notify>,
     speaking: Vec<Speaking>,
     watch: Watch,
 }
 
-/// What a configuration announces, or what contradicts it on this host.
+/// Returns the plans of a configuration, or an error if they contradict this host.
 pub async fn plan(net: &Net, settings: &Settings) -> Result<Plans, Failure> {
     let mut plans = Vec::new();
     for (at, announce) in settings.announce.iter().enumerate() {
@@ -116,7 +116,7 @@ fn mac_of(link: &Link) -> Option<[u8; 6]> {
 }
 
 impl Announcer {
-    /// Begins with what a configuration announces. None: it announces nothing.
+    /// Starts to announce; None if the configuration announces nothing.
     pub async fn start(
         net: &Net,
         settings: &Settings,
@@ -128,7 +128,7 @@ impl Announcer {
         Ok(announcer)
     }
 
-    /// Announces what `plans` say, and nothing else. Addresses that are held stay so.
+    /// Announces what `plans` say, and nothing else. Addresses that are held stay held.
     pub async fn follow(
         announcer: &mut Option<Announcer>,
         plans: Plans,
@@ -160,7 +160,7 @@ impl Announcer {
         one.look(net, settings).await
     }
 
-    /// Compares the plans with the interfaces that there are.
+    /// Compares the plans with the existing interfaces.
     async fn look(&mut self, net: &Net, settings: &Settings) -> Result<(), Failure> {
         let links = net.links().await?;
         let plans = self.plans.0.clone();
@@ -194,7 +194,7 @@ impl Announcer {
         done
     }
 
-    /// Begins at an interface. `held`: addresses that were answered for there a moment ago.
+    /// Starts at an interface. `held` are addresses that were answered for there just before.
     fn begin(
         &mut self,
         plan: Plan,
@@ -252,7 +252,7 @@ impl Announcer {
         Ok(())
     }
 
-    /// An interface came, went or changed. True if something is announced otherwise now.
+    /// Handles a new, removed or changed interface. Returns true if the announcements have changed.
     pub async fn link(&mut self, event: &Event, net: &Net, settings: &Settings) -> bool {
         if let Event::LinkChanged(link) = event {
             self.carrier(link);
@@ -275,7 +275,7 @@ impl Announcer {
         true
     }
 
-    /// With the carrier, there may be other neighbours: they are told again.
+    /// Announces again after a carrier change, because there may be other neighbours.
     fn carrier(&mut self, link: &Link) {
         for one in self
             .speaking
@@ -291,12 +291,13 @@ impl Announcer {
         }
     }
 
-    /// Waits until the findings may be others.
+    /// Waits until the findings may have changed.
     pub async fn moved(&self) {
         self.moved.notified().await;
     }
 
-    /// Addresses that lead to the translator and for which it does not answer: another node has them, or may have them.
+    /// Returns the addresses that lead to the translator and that it does not answer for: another node has them, or may
+    /// have them.
     pub fn findings(&self) -> Vec<Finding> {
         let findings = |speaking: &Speaking| {
             let claims = speaking.claims.lock();
@@ -318,12 +319,12 @@ impl Announcer {
         self.speaking.iter().flat_map(findings).collect()
     }
 
-    /// What the program and the speakers have counted.
+    /// Returns the counters of the program and of the speakers.
     pub fn counters(&self) -> std::io::Result<Vec<Counter>> {
         self.tally.read(&self.served)
     }
 
-    /// Lets the program go on answering when this ends.
+    /// Has the program answer after this ends.
     pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
         let kept = self.path.keep(pins);
         kept.map_err(|e| {
@@ -333,7 +334,7 @@ impl Announcer {
         })
     }
 
-    /// Ends all answers, and lets another node that waits for the addresses know at once.
+    /// Ends all answers, and notifies another node that waits for the addresses at once.
     pub fn leave(mut self) {
         let speaking = std::mem::take(&mut self.speaking);
         let served = self.served.clone();
@@ -347,13 +348,13 @@ impl Announcer {
         }
     }
 
-    /// Takes it back.
+    /// Reverses [`Announcer::keep`].
     pub fn release(&mut self, pins: &Pins) {
         self.path.release(pins);
     }
 }
 
-/// Addresses in words; none if there are none.
+/// Describes addresses; None if there are none.
 fn which(mut addresses: impl Iterator<Item = IpAddr>) -> Option<String> {
     let first = addresses.next()?.to_string();
     Some(match addresses.count() {
@@ -363,7 +364,7 @@ fn which(mut addresses: impl Iterator<Item = IpAddr>) -> Option<String> {
 }
 
 impl Speaking {
-    /// Has nothing answered any more; what was held until now.
+    /// Ends all answers. Returns the addresses that were held.
     fn end(self, served: &Served) -> Vec<IpAddr> {
         let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         let single = claims.all().chain(self.plan.echo.iter().copied());
@@ -377,7 +378,8 @@ impl Speaking {
     }
 }
 
-/// Networks that are answered for as a whole, and addresses that are tried out first, apart from those that are held.
+/// Returns the networks that are answered for as a whole, and the claims for addresses that are probed first, except
+/// those that are held.
 fn split(plan: &Plan, held: &[IpAddr]) -> (Vec<IpNet>, Claims) {
     let (now, mut whole, mut claims) = (Instant::now(), Vec::new(), Claims::default());
     for net in &plan.addresses {

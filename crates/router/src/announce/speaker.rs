@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Speaks on one Ethernet interface for the addresses that are answered for there: asks whether others have them, has the
-//! program answer, announces them, and hears who claims them.
+//! Speaks on one Ethernet interface for the addresses that are answered for there: probes for them, has the program
+//! answer, announces them, and detects other claims.
 //!
-//! sockets and groups → what is due ([`Claims`]) or heard → say it, have it answered, log it; again when the link comes back
+//! sockets and groups → what is due ([`Claims`]) or received → send it, have it answered, log it; again when the link
+//! comes back
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -26,30 +27,31 @@ use diolkos_kernel::neighbour;
 use diolkos_service::counted::counted;
 use diolkos_service::random::random;
 
-/// Bytes of a message that is read.
+/// Maximum size of a received message in bytes.
 const LONGEST: usize = 1500;
-/// Before the sockets are opened again, or a link is looked at.
+/// Delay before the sockets are reopened, or a link is checked again.
 const RETRY: Duration = Duration::from_secs(1);
-/// More groups than these, and the card passes on all. The kernel reports those that are joined to routers and switches.
+/// With more groups than these, the card passes on all packets. The kernel reports joined groups to routers and
+/// switches.
 const MOST_GROUPS: usize = 64;
-/// Of all conflicts on the interface, one is logged in this time.
+/// At most one conflict on the interface is logged in this time.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// One interface and what is said there.
+/// The speaker of one interface.
 pub struct Speaker {
     pub interface: String,
     pub ifindex: u32,
     pub mac: [u8; 6],
-    /// Link-layer addresses of all interfaces that announce: what they say is no conflict.
+    /// Link-layer addresses of all interfaces that announce: their packets are no conflict.
     pub own: Arc<Mutex<BTreeSet<[u8; 6]>>>,
     /// Networks that are answered for as a whole.
     pub whole: Vec<IpNet>,
-    /// Addresses to which echo is answered.
+    /// Addresses for which echo requests are answered.
     pub echo: BTreeSet<IpAddr>,
     pub claims: Arc<Mutex<Claims>>,
-    /// Rung when somebody else has changed them.
+    /// Notified when other code has changed the claims.
     pub changed: Arc<Notify>,
-    /// Rung when an address is answered for, or left to another node.
+    /// Notified when an address is answered for, or left to another node.
     pub moved: Arc<Notify>,
     pub served: Arc<Served>,
     pub tally: Arc<Tally>,
@@ -99,7 +101,7 @@ impl Speaker {
             tokio::select! {
                 () = until(next) => {
                     let steps = self.claims().due(Instant::now(), random);
-                    // What cannot be said now takes nothing from the steps behind it.
+                    // A failed step must not prevent the steps after it.
                     let done = steps.into_iter().map(|step| self.take(step, &sockets));
                     done.fold(Ok(()), io::Result::and)?;
                 }
@@ -149,7 +151,7 @@ impl Speaker {
         })
     }
 
-    /// Joins the groups in which the addresses are asked for. None: they are too many, or the kernel refuses.
+    /// Joins the multicast groups of the addresses. Returns None if they are too many, or the kernel refuses.
     fn join(&self) -> io::Result<Option<UdpSocket>> {
         let addresses = self.addresses();
         let groups: BTreeSet<Ipv6Addr> = addresses
@@ -179,7 +181,7 @@ impl Speaker {
     fn take(&self, step: Step, sockets: &Sockets) -> io::Result<()> {
         match step {
             Step::Probe(address) => {
-                // Without a link, there is nobody who could object. A driver that does not say has one.
+                // Without a link, no node can object. A driver that does not report the link counts as having one.
                 if !ethtool::has_link(&self.interface).unwrap_or(true) {
                     self.claims().ask_again(address, Instant::now() + RETRY);
                     return Ok(());
@@ -206,8 +208,8 @@ impl Speaker {
         }
     }
 
-    /// Asks everybody, or one node, who has an address, without a claim to it. RFC 6085: a packet to a group may go to one
-    /// node's link-layer address.
+    /// Asks all nodes, or one, for the owner of an address, without claiming it. RFC 6085: a packet to a group may go
+    /// to one node's link-layer address.
     fn ask(&self, address: IpAddr, only: Option<Mac>, sockets: &Sockets) -> io::Result<()> {
         match address {
             IpAddr::V4(v4) => {
@@ -263,7 +265,7 @@ impl Speaker {
         let spoke = match message.kind {
             neighbour::ADVERTISEMENT => Spoke::Claims,
             _ if message.source.is_unspecified() => Spoke::Probes,
-            // A question, from an address that may be ours.
+            // A solicitation, from an address that may be ours.
             _ => return self.heard(message.source.into(), Spoke::Claims, from, sockets, log),
         };
         self.heard(message.target.into(), spoke, from, sockets, log)
@@ -289,7 +291,7 @@ impl Speaker {
         let is_one = self.claims().has(address);
         let clash = match is_one {
             true => self.claims().heard(address, spoke, from, now),
-            // Nothing is kept of single addresses of a network, so none of them is defended.
+            // There is no state for single addresses of a network, so none of them is defended.
             false => {
                 let is_ours = self.whole.iter().any(|net| net.contains(&address));
                 (is_ours && spoke == Spoke::Claims).then_some(Clash::Undefended)
@@ -330,7 +332,7 @@ impl Speaker {
 }
 
 impl Log {
-    /// Writes a line that others can cause without end, at a limited rate.
+    /// Writes a line at a limited rate, because other nodes can cause it without end.
     fn write_damped(&mut self, now: Instant, write: impl FnOnce(String)) {
         if self.next.is_some_and(|next| now < next) {
             self.unsaid += 1;
@@ -347,7 +349,7 @@ impl Log {
     }
 }
 
-/// Says that IPv4 addresses of an interface are free, after the program has ceased to answer for them.
+/// Announces that IPv4 addresses of an interface are free, after the program has stopped answering for them.
 pub fn release(ifindex: u32, mac: Mac, addresses: &[IpAddr]) -> io::Result<()> {
     let socket = DiscoverySocket::open(ifindex, Hears::Arp)?;
     for address in addresses {
@@ -366,7 +368,7 @@ pub fn serve(served: &Served, ifindex: u32, net: IpNet, echo: bool) -> io::Resul
     }
 }
 
-/// A link-layer address as people write it.
+/// Formats a link-layer address.
 fn shown(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }

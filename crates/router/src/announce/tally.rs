@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was said and heard on all interfaces, as numbers.
+//! Counters of what was sent and received on all interfaces.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use diolkos_fastpath::{Served, ANSWER_NAMES};
 
 use diolkos_figures::counters::Counter;
 
-/// Only counts up.
+/// A counter that only grows.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
@@ -18,7 +18,7 @@ impl Count {
     }
 }
 
-/// Beside what the program counts.
+/// The counters of the speakers; the program has its own.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub probes: Count,
@@ -29,7 +29,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// All counters by name, those of the program first.
+    /// Returns all counters by name, those of the program first.
     pub fn read(&self, served: &Served) -> io::Result<Vec<Counter>> {
         let answers = ANSWER_NAMES.iter().zip(served.counts()?);
         let answers = answers.map(|(name, packets)| (format!("answer.{name}"), packets));

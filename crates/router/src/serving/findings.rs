@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is wrong with a router beside its links and routes: looked for, told to the log when it begins and ends, and listed.
+//! Problems of a router apart from its links and routes: they are detected, logged when they begin and end, and listed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,11 +13,12 @@ use diolkos_config::Settings;
 use diolkos_control::control::{Finding, FindingKind};
 use diolkos_service::failure::Failure;
 
-/// Between two looks at addresses for which nobody seems to answer: nobody tells of proxied neighbours, nor of packets.
+/// Interval between two checks of addresses that no node seems to answer for: neither proxied neighbours nor packets
+/// cause a notification.
 pub(crate) const SUSPICION: Duration = Duration::from_secs(2);
 
 impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
-    /// That it runs, and whether packets can pass.
+    /// Announces that it runs, and whether packets can pass.
     pub(crate) fn announce(&self) {
         self.gateway.announce(match self.is_ready() {
             true => "ready",
@@ -25,7 +26,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         });
     }
 
-    /// Nothing keeps packets from passing.
+    /// Returns true if nothing prevents packets from passing.
     fn is_ready(&self) -> bool {
         let is_obstacle = |its: &Finding| its.kind == FindingKind::Obstacle;
         self.obstacles.is_empty()
@@ -34,7 +35,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
             && !self.findings.iter().any(is_obstacle)
     }
 
-    /// Do nodes of the networks around send here, or ask neighbours of whom nobody answers?
+    /// Checks whether nodes of the surrounding networks send here, or ask for neighbours that do not answer.
     pub(crate) async fn look_at_networks(&mut self) {
         self.has_new_links = false;
         let (settings, own) = (&self.gateway.settings, self.gateway.index);
@@ -47,7 +48,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         self.find();
     }
 
-    /// Says what is wrong now, and what is not any more.
+    /// Logs new problems, and those that have ended.
     pub(crate) fn find(&mut self) {
         let gateway = &*self.gateway;
         let has_programs = gateway.translation.fast().is_some();
@@ -69,7 +70,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         }
     }
 
-    /// All that followers hear of.
+    /// Returns all findings for clients that watch the status.
     pub(crate) fn all_findings(&self) -> Vec<Finding> {
         let mut all: Vec<Finding> = self.findings.iter().cloned().collect();
         all.extend(self.gateway.translation.findings());

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames that strangers could send: those of the vectors, with bytes changed, cut, and put behind; half of them with
-//! checksums that are right again, so that what is behind the checksums is reached.
+//! Hostile frames: those of the vectors with bytes changed, cut and appended; half of them with corrected checksums,
+//! so that the code after the checksums is reached.
 
 use fastrand::Rng;
 
 use crate::common::ones_sum;
 use crate::reference::ETHERNET;
 
-/// Bytes that decide something somewhere.
+/// Bytes that are significant somewhere.
 const TELLING: [u8; 14] = [
     0, 1, 2, 4, 8, 0x0e, 0x18, 0x20, 0x28, 0x33, 0x3a, 0x45, 0xfe, 0xff,
 ];
@@ -59,7 +59,7 @@ fn is_arp(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[0x08, 0x06])
 }
 
-/// More options behind an IPv6 message, some of them well-formed, with a payload length that says so.
+/// Appends more options to an IPv6 message, some of them well-formed, and adjusts the payload length.
 fn lengthen(frame: &mut Vec<u8>, random: &mut Rng) {
     if frame.get(12..14) != Some(&[0x86, 0xdd]) || frame.len() < SHORTEST {
         return;
@@ -75,7 +75,7 @@ fn lengthen(frame: &mut Vec<u8>, random: &mut Rng) {
     frame[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&len.to_be_bytes());
 }
 
-/// Puts right checksums into the headers.
+/// Writes right checksums into the headers.
 fn correct(frame: &mut [u8]) {
     let Some(rest) = frame.get_mut(ETHERNET..) else {
         return;

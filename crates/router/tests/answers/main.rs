@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the answering program says to neighbours (`bpf/answer.bpf.c`): *it answers exactly as [`reference`] does, or lets
+//! The answers of the program to neighbours (`bpf/answer.bpf.c`): *it answers exactly as [`reference`] does, or lets
 //! the frame go on unchanged.*
 //!
-//! [`vectors`] (by hand, from the RFCs), or a seed ([`hostile`]) ─► a frame ─► the kernel (BPF_PROG_TEST_RUN), and the reference
+//! [`vectors`] (by hand, from the RFCs), or a seed ([`hostile`]) ─► a frame ─► the kernel (BPF_PROG_TEST_RUN), and the
+//! reference
 //!
 //! | environment | |
 //! |---|---|
 //! | `DIOLKOS_LAW_SEED` | another seed than the usual one |
 //! | `DIOLKOS_LAW_CASES` | how many frames are made from it |
 //!
-//! VLAN tags and who hears the answers are tested with real devices in `tests/e2e`.
+//! VLAN tags, and the recipients of answers, are tested with real devices in `tests/e2e`.
 
-// Checksums as the tests of `xlat` add them up: without code of the translator.
+// Checksums as the tests of `xlat` compute them, without code of the translator.
 #[path = "../../../xlat/tests/common/mod.rs"]
 mod common;
 mod hostile;
@@ -49,7 +50,7 @@ fn reference() -> Reference {
     }
 }
 
-/// The program with the same addresses.
+/// Loads the program with the same addresses.
 fn program(reference: &Reference) -> AnswerRun {
     let run = AnswerRun::load().expect("the program loads (as root)");
     let at = AnswerRun::IFINDEX;
@@ -71,7 +72,7 @@ fn program(reference: &Reference) -> AnswerRun {
     run
 }
 
-/// The counters that moved, by name.
+/// Returns the names of the counters that changed.
 fn moved(run: &AnswerRun, before: &[u64]) -> Vec<&'static str> {
     let now = run.served.counts().expect("they are read");
     let pairs = ANSWER_NAMES.iter().zip(now.iter().zip(before));
@@ -81,7 +82,7 @@ fn moved(run: &AnswerRun, before: &[u64]) -> Vec<&'static str> {
         .collect()
 }
 
-/// The answer of the program, and the counters that moved; unanswered, the frame is as it was.
+/// Returns the answer of the program, and the counters that changed; without an answer, the frame must be unchanged.
 fn answer(run: &AnswerRun, frame: &[u8]) -> (Option<Vec<u8>>, Vec<&'static str>) {
     let before = run.served.counts().expect("they are read");
     let (action, out) = run.frame(frame).expect("it runs");
@@ -140,7 +141,7 @@ fn by_hand() {
     }
 }
 
-/// What an interface that is not named receives is not answered.
+/// Frames received on an interface that is not named get no answer.
 #[test]
 fn an_interface_that_does_not_announce_answers_nothing() {
     let reference = reference();
@@ -168,8 +169,8 @@ fn an_interface_that_does_not_announce_answers_nothing() {
     assert_eq!(answer(&run, &bytes(request)), (None, Vec::new()));
 }
 
-/// Whatever the bytes: the answer of the reference, or the frame as it was. And never more than was sent, apart from the
-/// option that RFC 4861 demands.
+/// For any bytes, the result is the answer of the reference, or the unchanged frame. An answer is never longer than the
+/// request, apart from the option that RFC 4861 requires.
 #[test]
 fn hostile_frames() {
     let seed = from_environment("DIOLKOS_LAW_SEED").unwrap_or(SEED);
@@ -209,7 +210,7 @@ fn hostile_frames() {
             other => panic!("{other:?}: {}", context()),
         }
     }
-    // It may decline, but that is no way to obey.
+    // It may decline, but not always.
     assert!(
         answerable > cases / 10,
         "{answerable} of {cases} frames can be answered"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a translator answers, in safe Rust, from the text of the RFCs: a frame in, a frame out or none. The program in
-//! `bpf/answer.bpf.c` may leave unanswered what this answers; what it answers, it answers as this does.
+//! The answers of a translator, in safe Rust, from the text of the RFCs: a frame in, a frame or nothing out. The
+//! program in `bpf/answer.bpf.c` may decline what this answers; its answers are the same as these.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ const BROADCAST: [u8; 6] = [0xff; 6];
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
-/// One address or more, and whether echo is answered.
+/// An address or network, and whether echo requests are answered.
 pub type Served<N> = (N, bool);
 
 /// An interface that answers.
@@ -26,7 +26,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// The answer to a frame.
+    /// Returns the answer to a frame.
     pub fn answer(&self, frame: &[u8]) -> Option<Vec<u8>> {
         let (header, rest) = frame.split_at_checked(ETHERNET)?;
         let (to, from, kind) = (mac(&header[..6])?, mac(&header[6..12])?, &header[12..]);
@@ -115,7 +115,7 @@ impl Reference {
         if !is_of_one(asker) || asker == self.mac {
             return None;
         }
-        // It may be left out only where whoever asks knows it, and is where it would make the answer longer.
+        // It may be omitted only if the requester knows it, and is omitted where it would make the answer longer.
         let names_us = is_to_group || body.len() > 24;
         let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
         let (back, back_mac, solicited) = match is_probe {
@@ -209,7 +209,8 @@ impl Reference {
     }
 }
 
-/// The same message with another type; a checksum that is wrong stays as wrong (RFC 1624 equation 3).
+/// Returns the same message with another type; a wrong checksum stays wrong by the same difference (RFC 1624 equation
+/// 3).
 fn turned(message: &[u8], kind: u8) -> Vec<u8> {
     let mut turned = message.to_vec();
     let old = u16::from_be_bytes([message[2], message[3]]);
@@ -221,7 +222,7 @@ fn turned(message: &[u8], kind: u8) -> Vec<u8> {
     turned
 }
 
-/// RFC 4443 section 2.3: of a message with its pseudo-header.
+/// RFC 4443 section 2.3: returns the sum of a message with its pseudo-header.
 fn sum6(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
     let mut all = [source.octets(), destination.octets()].concat();
     all.extend((message.len() as u32).to_be_bytes());
@@ -234,14 +235,15 @@ fn ethernet(to: [u8; 6], from: [u8; 6], kind: [u8; 2]) -> Vec<u8> {
     [&to[..], &from[..], &kind[..]].concat()
 }
 
-/// Header and payload of an IPv6 packet.
+/// Returns header and payload of an IPv6 packet.
 fn sound6(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let (header, rest) = rest.split_at_checked(40)?;
     let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
     (header[0] >> 4 == 6).then_some((header, rest.get(..len)?))
 }
 
-/// `None`: malformed. Otherwise the link-layer address in the first option of the kind, if there is one.
+/// Returns `None` if the options are malformed; otherwise the link-layer address in the first option of the kind, if
+/// there is one.
 fn source_address(mut options: &[u8]) -> Option<Option<[u8; 6]>> {
     let mut found = None;
     while !options.is_empty() {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions of neighbours and their answers, byte by byte as the RFCs have them. Neither the program nor the reference has made
-//! them.
+//! Requests of neighbours and their answers, byte by byte according to the RFCs. They are written by hand, not generated
+//! by the program or the reference.
 
-/// Name, question, and its answer or the counter that says why there is none; empty: the frame is not counted.
+/// Name, request, and its answer, or the counter of the reason why there is none; empty: the frame is not counted.
 pub type Vector = (
     &'static str,
     &'static str,
     Result<&'static str, &'static str>,
 );
 
-/// We are 02:00:00:00:00:01, whoever asks is 02:00:00:00:00:aa.
+/// Our address is 02:00:00:00:00:01, that of the requester is 02:00:00:00:00:aa.
 pub const VECTORS: &[Vector] = &[
     (
         "a request (RFC 826), padded to 60 bytes; the answer is not",

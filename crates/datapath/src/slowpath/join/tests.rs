@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Streams of packets, joined here and cut again as the kernel cuts: they must be what they were.
+//! Streams of packets, joined here and split again as the kernel does: the result must be the same.
 
 use super::*;
 use fastrand::Rng;
@@ -8,7 +8,7 @@ use fastrand::Rng;
 struct Stream {
     ipv6: bool,
     udp: bool,
-    /// With options of TCP.
+    /// Bytes of TCP options.
     options: usize,
     dont_fragment: bool,
 }
@@ -35,7 +35,7 @@ impl Stream {
         self.l4_at() + if self.udp { 8 } else { 20 + self.options }
     }
 
-    /// With a right checksum.
+    /// Returns a packet with a right checksum.
     fn packet(&self, seq: u32, id: u16, flags: u8, data: &[u8]) -> Vec<u8> {
         let l4_at = self.l4_at();
         let mut packet = vec![0; self.headers()];
@@ -63,7 +63,7 @@ impl Stream {
     }
 }
 
-/// Lengths and checksums (RFC 791, RFC 8200, RFC 768, RFC 9293).
+/// Writes lengths and checksums (RFC 791, RFC 8200, RFC 768, RFC 9293).
 fn finish(packet: &mut [u8], l4_at: usize, udp: bool, len: usize) {
     let l4_len = (len - l4_at) as u16;
     if l4_at == 40 {
@@ -101,8 +101,8 @@ fn ones_sum(bytes: &[u8]) -> u16 {
     ((folded >> 16) + folded) as u16
 }
 
-/// The packets of a super-packet: sequence numbers and identifications count up, PSH is the last one's, and each has sums
-/// and lengths of its own.
+/// Returns the packets of a super-packet: sequence numbers and identifications count up, only the last one has PSH, and
+/// each has its own checksums and lengths.
 fn cut(train: &Train, data: &[u8]) -> Vec<Vec<u8>> {
     let (header, headers, offload) = train.headers();
     let gso = offload.gso.expect("a super-packet");
@@ -143,7 +143,7 @@ fn cut(train: &Train, data: &[u8]) -> Vec<Vec<u8>> {
     packets
 }
 
-/// The field of a checksum that is left to the device has the sum of the pseudo-header of all of it.
+/// Checks that the field of a checksum that is left to the device has the sum of the whole pseudo-header.
 fn check_seed(train: &Train) {
     let (header, headers, _) = train.headers();
     let part = train.first;
@@ -156,7 +156,7 @@ fn check_seed(train: &Train) {
     assert_eq!(header[at..at + 2], ones_sum(&all).to_be_bytes());
 }
 
-/// Of DF the identification means nothing (RFC 6864 section 4.1).
+/// With DF the identification has no meaning (RFC 6864 section 4.1).
 fn without_idle_id(mut packet: Vec<u8>) -> Vec<u8> {
     if packet[0] == 0x45 && packet[6] & 0x40 != 0 {
         packet[4..6].fill(0);

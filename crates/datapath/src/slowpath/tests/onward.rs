@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for other gateways, as they are written. No program looks at the slots here, so all of them stray.
+//! Packets for other gateways, as they are written. No program reads the slots here, so none of the packets meets its
+//! slot.
 
 use diolkos_nat64::config::{Gateway, Nat64Config, Pool4, Protocol};
 use diolkos_nat64::Nat64;
@@ -12,12 +13,13 @@ const REACHED: Gateway = 5;
 const UNREACHED: Gateway = 6;
 const MTU: u32 = 1400;
 
-/// Packets to these ports are another gateway's. In front of one to the last of them, two parts leave that have waited.
+/// Packets to these ports belong to another gateway. In front of one to the last of them, two parts leave that have
+/// waited.
 const TO_REACHED: u8 = 10;
 const TO_UNREACHED: u8 = 11;
 const AFTER_PARTS: u8 = 12;
 
-/// Forwards by a real NAT64.
+/// Forwards with a real NAT64.
 struct Gatewayed(Nat64);
 
 impl Engine for Gatewayed {
@@ -67,7 +69,7 @@ fn gateway() -> (Reader, UnixDatagram) {
     (reader, outside)
 }
 
-/// A datagram from a host, through whose addresses an ICMP error can come back.
+/// Returns a datagram from a host, with addresses to which an ICMP error can be sent.
 fn from_host(port: u8, data: &[u8]) -> Vec<u8> {
     let mut packet = datagram(port, data);
     for (at, address) in [(8, "2001:db8:1::10"), (24, "2001:db8:64::198.51.100.2")] {
@@ -77,7 +79,7 @@ fn from_host(port: u8, data: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Whatever leaves when these packets come, whole.
+/// Returns everything that leaves when these packets arrive.
 fn written(reader: &mut Reader, outside: &UnixDatagram, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     for packet in packets {
         outside.send(packet).expect("a queue with room");
@@ -101,7 +103,8 @@ fn counted(reader: &Reader, name: &str) -> u64 {
     counter.expect(name).packets
 }
 
-/// As the kernel has to see it: from a group, which it does not take, one hop less, and with what the device said of it.
+/// Returns the packet as the kernel must get it: from a group, which it refuses, with one hop less, and with the
+/// device's metadata.
 fn spoilt(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     packet[VNET + 7] -= 1;
@@ -176,7 +179,7 @@ fn what_cannot_get_there_is_answered_and_counted() {
     assert!(ends.is_some_and(|ends| ends.src.to_string() == "2001:db8:1::10"));
 }
 
-/// None is routed by the kernel instead, which would route it back.
+/// None is left to the kernel instead, which would route it back.
 #[test]
 fn without_a_way_nothing_leaves() {
     let (mut reader, outside) = gateway();

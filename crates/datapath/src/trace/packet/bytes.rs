@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet → its bytes: IP header, transport header, zeros for data.
+//! Converts a packet to bytes: IP header, transport header, zeros for data.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ const TCP_LEN: usize = 20;
 const TCP_CHECKSUM_AT: usize = 16;
 
 impl Imagined {
-    /// Its bytes, with every checksum; an error if it cannot have its length.
+    /// Returns its bytes, with all checksums; an error if its length is impossible.
     pub fn bytes(&self) -> Result<Vec<u8>, String> {
         let (words, details) = (&self.words, &self.details);
         let head = if words.src.is_ipv4() {
@@ -121,7 +121,7 @@ impl Words {
 }
 
 impl Transport {
-    /// As the IP header has it.
+    /// Returns the number in the IP header.
     fn number(self, is_v4: bool) -> u8 {
         match self {
             Transport::Udp(..) => protocol::UDP,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Words → packet. An error quotes the word at fault and says what may stand there.
+//! Parses words to a packet. An error quotes the wrong word and says what is allowed there.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use ipnet::Ipv6Net;
 
 use super::{Transport, Words, FLAGS, GRAMMAR};
 
-/// The flag of a segment of which nothing is said.
+/// The flag of a segment if none is given.
 const SYN: u8 = 1 << 1;
 
 impl FromStr for Words {
@@ -21,8 +21,8 @@ impl FromStr for Words {
 }
 
 impl Words {
-    /// Reads them, where the destination of an IPv6 node may be an IPv4 address: that is the peer of a session, and the node
-    /// knows it by the translation prefix. `pref64` is asked only then.
+    /// Parses a packet. The destination of an IPv6 node may be an IPv4 address: that is the peer of a session, which
+    /// the node reaches by the translation prefix. `pref64` is called only in that case.
     pub fn read(text: &str, pref64: &dyn Fn() -> Option<Ipv6Net>) -> Result<Words, String> {
         let rest = text;
         let mut words = Reader { text, rest, pref64 };
@@ -32,7 +32,7 @@ impl Words {
     }
 }
 
-/// What is still to be read of a text.
+/// The unread rest of a text.
 struct Reader<'a> {
     text: &'a str,
     rest: &'a str,
@@ -41,7 +41,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The word that comes next, if any. It is not taken.
+    /// Returns the next word, if any, without taking it.
     fn peek(&self) -> Option<&'a str> {
         self.rest.split_whitespace().next()
     }
@@ -71,11 +71,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// From the protocol to the destination.
+    /// Parses from the protocol to the destination.
     fn packet(&mut self) -> Result<Words, String> {
         let kind = self.next("the protocol")?;
         let mut source = None;
-        // What stands between protocol and source.
+        // The words between protocol and source.
         let mut detail = 0;
         match kind {
             "udp" => {}
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// An address that has been read, with its port, which may be the next word.
+    /// Returns an address that has been read, with its port, which may be the next word.
     fn host(&mut self, word: &str, has_port: bool) -> Result<(IpAddr, u16), String> {
         let found = end(word);
         let (address, port) = found.ok_or_else(|| format!("`{word}` is no IP address"))?;
@@ -140,8 +140,8 @@ impl<'a> Reader<'a> {
         Ok((address, port))
     }
 
-    /// Behind `to` or `>`, which may be left out. Of a session as `show sessions` prints it, the peer, behind the endpoint by
-    /// which the node is seen.
+    /// Parses the destination, with `to` or `>` before it, which may be omitted. Of a session as `show sessions` prints
+    /// it, that is the peer, which follows the node's external endpoint.
     fn destination(&mut self, src: IpAddr, has_port: bool) -> Result<(IpAddr, u16), String> {
         let is_named = self.take(">") || self.take("to");
         let mut word = self.next("the destination")?;
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The state of a session, and in how many seconds it expires.
+    /// Skips the state of a session, and the seconds until it expires.
     fn skip_state(&mut self) {
         let mut words = self.rest.split_whitespace();
         let is_state = |word: &&str| {
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An address, `ADDRESS:PORT`, or `[ADDRESS]:PORT`.
+/// Parses an address, `ADDRESS:PORT`, or `[ADDRESS]:PORT`.
 fn end(word: &str) -> Option<(IpAddr, Option<u16>)> {
     if let Ok(socket) = word.parse::<SocketAddr>() {
         return Some((socket.ip(), Some(socket.port())));
@@ -193,12 +193,12 @@ fn end(word: &str) -> Option<(IpAddr, Option<u16>)> {
     Some((bare.unwrap_or(word).parse().ok()?, None))
 }
 
-/// `ADDRESS:PORT` of IPv4.
+/// Returns true if it is `ADDRESS:PORT` of IPv4.
 fn is_ipv4_endpoint(word: &str) -> bool {
     matches!(end(word), Some((IpAddr::V4(_), Some(_))))
 }
 
-/// Why there is no such packet.
+/// Explains why there is no such packet.
 fn different(src: IpAddr, dst: IpAddr) -> String {
     format!(
         "{src} and {dst} are of different families: name the destination as the sender knows it"

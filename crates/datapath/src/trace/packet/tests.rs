@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets in words: what is read, what is refused, and the bytes they become.
+//! Packets in words: what is accepted, what is refused, and the bytes that result.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn what_is_written_is_read_again() {
     assert_eq!(short.to_string(), "tcp syn 192.0.2.1 80 > 192.0.2.2 1024");
 }
 
-/// The forms of `show sessions`, and separators that no shell takes for something else.
+/// The forms of `show sessions`, and separators that no shell interprets.
 #[test]
 fn endpoints_are_read_as_they_are_shown() {
     let is_read_as = |text: &str, plain: &str| {
@@ -111,7 +111,7 @@ fn an_error_names_what_is_wrong() {
     }
 }
 
-/// RFC 768: by hand. 192.0.2.1:80 to 192.0.2.2:80, without data.
+/// RFC 768, by hand: 192.0.2.1:80 to 192.0.2.2:80, without data.
 #[test]
 fn bytes_are_those_of_the_rfcs() {
     let words = "udp 192.0.2.1 80 > 192.0.2.2 80"

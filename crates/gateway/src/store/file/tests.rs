@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state file among files of others, damaged ones, and no room.
+//! The state file in the presence of other files, damaged files, and a full disk.
 
 use super::*;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_service::failure::Kind;
 use std::os::unix::fs::{symlink, PermissionsExt};
 
-/// A folder of its own, gone in the end.
+/// A temporary folder, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -49,7 +49,7 @@ fn stored(state: &mut StateFile) -> Stored {
     }
 }
 
-/// The names in the folder, in order.
+/// Returns the names in the folder, in order.
 fn names(folder: &Folder) -> Vec<String> {
     let entries = fs::read_dir(&folder.0).expect("a folder");
     let name = |entry: io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
@@ -162,7 +162,7 @@ fn what_is_damaged_is_put_aside_under_a_new_name_each_time() {
             panic!("it is damaged");
         };
         assert_eq!((kept.bindings, kept.secret), (vec![binding], Some([1, 2])));
-        // Nothing can take its place yet: it stays.
+        // Nothing can replace it yet, so it stays.
         assert!(state
             .replace(|_| Err(io::ErrorKind::StorageFull.into()))
             .is_err());
@@ -181,7 +181,7 @@ fn a_file_without_content_is_told_and_put_aside() {
     }
 }
 
-/// A file with nothing in it, and one that a power cut has left.
+/// Puts aside a file with no usable content, such as a power cut leaves.
 fn put_aside(folder: &Folder, content: &[u8]) {
     let mut state = folder.state();
     fs::write(&state.path, content).expect("a new file");
@@ -190,7 +190,7 @@ fn put_aside(folder: &Folder, content: &[u8]) {
         panic!("it may have had something in it");
     };
     assert_eq!((kept.bindings, kept.secret), (vec![], None));
-    // Nothing that is no state is marked as an older one.
+    // A file that is not a state is not marked as outdated.
     state.mark_outdated().expect("there is nothing to do");
     assert_eq!(fs::read(&state.path).expect("it is there"), content);
     write_empty(&mut state);
@@ -215,7 +215,7 @@ fn what_a_panic_leaves_is_removed_and_nothing_else() {
     };
     replace(&mut state, &|| assert!(new.exists()));
     assert_eq!(names(&folder), ["nat64.state"]);
-    // What somebody else has put there meanwhile is not ours.
+    // A file that another program has put there meanwhile is not ours.
     replace(&mut state, &|| {
         fs::remove_file(&new).expect("it is there");
         fs::write(&new, "of somebody else").expect("a new file");

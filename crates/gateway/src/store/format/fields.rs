@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes as numbers, addresses and bindings, and back. Numbers are little-endian; addresses and ports are as on the wire.
+//! Converts bytes to numbers, addresses and bindings, and back. Numbers are little-endian; addresses and ports are as
+//! on the wire.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,10 +8,10 @@ use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 
 use super::malformed::Malformed;
 
-/// Of a binding, in every version.
+/// Size of a binding in bytes, in every version.
 pub const BINDING: usize = 25;
 
-/// What is left of a section.
+/// The unread rest of a section.
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl Fields<'_> {
@@ -55,7 +56,7 @@ impl Fields<'_> {
         Ok(Binding { protocol, v4, v6 })
     }
 
-    /// Nothing more may follow.
+    /// Fails unless everything has been read.
     pub fn end(&self) -> Result<(), Malformed> {
         match self.0.is_empty() {
             true => Ok(()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is known of a state before any session.
+//! The head of a state, which precedes all sessions.
 
 use std::fmt;
 
@@ -9,39 +9,40 @@ use ipnet::Ipv6Net;
 use super::super::moment::Moment;
 use diolkos_service::counted::{agreeing, counted};
 
-/// Of a NAT64; other modes have no state.
+/// The kind of a NAT64 state; other modes have no state.
 pub const NAT64: u32 = 1;
-/// Of a session.
+/// Size of a session in bytes.
 pub const SESSION: usize = 36;
 
-/// Where the seal is: the one byte that changes in place, and belongs to no checksum.
+/// Offset of the seal: the one byte that changes in place, and that no checksum covers.
 pub const SEAL_AT: u64 = 24;
-/// The program ended in order: nothing has changed since. No flipped bit makes one seal of the other.
+/// The program ended in order, and nothing has changed since. A single flipped bit cannot turn one
+/// seal into the other.
 pub const CLEAN: u8 = 0xc3;
-/// It went on.
+/// The program continued after the file was written.
 pub const OUTDATED: u8 = 0x3c;
 
-/// What is known before any entry.
+/// The head of a state, which precedes all entries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// When it was so.
+    /// The time of the state.
     pub moment: Moment,
-    /// It was written by a run that ended in order: nothing has changed since.
+    /// True if a run that ended in order wrote it: nothing has changed since.
     pub clean: bool,
-    /// The pool's, so that a source keeps its address (RFC 4787 REQ-2).
+    /// The pool's secret, so that a source keeps its address (RFC 4787 REQ-2).
     pub secret: [u64; 2],
-    /// The translation prefixes that sessions name by their place.
+    /// The translation prefixes, to which sessions refer by position.
     pub pref64: Vec<Ipv6Net>,
 }
 
-/// What can be kept of a file that is no state.
+/// The part that can be kept of a file that is not a valid state.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Salvage {
-    /// The pool's.
+    /// The pool's secret.
     pub secret: Option<[u64; 2]>,
-    /// Those of the operator.
+    /// The operator's bindings.
     pub bindings: Vec<Binding>,
-    /// It is known that these are all that there were.
+    /// True if these are known to be all bindings of the file.
     pub is_complete: bool,
 }
 

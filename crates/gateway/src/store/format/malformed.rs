@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why bytes are no state.
+//! The reasons why bytes are not a state.
 
 use std::io;
 
-/// Of this format. Another one is another number.
+/// The version of this format. Every other format has another number.
 pub const VERSION: u32 = 2;
 
-/// Why bytes are no state.
+/// The reason why bytes are not a state.
 #[derive(thiserror::Error, Debug)]
 pub enum Malformed {
     /// They are something else.
     #[error("it is no state file of diolkos")]
     Foreign,
-    /// Of another format.
+    /// They have another version of the format.
     #[error("its format has version {0}, and this diolkos knows version {VERSION}")]
     Version(u32),
     /// The end is missing.
     #[error("it is truncated")]
     Truncated,
-    /// Something stands there that nobody writes.
+    /// They contain a value that no version writes.
     #[error("it is corrupted: {0}")]
     Corrupted(&'static str),
-    /// It cannot be read.
+    /// They cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(io::Error),
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state as bytes, and back: when it was so, the operator's bindings, the sessions, and an end that tells whether all
-//! of it is there.
+//! The state as bytes, and back: its time, the operator's bindings, the sessions, and an end that proves that the file
+//! is complete.
 //!
 //! All numbers are little-endian; addresses and ports are as on the wire.
 //!
@@ -19,9 +19,9 @@
 //!
 //! A checksum is SipHash-1-3 with key 0.
 //!
-//! **What every later version keeps:** the beginning, the frame of a section, `pool`, `oper` (its entries may grow at their
-//! end) and the first number of `done`. So each version finds the operator's bindings in a file of any other ([`salvage`]),
-//! and in a damaged one as far as their sections are whole.
+//! **What every later version keeps:** the beginning, the frame of a section, `pool`, `oper` (its entries may grow at
+//! their end) and the first number of `done`. So each version finds the operator's bindings in a file of any other
+//! ([`salvage`]), and, in a damaged file, those whose sections are whole.
 
 mod fields;
 mod head;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes as a state, if they are what somebody has written.
+//! Reads a state from bytes, and checks that they are one.
 
 use std::io::Read;
 use std::net::Ipv6Addr;
@@ -15,11 +15,11 @@ use super::head::{Head, CLEAN, NAT64, OUTDATED, SESSION};
 use super::malformed::{Malformed, VERSION};
 use super::section::{self, Section, END, MOMENT, OPERATOR, POOL, SESSIONS};
 
-/// Reads a state: first the bindings, then the sessions. What it gives is only to be believed once [`Reader::session`] has
-/// said that this was all: a state is read twice, and nothing is done with it the first time ([`verify`]).
+/// Reads a state: first the bindings, then the sessions. Do not rely on its entries before [`Reader::session`] has
+/// returned the end of the state: read a state twice, and use nothing the first time ([`verify`]).
 pub struct Reader<R: Read> {
     input: R,
-    /// Of the section that is read now.
+    /// The section that is being read.
     section: Section,
     at: usize,
     prefixes: usize,
@@ -28,7 +28,7 @@ pub struct Reader<R: Read> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the head. `input` should have a buffer.
+    /// Reads the head. `input` should be buffered.
     pub fn new(mut input: R) -> Result<(Reader<R>, Head), Malformed> {
         let beginning = section::beginning(&mut input)?;
         if beginning.version != VERSION {
@@ -64,7 +64,7 @@ impl<R: Read> Reader<R> {
         Ok((reader, head))
     }
 
-    /// The next binding that the operator made at run time; None if that was all.
+    /// Returns the next binding that the operator made at run time; None after the last.
     pub fn binding(&mut self) -> Result<Option<Binding>, Malformed> {
         while self.section.name == OPERATOR {
             if let Some(bytes) = self.section.body.get(self.at..).filter(|b| !b.is_empty()) {
@@ -83,7 +83,8 @@ impl<R: Read> Reader<R> {
         Ok(None)
     }
 
-    /// The next session, with its binding; None if that was all, and all of it is as it was written. The bindings go before.
+    /// Returns the next session, with its binding; None after the last, if the state is as it was written. Read the
+    /// bindings first.
     pub fn session(&mut self) -> Result<Option<SessionView>, Malformed> {
         while self.section.name == SESSIONS {
             if let Some(bytes) = self.section.body.get(self.at..).filter(|b| !b.is_empty()) {
@@ -122,7 +123,7 @@ pub fn verify(input: impl Read) -> Result<Head, Malformed> {
     Ok(head)
 }
 
-/// The pool's secret, in every version.
+/// Returns the pool's secret, in every version.
 pub(super) fn secret(section: &Section) -> Result<[u64; 2], Malformed> {
     let mut fields = Fields(&section.body);
     let secret = [fields.u64()?, fields.u64()?];
@@ -171,7 +172,7 @@ fn session(fields: &mut Fields<'_>, prefixes: usize) -> Result<SessionView, Malf
     })
 }
 
-/// How long an entry says that it is; where the entries begin.
+/// Returns the offset at which the entries begin, from the size of an entry.
 fn size_of_entry(body: &[u8]) -> Result<usize, Malformed> {
     match usize::from(Fields(body).u16()?) {
         BINDING => Ok(2),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be kept of a state that is damaged, or of another version: the operator's bindings and the pool's secret. In
-//! every version they are sections of the same name, and an entry begins as it does now.
+//! Reads what can be kept of a state that is damaged, or of another version: the operator's bindings and the pool's
+//! secret. In every version they are in sections of the same name, and an entry begins as in this one.
 
 use std::io::Read;
 
@@ -12,15 +12,15 @@ use super::malformed::Malformed;
 use super::read::secret;
 use super::section::{self, Section, END, OPERATOR, POOL};
 
-/// Reads what can be kept. Every byte of it has a checksum that is right.
+/// Reads what can be kept. The checksum of every returned byte is right.
 pub fn salvage(mut input: impl Read) -> Salvage {
     let mut kept = Salvage::default();
     match section::beginning(&mut input) {
-        // A wrong version or checksum of the beginning says nothing against the sections.
+        // A wrong version or checksum of the beginning does not mean that the sections are damaged.
         Ok(_) | Err(Malformed::Corrupted(_)) => {}
         Err(_) => return kept,
     }
-    // The seal, which nobody needs here.
+    // Skip the seal.
     if section::array::<1>(&mut input).is_err() {
         return kept;
     }
@@ -35,14 +35,15 @@ pub fn salvage(mut input: impl Read) -> Salvage {
                 kept.is_complete = whole && number.is_some() && number == found;
                 break;
             }
-            // Sessions, and what only other versions know; or it is counted in the end.
+            // Sessions, sections that only other versions know, and damaged sections are skipped; the number in the
+            // end shows whether a binding is missing.
             _ => {}
         }
     }
     kept
 }
 
-/// Entries may be longer than today's, and begin as these do.
+/// Entries may be longer than those of this version, and begin in the same way.
 fn bindings(section: &Section, to: &mut Vec<Binding>) -> Result<(), Malformed> {
     let mut fields = Fields(&section.body);
     let size = usize::from(fields.u16()?);

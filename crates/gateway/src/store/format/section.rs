@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The frame of every state file, in every version: a beginning, and sections of which each has a name, a length and a
-//! checksum of its own. So a section that is whole can be read whatever stands beside it.
+//! The frame of every state file, in every version: a beginning, and sections, each with a name, a length and a
+//! checksum of its own. So a whole section can be read whatever stands beside it.
 
 use std::hash::Hasher;
 use std::io::{self, Read, Write};
@@ -10,24 +10,24 @@ use siphasher::sip::SipHasher13;
 use super::malformed::Malformed;
 
 const MAGIC: &[u8; 8] = b"diolkos\n";
-/// The longest body, in every version: nobody has to believe a length.
+/// The longest body in bytes, in every version: a reader need not trust a length.
 pub const LONGEST: usize = 1 << 16;
 
-/// What a section has.
+/// The name of a section.
 pub type Name = [u8; 4];
 
 /// The operator's bindings.
 pub const OPERATOR: Name = *b"oper";
 /// The pool's secret.
 pub const POOL: Name = *b"pool";
-/// When it was so, and under which prefixes.
+/// The time of the state, and the prefixes.
 pub const MOMENT: Name = *b"when";
 /// Sessions.
 pub const SESSIONS: Name = *b"sess";
-/// Nothing follows.
+/// The end; nothing follows.
 pub const END: Name = *b"done";
 
-/// How a file begins.
+/// The beginning of a file.
 pub struct Beginning {
     pub version: u32,
     pub kind: u32,
@@ -37,7 +37,7 @@ pub struct Beginning {
 pub struct Section {
     pub name: Name,
     pub body: Vec<u8>,
-    /// Its checksum is right.
+    /// True if its checksum is right.
     pub is_whole: bool,
 }
 
@@ -93,7 +93,7 @@ pub fn take(input: &mut impl Read) -> Result<Section, Malformed> {
     })
 }
 
-/// The next bytes of a file.
+/// Reads the next bytes of a file.
 pub fn array<const N: usize>(input: &mut impl Read) -> Result<[u8; N], Malformed> {
     let mut bytes = [0; N];
     fill(input, &mut bytes)?;
@@ -107,7 +107,7 @@ fn fill(input: &mut impl Read, bytes: &mut [u8]) -> Result<(), Malformed> {
     })
 }
 
-/// SipHash-1-3 with key 0: it finds what breaks by itself. Against people the file has its owner and its mode.
+/// Returns SipHash-1-3 with key 0. It detects accidental damage; the file's owner and mode protect it against people.
 fn sum(parts: &[&[u8]]) -> [u8; 8] {
     let mut sum = SipHasher13::new();
     for part in parts {

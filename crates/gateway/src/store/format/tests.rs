@@ -99,7 +99,7 @@ fn read(bytes: &[u8]) -> Result<Read, Malformed> {
     Ok((head, bindings, sessions))
 }
 
-/// The places of the sections, and their names.
+/// Returns the offsets of the sections, their names and bodies.
 fn sections(bytes: &[u8]) -> Vec<(usize, section::Name, Vec<u8>)> {
     let mut found = Vec::new();
     let mut rest = &bytes[SEAL_AT as usize + 1..];
@@ -111,7 +111,7 @@ fn sections(bytes: &[u8]) -> Vec<(usize, section::Name, Vec<u8>)> {
     found
 }
 
-/// A file with other sections.
+/// Returns a file with other sections.
 fn made_of(version: u32, sections: &[(section::Name, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     section::begin(&mut bytes, version, 1).expect("memory takes all");
@@ -235,7 +235,7 @@ fn another_version_keeps_bindings_and_secret() {
     let of_now = written();
     let parts = sections(&of_now);
     let (pool, operator) = (&parts[0].2, &parts[2].2);
-    // Its entries are longer, it has sections that nobody knows yet, and its end says more.
+    // Its entries are longer, it has sections of unknown names, and its end says more.
     let mut longer = 28_u16.to_le_bytes().to_vec();
     for entry in operator[2..].chunks(25) {
         longer.extend([entry, b"new"].concat());
@@ -328,7 +328,7 @@ fn checksums_that_are_right_do_not_make_it_right() {
     }
 }
 
-/// Something that disks, people and other programs do.
+/// Damages a file as disks, people and other programs do.
 fn damage(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
     let at = random.usize(..=bytes.len());
     match random.u8(..6) {

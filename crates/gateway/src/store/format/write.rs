@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A state as bytes.
+//! Writes a state as bytes.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use super::section::{self, Name, END, LONGEST, MOMENT, OPERATOR, POOL, SESSIONS}
 /// Writes a state: first the bindings, then the sessions.
 pub struct Writer<W: Write> {
     out: W,
-    /// The section that grows.
+    /// The section that is being filled.
     name: Name,
     body: Vec<u8>,
     bindings: u32,
@@ -22,7 +22,7 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins with the head. `out` should have a buffer.
+    /// Begins with the head. `out` should be buffered.
     pub fn new(mut out: W, head: &Head) -> io::Result<Writer<W>> {
         section::begin(&mut out, VERSION, NAT64)?;
         out.write_all(&[if head.clean { CLEAN } else { OUTDATED }])?;
@@ -77,7 +77,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Adds the end. Without it, it is no state.
+    /// Adds the end. Without it, the bytes are not a state.
     pub fn finish(mut self) -> io::Result<()> {
         self.put()?;
         let counts = [self.bindings, self.sessions].map(u32::to_le_bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recipe as bytes, header by header, with its oddities where they belong.
+//! Builds the bytes of a recipe, header by header, with its oddities at their places.
 //!
 //! ends → transport header and data, summed → IPv4 or IPv6 header → padding, cuts and changed bytes
 
@@ -11,7 +11,7 @@ use fastrand::Rng;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 impl Recipe {
-    /// The packet.
+    /// Returns the packet.
     pub fn given(&self, setup: &Setup) -> Input {
         let near = self.near(setup);
         let mut ends = self.ends(setup);
@@ -76,7 +76,8 @@ impl Recipe {
         bits.fold(0, |a, b| a ^ b)
     }
 
-    /// Transport header and data. `here`: the addresses as they stand in the packet; `there`: those of the other family.
+    /// Returns transport header and data. `here` has the addresses as they stand in the packet, `there` those of the
+    /// other family.
     fn transport_bytes(&self, here: &[u8], there: &[u8]) -> Vec<u8> {
         let [first, second] = self.head.map(u16::to_be_bytes);
         let len = self.transport.header_len() + self.data_len;
@@ -121,7 +122,7 @@ impl Recipe {
         l4
     }
 
-    /// Writes type and checksum, `types` and `protocols` being those of IPv4 and IPv6.
+    /// Writes type and checksum; `types` and `protocols` are those of IPv4 and IPv6.
     fn sum_transport(
         &self,
         l4: &mut [u8],
@@ -151,7 +152,7 @@ impl Recipe {
             let pseudo = pseudo(addresses, protocols[family], l4.len());
             ones_sum(&[&pseudo, &*l4].concat())
         };
-        // One word is free to be chosen so that the checksum comes out as zero.
+        // One word is chosen so that the checksum is zero.
         let zero_in = match self.checksum {
             Checksum::RightAndZero => Some((own, here)),
             Checksum::BecomesZero => Some((other, there)),
@@ -252,7 +253,7 @@ impl Recipe {
     }
 }
 
-/// Fills in the checksum of the IPv4 header at the front, as far as there is one.
+/// Writes the checksum of the IPv4 header at the front, as far as the header is present.
 fn sum_header(bytes: &mut [u8]) {
     let len = usize::from(bytes[0] & 15).max(5) * 4;
     if bytes.len() >= len {

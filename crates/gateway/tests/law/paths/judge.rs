@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The law: what the fast path may do with a packet of which is known what the slow path does with it.
+//! The law: what the fast path may do with a packet, given what the slow path does with it.
 //!
 //! counted once? → translated: as the slow path does; declined: as it was, and handed over
 
@@ -11,7 +11,7 @@ use diolkos_fastpath::testrun::{Action, Run};
 use diolkos_fastpath::Count;
 use diolkos_xlat::Verdict;
 
-/// Fails with what is broken.
+/// Returns the fate of the packet; fails with a description of what is broken.
 pub fn judge(setup: &Setup, given: &Input, fast: &Run, slow: &Outcome) -> Result<Fate, String> {
     let Outcome::Done {
         verdict,
@@ -31,7 +31,8 @@ pub fn judge(setup: &Setup, given: &Input, fast: &Run, slow: &Outcome) -> Result
     let untouched = fast.packet == given.bytes;
     let fate = match fast.fates[..] {
         [] => {
-            // Whoever asks for the CLAT's address is answered by a packet socket; all else for it is the CLAT's.
+            // A packet socket answers requests for the CLAT's address; all other packets for it belong to the
+            // CLAT.
             let to = given.bytes.get(24..40);
             let asks = given.bytes.get(6) == Some(&58) && given.bytes.get(40) == Some(&135);
             let ours = match (setup.config.clat, given.way) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The slow path, called with each packet, in a world that the test owns.
+//! Calls the slow path with each packet, in an environment that the test controls.
 //!
-//! With state, what it tells is copied into the maps of the fast path, as the program does (`mirror`), and what the fast
-//! path has opened by itself is brought into the tables first (`leases`): then the slow path has to choose the same.
+//! With state, its events are copied into the maps of the fast path as in the program (`mirror`), and what the fast
+//! path has opened by itself is brought into the tables first (`leases`): the slow path must then make the same
+//! choices.
 
 use crate::input::{Input, Way};
 use diolkos_fastpath::{Lending, Sessions};
@@ -22,7 +23,7 @@ use std::time::Duration;
 /// The slow path of one translator.
 pub struct SlowPath {
     engine: Engine,
-    /// Numbers that it has drawn.
+    /// Number of random numbers that it has drawn.
     drawn: u64,
 }
 
@@ -36,29 +37,29 @@ enum Engine {
 pub enum Outcome {
     Done {
         verdict: Verdict,
-        /// Packets of its own: fragments, ICMP errors.
+        /// Number of packets of its own: fragments, ICMP errors.
         sent: usize,
         offload: Offload,
         packet: Vec<u8>,
-        /// How many IPv4 identifications it took.
+        /// Number of IPv4 identifications that it used.
         ipv4_ids: u16,
-        /// Of a segment of TCP, what the fast path's telling of it did to its session.
+        /// The effect of the fast path's report on the session of a TCP segment.
         moved: Option<Moved>,
     },
     Panicked,
 }
 
-/// The session of a segment before and after the tables heard of it from the fast path alone.
+/// The session of a segment before and after the tables learned of it from the fast path alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
     pub before: Option<SessionState>,
     pub after: Option<SessionState>,
-    /// Where it must be if the fast path has translated the segment.
+    /// The required state if the fast path has translated the segment.
     pub due: Option<SessionState>,
 }
 
 impl SlowPath {
-    /// Of a translator without state.
+    /// Creates the slow path of a stateless translator.
     pub fn stateless(config: &Config) -> SlowPath {
         let translator = Translator::new(config).unwrap();
         SlowPath {
@@ -67,7 +68,7 @@ impl SlowPath {
         }
     }
 
-    /// Of a NAT64, with the maps that the fast path has of its own.
+    /// Creates the slow path of a NAT64, with the maps of the fast path.
     pub fn stateful(config: &Nat64Config, sessions: Sessions, lending: Lending) -> SlowPath {
         let fast: Arc<dyn FastPath> = Arc::new(Kernel::new(Arc::new(sessions), lending));
         let state = State {
@@ -82,7 +83,7 @@ impl SlowPath {
         }
     }
 
-    /// The state of a NAT64.
+    /// Returns the state of the NAT64.
     pub fn nat64(&self) -> &Nat64 {
         match &self.engine {
             Engine::Stateful(state) => &state.nat64,
@@ -90,7 +91,7 @@ impl SlowPath {
         }
     }
 
-    /// Sessions of UDP and of TCP that there have been, and those of them that the fast path has opened by itself.
+    /// Returns the number of UDP and TCP sessions so far, and how many of them the fast path has opened by itself.
     pub fn opened(&self) -> [[u32; 2]; 2] {
         match &self.engine {
             Engine::Stateful(state) => state.opened,
@@ -98,7 +99,7 @@ impl SlowPath {
         }
     }
 
-    /// Takes all leases back. Returns how many ports are on loan then, of how many before.
+    /// Takes all leases back. Returns the number of lent ports after that, and before.
     pub fn end_leases(&mut self) -> [usize; 2] {
         let Engine::Stateful(state) = &mut self.engine else {
             return [0; 2];
@@ -108,7 +109,7 @@ impl SlowPath {
         [state.nat64.state().pool().leased_ports(), before]
     }
 
-    /// What it does with a packet, if the next one of its own gets this identification.
+    /// Handles a packet; `ipv4_id` is the identification of the next IPv4 packet that the slow path originates.
     pub fn run(&mut self, given: &Input, ipv4_id: u16) -> Outcome {
         let mut buffer = vec![0xaa; HEADROOM];
         buffer.extend(&given.bytes);
@@ -132,7 +133,7 @@ impl SlowPath {
                 after: state.state_of(session),
                 due: match before {
                     Some(before) => Some(before.after(side, segment).0),
-                    // RFC 6146 section 3.5.2.2: the SYN begins a session, or answers one that is kept.
+                    // RFC 6146 section 3.5.2.2: the SYN begins a session, or answers a SYN that is held.
                     None if (side, segment) == (Side::V6, Segment::Syn) && is_awaited => {
                         Some(SessionState::Established)
                     }
@@ -167,20 +168,20 @@ impl SlowPath {
     }
 }
 
-/// What a NAT64 has: the controller without its lock.
+/// The state of a NAT64: the controller without its lock.
 struct State {
     nat64: Nat64,
     mirror: Mirror,
     leases: Leases,
-    /// Sessions of UDP and of TCP that there have been, and those of them that the fast path has opened.
+    /// Number of UDP and TCP sessions so far, and how many of them the fast path has opened.
     opened: [[u32; 2]; 2],
 }
 
-/// Who talks to whom.
+/// The two ends of a session.
 type Ends = (Endpoint6, Endpoint4);
 
 impl State {
-    /// The session that an unharmed segment of TCP may belong to, its side, and what it means.
+    /// Returns the session that an undamaged TCP segment may belong to, its side, and its kind.
     fn segment(&self, given: &Input) -> Option<(Ends, Side, Segment)> {
         let bytes = &given.bytes;
         let (at, is_tcp) = match given.way {
@@ -226,7 +227,7 @@ impl State {
         session.map(|session| session.state)
     }
 
-    /// `is_tcp`: the packet is a segment of TCP.
+    /// Settles the leases. `is_tcp` is true if the packet is a TCP segment.
     fn settle(&mut self, world: &mut World, is_tcp: bool) {
         let before = self.nat64.state().counts().sessions;
         let state = self.nat64.state_mut();
@@ -259,7 +260,7 @@ impl State {
     }
 }
 
-/// Time stands still, identifications count up.
+/// An environment in which time stands still and identifications count up.
 struct World {
     ipv4_id: u16,
     sent: u16,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs of the fast path, with what the daemon tells them.
+//! The programs of the fast path, configured as by the daemon.
 
 use super::Setup;
 use diolkos_fastpath::testrun::TestRun;
@@ -10,7 +10,7 @@ use diolkos_gateway::mirror::own_networks;
 use diolkos_xlat::{Eam, TrafficClass};
 use ipnet::Ipv6Net;
 
-/// Index of the one interface that is always there.
+/// Index of the one interface that always exists.
 const LOOPBACK: u32 = 1;
 
 impl Setup {
@@ -34,7 +34,8 @@ impl Setup {
         }
     }
 
-    /// The program of a NAT64 with what the daemon tells it (`nat64::rules`), and its sessions.
+    /// Loads the program of a NAT64, configured as by the daemon (`nat64::rules`), with its
+    /// sessions.
     pub fn fast_with_state(&self) -> Result<(TestRun, Sessions, Lending), FastPathError> {
         let own = self.nat64.as_ref().map_or(vec![], own_networks);
         TestRun::nat64(&Nat64Rules {
@@ -53,7 +54,7 @@ impl Setup {
         })
     }
 
-    /// The programs with what the daemon tells them (`clat::rules`, `siit::rules`).
+    /// Loads the programs, configured as by the daemon (`clat::rules`, `siit::rules`).
     pub fn fast(&self) -> Result<TestRun, FastPathError> {
         let config = &self.config;
         let rules = self.rules();
@@ -78,7 +79,7 @@ impl Setup {
             rules,
             pref64: pref64.clone(),
             eam: eams.clone().collect(),
-            // What leads to the device unless the operator says otherwise.
+            // The routes to the device, unless the operator says otherwise.
             routes: Destinations {
                 v4: eams.map(|eam| eam.v4).collect(),
                 v6: pref64.iter().map(|p| (p.network, p.bits)).collect(),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connections between gateways: what is sent, arrives, stalls, ends and begins.
+//! Connections between gateways: messages that are sent, arrive and stall, and the beginning and
+//! end of connections.
 
 use super::*;
 
@@ -26,7 +27,8 @@ impl World {
         self.post(arrives - now, What::Arrival(id, to));
     }
 
-    /// One end closes a connection. What is on its way to the other one may still arrive, or not.
+    /// Closes one end of a connection. Messages in flight to the other end may still arrive, or
+    /// not.
     pub fn close(&mut self, id: u64, end: usize) {
         let (lost, after) = (self.random.chance(0.5), self.delay());
         let now = self.now;
@@ -42,7 +44,7 @@ impl World {
         self.post(arrives - now, What::Arrival(id, 1 - end));
     }
 
-    /// Both ends find a connection dead, at different moments.
+    /// Has both ends find a connection dead, at different times.
     pub fn reset(&mut self, id: u64) {
         for end in 0..2 {
             let after = (self.random.unit() * 2.0 * SECOND as f64) as u64;

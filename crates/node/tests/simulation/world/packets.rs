@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets: of hosts and servers, from gateway to gateway, and what the checker says to their translation.
+//! Packets of hosts and servers, also from gateway to gateway, and the check of their translation.
 
 use diolkos_nat64::session::{self, Inbound, Inward, Missing, Outbound, Segment, Watcher};
 use diolkos_xlat::Reason;
@@ -46,7 +46,7 @@ impl World {
                 crate::machine::FIRST_PORT + port as u16,
                 protocol as u8,
             );
-            // A packet to a port that nobody uses at that moment is for nobody.
+            // A packet to a port that is unused at that moment has no recipient.
             let to = self.truth.given.get(&key).copied();
             let to = to.filter(|_| !self.users(key).is_empty());
             let after = self.delay();
@@ -99,7 +99,8 @@ impl World {
             }
             Side::V4 { key, .. } => machine.program.of_port(clock, &key),
         };
-        // Programs translate what they have sessions of, whatever the process does. Some packets they leave to the slow path.
+        // Programs translate packets with known sessions, whatever the process does. Some packets they leave to the
+        // slow path.
         let is_slow = packet.is_fragment || self.random.chance(0.2);
         if let Some(binding) = by_program.filter(|_| !is_slow) {
             return self.translate(packet, binding, true);
@@ -158,7 +159,7 @@ impl World {
         }
     }
 
-    /// An ICMPv6 error about a packet to a host: the tables look for the binding, and open none.
+    /// Handles an ICMPv6 error about a packet to a host: the tables look for the binding, and open none.
     fn error_from_inside(&mut self, packet: Packet, host: Endpoint6, protocol: Protocol) {
         let missing = Missing::V6(protocol, host);
         let own = self.with_tables(packet.at, packet.via, |state, clock, _, eyes| {
@@ -206,8 +207,8 @@ impl World {
         }
     }
 
-    /// Where a program sends a packet that comes from outside and has no session here. What comes from another gateway is for
-    /// the slow path.
+    /// Returns the node to which a program sends a packet that comes from outside and has no session here. Packets from
+    /// another gateway go to the slow path.
     fn led_by_program(&self, packet: &Packet) -> Option<NodeId> {
         if packet.via != Via::Outside {
             return None;
@@ -266,7 +267,7 @@ impl World {
                 (flow.port, flow.passed) = (Some(key), now);
             }
         }
-        // What holds for an owner that lies, or after it was replaced, is not known.
+        // Nothing is guaranteed for an owner that lies, or after it was replaced.
         if machine.lies || self.liar == Some(owner.index()) {
             return;
         }
@@ -281,7 +282,7 @@ impl World {
         }
     }
 
-    /// A node that would translate a port for another subscriber, if a packet came now.
+    /// Describes a node that would translate a port for another subscriber, if a packet came now.
     pub(super) fn others_use(&self, key: crate::truth::Key, who: u64) -> Option<String> {
         let users = self.users(key);
         let (machine, other) = users.iter().find(|(_, b)| subscriber(b) != who)?;
@@ -291,7 +292,7 @@ impl World {
         ))
     }
 
-    /// Nodes that would translate a port if a packet came now, and by what.
+    /// Returns the nodes that would translate a port if a packet came now, each with its binding.
     pub(super) fn users(&self, key: crate::truth::Key) -> Vec<(NodeId, Binding)> {
         let mut users = Vec::new();
         for machine in self.machines.iter().filter(|machine| !machine.lies) {

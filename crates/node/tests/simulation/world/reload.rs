@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The operator changes a node's file while the node runs. If it is loaded, what nodes compare is refused, and all else is for the
-//! tables, as in the program. All nodes go over to another file together, in new processes.
+//! The operator changes a node's file at run time. On a reload, changes of what nodes compare are refused, and the
+//! others apply to the tables, as in the program. All nodes change to another file together, in new processes.
 
 use diolkos_nat64::config::{Endpoint4, Limits, Nat64Config, Timeouts};
 use diolkos_node::config::PARTS;
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Of the operator, with ports and hosts that packets use, too.
+    /// Returns bindings of the operator, some with ports and hosts that packets use.
     fn some_bindings(&mut self, file: &Config) -> Vec<Binding> {
         let mut bindings: Vec<Binding> = Vec::new();
         for _ in 0..self.random.below(4) {
@@ -108,7 +108,7 @@ impl World {
         bindings
     }
 
-    /// The limits that the node began with, and no bindings of the operator.
+    /// Restores the limits that the node began with, without bindings of the operator.
     pub fn reload_first(&mut self, at: usize) {
         self.machines[at].bindings.clear();
         let Some(process) = &self.machines[at].process else {
@@ -120,7 +120,7 @@ impl World {
         });
     }
 
-    /// The operator arms a node for the other file, for some time.
+    /// Has the operator arm a node for the other file, for some time.
     pub fn arm(&mut self, at: usize, seconds: u64) {
         let machine = &self.machines[at];
         if !machine.runs.has_other_file && machine.frozen_until <= self.now {
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// The process leaves, and the next one expects all others.
+    /// Has the process leave; the next one expects all others.
     pub(super) fn go_over(&mut self, at: usize, file: u64) {
         if file != self.file(at, true).file() {
             self.error = Some(format!("node {at} goes over to a file that nobody has"));
@@ -141,7 +141,8 @@ impl World {
         self.machines[at].starts = Some((self.now + after, false));
     }
 
-    /// No two nodes serve by two files, and none that went over while another one runs by the old file.
+    /// Checks that no two nodes serve by two files, and that none that has changed serves while another one runs by the
+    /// old file.
     pub(super) fn is_one_file(&mut self) {
         let processes = |is_other: bool| {
             let machines = self.machines.iter();
@@ -160,7 +161,7 @@ impl World {
         }
     }
 
-    /// A node says that another one has another file or version.
+    /// Notes that a node reports another file or version of another node.
     pub(super) fn differs(&mut self, part: &'static str) {
         self.refused += 1;
         let speaks = self.newer.is_some_and(|newer| newer.messages);
@@ -174,7 +175,7 @@ impl World {
         }
     }
 
-    /// Nothing of what one says is heard whose messages have another format.
+    /// Checks that no messages of a node with another format are accepted.
     pub(super) fn is_refused(&mut self, at: usize, peer: usize, connection: u64) {
         let [here, there] = [at, peer].map(|at| &self.machines[at]);
         let [Some(mine), Some(its)] = [&here.process, &there.process] else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a process does with its tables, and what the checker says to bindings that it opens.
+//! The use of the tables by a process, and the check of bindings that it opens.
 
 use diolkos_nat64::session::State;
 use diolkos_node::gateway::Changed;
@@ -15,7 +15,7 @@ impl World {
         });
     }
 
-    /// Does something with the tables of a process, as its slow path does. None if there is no process.
+    /// Calls `act` with the tables of a process, as its slow path does. None if there is no process.
     pub(super) fn with_tables<T>(
         &mut self,
         at: usize,
@@ -42,7 +42,7 @@ impl World {
         Some(done)
     }
 
-    /// Ports of a node have been given to these bindings.
+    /// Notes that ports of a node have been given to these bindings.
     pub(super) fn given(&mut self, at: usize, changes: &[Changed]) {
         let opened = changes.iter().filter_map(|change| match change {
             Changed::Opened(binding) => Some(*binding),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Claims over time, with other nodes that answer, go and come.
+//! Claims over time, with other nodes that answer, leave and return.
 
 use super::*;
 
@@ -8,7 +8,8 @@ const V6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0,
 
 const OTHER: Mac = [2, 0, 0, 0, 0, 7];
 
-/// Everything that is done within so many seconds, with the milliseconds since `begin`.
+/// Returns everything that is done within this number of seconds, with the milliseconds since
+/// `begin`.
 fn done(claims: &mut Claims, begin: Instant, seconds: u64) -> Vec<(u128, Step)> {
     let mut all = Vec::new();
     let end = begin + Duration::from_secs(seconds);
@@ -181,7 +182,7 @@ fn what_its_owner_releases_is_probed_at_once() {
     assert_eq!(claims.taken().count(), 1);
 }
 
-/// Else two nodes that wait for one would disturb each other.
+/// Otherwise two nodes that wait for an address would disturb each other.
 #[test]
 fn whoever_probes_first_is_not_disturbed() {
     let (begin, mut claims) = (Instant::now(), Claims::default());
