@@ -22,11 +22,11 @@ from diolkos_lab.curve import by_block, judge, loss
 from diolkos_lab.curve.crossing import crossing
 from diolkos_lab.curve.resampling import Plan
 from diolkos_lab.experiment.definition import Claim
-from diolkos_lab.run.widths import is_wide
 from diolkos_lab.stats import effects, family, hierarchy, hosts, median, rank_test
 from diolkos_lab.stats.bounds import Bounds, exactly
 from diolkos_lab.stats.pairing import Samples
 from diolkos_lab.stats.quantiles import binomial_at_most
+from diolkos_lab.wide_rules import is_wide
 
 Numbers = NDArray[np.float64]
 CLAIMED, LEAST = 0.95, 0.93  # an entry fails that covers less than LEAST, beyond what chance explains

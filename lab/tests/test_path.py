@@ -22,6 +22,7 @@ PATH = [
     "stats",
     "curve",
     "verdict",
+    "wide_rules",
     "curves",
     "procedures",
     "instructions",

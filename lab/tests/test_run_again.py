@@ -18,6 +18,7 @@ from diolkos_lab.run.sweep import TRIES_APART, Sweep
 from diolkos_lab.run.trial import Trial
 from diolkos_lab.sut import definition, lookup
 from diolkos_lab.sut.lookup import Found
+from diolkos_lab.wide_rules import with_wide_rules
 
 Ask = Callable[[], tuple[float | None, str]]  # what comes of the next trial: loss, and what is wrong with it
 STALL = [Objection("stall", "a CPU stood still")]
@@ -146,9 +147,8 @@ def _clat() -> Session:
     """A session of the study clat, with nothing built, in the middle of its run."""
     study = studies.load("clat")
     systems = {name: lookup.find(definition.load_all()[name], {}) for name in ("native", "diolkos")}
-    session = Session(
-        study, study.form["quick"], {name: found for name, found in systems.items() if isinstance(found, Found)}, 1
-    )
+    present = {name: found for name, found in systems.items() if isinstance(found, Found)}
+    session = Session(study, study.form["quick"], present, 1, wide_rules=with_wide_rules)
     session._begun = time.monotonic() - 60
     return session
 
@@ -174,11 +174,14 @@ def test_a_run_of_which_guards_reject_nothing_ends_with_its_plan() -> None:
             session._pairs.record(cell, block, trusted=True)
     session.block, session.trials_done = session.form.blocks + session.form.claim_blocks - 1, 10_000
     session._block_ends = session.trials_done + 7
+    assert session.remaining_trials == 7 + session.form.wide_blocks * len(session._pairs.needed), "all may be wide"
+    session._wide._wide = []
     assert session.remaining_trials == 7, "of this block"
 
 
 def test_the_time_of_a_plan_has_every_block_once() -> None:
     session = _clat()
     session._begun = None
-    planned = session.form.blocks * session.block_trials + session.form.claim_blocks * len(session._pairs.needed)
+    behind = session.form.claim_blocks + session.form.wide_blocks
+    planned = session.form.blocks * session.block_trials + behind * len(session._pairs.needed)
     assert session.remaining_trials == planned

@@ -18,9 +18,9 @@ from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.guards import Objection
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.trial import Trial
-from diolkos_lab.run.widths import is_wide
 from diolkos_lab.stats.pairing import CellKey, Samples
 from diolkos_lab.sut import definition, lookup
+from diolkos_lab.wide_rules import is_wide, with_wide_rules
 
 BUSY = [Objection("foreign-cpu", "other programs used 30 % of the CPUs")]
 Disturbed = Callable[[TrialCell], bool]
@@ -83,7 +83,7 @@ def _run(
     monkeypatch.setattr(runs.time, "monotonic", lambda: clock[0])
     systems = definition.load_all()
     found = {name: lookup.Found(systems[name], None, None) for name in ("native", "diolkos")}
-    session = Session(study, form, found, seed, completed=completed)
+    session = Session(study, form, found, seed, completed=completed, wide_rules=with_wide_rules)
 
     def build(lanes: Iterable[LaneCell]) -> None:
         session.testbeds.by_lane = {lane: Path(disturbed, value, clock) for lane in lanes}  # type: ignore[misc]

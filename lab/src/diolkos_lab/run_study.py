@@ -34,6 +34,7 @@ from diolkos_lab.sut import definition, lookup, offer
 from diolkos_lab.topology import control_group, leftovers
 from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.machine import THIS_MACHINE, Machine
+from diolkos_lab.wide_rules import with_wide_rules
 
 QUICK: FormName = "quick"
 CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -136,7 +137,7 @@ class Planned:
 
     def session(self, conditions: Conditions) -> Session:
         named = self.study, self.form, self.found, self.seed, self.resolvers
-        return Session(*named, conditions, self.completed, self.nic_links)
+        return Session(*named, conditions, self.completed, self.nic_links, with_wide_rules)
 
 
 def run_planned(planned: Planned, writer: folder.Writer, facts: dict[str, Any], observer: Observer) -> Path:

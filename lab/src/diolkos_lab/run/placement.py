@@ -15,7 +15,7 @@ Stages: roles → threads of the devices → processes.
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,14 @@ def assign_cpus(placement: CpuPlacement, cpus: Sequence[int]) -> CpuRoles:
     if placement == "beside":
         return CpuRoles(cpus[-1], cpus[0], cpus[-1])
     return CpuRoles(cpus[-1], cpus[0], cpus[1] if len(cpus) >= ENOUGH else cpus[0])
+
+
+def roles_of(
+    placements: Iterable[CpuPlacement], assign: Callable[[CpuPlacement, Sequence[int]], CpuRoles]
+) -> dict[str, dict[str, int | None]]:
+    """The CPU of each role in each placement, as `assign` gives them among the CPUs of this process."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return {placement: vars(assign(placement, cpus)) for placement in placements}
 
 
 class CpuPinning:

@@ -18,6 +18,8 @@ from diolkos_lab.run import rfc8219
 from diolkos_lab.run.steps import Steps, TrialResult
 from diolkos_lab.run.trial import Trial
 
+WARM_UP_S = 1.0
+
 
 @dataclass
 class Tally:
@@ -31,6 +33,11 @@ class Tally:
     def as_json(self) -> dict[str, Any]:
         counts = {"trials": self.trials, "repeated": self.repeated, "distrusted": self.untrusted}  # keys of the file format
         return {**counts, "guards": dict(self.guards)}
+
+
+def warm_up(part: Procedure) -> PacketTrial:
+    """A short trial at the lowest rate, before the procedure, or of generator and sink by themselves."""
+    return part.trial(part.lowest, min(part.seconds, WARM_UP_S), "warm-up")
 
 
 def run_procedure(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A whole run: testbeds set up, trials in randomised interleaved blocks, everything removed at the end, however it ends.
 
-Stages: set up all testbeds → the generator by itself → for each block: rebuild? → repair → shuffle → for each setting of
-the host: for each load: trials → what guards objected to, again → … → blocks of what claims compare → blocks that make up for
-the rest → blocks of what claims compare whose intervals were wide → tear down. Block 0 also finds the rates of every
-load–loss curve, and that at which delays are measured. A procedure is a part of a block, and has as many trials as it wants.
+Stages: set up all testbeds → the generator by itself → for each block: rebuild? → repair → shuffle → for each setting of the
+host: for each load: trials → what guards objected to, again → … → blocks of claims → blocks that make up for the rest →
+blocks of claims with wide intervals → tear down. Block 0 also finds the rates of curves, and that of delays. A procedure is
+part of a block, and has as many trials as it wants.
 
 All lanes get the same load one after the other, in random order, and then the next load: a machine is faster in one minute
 than in the next, and what is compared with each other is measured in the same one.
@@ -13,14 +13,12 @@ than in the next, and what is compared with each other is measured in the same o
 import contextlib
 import functools
 import itertools
-import os
 import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from diolkos_lab.experiment import compared
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, expected_s, lane_cells, trial_cells, under
 from diolkos_lab.experiment.definition import Form, Load, Study
 from diolkos_lab.experiment.latency import LatencyLoad
@@ -33,21 +31,20 @@ from diolkos_lab.run.completed import CompletedTrials
 from diolkos_lab.run.conditions import Conditions, Skipped
 from diolkos_lab.run.native_rate import UNKNOWN, NativeRates
 from diolkos_lab.run.pairs import Pairs
-from diolkos_lab.run.placement import assign_cpus
-from diolkos_lab.run.procedure import run_procedure
+from diolkos_lab.run.placement import assign_cpus, roles_of
+from diolkos_lab.run.procedure import run_procedure, warm_up
 from diolkos_lab.run.remote_host import assign_split_cpus
 from diolkos_lab.run.retries import PendingRetry, RetryBudget
 from diolkos_lab.run.sweep import Sweep
 from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.testbeds import Testbeds
 from diolkos_lab.run.trial import Trial
-from diolkos_lab.run.widths import with_wide_rules
+from diolkos_lab.run.wide_blocks import WideBlocks, WideRules
 from diolkos_lab.sut.lookup import Found
 from diolkos_lab.topology.box_links import BoxLinks
 from diolkos_lab.topology.nic_links import NicLinks
 
 TRIES = 3  # of a trial in its block, until guards do not object
-WARM_UP_S = 1.0  # of a procedure, at most; and of the generator by itself
 
 
 class Session(contextlib.ExitStack):
@@ -63,9 +60,11 @@ class Session(contextlib.ExitStack):
         conditions: Conditions | None = None,
         completed: CompletedTrials | None = None,
         nic_links: NicLinks | BoxLinks | None = None,
+        wide_rules: WideRules | None = None,
     ) -> None:
         """`resolvers` holds the systems that serve names on the paths of others, `conditions` what of the host is varied;
-        `completed` is what there is already. `nic_links` lead to the router's machine."""
+        `completed` is what there is already. `nic_links` lead to the router's machine; `wide_rules` says which rules want the
+        time that is left."""
         super().__init__()
         self.form = form
         self.lanes = lane_cells(study, form, systems)
@@ -80,23 +79,19 @@ class Session(contextlib.ExitStack):
         self._every = [cell for cell, reason in zip(every, why_not, strict=True) if reason is None]
         refused = ((cell, reason) for cell, reason in zip(every, why_not, strict=True) if reason)
         self.left_out = list(dict.fromkeys(Skipped(cell.load.name, cell.lane.subject.key, reason) for cell, reason in refused))
-        self._cells = [
-            TrialCell(cell.lane, cell.load) for cell in self._every if not isinstance(cell.load, PpsLoad | Procedure)
-        ]
+        loads = ((cell.lane, cell.load) for cell in self._every)
+        self._cells = [TrialCell(lane, load) for lane, load in loads if not isinstance(load, PpsLoad | Procedure)]
         self._procedures = [
             (cell.lane, cell.load, part) for cell in self._every if isinstance(cell.load, Procedure) for part in cell.load.parts
         ]
-        self._sweeps = {
-            (cell.lane, cell.load): Sweep(cell.load, form.blocks) for cell in self._every if isinstance(cell.load, PpsLoad)
-        }
+        curves = ((cell.lane, cell.load) for cell in self._every if isinstance(cell.load, PpsLoad))
+        self._sweeps = {(lane, load): Sweep(load, form.blocks) for lane, load in curves}
         self._seed = seed
         self._begun: float | None = None
         self.trials_done = 0
         self._block_ends = 0  # how many trials are done when the block is
         self._pending: list[PendingRetry] = []  # of the block
-        self._records: list[Mapping[str, Any]] = []  # of the whole blocks, without series
-        self._wide: list[TrialCell] | None = None  # what further blocks hold, once that is known
-        self._first_wide = 0  # of them
+        self._wide = WideBlocks(study, form, self._cells, wide_rules)
         self._pairs = Pairs(study, self._cells)
         self._rates = NativeRates(self._cells, self.lanes, self.completed)
         self._remember()
@@ -132,15 +127,14 @@ class Session(contextlib.ExitStack):
     @property
     def cpu_roles(self) -> dict[str, dict[str, int | None]]:
         """The CPU of generator, system under test and sink in every placement of the run; None: the scheduler's choice."""
-        cpus, who = sorted(os.sched_getaffinity(0)), assign_split_cpus if self.testbeds.is_split else assign_cpus
         placements = [load.placement for _, load in self._sweeps] + [part.placement for _, _, part in self._procedures]
         placements += [cell.load.placement for cell in self._cells if isinstance(cell.load, LatencyLoad)]
-        return {placement: vars(who(placement, cpus)) for placement in placements}
+        return roles_of(placements, assign_split_cpus if self.testbeds.is_split else assign_cpus)
 
     def generators(self) -> list[dict[str, Any]]:
         """How fast generator and sink are when nothing is between them, for every kind of curve of the run."""
         bare = next((testbed for testbed in self.testbeds_by_lane.values() if testbed.has_both_families), None)
-        loads = [*self._sweeps, *((lane, _alone(part)) for lane, _, part in self._procedures)]
+        loads = [*self._sweeps, *((lane, warm_up(part)) for lane, _, part in self._procedures)]
         return generator_alone.rates(bare, loads, self._apply) if bare else []
 
     def limit(self, generators: Sequence[Mapping[str, Any]]) -> list[Skipped]:
@@ -160,21 +154,14 @@ class Session(contextlib.ExitStack):
         blocks, claims = max(0, self.form.blocks - ahead), max(0, self._planned_blocks - max(ahead, self.form.blocks))
         here = max(0, self._block_ends - self.trials_done) if begun else self._size(0, self._cells)
         left = here + blocks * self.block_trials + claims * len(self._pairs.needed)
+        left += self._wide.left(self.block, len(self._pairs.needed))
         if not begun:
-            return left + self._wide_trials
+            return left
         # Half of this block may have been made.
         this = int(0 < self.block < self.form.blocks), int(self.form.blocks <= self.block < self._planned_blocks)
         rejected = self._pairs.makeup_trials(self.form.blocks - 1, self.form.claim_blocks, blocks + this[0], claims + this[1])
         rates = sum(len(sweep.lacking(self.form.blocks - 1)) for sweep in self._sweeps.values()) if not blocks else 0
-        return left + rejected + rates + self._wide_trials
-
-    @property
-    def _wide_trials(self) -> int:
-        """Of what may still be wide when all else is done, if all of it is."""
-        if self._wide is None:
-            return self.form.wide_blocks * len(self._pairs.needed)
-        done = self.block - self._first_wide + 1
-        return max(0, self.form.wide_blocks - done) * len(self._wide)
+        return left + rejected + rates
 
     def remaining_s(self) -> float:
         """Time left, from the loads' own lengths at first, then from the trials so far."""
@@ -190,13 +177,15 @@ class Session(contextlib.ExitStack):
         After the blocks of the plan, first whole ones and then those of claims, come those that make up for what guards
         objected to: a trial, and all that it is compared with, and rates of a curve that lack trials, until there are as many
         as the plan wanted, or the time is over. What a trial brought is not asked there. Then come blocks of the claims whose
-        intervals were wide when the whole blocks were done (`widths`).
+        intervals were wide when the whole blocks were done (`wide_blocks`).
         """
         for trial in self._planned():
-            if 0 < trial.block < self.form.blocks:
-                self._records.append({**trial.as_json(), "series": {}})
+            self._wide.note(trial)
             yield trial
-        yield from self._widest()
+        for block, wide in self._wide.blocks(max(self.block, self.completed.next_block - 1) + 1):
+            if self._would_exceed_budget(len(wide) / self.block_trials):
+                return
+            yield from self._block(block, wide, {}, planned=False)
 
     def _planned(self) -> Iterator[Trial]:
         """Up to those that make up for what guards objected to."""
@@ -221,21 +210,9 @@ class Session(contextlib.ExitStack):
                 return
             yield from self._block(block, lacking, rates, planned=False)
 
-    def _widest(self) -> Iterator[Trial]:
-        """Blocks of what was wide when the whole blocks were done, while there is time."""
-        if not self.form.wide_blocks:
-            return
-        open_study = with_wide_rules(self._study, self._records)
-        self._wide = compared.needed(open_study, self._cells)
-        first = self._first_wide = max(self.block, self.completed.next_block - 1) + 1
-        for block in range(first, first + self.form.wide_blocks):
-            if not self._wide or self._would_exceed_budget(len(self._wide) / self.block_trials):
-                return
-            yield from self._block(block, self._wide, {}, planned=False)
-
     def _remember(self) -> None:
         """What the kept trials said when they were made. A curve keeps its rates."""
-        self._records = [each for each in self.completed.trials if 0 < each["block"] < self.form.blocks]
+        self._wide.remember(self.completed.trials)
         for cell in self._cells:
             for trial in self.completed.of_cell(cell):
                 self._pairs.record(cell, trial["block"], trusted=not trial["distrust"])
@@ -289,7 +266,8 @@ class Session(contextlib.ExitStack):
         planned: bool,
     ) -> Iterator[Trial]:
         """What a block has under one setting of the host."""
-        units: dict[Load, list[Unit]] = {}  # by what is compared with each other
+        # What is not interrupted, by what is compared with each other.
+        units: dict[Load, list[Callable[[int, Iterator[int]], Iterator[Trial]]]] = {}
         for cell in wanted:
             units.setdefault(cell.load, []).append(functools.partial(self._make, cell, None))
         for (lane, load), offered in rates.items():
@@ -392,10 +370,10 @@ class Session(contextlib.ExitStack):
             return self._measure(TrialCell(lane, load), block, next(order))
 
         if block == 0:
-            yield measure(part.trial(part.lowest, min(part.seconds, WARM_UP_S), "warm-up"))
+            yield measure(warm_up(part))
         else:
             # What could not be started three times in a row is left alone until it is built anew; its trials fail at once.
-            repair = testbed.bring_up if not testbed.given_up else _leave_alone
+            repair = testbed.bring_up if not testbed.given_up else lambda: None
             yield from run_procedure(part, whole, measure, repair)
 
     def _has_time_to_spare(self) -> bool:
@@ -420,16 +398,3 @@ class Session(contextlib.ExitStack):
         if self._begun is None or self.trials_done < self.block_trials:
             return expected_s(self._every)
         return (time.monotonic() - self._begun - self.completed.seconds) / self.trials_done * self.block_trials
-
-
-Unit = Callable[[int, Iterator[int]], Iterator[Trial]]
-"""What is not interrupted: given block and order, the trials of it."""
-
-
-def _leave_alone() -> None:
-    """No repair."""
-
-
-def _alone(part: Procedure) -> PpsLoad:
-    """The load that tries out generator and sink by themselves."""
-    return part.trial(part.lowest, min(part.seconds, WARM_UP_S), "warm-up")
