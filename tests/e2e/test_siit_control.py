@@ -276,14 +276,14 @@ def test_reload_loses_nothing(siit: SiitNetwork) -> None:
     siit.siit()
     server = listen(siit, siit.v6, TCP_SERVER, V6)
     client = siit.start(siit.v4, sys.executable, "-c", TCP_CLIENT, V4, V6_MAPPED, "64", stdout=subprocess.PIPE, text=True)
-    ping = siit.start(siit.v6, "ping", "-q", "-c500", "-i0.002", "-W5", V4_IN_IPV6, stdout=subprocess.PIPE, text=True)
+    ping = siit.start(siit.v6, "ping", "-q", "-c2000", "-i0.002", "-W5", V4_IN_IPV6, stdout=subprocess.PIPE, text=True)
     reloads = 0
     while ping.poll() is None or client.poll() is None:
         text = CONFIG + (ANOTHER_MAPPING if reloads % 2 else "") + f"\n[icmp]\nrate = {reloads}\n"
         assert siit.reload(text) == (0, "")
         reloads += 1
     assert reloads > 5
-    assert "500 received" in ping.stdout.read()
+    assert "2000 received" in ping.stdout.read()
     assert client.stdout.read() == server.stdout.readline()
     assert {name: n for name, n in siit.counters().items() if ("drop" in name or name.endswith("failed")) and n} == {}
 
