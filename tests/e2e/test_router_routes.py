@@ -340,8 +340,10 @@ def test_a_change_counts_at_once(world: World) -> None:
 
 
 def flip(world: World, done: tuple[str, ...], undone: tuple[str, ...], *, is_of_hash: bool = False) -> None:
-    """Go there and back, under packets of all flows. Within the tick of a change of the hash (`is_of_hash`), a flow may have the
-    next hop of another flow between the same hosts: the program has looked at the policy before it looks the route up.
+    """Go there and back, under packets of all flows.
+
+    Within the tick of a change of the hash (`is_of_hash`), a flow may have the next hop of another flow between the same
+    hosts: the program has looked at the policy before it looks the route up.
     """
     expected = []
     for commands in ((), done):
