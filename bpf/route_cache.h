@@ -149,6 +149,9 @@ static __noinline int find_route(void *ctx, void *routes, const struct route_key
 		return FOUND_ROUTE | KNOWN_ROUTE;
 	if (!look_up_route(ctx, k, route, how & CHECKS_SOURCE))
 		return 0;
+	/* Ports that have begun to matter since the tick began may have decided already: the answer is for this packet alone. */
+	if (first != k->word[0] && read_ports_matter(ctx, how))
+		return FOUND_ROUTE;
 	write_route(set, at >= 0 ? (__u32)at : victim_in_set(set, tick, tag), k, first, tick, tag, route);
 	return FOUND_ROUTE;
 }
