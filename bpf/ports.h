@@ -22,7 +22,7 @@ enum asking {
 
 const volatile struct diolkos_namespace_layout netns = {};
 
-/* Of each CPU, the tick in which it looked, and in the lowest bit whether ports can matter. One word: nobody sees half of it. */
+/* For each CPU: the tick of its last look, and whether ports can matter (the lowest bit). One word, so a reader never sees half. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

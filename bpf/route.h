@@ -25,7 +25,7 @@
 
 const volatile struct diolkos_direct direct = {};
 
-/* An interface of the translator's: nobody gave leave to pass by the rules of others. */
+/* May packets leave here? Only by interfaces that the operator named: between others, firewall rules may apply. */
 static __always_inline int is_exit(__u32 ifindex)
 {
 	for (__u32 i = 0; i < DIOLKOS_EXITS && i < direct.exits; i++) {

@@ -80,8 +80,8 @@ static __always_inline __u32 victim_in_set(const struct route_set *set, __u64 ti
 }
 
 /*
- * With PREEMPT_RT, a packet may be met in the middle of another one of the same CPU. So a route is believed only if nobody has
- * begun to write it since its first word was read, and it is written by one at a time. 1: `route` has exit and MAC addresses.
+ * With PREEMPT_RT, a packet may interrupt another one of the same CPU. So each route has one writer at a time, and a reader
+ * discards a route whose sequence number has changed meanwhile. 1: `route` has exit and MAC addresses.
  */
 static __always_inline int read_route(const struct route_set *set, __u32 at, const struct route_key *k, __u64 first,
 				      struct bpf_fib_lookup *route)

@@ -37,8 +37,8 @@ static __always_inline int checksum_is_partial(struct __sk_buff *skb, __u32 at, 
 }
 
 /*
- * In a tunnel the checksum that is left to the device may be that of the packet inside. Then the tunnel's own is whole. No
- * program is told whose it is; but a checksum that the device finishes is the sum of its pseudo-header. So a single packet
+ * In a tunnel the checksum that is left to the device may be that of the packet inside. Then the tunnel's own is whole. A
+ * program cannot ask whose it is; but a checksum that the device finishes is the sum of its pseudo-header. So a single packet
  * with another checksum is not asked about. (Of 65535 whole ones, one has that value too. In a tunnel, such a packet is lost.)
  *
  * An echo that leaves its checksum to the device comes from a virtual machine or a packet socket, not from a kernel. It

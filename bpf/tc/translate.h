@@ -6,8 +6,8 @@
  *                    the device, so that the kernel routes it on, past all its rules. What is declined goes on to the
  *                    slow path unchanged
  *   translate_inline at the ingress of an interface, before any routing: a packet goes on as if it had been received in
- *                    the other family, or is sent out of another interface at once (route.h). What is declined goes the
- *                    long way, over the device
+ *                    the other family, or is sent out of another interface at once (route.h). A declined packet goes
+ *                    through the TUN device
  */
 #ifndef DIOLKOS_TC_TRANSLATE_H
 #define DIOLKOS_TC_TRANSLATE_H

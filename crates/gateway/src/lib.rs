@@ -15,7 +15,7 @@
 //!
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
 //!
-//! This crate knows the tables of `diolkos-xlat`, the maps of `diolkos-sys` and the engine interface of the slow path.
+//! This crate knows the tables of `diolkos-nat64`, the maps of `diolkos-fastpath` and the engine interface of the slow path.
 //! It knows neither routes nor the control socket. To use it, create a [`Controller`], pass it to the slow path as its
 //! engine, and run a [`Listener`] and a [`Sweeper`] beside it. The other public modules are public for the fast-path
 //! law and the tests of lending, which drive them without threads.
