@@ -30,7 +30,7 @@ FREE = frozenset({"load_average", "memory_bytes", "clocksources"})
 ADVICE = "measure into a folder of its own without --resume, and put both together with `diolkos-lab merge`"
 
 
-def resume(request: RunRequest, observer: Observer, say: Callable[[str], None]) -> tuple[folder.Result, dict[str, Any]]:
+def resume(request: RunRequest, observer: Observer, say: Callable[[str], None]) -> tuple[folder.AnyResult, dict[str, Any]]:
     """Measure what an interrupted run has not. Raises UsageFault where something differs from when it began."""
     assert request.resume
     with open_folder.to_read(request.resume):
@@ -38,7 +38,7 @@ def resume(request: RunRequest, observer: Observer, say: Callable[[str], None]) 
     opened = open_folder.to_write(request.resume)
     try:
         opened.lock()
-        result = folder.whole(contents.read(opened, with_summary=False))
+        result = _lanes(folder.whole(contents.read(opened, with_summary=False)))
         _require_same_request(result, request)
         complete = unfinished.is_complete(result)
         planned = None if complete else _planned(result, request)
@@ -60,6 +60,15 @@ def resume(request: RunRequest, observer: Observer, say: Callable[[str], None]) 
     writer = folder.Writer.resume(opened, result.header, found.kept)
     whole = folder.read(run_study.run_planned(replace(planned, completed=kept), writer, facts, observer))
     return whole, summary.write(whole)
+
+
+def _lanes(result: folder.AnyResult) -> folder.Result:
+    if isinstance(result, folder.FailoverResult):
+        raise UsageFault(
+            f"run --resume {result.folder}: a run of the study {result.study.name} is not resumed; run it again into another "
+            "folder, and `diolkos-lab merge` puts the trials of both together"
+        )
+    return result
 
 
 def is_free(where: Path) -> bool:

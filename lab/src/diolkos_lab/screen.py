@@ -90,6 +90,9 @@ class Screen:
         if testbed.failure:
             self._console.print(f"  [red]✗[/] {escape(printable(testbed.failure))}", highlight=False)
 
+    def said(self, sentence: str) -> None:
+        self._console.print(printable(sentence), soft_wrap=True, markup=False)
+
     def skipped(self, skipped: Sequence[Skipped]) -> None:
         for each in skipped:
             self._console.print(f"  without {each.words}", highlight=False, markup=False)
@@ -155,9 +158,7 @@ def finding(console: Console, found: Finding) -> None:
     console.print(f"{mark} {found.subject}: {escape(printable(found.detail))}")
 
 
-def changes(console: Console, found: Sequence[Change], facts: Mapping[str, tuple[Any, Any]]) -> None:
-    for differs in comparing.facts_in_words(facts):
-        console.print(f"[yellow]host differs[/] {escape(differs)}")
+def changes(console: Console, found: Sequence[Change]) -> None:
     table = Table(caption="× native where there is a baseline; p corrected for the number of rows")
     for heading in ("subject", "load", "metric"):
         table.add_column(heading)

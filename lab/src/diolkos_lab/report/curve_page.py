@@ -48,7 +48,7 @@ def applies_to(results: Results) -> bool:
 
 
 def content(results: Results) -> Content:
-    result = samples_folder.whole(results.contents)
+    result = samples_folder.of_lanes(results.contents)
     curves, found = summary.in_order(results.curves, result.study), summary.gathered_procedures(result)
     own = [*procedure_chapters.chapters(found), *(curve_chapters.chapters(results, curves) if curves or not found else [])]
     return Content([*own, chapters.by_blocks(results)], trust(curves, found), WORDS, answer(curves, found))

@@ -15,6 +15,7 @@ from diolkos_lab.report import (
     curve_page,
     factor_page,
     facts,
+    failover_page,
     guest_page,
     loads_page,
     method,
@@ -32,7 +33,7 @@ from diolkos_lab.report.systems import setting_label
 MOST_OPEN = 4  # chapters; the rest are folded
 MOST_UNDECIDED = 6  # sentences in sight
 FOLDED = frozenset(("measured-how", "paths", "runs", "missing", "doubtful", "host", "repeat", "unseen-there", "unseen-here"))
-KINDS = (guest_page, curve_page, session_page, factor_page, loads_page)  # the first that applies
+KINDS = (failover_page, guest_page, curve_page, session_page, factor_page, loads_page)  # the first that applies
 
 
 def write(results: Results) -> Path:
@@ -61,9 +62,10 @@ def write(results: Results) -> Path:
         not_measured=words.not_measured(results),
         undecided=open_questions,
         most_undecided=MOST_UNDECIDED,
-        again=undecided.AGAIN,
+        again=found.again or undecided.AGAIN,
         claims=claims,
         tally=words.verdict_count(results.verdicts),
+        decides=found.decides,
         trust=found.trust,
         words=found.words,
         open=frozenset(unfolded[:MOST_OPEN]),

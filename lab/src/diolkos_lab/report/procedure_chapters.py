@@ -44,7 +44,7 @@ def chapters_of_run(results: Results) -> list[Chapter]:
     """The same for a run that has other loads too; empty for one without procedures."""
     if not any(trial.load.split(" ")[0] in LOADS for trial in results.trials):
         return []
-    return chapters(summary.gathered_procedures(samples_folder.whole(results.contents)))
+    return chapters(summary.gathered_procedures(samples_folder.of_lanes(results.contents)))
 
 
 def kept_up(found: Found) -> str:
