@@ -71,12 +71,16 @@ def applies_to(results: Results) -> bool:
 
 
 def content(results: Results) -> Content:
-    trials = results.contents.trials
+    trials = _trials_of(results)
     lead = verdict_count(results.verdicts)
     if result := _whole(results):
         lead = f"{every_trial.answer(every_trial.judge(result.study, trials))} {unfinished(result)}".strip()
     own = Chapter("faults", "What each fault does", [MEANING], tables=[table(trials)] if trials else [])
     return Content([own], _trust(trials), WORDS, lead, leads=True, decides=DECIDES, again=AGAIN)
+
+
+def _trials_of(results: Results) -> list[Trial]:
+    return [trial for trial in results.contents.trials if trial["load"] == KIND]
 
 
 def _whole(results: Results) -> FailoverResult | None:
@@ -144,7 +148,7 @@ def table(trials: Sequence[Trial]) -> Table:
 
 def tables(results: Results) -> list[Table]:
     """Of an export: figures, rules and every trial."""
-    trials, result = results.contents.trials, _whole(results)
+    trials, result = _trials_of(results), _whole(results)
     verdicts = every_trial.verdicts(every_trial.judge(result.study, trials)) if result else results.verdicts
     return [table(trials), _rules(verdicts), _trials(trials)]
 
