@@ -46,7 +46,7 @@ PATH = [
     "listing",
     "guest",
     "json_output",
-    "terminal",
+    "two_runs",
     "new_files",
     "completion",
     "options",

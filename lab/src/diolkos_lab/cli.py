@@ -88,7 +88,7 @@ def run(
     box: Box = None,
 ) -> None:
     """Measure a study and write its result folder and report."""
-    from diolkos_lab import resuming, run_study, screen, terminal
+    from diolkos_lab import resuming, run_study, screen
     from diolkos_lab.run import box as boxes
     from diolkos_lab.run.router import wanted
 
@@ -105,15 +105,16 @@ def run(
     if kernel or count_instructions:
         from diolkos_lab.guest import command as guests
 
-        result, summary = guests.run(request, kernel, count_instructions, _say)
+        result, _ = guests.run(request, kernel, count_instructions, _say)
     else:
         with screen.Screen(console) as observer:
             if resume and not (study and resuming.is_free(resume)):
-                result, summary = resuming.resume(request, observer, _say)
+                result, _ = resuming.resume(request, observer, _say)
             else:
-                result, summary = run_study.run(replace(request, out=resume or out), observer)
-    terminal.results(console, result, summary)
-    _say_report(result.folder)
+                result, _ = run_study.run(replace(request, out=resume or out), observer)
+    from diolkos_lab.report import terminal  # takes a second, which nobody who is refused has to wait
+
+    terminal.evaluate(console, result.folder)
 
 
 @app.command()
@@ -144,13 +145,14 @@ def plan(
 @app.command()
 def merge(folders: Runs, out: Whole, by: By = None) -> None:
     """Put runs of one study together, from several hosts or one, and evaluate them as a whole."""
-    from diolkos_lab import merging, terminal
+    from diolkos_lab import merging, summary
+    from diolkos_lab.report import terminal
     from diolkos_lab.samples import folder as samples_folder
 
     for said in merging.merge(folders, out, by):
         _say(said)
-    terminal.evaluate(console, samples_folder.read(out))
-    _say_report(out)
+    summary.write(samples_folder.read(out))
+    terminal.evaluate(console, out)
 
 
 @app.command("list")
@@ -198,14 +200,15 @@ def new_system(
 @app.command()
 def report(folder: ResultFolder) -> None:
     """Evaluate a result folder again and make its report, from its files alone."""
-    from diolkos_lab import terminal
+    from diolkos_lab import summary
+    from diolkos_lab.report import terminal
     from diolkos_lab.samples import folder as samples_folder
 
     result = samples_folder.read(folder)
     if not result.trials:
         raise UsageFault(f"{folder}: holds no trials, so there is nothing to report")
-    terminal.evaluate(console, result)
-    _say_report(folder)
+    summary.write(result)
+    terminal.evaluate(console, folder)
 
 
 @app.command()
@@ -219,14 +222,14 @@ def analyze(files: CurveFiles, rule: Rule = "paper", json: JsonFile = None, out:
 @app.command()
 def compare(first: ResultFolder, second: ResultFolder, json: Json = False) -> None:
     """What changed from the first result to the second, and is it more than chance?"""
-    from diolkos_lab import json_output, terminal
+    from diolkos_lab import json_output, two_runs
     from diolkos_lab.samples import folder as samples_folder
 
-    found = terminal.compared(*(samples_folder.require_trials(samples_folder.read(folder)) for folder in (first, second)))
+    found = two_runs.compared(*(samples_folder.require_trials(samples_folder.read(folder)) for folder in (first, second)))
     if json:
         print(json_output.text(json_output.compare_document(found.study, (first, second), found.entries, found.facts)))
     else:
-        terminal.changes(console, found)
+        two_runs.show(console, found)
 
 
 @app.command()
@@ -320,14 +323,6 @@ def completion_(
     if shell not in completion.SHELLS:
         raise UsageFault(f'completion: no script for the shell "{shell}"; there are {", ".join(completion.SHELLS)}')
     print(completion.script(shell), end="")
-
-
-def _say_report(folder: Path) -> None:
-    from diolkos_lab import report as page
-
-    written, answer = page.write_and_answer(folder)
-    console.print(printable(" ".join(answer.split())), style="bold", highlight=False, markup=False)
-    console.print(f"Report: {printable(str(written))}", soft_wrap=True, markup=False)
 
 
 def _say(text: str) -> None:

@@ -54,8 +54,8 @@ class Table:
 
 
 def ratios(results: Results, metric: str, caption: str, bases: Collection[str] = (), name: str = "") -> Table | None:
-    """Median, interval and ratio to native of one metric; of the loads `bases` only, where some are given."""
-    mine = [r for r in results.rows if r.metric == metric and (not bases or r.load.split(" ", maxsplit=1)[0] in bases)]
+    """Median, interval and ratio to native of one metric; of the loads `bases` only, or of variants, where some are given."""
+    mine = [r for r in results.rows if r.metric == metric and (not bases or {r.load, r.load.split(" ")[0]} & set(bases))]
     shown = (results.shown(r.cell, r.load, r.metric) for r in mine)
     rows = [r for r in shown if r is not None and (r.median is not None or r.median_bounds is not None)]
     if not rows:
