@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from failover_runs import host, read, row, study, write
 
-from diolkos_lab import merging, report, summary
+from diolkos_lab import merging, report, resuming, summary
 from diolkos_lab.experiment.failover import FailoverStudy
 from diolkos_lab.failover import command, comparing, trial
+from diolkos_lab.failover.trial import Planned
 from diolkos_lab.faults import Interrupted, UsageFault
 from diolkos_lab.serve import changes as two_runs
 from diolkos_lab.serve import reports, site
@@ -371,31 +372,81 @@ def test_texts_of_a_folder_are_texts(tmp_path: Path, lab: Lab) -> None:
     assert "\\input{x}" not in (tmp_path / "out" / "method.tex").read_text()
 
 
-def test_runs_of_this_study_are_not_resumed_or_planned(tmp_path: Path, lab: Lab) -> None:
-    assert "`diolkos-lab merge`" in refused(lab("run", "--resume", write(tmp_path / "one")))
+def test_runs_of_this_study_are_not_planned(lab: Lab) -> None:
     assert "has no plan to show" in refused(lab("plan", "failover"))
 
 
-def test_a_run_that_is_stopped_keeps_its_trials_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trials are replaced; what is around them is the study's."""
-    done: list[int] = []
-
-    def measured(*_: object) -> dict[str, Any]:
-        if done:
-            raise Interrupted(2)
-        done.append(1)
-        return row()
-
-    monkeypatch.setattr(trial, "run", measured)
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In place of diolkos. Nothing is looked for on the host, and nothing of it changed."""
     monkeypatch.setattr(command, "lacks", dict)
     monkeypatch.setattr(command.os, "geteuid", lambda: 0)
     monkeypatch.setattr(command.leftovers, "clean", lambda: None)
-    program = tmp_path / "diolkos"
-    program.write_text("#!/bin/sh\necho diolkos 0.9.0\n")
-    program.chmod(0o755)
+    file = tmp_path / "diolkos"
+    file.write_text("#!/bin/sh\necho diolkos 0.9.0\n")
+    file.chmod(0o755)
+    return file
+
+
+def _stops(monkeypatch: pytest.MonkeyPatch, after: int) -> list[Planned]:
+    """Trials are replaced, and the run is stopped after some; what is around them is the study's."""
+    made: list[Planned] = []
+
+    def measured(_study: object, _flows: object, planned: Planned, *_: object) -> dict[str, Any]:
+        if len(made) == after:
+            raise Interrupted(2)
+        made.append(planned)
+        return row(planned.fault.name, planned.kind, planned.repetition)
+
+    monkeypatch.setattr(trial, "run", measured)
+    return made
+
+
+def test_a_run_that_is_stopped_keeps_its_trials_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Path
+) -> None:
+    _stops(monkeypatch, 1)
     with pytest.raises(Interrupted) as stopped:
         command.measure(study(), "quick", tmp_path / "out", 1, str(program), lambda _: None)
-    assert "Stopped after 1 trials of 8" in " ".join(stopped.value.__notes__)
+    assert "Stopped after 1 trial of 8" in " ".join(stopped.value.__notes__)
     found = read(tmp_path / "out")
     assert (len(found.trials), found.planned, found.host["systems"]["diolkos"]["version"]) == (1, 8, "diolkos 0.9.0")
     assert {"frr", "etcd"} <= set(found.host["versions"])
+
+
+def test_a_stopped_run_is_resumed_with_what_it_has_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Path, lab: Lab
+) -> None:
+    """What decided is not made again, and what did not counts as a try."""
+    monkeypatch.setattr(resuming.run_study, "require_root", lambda: None)
+    out = tmp_path / "out"
+    first = _stops(monkeypatch, 3)
+    with pytest.raises(Interrupted):
+        command.measure(study(), "quick", out, 1, str(program), lambda _: None)
+    lines = (out / FILE).read_text().splitlines(keepends=True)
+    spoilt = {**json.loads(lines[1]), "valid": False, "distrust": [{"guard": "generator", "detail": "late"}]}
+    (out / FILE).write_text("".join([lines[0], json.dumps(spoilt) + "\n", *lines[2:]]))
+    rest = _stops(monkeypatch, 99)
+    shown = _ok(lab("run", "--resume", out))
+    assert "6 trials, about" in shown and "too few trials decide" in shown
+    assert [(each.kind, each.fault, each.attempt) for each in rest if each.attempt > 1] == [(first[0].kind, first[0].fault, 2)]
+    found = read(out)
+    assert (len(found.trials), found.done, found.host["complete"]) == (9, 8, True)
+    assert "the run is complete" in _ok(lab("run", "--resume", out))
+    program.write_text("#!/bin/sh\necho diolkos 1.0.0\n")
+    _changed_host(out)
+    assert "diolkos was version" in refused(lab("run", "--resume", out))
+
+
+def _changed_host(path: Path) -> None:
+    """The run is not complete any more."""
+    value = json.loads((path / "host.json").read_text())
+    (path / "host.json").write_text(json.dumps({**value, "complete": False}))
+
+
+def test_only_what_began_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Lab) -> None:
+    monkeypatch.setattr(resuming.run_study, "require_root", lambda: None)
+    one = write(tmp_path / "one")
+    assert "leave --seed out" in refused(lab("run", "--resume", one, "--seed", "77"))
+    assert "holds the study failover, not million" in refused(lab("run", "million", "--resume", one))
+    assert "is gone" in refused(lab("run", "--resume", one))

@@ -11,7 +11,7 @@ import shutil
 import sys
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,48 +49,83 @@ def measure(
         raise MissingFault("the study failover makes network namespaces: run it as root")
     out = out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
-    plan = order(study, form, seed)
-    system = {"binary": str(binary), "version": host.version([str(binary), "--version"]), "sha256": THIS_MACHINE.digest(binary)}
+    system = facts_of(binary)
     started = datetime.now(UTC).isoformat(timespec="seconds")
     header = {"form": form_name, "quick": form_name == "quick", "seed": seed, "started": started, "missing": []}
     facts = host.facts() | {"run": str(uuid.uuid4()), "date": started, "seed": seed, "command_line": sys.argv}
-    facts |= {"form": form_name, "systems": {"diolkos": system}, "complete": False}
+    facts |= {"form": form_name, "systems": {"diolkos": system}}
     facts["versions"] = {**host.versions(), **{name: host.version(command) for name, command in VERSIONS.items()}}
-    with contextlib.closing(folder.Writer(out, study, {"diolkos": system}, header)) as writer:
-        writer.host(facts)  # a run that is ended before its first trial is known as one
+    writer = folder.Writer(out, study, {"diolkos": system}, header)
+    run_planned(study, form, left(order(study, form, seed), []), binary, writer, facts, say)
+    return out
+
+
+def facts_of(binary: Path) -> dict[str, str | None]:
+    """The digest tells two builds apart that call themselves the same version."""
+    return {
+        "binary": str(binary),
+        "version": host.version([str(binary), "--version"]),
+        "sha256": THIS_MACHINE.digest(binary),
+    }
+
+
+def run_planned(
+    study: FailoverStudy,
+    form: FailoverForm,
+    todo: list[Planned],
+    binary: Path,
+    writer: folder.Writer,
+    facts: Mapping[str, Any],
+    say: Say,
+) -> None:
+    """All trials that are left, and those again that decide nothing. Leaves nothing on the host, however it ends."""
+    whole = writer.trials + len(todo)
+    with contextlib.closing(writer):
+        writer.host({**facts, "complete": False})  # a run that is ended before its first trial is known as one
         leftovers.clean()
-        minutes = max(1, round(study.expected_s(form) / 60))
-        say(f"{study.name}: {count(len(plan), 'trial')}, about {count(minutes, 'minute')}, to {out}")
+        minutes = max(1, round(study.expected_s(form) / 60 * len(todo) / study.trials_of(form)))
+        say(f"{study.name}: {count(len(todo), 'trial')}, about {count(minutes, 'minute')}, to {writer.folder}")
         try:
-            _trials(study, form, plan, binary, writer, say)
+            _trials(study, form, todo, binary, writer, say)
         except Interrupted as interrupted:
+            where = writer.folder
             interrupted.add_note(
-                f"Stopped after {writer.trials} trials of {len(plan)} that were planned; they are kept in {out} "
-                f"(`diolkos-lab report {out}` evaluates them; `diolkos-lab merge` adds those of another run)."
+                f"Stopped after {count(writer.trials, 'trial')} of {whole}, which are kept in {where} "
+                f"(`diolkos-lab report {where}` evaluates them, `diolkos-lab run --resume {where}` resumes the run)."
             )
             raise
-        writer.host(facts | {"complete": True})
-    return out
+        writer.host({**facts, "complete": True})
 
 
 def _trials(
     study: FailoverStudy, form: FailoverForm, plan: list[Planned], binary: Path, writer: folder.Writer, say: Say
 ) -> None:
-    flows = study.traffic_of(form)
-    todo, number = deque(plan), 0
-    broken = []
+    flows, most = study.traffic_of(form), 2 * study.trials_of(form)
+    todo, first, broken = deque(plan), writer.trials, []
     with scratch.folder() as work:
         while todo:
-            planned, number = replace(todo.popleft(), number=number), number + 1
-            found = trial.run(study, flows, planned, binary, work / f"trial-{number}")
+            planned = replace(todo.popleft(), number=writer.trials)
+            found = trial.run(study, flows, planned, binary, work / f"trial-{planned.number}")
             writer.record(found)
             broken += [found["distrust"][0]["detail"]] if outcome(found) is Outcome.INSTRUMENT_FAILED else []
             # What it brought is not asked. Where everything is disturbed, the run comes to an end all the same.
-            if not outcome(found).counts and planned.attempt < trial.TRIES and number + len(todo) < 2 * len(plan):
+            if not outcome(found).counts and planned.attempt < trial.TRIES and writer.trials + len(todo) < most:
                 todo.append(replace(planned, attempt=planned.attempt + 1))
-            say(f"{number}/{number + len(todo)} {planned.kind}, {planned.fault.name}: {_in_words(found)}")
-    if len(broken) == number:
+            done = f"{writer.trials}/{writer.trials + len(todo)}"
+            say(f"{done} {planned.kind}, {planned.fault.name}: {_in_words(found)}")
+    if broken and len(broken) == writer.trials - first:
         raise Fault(f"no trial came to its end: {broken[0]}")
+
+
+def left(plan: Sequence[Planned], made: Sequence[Mapping[str, Any]]) -> list[Planned]:
+    """Of a plan, what has not decided anything and may be tried again."""
+    found = []
+    for planned in plan:
+        key = planned.kind, planned.fault.name, planned.repetition + 1
+        mine = [each for each in made if (each["datapath"], each["factors"]["fault"], each["block"]) == key]
+        if len(mine) < trial.TRIES and not any(outcome(each).counts for each in mine):
+            found.append(replace(planned, attempt=len(mine) + 1))
+    return found
 
 
 def order(study: FailoverStudy, form: FailoverForm, seed: int) -> list[Planned]:

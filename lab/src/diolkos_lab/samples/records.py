@@ -228,7 +228,7 @@ class TrialRecord(Shape):
     family: Family
     hops: Annotated[int, Field(ge=1, le=2)]
     replica: Annotated[int, Field(ge=1, le=2)] = 1
-    load: LoadName | Literal["failover"]
+    load: Literal[LoadName, "failover"]
     factors: dict[Name, str | int | float]
     started: str = ""
     duration: float | None = None
