@@ -108,9 +108,8 @@ class ClusterNetwork(Network):
         self.engine.stop(*self.engine.processes)
         for role in list(self.routing.processes):
             self.routing.kill(role)
-        for process in self.running:  # all at once: `Network.remove` waits for one after the other
+        for process in self.running:  # for it to hear that it shall end
             process.send_signal(signal.SIGCONT)
-            process.terminate()
         super().remove()
         shutil.rmtree(self.engine.data, ignore_errors=True)
 

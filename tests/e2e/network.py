@@ -194,6 +194,7 @@ class Network:
         for process in self.running:
             # Asked first: a diolkos that is killed leaves a note about the settings it changed.
             process.terminate()
+        for process in self.running:
             try:
                 process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
