@@ -144,6 +144,7 @@ static uint32_t change_all(const struct record *records, uint32_t count, uint8_t
 /* READ and USED. */
 static uint32_t read_array(const struct record *r, uint8_t *out)
 {
+	static uint64_t values[USED_MAX];
 	uint32_t size = program_array_size(r->table), first = be32(r->key), count = be32(r->key + 4);
 	uint32_t most = r->op == OP_READ ? READ_MAX : USED_MAX;
 
@@ -156,18 +157,15 @@ static uint32_t read_array(const struct record *r, uint8_t *out)
 		return REPLY;
 	}
 	write_reply(out, r, STATUS_DONE);
+	program_array_read(r->table, first, count, r->op == OP_USED, values);
 	if (r->op == OP_READ) {
 		for (uint32_t i = 0; i < count; i++)
-			put64(out + REPLY + 8 * i, program_array_read(r->table, first + i));
+			put64(out + REPLY + 8 * i, values[i]);
 		return REPLY + 8 * count;
 	}
 	memset(out + REPLY, 0, count / 8);
-	for (uint32_t i = 0; i < count; i++) {
-		if (program_array_read(r->table, first + i)) {
-			out[REPLY + i / 8] |= (uint8_t)(1u << i % 8);
-			program_array_clear(r->table, first + i);
-		}
-	}
+	for (uint32_t i = 0; i < count; i++)
+		out[REPLY + i / 8] |= (uint8_t)(!!values[i] << i % 8);
 	return REPLY + count / 8;
 }
 

@@ -309,26 +309,40 @@ enum status program_count(const char *table, uint64_t *entries, uint64_t *capaci
 	return STATUS_DONE;
 }
 
+/* p4c appends "_0" to the name that the program gave an array. */
+static const char *array_named(const char *array, uint32_t *size)
+{
+	static struct rte_swx_ctl_regarray_info found;
+
+	for (uint32_t i = 0; i < info.n_regarrays; i++) {
+		size_t length = strlen(array);
+
+		if (rte_swx_ctl_regarray_info_get(pipeline, i, &found) || strncmp(found.name, array, length))
+			continue;
+		if (!found.name[length] || !strcmp(found.name + length, "_0")) {
+			*size = found.size;
+			return found.name;
+		}
+	}
+	return NULL;
+}
+
 uint32_t program_array_size(const char *array)
 {
-	for (uint32_t i = 0; i < info.n_regarrays; i++) {
-		struct rte_swx_ctl_regarray_info found;
+	uint32_t size = 0;
 
-		if (!rte_swx_ctl_regarray_info_get(pipeline, i, &found) && !strcmp(found.name, array))
-			return found.size;
+	return array_named(array, &size) ? size : 0;
+}
+
+void program_array_read(const char *array, uint32_t first, uint32_t count, int clear, uint64_t *out)
+{
+	uint32_t size;
+	const char *name = array_named(array, &size);
+
+	for (uint32_t i = 0; i < count; i++) {
+		out[i] = 0;
+		if (!name || rte_swx_ctl_pipeline_regarray_read(pipeline, name, first + i, &out[i]) || !clear || !out[i])
+			continue;
+		rte_swx_ctl_pipeline_regarray_write(pipeline, name, first + i, 0);
 	}
-	return 0;
-}
-
-uint64_t program_array_read(const char *array, uint32_t at)
-{
-	uint64_t value = 0;
-
-	rte_swx_ctl_pipeline_regarray_read(pipeline, array, at, &value);
-	return value;
-}
-
-void program_array_clear(const char *array, uint32_t at)
-{
-	rte_swx_ctl_pipeline_regarray_write(pipeline, array, at, 0);
 }

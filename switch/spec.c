@@ -17,12 +17,14 @@
 
 #define FIELDS_MAX 128u
 #define INSTRUCTIONS_MAX 4096u
+/* SWX keeps where a field begins in 8 bits. What lies behind would be another field, without a word. */
+#define STRUCT_BITS_MAX (256u * 8)
 
 static int read_struct(struct spec_lines *s, struct rte_swx_pipeline *p)
 {
 	struct rte_swx_field_params fields[FIELDS_MAX];
 	char name[RTE_SWX_NAME_SIZE];
-	uint32_t count = 0;
+	uint32_t count = 0, size = 0;
 	unsigned line = s->line;
 	int got, result = -1;
 
@@ -44,6 +46,11 @@ static int read_struct(struct spec_lines *s, struct rte_swx_pipeline *p)
 		}
 		if (count == FIELDS_MAX) {
 			spec_fail(s, 0, "struct %s has more than %u fields", name, FIELDS_MAX);
+			goto out;
+		}
+		size += (uint32_t)bits;
+		if (size > STRUCT_BITS_MAX) {
+			spec_fail(s, 0, "struct %s has more than %u bytes, of which SWX addresses no more", name, STRUCT_BITS_MAX / 8);
 			goto out;
 		}
 		fields[count].n_bits = (uint32_t)bits;

@@ -157,11 +157,12 @@ int spec_read_table(struct spec_lines *s, struct rte_swx_pipeline *p)
 {
 	struct parts t = {.size = 1024};
 	struct rte_swx_match_field_params fields[KEYS_MAX];
+	const char *type = NULL;
 	int result = read_parts(s, &t), is_ternary = 0;
 
 	if (!result) {
 		struct rte_swx_pipeline_table_params params = {
-			.fields = fields,
+			.fields = t.keys ? fields : NULL,
 			.n_fields = t.keys,
 			.action_names = (const char **)t.action,
 			.action_is_for_table_entries = t.for_entries,
@@ -176,8 +177,10 @@ int spec_read_table(struct spec_lines *s, struct rte_swx_pipeline *p)
 			fields[i] = (struct rte_swx_match_field_params){t.key[i], t.match[i]};
 		for (uint32_t i = 0; i < t.keys; i++)
 			is_ternary |= t.match[i] != RTE_SWX_TABLE_MATCH_EXACT;
+		if (t.keys)
+			type = is_ternary ? MATCH_TERNARY : MATCH_EXACT;
 		/* The arguments name the table to match.c. */
-		result = rte_swx_pipeline_table_config(p, t.name, &params, is_ternary ? MATCH_TERNARY : MATCH_EXACT, t.name, t.size);
+		result = rte_swx_pipeline_table_config(p, t.name, &params, type, t.keys ? t.name : NULL, t.size);
 		if (result)
 			result = spec_fail(s, t.line, "table %s: %s (a field, an action, or key fields of several structs)", t.name,
 					   strerror(-result));
