@@ -93,8 +93,9 @@ static int tc(char *const arguments[])
 static int block(const char *device)
 {
 	char *clsact[] = {"tc", "qdisc", "add", "dev", (char *)device, "clsact", NULL};
-	char *drop[] = {"tc",   "filter", "replace", "dev",      (char *)device, "ingress", "pref", FILTER, "protocol",
-			"all",  "handle", "1",       "matchall", "action",       "drop",    NULL};
+	/* A classic BPF program whose one instruction returns TC_ACT_SHOT: the least that kernels have. */
+	char *drop[] = {"tc",   "filter", "replace", "dev", (char *)device, "ingress",  "pref",      FILTER, "protocol",
+			"all",  "handle", "1",       "bpf", "direct-action", "bytecode", "1,6 0 0 2", NULL};
 
 	tc(clsact); /* it may be there */
 	if (tc(drop))
