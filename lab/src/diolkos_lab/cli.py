@@ -240,7 +240,7 @@ def serve(
         str, typer.Option(help="Address to listen on; others than your own machine's can read the results.")
     ] = "127.0.0.1",
 ) -> None:
-    """Show the runs of a folder in the browser: filters, trends, comparisons and reports."""
+    """Show the runs of a folder in the browser: a list, trends, comparisons and reports."""
     from diolkos_lab.serve import command
 
     command.serve(folder, host, port, lambda text: console.print(text, soft_wrap=True, markup=False))

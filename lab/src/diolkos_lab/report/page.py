@@ -51,7 +51,6 @@ def write(results: Results) -> Path:
     front += [*([("verdicts", "Verdicts")] if claims else []), ("trust", "Trust")]
     return publish(
         results,
-        "page.html.j2",
         body,
         ahead=[glance],
         headline=first,

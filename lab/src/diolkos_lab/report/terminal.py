@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,10 @@ def show(console: Console, results: Results) -> None:
     summary, content = results.contents.summary, page.content(results)
     if results.untrusted:
         console.print(f"[yellow]{UNTRUSTED}[/]")
-    for found in _tables(results, content):
-        console.print(found)
-    reasons = (counting.in_words(summary["trials"]), f"Does this deserve trust? {content.trust.answer}", *content.trust.reasons)
-    console.print(*(escape(each) for each in reasons), sep="\n", highlight=False)
+    for each in _tables(results, content):
+        console.print(each)
+    said = (counting.in_words(summary["trials"]), f"Does this deserve trust? {content.trust.answer}", *content.trust.reasons)
+    console.print(*(escape(each) for each in said), sep="\n", highlight=False)
     for entry in summary["distrusted"]:
         console.print(f"[yellow]{_trials(entry)} untrusted[/] ({escape(entry['guard'])}): {escape(entry['example'])}")
     for entry in summary["failures"]:
@@ -63,7 +63,7 @@ def show(console: Console, results: Results) -> None:
 
 def _tables(results: Results, content: Content) -> Iterator[Table]:
     """What each system costs, then the figures of other loads and what searches found; of an emulated processor its own."""
-    own = [table for chapter in content.chapters for table in chapter.tables]
+    own = [each for chapter in content.chapters for each in chapter.tables]
     if facts.emulated(results.host):
         yield from map(table, own)
         return
@@ -75,7 +75,7 @@ def _tables(results: Results, content: Content) -> Iterator[Table]:
         known = named(metric)
         words = f"{load_label(load)}: {known.words if known else metric}"
         if further := tables.ratios(results, metric, words, (load,)):
-            yield table(further, without="Load")
+            yield table(further, without=("Load",))
 
 
 def _is_shown(row: Row) -> bool:
@@ -99,8 +99,9 @@ def _costs(found: costs.Table, setting: str) -> Table:
     return made
 
 
-def table(found: tables.Table, without: str = "") -> Table:
-    kept = [number for number, head in enumerate(found.heads) if head != without]
+def table(found: tables.Table, without: Collection[str] = ()) -> Table:
+    """A table of a page, but for columns that are not wanted."""
+    kept = [number for number, head in enumerate(found.heads) if head not in without]
     made = _new(
         found.caption, [found.heads[number] for number in kept], {kept.index(n) for n in found.text_columns if n in kept}
     )
