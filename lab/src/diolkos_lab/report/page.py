@@ -12,17 +12,15 @@ from diolkos_lab.report import (
     answer,
     chapters,
     costs,
-    curve_page,
     factor_page,
     facts,
     failover_page,
     guest_page,
-    loads_page,
     method,
     paths,
     published,
-    session_page,
     undecided,
+    usual_page,
     words,
 )
 from diolkos_lab.report.chapters import Chapter, Content
@@ -33,7 +31,6 @@ from diolkos_lab.report.systems import setting_label
 MOST_OPEN = 4  # chapters; the rest are folded
 MOST_UNDECIDED = 6  # sentences in sight
 FOLDED = frozenset(("measured-how", "paths", "runs", "missing", "doubtful", "host", "repeat", "unseen-there", "unseen-here"))
-KINDS = (failover_page, guest_page, curve_page, session_page, factor_page, loads_page)  # the first that applies
 
 
 def write(results: Results) -> Path:
@@ -73,8 +70,11 @@ def write(results: Results) -> Path:
 
 
 def content(results: Results) -> Content:
-    found: Content = next(kind for kind in KINDS if kind.applies_to(results)).content(results)
-    return found
+    if failover_page.applies_to(results):
+        return failover_page.content(results)
+    if guest_page.applies_to(results):
+        return guest_page.content(results)
+    return factor_page.content(results) if factor_page.applies_to(results) else usual_page.content(results)
 
 
 def answer_of(results: Results, found: Content | None = None) -> tuple[str, str]:

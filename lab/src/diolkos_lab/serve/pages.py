@@ -44,7 +44,7 @@ def listing(title: str, found: RunList, addresses: Mapping[str, str], extent: Ex
         [first.study, first.place, second.place, link(f"compare/{first.key}-{second.key}.html", "What changed")]
         for first, second in extent.pairs
     ]
-    heads = ["Study", "First", "Second", ""]
+    heads = ["Study", "First", "Second", "Comparison"]
     compared = Table("pairs", "Neighbours in time before others", heads, pairs, [], [], frozenset(range(4)))
     body = [
         Chapter("left-out", "", [*found.remarks, *([] if lines else [EMPTY])]),

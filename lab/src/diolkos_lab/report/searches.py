@@ -1,36 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The kind of page of a study of packets at offered rates: curves and procedures."""
+"""What curves and procedures of a run say together: the answer, and how far to trust it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from diolkos_lab import procedures, summary
 from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, UNDECIDED
-from diolkos_lab.curves import LOAD, Measured
+from diolkos_lab.curves import Measured
 from diolkos_lab.procedures import Found
-from diolkos_lab.report import chapters, curve_chapters, procedure_chapters
-from diolkos_lab.report.chapters import Content
-from diolkos_lab.report.read import Results
+from diolkos_lab.report import curve_chapters
 from diolkos_lab.report.trust import Trust
-from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.stats.median import FEWEST
 
 LEVELS = ("poor", "limited", "good")
-
-
-def applies_to(results: Results) -> bool:
-    """Does the run hold load–loss curves and procedures, and nothing else?"""
-    loads = {trial.load.split(" ")[0] for trial in results.trials}
-    return bool(loads) and loads <= {LOAD, *procedures.LOADS}
-
-
-def content(results: Results) -> Content:
-    result = samples_folder.of_lanes(results.contents)
-    curves, found = summary.in_order(results.curves, result.study), summary.gathered_procedures(result)
-    own = [*procedure_chapters.chapters(found), *(curve_chapters.chapters(results, curves) if curves or not found else [])]
-    return Content([*own, chapters.by_blocks(results)], trust(curves, found), curve_chapters.MEANINGS, answer(curves, found))
 
 
 def answer(curves: Sequence[Measured], found: Sequence[Found]) -> str:
