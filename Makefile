@@ -42,7 +42,7 @@ LAW_CASES ?= 12000
 ARCH      ?= $(shell dpkg --print-architecture 2>/dev/null)
 # Debian's releases in which `make test-deb` installs the packages.
 RELEASES  ?= bookworm
-BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
+BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h lab/pktgen/bpf/*.c lab/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 .NOTPARALLEL:
 .PHONY: image release test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build build-tests demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean

@@ -49,6 +49,11 @@ def absolute(path: Module, module: Module) -> Module:
     return module + path
 
 
+def sources() -> list[Path]:
+    """The sources of all crates: of the translator, and of the lab."""
+    return sorted([*(PROJECT / "crates").glob("*/src"), *(PROJECT / "lab").glob("*/src")])
+
+
 def files(src: Path) -> Iterator[tuple[Module, tuple[list[Module], list[Module]]]]:
     """Each module that is a file: the paths of its `use`, and all that it names."""
     for path in src.rglob("*.rs"):
@@ -83,6 +88,6 @@ def circles(src: Path) -> Iterator[tuple[Module, list[str]]]:
 
 
 if __name__ == "__main__":
-    crates = [src for src in sorted((PROJECT / "crates").glob("*/src")) if src.parent.name not in OPEN]
+    crates = [src for src in sources() if src.parent.name not in OPEN]
     found = [("/".join((str(src), *folder)), circle) for src in crates for folder, circle in sorted(circles(src))]
     sys.exit("\n".join(f"{folder}: a circle: {' <- '.join(circle)}" for folder, circle in found) or None)
