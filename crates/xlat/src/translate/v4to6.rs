@@ -2,13 +2,14 @@
 //! Translates from IPv4 to IPv6 (RFC 7915 section 4).
 
 use super::payload::{self, Family, Payload, PayloadKind};
-use super::{hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
+use super::{hop, leave, legal, place_in_datagram, Fit, Translator};
 use crate::addr::special::{kind_of_ipv4, AddressKind};
 use crate::config::UdpZeroChecksum;
 use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
 use crate::icmp::{Answer, LARGEST_ERROR};
 use crate::packet::{Checksum, Offload, Outbox, Packet};
+use crate::refusal::Refusal;
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::{v4, Class};
 use crate::wire::{
