@@ -5,12 +5,12 @@
 //!
 //! 1. [`special`]: may the address be translated at all?
 //! 2. `eamt`: is there an explicit mapping (RFC 7757)? The longest match decides.
-//! 3. [`rfc6052`]: otherwise, is the IPv4 address embedded in a translation prefix, or can it be?
+//! 3. [`crate::addr::rfc6052`]: otherwise, is the IPv4 address embedded in a translation prefix, or can it be?
 
 mod eamt;
 mod networks;
 
-use crate::addr::rfc6052::{self, Pref64};
+use crate::addr::rfc6052::Pref64;
 use crate::addr::special;
 use crate::config::{Config, Eam};
 use crate::verdict::Reason;
