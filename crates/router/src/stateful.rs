@@ -21,6 +21,7 @@ use diolkos_bindlog::Logs;
 use diolkos_config::Settings;
 use diolkos_control::control::{Finding, Reason};
 use diolkos_datapath::datapath;
+use diolkos_datapath::rules as shared;
 use diolkos_figures::counters::Counter;
 use diolkos_figures::figures::StateFigures;
 use diolkos_gateway::alarms::{AlarmThread, Alarms};
@@ -378,8 +379,8 @@ fn of(
     let [max_sessions, max_bindings] = sizes;
     let own = own_networks(config);
     Nat64Rules {
-        rules: rules::of(&config.translator, tun_ifindex),
-        pref64: rules::pref64(&config.translator),
+        rules: shared::of(&config.translator, tun_ifindex),
+        pref64: shared::pref64(&config.translator),
         max_sessions,
         exits: rules::exits(settings, inline),
         media: Media::of(inline),

@@ -80,7 +80,7 @@ pub fn send(
     }
     if let Some(fragment) = pieces_of {
         payload::complete(bytes, carried.kind, offload);
-        let limit = t.lowest_ipv6_mtu.min(t.mtu6) - IPV6_LEN - FRAGMENT_LEN;
+        let limit = t.longest_fragment6 - IPV6_LEN - FRAGMENT_LEN;
         let header_len = IPV6_LEN + FRAGMENT_LEN;
         frag::cut(
             packet,

@@ -39,7 +39,8 @@ pub struct Translator {
     mapper: Mapper,
     clat: bool,
     icmp: IcmpErrors,
-    lowest_ipv6_mtu: usize,
+    /// The longest fragment that is sent to IPv6, in bytes (RFC 7915 section 4.1).
+    longest_fragment6: usize,
     mtu4: usize,
     mtu6: usize,
     udp_zero_checksum: UdpZeroChecksum,
@@ -58,7 +59,7 @@ impl Translator {
             icmp: IcmpErrors::new(config),
             mapper,
             clat: config.clat,
-            lowest_ipv6_mtu: config.lowest_ipv6_mtu as usize,
+            longest_fragment6: config.lowest_ipv6_mtu.min(config.mtu6) as usize,
             mtu4: config.mtu4 as usize,
             mtu6: config.mtu6 as usize,
             udp_zero_checksum: config.udp_zero_checksum.unwrap_or_default(),

@@ -236,7 +236,7 @@ pub fn fit(t: &Translator, ip: &Ipv4, carried: &Payload, offload: Offload) -> Re
     // "If the DF flag is not set and the IPv4 packet will result in an IPv6 packet larger than
     // [lowest-ipv6-mtu], the packet SHOULD be fragmented so that the resulting IPv6 packet [...]
     // will be less than or equal to" it.
-    let limit = t.lowest_ipv6_mtu.min(t.mtu6);
+    let limit = t.longest_fragment6;
     match offload.gso {
         _ if largest <= limit => Ok(Fit::Whole),
         Some(_) => Ok(Fit::Segments),
