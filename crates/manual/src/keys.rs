@@ -94,7 +94,11 @@ fn collect(name: &str, repeated: bool, schema: &Value, above: About, found: &mut
                 about: about.text,
                 reload: about.reload,
                 kind: kind(value),
-                default: value.get("default").or(optional.get("default")).cloned(),
+                default: value
+                    .get("default")
+                    .or(optional.get("default"))
+                    .cloned()
+                    .or_else(|| (!is_required(schema, key)).then_some(Value::Null)),
                 choices: choices(value),
             });
         }
@@ -110,6 +114,12 @@ fn collect(name: &str, repeated: bool, schema: &Value, above: About, found: &mut
 
 fn properties(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties")?.as_object()
+}
+
+/// Returns true if a section cannot be without this key.
+fn is_required(section: &Value, key: &str) -> bool {
+    let required = section["required"].as_array();
+    required.is_some_and(|keys| keys.iter().any(|name| name == key))
 }
 
 /// The schema of the value of an optional key.

@@ -28,6 +28,7 @@ fn the_page_has_a_key_with_all_that_its_entry_says() {
         "| `device` | `\"diolkos0\"` | Name of the TUN device. *A change needs a restart.* |",
         "| `udp` | `300` | UDP sessions. *In a cluster, a change needs `diolkos cluster roll`.* |",
         "| `interface` | required | The interface's name.",
+        "| `facility` |  | With `syslog`: of which facility;",
     ] {
         assert!(made.contains(row), "{row}");
     }
