@@ -42,12 +42,12 @@ LAW_CASES ?= 12000
 ARCH      ?= $(shell dpkg --print-architecture 2>/dev/null)
 # Debian's releases in which `make test-deb` installs the packages.
 RELEASES  ?= bookworm
-BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
+BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h lab/pktgen/bpf/*.c lab/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
 
 SWITCH_SRC := $(wildcard switch/*.[ch])
 
 .NOTPARALLEL:
-.PHONY: switch setup-switch image release test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build build-tests demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
+.PHONY: reference switch setup-switch image release test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build build-tests demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -84,6 +84,9 @@ build: setup-build ## build bin/diolkos, bin/diolkos-pktgen and bin/diolkos-lab
 	@$(STEP) "Building diolkos and diolkos-pktgen" $(LOG)/build.log cargo build --release --locked --package diolkos --package diolkos-pktgen --package diolkos-manual
 	@$(TOOLS) target/release/diolkos-manual target/manual
 	@$(TOOLS) sh -c 'mkdir -p bin && ln -sfn ../target/release/diolkos ../target/release/diolkos-pktgen ../packaging/diolkos-lab bin/'
+
+reference: setup-build ## write docs/configuration.md from the types that read the file
+	@$(TOOLS) sh -c 'cargo run --quiet --locked --package diolkos-manual -- --reference >target/configuration.md && mv target/configuration.md docs/'
 
 switch: setup-switch ## build bin/diolkos-switch, which runs the P4 program (docs/p4.md); needs libdpdk
 	@$(STEP) "Building diolkos-switch" $(LOG)/switch.log $(MAKE) --no-print-directory -C switch OUT=$(CURDIR)/bin
