@@ -23,10 +23,18 @@
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, DIOLKOS_LEASES);
+	__uint(max_entries, DIOLKOS_LEASE_WAYS); /* the loader's: nat64.lease_sets * DIOLKOS_LEASE_WAYS */
 	__type(key, __u32);
 	__type(value, struct diolkos_lease);
 } leases SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* the loader's */
+	__type(key, __u32);
+	__type(value, struct diolkos_wide_ports);
+} wide_ports SEC(".maps");
 
 /*
  * 43 600 records: more than come while the controller waits for a CPU. A connection is four, so at 100 000 a second they
@@ -55,19 +63,24 @@ static __noinline int opens_here(const struct in6_addr *host, __be16 port_be, __
 static __always_inline struct diolkos_lease *lease_of(const struct in6_addr *node, __u32 *term)
 {
 	__u64 high = number_of(&node->s6_addr32[0]), low = number_of(&node->s6_addr32[2]);
-	__u32 place = (__u32)mix(mix(nat64.lease_key, high), low) & (DIOLKOS_LEASES - 1);
-	struct diolkos_lease *lease = bpf_map_lookup_elem(&leases, &place);
-	__u64 sessions;
+	__u32 set = (__u32)mix(mix(nat64.lease_key, high), low) & (nat64.lease_sets - 1);
 
-	/* Most nodes have none, and find nobody's. */
-	if (!lease || !(__u32) * (volatile __u64 *)&lease->sessions)
-		return 0;
-	/* A barrier as well: the term is read before the node whose it is. */
-	sessions = __sync_fetch_and_add(&lease->sessions, 0);
-	if (!(__u32)sessions || !in6_equal(node, &lease->node))
-		return 0;
-	*term = sessions >> 32;
-	return lease;
+	for (__u32 way = 0; way < DIOLKOS_LEASE_WAYS; way++) {
+		__u32 place = set * DIOLKOS_LEASE_WAYS + way;
+		struct diolkos_lease *lease = bpf_map_lookup_elem(&leases, &place);
+		__u64 sessions;
+
+		/* Most nodes have none, and find others'. */
+		if (!lease || !(__u32) * (volatile __u64 *)&lease->sessions || !in6_equal(node, &lease->node))
+			continue;
+		/* A barrier as well: the term is read before the node whose it is. */
+		sessions = __sync_fetch_and_add(&lease->sessions, 0);
+		if (!(__u32)sessions || !in6_equal(node, &lease->node))
+			continue;
+		*term = sessions >> 32;
+		return lease;
+	}
+	return 0;
 }
 
 static __always_inline int is_own(__be32 v4_be)
@@ -98,15 +111,27 @@ static __always_inline int lease_take_session(struct diolkos_lease *lease, __u32
 	return -1;
 }
 
-/* A port of the wanted protocol and parity (RFC 4787 REQ-4), or -1. */
-static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 term, __u8 protocol, __u32 odd)
+/*
+ * A port of the wanted protocol and parity (RFC 4787 REQ-4), or -1. wide: that of the lease, read before. With a port of this
+ * term, it is of this term.
+ */
+static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 term, __u32 wide, __u8 protocol,
+					   __u32 odd)
 {
 	__u64 at = (protocol == IPPROTO_TCP ? 2 : 0) | (odd & 1);
+	__u32 most = wide ? DIOLKOS_WIDE_PORTS : DIOLKOS_LEASE_PORTS;
+	const struct diolkos_wide_ports *elsewhere = 0;
 	struct diolkos_lease_ports *queue;
 
 	/* So that the bound is set where it is used: the verifier of Linux 6.1 forgets it on the way. */
 	asm volatile("" : "+r"(at));
 	queue = &lease->queues[at & 3];
+	if (wide) {
+		wide--;
+		elsewhere = bpf_map_lookup_elem(&wide_ports, &wide);
+		if (!elsewhere)
+			return -1;
+	}
 	for (int i = 0; i < ATTEMPTS; i++) {
 		__u64 head = *(volatile __u64 *)&queue->head;
 		__u32 left;
@@ -116,9 +141,11 @@ static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 te
 			return -1;
 		/* A barrier as well: tail and port are read in this order. An older port may be somebody's. */
 		left = __sync_fetch_and_add(&queue->tail, 0) - (__u32)head;
-		if (left - 1 >= DIOLKOS_LEASE_PORTS)
+		if (left - 1 >= most)
 			return -1;
-		port = *(volatile __u16 *)&queue->ports[head % DIOLKOS_LEASE_PORTS];
+		port = elsewhere ? *(const volatile __u16 *)&elsewhere
+					->ports[(at & 3) * DIOLKOS_WIDE_PORTS + head % DIOLKOS_WIDE_PORTS]
+				 : *(volatile __u16 *)&queue->ports[head % DIOLKOS_LEASE_PORTS];
 		if (__sync_val_compare_and_swap(&queue->head, head, head >> 32 << 32 | (__u32)(head + 1)) == head)
 			return port;
 	}
@@ -143,13 +170,15 @@ static __always_inline int open_binding(const struct seen *s, struct diolkos_lea
 {
 	struct diolkos_bib_key key = { .node = s->src6, .node_port_be = s->src_port_be, .protocol = s->l4_proto };
 	__u16 own = bpf_ntohs(s->src_port_be);
+	__u32 wide;
 	int port;
 
 	if (own < FIRST_USER_PORT || has_neighbour(s))
 		return -1;
 	/* Read first: with a port of this term, it is of this term. */
 	to->v4_be = *(volatile __be32 *)&lease->v4_be;
-	port = lease_take_port(lease, term, s->l4_proto, own);
+	wide = *(volatile __u32 *)&lease->wide;
+	port = lease_take_port(lease, term, wide, s->l4_proto, own);
 	if (port < 0)
 		return -1;
 	to->v4_port_be = bpf_htons(port);
