@@ -114,7 +114,8 @@ impl Leases {
 
     /// Lends a port.
     pub fn add_port(&self, place: usize, queue: usize, port: u16) {
-        self.at(place).add_port(queue, port, self.wide(place, queue));
+        self.at(place)
+            .add_port(queue, port, self.wide(place, queue));
     }
 
     /// Ends a lease; see [`lease::Lease::end`].

@@ -42,12 +42,7 @@ struct Undone {
 
 /// Handles a node's packet that needs a port. Returns the port and the address, if it gets them. Gives up where a
 /// program would retry.
-fn open(
-    lease: &Tiny,
-    wide: &[AtomicU16],
-    node: [u64; 2],
-    undone: Undone,
-) -> Option<(u16, u32)> {
+fn open(lease: &Tiny, wide: &[AtomicU16], node: [u64; 2], undone: Undone) -> Option<(u16, u32)> {
     let v4 = || lease.v4.load(Ordering::Relaxed);
     if !program::has_sessions(lease) {
         return None;
