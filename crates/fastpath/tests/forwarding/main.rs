@@ -313,8 +313,8 @@ fn what_comes_from_another_gateway_is_never_forwarded() {
 #[test]
 fn programs_open_only_bindings_of_hosts_at_home() {
     let mut programs = programs();
-    let place = programs.lending.place(host());
-    programs.lending.assign(place, host(), OURS);
+    let place = programs.lending.set_of(host()).start;
+    programs.lending.assign(place, host(), OURS, false);
     programs.lending.add_sessions(place, 100);
     for queue in 0..4 {
         for port in 0..10 {
