@@ -257,7 +257,7 @@ def analyze(files: CurveFiles, rule: Rule = "paper", json: JsonFile = None, out:
 @app.command()
 def compare(first: ResultFolder, second: ResultFolder, json: Json = False) -> None:
     """What changed from the first result to the second, and is it more than chance?"""
-    from diolkos_lab import comparing, json_output, screen
+    from diolkos_lab import comparing, json_output
     from diolkos_lab.failover import comparing as failovers
     from diolkos_lab.failover import records
     from diolkos_lab.samples import folder as samples_folder
@@ -271,11 +271,17 @@ def compare(first: ResultFolder, second: ResultFolder, json: Json = False) -> No
             failovers.show(console, compared)
         return
     a, b = (samples_folder.require_trials(samples_folder.read(folder)) for folder in (first, second))
-    changes, facts = comparing.compare(a, b), samples_folder.differing_facts(a, b)
+    found, facts = comparing.compare(a, b), samples_folder.differing_facts(a, b)
     if json:
-        print(json_output.text(json_output.compare_document(a.study.name, (first, second), changes, facts)))
-    else:
-        screen.changes(console, changes, facts)
+        print(json_output.text(json_output.compare_document(a.study.name, (first, second), found, facts)))
+        return
+    from diolkos_lab.report import terminal
+    from diolkos_lab.serve import changes
+
+    for differs in comparing.facts_in_words(facts):
+        console.print(f"host differs: {printable(differs)}", style="yellow", markup=False)
+    console.print(terminal.table(changes.table(changes.in_order(found))))
+    console.print(comparing.in_words(found))
 
 
 @app.command()

@@ -105,8 +105,8 @@ def table(found: tables.Table, without: Collection[str] = ()) -> Table:
     made = _new(
         found.caption, [found.heads[number] for number in kept], {kept.index(n) for n in found.text_columns if n in kept}
     )
-    for line in found.lines:
-        made.add_row(*(escape(line[number]) for number in kept))
+    for place, line in enumerate(found.lines):
+        made.add_row(*(escape(line[number]) for number in kept), style="bold" if place in found.strong else "")
     return made
 
 
