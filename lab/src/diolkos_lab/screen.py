@@ -70,6 +70,9 @@ class Screen:
         if testbed.failure:
             self._console.print(f"  [red]✗[/] {escape(printable(testbed.failure))}", highlight=False)
 
+    def said(self, sentence: str) -> None:
+        self._console.print(printable(sentence), soft_wrap=True, markup=False)
+
     def skipped(self, skipped: Sequence[Skipped]) -> None:
         for each in skipped:
             self._console.print(f"  without {each.words}", highlight=False, markup=False)

@@ -48,6 +48,12 @@ class Chapter:
         return not (self.paragraphs or self.bullets or self.pictures or self.tables or self.pairs or self.code)
 
 
+BY_INTERVAL = (
+    "A rule is met when its whole interval lies on the right side of its limit, and undecided when the interval spans the "
+    "limit."
+)
+
+
 @dataclass(frozen=True)
 class Content:
     """What a kind of run adds to what every page has.
@@ -60,6 +66,8 @@ class Content:
     words: Sequence[tuple[str, str]]
     lead: str = ""
     leads: bool = False
+    decides: str = BY_INTERVAL  # when a rule is met
+    again: str = ""  # how to get what is missing, where it is not more blocks
 
 
 # ---- first

@@ -14,6 +14,7 @@ from diolkos_lab.report import (
     costs,
     factor_page,
     facts,
+    failover_page,
     guest_page,
     method,
     paths,
@@ -57,9 +58,10 @@ def write(results: Results) -> Path:
         not_measured=words.not_measured(results),
         undecided=open_questions,
         most_undecided=MOST_UNDECIDED,
-        again=undecided.AGAIN,
+        again=found.again or undecided.AGAIN,
         claims=claims,
         tally=words.verdict_count(results.verdicts),
+        decides=found.decides,
         trust=found.trust,
         words=found.words,
         open=frozenset(unfolded[:MOST_OPEN]),
@@ -68,6 +70,8 @@ def write(results: Results) -> Path:
 
 
 def content(results: Results) -> Content:
+    if failover_page.applies_to(results):
+        return failover_page.content(results)
     if guest_page.applies_to(results):
         return guest_page.content(results)
     return factor_page.content(results) if factor_page.applies_to(results) else usual_page.content(results)

@@ -12,10 +12,11 @@ import io
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from diolkos_lab.experiment.failover import Kind as Gateways
 from diolkos_lab.metric import named
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.facts import environment
@@ -196,6 +197,7 @@ def kind(cell: Cell) -> str:
         "masquerade": "NAT64",
         "siit": "SIIT",
         "dns64": "DNS64",
+        **dict(zip(get_args(Gateways), get_args(Gateways), strict=True)),
         INBOUND: "NAT64 from IPv4",
         CHAIN: "464XLAT",
     }

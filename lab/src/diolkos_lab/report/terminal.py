@@ -22,7 +22,7 @@ from diolkos_lab.report.read import Results, Row, read
 from diolkos_lab.report.systems import load_label, load_order, setting_label
 from diolkos_lab.samples import counting
 
-OF_SEARCHES = ("curves", "rates")  # tables of chapters
+OF_SEARCHES = ("curves", "rates", "figures")  # tables of chapters: of searches, and of faults
 IN_TABLES = ("pps", "mlrsearch", "rfc8219")  # loads whose figures these have
 BESIDE = ("latency_worst", "established", "teardown", "cpu_answer")  # metrics that are shown as well as the main one
 UNTRUSTED = (
@@ -105,8 +105,8 @@ def table(found: tables.Table, without: Collection[str] = ()) -> Table:
     made = _new(
         found.caption, [found.heads[number] for number in kept], {kept.index(n) for n in found.text_columns if n in kept}
     )
-    for place, line in enumerate(found.lines):
-        made.add_row(*(escape(line[number]) for number in kept), style="bold" if place in found.strong else "")
+    for row, line in enumerate(found.lines):
+        made.add_row(*(escape(line[number]) for number in kept), style="bold" if row in found.strong else "")
     return made
 
 

@@ -56,7 +56,7 @@ def content(results: Results) -> Content:
         words += SESSION_WORDS
     lead, trusted = "", trust.of(results)
     if loads & SEARCHES:
-        result = samples_folder.whole(results.contents)
+        result = samples_folder.of_lanes(results.contents)
         measured, found = summary.in_order(results.curves, result.study), summary.gathered_procedures(result)
         body += [*procedure_chapters.chapters(found), *(curve_chapters.chapters(results, measured) if measured else [])]
         words += curve_chapters.MEANINGS

@@ -20,10 +20,7 @@ from diolkos_lab.serve.index import RunList
 from diolkos_lab.serve.run_details import Run
 from diolkos_lab.serve.trends import Trend
 
-EMPTY = (
-    "There is no result folder here. A result folder is what `diolkos-lab run` writes: it has a file samples.jsonl or "
-    "failover.json."
-)
+EMPTY = "There is no result folder here. A result folder is what `diolkos-lab run` writes: it has a file samples.jsonl."
 HEADS = ["Start", "Study", "Host", "Kernel", "Systems", "Rules", "Trusted", "Folder"]
 
 
