@@ -27,7 +27,8 @@ def control_packets(config: dict) -> list[tuple[bytes, bytes]]:
     elif not config.get("pref64") and NODE not in mappings[0][0]:
         node = mappings[0][0].network_address
         peer = mappings[1][0].network_address if len(mappings) > 1 else node + 1
-    v4 = peer, node
+    # The mapped host of a CLAT is the sender of IPv4 packets.
+    v4 = (node, peer) if config.get("clat") else (peer, node)
     v6 = tuple(embedded(address, config, mappings) for address in v4)
     down = ipv4(*v4, 64), ipv6(*v6, 63)
     up = ipv6(*reversed(v6), 64), ipv4(*reversed(v4), 63)
