@@ -2,7 +2,6 @@
 //! The fast path of a NAT64: a program at the TUN device and, inline, at interfaces (`bpf/nat64.bpf.c`), its sessions,
 //! and the sessions that it may open by itself.
 
-use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::{Deref, DerefMut};
@@ -107,7 +106,7 @@ impl Nat64Path {
         let mut storage = MaybeUninit::uninit();
         let loaded = open(&mut storage, rules, lease_key)?
             .load()
-            .map_err(|e| failed("load", &e))?;
+            .map_err(|e| failed("load", e))?;
         seed(&loaded.maps.ipv4_ids, ids)?;
         let maps = &loaded.maps;
         let lending = lending(maps, lease_key)?;
@@ -140,7 +139,8 @@ impl Nat64Path {
             return Ok(None);
         };
         let pinned = hook.program().and_then(PinnedProgram::of);
-        let pinned = pinned.map_err(|e| unknown("what is attached cannot be read", &e))?;
+        let pinned =
+            pinned.map_err(|e| FastPathError::map("what is attached cannot be read", e))?;
 
         let [ids, lease_key] = random;
         let mut storage = MaybeUninit::uninit();
@@ -151,7 +151,7 @@ impl Nat64Path {
             None => {
                 let loaded = open(&mut storage, rules, lease_key)?
                     .load()
-                    .map_err(|e| failed("load", &e))?;
+                    .map_err(|e| failed("load", e))?;
                 seed(&loaded.maps.ipv4_ids, ids)?;
                 let old = old(&loaded, &pinned)?;
                 (loaded, old)
@@ -215,8 +215,8 @@ impl Nat64Path {
             })
             .and_then(|()| maps.leases.reuse_fd(leases.as_fd()))
             .and_then(|()| maps.openings.reuse_fd(openings.as_fd()))
-            .map_err(|e| failed("share the sessions", &e))?;
-        let loaded = open.load().map_err(|e| failed("load", &e))?;
+            .map_err(|e| failed("share the sessions", e))?;
+        let loaded = open.load().map_err(|e| failed("load", e))?;
         prepared(&loaded, rules)
     }
 
@@ -298,7 +298,9 @@ fn load_with<'object>(
 /// Reads the state of a running program whose maps cannot be shared.
 fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathError> {
     let tag = tag(loaded.progs.nat64_egress.as_fd());
-    if tag.map_err(|e| unknown("the version of the programs is not known", &e))? != pinned.tag() {
+    if tag.map_err(|e| FastPathError::map("the version of the programs is not known", e))?
+        != pinned.tag()
+    {
         return Ok(Old::Unknown);
     }
     let names = ["sessions6", "sessions4", "bib", "copies"];
@@ -311,10 +313,10 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
     let [Some(leases), Some(openings)] = names.map(|name| pinned.map(name)) else {
         return Ok(Old::Unknown);
     };
-    let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", &e));
+    let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", e));
     // Sessions that it opened from now on would go unnoticed.
     Lending::new(leases, handle(openings)?, 0)
-        .map_err(|e| unknown("the leases of the old programs", &e))?
+        .map_err(|e| FastPathError::map("the leases of the old programs", e))?
         .reset();
     let sessions = Sessions::of(
         handle(outward)?,
@@ -322,18 +324,12 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
         handle(bound)?,
         handle(copies)?,
     );
-    let sessions = sessions.map_err(|e| unknown("the sessions of the old programs", &e))?;
+    let sessions =
+        sessions.map_err(|e| FastPathError::map("the sessions of the old programs", e))?;
     Ok(Old::Other {
         sessions: Arc::new(sessions),
         pref64: known_pref64(pinned).unwrap_or_default(),
     })
-}
-
-fn unknown(what: &str, error: &io::Error) -> FastPathError {
-    FastPathError::Load {
-        what: format!("{what}: {error}"),
-        log: String::new(),
-    }
 }
 
 fn prepared(loaded: &Nat64Skel<'_>, rules: &Nat64Rules) -> Result<Prepared, FastPathError> {
@@ -363,7 +359,7 @@ pub(super) fn open<'object>(
     listen();
     let mut open = Nat64SkelBuilder::default()
         .open(storage)
-        .map_err(|e| failed("open", &e))?;
+        .map_err(|e| failed("open", e))?;
     let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
     let nat64 = &mut data.nat64;
     fill_rules!(data, rules.rules);
@@ -391,12 +387,12 @@ pub(super) fn open<'object>(
     if rules.exits.is_empty() {
         maps.tc_routes
             .set_max_entries(1)
-            .map_err(|e| failed("size the tables", &e))?;
+            .map_err(|e| failed("size the tables", e))?;
     }
     if rules.drivers.is_none() {
         maps.xdp_routes
             .set_max_entries(1)
-            .map_err(|e| failed("size the tables", &e))?;
+            .map_err(|e| failed("size the tables", e))?;
     }
     open.maps
         .sessions6
@@ -404,7 +400,7 @@ pub(super) fn open<'object>(
         .and_then(|()| open.maps.sessions4.set_max_entries(size(rules)))
         .and_then(|()| open.maps.bib.set_max_entries(rules.max_bindings.max(1)))
         .and_then(|()| open.maps.away.set_max_entries(rules.max_away.max(1)))
-        .map_err(|e| failed("size the tables", &e))?;
+        .map_err(|e| failed("size the tables", e))?;
     Ok(open)
 }
 
@@ -416,14 +412,14 @@ fn size(rules: &Nat64Rules) -> u32 {
 pub(super) fn sessions(maps: &Nat64Maps<'_>) -> Result<Sessions, FastPathError> {
     let [outward, inward] = [maps.sessions6.handle()?, maps.sessions4.handle()?];
     let sessions = Sessions::of(outward, inward, maps.bib.handle()?, maps.copies.handle()?);
-    sessions.map_err(|e| unknown("share the deadlines of copies", &e))
+    sessions.map_err(|e| FastPathError::map("share the deadlines of copies", e))
 }
 
 /// The maps of the homes of hosts.
 pub(super) fn homes(maps: &Nat64Maps<'_>) -> Result<Homes, FastPathError> {
     let [cluster, buckets] = [maps.cluster.handle()?, maps.buckets.handle()?];
     let homes = Homes::of(cluster, buckets, maps.away.handle()?, maps.bib.handle()?);
-    homes.map_err(|e| unknown("share the homes", &e))
+    homes.map_err(|e| FastPathError::map("share the homes", e))
 }
 
 fn lease_maps(maps: &Nat64Maps<'_>) -> Result<[MapHandle; 2], FastPathError> {
@@ -433,8 +429,6 @@ fn lease_maps(maps: &Nat64Maps<'_>) -> Result<[MapHandle; 2], FastPathError> {
 /// The leases of the programs, and their reports.
 pub(super) fn lending(maps: &Nat64Maps<'_>, lease_key: u64) -> Result<Lending, FastPathError> {
     let [leases, openings] = lease_maps(maps)?;
-    Lending::new(&leases, openings, lease_key).map_err(|e| FastPathError::Load {
-        what: format!("share the leases: {e}"),
-        log: String::new(),
-    })
+    Lending::new(&leases, openings, lease_key)
+        .map_err(|e| FastPathError::map("share the leases", e))
 }
