@@ -4,7 +4,7 @@
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diolkos_fastpath::{Gateway as Hop, Lending, Sessions};
@@ -30,6 +30,7 @@ use super::terms::at_of;
 use diolkos_datapath::slowpath::{Clock, Engine, Writer};
 use diolkos_figures::counters::Tally;
 use diolkos_figures::figures::{PoolFigures, Spread, StateFigures};
+use diolkos_service::ordered::{Guard, Ordered, Rank};
 use diolkos_service::random::Stock;
 
 /// Number of entries that are handled before packets may pass again.
@@ -41,7 +42,7 @@ const HALF_CHANGED: &str = "a thread panicked while it changed the tables";
 
 /// The tables and their copy in the fast path. It handles one packet at a time.
 pub struct Controller {
-    inner: Mutex<Inner>,
+    inner: Ordered<Inner>,
     kernel: Option<Arc<Kernel>>,
     /// Counts the fate of packets that were held, and what the sweeper sent.
     pub tally: Arc<Tally>,
@@ -70,13 +71,16 @@ impl Controller {
         let mut mirror = Mirror::new(config, fast.clone());
         mirror.begin(nat64.state());
         Ok(Controller {
-            inner: Mutex::new(Inner {
-                nat64,
-                mirror,
-                leases: Leases::new(config, fast),
-                stock: Stock::default(),
-                times: Default::default(),
-            }),
+            inner: Ordered::new(
+                Rank::Tables,
+                Inner {
+                    nat64,
+                    mirror,
+                    leases: Leases::new(config, fast),
+                    stock: Stock::default(),
+                    times: Default::default(),
+                },
+            ),
             kernel,
             tally: Arc::new(Tally::default()),
         })
@@ -123,10 +127,10 @@ impl Controller {
         let deferral = mirror.peers.as_mut();
         let mut departing = Departing::default();
         if let Some(mut deferral) = deferral.and_then(|peers| peers.deferral.take()) {
-            let all = (None, Duration::ZERO);
             hands::release(
                 &mut deferral,
-                all,
+                None,
+                Duration::ZERO,
                 inner.nat64.state(),
                 mirror,
                 &mut departing,
@@ -352,7 +356,7 @@ impl Controller {
 
     /// Locks the tables, after everything that the fast path has opened has been brought into them: this must precede
     /// any packet, query or change that may follow from it.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> Guard<'_, Inner> {
         let mut guard = self.inner.lock().expect(HALF_CHANGED);
         let inner = &mut *guard;
         let random = || inner.stock.take();
@@ -384,7 +388,8 @@ impl Inner {
     fn defer(
         &mut self,
         verdict: Verdict,
-        (packet, received): (&Packet<'_>, usize),
+        packet: &Packet<'_>,
+        received: usize,
         out: &mut Writer<'_>,
         tally: &Arc<Tally>,
     ) -> Verdict {
@@ -423,7 +428,7 @@ impl Engine for Controller {
         inner.mirror.packet_comes(packet.offload.label.link);
         let received = packet.bytes().len();
         let verdict = inner.nat64.translate(packet, env, out, &mut inner.mirror);
-        let verdict = inner.defer(verdict, (packet, received), out, &self.tally);
+        let verdict = inner.defer(verdict, packet, received, out, &self.tally);
         inner.consider_leases();
         inner.count_dropped(&self.tally);
         inner.times[0].note(locked - asked);
