@@ -4,6 +4,7 @@
 
 use diolkos_fastpath::{Inline, Media};
 
+use super::error::RouterError;
 use super::vrf::{vrf, warn_of_vrfs};
 use super::{drivers, Gateway};
 use diolkos_config::{Placement, Settings};
@@ -32,11 +33,7 @@ pub async fn find(
             is_ethernet: match link.medium {
                 Medium::Ethernet => true,
                 Medium::BareIp => false,
-                Medium::Other => {
-                    return Err(Failure::missing(format!(
-                        "the fast path does not know the link layer of {name}"
-                    )))
-                }
+                Medium::Other => return Err(RouterError::LinkLayer(name.clone()).into()),
             },
             vrf: None,
             driver: None,

@@ -13,6 +13,7 @@ mod answers;
 mod bypassed;
 mod cluster;
 mod drivers;
+mod error;
 mod interfaces;
 mod lifecycle;
 mod loops;
@@ -38,20 +39,22 @@ use announce::Announcer;
 use diolkos_cluster::Cluster;
 use diolkos_config::fixed_keys;
 use diolkos_config::{network, Found, Mode, Placement, Settings};
-use diolkos_control::control::{self, Condition, Control, State};
 use diolkos_control::service::{self, End, Host};
+use diolkos_control::translator::{self, Condition, Control, State};
 use diolkos_datapath::accept_local;
-use diolkos_datapath::datapath;
+use diolkos_datapath::choice;
 use diolkos_datapath::labels::Labels;
 use diolkos_datapath::slowpath::{self, SlowPath};
 use diolkos_kernel::forwarding::Forwarding;
 use diolkos_kernel::net::{shown, DeviceConfig, Net};
 use diolkos_service::counted::counted;
 use diolkos_service::failure::Failure;
+
 use diolkos_service::privilege::{self, NET_ADMIN};
 use diolkos_service::signals::Came;
 use diolkos_service::supervise::Supervision;
 use diolkos_service::supervise::Watch;
+use error::RouterError;
 
 use bypassed::Bypassed;
 use routes::Routes;
@@ -72,10 +75,9 @@ pub async fn run(
     privilege::check(&[NET_ADMIN])?;
     diolkos_cluster::prepare(&mut settings)?;
     // Changes are recorded for each network namespace.
-    namespace::cookie()
-        .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
+    namespace::cookie().map_err(RouterError::NotHere)?;
     let mut host = Host::new(supervision).await?;
-    let mut control = control::listen(
+    let mut control = translator::listen(
         mode(&settings),
         &settings.translator.device,
         &settings.control.group,
@@ -113,7 +115,8 @@ async fn serve_by(
     let net = host.net.clone();
     let bypassed = Bypassed::begin(&settings, &host.watch).await;
     let configured = settings.translator.placement;
-    let chosen = bypassed::placement(&settings, bypassed.now());
+    let (policies, hooks) = bypassed.now();
+    let chosen = bypassed::placement(&settings, policies, hooks);
     settings.translator.placement = chosen;
     let read = || {
         let mut settings = read()?;
@@ -143,8 +146,10 @@ async fn serve_by(
             &net,
             &mut gateway,
             &read,
-            (host.signals.came(), host.watch.clone()),
-            (control.asker(), bypassed),
+            host.signals.came(),
+            host.watch.clone(),
+            control.asker(),
+            bypassed,
         );
         router.look_for_obstacles().await;
         router.announce();
@@ -155,9 +160,7 @@ async fn serve_by(
     let next = gateway.successor().filter(|_| goes_over);
     gateway.leave(&net, served).await?;
     match (goes_over, next) {
-        (true, None) => Err(Failure::run_time(
-            "cluster: all nodes go over to a file for which this one was armed before: start it again",
-        )),
+        (true, None) => Err(RouterError::Forgotten.into()),
         (_, next) => Ok(next.map(|(mut settings, expected)| {
             // An armed file has the same placement.
             settings.translator.placement = configured;
@@ -238,8 +241,16 @@ impl Gateway {
         if pins.is_none() {
             net.prepare_tun(&t.device, index, mtu).await?;
         }
-        let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
-        let queue = || tun.queues[0].try_clone().map_err(unusable);
+        let unusable = |source| RouterError::Device {
+            device: t.device.clone(),
+            source,
+        };
+        let queue = || {
+            tun.queues[0]
+                .try_clone()
+                .map_err(unusable)
+                .map_err(Failure::from)
+        };
         let mut inline =
             interfaces::find(net, &settings, &t.interfaces, t.placement.has_drivers()).await?;
         let came = &host.signals.came();
@@ -259,7 +270,7 @@ impl Gateway {
         if translation.fast().is_some() {
             // Any received packet may be routed to the device.
             let links = net.links().await?;
-            datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+            choice::warn_of_lists(links.iter().map(|link| link.name.as_str()));
         }
         let inherits = pins.is_some();
         let forwarding =
@@ -278,15 +289,10 @@ impl Gateway {
         let to_gateways = forward.as_ref().map(ForwardPath::forwarding);
         let labels = Labels::start(t, index, tun.queues.len(), to_gateways.as_deref());
         if let (Some(why), Some(_)) = (labels.trouble(), &forward) {
-            return Err(Failure::missing(format!(
-                "the nodes of a cluster send packets to each other by the programs of labels: {why}"
-            )));
+            return Err(RouterError::ClusterWithoutLabels(why.to_string()).into());
         }
         let slots = labels.slots();
-        let slow = SlowPath::start(&t.device, tun.queues, slots, engine, &host.watch);
-        let slow = slow.map_err(|e| {
-            Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
-        })?;
+        let slow = SlowPath::start(&t.device, tun.queues, slots, engine, &host.watch)?;
         Ok(Gateway {
             index,
             found,
@@ -318,7 +324,7 @@ impl Gateway {
         watch: &Watch,
     ) -> Result<(), Failure> {
         if let Some(refusal) = fixed_keys::refusal(&self.settings, &new) {
-            return Err(Failure::run_time(refusal));
+            return Err(RouterError::FixedKey(refusal).into());
         }
         let found = look_around(net, &new).await?;
         addresses::check(net, &new).await?;
@@ -331,7 +337,7 @@ impl Gateway {
         let next = self.translation.prepare(&new, found, self.index, &inline)?;
         // Loading programs takes long, and another change of them would be in vain.
         if came.already() {
-            return Err(Failure::run_time("diolkos is about to end"));
+            return Err(RouterError::Ending.into());
         }
         let routes = Routes {
             yields: self.routes.yields,
@@ -433,7 +439,7 @@ impl Gateway {
             "{what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
             t.mtu4.or(self.found.mtu4),
             t.mtu6.or(self.found.mtu6),
-            datapath::datapath(self.translation.fast()) + &inline,
+            choice::name(self.translation.fast()) + &inline,
         )
     }
 

@@ -9,10 +9,11 @@ use diolkos_sys::tun::Queue;
 use diolkos_xlat::ErrorSources;
 use futures_util::future::{BoxFuture, FutureExt};
 
+use super::error::RouterError;
 use super::stateful::{self, Past, Stateful};
 use super::stateless::{self, Stateless};
 use diolkos_config::{Found, Mode, Settings};
-use diolkos_control::control::Finding;
+use diolkos_control::translator::Finding;
 use diolkos_datapath::slowpath::{Engine, SlowPath};
 use diolkos_figures::counters::{Counter, Tally};
 use diolkos_figures::figures::StateFigures;
@@ -100,7 +101,7 @@ impl Translation {
                 stateful.commit(settings, *next)
             }
             // `fixed_keys::refusal` prevents this.
-            _ => Err(Failure::run_time("the mode cannot change")),
+            _ => Err(RouterError::Mode.into()),
         }
     }
 
