@@ -45,7 +45,7 @@ pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, DatapathError
     let bytes = asked.packet.bytes().map_err(DatapathError::Packet)?;
     let words = asked.packet.words;
     let trace = asked.engine.trace(&bytes, &mut Clock::new());
-    let told = trace.ok_or_else(|| DatapathError::NoTrace)?;
+    let told = trace.ok_or(DatapathError::NoTrace)?;
     let trace = &told.packet;
     let mut report = Report {
         packet: format!("{words}, {} bytes", bytes.len()),
