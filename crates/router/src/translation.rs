@@ -7,6 +7,7 @@ use diolkos_fastpath::{FastPath, Inline};
 use diolkos_sys::tun::Queue;
 use diolkos_xlat::ErrorSources;
 
+use super::error::RouterError;
 use super::stateful::{self, Past, Stateful};
 use super::stateless::{self, Stateless};
 use diolkos_config::{Found, Mode, Settings};
@@ -113,7 +114,7 @@ impl Translation {
                 stateful.commit(controller, settings, *next)
             }
             // `fixed_keys::refusal` prevents this.
-            _ => Err(Failure::run_time("the mode cannot change")),
+            _ => Err(RouterError::Mode.into()),
         }
     }
 
