@@ -51,7 +51,7 @@ impl ClatDevice {
             return false;
         };
         let done = net.set_exit(exit).await;
-        self.renewed_by(done, false);
+        self.renewed_by(done.map_err(Failure::from), false);
         true
     }
 
@@ -60,7 +60,7 @@ impl ClatDevice {
         let Some(exit) = &self.own.exit else { return };
         if may_be_gone || self.renewed.elapsed() >= ExitRoute::RENEWAL {
             let done = net.renew_exit(exit).await;
-            self.renewed_by(done, false);
+            self.renewed_by(done.map_err(Failure::from), false);
         }
     }
 

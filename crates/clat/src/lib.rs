@@ -15,6 +15,7 @@ mod circle;
 mod claim;
 mod device;
 mod doubts;
+mod error;
 mod exit;
 mod finder;
 mod gate;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The section `[cluster]`: several NAT64 gateways that share subscribers. All of them use the same file.
 
+use super::error::ConfigurationError;
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};

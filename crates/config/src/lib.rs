@@ -55,7 +55,7 @@ pub use dns64::Dns64;
 pub use error::ConfigurationError;
 pub use file::{device, load, parse};
 pub use log::{Collector, Destination, Facility, Level, Log, Transport};
-pub use metrics::{Metrics, Place};
+pub use metrics::{Metrics, MetricsAddress};
 pub use mode::{Datapath, Hook, Mode, Placement};
 pub use nat64::Nat64;
 pub use objections::NO_SHARING_WITH_TC;

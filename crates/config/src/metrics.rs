@@ -20,7 +20,7 @@ section! {
     /// Figures for a monitoring system.
     pub struct Metrics {
         /// Where they are served by HTTP; empty: nowhere.
-        listen: Vec<Place> = Default::default(), Live;
+        listen: Vec<MetricsAddress> = Default::default(), Live;
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Its other methods stand in `operator` (commands), `membership` (other gateways) and `queries` (what it tells).
 
+use diolkos_service::ordered::{Guard, Ordered, Rank};
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
@@ -36,7 +37,7 @@ const HALF_CHANGED: &str = "a thread panicked while it changed the tables";
 
 /// The tables and their copy in the fast path. It handles one packet at a time.
 pub struct Controller {
-    inner: Mutex<Inner>,
+    inner: Ordered<Inner>,
     pub(super) kernel: Option<Arc<Kernel>>,
     /// Counts the fate of packets that were held, and what the sweeper sent.
     pub tally: Arc<Tally>,
@@ -178,7 +179,7 @@ impl Controller {
 
     /// Locks the tables, after everything that the fast path has opened has been brought into them: this must precede
     /// any packet, query or change that may follow from it.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> Guard<'_, Inner> {
         let mut guard = self.inner.lock().expect(HALF_CHANGED);
         let inner = &mut *guard;
         let random = || inner.stock.take();

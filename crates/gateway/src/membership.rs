@@ -41,10 +41,10 @@ impl Controller {
         let deferral = mirror.peers.as_mut();
         let mut departing = Departing::default();
         if let Some(mut deferral) = deferral.and_then(|peers| peers.deferral.take()) {
-            let all = (None, Duration::ZERO);
             hands::release(
                 &mut deferral,
-                all,
+                None,
+                Duration::ZERO,
                 inner.nat64.state(),
                 mirror,
                 &mut departing,

@@ -205,7 +205,7 @@ impl Gateway {
                 .translation
                 .stateful()
                 .map_or(Vec::new(), |stateful| stateful.alarms.raised()),
-            datapath: Some(datapath::datapath(self.translation.fast())),
+            datapath: Some(choice::name(self.translation.fast())),
             marks_trouble: self.labels.trouble(),
         }
     }

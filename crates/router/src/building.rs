@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Builds a gateway: checks, TUN device, translation, forwarding, labels, slow path.
 
+use super::error::RouterError;
+use diolkos_datapath::choice;
 use diolkos_fastpath::{FastPath, ForwardPath, Pins};
 
 use super::gateway::Gateway;
@@ -13,7 +15,6 @@ use crate::announce;
 use diolkos_config::Settings;
 use diolkos_control::service::Host;
 use diolkos_datapath::accept_local;
-use diolkos_datapath::datapath;
 use diolkos_datapath::labels::Labels;
 use diolkos_datapath::slowpath::{self, SlowPath};
 use diolkos_kernel::forwarding::Forwarding;
@@ -46,8 +47,16 @@ impl Gateway {
         if pins.is_none() {
             net.prepare_tun(&t.device, index, mtu).await?;
         }
-        let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
-        let queue = || tun.queues[0].try_clone().map_err(unusable);
+        let unusable = |source| RouterError::Device {
+            device: t.device.clone(),
+            source,
+        };
+        let queue = || {
+            tun.queues[0]
+                .try_clone()
+                .map_err(unusable)
+                .map_err(Failure::from)
+        };
         let mut inline =
             interfaces::find(net, &settings, &t.interfaces, t.placement.has_drivers()).await?;
         let came = &host.signals.came();
@@ -70,7 +79,7 @@ impl Gateway {
         if translation.fast().is_some() {
             // Any received packet may be routed to the device.
             let links = net.links().await?;
-            datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+            choice::warn_of_lists(links.iter().map(|link| link.name.as_str()));
         }
         let inherits = pins.is_some();
         let forwarding =
@@ -89,15 +98,10 @@ impl Gateway {
         let to_gateways = forward.as_ref().map(ForwardPath::forwarding);
         let labels = Labels::start(t, index, tun.queues.len(), to_gateways.as_deref());
         if let (Some(why), Some(_)) = (labels.trouble(), &forward) {
-            return Err(Failure::missing(format!(
-                "the nodes of a cluster send packets to each other by the programs of labels: {why}"
-            )));
+            return Err(RouterError::ClusterWithoutLabels(why.to_string()).into());
         }
         let slots = labels.slots();
-        let slow = SlowPath::start(&t.device, tun.queues, slots, engine, &host.watch);
-        let slow = slow.map_err(|e| {
-            Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
-        })?;
+        let slow = SlowPath::start(&t.device, tun.queues, slots, engine, &host.watch)?;
         Ok(Gateway {
             index,
             found,

@@ -5,6 +5,7 @@
 //! gateway serves new subscribers, and a higher one otherwise (`Routes::yields`). Packets that still arrive are
 //! translated or forwarded.
 
+use super::error::RouterError;
 use std::future::ready;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -42,9 +43,7 @@ pub(super) fn forward(
         return Ok(None);
     };
     let Some((_, homes)) = translation.stateful().and_then(Stateful::shared_maps) else {
-        return Err(Failure::missing(
-            "the nodes of a cluster need eBPF programs, and the kernel takes none here",
-        ));
+        return Err(RouterError::ClusterWithoutPrograms.into());
     };
     let owners = section
         .owners()

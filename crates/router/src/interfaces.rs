@@ -5,6 +5,7 @@
 use diolkos_fastpath::{Inline, Media};
 
 use super::drivers;
+use super::error::RouterError;
 use super::gateway::Gateway;
 use super::vrf::{vrf, warn_of_vrfs};
 use diolkos_config::{Placement, Settings};

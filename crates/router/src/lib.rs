@@ -15,6 +15,7 @@ mod bypassed;
 mod cluster;
 mod description;
 mod drivers;
+mod error;
 mod gateway;
 mod interfaces;
 mod lifecycle;
@@ -37,9 +38,10 @@ use diolkos_sys::namespace;
 
 use announce::Announcer;
 use diolkos_config::{Mode, Settings};
-use diolkos_control::control::{self, Condition, Control, State};
 use diolkos_control::service::{self, End, Host};
+use diolkos_control::translator::{self, Condition, Control, State};
 use diolkos_service::failure::Failure;
+use error::RouterError;
 
 use diolkos_service::privilege::{self, NET_ADMIN};
 use diolkos_service::supervise::Supervision;

@@ -4,6 +4,7 @@
 
 use diolkos_fastpath::Pins;
 
+use super::error::RouterError;
 use super::gateway::Gateway;
 use super::stateful;
 use diolkos_config::{Datapath, Mode, Settings};
@@ -119,7 +120,7 @@ impl Gateway {
             return;
         }
         let pins = pins(&self.settings.translator.device);
-        let kept = pins.and_then(|pins| {
+        let kept = pins.map_err(Failure::from).and_then(|pins| {
             if let Some(stateful) = self.translation.stateful_mut() {
                 stateful.keep(&pins)?;
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Another configuration for a running gateway, completely or not at all.
 
+use super::error::RouterError;
 use diolkos_sys::memory;
 
 use super::gateway::{own, Gateway};
@@ -26,7 +27,7 @@ impl Gateway {
         watch: &Watch,
     ) -> Result<(), Failure> {
         if let Some(refusal) = fixed_keys::refusal(&self.settings, &new) {
-            return Err(Failure::run_time(refusal));
+            return Err(RouterError::FixedKey(refusal).into());
         }
         let found = look_around(net, &new).await?;
         addresses::check(net, &new).await?;
@@ -39,7 +40,7 @@ impl Gateway {
         let next = self.translation.prepare(&new, found, self.index, &inline)?;
         // Loading programs takes long, and another change of them would be in vain.
         if came.already() {
-            return Err(Failure::run_time("diolkos is about to end"));
+            return Err(RouterError::Ending.into());
         }
         let routes = Routes {
             yields: self.routes.yields,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The stateful translation of a router (RFC 6146): a controller, and a program for the sessions that it knows.
 
+use diolkos_datapath::choice;
+use diolkos_datapath::DatapathError;
 use std::future::ready;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -20,8 +22,7 @@ use super::rules;
 use super::survey::misconfigured;
 use diolkos_bindlog::{BindlogError, Logs};
 use diolkos_config::Settings;
-use diolkos_control::control::{Finding, Reason};
-use diolkos_datapath::datapath;
+use diolkos_control::translator::{Finding, Reason};
 use diolkos_datapath::rules as shared;
 use diolkos_figures::counters::Counter;
 use diolkos_figures::figures::StateFigures;
@@ -256,7 +257,7 @@ impl Stateful {
         controller
             .reconfigure(&next.config, swap)
             .map_err(|e| misconfigured(settings, e))?
-            .map_err(datapath::failure)?;
+            .map_err(DatapathError::from)?;
         log(&mut self.logs, controller, settings, &self.watch)?;
         self.alarms
             .follow(settings.nat64.alarm_percent, self.logs.queues());

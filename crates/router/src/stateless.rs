@@ -11,7 +11,6 @@ use super::routes::Routes;
 use super::rules;
 use super::survey::misconfigured;
 use diolkos_config::Settings;
-use diolkos_datapath::datapath;
 use diolkos_datapath::rules as shared;
 use diolkos_datapath::slowpath::{Engine, SlowPath};
 use diolkos_datapath::{choice, DatapathError};

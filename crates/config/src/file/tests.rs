@@ -2,7 +2,7 @@
 //! The files that are refused, with their messages; and every example of the documentation.
 
 use super::*;
-use diolkos_service::failure::Kind;
+use diolkos_service::failure::{Classified, Exit};
 
 fn refusal(text: &str) -> String {
     let failure = parse(text, "x.toml", |_| ()).expect_err("it is wrong");

@@ -313,9 +313,7 @@ fn open(config: &Nat64Config, sessions: usize, whose: impl Fn(u64) -> u32) -> Op
 #[test]
 fn programs_open_most_sessions_of_sixteen_thousand_nodes() {
     // 12 000 a second, as long as a lease may be idle: with one place for each of 4096 hashes it was a tenth.
-    let opened = open(&pool(), 360_000, |drawn| {
-        (drawn % 16384) as u32
-    });
+    let opened = open(&pool(), 360_000, |drawn| (drawn % 16384) as u32);
     let all = opened.by_program + opened.by_controller;
     // Each node's first four sessions are the controller's: 65 536 of 360 000.
     let after_the_first = all - 4 * 16384;
@@ -355,9 +353,7 @@ fn nodes_of_one_set_do_not_take_turns_with_leases() {
         .filter(|n| crowd.set_of(node(*n)) == set)
         .take(5)
         .collect();
-    let opened = open(&pool(), 20_000, |drawn| {
-        five[(drawn % 5) as usize]
-    });
+    let opened = open(&pool(), 20_000, |drawn| five[(drawn % 5) as usize]);
     assert_eq!(opened.leases, 4);
     let share = opened.by_program as f64 / 20_000.0;
     assert!(share >= 0.75, "{share}");
