@@ -330,7 +330,7 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
         openings: handle(openings)?,
     };
     Lending::new(maps, 0)
-        .map_err(|e| unknown("the leases of the old programs", &e))?
+        .map_err(|e| FastPathError::map("the leases of the old programs", e))?
         .reset();
     let sessions = Sessions::of(
         handle(outward)?,
@@ -418,7 +418,7 @@ pub(super) fn open<'object>(
         .and_then(|()| open.maps.away.set_max_entries(rules.max_away.max(1)))
         .and_then(|()| open.maps.leases.set_max_entries(places))
         .and_then(|()| open.maps.wide_ports.set_max_entries(blocks_for(places)))
-        .map_err(|e| failed("size the tables", &e))?;
+        .map_err(|e| failed("size the tables", e))?;
     Ok(open)
 }
 
@@ -450,8 +450,6 @@ fn lease_maps(maps: &Nat64Maps<'_>) -> Result<LeaseMaps, FastPathError> {
 
 /// The leases of the programs, and their reports.
 pub(super) fn lending(maps: &Nat64Maps<'_>, lease_key: u64) -> Result<Lending, FastPathError> {
-    Lending::new(lease_maps(maps)?, lease_key).map_err(|e| FastPathError::Load {
-        what: format!("share the leases: {e}"),
-        log: String::new(),
-    })
+    Lending::new(lease_maps(maps)?, lease_key)
+        .map_err(|e| FastPathError::map("share the leases", e))
 }
