@@ -56,7 +56,7 @@ fn open(lease: &Tiny, wide: &[AtomicU16], node: [u64; 2], undone: Undone) -> Opt
         return None;
     }
     let early = v4();
-    let wide = (lease.wide.load(Ordering::Relaxed) != 0).then_some(&wide[..]);
+    let wide = (lease.wide.load(Ordering::Relaxed) != 0).then_some(wide);
     let ports = program::ports(lease, 0, wide);
     let head = program::head(lease, 0);
     let tail = match undone.order {
