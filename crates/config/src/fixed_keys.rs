@@ -26,6 +26,8 @@ fn of_translator(old: &Settings, new: &Settings) -> Vec<(&'static str, bool)> {
         ("translator.datapath", o.datapath == n.datapath),
         ("translator.placement", o.placement == n.placement),
         ("translator.hook", o.hook == n.hook),
+        ("translator.switch", o.switch == n.switch),
+        ("translator.switch_ports", o.switch_ports == n.switch_ports),
         ("translator.device", o.device == n.device),
         ("translator.queues", o.queues == n.queues),
         ("translator.interfaces", o.interfaces == n.interfaces),

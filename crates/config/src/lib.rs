@@ -28,12 +28,14 @@ mod position;
 mod print;
 mod resolver;
 mod schema;
+mod switch;
 mod text;
 mod translation;
 mod warnings;
 mod zero_checksum;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
@@ -132,6 +134,20 @@ pub enum Datapath {
     Tun,
     /// The eBPF fast path at tc, with the slow path for what it declines.
     Tc,
+    /// A P4 switch (`diolkos-switch`) of a router, with the slow path for what it declines and while it is not there.
+    P4,
+}
+
+impl Datapath {
+    /// The name in a file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Datapath::Auto => "auto",
+            Datapath::Tun => "tun",
+            Datapath::Tc => "tc",
+            Datapath::P4 => "p4",
+        }
+    }
 }
 
 /// Where the fast path hooks in.
@@ -191,6 +207,11 @@ pub struct Translator {
     pub placement: Placement,
     /// How tc programs are attached.
     pub hook: Hook,
+    /// With the datapath `p4`: the control socket of the switch.
+    pub switch: PathBuf,
+    /// With the datapath `p4`: the interfaces on which the kernel gets what the switch declines, in the order of its
+    /// `--port` options.
+    pub switch_ports: Vec<String>,
     /// Name of the TUN device.
     pub device: String,
     /// Readers of the TUN device; 0: one for each CPU, at most 4.
@@ -228,6 +249,8 @@ impl Default for Translator {
             datapath: Datapath::default(),
             placement: Placement::default(),
             hook: Hook::default(),
+            switch: PathBuf::from("/run/diolkos-switch.socket"),
+            switch_ports: Vec::new(),
             device: "diolkos0".to_owned(),
             queues: 0,
             interfaces: Vec::new(),
