@@ -44,8 +44,10 @@ ARCH      ?= $(shell dpkg --print-architecture 2>/dev/null)
 RELEASES  ?= bookworm
 BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h crates/pktgen/bpf/*.c crates/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
 
+SWITCH_SRC := $(wildcard switch/*.[ch])
+
 .NOTPARALLEL:
-.PHONY: image release test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build build-tests demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
+.PHONY: switch setup-switch image release test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build build-tests demo test services kernels fuzz-targets fuzz soak lint format format-check licences tree install uninstall deb test-deb reproducible clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -56,6 +58,9 @@ setup: ## install what building, measuring and testing need and is missing (as r
 
 setup-build:
 	@$(SETUP) build
+
+setup-switch:
+	@$(SETUP) switch
 
 setup-demo:
 	@$(SETUP) demo
@@ -80,16 +85,20 @@ build: setup-build ## build bin/diolkos, bin/diolkos-pktgen and bin/diolkos-lab
 	@$(TOOLS) target/release/diolkos-manual target/manual
 	@$(TOOLS) sh -c 'mkdir -p bin && ln -sfn ../target/release/diolkos ../target/release/diolkos-pktgen ../packaging/diolkos-lab bin/'
 
+switch: setup-switch ## build bin/diolkos-switch, which runs the P4 program (docs/p4.md); needs libdpdk
+	@$(STEP) "Building diolkos-switch" $(LOG)/switch.log $(MAKE) --no-print-directory -C switch OUT=$(CURDIR)/bin
+
 demo: root setup-demo build ## measure CLAT against native forwarding on this machine (as root, some minutes)
 	@$(AS_ROOT) bin/diolkos-lab run clat --quick --out results/demo
 
 build-tests: setup-build
 	@$(STEP) "Building the programs under test, and the tests" $(LOG)/build-tests.log cargo test --workspace --locked --no-run
+	@$(STEP) "Building diolkos-switch" $(LOG)/switch.log $(MAKE) --no-print-directory -C switch OUT=$(PROGRAMS)
 
 test: root setup build-tests ## run every test (as root)
 	@$(AS_ROOT) cargo test --workspace --locked --offline --quiet
 	@echo "== pytest .ci, tests/kernels"; $(TEST) -m pytest .ci tests/kernels
-	@$(TEST) .ci/parallel.py tests/e2e=$(NET_JOBS) "lab/tests:not root=$(LAB_JOBS)" "lab/tests:root=$(LAB_JOBS)" tests/services=$(LAB_JOBS) proofs=$(CPUS)
+	@$(TEST) .ci/parallel.py tests/e2e=$(NET_JOBS) "lab/tests:not root=$(LAB_JOBS)" "lab/tests:root=$(LAB_JOBS)" tests/services=$(LAB_JOBS) tests/p4=$(LAB_JOBS) proofs=$(CPUS)
 
 services: root setup build ## test the units under a real systemd (as root, two minutes)
 	@$(AS_ROOT) $(PYTHON) .ci/parallel.py tests/services=$(NET_JOBS)
@@ -117,12 +126,12 @@ format: setup-lint ## bring all sources into the project's format
 	@$(TOOLS) cargo fmt --all
 	@$(TOOLS) sh -c '$(RUFF) check --select I --fix lab && $(RUFF) check --select I --fix $(RUFF_REST)'
 	@$(TOOLS) sh -c '$(RUFF) format lab && $(RUFF) format $(RUFF_REST)'
-	@$(TOOLS) clang-format -i $(BPF_SRC)
+	@$(TOOLS) clang-format -i $(BPF_SRC) $(SWITCH_SRC)
 
 format-check: setup-lint ## fail if `make format` would change a file
 	@$(STEP) "rustfmt" $(LOG)/rustfmt.log cargo fmt --all --check
 	@$(STEP) "ruff format" $(LOG)/ruff-format.log sh -c '$(RUFF) format --check --diff lab && $(RUFF) format --check --diff $(RUFF_REST)'
-	@$(STEP) "clang-format" $(LOG)/clang-format.log clang-format --dry-run -Werror $(BPF_SRC)
+	@$(STEP) "clang-format" $(LOG)/clang-format.log clang-format --dry-run -Werror $(BPF_SRC) $(SWITCH_SRC)
 
 licences: setup-build ## check licence, oldest Rust and security advisories of every dependency
 	@$(STEP) "Fetching the crates of fuzz" $(LOG)/fetch-fuzz.log cargo fetch --locked

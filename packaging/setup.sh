@@ -5,6 +5,7 @@
 #   packaging/setup.sh build   what building needs, and the Python environment
 #   packaging/setup.sh demo    and what `make demo` measures with
 #   packaging/setup.sh run     and what all other studies and the tests need
+#   packaging/setup.sh switch  or what `make switch` needs: DPDK
 #   packaging/setup.sh lint    or what `make lint` and `make format` need
 #   packaging/setup.sh fuzz    or what `make fuzz` needs
 #   packaging/setup.sh kernels or what `make kernels` needs: guests
@@ -43,6 +44,7 @@ look() {
 	missing=() packages=()
 	wanted_to_build
 	case $purpose in demo | run) wanted_for_demo ;; esac
+	case $purpose in run | switch) wanted_for_switch ;; esac
 	[ "$purpose" != run ] || wanted_to_run
 	[ "$purpose" != lint ] || wanted_to_lint
 	[ "$purpose" != fuzz ] || wanted_to_fuzz
@@ -109,6 +111,11 @@ wanted_to_run() {
 	want "frr" "test -x /usr/lib/frr/bgpd" "frr"
 	want "OpenSSL" "command -v openssl" "openssl"
 	want "coturn" "command -v turnserver && command -v turnutils_natdiscovery" "coturn"
+}
+
+# The switch that runs the P4 program.
+wanted_for_switch() {
+	want "DPDK" "pkg-config --exists libdpdk" "libdpdk-dev"
 }
 
 wanted_to_lint() {
@@ -300,7 +307,7 @@ environment() {
 }
 
 case $purpose in
-build | demo | run | lint | fuzz | kernels | deb | arm64)
+build | demo | run | switch | lint | fuzz | kernels | deb | arm64)
 	look
 	[ ${#missing[@]} -eq 0 ] || distribution
 	# Packages are built without it.
@@ -310,7 +317,7 @@ install-packages) # from `distribution`, as a step
 	install_packages "${@:2}"
 	;;
 *)
-	sed -n '3,13s/^# \{0,1\}//p' "$0" >&2
+	sed -n '3,14s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

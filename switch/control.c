@@ -24,7 +24,17 @@
 #define USED_MAX 65536u
 #define ARRAY_USED "used"
 
-enum op { OP_HELLO = 1, OP_INSERT, OP_DELETE, OP_DEFAULT, OP_FLUSH, OP_READ, OP_USED, OP_PORT, OP_COUNT };
+enum op {
+	OP_HELLO = 1,
+	OP_INSERT,
+	OP_DELETE,
+	OP_DEFAULT,
+	OP_FLUSH,
+	OP_READ,
+	OP_USED,
+	OP_PORT,
+	OP_COUNT
+};
 
 static const char *const reasons[] = {
 	[STATUS_MALFORMED] = "malformed record",
@@ -38,8 +48,8 @@ static const char *const reasons[] = {
 	[STATUS_NOT_TRIED] = "not tried, or rolled back",
 };
 
-static int listener = -1, connections[CONTROL_CONNECTIONS] = {-1, -1, -1, -1};
-static struct sockaddr_un address = {.sun_family = AF_UNIX};
+static int listener = -1, connections[CONTROL_CONNECTIONS] = { -1, -1, -1, -1 };
+static struct sockaddr_un address = { .sun_family = AF_UNIX };
 static uint64_t boot;
 static uint32_t pairs;
 static void (*drain)(void);
@@ -94,7 +104,8 @@ static enum status read_record(const uint8_t *at, struct record *r)
 		.mask = at + 160,
 		.data = at + 208,
 	};
-	if (r->version != VERSION || r->zero || r->op < OP_HELLO || r->op > OP_COUNT || !is_name(at + 16) || !is_name(at + 64))
+	if (r->version != VERSION || r->zero || r->op < OP_HELLO || r->op > OP_COUNT || !is_name(at + 16) ||
+	    !is_name(at + 64))
 		return STATUS_MALFORMED;
 	return STATUS_DONE;
 }
@@ -125,14 +136,14 @@ static uint32_t change_all(const struct record *records, uint32_t count, uint8_t
 	for (uint32_t i = 0; i < count; i++) {
 		const struct record *r = &records[i];
 
-		changes[i] = (struct change){.is_insert = r->op == OP_INSERT,
-					     .is_default = r->op == OP_DEFAULT,
-					     .priority = r->priority,
-					     .table = r->table,
-					     .action = r->action,
-					     .key = r->key,
-					     .mask = r->mask,
-					     .data = r->data};
+		changes[i] = (struct change){ .is_insert = r->op == OP_INSERT,
+					      .is_default = r->op == OP_DEFAULT,
+					      .priority = r->priority,
+					      .table = r->table,
+					      .action = r->action,
+					      .key = r->key,
+					      .mask = r->mask,
+					      .data = r->data };
 	}
 	drain();
 	program_change(changes, count, status);
@@ -144,6 +155,7 @@ static uint32_t change_all(const struct record *records, uint32_t count, uint8_t
 /* READ and USED. */
 static uint32_t read_array(const struct record *r, uint8_t *out)
 {
+	static uint64_t values[USED_MAX];
 	uint32_t size = program_array_size(r->table), first = be32(r->key), count = be32(r->key + 4);
 	uint32_t most = r->op == OP_READ ? READ_MAX : USED_MAX;
 
@@ -156,18 +168,15 @@ static uint32_t read_array(const struct record *r, uint8_t *out)
 		return REPLY;
 	}
 	write_reply(out, r, STATUS_DONE);
+	program_array_read(r->table, first, count, r->op == OP_USED, values);
 	if (r->op == OP_READ) {
 		for (uint32_t i = 0; i < count; i++)
-			put64(out + REPLY + 8 * i, program_array_read(r->table, first + i));
+			put64(out + REPLY + 8 * i, values[i]);
 		return REPLY + 8 * count;
 	}
 	memset(out + REPLY, 0, count / 8);
-	for (uint32_t i = 0; i < count; i++) {
-		if (program_array_read(r->table, first + i)) {
-			out[REPLY + i / 8] |= (uint8_t)(1u << i % 8);
-			program_array_clear(r->table, first + i);
-		}
-	}
+	for (uint32_t i = 0; i < count; i++)
+		out[REPLY + i / 8] |= (uint8_t)(!!values[i] << i % 8);
 	return REPLY + count / 8;
 }
 
@@ -219,7 +228,7 @@ static uint32_t answer(const struct record *r, uint8_t *out)
 
 static uint32_t serve_datagram(const uint8_t *in, uint32_t length, uint8_t *out)
 {
-	struct record records[RECORDS_MAX], none = {0};
+	struct record records[RECORDS_MAX], none = { 0 };
 	enum status status[RECORDS_MAX];
 	uint32_t count = length / RECORD, changes = 0, malformed = 0;
 
@@ -248,8 +257,8 @@ static uint32_t serve_datagram(const uint8_t *in, uint32_t length, uint8_t *out)
 static int serve_connection(int fd)
 {
 	static uint8_t in[RECORDS_MAX * RECORD + 1], out[REPLY + USED_MAX / 8 + 8 * READ_MAX + REPLY * RECORDS_MAX];
-	struct iovec part = {in, sizeof(in)};
-	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+	struct iovec part = { in, sizeof(in) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
 	ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT);
 	uint32_t length;
 
@@ -283,7 +292,8 @@ int control_open(const char *path, uint32_t port_pairs, void (*drained)(void), c
 	int bound;
 
 	if (!path[0] || strlen(path) >= sizeof(address.sun_path)) {
-		snprintf(error, size, "\"%s\": the path of a socket has 1 to %zu bytes", path, sizeof(address.sun_path) - 1);
+		snprintf(error, size, "\"%s\": the path of a socket has 1 to %zu bytes", path,
+			 sizeof(address.sun_path) - 1);
 		return -1;
 	}
 	strcpy(address.sun_path, path);
@@ -324,10 +334,10 @@ uint32_t control_polls(struct pollfd *polls)
 	uint32_t count = 0;
 
 	if (listener >= 0)
-		polls[count++] = (struct pollfd){.fd = listener, .events = POLLIN};
+		polls[count++] = (struct pollfd){ .fd = listener, .events = POLLIN };
 	for (uint32_t i = 0; i < CONTROL_CONNECTIONS; i++) {
 		if (connections[i] >= 0)
-			polls[count++] = (struct pollfd){.fd = connections[i], .events = POLLIN};
+			polls[count++] = (struct pollfd){ .fd = connections[i], .events = POLLIN };
 	}
 	return count;
 }

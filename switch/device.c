@@ -39,8 +39,8 @@ static int named(struct ifreq *request, const char *name, char *error, uint32_t 
 int port_open_device(uint32_t at, const char *device, char *error, uint32_t size)
 {
 	struct port *p = &ports[at];
-	struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
-	struct packet_mreq all = {.mr_type = PACKET_MR_PROMISC};
+	struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
+	struct packet_mreq all = { .mr_type = PACKET_MR_PROMISC };
 	struct ifreq request;
 	int on = 1, buffer = RECEIVE_BUFFER;
 
@@ -174,7 +174,9 @@ static void accept_frame(struct port *p, struct frame *f, const struct virtio_ne
 	if (message->msg_flags & MSG_TRUNC)
 		refuse(p, f, "a frame is longer than the switch takes");
 	else if (virtio->gso_type != VIRTIO_NET_HDR_GSO_NONE)
-		refuse(p, f, "a super-packet; switch offloads off at its sender and here (ethtool -K … tso off gso off gro off)");
+		refuse(p, f,
+		       "a super-packet; switch offloads off at its sender and here (ethtool -K … tso off gso off gro "
+		       "off)");
 	else if (has_vlan_tag(message))
 		refuse(p, f, "a VLAN tag");
 	else if ((virtio->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) &&
@@ -198,12 +200,12 @@ static uint32_t fill_device(struct port *p)
 
 	for (; count < PORT_BURST && (frames[count] = frame_get()); count++) {
 		frames[count]->offset = FRAME_HEADROOM;
-		parts[count][0] = (struct iovec){&virtio[count], sizeof(virtio[count])};
-		parts[count][1] = (struct iovec){frames[count]->data + FRAME_HEADROOM, FRAME_MAX};
-		messages[count] = (struct mmsghdr){.msg_hdr = {.msg_iov = parts[count],
-							       .msg_iovlen = 2,
-							       .msg_control = control[count],
-							       .msg_controllen = sizeof(control[count])}};
+		parts[count][0] = (struct iovec){ &virtio[count], sizeof(virtio[count]) };
+		parts[count][1] = (struct iovec){ frames[count]->data + FRAME_HEADROOM, FRAME_MAX };
+		messages[count] = (struct mmsghdr){ .msg_hdr = { .msg_iov = parts[count],
+								 .msg_iovlen = 2,
+								 .msg_control = control[count],
+								 .msg_controllen = sizeof(control[count]) } };
 	}
 	got = count ? recvmmsg(p->fd, messages, count, MSG_DONTWAIT, NULL) : 0;
 	for (uint32_t i = 0; i < count; i++) {
@@ -270,9 +272,9 @@ static void send_device(struct port *p)
 	uint32_t count = 0, done = 0;
 
 	for (; count < PORT_BURST && (frames[count] = queue_pop(&p->out)); count++) {
-		parts[count][0] = (struct iovec){(void *)&virtio, sizeof(virtio)};
-		parts[count][1] = (struct iovec){frames[count]->data + frames[count]->offset, frames[count]->length};
-		messages[count] = (struct mmsghdr){.msg_hdr = {.msg_iov = parts[count], .msg_iovlen = 2}};
+		parts[count][0] = (struct iovec){ (void *)&virtio, sizeof(virtio) };
+		parts[count][1] = (struct iovec){ frames[count]->data + frames[count]->offset, frames[count]->length };
+		messages[count] = (struct mmsghdr){ .msg_hdr = { .msg_iov = parts[count], .msg_iovlen = 2 } };
 	}
 	while (done < count) {
 		int got = sendmmsg(p->fd, messages + done, count - done, MSG_DONTWAIT);

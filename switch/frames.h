@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#define FRAME_HEADROOM 256u            /* what headers may grow by */
-#define FRAME_MAX (65536u + 64u)       /* bytes of a frame */
+#define FRAME_HEADROOM 256u      /* what headers may grow by */
+#define FRAME_MAX (65536u + 64u) /* bytes of a frame */
 /*
  * Zeros behind every frame while the program has it, taken away before it is sent. SWX's `extract` does not look at the
  * length: a header behind the end of a frame is zeros, and never what another packet left there.

@@ -28,24 +28,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define INSTRUCTIONS 2048u     /* of the pipeline between two looks at the ports */
-#define DRAIN_ROUNDS 100000u   /* no program of SPEC_LINES_MAX lines needs that many */
+#define INSTRUCTIONS 2048u   /* of the pipeline between two looks at the ports */
+#define DRAIN_ROUNDS 100000u /* no program of SPEC_LINES_MAX lines needs that many */
 #define FRAMES 1024u
 #define IDLE_MS 500
-#define FILTER "25716"         /* preference of our tc filter */
+#define FILTER "25716" /* preference of our tc filter */
 
-enum { FAILED = 1, USAGE = 2, MISSING = 3 };
+enum {
+	FAILED = 1,
+	USAGE = 2,
+	MISSING = 3
+};
 
 static const char usage[] =
-	"diolkos-switch --spec FILE --control SOCKET (--port DEVICE=SHADOW … | --frames PAIRS) [--memory MIB] [--spin]\n"
-	"\n"
-	"Runs a P4 program (.spec of p4c-dpdk) on network devices.\n"
-	"  --spec FILE            the program\n"
-	"  --control SOCKET       where a controller writes its tables (p4/PROTOCOL.md); mode 0600\n"
-	"  --port DEVICE=SHADOW   a device, and a TAP device through which the kernel gets what the program declines\n"
-	"  --frames PAIRS         for tests: frames from standard input, results to standard output\n"
-	"  --memory MIB           for DPDK (default: 256)\n"
-	"  --spin                 never sleep: a CPU of its own\n";
+    "diolkos-switch --spec FILE --control SOCKET (--port DEVICE=SHADOW … | --frames PAIRS) [--memory MIB] [--spin]\n"
+    "\n"
+    "Runs a P4 program (.spec of p4c-dpdk) on network devices.\n"
+    "  --spec FILE            the program\n"
+    "  --control SOCKET       where a controller writes its tables (p4/PROTOCOL.md); mode 0600\n"
+    "  --port DEVICE=SHADOW   a device, and a TAP device through which the kernel gets what the program declines\n"
+    "  --frames PAIRS         for tests: frames from standard input, results to standard output\n"
+    "  --memory MIB           for DPDK (default: 256)\n"
+    "  --spin                 never sleep: a CPU of its own\n";
 
 static struct rte_swx_pipeline *pipeline;
 static volatile sig_atomic_t stopped;
@@ -92,9 +96,12 @@ static int tc(char *const arguments[])
  */
 static int block(const char *device)
 {
-	char *clsact[] = {"tc", "qdisc", "add", "dev", (char *)device, "clsact", NULL};
-	char *drop[] = {"tc",   "filter", "replace", "dev",      (char *)device, "ingress", "pref", FILTER, "protocol",
-			"all",  "handle", "1",       "matchall", "action",       "drop",    NULL};
+	char *clsact[] = { "tc", "qdisc", "add", "dev", (char *)device, "clsact", NULL };
+	/* A classic BPF program whose one instruction returns TC_ACT_SHOT: the least that kernels have. */
+	char *drop[] = { "tc",        "filter", "replace", "dev",           (char *)device,
+			 "ingress",   "pref",   FILTER,    "protocol",      "all",
+			 "handle",    "1",      "bpf",     "direct-action", "bytecode",
+			 "1,6 0 0 2", NULL };
 
 	tc(clsact); /* it may be there */
 	if (tc(drop))
@@ -106,8 +113,8 @@ static int block(const char *device)
 static void unblock(void)
 {
 	while (blocks) {
-		char *remove[] = {"tc",     "filter", "del",  "dev", (char *)blocked[--blocks],
-				  "ingress", "pref",   FILTER, NULL};
+		char *remove[] = { "tc",      "filter", "del",  "dev", (char *)blocked[--blocks],
+				   "ingress", "pref",   FILTER, NULL };
 
 		tc(remove);
 	}
@@ -128,8 +135,8 @@ static void drain(void)
 
 static int start_eal(const char *memory)
 {
-	char *arguments[] = {"diolkos-switch", "--no-huge", "--no-pci",  "--no-shconf", "--no-telemetry", "-m", (char *)memory,
-			     "--lcores",       "(0)@(0-0)", "--log-level", "*:error",   NULL};
+	char *arguments[] = { "diolkos-switch", "--no-huge", "--no-pci",  "--no-shconf", "--no-telemetry", "-m",
+			      (char *)memory,   "--lcores",  "(0)@(0-0)", "--log-level", "*:error",        NULL };
 	cpu_set_t before;
 	char cpus[32];
 	int result, cpu;
@@ -159,7 +166,8 @@ static int start_pipeline(const char *spec)
 	if (rte_swx_pipeline_port_in_type_register(pipeline, "port", &port_in_ops) ||
 	    rte_swx_pipeline_port_out_type_register(pipeline, "port", &port_out_ops) ||
 	    rte_swx_pipeline_table_type_register(pipeline, MATCH_EXACT, RTE_SWX_TABLE_MATCH_EXACT, &match_exact_ops) ||
-	    rte_swx_pipeline_table_type_register(pipeline, MATCH_TERNARY, RTE_SWX_TABLE_MATCH_WILDCARD, &match_ternary_ops))
+	    rte_swx_pipeline_table_type_register(pipeline, MATCH_TERNARY, RTE_SWX_TABLE_MATCH_WILDCARD,
+						 &match_ternary_ops))
 		return fail(FAILED, "%s%s", "types of ports and tables are refused", "");
 	for (i = 0; i < inputs; i++) {
 		if (rte_swx_pipeline_port_in_config(pipeline, i, "port", &ports[i]))
@@ -196,7 +204,9 @@ static int open_port(char *pair)
 	    port_open_shadow(2 * pairs + 1, shadow, pair, error, sizeof(error)))
 		return fail(errno == EPERM ? MISSING : FAILED, "%s%s", error, "");
 	if (block(pair))
-		return fail(MISSING, "%s: tc cannot keep its frames from the kernel (is iproute2 installed, and this root?)%s", pair, "");
+		return fail(MISSING,
+			    "%s: tc cannot keep its frames from the kernel (is iproute2 installed, and this root?)%s",
+			    pair, "");
 	pairs++;
 	return 0;
 }
@@ -230,7 +240,7 @@ static void forward(int spin)
 			continue;
 		count = control_polls(polls);
 		for (uint32_t i = 0; i < 2 * pairs; i++)
-			polls[count++] = (struct pollfd){.fd = ports[i].fd, .events = POLLIN};
+			polls[count++] = (struct pollfd){ .fd = ports[i].fd, .events = POLLIN };
 		poll(polls, count, IDLE_MS);
 		idle = 0;
 	}
@@ -251,8 +261,10 @@ static int read_all(uint8_t *at, size_t size)
 
 static void write_frame(uint32_t port, const uint8_t *data, uint32_t length)
 {
-	const uint8_t head[8] = {(uint8_t)(port >> 8), (uint8_t)port,         0, 0, (uint8_t)(length >> 24),
-				 (uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length};
+	const uint8_t head[8] = {
+		(uint8_t)(port >> 8),   (uint8_t)port,  0, 0, (uint8_t)(length >> 24), (uint8_t)(length >> 16),
+		(uint8_t)(length >> 8), (uint8_t)length
+	};
 
 	fwrite(head, sizeof(head), 1, stdout);
 	if (length)
@@ -304,7 +316,7 @@ static void serve_frames(void)
 		struct pollfd polls[CONTROL_POLLS + 1];
 		uint32_t count = control_polls(polls);
 
-		polls[count] = (struct pollfd){.fd = 0, .events = POLLIN};
+		polls[count] = (struct pollfd){ .fd = 0, .events = POLLIN };
 		poll(polls, count + 1, IDLE_MS);
 		control_serve();
 		if ((polls[count].revents & (POLLIN | POLLHUP)) && one_frame())
@@ -314,14 +326,15 @@ static void serve_frames(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"spec", 1, NULL, 's'},   {"control", 1, NULL, 'c'}, {"port", 1, NULL, 'p'},
-						{"frames", 1, NULL, 'f'}, {"memory", 1, NULL, 'm'},  {"spin", 0, NULL, 'S'},
-						{"help", 0, NULL, 'h'},   {NULL, 0, NULL, 0}};
+	static const struct option options[] = { { "spec", 1, NULL, 's' },   { "control", 1, NULL, 'c' },
+						 { "port", 1, NULL, 'p' },   { "frames", 1, NULL, 'f' },
+						 { "memory", 1, NULL, 'm' }, { "spin", 0, NULL, 'S' },
+						 { "help", 0, NULL, 'h' },   { NULL, 0, NULL, 0 } };
 	const char *spec = NULL, *control = NULL, *memory = "256";
 	char *port[PORT_PAIRS_MAX + 1], error[200];
 	uint32_t count = 0, frames = 0;
 	int option, spin = 0, result;
-	struct sigaction on_stop = {.sa_handler = stop};
+	struct sigaction on_stop = { .sa_handler = stop };
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {

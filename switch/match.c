@@ -91,7 +91,8 @@ static void *create(struct rte_swx_table_params *params, const char *args)
 	struct match *m;
 	uint32_t buckets = 16;
 
-	if (!params->key_size || params->key_size > MATCH_KEY_MAX || !params->n_keys_max || params->n_keys_max > 1u << 24)
+	if (!params->key_size || params->key_size > MATCH_KEY_MAX || !params->n_keys_max ||
+	    params->n_keys_max > 1u << 24)
 		return NULL;
 	if (!seed && (getrandom(&seed, sizeof(seed), 0) != sizeof(seed) || !seed))
 		return NULL;
@@ -127,8 +128,8 @@ static void *create(struct rte_swx_table_params *params, const char *args)
 	return m;
 }
 
-static void *create_exact(struct rte_swx_table_params *params, struct rte_swx_table_entry_list *entries, const char *args,
-			  int numa_node)
+static void *create_exact(struct rte_swx_table_params *params, struct rte_swx_table_entry_list *entries,
+			  const char *args, int numa_node)
 {
 	struct match *m = create(params, args);
 
@@ -141,8 +142,8 @@ static void *create_exact(struct rte_swx_table_params *params, struct rte_swx_ta
 	return m;
 }
 
-static void *create_ternary(struct rte_swx_table_params *params, struct rte_swx_table_entry_list *entries, const char *args,
-			    int numa_node)
+static void *create_ternary(struct rte_swx_table_params *params, struct rte_swx_table_entry_list *entries,
+			    const char *args, int numa_node)
 {
 	(void)entries;
 	(void)numa_node;
@@ -166,14 +167,15 @@ static void destroy(void *table)
 
 static void masked(const struct match *m, const uint8_t *bytes, const uint64_t *mask, uint64_t *out)
 {
-	uint64_t key[WORDS] = {0};
+	uint64_t key[WORDS] = { 0 };
 
 	memcpy(key, bytes, m->key_size);
 	for (uint32_t i = 0; i < m->words; i++)
 		out[i] = key[i] & mask[i];
 }
 
-static int lookup(void *table, void *mailbox, uint8_t **key, uint64_t *action_id, uint8_t **data, size_t *entry_id, int *hit)
+static int lookup(void *table, void *mailbox, uint8_t **key, uint64_t *action_id, uint8_t **data, size_t *entry_id,
+		  int *hit)
 {
 	struct match *m = table;
 	uint32_t best = NONE, best_priority = UINT32_MAX;
@@ -209,9 +211,11 @@ static uint64_t mailbox_size(void)
 }
 
 struct rte_swx_table_ops match_exact_ops = {
-	.mailbox_size_get = mailbox_size, .create = create_exact, .lkp = lookup, .free = destroy};
+	.mailbox_size_get = mailbox_size, .create = create_exact, .lkp = lookup, .free = destroy
+};
 struct rte_swx_table_ops match_ternary_ops = {
-	.mailbox_size_get = mailbox_size, .create = create_ternary, .lkp = lookup, .free = destroy};
+	.mailbox_size_get = mailbox_size, .create = create_ternary, .lkp = lookup, .free = destroy
+};
 
 struct match *match_find(const char *name)
 {
@@ -260,7 +264,7 @@ static void rule_of(const struct match *m, const struct entry *e, struct match_r
 
 enum match_result match_put(struct match *m, const struct match_rule *rule, struct match_rule *old, uint8_t *old_data)
 {
-	uint64_t mask[WORDS] = {0}, key[WORDS] = {0};
+	uint64_t mask[WORDS] = { 0 }, key[WORDS] = { 0 };
 	uint32_t g = group_of(m, rule, mask), at = NONE;
 	enum match_result result = MATCH_REPLACED;
 	struct entry *e;
@@ -303,9 +307,10 @@ enum match_result match_put(struct match *m, const struct match_rule *rule, stru
 	return result;
 }
 
-enum match_result match_remove(struct match *m, const struct match_rule *rule, struct match_rule *old, uint8_t *old_data)
+enum match_result match_remove(struct match *m, const struct match_rule *rule, struct match_rule *old,
+			       uint8_t *old_data)
 {
-	uint64_t mask[WORDS] = {0}, key[WORDS] = {0};
+	uint64_t mask[WORDS] = { 0 }, key[WORDS] = { 0 };
 	uint32_t g = group_of(m, rule, mask), at, *from;
 	struct entry *e;
 

@@ -36,11 +36,18 @@ struct match_rule {
 	const uint8_t *data;
 };
 
-enum match_result { MATCH_ADDED, MATCH_REPLACED, MATCH_REMOVED, MATCH_FULL, MATCH_ABSENT };
+enum match_result {
+	MATCH_ADDED,
+	MATCH_REPLACED,
+	MATCH_REMOVED,
+	MATCH_FULL,
+	MATCH_ABSENT
+};
 
 /* Adds or replaces; old: what was there, if MATCH_REPLACED; its data goes to old_data (match_data_size bytes). */
 enum match_result match_put(struct match *m, const struct match_rule *rule, struct match_rule *old, uint8_t *old_data);
-enum match_result match_remove(struct match *m, const struct match_rule *rule, struct match_rule *old, uint8_t *old_data);
+enum match_result match_remove(struct match *m, const struct match_rule *rule, struct match_rule *old,
+			       uint8_t *old_data);
 void match_clear(struct match *m);
 
 uint32_t match_key_size(const struct match *m);

@@ -86,7 +86,7 @@ static void in_stats(void *port, struct rte_swx_port_in_stats *stats)
 {
 	const struct port *p = port;
 
-	*stats = (struct rte_swx_port_in_stats){.n_pkts = p->packets_in, .n_bytes = p->bytes_in};
+	*stats = (struct rte_swx_port_in_stats){ .n_pkts = p->packets_in, .n_bytes = p->bytes_in };
 }
 
 static void transmit(void *port, struct rte_swx_pkt *pkt)
@@ -134,11 +134,12 @@ static void out_stats(void *port, struct rte_swx_port_out_stats *stats)
 {
 	const struct port *p = port;
 
-	*stats = (struct rte_swx_port_out_stats){
-		.n_pkts = p->packets_out, .n_bytes = p->bytes_out, .n_pkts_drop = p->dropped};
+	*stats = (struct rte_swx_port_out_stats){ .n_pkts = p->packets_out,
+						  .n_bytes = p->bytes_out,
+						  .n_pkts_drop = p->dropped };
 }
 
-struct rte_swx_port_in_ops port_in_ops = {.create = take, .free = leave, .pkt_rx = receive, .stats_read = in_stats};
+struct rte_swx_port_in_ops port_in_ops = { .create = take, .free = leave, .pkt_rx = receive, .stats_read = in_stats };
 struct rte_swx_port_out_ops port_out_ops = {
 	.create = take,
 	.free = leave,

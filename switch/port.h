@@ -26,7 +26,12 @@ struct port {
 	int said_refused;
 };
 
-enum { PORT_NONE, PORT_DEVICE, PORT_SHADOW, PORT_PIPE };
+enum {
+	PORT_NONE,
+	PORT_DEVICE,
+	PORT_SHADOW,
+	PORT_PIPE
+};
 
 extern struct port ports[PORTS];
 extern uint32_t ports_in_flight; /* frames that the pipeline has */

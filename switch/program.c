@@ -57,7 +57,7 @@ static int learn_action(uint32_t id)
 
 		if (rte_swx_ctl_action_arg_info_get(pipeline, id, i, &arg) || arg.n_bits % 8 || arg.n_bits > 64)
 			return -1;
-		a->arg[i] = (struct field){a->size, arg.n_bits / 8, arg.is_network_byte_order};
+		a->arg[i] = (struct field){ a->size, arg.n_bits / 8, arg.is_network_byte_order };
 		a->size += arg.n_bits / 8;
 	}
 	a->wire = a->size;
@@ -70,7 +70,8 @@ static int learn_table(uint32_t id, const struct rte_swx_table_state *state)
 	struct table *t = &tables[id];
 	uint32_t first = UINT32_MAX;
 
-	if (rte_swx_ctl_table_info_get(pipeline, id, &found) || found.n_match_fields > FIELDS_MAX || found.n_actions > ACTIONS_MAX)
+	if (rte_swx_ctl_table_info_get(pipeline, id, &found) || found.n_match_fields > FIELDS_MAX ||
+	    found.n_actions > ACTIONS_MAX)
 		return -1;
 	memcpy(t->name, found.name, sizeof(t->name));
 	t->keys = found.n_match_fields;
@@ -84,7 +85,7 @@ static int learn_table(uint32_t id, const struct rte_swx_table_state *state)
 
 		if (rte_swx_ctl_table_match_field_info_get(pipeline, id, i, &f) || f.n_bits > 64)
 			return -1;
-		t->key[i] = (struct field){f.offset / 8, f.n_bits / 8, f.is_header};
+		t->key[i] = (struct field){ f.offset / 8, f.n_bits / 8, f.is_header };
 		t->wire += f.n_bits / 8;
 		t->is_ternary |= f.match_type != RTE_SWX_TABLE_MATCH_EXACT;
 		if (f.offset / 8 < first)
@@ -191,7 +192,8 @@ static enum status check(const struct change *c, struct step *s)
 		at = action_named(s->table, c->action);
 		if (at < 0)
 			return STATUS_NAME;
-		if (!(c->is_default ? s->table->for_default[at] && !s->table->default_is_const : s->table->for_entries[at]))
+		if (!(c->is_default ? s->table->for_default[at] && !s->table->default_is_const
+				    : s->table->for_entries[at]))
 			return STATUS_ACTION;
 		a = &actions[s->table->action[at]];
 		if (a->wire > PROGRAM_BYTES)
@@ -205,11 +207,14 @@ static enum status check(const struct change *c, struct step *s)
 	}
 	s->rule.data = s->data;
 	if (c->is_default)
-		return is_zero(c->key, PROGRAM_BYTES) && is_zero(c->mask, PROGRAM_BYTES) && !c->priority ? STATUS_DONE : STATUS_MALFORMED;
+		return is_zero(c->key, PROGRAM_BYTES) && is_zero(c->mask, PROGRAM_BYTES) && !c->priority
+			   ? STATUS_DONE
+			   : STATUS_MALFORMED;
 	if (!s->table->match || s->table->wire > PROGRAM_BYTES)
 		return STATUS_REFUSED;
 	if (!is_zero(c->key + s->table->wire, PROGRAM_BYTES - s->table->wire) ||
-	    !is_zero(c->mask + (s->table->is_ternary ? s->table->wire : 0), PROGRAM_BYTES - (s->table->is_ternary ? s->table->wire : 0)) ||
+	    !is_zero(c->mask + (s->table->is_ternary ? s->table->wire : 0),
+		     PROGRAM_BYTES - (s->table->is_ternary ? s->table->wire : 0)) ||
 	    (!s->table->is_ternary && c->priority))
 		return STATUS_MALFORMED;
 	place(s->table->key, s->table->keys, c->key, s->rule.key);
@@ -223,9 +228,11 @@ static enum status check(const struct change *c, struct step *s)
 
 static int set_default(struct table *t, uint64_t action_id, uint8_t *data)
 {
-	struct rte_swx_table_entry entry = {.action_id = action_id, .action_data = actions[action_id].size ? data : NULL};
+	struct rte_swx_table_entry entry = { .action_id = action_id,
+					     .action_data = actions[action_id].size ? data : NULL };
 
-	return rte_swx_ctl_pipeline_table_default_entry_add(ctl, t->name, &entry) || rte_swx_ctl_pipeline_commit(ctl, 1);
+	return rte_swx_ctl_pipeline_table_default_entry_add(ctl, t->name, &entry) ||
+	       rte_swx_ctl_pipeline_commit(ctl, 1);
 }
 
 static void undo(struct step *s)
@@ -309,26 +316,41 @@ enum status program_count(const char *table, uint64_t *entries, uint64_t *capaci
 	return STATUS_DONE;
 }
 
+/* p4c appends "_0" to the name that the program gave an array. */
+static const char *array_named(const char *array, uint32_t *size)
+{
+	static struct rte_swx_ctl_regarray_info found;
+
+	for (uint32_t i = 0; i < info.n_regarrays; i++) {
+		size_t length = strlen(array);
+
+		if (rte_swx_ctl_regarray_info_get(pipeline, i, &found) || strncmp(found.name, array, length))
+			continue;
+		if (!found.name[length] || !strcmp(found.name + length, "_0")) {
+			*size = found.size;
+			return found.name;
+		}
+	}
+	return NULL;
+}
+
 uint32_t program_array_size(const char *array)
 {
-	for (uint32_t i = 0; i < info.n_regarrays; i++) {
-		struct rte_swx_ctl_regarray_info found;
+	uint32_t size = 0;
 
-		if (!rte_swx_ctl_regarray_info_get(pipeline, i, &found) && !strcmp(found.name, array))
-			return found.size;
+	return array_named(array, &size) ? size : 0;
+}
+
+void program_array_read(const char *array, uint32_t first, uint32_t count, int clear, uint64_t *out)
+{
+	uint32_t size;
+	const char *name = array_named(array, &size);
+
+	for (uint32_t i = 0; i < count; i++) {
+		out[i] = 0;
+		if (!name || rte_swx_ctl_pipeline_regarray_read(pipeline, name, first + i, &out[i]) || !clear ||
+		    !out[i])
+			continue;
+		rte_swx_ctl_pipeline_regarray_write(pipeline, name, first + i, 0);
 	}
-	return 0;
-}
-
-uint64_t program_array_read(const char *array, uint32_t at)
-{
-	uint64_t value = 0;
-
-	rte_swx_ctl_pipeline_regarray_read(pipeline, array, at, &value);
-	return value;
-}
-
-void program_array_clear(const char *array, uint32_t at)
-{
-	rte_swx_ctl_pipeline_regarray_write(pipeline, array, at, 0);
 }

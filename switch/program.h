@@ -46,8 +46,7 @@ enum status program_count(const char *table, uint64_t *entries, uint64_t *capaci
 
 /* 0: no such array. */
 uint32_t program_array_size(const char *array);
-/* Within the array. */
-uint64_t program_array_read(const char *array, uint32_t at);
-void program_array_clear(const char *array, uint32_t at);
+/* Entries that are within the array; clear: they become 0. */
+void program_array_read(const char *array, uint32_t first, uint32_t count, int clear, uint64_t *out);
 
 #endif

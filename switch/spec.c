@@ -16,13 +16,16 @@
 #include <string.h>
 
 #define FIELDS_MAX 128u
+#define HEADERS_MAX 64u
 #define INSTRUCTIONS_MAX 4096u
+/* SWX keeps where a field begins in 8 bits. What lies behind would be another field, without a word. */
+#define STRUCT_BITS_MAX (256u * 8)
 
 static int read_struct(struct spec_lines *s, struct rte_swx_pipeline *p)
 {
 	struct rte_swx_field_params fields[FIELDS_MAX];
 	char name[RTE_SWX_NAME_SIZE];
-	uint32_t count = 0;
+	uint32_t count = 0, size = 0;
 	unsigned line = s->line;
 	int got, result = -1;
 
@@ -39,11 +42,18 @@ static int read_struct(struct spec_lines *s, struct rte_swx_pipeline *p)
 		}
 		*close = 0;
 		if (!spec_number(s->word[0] + 4, 64, &bits) || !bits || bits % 8) {
-			spec_fail(s, 0, "field %s has bit<%s>: this DPDK takes whole bytes, 8 to 64 bits", s->word[1], s->word[0] + 4);
+			spec_fail(s, 0, "field %s has bit<%s>: this DPDK takes whole bytes, 8 to 64 bits", s->word[1],
+				  s->word[0] + 4);
 			goto out;
 		}
 		if (count == FIELDS_MAX) {
 			spec_fail(s, 0, "struct %s has more than %u fields", name, FIELDS_MAX);
+			goto out;
+		}
+		size += (uint32_t)bits;
+		if (size > STRUCT_BITS_MAX) {
+			spec_fail(s, 0, "struct %s has more than %u bytes, of which SWX addresses no more", name,
+				  STRUCT_BITS_MAX / 8);
 			goto out;
 		}
 		fields[count].n_bits = (uint32_t)bits;
@@ -55,7 +65,8 @@ static int read_struct(struct spec_lines *s, struct rte_swx_pipeline *p)
 		count++;
 	}
 	if (got <= 0)
-		spec_fail(s, got < 0 ? s->error->line : line, "%s", got < 0 ? s->error->reason : "struct without its \"}\"");
+		spec_fail(s, got < 0 ? s->error->line : line, "%s",
+			  got < 0 ? s->error->reason : "struct without its \"}\"");
 	else if (!count)
 		spec_fail(s, line, "struct %s is empty", name);
 	else if ((got = rte_swx_pipeline_struct_type_register(p, name, fields, count, 0)))
@@ -68,14 +79,29 @@ out:
 	return result;
 }
 
+/* Names of headers: in `apply` SWX does not say which one it does not know. */
+static char headers[HEADERS_MAX][RTE_SWX_NAME_SIZE];
+static uint32_t header_count;
+
+static int is_header(const char *operand)
+{
+	for (uint32_t i = 0; i < header_count; i++) {
+		if (!strncmp(operand, "h.", 2) && !strcmp(operand + 2, headers[i]))
+			return 1;
+	}
+	return 0;
+}
+
 static int one_line(struct spec_lines *s, struct rte_swx_pipeline *p)
 {
 	uint64_t size, value;
 	int result;
 
-	if (spec_is(s, 4, "header", NULL, "instanceof", NULL))
+	if (spec_is(s, 4, "header", NULL, "instanceof", NULL)) {
 		result = rte_swx_pipeline_packet_header_register(p, s->word[1], s->word[3]);
-	else if (spec_is(s, 3, "metadata", "instanceof", NULL))
+		if (!result && header_count < HEADERS_MAX && strlen(s->word[1]) < RTE_SWX_NAME_SIZE)
+			strcpy(headers[header_count++], s->word[1]);
+	} else if (spec_is(s, 3, "metadata", "instanceof", NULL))
 		result = rte_swx_pipeline_packet_metadata_register(p, s->word[2]);
 	else if (spec_is(s, 6, "regarray", NULL, "size", NULL, "initval", NULL) &&
 		 spec_number(s->word[3], 1 << 24, &size) && size && spec_number(s->word[5], UINT64_MAX, &value))
@@ -136,15 +162,19 @@ static int refused(struct rte_swx_pipeline *p, const struct block *b, const char
 	static unsigned tries;
 
 	for (uint32_t i = 0; i < b->count; i++) {
-		char name[RTE_SWX_NAME_SIZE], word[32] = "", label[RTE_SWX_NAME_SIZE] = "", text[SPEC_LINE_MAX], target[SPEC_LINE_MAX];
-		const char *lines[3] = {text, "return", NULL};
+		char name[RTE_SWX_NAME_SIZE], word[32] = "", label[RTE_SWX_NAME_SIZE] = "", text[SPEC_LINE_MAX],
+					      target[SPEC_LINE_MAX];
+		const char *lines[3] = { text, "return", NULL };
 		const char *behind = strstr(b->text[i], " : ");
 
 		snprintf(text, sizeof(text), "%s", behind ? behind + 3 : b->text[i]);
 		if (sscanf(text, "%31s %63s", word, label) < 1)
 			return (int)i;
-		if (!strcmp(word, "return") || (!is_action && (!strcmp(word, "rx") || !strcmp(word, "tx") || !strcmp(word, "extract") ||
-							       !strcmp(word, "emit") || !strcmp(word, "table"))))
+		if (!is_action && (!strcmp(word, "extract") || !strcmp(word, "emit")) && !is_header(label))
+			return (int)i;
+		if (!strcmp(word, "return") ||
+		    (!is_action && (!strcmp(word, "rx") || !strcmp(word, "tx") || !strcmp(word, "extract") ||
+				    !strcmp(word, "emit") || !strcmp(word, "table"))))
 			continue;
 		if (!strncmp(word, "jmp", 3)) {
 			snprintf(target, sizeof(target), "%s : return", label);
@@ -172,7 +202,8 @@ static int read_instructions(struct spec_lines *s, struct rte_swx_pipeline *p, i
 		if ((!none && !spec_is(s, 6, "action", NULL, "args", "instanceof", NULL, "{")) ||
 		    strlen(s->word[1]) >= sizeof(name) || strlen(s->word[4]) >= sizeof(args)) {
 			block_free(b);
-			return spec_fail(s, 0, "expected: action NAME args none {, or: action NAME args instanceof STRUCT {");
+			return spec_fail(s, 0,
+					 "expected: action NAME args none {, or: action NAME args instanceof STRUCT {");
 		}
 		strcpy(name, s->word[1]);
 		if (!none)
@@ -192,9 +223,11 @@ static int read_instructions(struct spec_lines *s, struct rte_swx_pipeline *p, i
 			int at = error == -EINVAL ? refused(p, b, type, is_action) : -1;
 
 			if (at >= 0)
-				result = spec_fail(s, b->line[at], "%s: instruction \"%s\" is refused", name, b->text[at]);
+				result =
+				    spec_fail(s, b->line[at], "%s: instruction \"%s\" is refused", name, b->text[at]);
 			else
-				result = spec_fail(s, line, "%s: %s (a name, a label, or its struct)", name, strerror(-error));
+				result = spec_fail(s, line, "%s: %s (a name, a label, or its struct)", name,
+						   strerror(-error));
 		}
 	}
 	block_free(b);
@@ -203,7 +236,7 @@ static int read_instructions(struct spec_lines *s, struct rte_swx_pipeline *p, i
 
 int spec_read(struct rte_swx_pipeline *p, const char *path, struct spec_error *error)
 {
-	struct spec_lines s = {.file = fopen(path, "re"), .error = error};
+	struct spec_lines s = { .file = fopen(path, "re"), .error = error };
 	int applied = 0, result = 0;
 
 	memset(error, 0, sizeof(*error));

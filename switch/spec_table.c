@@ -50,7 +50,8 @@ static int read_key(struct spec_lines *s, struct parts *t)
 			if (!strcmp(s->word[1], "wildcard"))
 				match = RTE_SWX_TABLE_MATCH_WILDCARD;
 			else if (!strcmp(s->word[1], "lpm"))
-				return spec_fail(s, 0, "match kind lpm is not supported; use ternary, with the length as priority");
+				return spec_fail(
+				    s, 0, "match kind lpm is not supported; use ternary, with the length as priority");
 			else if (strcmp(s->word[1], "exact"))
 				return spec_fail(s, 0, "\"%s\" is no match kind", s->word[1]);
 		}
@@ -150,18 +151,25 @@ static int read_parts(struct spec_lines *s, struct parts *t)
 		return spec_fail(s, t->line, "%s %s without its \"}\"", kind, t->name);
 	if (!t->actions || !t->has_default)
 		return spec_fail(s, t->line, "%s %s needs actions and a default_action", kind, t->name);
-	return 0;
+	/* SWX follows a null pointer where it is another. */
+	for (uint32_t i = 0; i < t->actions; i++) {
+		if (!strcmp(t->action[i], t->default_action))
+			return 0;
+	}
+	return spec_fail(s, t->line, "%s %s: default action %s is none of its actions", kind, t->name,
+			 t->default_action);
 }
 
 int spec_read_table(struct spec_lines *s, struct rte_swx_pipeline *p)
 {
-	struct parts t = {.size = 1024};
+	struct parts t = { .size = 1024 };
 	struct rte_swx_match_field_params fields[KEYS_MAX];
+	const char *type = NULL;
 	int result = read_parts(s, &t), is_ternary = 0;
 
 	if (!result) {
 		struct rte_swx_pipeline_table_params params = {
-			.fields = fields,
+			.fields = t.keys ? fields : NULL,
 			.n_fields = t.keys,
 			.action_names = (const char **)t.action,
 			.action_is_for_table_entries = t.for_entries,
@@ -173,14 +181,17 @@ int spec_read_table(struct spec_lines *s, struct rte_swx_pipeline *p)
 		};
 
 		for (uint32_t i = 0; i < t.keys; i++)
-			fields[i] = (struct rte_swx_match_field_params){t.key[i], t.match[i]};
+			fields[i] = (struct rte_swx_match_field_params){ t.key[i], t.match[i] };
 		for (uint32_t i = 0; i < t.keys; i++)
 			is_ternary |= t.match[i] != RTE_SWX_TABLE_MATCH_EXACT;
+		if (t.keys)
+			type = is_ternary ? MATCH_TERNARY : MATCH_EXACT;
 		/* The arguments name the table to match.c. */
-		result = rte_swx_pipeline_table_config(p, t.name, &params, is_ternary ? MATCH_TERNARY : MATCH_EXACT, t.name, t.size);
+		result = rte_swx_pipeline_table_config(p, t.name, &params, type, t.keys ? t.name : NULL, t.size);
 		if (result)
-			result = spec_fail(s, t.line, "table %s: %s (a field, an action, or key fields of several structs)", t.name,
-					   strerror(-result));
+			result =
+			    spec_fail(s, t.line, "table %s: %s (a field, an action, or key fields of several structs)",
+				      t.name, strerror(-result));
 	}
 	parts_free(&t);
 	return result;
@@ -188,7 +199,7 @@ int spec_read_table(struct spec_lines *s, struct rte_swx_pipeline *p)
 
 int spec_read_learner(struct spec_lines *s, struct rte_swx_pipeline *p)
 {
-	struct parts t = {.size = 1024, .is_learner = 1};
+	struct parts t = { .size = 1024, .is_learner = 1 };
 	int result = read_parts(s, &t);
 
 	if (!result && !t.timeouts)
@@ -208,8 +219,9 @@ int spec_read_learner(struct spec_lines *s, struct rte_swx_pipeline *p)
 
 		result = rte_swx_pipeline_learner_config(p, t.name, &params, t.size, t.timeout, t.timeouts);
 		if (result)
-			result = spec_fail(s, t.line, "learner %s: %s (a field, an action, or key fields of several structs)", t.name,
-					   strerror(-result));
+			result = spec_fail(s, t.line,
+					   "learner %s: %s (a field, an action, or key fields of several structs)",
+					   t.name, strerror(-result));
 	}
 	parts_free(&t);
 	return result;
