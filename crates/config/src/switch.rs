@@ -73,9 +73,15 @@ mod tests {
     #[test]
     fn a_switch_has_a_socket_and_ports() {
         let p4 = "datapath = \"p4\"\n";
-        assert_eq!(said(&format!("{p4}switch_ports = [\"lan0\", \"wan0\"]")), "");
+        assert_eq!(
+            said(&format!("{p4}switch_ports = [\"lan0\", \"wan0\"]")),
+            ""
+        );
         for (keys, expected) in [
-            (p4.to_owned(), "nat64.toml:1:1: translator.switch_ports: a switch needs ports"),
+            (
+                p4.to_owned(),
+                "nat64.toml:1:1: translator.switch_ports: a switch needs ports",
+            ),
             (
                 format!("{p4}switch_ports = [\"a\", \"a\"]"),
                 "translator.switch_ports[1]: each interface",

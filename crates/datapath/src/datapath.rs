@@ -16,7 +16,7 @@ pub fn start<P>(
     t: &Translator,
     start: impl FnOnce(Attach) -> Result<P, Failure>,
 ) -> Result<Option<P>, Failure> {
-    if t.datapath == Datapath::Tun {
+    if let Datapath::Tun | Datapath::P4 = t.datapath {
         return Ok(None);
     }
     match start(attach(t)) {
@@ -156,6 +156,14 @@ pub fn datapath(fast: Option<&FastPath>) -> String {
     }
 }
 
+/// The same for a router, which may have a switch.
+pub fn named(t: &Translator, fast: Option<&FastPath>) -> String {
+    match t.datapath {
+        Datapath::P4 => t.datapath.name().to_owned(),
+        Datapath::Auto | Datapath::Tun | Datapath::Tc => datapath(fast),
+    }
+}
+
 /// Returns the programs, for a trace.
 pub fn kind(settings: &Settings, fast: Option<&FastPath>) -> Option<FastPathKind> {
     let of = |name: &str| {
@@ -191,7 +199,7 @@ pub fn about(settings: &Settings, fast: Option<&FastPath>) -> Vec<(String, Strin
     let about = [
         ("mode", mode.to_owned()),
         ("device", t.device.clone()),
-        ("datapath", datapath(fast)),
+        ("datapath", named(t, fast)),
         ("placement", placement.to_owned()),
     ];
     about.map(|(name, value)| (name.to_owned(), value)).into()

@@ -10,8 +10,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::wire::{replies, Garbage, Reply, Request, LONGEST, RECORD, RECORDS};
 
-/// Time limit for one exchange. The switch answers within a millisecond.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit for one exchange. The switch answers within a millisecond, unless the machine is busy.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a connection is over.
 #[derive(Debug)]

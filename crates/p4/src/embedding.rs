@@ -185,7 +185,12 @@ mod tests {
                 "198.51.100.195",
                 "2001:db8:eeee:b:0c00::",
             ),
-            ("0.0.0.0/0", "2001:db8::/32", "192.0.2.33", "2001:db8:c000:221::"),
+            (
+                "0.0.0.0/0",
+                "2001:db8::/32",
+                "192.0.2.33",
+                "2001:db8:c000:221::",
+            ),
         ] {
             let (v4, v6) = (v4.parse().expect("a net"), v6.parse().expect("a net"));
             let of = Embedding::of_mapping(v4, v6).expect("there is room");

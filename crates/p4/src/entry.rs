@@ -138,12 +138,7 @@ pub fn settings_off() -> Entry {
 
 /// Frames to this address are for this host.
 pub fn local_mac(mac: Mac) -> Entry {
-    Entry::exact(
-        "local_mac",
-        Field::EMPTY.with(&mac),
-        "mine",
-        Field::EMPTY,
-    )
+    Entry::exact("local_mac", Field::EMPTY.with(&mac), "mine", Field::EMPTY)
 }
 
 /// The switch answers for this address of the host.

@@ -20,10 +20,7 @@ pub enum Outcome {
 }
 
 /// Carries out at most [`TOGETHER`] changes, in their order.
-pub fn carry_out(
-    connection: &mut Connection,
-    changes: &[Change],
-) -> Result<Vec<Outcome>, Broken> {
+pub fn carry_out(connection: &mut Connection, changes: &[Change]) -> Result<Vec<Outcome>, Broken> {
     let requests: Vec<Request> = changes.iter().flat_map(requests).collect();
     if failure(connection, &requests)?.is_none() {
         return Ok(changes.iter().copied().map(Outcome::Done).collect());

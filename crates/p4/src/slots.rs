@@ -68,7 +68,9 @@ impl<T: Copy> Slots<T> {
     pub fn begin_reading(&mut self) -> u32 {
         // A reading that broke off has cleared nothing for certain.
         self.reading.append(&mut self.marked);
-        u32::try_from(self.owners.len()).unwrap_or(u32::MAX).min(self.size)
+        u32::try_from(self.owners.len())
+            .unwrap_or(u32::MAX)
+            .min(self.size)
     }
 
     /// The whole array has been read.

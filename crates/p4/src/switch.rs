@@ -19,7 +19,7 @@ use crate::worker::{connect, Shared, Worker};
 
 /// The longest that a new binding waits until the switch has confirmed the end of the old one. The worker gives the switch
 /// up before.
-const SETTLED: Duration = Duration::from_secs(4);
+const SETTLED: Duration = Duration::from_secs(8);
 
 /// The switch, and the thread that writes its tables. The thread ends when this is dropped.
 #[derive(Debug)]

@@ -146,6 +146,11 @@ impl Wanted {
         self.hops = hops;
     }
 
+    /// Returns true if these are other rules than the given version has, and there are any.
+    pub fn has_rules(&self, besides: Option<u64>) -> bool {
+        !self.base.is_empty() && Some(self.version) != besides
+    }
+
     /// All entries besides those of sessions.
     pub fn rules(&self) -> BTreeMap<Place, Entry> {
         let all = self.hops.iter().chain(&self.base);

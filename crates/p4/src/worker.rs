@@ -182,12 +182,9 @@ impl Worker {
             let until = reading.saturating_duration_since(Instant::now()).min(PAUSE);
             let version = rules.version;
             let is_idle = |wanted: &mut Wanted| {
-                wanted.ended.is_none() && !wanted.has_changes() && Some(wanted.version) == version
+                wanted.ended.is_none() && !wanted.has_changes() && !wanted.has_rules(version)
             };
-            let waited = self
-                .shared
-                .work
-                .wait_timeout_while(wanted, until, is_idle);
+            let waited = self.shared.work.wait_timeout_while(wanted, until, is_idle);
             let (mut wanted, _) = waited.unwrap_or_else(PoisonError::into_inner);
             if let Some(empties) = wanted.ended {
                 drop(wanted);
@@ -196,8 +193,8 @@ impl Worker {
                 }
                 return Ok(());
             }
-            let changed = (Some(wanted.version) != rules.version)
-                .then(|| (wanted.version, wanted.rules()));
+            let is_new = wanted.has_rules(rules.version);
+            let changed = is_new.then(|| (wanted.version, wanted.rules()));
             let changes = match changed {
                 None => wanted.take(TOGETHER),
                 Some(_) => Vec::new(),
@@ -308,16 +305,20 @@ impl Worker {
     fn read(&self, connection: &mut Connection, slots: u32) -> Result<(), Broken> {
         let mut wanted = self.shared.lock();
         if wanted.link == Link::Down {
-            return Ok(());
+            drop(wanted);
+            // Is it there?
+            return connection.ask(Request::of(Op::Hello, "")).map(|_| ());
         }
         // The switch reads multiples of eight.
-        let count = wanted.begin_reading().next_multiple_of(8).min(slots / 8 * 8);
+        let count = wanted
+            .begin_reading()
+            .next_multiple_of(8)
+            .min(slots / 8 * 8);
         drop(wanted);
         for first in (0..count).step_by(MOST_USED as usize) {
             let part = (count - first).min(MOST_USED);
             let now = clock::monotonic();
-            let (reply, bits) =
-                connection.ask(Request::part(Op::Used, "used", first, part))?;
+            let (reply, bits) = connection.ask(Request::part(Op::Used, "used", first, part))?;
             if reply.status != Status::Done {
                 return Err(Broken::Garbage(Garbage::Kept(reply.status)));
             }
@@ -355,12 +356,16 @@ impl Rules {
         connection: &mut Connection,
         next: BTreeMap<Place, Entry>,
     ) -> Result<Option<(&'static str, Status)>, Broken> {
-        let gone = self.written.iter().filter(|(place, _)| !next.contains_key(place));
+        let gone = self
+            .written
+            .iter()
+            .filter(|(place, _)| !next.contains_key(place));
         let gone = gone.filter_map(|(_, entry)| entry.delete());
         let is_new = |entry: &&Entry| self.written.get(&entry.place) != Some(entry);
         let new = next.values().filter(is_new);
         let (switches, others): (Vec<&Entry>, Vec<&Entry>) = new.partition(|e| e.is_default());
-        let mut requests: Vec<Request> = gone.chain(others.into_iter().map(Entry::insert)).collect();
+        let mut requests: Vec<Request> =
+            gone.chain(others.into_iter().map(Entry::insert)).collect();
         let mut last: Vec<Request> = switches.into_iter().map(Entry::insert).collect();
         if requests.len() + last.len() > RECORDS {
             // No packet may see a part of them.

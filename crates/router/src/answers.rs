@@ -201,14 +201,22 @@ impl Gateway {
                 .translation
                 .alarms()
                 .map_or(Vec::new(), |alarms| alarms.raised()),
-            datapath: Some(datapath::datapath(self.translation.fast())),
+            datapath: Some(datapath::named(
+                &self.settings.translator,
+                self.translation.fast(),
+            )),
             marks_trouble: self.labels.trouble(),
         }
     }
 
     /// Returns the number of translated packets that came from IPv4, and from IPv6.
     pub(super) fn translated(&self) -> [u64; 2] {
-        counters::translated(self.translation.fast(), &self.slow.tallies)
+        let ours = counters::translated(self.translation.fast(), &self.slow.tallies);
+        let [four, six] = self
+            .translation
+            .switch()
+            .map_or([0; 2], |its| its.translated());
+        [ours[0] + four, ours[1] + six]
     }
 
     /// Answers when a change survives a restart; the loop does not wait for that. `otherwise` describes the situation
@@ -246,6 +254,9 @@ impl Gateway {
                     Err(error) => {
                         return Answer::Failed(format!("the counters cannot be read: {error}"))
                     }
+                }
+                if let Some(switch) = self.translation.switch() {
+                    counters.extend(switch.counters());
                 }
                 if let Some(cluster) = &self.cluster {
                     counters.extend(cluster.status().counters());

@@ -24,6 +24,7 @@ mod serving;
 mod stateful;
 mod stateless;
 mod survey;
+mod switch;
 mod translation;
 mod unannounced;
 mod vrf;
@@ -136,6 +137,7 @@ async fn serve_by(
         gateway.routes.lead(&net, gateway.index, metric).await?;
         gateway.join_cluster(&net, expected, &host.watch).await?;
         gateway.announcer = Announcer::start(&net, &gateway.settings, &host.watch).await?;
+        gateway.look_at_hops(&net).await;
         gateway.stay(&net).await;
         // Some can do more now that they have a program.
         gateway.look_at_drivers(&net).await?;
@@ -206,6 +208,7 @@ impl Drop for Gateway {
         if let Err(failure) = self.translation.finish() {
             tracing::error!("{failure}");
         }
+        self.translation.leave_switch(self.ends);
         if self.stays {
             self.forwarding.keep();
         }
@@ -433,7 +436,7 @@ impl Gateway {
             "{what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
             t.mtu4.or(self.found.mtu4),
             t.mtu6.or(self.found.mtu6),
-            datapath::datapath(self.translation.fast()) + &inline,
+            datapath::named(t, self.translation.fast()) + &inline,
         )
     }
 

@@ -218,7 +218,10 @@ fn hops_of(paths: Vec<Path>, neighbours: &[Resolved], exits: &[u32]) -> Vec<Hop>
     let chosen = choose(paths);
     let next = |(index, address): (u32, IpAddr), mtu: Option<u32>| {
         let is_it = |its: &&Resolved| (its.index, its.address) == (index, address);
-        let its = neighbours.iter().find(is_it).filter(|_| exits.contains(&index))?;
+        let its = neighbours
+            .iter()
+            .find(is_it)
+            .filter(|_| exits.contains(&index))?;
         Some(Next {
             index,
             address,

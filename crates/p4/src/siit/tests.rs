@@ -104,10 +104,14 @@ fn configs() -> Vec<Config> {
         v6: v6.parse().expect("a network"),
     };
     let nets = |nets: &[&str]| -> Vec<Ipv6Net> {
-        nets.iter().map(|net| net.parse().expect("a network")).collect()
+        nets.iter()
+            .map(|net| net.parse().expect("a network"))
+            .collect()
     };
     let loops = |nets: &[&str]| -> Vec<Ipv4Net> {
-        nets.iter().map(|net| net.parse().expect("a network")).collect()
+        nets.iter()
+            .map(|net| net.parse().expect("a network"))
+            .collect()
     };
     vec![
         Config {
@@ -168,13 +172,19 @@ fn the_switch_maps_as_the_slow_path_or_declines() {
                 true => translated += 1,
                 false => declined += 1,
             }
-            assert!(is_translated || !is_plain, "{what} is declined without need");
+            assert!(
+                is_translated || !is_plain,
+                "{what} is declined without need"
+            );
         };
         for v4 in addresses4(&config, &mut random) {
             let expected = oracle.to_ipv6(v4);
             for table in ["src4", "dst4"] {
                 let found = look_up(&all, table, &v4.octets()).map(|data| to6(&data, v4));
-                assert!(found.is_none() || found == expected, "{table} {v4}: {found:?}");
+                assert!(
+                    found.is_none() || found == expected,
+                    "{table} {v4}: {found:?}"
+                );
                 let plain = expected.is_some() && is_global(v4);
                 count(found.is_some(), plain && !odd(v4), format!("{table} {v4}"));
             }
@@ -184,7 +194,10 @@ fn the_switch_maps_as_the_slow_path_or_declines() {
                 let inside = eam.v4.contains(&v4);
                 inside.then(|| by.embed(v4.to_bits() & !eam.v4.netmask().to_bits()))
             });
-            let embedded = config.pref64.iter().map(|net| Pref64::new(*net).embed(v4).to_bits());
+            let embedded = config
+                .pref64
+                .iter()
+                .map(|net| Pref64::new(*net).embed(v4).to_bits());
             for v6 in mapped.chain(embedded).collect::<Vec<_>>() {
                 let v6 = Ipv6Addr::from_bits(v6);
                 for (table, end) in [("src6", End::Source), ("dst6", End::Destination)] {

@@ -58,7 +58,10 @@ fn a_port_waits_for_the_removal_of_another_nodes_session() {
     assert!(wanted.leaving.is_of_another(outer, inner));
     let taken = wanted.take(10);
     assert_eq!(taken.iter().filter(|change| is_put(change)).count(), 2);
-    let freed: Vec<bool> = taken.iter().map(|change| wanted.confirmed(change)).collect();
+    let freed: Vec<bool> = taken
+        .iter()
+        .map(|change| wanted.confirmed(change))
+        .collect();
     assert_eq!(freed, [false, true, false]);
     assert!(!wanted.leaving.is_of_another(outer, inner));
 }
