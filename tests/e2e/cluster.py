@@ -89,8 +89,9 @@ class ClusterNetwork(Network):
         self.authority.issue(ENGINE, ",".join(f"IP:{member_address(member)}" for member in MEMBERS))
         for node in self.all:
             self.authority.issue(node, f"DNS:{node}")
+        self.add_namespaces(*self.names.values())
         for role in self.roles:
-            self.add_namespace(self.names[role])
+            self._batch(role, "link set lo up")
             for interface in ("all", "default"):
                 self.sysctl(self.names[role], f"net.ipv4.conf.{interface}.rp_filter", "0")
         for role in (ROUTER6, ROUTER4, *self.all):
@@ -107,9 +108,8 @@ class ClusterNetwork(Network):
         self.engine.stop(*self.engine.processes)
         for role in list(self.routing.processes):
             self.routing.kill(role)
-        for process in self.running:  # all at once: `Network.remove` waits for one after the other
+        for process in self.running:  # for it to hear that it shall end
             process.send_signal(signal.SIGCONT)
-            process.terminate()
         super().remove()
         shutil.rmtree(self.engine.data, ignore_errors=True)
 
@@ -119,7 +119,7 @@ class ClusterNetwork(Network):
 
     def _batch(self, role: str, *lines: str) -> None:
         """Lines of ip(8) in a role's namespace."""
-        self.run(self.names[role], "ip", "-batch", "-", input="\n".join(lines) + "\n")
+        self.batch(self.names[role], *lines)
 
     def _joint(self, first: str, second: str, at_first: str, at_second: str) -> None:
         self._batch(first, f"link add {at_first} type veth peer name {at_second} netns {self.names[second]}")

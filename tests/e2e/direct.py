@@ -12,7 +12,7 @@ import sys
 import threading
 
 import pytest
-from pyroute2.netns import create_socket
+from network import create_socket
 from siit import V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 
 # From where to where: the asker's namespace and address, the address asked, that which hears, and its namespace.

@@ -10,7 +10,7 @@ import struct
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pyroute2.netns import create_socket
+from network import create_socket
 from test_clat_offloads import SO_RCVBUFFORCE
 
 ETH_P_ALL = 3

@@ -15,8 +15,7 @@ import socket
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from network import Running
-from pyroute2.netns import create_socket
+from network import Running, create_socket
 from siit import PREF64, V4, V6, SiitNetwork
 
 # linux/in.h, linux/in6.h
@@ -69,9 +68,8 @@ class Nat64Network(SiitNetwork):
     def build(self) -> None:
         """Make namespaces, links, addresses and routes."""
         super().build()
-        self.run(self.v4, "ip", "address", "add", f"{V4_OTHER}/24", "dev", "a0")
-        self.ip(self.v6, "address", "add", f"{V6_OTHER}/64", "dev", "a0", "nodad")
-        self.ip(self.v6, "address", "add", f"{V6_ELSEWHERE}/128", "dev", "lo")
+        self.batch(self.v4, f"address add {V4_OTHER}/24 dev a0")
+        self.batch(self.v6, f"address add {V6_OTHER}/64 dev a0 nodad", f"address add {V6_ELSEWHERE}/128 dev lo")
         self.ip(self.translator, "route", "add", f"{V6_ELSEWHERE}/128", "via", V6)
         for other in (V6_OTHER, V4_OTHER):
             self.until(lambda to=other: self.run(self.translator, "ping", "-c1", "-W0.2", to, check=False).returncode == 0)

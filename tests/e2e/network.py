@@ -15,11 +15,12 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +35,9 @@ PATIENCE = float(os.environ.get("DIOLKOS_PATIENCE", "15"))
 # The exit code of `show status` where packets, or some of them, cannot pass.
 NOT_READY = 4
 SERIAL = itertools.count()
+# The number of a link that no other end of a pair has. The kernel takes a virtual link whose ends have the same number for a
+# physical one, and lets such links come up once a second only (linkwatch_urgent_event).
+UNLIKE = 101
 # linux/sched.h
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -54,6 +58,12 @@ def enter(namespace: int) -> None:
     """setns(2) for a network namespace."""
     if LIBC.setns(namespace, CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), "setns")
+
+
+def create_socket(name: str, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> socket.socket:
+    """A socket of a namespace."""
+    with inside(name):
+        return socket.socket(family, kind, protocol)
 
 
 @dataclass
@@ -102,36 +112,49 @@ class Network:
 
     def build(self) -> None:
         """Make namespaces, links, addresses and routes."""
-        for name in (self.client, self.router, self.server):
-            self.add_namespace(name)
-        self.host("ip", "link", "add", "wan0", "netns", self.client, "type", "veth", "peer", "down0", "netns", self.router)
-        self.host("ip", "link", "add", "out0", "netns", self.router, "type", "veth", "peer", "in0", "netns", self.server)
-        for name, link, address in (
-            (self.client, "wan0", CLIENT6),
-            (self.router, "down0", ROUTER6),
-            (self.router, "out0", "2001:2:0:2::1"),
-            (self.server, "in0", SERVER6),
-        ):
-            self.ip(name, "address", "add", f"{address}/64", "dev", link, "nodad")
-            self.ip(name, "link", "set", link, "up")
+        self.add_namespaces(self.client, self.router, self.server)
+        self.batch(
+            None,
+            f"link add wan0 netns {self.client} type veth peer down0 netns {self.router} index {UNLIKE}",
+            f"link add in0 netns {self.server} type veth peer out0 netns {self.router} index {UNLIKE + 1}",
+        )
+        self.set_up(self.client, {"wan0": [f"{CLIENT6}/64"]})
+        self.set_up(self.router, {"down0": [f"{ROUTER6}/64"], "out0": ["2001:2:0:2::1/64"]})
+        self.set_up(self.server, {"in0": [f"{SERVER6}/64"]})
         self.sysctl(self.router, "net.ipv6.conf.all.forwarding", "1")
         self.ip(self.client, "route", "add", "default", "via", ROUTER6)
-        self.ip(self.server, "route", "add", "default", "via", "2001:2:0:2::1")
-        self.ip(self.server, "address", "add", f"{SERVER_SYNTHESIZED}/128", "dev", "lo")
+        self.batch(
+            self.server,
+            "route add default via 2001:2:0:2::1",
+            f"address add {SERVER_SYNTHESIZED}/128 dev lo",
+        )
         self.ip(self.router, "route", "add", "64:ff9b::/96", "via", SERVER6)
         self.settle()
         self.until(lambda: self.run(self.client, "ping", "-6", "-c1", "-W0.2", SERVER6, check=False).returncode == 0)
 
     def add_namespace(self, name: str) -> None:
-        """Make a namespace in which nothing waits for Duplicate Address Detection."""
-        self.host("ip", "netns", "add", name)
+        """Make a namespace, and switch its loopback interface on."""
+        self.add_namespaces(name)
         self.ip(name, "link", "set", "lo", "up")
-        # A CLAT does as the kernel, and both would take a second.
-        self.sysctl(name, "net.ipv6.conf.default.dad_transmits", "0")
-        # Even so the kernel would let a random part of a second pass before a link-local address is fit for use (RFC 4862
-        # section 5.4.2). Without one a router cannot solicit a neighbour; it tries again a second later.
-        for interface in ("all", "default"):
-            self.sysctl(name, f"net.ipv6.conf.{interface}.accept_dad", "0")
+
+    def add_namespaces(self, *names: str) -> None:
+        """Make namespaces in which nothing waits for Duplicate Address Detection."""
+        self.batch(None, *(f"netns add {name}" for name in names))
+        for name in names:
+            # A CLAT does as the kernel, and both would take a second.
+            self.sysctl(name, "net.ipv6.conf.default.dad_transmits", "0")
+            # Even so the kernel would let a random part of a second pass before a link-local address is fit for use (RFC 4862
+            # section 5.4.2). Without one a router cannot solicit a neighbour; it tries again a second later.
+            for interface in ("all", "default"):
+                self.sysctl(name, f"net.ipv6.conf.{interface}.accept_dad", "0")
+
+    def set_up(self, name: str, links: dict[str, list[str]]) -> None:
+        """Give links of a namespace their addresses and switch them on, the loopback interface first."""
+        commands = ["link set lo up"]
+        for link, addresses in links.items():
+            commands += [f"address add {one} dev {link}{' nodad' if ':' in one else ''}" for one in addresses]
+            commands.append(f"link set {link} up")
+        self.batch(name, *commands)
 
     def settle(self) -> None:
         """Wait until every link has its link-local address."""
@@ -171,13 +194,14 @@ class Network:
         for process in self.running:
             # Asked first: a diolkos that is killed leaves a note about the settings it changed.
             process.terminate()
+        for process in self.running:
             try:
                 process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for name in (self.client, self.router, self.server, *self.further):
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+        lines = "".join(f"netns del {name}\n" for name in (self.client, self.router, self.server, *self.further))
+        subprocess.run(["ip", "-force", "-batch", "-"], input=lines, check=False, capture_output=True, text=True)
         shutil.rmtree(self.scratch)
 
     # --- doing things in a namespace
@@ -202,6 +226,17 @@ class Network:
             process = subprocess.Popen(command, **options)
         self.running.append(process)
         return process
+
+    def batch(self, name: str | None, *lines: str) -> None:
+        """Run lines of ip(8) in a namespace, or outside of all those that make namespaces and links between them.
+
+        They share a process, since its start takes longer than its work.
+        """
+        options = {"input": "".join(f"{line}\n" for line in lines), "capture_output": True, "text": True}
+        with inside(name) if name else nullcontext():
+            done = subprocess.run(["ip", "-batch", "-"], check=False, **options)
+        if done.returncode != 0:
+            raise AssertionError(f"{lines} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
 
     def ip(self, name: str, *arguments: str) -> str:
         """Run ip(8); the family follows from the arguments."""

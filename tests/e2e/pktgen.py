@@ -18,8 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from network import PATIENCE, Network
-from pyroute2.netns import create_socket
+from network import PATIENCE, Network, create_socket
 
 LEFT, RIGHT = "198.18.0.1", "198.18.0.2"
 LEFT6, RIGHT6 = "2001:2::1", "2001:2::2"

@@ -7,8 +7,8 @@ import socket
 import struct
 from ipaddress import IPv6Address
 
+from network import create_socket
 from plan import SERVER6, SERVER_PORT
-from pyroute2.netns import create_socket
 
 PACKET_TOO_BIG = 2
 UDP = 17

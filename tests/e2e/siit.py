@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from network import Network, Running
+from network import UNLIKE, Network, Running
 
 V4 = "198.51.100.2"
 TRANSLATOR4 = "198.51.100.1"
@@ -63,32 +63,27 @@ class SiitNetwork(Network):
 
     def build(self) -> None:
         """Make namespaces, links, addresses and routes. All links have an MTU of 9000 bytes."""
+        self.add_namespaces(self.v4, self.translator, self.v6)
         for name in (self.v4, self.translator, self.v6):
-            self.add_namespace(name)
             # Whatever the host's own default is.
             for interface in ("all", "default"):
                 self.sysctl(name, f"net.ipv4.conf.{interface}.rp_filter", "0")
         self.lay_links()
-        for name, link, address in (
-            (self.v4, "a0", f"{V4}/24"),
-            (self.translator, "b4", f"{TRANSLATOR4}/24"),
-            (self.translator, "b6", f"{TRANSLATOR6}/64"),
-            (self.v6, "a0", f"{V6}/64"),
-        ):
-            self.ip(name, "address", "add", address, "dev", link, *(["nodad"] if ":" in address else []))
-            self.ip(name, "link", "set", link, "up")
-        self.run(self.v4, "ip", "route", "add", "default", "via", TRANSLATOR4)
-        self.run(self.v6, "ip", "-6", "route", "add", "default", "via", TRANSLATOR6)
-        self.ip(self.v6, "address", "add", f"{V6_EMBEDDING}/128", "dev", "lo")
-        self.ip(self.translator, "route", "add", "2001:db8:64::cb00:7100/120", "via", V6)
+        self.set_up(self.v4, {"a0": [f"{V4}/24"]})
+        self.set_up(self.translator, {"b4": [f"{TRANSLATOR4}/24"], "b6": [f"{TRANSLATOR6}/64"]})
+        self.set_up(self.v6, {"a0": [f"{V6}/64"]})
+        self.batch(self.v4, f"route add default via {TRANSLATOR4}")
+        self.batch(self.v6, f"route add default via {TRANSLATOR6}", f"address add {V6_EMBEDDING}/128 dev lo")
+        self.batch(self.translator, f"route add 2001:db8:64::cb00:7100/120 via {V6}")
         self.settle()
         self.until(lambda: self.run(self.v6, "ping", "-c1", "-W0.2", TRANSLATOR6, check=False).returncode == 0)
 
     def lay_links(self) -> None:
         """Make the links."""
-        for name, link in ((self.v4, "b4"), (self.v6, "b6")):
-            self.host("ip", "link", "add", "a0", "netns", name, "mtu", "9000", "type", "veth",
-                      "peer", link, "netns", self.translator, "mtu", "9000")  # fmt: skip
+        joints = ((self.v4, "b4"), (self.v6, "b6"))
+        for at, (name, link) in enumerate(joints):
+            far = f"{link} netns {self.translator} mtu 9000 index {UNLIKE + at}"
+            self.batch(None, f"link add a0 netns {name} mtu 9000 type veth peer {far}")
         if self.datapath == "xdp":
             # A virtual Ethernet is no wire: its end takes frames of XDP only if it polls, which it does with GRO, and it leaves
             # checksums and VLAN tags to a device that is none.

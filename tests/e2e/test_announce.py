@@ -10,8 +10,7 @@ import time
 
 import pytest
 from nat64 import TRANSLATOR, V6_OTHER, Nat64Network, ask
-from network import Running
-from pyroute2.netns import create_socket
+from network import Running, create_socket
 from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6NDOptDstLLAddr, ICMPv6NDOptSrcLLAddr, IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.packet import Packet

@@ -8,8 +8,7 @@ import socket
 
 import pytest
 from kernel import remains
-from network import CLIENT6, PATIENCE, ROUTER6, SERVER4, SERVER_SYNTHESIZED, WELL_KNOWN_PREFIX, Network
-from pyroute2.netns import create_socket
+from network import CLIENT6, PATIENCE, ROUTER6, SERVER4, SERVER_SYNTHESIZED, WELL_KNOWN_PREFIX, Network, create_socket
 from test_clat_faults import RUN_TIME, USAGE, one_sentence
 from test_clat_moves import address_of, reaches
 

@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from network import CLIENT6, ROUTER6, SERVER4, SERVER_SYNTHESIZED, Network
-from pyroute2.netns import create_socket
+from network import CLIENT6, ROUTER6, SERVER4, SERVER_SYNTHESIZED, Network, create_socket
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether

@@ -8,8 +8,7 @@ import socket
 from pathlib import Path
 
 from kernel import remains
-from network import SERVER4, SERVER6, SERVER_SYNTHESIZED, Network, Running
-from pyroute2.netns import create_socket
+from network import SERVER4, SERVER6, SERVER_SYNTHESIZED, Network, Running, create_socket
 
 RUN_TIME, USAGE = 1, 2
 OTHER_PREFIX, OTHER_SYNTHESIZED = "2001:2:0:64::/96", "2001:2:0:64::c000:ab"

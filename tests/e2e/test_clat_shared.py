@@ -10,9 +10,8 @@ import sys
 import threading
 
 from kernel import forwarding, remains
-from network import CLIENT6, PATIENCE, SERVER4, SERVER_SYNTHESIZED, WELL_KNOWN_PREFIX, Network, Running
+from network import CLIENT6, PATIENCE, SERVER4, SERVER_SYNTHESIZED, WELL_KNOWN_PREFIX, Network, Running, create_socket
 from pref64 import OWN, RESOLVER, Option, Pref64Network
-from pyroute2.netns import create_socket
 from test_clat_addresses import LINK, address6, datagram_returns, take_the_64
 from test_clat_faults import RUN_TIME, USAGE, one_sentence
 from test_clat_moves import address_of, reaches

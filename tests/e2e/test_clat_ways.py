@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 from kernel import remains
-from network import CLIENT6, ROUTER6, SERVER4, SERVER_SYNTHESIZED, Network, Running
-from pyroute2.netns import create_socket
+from network import CLIENT6, ROUTER6, SERVER4, SERVER_SYNTHESIZED, Network, Running, create_socket
 
 PREFIX = "64:ff9b::/96"
 LAN = "2001:2:0:1::/64"

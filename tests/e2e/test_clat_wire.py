@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import program
-from network import SERVER4, SERVER_SYNTHESIZED, Network
-from pyroute2.netns import create_socket
+from network import SERVER4, SERVER_SYNTHESIZED, Network, create_socket
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import ICMPv6DestUnreach, ICMPv6EchoReply, ICMPv6EchoRequest, ICMPv6TimeExceeded, IPv6
 from scapy.layers.l2 import Ether

@@ -8,7 +8,7 @@ import struct
 import time
 
 import pytest
-from pyroute2.netns import create_socket
+from network import create_socket
 from raw import internet_checksum
 from scapy.layers.inet import ICMP, IP
 from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from conftest import ROUTER_DATAPATHS
-from pyroute2.netns import create_socket
+from network import create_socket
 from siit import V4, V4_IN_IPV6, SiitNetwork
 from test_clat_offloads import ETH_P_IP, SO_RCVBUFFORCE
 

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from network import Running
-from pyroute2.netns import create_socket
+from network import Running, create_socket
 from siit import V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 from test_clat_offloads import wrong_checksums
 

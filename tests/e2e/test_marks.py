@@ -16,8 +16,7 @@ import pytest
 from conftest import ROUTER_DATAPATHS
 from marks import SO_RCVMARK, Tap, labelled
 from nat64 import Nat64Network, in_ipv6
-from network import SERVER4, SERVER_SYNTHESIZED, Network
-from pyroute2.netns import create_socket
+from network import SERVER4, SERVER_SYNTHESIZED, Network, create_socket
 from siit import V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 from stateful import start
 from test_clat_faults import NO_BPF

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from nat64 import CONFIG, V4_OTHER, Nat64Network, ask, in_ipv6
-from network import WELL_KNOWN_PREFIX, Network
+from network import WELL_KNOWN_PREFIX, Network, create_socket
 from prometheus import AT, METRICS, PROMETHEUS, Prometheus, curl, scraped
-from pyroute2.netns import create_socket
 from siit import TRANSLATOR4, V4, V6
 
 DNS64 = '\n[dns64]\nlisten = ["[::1]:53"]\nupstream = ["127.0.0.1:5353"]\n'

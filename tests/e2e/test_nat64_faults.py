@@ -16,8 +16,7 @@ import malformed
 import pytest
 from conftest import ROUTER_DATAPATHS
 from nat64 import UNSHARED, Nat64Network, ask, with_keys
-from network import PATIENCE
-from pyroute2.netns import create_socket
+from network import PATIENCE, create_socket
 from siit import V4, V4_IN_IPV6, V6
 from test_siit_traffic import own_kib
 

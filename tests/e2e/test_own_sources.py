@@ -9,8 +9,7 @@ import pytest
 from conftest import ROUTER_DATAPATHS
 from nat64 import BOUND, Nat64Network
 from nat64 import CONFIG as NAT64_CONFIG
-from network import SERVER4, WELL_KNOWN_PREFIX, Network
-from pyroute2.netns import create_socket
+from network import SERVER4, WELL_KNOWN_PREFIX, Network, create_socket
 from scapy.layers.inet import ICMP, IP
 from siit import CONFIG, TRANSLATOR4, V4, V6, V6_MAPPED, SiitNetwork
 from test_router_hooks import READ_ONLY_SETTINGS

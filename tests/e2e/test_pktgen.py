@@ -12,9 +12,8 @@ import sys
 import time
 
 import pytest
-from network import PATIENCE
+from network import PATIENCE, create_socket
 from pktgen import FRAMES, LEFT, LEFT6, RIGHT, RIGHT6, SIGNATURE_AT, SLOW, PktgenNetwork, begun, interrupted
-from pyroute2.netns import create_socket
 
 SPORTS, DPORTS = range(1024, 65536), range(1, 49152)  # RFC 4814 section 4.5
 

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from logs import COLLECTOR, PORT, collector
 from nat64 import CONFIG, POOL, Nat64Network, ask, in_ipv6
-from network import NOT_READY
+from network import NOT_READY, create_socket
 from prometheus import AT, METRICS, curl, scraped
-from pyroute2.netns import create_socket
 from siit import PREF64, TRANSLATOR4, V4, V6
 from test_nat64_state_file import fill
 

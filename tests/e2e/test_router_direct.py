@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 from direct import BOTH, DIRECT, FORWARDED, TO_IPV4, TO_IPV6, Probe
 from kernel import HOOKS
-from pyroute2.netns import create_socket
+from network import create_socket
 from siit import (
     CONFIG,
     PREF64,

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pytest
-from pyroute2.netns import create_socket
+from network import create_socket
 from siit import CONFIG, PREF64, SiitNetwork
 
 ETH_P_ALL = 3

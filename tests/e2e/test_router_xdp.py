@@ -17,8 +17,7 @@ from collections.abc import Callable
 import pytest
 from conftest import program
 from direct import BOTH, DIRECT, FORWARDED, TO_IPV4, TO_IPV6, Probe
-from network import Running
-from pyroute2.netns import create_socket
+from network import Running, create_socket
 from siit import CONFIG, TRANSLATOR4, V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 from test_clat_faults import one_sentence
 from test_clat_offloads import ETH_P_ALL, machine

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from conftest import ROUTER_DATAPATHS
-from pyroute2.netns import create_socket
+from network import create_socket
 from scapy.layers.inet import ICMP, IP
 from siit import (
     CONFIG,

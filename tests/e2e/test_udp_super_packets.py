@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import pytest
 from conftest import ROUTER_DATAPATHS
 from nat64 import Nat64Network, ask
-from network import SERVER4, SERVER_SYNTHESIZED, Network
-from pyroute2.netns import create_socket
+from network import SERVER4, SERVER_SYNTHESIZED, Network, create_socket
 from siit import V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 from test_clat_offloads import NOT_NEUTRAL6, wrong_checksums
 from test_clat_traffic import fast

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 from nat64 import Nat64Network, ask, is_pooled
-from pyroute2.netns import create_socket
+from network import create_socket
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import ICMPv6DestUnreach, ICMPv6PacketTooBig, IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from conftest import ROUTER_DATAPATHS
 from nat64 import BOUND, Nat64Network
-from network import SERVER4, SERVER_SYNTHESIZED, Network
+from network import SERVER4, SERVER_SYNTHESIZED, Network, create_socket
 from pref64 import OTHER, OWN, Option, Pref64Network
-from pyroute2.netns import create_socket
 from siit import V4, V4_IN_IPV6, V6, V6_MAPPED, SiitNetwork
 from test_clat_offloads import ETH_P_ALL, NOT_NEUTRAL6, PACKET_AUXDATA, SOL_PACKET, machine
 from test_clat_pref64 import started

@@ -37,6 +37,8 @@ ROUTERS = "tests/test_sut_router.py::test_a_forwarder_forwards_past_the_kernel_a
 # Parts: a guest has two CPUs.
 AT_ONCE = 2
 FAILED = threading.Event()
+# The end-to-end tests have none of its tests, and an emulated processor takes long to import it for its last words.
+NO_HYPOTHESIS = ("-p", "no:hypothesispytest")
 # Variables of the host's that all parts are given; `main` reads them.
 SETTINGS: dict[str, str] = {}
 
@@ -114,11 +116,11 @@ def parts(told: dict) -> list[Part]:
     cases = {"DIOLKOS_LAW_CASES": str(told["law_cases"])}
     shapes = {"PROPTEST_CASES": "16"}
     return [
-        pytest("traffic", chosen("traffic")),
+        pytest("traffic", chosen("traffic"), *NO_HYPOTHESIS),
         Part("law", [told["law"], "--test-threads=1"], CLONE / "crates/gateway", cases, 4),
         Part("places", [PYTHON, str(HERE / "places.py")], least=7),
         Part("cards", [PYTHON, str(HERE / "cards.py")], least=8, needs=CARDS),
-        pytest("generator", chosen("generator")),
+        pytest("generator", chosen("generator"), *NO_HYPOTHESIS),
         pytest("routers", [ROUTERS], folder=CLONE / "lab"),
         Part("doctor", [PYTHON, str(HERE / "doctor.py")]),
         Part("generator-programs", [told["kernel"], "--test-threads=1"], CLONE / "crates/pktgen", shapes),

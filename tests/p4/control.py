@@ -41,7 +41,9 @@ class Change:
     def packed(self, cookie: int = 0) -> bytes:
         """As the socket takes it."""
         names = self.table.encode(), self.action.encode()
-        return struct.pack("!IIHHI48s48s48s48s48s", VERSION, cookie, self.op, 0, self.priority, *names, self.key, self.mask, self.data)
+        return struct.pack(
+            "!IIHHI48s48s48s48s48s", VERSION, cookie, self.op, 0, self.priority, *names, self.key, self.mask, self.data
+        )
 
 
 @dataclass

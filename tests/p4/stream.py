@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What a host does in its namespace: an echo server, and a client that checks every byte.
 
-    stream.py serve ADDRESS PORT              says "ready", then echoes TCP and UDP until it is ended
-    stream.py tcp ADDRESS PORT BYTES          sends so many, and has to get them back
-    stream.py udp ADDRESS PORT COUNT          so many datagrams of growing length
-    stream.py talk ADDRESS PORT               for each line of its input a datagram of one socket: says "yes" if it came back
+stream.py serve ADDRESS PORT              says "ready", then echoes TCP and UDP until it is ended
+stream.py tcp ADDRESS PORT BYTES          sends so many, and has to get them back
+stream.py udp ADDRESS PORT COUNT          so many datagrams of growing length
+stream.py talk ADDRESS PORT               for each line of its input a datagram of one socket: says "yes" if it came back
 """
 
 from __future__ import annotations

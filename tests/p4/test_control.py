@@ -209,7 +209,9 @@ def test_a_fifth_connection_is_closed(switch: Piped) -> None:
 def test_the_page_lists_the_counters_of_the_program() -> None:
     """By name and number."""
     program = re.findall(r"#define (\w+) +32w(\d+)", (ROOT / "p4/core/reasons.p4").read_text())
-    page = re.findall(r"\| (\d+) \| ((?:declined|dropped|translated|answered|from|learnt)\w*) ", (ROOT / "p4/PROTOCOL.md").read_text())
+    page = re.findall(
+        r"\| (\d+) \| ((?:declined|dropped|translated|answered|from|learnt)\w*) ", (ROOT / "p4/PROTOCOL.md").read_text()
+    )
     assert {(name.lower(), number) for name, number in program if number != "255"} == {(name, number) for number, name in page}
 
 

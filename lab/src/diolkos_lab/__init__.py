@@ -8,4 +8,4 @@ A measurement goes through the packages in this order, and a package imports onl
 `analyze` stands beside it: it reads what others have measured, and uses `curve` and `report`.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -71,7 +71,7 @@ const TESTS: [&str; 19] = [
     "nat64/tests/nat64",
     "nat64/tests",
     "nat64/src",
-    "xlat/tests",
+    "xlat/tests/xlat",
     "xlat/src",
     "dns64/src",
     "pref64/src",

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A node that starts, and others that have another file.
 
-mod common;
-
 use std::time::Duration;
 
-use common::file;
+use crate::common::file;
 use diolkos_node::config::{FORMAT, PARTS};
 use diolkos_node::message::{Beat, Message, Status};
 use diolkos_node::record::{Answer, Found, Outcome, Part, Record, Request};

@@ -2,9 +2,7 @@
 //! The extensions after the quoted packet in an ICMP error: RFC 4884, RFC 7915 sections 4.2 and
 //! 5.2.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diolkos_xlat::{Offload, Reason, Translator, Verdict};
 
 const A4: &str = "192.0.2.1";

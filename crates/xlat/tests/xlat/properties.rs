@@ -4,11 +4,8 @@
 //!
 //! The checks of an output come first, then the properties.
 
-mod common;
-#[path = "common/strategies.rs"]
-mod strategies;
-
-use common::*;
+use crate::common::*;
+use crate::strategies::*;
 use diolkos_xlat::{
     Checksum, Config, Eam, Gso, GsoKind, Offload, Translator, UdpZeroChecksum, Verdict,
 };
@@ -16,7 +13,6 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use strategies::*;
 
 const MTU4: usize = 1400;
 const MTU6: usize = 1480;

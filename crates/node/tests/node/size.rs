@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Many bindings: the memory of a copy, and a snapshot that is sent in bounded parts.
 
-mod common;
-
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use common::file;
+use crate::common::file;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::Bounds;
 use diolkos_node::message::{Message, MAX_BYTES};

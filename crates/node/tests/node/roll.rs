@@ -2,11 +2,9 @@
 //! When a node changes to another file together with the others, and why it does not. The simulation does so with whole
 //! clusters.
 
-mod common;
-
 use std::time::Duration;
 
-use common::file;
+use crate::common::file;
 use diolkos_node::message::{Beat, Message, Status};
 use diolkos_node::{Action, Armed, Config, Event, Node, NodeId, Unready};
 

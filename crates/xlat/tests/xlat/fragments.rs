@@ -2,9 +2,7 @@
 //! Fragments: translated, created, and refused (RFC 7915 sections 4, 4.1, 5 and 5.1.1). Also
 //! extension headers and IPv4 options.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diolkos_xlat::{Checksum, Label, Offload, Reason, UdpZeroChecksum, Verdict};
 
 const A4: &str = "192.0.2.1";

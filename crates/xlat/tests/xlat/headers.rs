@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! IPv6 extension headers, IPv4 options and unknown transports: RFC 7915 sections 4.1 and 5.1.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diolkos_xlat::{Offload, Reason, Verdict};
 
 const A4: &str = "192.0.2.1";

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Originated ICMP errors: RFC 7915 sections 4.4 and 5.4, RFC 1812 section 4.3.2, RFC 4443 section 2.4.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diolkos_xlat::{Offload, Outbox, Packet, Reason, Translator, Verdict, HEADROOM};
 use std::time::Duration;
 

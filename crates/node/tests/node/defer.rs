@@ -2,12 +2,10 @@
 //! A binding that a node reports as acknowledged is known to another reachable node: a flow whose first packet waits
 //! for that continues if the owner dies.
 
-mod common;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use common::file;
+use crate::common::file;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::Timing;
 use diolkos_node::{Action, Asked, Config, Event, Moment, Node, NodeId, Via, Way};

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The state of a lagging node, as another node's operator sees it.
 
-mod common;
-
 use std::time::Duration;
 
-use common::file;
+use crate::common::file;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::message::{Beat, Message, Status};
 use diolkos_node::{Action, Event, Node, NodeId, Standing};

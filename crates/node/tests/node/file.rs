@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks of the file, and the order of nodes that follows from it.
 
-mod common;
-
 use diolkos_node::config::{Fault, PARTS};
 use diolkos_node::order::{Order, BUCKETS};
 use diolkos_node::{Config, NodeId};
@@ -10,7 +8,7 @@ use diolkos_node::{Config, NodeId};
 fn config(nodes: &[(&str, &str)]) -> Config {
     Config {
         source_prefix_len: 56,
-        ..common::file(0, nodes.iter().copied())
+        ..crate::common::file(0, nodes.iter().copied())
     }
 }
 

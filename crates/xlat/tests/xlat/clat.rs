@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A CLAT (RFC 6877): only its own addresses are translated.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diolkos_xlat::{Eam, Offload, Reason, Translator, Verdict};
 
 const OURS4: &str = "192.0.0.1";

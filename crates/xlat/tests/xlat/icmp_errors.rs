@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Translation of ICMP errors: RFC 7915 sections 4.2, 4.3, 5.2 and 5.3, RFC 4884, RFC 6791.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diolkos_xlat::{Offload, Reason, Translator, Verdict};
 
 const A4: &str = "192.0.2.1";

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two nodes behind the translator that use each other's IPv4 addresses: RFC 7757 section 4.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diolkos_xlat::{Eam, Offload, Translator, Verdict};
 
 /// The nodes A and B: their own addresses, and those in which the other node sees them.

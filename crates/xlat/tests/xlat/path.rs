@@ -2,9 +2,7 @@
 //! TCP, UDP and ICMP echo, unfragmented: the rules of RFC 7915 sections 4.1, 4.2, 5.1 and 5.2 for
 //! each field.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diolkos_xlat::{Checksum, Offload, Reason, UdpZeroChecksum, Verdict};
 
 const A4: &str = "192.0.2.1";

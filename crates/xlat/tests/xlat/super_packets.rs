@@ -2,9 +2,7 @@
 //! Super-packets: their segments decide whether they fit, and they are cut into segments only if no
 //! device can do it.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diolkos_xlat::{Checksum, Gso, GsoKind, Offload, Reason, Verdict};
 
 const A4: &str = "192.0.2.1";
