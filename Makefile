@@ -14,7 +14,7 @@ STEP      := $(TOOLS) packaging/step.sh
 LOG       := target/log
 RUFF      := $(PYTHON) -m ruff
 # Outside lab/, ruff does not find the configuration by itself.
-RUFF_REST := --config lab/pyproject.toml .ci packaging proofs vectors $(wildcard tests)
+RUFF_REST := --config lab/pyproject.toml .ci p4 packaging proofs vectors $(wildcard tests)
 # Tests run the programs that are built like the tests: with all checks of a debug build, and every crate compiled once.
 # Where `make build` has put its programs, nothing changes.
 PROGRAMS  := $(CURDIR)/target/debug

@@ -21,10 +21,11 @@ import tempfile
 from ipaddress import IPv6Network
 from pathlib import Path
 
+from diolkos_lab import studies
+from diolkos_lab.experiment.failover import Kind
 from diolkos_lab.failover import cluster as clusters
-from diolkos_lab.failover import definition, gateways, plan
+from diolkos_lab.failover import gateways, plan
 from diolkos_lab.failover.cluster import Cluster
-from diolkos_lab.failover.definition import Kind
 from diolkos_lab.failover.network import Network
 from diolkos_lab.load import pktgen
 
@@ -60,7 +61,7 @@ def main() -> None:
     parser.add_argument("--diolkos", type=Path, default=Path("bin/diolkos"))
     options = parser.parse_args()
     gateways.ONE_PEER += "source_prefix_len = 128\n"
-    study = definition.load("failover")
+    study = studies.of_faults_named("failover")
     assert study
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

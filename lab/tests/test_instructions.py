@@ -13,10 +13,12 @@ from rich.console import Console
 from diolkos_lab import instructions, report, run_study, studies, summary
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.guest import command as guests
-from diolkos_lab.guest import count_instructions, package, preparing, terminal, timing
+from diolkos_lab.guest import count_instructions, package, preparing, timing
 from diolkos_lab.guest.archive import Archive
 from diolkos_lab.guest.inside_count import RESULT, RawSnapshot, instructions_per_packet, moment
 from diolkos_lab.guest.machine import CommandFailed
+from diolkos_lab.report import terminal
+from diolkos_lab.report.read import read
 from diolkos_lab.run.router import Wanted
 from diolkos_lab.samples import folder
 
@@ -101,10 +103,10 @@ def test_what_the_guest_lacks_and_what_failed_is_told(counted: tuple[Path, dict[
 
 
 def test_terminal_and_page_show_counts(counted: tuple[Path, dict[str, Any]]) -> None:
-    out, made = counted
+    out, _ = counted
     text = io.StringIO()
-    terminal.results(Console(file=text, width=120), folder.read(out), made)
-    assert "diolkos tun, 1 hop" in text.getvalue()
+    terminal.show(Console(file=text, width=120), read(out))
+    assert "diolkos tun" in text.getvalue()
     assert "+30000" in text.getvalue()
     page = report.write(out).read_text()
     assert "+30000" in page
@@ -141,11 +143,10 @@ def test_only_ratios_of_an_emulated_processor(tmp_path: Path, record: Callable[.
     with_header.close()
     samples = tmp_path / "out/samples.jsonl"
     samples.write_text(samples.read_text() + "".join(json.dumps(row) + "\n" for row in rows))
-    result = folder.read(tmp_path / "out")
-    made = summary.write(result)
+    summary.write(folder.read(tmp_path / "out"))
     text = io.StringIO()
-    terminal.results(Console(file=text, width=120), result, made)
-    assert "0.500" in text.getvalue()
+    terminal.show(Console(file=text, width=120), read(tmp_path / "out"))
+    assert "50.0" in text.getvalue()
     assert "emulated" in text.getvalue()
     page = report.write(tmp_path / "out").read_text()
     body = page[: page.index('id="host"')]

@@ -149,9 +149,9 @@ def test_compare(tmp_path: Path, record: Callable[..., dict[str, Any]]) -> None:
 def test_what_is_infinite_is_null() -> None:
     cell = CellKey("diolkos/tun/ipv4/1", "ping", (("count", 5),))
     change = Change(cell, "rtt", False, (0.25, math.inf), math.inf, (1.0, math.inf), 0.01)
-    (found,) = json.loads(json_output.text(json_output.compare_document("small", (Path("a"), Path("b")), [change], {})))[
-        "changes"
-    ]
+    (found,) = json.loads(
+        json_output.text(json_output.compare_document("small", (Path("a"), Path("b")), [json_output.change_entry(change)], {}))
+    )["changes"]
     assert (found["first"], found["second"], found["change"], found["ci95"]) == (0.25, None, None, [1.0, None])
     assert found["factors"] == {"count": 5} and found["unit"] == "s"
 

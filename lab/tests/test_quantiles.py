@@ -22,7 +22,7 @@ def test_they_are_those_of_scipy():
 
 
 def test_a_report_loads_neither_the_whole_of_scipy_nor_the_package_that_searches():
-    modules = ("guest.terminal", "summary", "samples.folder", "report.page", "report.curve_page")  # those of the command
+    modules = ("report.terminal", "summary", "samples.folder", "report.page", "report.searches")  # those of the command
     command = f"import sys, {', '.join(f'diolkos_lab.{each}' for each in modules)}"
     command += "; print([each for each in ('scipy.stats', 'MLRsearch') if each in sys.modules])"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)

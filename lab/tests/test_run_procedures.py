@@ -14,12 +14,14 @@ import pytest
 from rich.console import Console
 
 from diolkos_lab import outcome as trial_outcome
-from diolkos_lab import own_files, procedures, report, run_study, screen, summary
+from diolkos_lab import own_files, procedures, report, run_study, summary
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.cells import LaneCell, TrialCell
 from diolkos_lab.experiment.definition import Study, Subject
 from diolkos_lab.experiment.procedures import MlrSearch, PacketTrial, Rfc8219
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.report import terminal
+from diolkos_lab.report.read import read
 from diolkos_lab.run.guards import Objection
 from diolkos_lab.run.procedure import run_procedure
 from diolkos_lab.run.trial import Trial
@@ -265,7 +267,8 @@ def test_a_study_with_other_loads_has_the_chapters_too(tmp_path: Path, record: C
     made = summary.write(folder.read(result.folder))
     assert {row["load"] for row in made["rows"]} == {"ping", "rfc8219"}
     assert [(row["load"], row["ratio"]) for row in made["noise_floor"]["rows"]] == [("rfc8219", 1.0)]
-    screen.results(Console(file=io.StringIO()), made)
+    terminal.show(Console(file=(shown := io.StringIO()), width=160), read(result.folder))
+    assert "throughput" in shown.getvalue() and "10.0" in shown.getvalue()
     page = report.write(result.folder).read_text()
     assert "Rates without loss" in page and "Round-trip time" in page
 

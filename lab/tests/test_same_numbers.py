@@ -12,8 +12,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import lines
-from diolkos_lab import cli, open_folder, report, screen, summary
-from diolkos_lab.report import method
+from diolkos_lab import cli, open_folder, report, summary
+from diolkos_lab.report import method, terminal
+from diolkos_lab.report.read import read
 from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.serve import run_details
 
@@ -87,5 +88,5 @@ def _text(run: Path) -> str:
 
 def _terminal(run: Path) -> str:
     console = Console(width=400, record=True)
-    screen.results(console, json.loads((run / "summary.json").read_text()))
+    terminal.show(console, read(run))
     return re.sub(r"\s+", " ", console.export_text())

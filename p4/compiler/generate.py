@@ -108,16 +108,21 @@ class Generator:
         if kind == "cast":
             found, width = self.value(e[2], scope)
             if found.startswith("0x"):
-                return hex(int(found, 0) & ((1 << e[1]) - 1)), e[1]
-            if width == e[1]:
-                return found, width
-            to = self.temporary(e[1])
-            self.emit(f"mov {to} {found}")
-            return to, e[1]
+                found = hex(int(found, 0) & ((1 << e[1]) - 1))
+            elif width != e[1]:
+                to = self.temporary(e[1])
+                self.emit(f"mov {to} {found}")
+                found = to
+            return found, e[1]
         if kind == "call" and e[1][-1] == "read":
             to, (index, _) = self.temporary(32), self.value(e[2][0], scope)
             self.emit(f"regrd {to} {e[1][0]}_0 {index}")
             return to, 32
+        return self.operation(e, scope)
+
+    def operation(self, e: Expression, scope: Scope) -> Operand:
+        """Of two values; numbers are computed here."""
+        kind = e[0]
         if kind not in OPERATIONS:
             raise Unsupported(f"expression {e}")
         (left, width), (right, other) = self.value(e[1], scope), self.value(e[2], scope)
@@ -311,5 +316,5 @@ def tidy(lines: list[str]) -> list[str]:
                 turned.append(lines[at])
             at += 1
         used = {word for line in turned for word in re.findall(r"(?:^| )jmp\w* (\w+)", line)}
-        lines = [re.sub(r"^(\w+) : ", lambda found: found[0] if found[1] in used else "", line) for line in turned]
+        lines = [line if line.split(" : ")[0] in used else re.sub(r"^\w+ : ", "", line) for line in turned]
     return lines

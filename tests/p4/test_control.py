@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from control import (
     ABSENT,
-    ACTION,
     COUNT,
     DEFAULT,
     DELETE,

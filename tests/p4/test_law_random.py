@@ -52,7 +52,10 @@ def slow_path(folder: Path, config: str, packets: list[bytes]) -> tuple[list[lis
 def write_pcap(path: Path, packets: list[bytes]) -> None:
     """Packet n at millisecond n, so that its results can be told, and no session is over meanwhile."""
     parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, RAW)]
-    parts += [struct.pack("<IIII", at // 1000, at % 1000 * 1000, len(packet), len(packet)) + packet for at, packet in enumerate(packets)]
+    parts += [
+        struct.pack("<IIII", at // 1000, at % 1000 * 1000, len(packet), len(packet)) + packet
+        for at, packet in enumerate(packets)
+    ]
     path.write_bytes(b"".join(parts))
 
 
@@ -229,7 +232,9 @@ def answer(protocol: int, node: str, port: int, peer: str, peer_port: int, outsi
     return downward(protocol, peer, peer_port, outside, b"", 0x12)
 
 
-def following(chance: random.Random, protocol: int, node: str, port: int, peer: str, peer_port: int, outside: int) -> list[bytes]:
+def following(
+    chance: random.Random, protocol: int, node: str, port: int, peer: str, peer_port: int, outside: int
+) -> list[bytes]:
     """Packets of a session that exists, and some of none."""
     found = []
     for _ in range(6):

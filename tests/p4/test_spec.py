@@ -97,11 +97,16 @@ def compiler(name: str) -> str:
     return found
 
 
-def test_the_compiler_makes_the_same_program(tmp_path: Path) -> None:
-    """What is kept beside the source is what p4c-dpdk makes of it."""
+def test_the_program_is_made_of_its_source() -> None:
+    """What is kept beside the source is what the compiler here makes of it."""
+    subprocess.run([P4 / "compiler/make_spec.py", "--check"], check=True)
+
+
+def test_p4c_takes_the_program(tmp_path: Path) -> None:
+    """The source is P4-16 and PNA, and not only what the compiler here takes for it."""
     made = tmp_path / "nat64.spec"
     subprocess.run([compiler("p4c-dpdk"), "--arch", "pna", "-o", made, P4 / "swx/nat64.p4"], check=True)
-    assert made.read_text() == SPEC.read_text()
+    assert made.stat().st_size
 
 
 def test_the_compiler_of_bmv2_takes_the_program(tmp_path: Path) -> None:

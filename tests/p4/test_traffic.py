@@ -18,9 +18,16 @@ from wires import GATEWAY4, GATEWAY6, POOL, PREF64, V4, V4_IN_IPV6, V6, V6_MAPPE
 
 STREAM = str(Path(__file__).with_name("stream.py"))
 PORT = 7007
-COUNTS = (
-    "translated_6to4 translated_4to6 answered_arp answered_ndp answered_echo4 answered_echo6 from_kernel declined_off".split()
-)
+COUNTS = [
+    "translated_6to4",
+    "translated_4to6",
+    "answered_arp",
+    "answered_ndp",
+    "answered_echo4",
+    "answered_echo6",
+    "from_kernel",
+    "declined_off",
+]
 
 
 @contextmanager

@@ -89,30 +89,12 @@ def run(
 ) -> None:
     """Measure a study and write its result folder and report."""
     from diolkos_lab import resuming, run_study, screen
-    from diolkos_lab.failover import definition as failovers
-    from diolkos_lab.failover import records as failover_records
-    from diolkos_lab.guest import terminal
     from diolkos_lab.run import box as boxes
     from diolkos_lab.run.router import wanted
 
     if not (study or resume):
         raise UsageFault(
             "run: which STUDY? `diolkos-lab list` shows those there are; --resume DIR continues the run of a folder"
-        )
-    if study and (of_failover := failovers.load(study)):
-        length = (blocks, seconds, hours) != (None, None, None)
-        if only or path or resume or kernel or count_instructions or router or nics or box or systems or length:
-            raise UsageFault(f"run {study}: only --quick, --form, --out, --seed and --diolkos mean anything to this study")
-        from diolkos_lab.failover import command as failover
-
-        name = form or ("quick" if quick else "full")
-        page = failover.run(of_failover, name, out, seed, diolkos and str(diolkos), _say)
-        console.print(f"Report: {printable(str(page))}", soft_wrap=True, markup=False)
-        return
-    if resume and failover_records.is_result(resume):
-        raise UsageFault(
-            f"run --resume {resume}: a run of the study {failovers.KIND} is not resumed; run it again into another folder, and "
-            "`diolkos-lab merge` puts the trials of both together"
         )
     if resume and out:
         raise UsageFault(f"run: --resume {resume} writes into that folder; leave --out out")
@@ -123,15 +105,16 @@ def run(
     if kernel or count_instructions:
         from diolkos_lab.guest import command as guests
 
-        result, summary = guests.run(request, kernel, count_instructions, _say)
+        result, _ = guests.run(request, kernel, count_instructions, _say)
     else:
         with screen.Screen(console) as observer:
             if resume and not (study and resuming.is_free(resume)):
-                result, summary = resuming.resume(request, observer, _say)
+                result, _ = resuming.resume(request, observer, _say)
             else:
-                result, summary = run_study.run(replace(request, out=resume or out), observer)
-    terminal.results(console, result, summary)
-    _say_report(result.folder)
+                result, _ = run_study.run(replace(request, out=resume or out), observer)
+    from diolkos_lab.report import terminal  # takes a second, which nobody who is refused has to wait
+
+    terminal.evaluate(console, result.folder)
 
 
 @app.command()
@@ -151,10 +134,7 @@ def plan(
 ) -> None:
     """What a run of a study would measure here, in which order and for how long."""
     from diolkos_lab import json_output, planning
-    from diolkos_lab.failover import definition as failovers
 
-    if failovers.load(study):
-        raise UsageFault(f"plan {study}: this study has no plan to show; `diolkos-lab list` says how long each form takes")
     found = planning.plan(options.request(study, quick, form, only, seed, diolkos, path, blocks, seconds, hours))
     if json:
         print(json_output.text(planning.document(found)))
@@ -165,29 +145,20 @@ def plan(
 @app.command()
 def merge(folders: Runs, out: Whole, by: By = None) -> None:
     """Put runs of one study together, from several hosts or one, and evaluate them as a whole."""
-    from diolkos_lab import merging
-    from diolkos_lab.failover import command as failover
-    from diolkos_lab.failover import merging as failovers
-    from diolkos_lab.failover import records
-    from diolkos_lab.guest import terminal
+    from diolkos_lab import merging, summary
+    from diolkos_lab.report import terminal
     from diolkos_lab.samples import folder as samples_folder
 
-    if records.all_results(folders, "merge"):
-        for said in failovers.merge(folders, out, by):
-            _say(said)
-        console.print(f"Report: {printable(str(failover.again(out)))}", soft_wrap=True, markup=False)
-        return
     for said in merging.merge(folders, out, by):
         _say(said)
-    terminal.evaluate(console, samples_folder.read(out))
-    _say_report(out)
+    summary.write(samples_folder.read(out))
+    terminal.evaluate(console, out)
 
 
 @app.command("list")
 def list_(diolkos: Diolkos = None, path: Paths = None, systems: Systems = None, json: Json = False) -> None:
     """Studies and systems: which can run here and, if not, what is missing and how to get it."""
     from diolkos_lab import json_output, listing, run_study, studies
-    from diolkos_lab.failover import command as failover
     from diolkos_lab.sut import definition, lookup
 
     given = options.paths(diolkos, path)
@@ -200,7 +171,6 @@ def list_(diolkos: Diolkos = None, path: Paths = None, systems: Systems = None, 
         print(json_output.text(json_output.list_document(list(found.values()), looked, missing, known.own, faults)))
         return
     listing.studies(console, found)
-    failover.show(console)
     listing.systems(console, looked, known.own)
     for name, (how, needed_by) in missing.items():
         who = "every study needs" if len(needed_by) == len(found) else f"needed for {', '.join(needed_by)}:"
@@ -230,19 +200,15 @@ def new_system(
 @app.command()
 def report(folder: ResultFolder) -> None:
     """Evaluate a result folder again and make its report, from its files alone."""
-    from diolkos_lab.failover import command as failover
-    from diolkos_lab.failover import records as failovers
-    from diolkos_lab.guest import terminal
+    from diolkos_lab import summary
+    from diolkos_lab.report import terminal
     from diolkos_lab.samples import folder as samples_folder
 
-    if failovers.is_result(folder):
-        console.print(f"Report: {printable(str(failover.again(folder)))}", soft_wrap=True, markup=False)
-        return
     result = samples_folder.read(folder)
     if not result.trials:
         raise UsageFault(f"{folder}: holds no trials, so there is nothing to report")
-    terminal.evaluate(console, result)
-    _say_report(folder)
+    summary.write(result)
+    terminal.evaluate(console, folder)
 
 
 @app.command()
@@ -256,25 +222,14 @@ def analyze(files: CurveFiles, rule: Rule = "paper", json: JsonFile = None, out:
 @app.command()
 def compare(first: ResultFolder, second: ResultFolder, json: Json = False) -> None:
     """What changed from the first result to the second, and is it more than chance?"""
-    from diolkos_lab import comparing, json_output, screen
-    from diolkos_lab.failover import comparing as failovers
-    from diolkos_lab.failover import records
+    from diolkos_lab import json_output, two_runs
     from diolkos_lab.samples import folder as samples_folder
 
-    if records.all_results([first, second], "compare"):
-        one, two = (records.require_trials(folder, records.read(folder)) for folder in (first, second))
-        compared = failovers.compare((first, second), one, two)
-        if json:
-            print(json_output.text(failovers.document((first, second), compared)))
-        else:
-            failovers.show(console, compared)
-        return
-    a, b = (samples_folder.require_trials(samples_folder.read(folder)) for folder in (first, second))
-    changes, facts = comparing.compare(a, b), samples_folder.differing_facts(a, b)
+    found = two_runs.compared(*(samples_folder.require_trials(samples_folder.read(folder)) for folder in (first, second)))
     if json:
-        print(json_output.text(json_output.compare_document(a.study.name, (first, second), changes, facts)))
+        print(json_output.text(json_output.compare_document(found.study, (first, second), found.entries, found.facts)))
     else:
-        screen.changes(console, changes, facts)
+        two_runs.show(console, found)
 
 
 @app.command()
@@ -285,7 +240,7 @@ def serve(
         str, typer.Option(help="Address to listen on; others than your own machine's can read the results.")
     ] = "127.0.0.1",
 ) -> None:
-    """Show the runs of a folder in the browser: filters, trends, comparisons and reports."""
+    """Show the runs of a folder in the browser: a list, trends, comparisons and reports."""
     from diolkos_lab.serve import command
 
     command.serve(folder, host, port, lambda text: console.print(text, soft_wrap=True, markup=False))
@@ -368,14 +323,6 @@ def completion_(
     if shell not in completion.SHELLS:
         raise UsageFault(f'completion: no script for the shell "{shell}"; there are {", ".join(completion.SHELLS)}')
     print(completion.script(shell), end="")
-
-
-def _say_report(folder: Path) -> None:
-    from diolkos_lab import report as page
-
-    written, answer = page.write_and_answer(folder)
-    console.print(printable(" ".join(answer.split())), style="bold", highlight=False, markup=False)
-    console.print(f"Report: {printable(str(written))}", soft_wrap=True, markup=False)
 
 
 def _say(text: str) -> None:

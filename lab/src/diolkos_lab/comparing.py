@@ -6,10 +6,9 @@ from typing import Any
 
 from diolkos_lab import summary
 from diolkos_lab.faults import UsageFault
-from diolkos_lab.samples.folder import Result
+from diolkos_lab.samples.folder import AnyResult, Result
 from diolkos_lab.stats import comparison
 from diolkos_lab.stats.comparison import Change
-from diolkos_lab.stats.pairing import Samples
 
 
 def compare(first: Result, second: Result) -> list[Change]:
@@ -21,14 +20,14 @@ def compare(first: Result, second: Result) -> list[Change]:
         )
     baselines = {each.key: next(iter(first.study.baselines(each)), None) for each in first.study.system}
     before, after = (summary.sampled(each, summary.gathered(each)) for each in (first, second))
-    return comparison.compare(before, after, baselines, _pairs(first, before, second, after))
+    return comparison.compare(before, after, baselines, pairs(first, before.hosts, second, after.hosts))
 
 
-def _pairs(first: Result, before: Samples, second: Result, after: Samples) -> list[tuple[str, str]]:
+def pairs(first: AnyResult, before: Sequence[str], second: AnyResult, after: Sequence[str]) -> list[tuple[str, str]]:
     """The hosts that are compared. Two runs of one host each are, whatever their hosts; several hosts each with itself."""
-    if len(before.hosts) <= 1 and len(after.hosts) <= 1:
-        return [("".join(before.hosts), "".join(after.hosts))]
-    named = [{_name(result, host): host for host in of.hosts} for result, of in ((first, before), (second, after))]
+    if len(before) <= 1 and len(after) <= 1:
+        return [("".join(before), "".join(after))]
+    named = [{_name(result, host): host for host in hosts} for result, hosts in ((first, before), (second, after))]
     both = [(host, named[1][name]) for name, host in named[0].items() if name in named[1]]
     if not both:
         raise UsageFault(
@@ -38,7 +37,7 @@ def _pairs(first: Result, before: Samples, second: Result, after: Samples) -> li
     return both
 
 
-def _name(result: Result, host: str) -> str:
+def _name(result: AnyResult, host: str) -> str:
     """Rows of a single run do not name it."""
     return host or str(result.host.get("hostname") or "")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from diolkos_lab.doctor import Finding
 from diolkos_lab.experiment.definition import USUAL_FORMS, Study
+from diolkos_lab.experiment.failover import FailoverStudy
 from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.metric import METRICS
 from diolkos_lab.stats.comparison import Change
@@ -21,7 +22,7 @@ FORMAT = 1
 
 
 def list_document(
-    shipped: Sequence[Study],
+    shipped: Sequence[Study | FailoverStudy],
     looked: Sequence[Found | Missing],
     missing: Mapping[str, tuple[str, list[str]]],
     own: Mapping[str, Path],
@@ -46,7 +47,7 @@ def doctor_document(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def compare_document(
-    study: str, folders: tuple[Path, Path], changes: Sequence[Change], facts: Mapping[str, tuple[Any, Any]]
+    study: str, folders: tuple[Path, Path], entries: Sequence[Mapping[str, Any]], facts: Mapping[str, tuple[Any, Any]]
 ) -> dict[str, Any]:
     """Of `compare`."""
     first, second = folders
@@ -55,7 +56,7 @@ def compare_document(
         "first": str(first),
         "second": str(second),
         "host_differences": [{"fact": name, "first": before, "second": after} for name, (before, after) in facts.items()],
-        "changes": [_change(change) for change in changes],
+        "changes": list(entries),
     }
 
 
@@ -64,12 +65,13 @@ def text(document: Mapping[str, Any]) -> str:
     return json.dumps({"format": FORMAT, **document}, indent=1, allow_nan=False)
 
 
-def _study(study: Study) -> dict[str, Any]:
+def _study(study: Study | FailoverStudy) -> dict[str, Any]:
+    systems = ["diolkos"] if isinstance(study, FailoverStudy) else [subject.system for subject in study.system]
     return {
         "name": study.name,
         "title": study.title,
         "question": study.question,
-        "systems": list(dict.fromkeys(subject.system for subject in study.system)),
+        "systems": list(dict.fromkeys(systems)),
         "expected_s": {
             name: round(expected_of_form_s(study, name), 1) if name in study.form else None
             for name in dict.fromkeys([*USUAL_FORMS, *study.form])
@@ -93,7 +95,7 @@ def _system(entry: Found | Missing) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def change_entry(change: Change) -> dict[str, Any]:
     first, second = change.medians
     return {
         "subject": change.cell.subject,

@@ -9,13 +9,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from diolkos_lab.experiment.definition import USUAL_FORMS, FormName, Study
+from diolkos_lab.experiment.failover import FailoverStudy
 from diolkos_lab.experiment.length import expected_of_form_s
 from diolkos_lab.faults import printable
 from diolkos_lab.screen import minutes
 from diolkos_lab.sut.lookup import Found, Missing
 
 
-def studies(console: Console, found: Mapping[str, Study]) -> None:
+def studies(console: Console, found: Mapping[str, Study | FailoverStudy]) -> None:
     """With what each asks, and how long its usual forms take."""
     table = Table(title="Studies", title_justify="left")
     for heading in ("name", "what it asks", *USUAL_FORMS):
@@ -48,5 +49,5 @@ def systems(console: Console, looked: Sequence[Found | Missing], own: Mapping[st
     console.print(f"Known answers, which test the lab itself: {known}", highlight=False, soft_wrap=True)
 
 
-def _expected(study: Study, name: FormName) -> str:
+def _expected(study: Study | FailoverStudy, name: FormName) -> str:
     return minutes(expected_of_form_s(study, name)) if name in study.form else "–"

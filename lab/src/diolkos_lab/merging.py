@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from diolkos_lab.curves import LOAD as CURVE
+from diolkos_lab.experiment.failover import KIND
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.samples import folder
-from diolkos_lab.samples.folder import Result, StudyAsRun, form_of
+from diolkos_lab.samples.folder import AnyResult, FailoverResult, form_of
 from diolkos_lab.samples.unfinished import is_complete
 from diolkos_lab.stats import hosts as of_hosts
 
@@ -47,6 +48,8 @@ def merge(folders: Sequence[Path], out: Path, by: str | None = None) -> list[str
     results = [folder.require_trials(folder.read(each)) for each in folders]
     for other in results[1:]:
         _require_same_study(results[0], other)
+        if isinstance(other, FailoverResult):
+            _require_same_program(results[0], other, by)
     by_folder = [_runs(result) for result in results]
     require_distinct([(result.folder, [run.identity for run in mine]) for result, mine in zip(results, by_folder, strict=True)])
     runs = _labelled([run for runs in by_folder for run in runs])
@@ -61,7 +64,7 @@ def merge(folders: Sequence[Path], out: Path, by: str | None = None) -> list[str
         first_block += max(trial["block"] for trial in result.trials)
         first_build += 1 + max((trial.get("build", 0) for trial in result.trials), default=0)
     writer.close()
-    return _summary_sentences(list(runs.values()))
+    return _summary_sentences(list(runs.values()), isinstance(results[0], FailoverResult))
 
 
 def require_several(folders: Sequence[Path], out: Path) -> None:
@@ -82,7 +85,7 @@ def require_distinct(identities: Iterable[tuple[Path, Iterable[str]]]) -> None:
             seen[identity] = folder_
 
 
-def _runs(result: Result) -> list[Run]:
+def _runs(result: AnyResult) -> list[Run]:
     """Those of a folder: one, or those of which it was made."""
     merged = result.host.get("merged")
     if merged:
@@ -143,7 +146,7 @@ def _moved(trial: Mapping[str, Any], run: Run, block: int, build: int, by: str |
     return {**moved, "factors": factors}
 
 
-def _require_same_study(first: Result, other: Result) -> None:
+def _require_same_study(first: AnyResult, other: AnyResult) -> None:
     one, two = (folder.plain(each.study.model_dump(mode="json", exclude={"resolved"})) for each in (first, other))
     name = next((name for name in {**one, **two} if one.get(name) != two.get(name)), None)
     if name == "name":
@@ -162,16 +165,37 @@ def _require_same_study(first: Result, other: Result) -> None:
         )
 
 
-def _systems(results: Sequence[Result]) -> dict[str, Any]:
+def _require_same_program(first: AnyResult, other: AnyResult, by: str | None) -> None:
+    """Rules about every trial hold for all runs, so of two kernels or programs the whole would say what holds for neither."""
+    if by is not None:
+        raise UsageFault(
+            f"merge: --by {by}: means nothing to the study {KIND}, whose runs have to be of one kernel; leave it out"
+        )
+    for what, read in (("kernel", lambda host: host.get("kernel")), ("program diolkos", _program)):
+        mine, others = (read(result.host) for result in (first, other))
+        if mine != others:
+            raise UsageFault(
+                f"merge: the {what} differs between {first.folder} ({mine or 'not recorded'}) and {other.folder} "
+                f"({others or 'not recorded'}); use `diolkos-lab compare` for these"
+            )
+
+
+def _program(host: Mapping[str, Any]) -> str | None:
+    """Version and digest, by which builds of one version are told apart."""
+    runs = [run["facts"] for run in host.get("merged") or []] or [host]
+    entry = (runs[0].get("systems") or {}).get("diolkos") or {}
+    return f"{entry.get('version')}, SHA-256 {str(entry.get('sha256'))[:16]}" if entry else None
+
+
+def _systems(results: Sequence[AnyResult]) -> dict[str, Any]:
     """As the first run has them. Versions stand with each run's own facts."""
     found: dict[str, Any] = {}
     for result in reversed(results):
-        if isinstance(result.study, StudyAsRun):
-            found |= result.study.resolved.get("systems", {})
+        found |= getattr(result.study, "resolved", {}).get("systems", {})
     return found
 
 
-def _header(results: Sequence[Result], runs: Mapping[str, Run]) -> dict[str, Any]:
+def _header(results: Sequence[AnyResult], runs: Mapping[str, Run]) -> dict[str, Any]:
     lacked = [{entry["system"]: entry for entry in run.missing} for run in runs.values()]
     everywhere = [entry for name, entry in lacked[0].items() if all(name in each for each in lacked)]
     return {
@@ -236,10 +260,11 @@ def _versions(runs: Sequence[Run]) -> dict[str, Any]:
     return {name: {"version": ", ".join(dict.fromkeys(versions)) or None} for name, versions in found.items()}
 
 
-def _summary_sentences(runs: Sequence[Run]) -> list[str]:
+def _summary_sentences(runs: Sequence[Run], of_faults: bool) -> list[str]:
     hosts = list(dict.fromkeys(run.host for run in runs))
     where = "one host" if len(hosts) == 1 else f"{len(hosts)} hosts"
-    said = [f"{len(runs)} runs of {where}: {', '.join(run.label for run in runs)}.", in_words(len(hosts), len(runs))]
+    said = [f"{len(runs)} runs of {where}: {', '.join(run.label for run in runs)}."]
+    said += [] if of_faults else [in_words(len(hosts), len(runs))]
     said += [f"{run.label} ({run.where}) was interrupted; the blocks that it has count." for run in runs if not run.complete]
     for name in dict.fromkeys(name for run in runs for name in run.facts.get("systems") or {}):
         versions = {str((run.facts.get("systems") or {}).get(name, {}).get("version")) for run in runs}

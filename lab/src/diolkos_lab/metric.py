@@ -91,7 +91,6 @@ class Metric:
     compared: bool = False  # between two runs
     floor: bool = False  # enters the noise floor
     signed: bool = False  # may be below zero: a difference of two delays
-    terminal: tuple[str, float] | None = None  # unit and factor in the terminal, whose columns have one unit throughout
 
     @property
     def ratio_is_share(self) -> bool:
@@ -126,41 +125,9 @@ def _detail(name: DetailMetric, words: str, unit: Unit, better: Direction | None
 
 
 _ALL = (
-    Metric(
-        "throughput",
-        "throughput",
-        "bit/s",
-        "higher",
-        _BITS,
-        axis="throughput",
-        compared=True,
-        floor=True,
-        terminal=("Gbit/s", 1e-9),
-    ),
-    Metric(
-        "rtt",
-        "RTT",
-        "s",
-        "lower",
-        _TIMES,
-        axis="round-trip time",
-        singles=True,
-        compared=True,
-        floor=True,
-        terminal=("µs", 1e6),
-    ),
-    Metric(
-        "latency",
-        "latency",
-        "s",
-        "lower",
-        _TIMES,
-        axis="latency",
-        singles=True,
-        compared=True,
-        floor=True,
-        terminal=("µs", 1e6),
-    ),
+    Metric("throughput", "throughput", "bit/s", "higher", _BITS, axis="throughput", compared=True, floor=True),
+    Metric("rtt", "RTT", "s", "lower", _TIMES, axis="round-trip time", singles=True, compared=True, floor=True),
+    Metric("latency", "latency", "s", "lower", _TIMES, axis="latency", singles=True, compared=True, floor=True),
     Metric(
         "latency_worst",
         "99.9th percentile of the latency",
@@ -170,10 +137,9 @@ _ALL = (
         axis="99.9th percentile of the latency",
         compared=True,
         floor=True,
-        terminal=("µs", 1e6),
     ),
     Metric("lookup", "time of a name lookup", "s", "lower", _TIMES, axis="time of a lookup"),
-    Metric("rate", "rate", "1/s", "higher", _RATES, axis="rate", compared=True, floor=True, terminal=("1/s", 1.0)),
+    Metric("rate", "rate", "1/s", "higher", _RATES, axis="rate", compared=True, floor=True),
     Metric(
         "established",
         "rate over open sessions",
@@ -183,53 +149,17 @@ _ALL = (
         axis="rate over open sessions",
         compared=True,
         floor=True,
-        terminal=("packets/s", 1.0),
     ),
-    Metric(
-        "teardown",
-        "tear-down rate",
-        "1/s",
-        "higher",
-        _RATES,
-        axis="tear-down rate",
-        compared=True,
-        floor=True,
-        terminal=("ended/s", 1.0),
-    ),
-    Metric(
-        "capacity",
-        "table capacity",
-        "sessions",
-        "higher",
-        _SESSIONS,
-        axis="sessions held",
-        compared=True,
-        floor=True,
-        terminal=("held", 1.0),
-    ),
-    Metric("too_many", "sessions that are too many", "sessions", None, _plain("sessions"), terminal=("too many", 1.0)),
-    Metric(
-        "cpu_answer",
-        "CPU time per answer",
-        "s",
-        "lower",
-        _TIMES,
-        axis="CPU time",
-        compared=True,
-        terminal=("µs of CPU", 1e6),
-    ),
+    Metric("teardown", "tear-down rate", "1/s", "higher", _RATES, axis="tear-down rate", compared=True, floor=True),
+    Metric("capacity", "table capacity", "sessions", "higher", _SESSIONS, axis="sessions held", compared=True, floor=True),
+    Metric("too_many", "sessions that are too many", "sessions", None, _plain("sessions")),
+    Metric("cpu_answer", "CPU time per answer", "s", "lower", _TIMES, axis="CPU time", compared=True),
     Metric("busy", "share of the time that the resolver is busy", "ratio", None, _plain("ratio")),
     Metric("sent_rate", "rate of the sender", "bit/s", None, _BITS, axis="rate of the sender"),
     Metric("loss", "loss", "ratio", "lower", _SHARE, axis="loss"),
     Metric("socket_loss", "loss at the receiver's socket", "ratio", None, _SHARE, axis="loss at the receiver's socket"),
     Metric(
-        "cpu_s_per_gb",
-        "CPU time per gigabyte",
-        "s/GB",
-        "lower",
-        _plain("s/GB"),
-        axis="CPU time per gigabyte",
-        compared=True,
+        "cpu_s_per_gb", "CPU time per gigabyte", "s/GB", "lower", _plain("s/GB"), axis="CPU time per gigabyte", compared=True
     ),
     Metric(
         "instructions",

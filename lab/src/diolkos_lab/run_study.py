@@ -19,6 +19,8 @@ from typing import Any, Protocol
 from diolkos_lab import asked, studies, summary
 from diolkos_lab.asked import Length
 from diolkos_lab.experiment.definition import Form, FormName, Study
+from diolkos_lab.experiment.failover import FailoverStudy
+from diolkos_lab.failover import command as failover
 from diolkos_lab.faults import Interrupted, MissingFault, UsageFault
 from diolkos_lab.load import registry, tools
 from diolkos_lab.run import box, disturbance, router
@@ -70,9 +72,10 @@ class Observer(Protocol):
     def testbed_ready(self, testbed: Testbed) -> None: ...
     def skipped(self, skipped: Sequence[Skipped]) -> None: ...
     def trial_done(self, trial: Trial, session: Session) -> None: ...
+    def said(self, sentence: str) -> None: ...
 
 
-def run(request: RunRequest, observer: Observer) -> tuple[folder.Result, dict[str, Any]]:
+def run(request: RunRequest, observer: Observer) -> tuple[folder.AnyResult, dict[str, Any]]:
     """Measure a study. Returns the result as read back and its summary. Leaves nothing on the host, however it ends."""
     result = folder.read(measure(request, observer))
     return result, summary.write(result)
@@ -80,6 +83,10 @@ def run(request: RunRequest, observer: Observer) -> tuple[folder.Result, dict[st
 
 def measure(request: RunRequest, observer: Observer) -> Path:
     """The same without its evaluation. Returns the result folder."""
+    others = request.only or request.router or request.length or request.paths.keys() - {"diolkos"}
+    if not others and (faults := studies.of_faults_named(request.study)):
+        program = request.paths.get("diolkos")
+        return failover.measure(faults, request.form_name, request.out, request.seed, program, observer.said)
     if request.router:
         require_root()
         with contextlib.closing(request.router.connect()) as nic_links:
@@ -274,12 +281,15 @@ def missing_tools(required: Mapping[str, str] = tools.REQUIRED) -> dict[str, str
     return {name: how for name, how in required.items() if lookup.tool(name) is None}
 
 
-def missing_by_study(shipped: Sequence[Study]) -> dict[str, tuple[str, list[str]]]:
+def missing_by_study(shipped: Sequence[Study | FailoverStudy]) -> dict[str, tuple[str, list[str]]]:
     """Tools that a study needs and this host lacks: name to how to get it and the studies."""
     found: dict[str, tuple[str, list[str]]] = {}
     for study in shipped:
-        loads = [load for form in study.form.values() for load in form.load]
-        for name, how in missing_tools(registry.required(loads)).items():
+        if isinstance(study, FailoverStudy):
+            lacked = failover.lacks()
+        else:
+            lacked = missing_tools(registry.required([load for form in study.form.values() for load in form.load]))
+        for name, how in lacked.items():
             found.setdefault(name, (how, []))[1].append(study.name)
     return found
 

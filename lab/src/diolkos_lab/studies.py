@@ -6,6 +6,7 @@ from pathlib import Path
 from diolkos_lab import own_files
 from diolkos_lab.experiment import document, locate
 from diolkos_lab.experiment.definition import Study
+from diolkos_lab.experiment.failover import KIND, FailoverStudy
 from diolkos_lab.faults import UsageFault
 
 BESIDE = Path(__file__).parents[2] / "studies"  # in the repository
@@ -26,9 +27,28 @@ def known() -> dict[str, own_files.Definition]:
     return found
 
 
+def of_faults() -> dict[str, Path]:
+    """Name to file of every study of faults, all of which come with the lab."""
+    folder = INSIDE if INSIDE.is_dir() else BESIDE
+    return {file.stem: file for file in sorted((folder / KIND).glob("*.toml"))}
+
+
 def load(name: str) -> Study:
     """A study by its name, or any study.toml by its path. Raises UsageFault."""
+    if of_faults_named(name):
+        raise UsageFault(
+            f"{name}: a study of faults has no plan to show, and of the options of `run` only --quick, --form, --out, --seed "
+            "and --diolkos mean anything to it; `diolkos-lab list` says how long each form takes"
+        )
     return document.read(_file(name), Study)
+
+
+def of_faults_named(name: str) -> FailoverStudy | None:
+    """A study of faults, by name or by path; None where the name or the file is of another kind. Raises UsageFault."""
+    file = of_faults().get(name) or Path(name)
+    if file.suffix != ".toml" or not file.is_file() or not document.has_kind(document.text(file), KIND):
+        return None
+    return document.read(file, FailoverStudy)
 
 
 def place(name: str, system: int) -> str:
@@ -48,13 +68,13 @@ def _file(name: str) -> Path:
     raise UsageFault(f"no study is called {name}; there are {', '.join(studies)}, or give the path of a .toml file")
 
 
-def load_all() -> tuple[dict[str, Study], dict[str, UsageFault]]:
+def load_all() -> tuple[dict[str, Study | FailoverStudy], dict[str, UsageFault]]:
     """The studies that are sound and the faults of the others, by name."""
-    found: dict[str, Study] = {}
+    found: dict[str, Study | FailoverStudy] = {}
     faults: dict[str, UsageFault] = {}
     for name in known():
         try:
             found[name] = load(name)
         except UsageFault as fault:
             faults[name] = fault
-    return found, faults
+    return found | {name: document.read(file, FailoverStudy) for name, file in of_faults().items()}, faults

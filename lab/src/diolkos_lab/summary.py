@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from diolkos_lab import curves, instructions, open_folder, procedures
+from diolkos_lab import curves, every_trial, instructions, open_folder, procedures
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.outcome import INSTRUMENT, Outcome, outcome
 from diolkos_lab.samples import folder
@@ -16,8 +16,43 @@ from diolkos_lab.stats.pairing import Samples
 from diolkos_lab.verdict import asked, decided, of_family
 
 
-def summarize(result: folder.Result) -> dict[str, Any]:
+def summarize(result: folder.AnyResult) -> dict[str, Any]:
     """Shape as in the design; every median and interval in SI units, null where there is none."""
+    return _of_faults(result) if isinstance(result, folder.FailoverResult) else _of_lanes(result)
+
+
+def _of_both(result: folder.AnyResult) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "study": result.study.name,
+        "quick": result.header.get("quick", False),
+        "form": folder.form_of(result.header),
+        "generated": datetime.now(UTC).isoformat(timespec="seconds"),
+        "trials": counted(result.trials),
+        "missing": result.header.get("missing", []),
+        "skipped": result.host.get("skipped") or [],
+        "failures": failures(result.trials),
+        "instrument_failures": instrument_failures(result.trials),
+        "distrusted": objections_by_guard(result.trials),
+    }
+
+
+def _of_faults(result: folder.FailoverResult) -> dict[str, Any]:
+    """What each fault does, and what became of the rules about every trial. No path is compared with another."""
+    judged = every_trial.judge(result.study, result.trials)
+    nothing: dict[str, list[Any]] = {name: [] for name in ("rows", "untrusted", "curves", "procedures", "instructions")}
+    return {
+        **_of_both(result),
+        "answer": every_trial.answer(judged),
+        "verdicts": every_trial.verdicts(judged),
+        "faults": every_trial.rows(result.trials),
+        "family": None,
+        "noise_floor": {"rows": []},
+        **nothing,
+    }
+
+
+def _of_lanes(result: folder.Result) -> dict[str, Any]:
     found = gathered(result)
     samples = sampled(result, found)
     missing = result.header.get("missing", [])
@@ -27,21 +62,11 @@ def summarize(result: folder.Result) -> dict[str, Any]:
     kernel = {"kernel": result.host.get("kernel")}
     found_rows = [{**kernel, **row} for row in rows.rows(result.study, samples)]  # of merged runs, a row may have its own
     return {
-        "format": FORMAT,
-        "study": result.study.name,
-        "quick": result.header.get("quick", False),
-        "form": folder.form_of(result.header),
-        "generated": datetime.now(UTC).isoformat(timespec="seconds"),
-        "trials": counted(result.trials),
+        **_of_both(result),
         "verdicts": decided(rules),
         "family": of_family(rules),
         "noise_floor": rows.noise_floor(result.study, samples),
-        "missing": missing,
-        "skipped": result.host.get("skipped") or [],
         "merged": merged,
-        "failures": failures(result.trials),
-        "instrument_failures": instrument_failures(result.trials),
-        "distrusted": objections_by_guard(result.trials),
         "rows": found_rows,
         "instructions": instructions.entries(found_rows),
         "untrusted": untrusted.entries(result.study, samples),
@@ -78,7 +103,7 @@ def gathered_procedures(result: folder.Result) -> list[procedures.Found]:
     return sorted(procedures.gather(result.trials, result.host.get("generator") or []), key=place)
 
 
-def write(result: folder.Result) -> dict[str, Any]:
+def write(result: folder.AnyResult) -> dict[str, Any]:
     summary = summarize(result)
     with open_folder.to_write(result.folder) as opened:
         folder.write_json(opened, "summary.json", summary)

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
-from diolkos_lab.analyze import command, output, overview, raw, results
+from diolkos_lab.analyze import command, output, page, raw, results
 from diolkos_lab.report import charts
 from diolkos_lab.report.charts import load_loss
 
@@ -171,8 +171,8 @@ def test_the_folder_holds_pictures_tables_and_a_report(folder: Path, tmp_path: P
     stems = [f"{number:03}-{file.stem}" for number, file in enumerate(sorted(folder.glob("*.txt")), start=1)]
     each = {f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")}
     assert drawn == each | {f"curves.{kind}" for kind in ("svg", "pdf")}
-    page = (out / "report.html").read_text()
-    assert "The curves on one sheet" in page and "&lt;odd&gt;" in page and "<odd>" not in page
+    text = (out / "report.html").read_text()
+    assert "The curves on one sheet" in text and "&lt;odd&gt;" in text and "<odd>" not in text
     with (out / "verdicts.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [row["notebook"] for row in rows].count("GOOD") == sum(
@@ -190,8 +190,8 @@ def test_odd_names_of_files_do_no_harm(tmp_path: Path) -> None:
         (tmp_path / os.fsdecode(name)).write_text("[[1000, 0], [10, 10, 0]]\n")
     done = _analyze(tmp_path, "--out", tmp_path / "out", "--json", "-")
     assert done.returncode == 0, done.stderr
-    page = (tmp_path / "out" / "report.html").read_text()
-    links = re.findall(r'href="(pictures/[^"]+)"', page)
+    text = (tmp_path / "out" / "report.html").read_text()
+    links = re.findall(r'href="(pictures/[^"]+\.svg)"', text)
     assert len(links) == 3 and all((tmp_path / "out" / unquote(link)).is_file() for link in links)
     assert any(entry["file"].endswith("\ufffd\ufffd [red].txt") for entry in json.loads(done.stdout))
 
@@ -225,7 +225,7 @@ def test_one_file_is_read_at_a_time(folder: Path) -> None:
 def test_every_kind_of_curve_can_be_drawn(tmp_path: Path, plr: np.ndarray) -> None:
     analysis = results.analyze(raw.read(_write(tmp_path / GOOD_NAME, np.minimum(plr, 0.99999))), seed=1)
     assert "PDR@0.5 %" in charts.svg(load_loss.draw(analysis.found, analysis.title, "paper"))
-    assert charts.svg(overview.sheet([analysis, analysis], "paper").draw())
+    assert charts.svg(page.sheet([analysis, analysis], "paper").draw())
 
 
 def test_one_load_with_one_trial_can_be_drawn(tmp_path: Path) -> None:

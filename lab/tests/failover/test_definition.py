@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from diolkos_lab.failover import definition
+from diolkos_lab import studies
 from diolkos_lab.faults import UsageFault
 
 
 def changed(folder: Path, old: str, new: str) -> Path:
     """The study that is shipped, with one line changed."""
-    text = definition.shipped()["failover"].read_text()
+    text = studies.of_faults()["failover"].read_text()
     assert old in text
     file = folder / "failover.toml"
     file.write_text(text.replace(old, new))
@@ -29,5 +29,5 @@ def changed(folder: Path, old: str, new: str) -> Path:
 )
 def test_each_flow_has_to_send_twice_in_what_counts(old: str, new: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(UsageFault, match=says):
-        definition.load(str(changed(tmp_path, old, new)))
-    assert definition.load(str(changed(tmp_path, 'name = "cut-lan"', 'name = "cut-lan"\nafter_s = 21')))
+        studies.of_faults_named(str(changed(tmp_path, old, new)))
+    assert studies.of_faults_named(str(changed(tmp_path, 'name = "cut-lan"', 'name = "cut-lan"\nafter_s = 21')))

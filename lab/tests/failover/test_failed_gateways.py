@@ -9,15 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from failover_runs import row, study
+from failover_runs import GOOD, read, row, study
 
-from diolkos_lab.failover import command, definition, disruptions, judge, processors, records, traffic, trial
+from diolkos_lab import every_trial
+from diolkos_lab.experiment.failover import FaultName
+from diolkos_lab.failover import command, disruptions, processors, traffic, trial
 from diolkos_lab.failover.cluster import Cluster
-from diolkos_lab.failover.definition import FaultName
 from diolkos_lab.failover.gateways import GatewayFault, Gateways
 from diolkos_lab.failover.trial import Planned
 from diolkos_lab.faults import Fault, InstrumentFault
-from diolkos_lab.outcome import Outcome
+from diolkos_lab.outcome import Outcome, outcome
+from diolkos_lab.run.guards import Objection
+from diolkos_lab.samples.records import TrialRecord
 from diolkos_lab.topology.control_group import ProcessTree
 
 PLANNED = Planned("cluster", study().fault[0], 0, 1)
@@ -44,18 +47,19 @@ def _run(monkeypatch: pytest.MonkeyPatch, fault: Exception, tmp_path: Path) -> d
 @pytest.mark.parametrize("fault", INSTRUMENTS, ids=lambda fault: type(fault).__name__)
 def test_an_instrument_that_fails_decides_nothing(monkeypatch: pytest.MonkeyPatch, fault: Exception, tmp_path: Path) -> None:
     found = _run(monkeypatch, fault, tmp_path)
-    assert judge.outcome(found) is Outcome.INSTRUMENT_FAILED
-    judged = judge.judge(study(), [found] * 6)
+    assert outcome(found) is Outcome.INSTRUMENT_FAILED
+    judged = every_trial.judge(study(), [found] * 6)
     assert {each.verdict for each in judged} == {"undecided"}
 
 
 def test_gateways_that_do_not_start_are_the_worst_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = _run(monkeypatch, GatewayFault("diolkos in gw1 ended with exit code 1"), tmp_path)
-    assert judge.outcome(found) is Outcome.SYSTEM_FAILED
-    assert (found["flows"], found["established"], found["kept_share"], found["gap_s"]) == (100_000, 0, 0.0, None)
-    judged = {each.rule.quantity: each.verdict for each in judge.judge(study(), [found]) if each.trials}
+    assert outcome(found) is Outcome.SYSTEM_FAILED
+    assert [found["metrics"][name] for name in ("flows", "established", "kept_share")] == [100_000, 0, 0.0]
+    assert (found["metrics"].get("gap_s"), found["bounds"]["gap_s"]) == (None, [0.0, None])
+    judged = {each.rule.quantity: each.verdict for each in every_trial.judge(study(), [found]) if each.trials}
     assert judged and set(judged.values()) == {"not met"}
-    assert records._Row.model_validate(found | {"guards": []}).lost == "diolkos in gw1 ended with exit code 1"
+    assert TrialRecord.model_validate(found).error == "diolkos in gw1 ended with exit code 1"
 
 
 # ---- traffic
@@ -101,16 +105,16 @@ def test_an_application_that_breaks_off_is_a_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("used_s", "share", "outcome"),
+    ("used_s", "share", "expected"),
     [
         ([0.0, 0.1, 2.0, 2.1], 0.95, Outcome.MEASURED),  # of two CPUs, in the second second
         ([0.0, 0.5, 1.0, 1.5], 0.25, Outcome.UNTRUSTED),
     ],
 )
 def test_gateways_that_take_the_cpus_do_not_excuse_themselves_by_a_late_generator(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, used_s: list[float], share: float, outcome: Outcome
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, used_s: list[float], share: float, expected: Outcome
 ) -> None:
-    late = "the generator of fine was 0.20 s late"
+    late = Objection("generator", "the generator of fine was 0.20 s late")
     times = traffic.Times(0, 0, 100_000_000_000)
     running = SimpleNamespace(
         times=times, folder=tmp_path, wait_for_fault=lambda _: None, finish=lambda: {"downloads": 0, "downloads_whole": 0}
@@ -118,16 +122,16 @@ def test_gateways_that_take_the_cpus_do_not_excuse_themselves_by_a_late_generato
     monkeypatch.setattr(trial.traffic, "start", lambda *_: running)
     monkeypatch.setattr(trial, "_downs", lambda *_: 0)
     monkeypatch.setattr(trial.disruptions, "carry_out", lambda *_: [SimpleNamespace(begun_ns=0, ended_ns=0)])
-    measured = {**row(), "gap_s": 0.2, "guards": [late]}
-    monkeypatch.setattr(trial.evaluate, "row", lambda *_: dict(measured))
+    monkeypatch.setattr(trial.evaluate, "row", lambda *_: {**GOOD, "guards": [late]})
     cpus = processors.Watch(ProcessTree(), 2)
     for second, each in enumerate(used_s):
         cpus.note(second, each)
-    found = row() | trial._observe(study().traffic, PLANNED, SimpleNamespace(network=None), tmp_path, cpus)  # type: ignore[arg-type]
-    assert judge.outcome(found) is outcome
-    assert (found["gap_s"], found["gateways_cpu_share"]) == (0.2, pytest.approx(share))
-    assert [*found["guards"], *found.get("late_by_gateways", [])] == [late]
-    assert records._Row.model_validate(found).guards == found["guards"]
+    observed = trial._observe(study().traffic, PLANNED, SimpleNamespace(network=None), tmp_path, cpus)  # type: ignore[arg-type]
+    found = trial.line(PLANNED, observed)
+    assert outcome(found) is expected
+    assert (found["metrics"]["gap_s"], found["metrics"]["gateways_cpu_share"]) == (0.2, pytest.approx(share))
+    assert [*(each["detail"] for each in found["distrust"]), *found.get("late_by_gateways", [])] == [late.detail]
+    assert TrialRecord.model_validate(found).late_by_gateways == found.get("late_by_gateways", [])
 
 
 def test_what_gateways_run_is_counted_while_it_is_watched(tmp_path: Path) -> None:
@@ -206,10 +210,10 @@ def test_what_decides_nothing_is_repeated_and_a_run_comes_to_an_end(
     program = tmp_path / "diolkos"
     program.write_text("#!/bin/sh\necho diolkos 0.9.0\n")
     program.chmod(0o755)
-    command.run(study(), "quick", tmp_path / "out", 1, str(program), lambda _: None)
-    found = records.read(tmp_path / "out")
-    assert (len(found.rows), found.done, found.planned) == (rows, 8, 8)
+    command.measure(study(), "quick", tmp_path / "out", 1, str(program), lambda _: None)
+    found = read(tmp_path / "out")
+    assert (len(found.trials), found.done, found.planned) == (rows, 8, 8)
     again = [planned for planned in made if planned.attempt > 1]
     assert all((each.kind, each.fault, each.victim) in {(p.kind, p.fault, p.victim) for p in made[:8]} for each in again)
     assert max(planned.attempt for planned in made) <= trial.TRIES
-    assert definition.form_named(study(), "quick").repetitions == 1
+    assert study().form["quick"].repetitions == 1

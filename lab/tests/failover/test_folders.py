@@ -5,18 +5,18 @@ import csv
 import hashlib
 import io
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from failover_runs import host, row, study, write
+from failover_runs import host, read, row, study, write
 
-from diolkos_lab.failover import command, comparing, merging, records, trial
-from diolkos_lab.failover.definition import FailoverStudy
+from diolkos_lab import merging, report, resuming, summary
+from diolkos_lab.experiment.failover import FailoverStudy
+from diolkos_lab.failover import command, comparing, trial
+from diolkos_lab.failover.trial import Planned
 from diolkos_lab.faults import Interrupted, UsageFault
-from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.serve import changes as two_runs
 from diolkos_lab.serve import reports, site
 from diolkos_lab.serve.index import Index
@@ -24,6 +24,7 @@ from lines import line
 from whole_program import Lab, refused
 
 SMALL = (Path(__file__).parents[1] / "study_small.toml").read_text()
+FILE = "samples.jsonl"
 LATE = ["the generator of fine was 0.20 s late"]
 
 
@@ -60,31 +61,32 @@ def test_trials_of_several_runs_become_one_folder(tmp_path: Path, lab: Lab) -> N
     one = write(tmp_path / "one", _gaps(0.1, 0.2), seed=1)
     two = write(tmp_path / "two", _gaps(0.3, 2.0), seed=2)
     said = _ok(lab("merge", one, two, "--out", tmp_path / "whole"))
-    assert "2 runs: alpha #1, alpha #2." in said and "alpha #1 (one) has 2 of 8 trials" in said
-    whole = records.read(tmp_path / "whole")
-    assert [(each["run"], each["repetition"], each["gap_s"]) for each in whole.rows] == [
-        ("alpha #1", 0, 0.1),
-        ("alpha #1", 1, 0.2),
-        ("alpha #2", 2, 0.3),
-        ("alpha #2", 3, 2.0),
+    assert "2 runs of one host: alpha #1, alpha #2." in said and "random effect" not in said
+    whole = read(tmp_path / "whole")
+    assert [(each["run"], each["block"], each["metrics"]["gap_s"]) for each in whole.trials] == [
+        ("alpha #1", 1, 0.1),
+        ("alpha #1", 2, 0.2),
+        ("alpha #2", 3, 0.3),
+        ("alpha #2", 4, 2.0),
     ]
-    assert (whole.planned, whole.host["kernel"], whole.begun) == (16, "6.12.1", "2026-01-01T00:00:00+00:00")
-    report = (tmp_path / "whole" / "report.md").read_text()
-    assert "kill-gateway, trial 4: 2.0000 s" in report and "alpha #2 (two): 2 of 8 trials" in report
+    assert (whole.planned, whole.host["kernel"], whole.header["started"]) == (16, "6.12.1", "2026-01-01T00:00:00+00:00")
+    text = (tmp_path / "whole" / "report.html").read_text()
+    assert "kill-gateway, trial 4: 2.0000 s" in text and "Only 4 of 16 trials are here" in text
+    assert "alpha #2 (two) began 2026-01-02" in text and "native" not in said
 
 
 def test_merged_folders_can_be_merged_and_the_order_of_time_numbers_runs(tmp_path: Path) -> None:
     folders = [write(tmp_path / f"{seed}", seed=seed) for seed in (3, 2, 1)]
     merging.merge(folders[:2], tmp_path / "some")
     merging.merge([tmp_path / "some", folders[2]], tmp_path / "all")
-    whole = records.read(tmp_path / "all")
-    assert [(run["run"], run["seed"], run["trials"]) for run in whole.merged] == [
-        ("alpha #1", 1, 6),
-        ("alpha #2", 2, 6),
-        ("alpha #3", 3, 6),
+    whole = read(tmp_path / "all")
+    assert [(run["run"], run["folder"]) for run in whole.host["merged"]] == [
+        ("alpha #1", "1"),
+        ("alpha #2", "2"),
+        ("alpha #3", "3"),
     ]
-    assert [each["run"] for each in whole.rows] == ["alpha #3"] * 6 + ["alpha #2"] * 6 + ["alpha #1"] * 6
-    assert sorted(each["repetition"] for each in whole.rows) == list(range(18))
+    assert [each["run"] for each in whole.trials] == ["alpha #3"] * 6 + ["alpha #2"] * 6 + ["alpha #1"] * 6
+    assert sorted(each["block"] for each in whole.trials) == list(range(1, 19))
     with pytest.raises(UsageFault, match="hold the same run"):
         merging.merge([tmp_path / "all", folders[0]], tmp_path / "twice")
 
@@ -114,27 +116,28 @@ def test_what_merge_asks_of_every_study(tmp_path: Path, lanes: Path, lab: Lab) -
     assert "name two or more" in refused(lab("merge", one, "--out", tmp_path / "out"))
     assert "is one of the folders" in refused(lab("merge", one, two, "--out", two))
     assert "--by kernel: means nothing" in refused(lab("merge", one, two, "--by", "kernel", "--out", tmp_path / "out"))
-    assert "does not; name folders of one study" in refused(lab("merge", lanes, one, "--out", tmp_path / "out"))
+    assert "only runs of one study can be put together" in refused(lab("merge", lanes, one, "--out", tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
-def test_runs_without_a_record_of_their_program_are_merged_and_it_is_said(tmp_path: Path) -> None:
+def test_runs_without_a_record_of_their_program_are_merged(tmp_path: Path) -> None:
     folders = [write(tmp_path / f"{seed}", seed=seed, facts=host(digest=None)) for seed in (1, 2)]
-    assert any("which program" in said for said in merging.merge(folders, tmp_path / "out"))
+    merging.merge(folders, tmp_path / "out")
+    assert len(read(tmp_path / "out").trials) == 12
 
 
 # ---- compare
 
 
 def _compared(tmp_path: Path, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> comparing.Comparison:
-    first, second = (records.read(write(tmp_path / f"{seed}", rows, seed=seed)) for seed, rows in ((1, before), (2, after)))
-    return comparing.compare((tmp_path / "1", tmp_path / "2"), first, second)
+    first, second = (read(write(tmp_path / f"{seed}", rows, seed=seed)) for seed, rows in ((1, before), (2, after)))
+    return comparing.compare(first, second)
 
 
 def test_a_gap_that_became_longer_is_more_than_chance_and_what_stayed_is_not(tmp_path: Path) -> None:
     found = _compared(tmp_path, _gaps(0.1, 0.11, 0.12, 0.13, 0.14, 0.15), _gaps(0.5, 0.51, 0.52, 0.53, 0.54, None))
     by_name = {each.quantity: each for each in found.figures}
-    assert list(by_name) == list(comparing.QUANTITIES), "all of them, whatever they are"
+    assert list(by_name) == list(comparing.COMPARED), "all of them, whatever they are"
     gap, kept = by_name["gap_s"].difference, by_name["kept_share"].difference
     assert gap and gap.significant and gap.value == pytest.approx(0.4) and gap.ci95[0] > 0.3
     assert kept and not kept.significant and (kept.value, kept.ci95) == (0.0, (0.0, 0.0))
@@ -145,7 +148,7 @@ def test_a_gap_that_became_longer_is_more_than_chance_and_what_stayed_is_not(tmp
 
 def test_trials_that_decide_nothing_are_counted_and_not_compared(tmp_path: Path) -> None:
     """Three of six decide: too few, however far apart they are."""
-    late = [{**each, "guards": LATE} for each in _gaps(9.0, 9.0, 9.0)]
+    late = _gaps(9.0, 9.0, 9.0, guards=LATE)
     found = _compared(tmp_path, _gaps(0.1, 0.1, 0.1) + late, _gaps(5.0, 5.0, 5.0, 5.0))
     gap = next(each for each in found.figures if each.quantity == "gap_s")
     assert (gap.first.values, gap.first.disturbed, gap.difference) == ((0.1, 0.1, 0.1), 3, None)
@@ -158,7 +161,7 @@ def test_gaps_without_end_in_both_runs_are_no_change(tmp_path: Path) -> None:
     found = _compared(tmp_path, _gaps(None, None, None, None), _gaps(None, None, None, None))
     gap = next(each for each in found.figures if each.quantity == "gap_s")
     assert gap.difference and (gap.difference.value, gap.difference.p) == (0.0, 1.0)
-    assert json.dumps(comparing.document((Path("a"), Path("b")), found), allow_nan=False)
+    assert json.dumps([each.as_json for each in found.figures], allow_nan=False)
 
 
 def test_compare_prints_a_table_and_one_document(tmp_path: Path, lab: Lab) -> None:
@@ -181,12 +184,12 @@ def test_several_hosts_are_each_compared_with_itself(tmp_path: Path) -> None:
             folders.append(write(tmp_path / f"{place}-{name}", gaps, seed=seed, facts=host(name=name)))
         merging.merge(folders, tmp_path / place)
     places = (tmp_path / "before", tmp_path / "after")
-    first, second = map(records.read, places)
-    gap = next(each for each in comparing.compare(places, first, second).figures if each.quantity == "gap_s")
+    first, second = map(read, places)
+    gap = next(each for each in comparing.compare(first, second).figures if each.quantity == "gap_s")
     assert gap.difference and gap.difference.value == pytest.approx(0.4), "and not what hosts differ by"
-    other = records.read(write(tmp_path / "gamma", seed=20, facts=host(name="gamma")))
+    other = read(write(tmp_path / "gamma", seed=20, facts=host(name="gamma")))
     with pytest.raises(UsageFault, match="have no host in common"):
-        comparing.compare((places[0], "gamma"), first, other)
+        comparing.compare(first, other)
 
 
 def test_what_measured_something_else_is_not_compared(tmp_path: Path, lanes: Path, lab: Lab) -> None:
@@ -205,26 +208,24 @@ def test_what_measured_something_else_is_not_compared(tmp_path: Path, lanes: Pat
     for number, (says, changes) in enumerate(others.items(), 2):
         other = write(tmp_path / f"{number}", seed=number, **changes)  # type: ignore[arg-type]
         assert says in refused(lab("compare", one, other)), says
-    assert "name folders of one study" in refused(lab("compare", lanes, one))
+    assert "are not of one study: they cannot be compared" in refused(lab("compare", lanes, one))
 
 
 # ---- export
 
 
 def test_a_run_becomes_tables_every_trial_and_checksums(tmp_path: Path, lab: Lab) -> None:
-    one = write(
-        tmp_path / "one", [*_gaps(0.1, None), row(fault="cut-lan", guards=LATE), {**row(fault="cut-lan"), "error": "x"}]
-    )
-    before = (one / records.FILE).read_bytes()
+    one = write(tmp_path / "one", [*_gaps(0.1, None), row(fault="cut-lan", guards=LATE), row(fault="cut-lan", error="x")])
+    before = (one / FILE).read_bytes()
     assert "Tables and text" in _ok(lab("export", one, "--out", tmp_path / "out"))
     out = tmp_path / "out"
-    assert (out / "SHA256SUMS").read_text() == f"{hashlib.sha256(before).hexdigest()}  failover.json\n"
+    assert f"{hashlib.sha256(before).hexdigest()}  {FILE}\n" in (out / "SHA256SUMS").read_text()
     trials = list(csv.DictReader(io.StringIO((out / "tables" / "trials.csv").read_text())))
     assert [(each["fault"], each["gap_s"], each["decides"], each["why_not"]) for each in trials] == [
         ("kill-gateway", "0.1", "yes", ""),
         ("kill-gateway", "never", "yes", ""),
         ("cut-lan", "0.2", "no", LATE[0]),
-        ("cut-lan", "0.2", "no", "an instrument failed: x"),
+        ("cut-lan", "", "no", "x"),
     ]
     figures = list(csv.DictReader(io.StringIO((out / "tables" / "figures.csv").read_text())))
     gap = next(each for each in figures if (each["fault"], each["quantity"]) == ("kill-gateway", "gap_s"))
@@ -252,7 +253,9 @@ def test_serve_lists_and_shows_runs_of_this_study(tmp_path: Path) -> None:
     root = tmp_path / "runs"
     write(root / "one", [*_gaps(0.1, 0.2), row(guards=LATE, repetition=2)])
     write(root / "two", seed=2)
-    command.again(root / "two")
+    for name in ("one", "two"):
+        summary.write(read(root / name))
+    report.write(root / "two")
     with Index([root]) as index:
         two, one = index.listing.runs
         assert (one.study, one.form, one.host, one.kernel, one.versions) == (
@@ -263,7 +266,7 @@ def test_serve_lists_and_shows_runs_of_this_study(tmp_path: Path) -> None:
             ("diolkos 0.1.0",),
         )
         assert (one.outcomes, one.trusted, one.whole) == ((0, 0, 8), pytest.approx(2 / 3), True)
-        assert one.remark == "Only 3 of 8 trials are here: the run was interrupted, or goes on."
+        assert one.remark == ""
         made: dict[str, bytes] = {}
         site.write("SYNTHETIC", index, 1, 2, made.__setitem__, lambda _: None)
     assert b"kill-gateway" in made[f"run/{one.key}/report.html"], "made without a file"
@@ -271,28 +274,19 @@ def test_serve_lists_and_shows_runs_of_this_study(tmp_path: Path) -> None:
     assert made[f"run/{two.key}/report.html"] == (root / "two" / "report.html").read_bytes()
     compared = made[f"compare/{one.key}-{two.key}.html"]
     assert b"nothing can be said" in compared and b"longest gap" in compared
-    assert b"failover" in made["index.html"] and not [name for name in made if name.endswith("samples.jsonl")]
+    assert b"failover" in made["index.html"] and b"Only 3 of 8 trials" in made[f"run/{one.key}/report.html"]
 
 
-def test_damaged_folders_are_listed_with_a_sentence(tmp_path: Path, lanes: Path) -> None:
+def test_a_run_without_trials_is_listed_and_not_compared(tmp_path: Path, lanes: Path) -> None:
     root = tmp_path / "runs"
-    for name, text in {"half": '{"format": 1, "tri', "newer": '{"format": 3}', "shape": '{"format": 2}'}.items():
-        (root / name).mkdir(parents=True)
-        (root / name / records.FILE).write_text(text)
     write(root / "none", [])
     lanes.rename(root / "lanes")
     with Index([root]) as index:
         found = {run.place: run for run in index.listing.runs}
-        assert set(found) == {"half", "newer", "shape", "none", "lanes"}
-        assert found["half"].remark.startswith("failover.json: not a JSON object")
-        assert found["newer"].remark == "failover.json: this lab reads format 2, not 3."
-        assert found["shape"].remark.startswith("failover.json: study: ")
-        assert found["none"].remark.startswith("Only 0 of 8 trials")
-        assert [run.place for run in found.values() if run.whole] == ["lanes"]
-        for name in ("half", "newer", "shape", "none"):
-            with pytest.raises(UsageFault) as fault:
-                reports.made(index, found[name])
-            assert str(root) not in str(fault.value)
+        assert set(found) == {"none", "lanes"}
+        with pytest.raises(UsageFault) as fault:
+            reports.made(index, found["none"])
+        assert str(root) not in str(fault.value)
         with pytest.raises(UsageFault):
             two_runs.compare(index, found["lanes"], found["none"])
 
@@ -301,59 +295,35 @@ def test_damaged_folders_are_listed_with_a_sentence(tmp_path: Path, lanes: Path)
 
 
 def _file(path: Path, text: str | bytes) -> None:
-    (path / records.FILE).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (path / FILE).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
-def _changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    value = json.loads((path / records.FILE).read_text())
+def _changed(path: Path, change: Callable[[dict[str, Any]], object], line: int = 1) -> None:
+    lines = (path / FILE).read_text().splitlines(keepends=True)
+    value = json.loads(lines[line])
     change(value)
-    _file(path, json.dumps(value))
+    lines[line] = json.dumps(value) + "\n"
+    _file(path, "".join(lines))
 
 
-def _link(path: Path) -> None:
-    (path / records.FILE).rename(path / "other.json")
-    (path / records.FILE).symlink_to(path / "other.json")
-
-
-def _pipe(path: Path) -> None:
-    (path / records.FILE).unlink()
-    os.mkfifo(path / records.FILE)
+def _study(path: Path, old: str, new: str) -> None:
+    text = (path / "study.toml").read_text()
+    assert old in text
+    (path / "study.toml").write_text(text.replace(old, new, 1))
 
 
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
-    "empty folder": (lambda path: (path / records.FILE).unlink(), "not a result folder"),
-    "empty file": (lambda path: _file(path, ""), "failover.json: not a JSON object"),
-    "half a file": (lambda path: _file(path, (path / records.FILE).read_bytes()[:700]), "failover.json: not a JSON object"),
-    "a list": (lambda path: _file(path, "[]"), "a JSON object is expected, not a list"),
-    "bytes": (lambda path: _file(path, b'{"format": 1, "form": "\xff"}'), "failover.json:1:24: not UTF-8 text"),
-    "deep": (lambda path: _file(path, '{"format": 1, "host": ' + "[" * 99999), "too deeply nested"),
-    "no format": (lambda path: _changed(path, lambda value: value.pop("format")), "this lab reads format 2, not nothing"),
-    "newer": (lambda path: _changed(path, lambda value: value.update(format=3, trials="new")), "reads format 2, not 3"),
-    "format true": (lambda path: _changed(path, lambda value: value.update(format=True)), "reads format 2, not True"),
-    "no study": (lambda path: _changed(path, lambda value: value.pop("study")), "failover.json: "),
-    "newer study": (
-        lambda path: _changed(path, lambda value: value["study"].update(colour=1)),
-        "failover.json: study.colour: ",
-    ),
-    "no trials yet": (lambda path: _changed(path, lambda value: value.update(trials=[])), "holds no trials"),
-    "trials are none": (lambda path: _changed(path, lambda value: value.update(trials=None)), "failover.json: trials: "),
-    "trial is none": (lambda path: _changed(path, lambda value: value["trials"].append(3)), "failover.json: trials.6: "),
-    "unknown fault": (
-        lambda path: _changed(path, lambda value: value["trials"][0].update(fault="flood")),
-        "failover.json: trials.0.fault: ",
-    ),
-    "no number": (lambda path: _file(path, '{"format": 1, "seed": NaN}'), "NaN is no number of JSON"),
-    "text for a gap": (
-        lambda path: _changed(path, lambda value: value["trials"][0].update(gap_s="long")),
-        "failover.json: trials.0.gap_s: ",
-    ),
-    "guards are a text": (
-        lambda path: _changed(path, lambda value: value["trials"][0].update(guards="late")),
-        "failover.json: trials.0.guards: ",
-    ),
-    "host is a list": (lambda path: _changed(path, lambda value: value.update(host=[])), "failover.json: host: "),
-    "a link": (_link, "failover.json: is a symbolic link"),
-    "a pipe": (_pipe, "failover.json: is not a regular file"),
+    "no trials yet": (lambda path: _file(path, (path / FILE).read_text().partition("\n")[0] + "\n"), "holds no trials"),
+    "no study": (lambda path: (path / "study.toml").unlink(), "it has no study.toml"),
+    "newer study": (lambda path: _study(path, "format = 1", "format = 1\ncolour = 1"), "colour"),
+    "another kind": (lambda path: _study(path, 'kind = "failover"', 'kind = "flood"'), "not of the study in study.toml"),
+    "unknown fault": (lambda path: _changed(path, lambda value: value["factors"].update(fault="flood")), "fault"),
+    "no fault": (lambda path: _changed(path, lambda value: value["factors"].clear()), "fault"),
+    "unknown gateways": (lambda path: _changed(path, lambda value: value.update(datapath="tc")), "gateways"),
+    "text for a gap": (lambda path: _changed(path, lambda value: value["metrics"].update(gap_s="long")), "metrics.gap_s"),
+    "less than nothing": (lambda path: _changed(path, lambda value: value["metrics"].update(gap_s=-1)), "metrics.gap_s"),
+    "more than all": (lambda path: _changed(path, lambda value: value["metrics"].update(kept_share=1.01)), "kept_share"),
+    "late is a text": (lambda path: _changed(path, lambda value: value.update(late_by_gateways="x")), "late_by_gateways"),
 }
 
 
@@ -370,9 +340,8 @@ def test_broken_folders_end_every_command_with_one_sentence(
         "merge": ("merge", one, one, "--out", tmp_path / "out"),
         "export": ("export", one, "--out", tmp_path / "out"),
     }
-    for name, call in calls.items():
-        said = refused(lab(*call))
-        assert says in said or (name == "export" and "holds no result folder" in said), said
+    for call in calls.values():
+        assert says in refused(lab(*call))
     refused(lab("compare", good, one))
     refused(lab("merge", good, one, "--out", tmp_path / "out"))
     assert sorted(one.iterdir()) == before and not (tmp_path / "out").exists()
@@ -384,7 +353,10 @@ def test_texts_of_a_folder_are_texts(tmp_path: Path, lab: Lab) -> None:
     facts = {**host(), "hostname": harm, "cpu_model": harm}
     folders = [
         write(
-            tmp_path / f"{seed}", [{**row(guards=[harm]), "extra": harm}], seed=seed, facts={**facts, "note": f"{seed}{harm}"}
+            tmp_path / f"{seed}",
+            [{**row(guards=[harm]), "victim": harm}, row(lost=harm, **trial.LOST)],
+            seed=seed,
+            facts={**facts, "note": f"{seed}{harm}"},
         )
         for seed in (1, 2)
     ]
@@ -396,40 +368,85 @@ def test_texts_of_a_folder_are_texts(tmp_path: Path, lab: Lab) -> None:
     ):
         assert "\x1b" not in _ok(called)
     for file in (folders[0] / "report.html", tmp_path / "whole" / "report.html"):
-        assert "<script>" not in file.read_text()
+        assert "<script>x" not in file.read_text()
     assert "\\input{x}" not in (tmp_path / "out" / "method.tex").read_text()
 
 
-def test_runs_of_this_study_are_not_resumed_or_planned(tmp_path: Path, lab: Lab) -> None:
-    assert "`diolkos-lab merge`" in refused(lab("run", "--resume", write(tmp_path / "one")))
+def test_runs_of_this_study_are_not_planned(lab: Lab) -> None:
     assert "has no plan to show" in refused(lab("plan", "failover"))
 
 
-def test_a_run_of_lanes_does_not_replace_one_of_this_study(tmp_path: Path) -> None:
-    with pytest.raises(UsageFault, match="not a result"):
-        samples_folder.claim(write(tmp_path / "one"))
-
-
-def test_a_run_that_is_stopped_keeps_its_trials_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trials are replaced; what is around them is the study's."""
-    done: list[int] = []
-
-    def measured(*_: object) -> dict[str, Any]:
-        if done:
-            raise Interrupted(2)
-        done.append(1)
-        return row()
-
-    monkeypatch.setattr(trial, "run", measured)
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In place of diolkos. Nothing is looked for on the host, and nothing of it changed."""
     monkeypatch.setattr(command, "lacks", dict)
     monkeypatch.setattr(command.os, "geteuid", lambda: 0)
     monkeypatch.setattr(command.leftovers, "clean", lambda: None)
-    program = tmp_path / "diolkos"
-    program.write_text("#!/bin/sh\necho diolkos 0.9.0\n")
-    program.chmod(0o755)
+    file = tmp_path / "diolkos"
+    file.write_text("#!/bin/sh\necho diolkos 0.9.0\n")
+    file.chmod(0o755)
+    return file
+
+
+def _stops(monkeypatch: pytest.MonkeyPatch, after: int) -> list[Planned]:
+    """Trials are replaced, and the run is stopped after some; what is around them is the study's."""
+    made: list[Planned] = []
+
+    def measured(_study: object, _flows: object, planned: Planned, *_: object) -> dict[str, Any]:
+        if len(made) == after:
+            raise Interrupted(2)
+        made.append(planned)
+        return row(planned.fault.name, planned.kind, planned.repetition)
+
+    monkeypatch.setattr(trial, "run", measured)
+    return made
+
+
+def test_a_run_that_is_stopped_keeps_its_trials_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Path
+) -> None:
+    _stops(monkeypatch, 1)
     with pytest.raises(Interrupted) as stopped:
-        command.run(study(), "quick", tmp_path / "out", 1, str(program), lambda _: None)
-    assert "Stopped after 1 of 8 trials" in " ".join(stopped.value.__notes__)
-    found = records.read(tmp_path / "out")
-    assert (len(found.rows), found.planned, found.host["systems"]["diolkos"]["version"]) == (1, 8, "diolkos 0.9.0")
+        command.measure(study(), "quick", tmp_path / "out", 1, str(program), lambda _: None)
+    assert "Stopped after 1 trial of 8" in " ".join(stopped.value.__notes__)
+    found = read(tmp_path / "out")
+    assert (len(found.trials), found.planned, found.host["systems"]["diolkos"]["version"]) == (1, 8, "diolkos 0.9.0")
     assert {"frr", "etcd"} <= set(found.host["versions"])
+
+
+def test_a_stopped_run_is_resumed_with_what_it_has_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Path, lab: Lab
+) -> None:
+    """What decided is not made again, and what did not counts as a try."""
+    monkeypatch.setattr(resuming.run_study, "require_root", lambda: None)
+    out = tmp_path / "out"
+    first = _stops(monkeypatch, 3)
+    with pytest.raises(Interrupted):
+        command.measure(study(), "quick", out, 1, str(program), lambda _: None)
+    lines = (out / FILE).read_text().splitlines(keepends=True)
+    spoilt = {**json.loads(lines[1]), "valid": False, "distrust": [{"guard": "generator", "detail": "late"}]}
+    (out / FILE).write_text("".join([lines[0], json.dumps(spoilt) + "\n", *lines[2:]]))
+    rest = _stops(monkeypatch, 99)
+    shown = _ok(lab("run", "--resume", out))
+    assert "6 trials, about" in shown and "too few trials decide" in shown
+    assert [(each.kind, each.fault, each.attempt) for each in rest if each.attempt > 1] == [(first[0].kind, first[0].fault, 2)]
+    found = read(out)
+    assert (len(found.trials), found.done, found.host["complete"]) == (9, 8, True)
+    assert "the run is complete" in _ok(lab("run", "--resume", out))
+    program.write_text("#!/bin/sh\necho diolkos 1.0.0\n")
+    _changed_host(out)
+    assert "diolkos was version" in refused(lab("run", "--resume", out))
+
+
+def _changed_host(path: Path) -> None:
+    """The run is not complete any more."""
+    value = json.loads((path / "host.json").read_text())
+    (path / "host.json").write_text(json.dumps({**value, "complete": False}))
+
+
+def test_only_what_began_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Lab) -> None:
+    monkeypatch.setattr(resuming.run_study, "require_root", lambda: None)
+    one = write(tmp_path / "one")
+    assert "leave --seed out" in refused(lab("run", "--resume", one, "--seed", "77"))
+    assert "holds the study failover, not million" in refused(lab("run", "million", "--resume", one))
+    assert "is gone" in refused(lab("run", "--resume", one))

@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
+from diolkos_lab.experiment.failover import Bfd
 from diolkos_lab.failover import plan, routing
-from diolkos_lab.failover.definition import Bfd
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "cluster" / "frr.conf"
 # The lab's networks as the example has them.

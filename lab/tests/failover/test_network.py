@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from diolkos_lab.experiment.failover import Bfd
 from diolkos_lab.failover import engine, plan, routing
 from diolkos_lab.failover.cluster import Cluster
-from diolkos_lab.failover.definition import Bfd
 from diolkos_lab.failover.gateways import Gateways
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.waiting import wait_until

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Rules, figures and files of a run, without a network."""
 
-import contextlib
 import math
+import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
-from failover_runs import row, study
+from failover_runs import read, row, study, write
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diolkos_lab.failover import command, definition, judge, records, report, trial
-from diolkos_lab.failover.records import Records
+from diolkos_lab import every_trial, report, studies, summary
+from diolkos_lab.failover import command, trial
 from diolkos_lab.faults import UsageFault
-from diolkos_lab.outcome import Outcome
+from diolkos_lab.outcome import Outcome, outcome
+from diolkos_lab.report import failover_page
+from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.stats.quantiles import binomial_at_most
 from diolkos_lab.stats.shares import fewest, interval
 
@@ -22,8 +25,17 @@ NEVER = math.inf
 HOST = {"hostname": "alpha", "kernel": "6.18", "cpu_model": "SYNTHETIC CPU", "cores": 2}
 
 
-def of(*rows: dict[str, Any]) -> Records:
-    return Records(study(), "quick", 7, HOST, "2026-01-01T00:00:00+00:00", list(rows))
+def words(*rows: dict[str, Any]) -> str:
+    """What is said of the rules, as on the terminal and the page."""
+    return "\n".join(each["sentence"] for each in every_trial.verdicts(every_trial.judge(study(), rows)))
+
+
+def page(folder: Path, *rows: dict[str, Any]) -> str:
+    """The text of the page."""
+    write(folder, rows, facts=HOST)
+    summary.write(read(folder))
+    text = report.write(folder).read_text()
+    return " ".join(unescape(re.sub("<[^>]*>", " ", text[: text.index('<script type="text/plain"')])).split())
 
 
 WORST_FIRST = ("not met", "undecided", "met")
@@ -32,7 +44,7 @@ WORST_FIRST = ("not met", "undecided", "met")
 def verdicts(*rows: dict[str, Any]) -> dict[str, str]:
     """By quantity: the worst of its rules that any of the trials is about."""
     found: dict[str, list[str]] = {}
-    for each in judge.judge(study(), rows):
+    for each in every_trial.judge(study(), rows):
         if each.trials + each.disturbed:
             found.setdefault(each.rule.quantity, []).append(each.verdict)
     return {quantity: min(of, key=WORST_FIRST.index) for quantity, of in found.items()}
@@ -46,7 +58,7 @@ def six(*faults: str, **changes: Any) -> list[dict[str, Any]]:
 def test_enough_good_trials_meet_every_rule() -> None:
     rows = six("kill-gateway", "cut-gateway")
     assert set(verdicts(*rows).values()) == {"met"}
-    assert report.verdict(judge.judge(study(), rows)) == "Yes: all 8 rules are met."
+    assert every_trial.answer(every_trial.judge(study(), rows)) == "Yes: all 8 rules are met."
 
 
 @pytest.mark.parametrize("repetitions", range(1, 6))
@@ -54,17 +66,15 @@ def test_fewer_trials_meet_no_rule_and_say_how_many_would(repetitions: int) -> N
     """That none of five broke a rule is what would be seen once in thirteen times if 40 % of all trials broke it."""
     rows = [row(fault, repetition=number) for fault in ("kill-gateway", "cut-gateway") for number in range(repetitions)]
     assert set(verdicts(*rows).values()) == {"undecided"}
-    said = report.verdict(judge.judge(study(), rows))
+    said = every_trial.answer(every_trial.judge(study(), rows))
     assert said.startswith("Undecided: no trial breaks a rule") and f" {6 - repetitions} more repetition" in said
-    assert f"{6 - repetitions} more of each of 2 faults would decide, if none breaks it (at most 40 %)" in report.markdown(
-        of(*rows)
-    )
+    assert f"{6 - repetitions} more of each of 2 faults would decide, if none breaks it (at most 40 %)" in words(*rows)
     assert "not met" in verdicts(*rows, row(gap_s=None, repetition=9)).values(), "one that breaks it is enough"
 
 
 @pytest.mark.parametrize("name", ["failover", "million"])
 def test_what_comes_with_the_lab_can_be_decided_by_its_full_form(name: str) -> None:
-    found = definition.load(name)
+    found = studies.of_faults_named(name)
     assert found
     assert all(fewest(rule.broken_at_most) <= found.form["full"].repetitions for rule in found.rule)
 
@@ -94,14 +104,14 @@ def test_rules_are_about_a_cluster_and_their_faults_alone() -> None:
     assert set(found.values()) == {"met"}
 
 
-def test_a_disturbed_trial_decides_nothing_and_is_told() -> None:
+def test_a_disturbed_trial_decides_nothing_and_is_told(tmp_path: Path) -> None:
     disturbed = row(kept_share=0.5, guards=["the generator of many was 0.20 s late"])
-    failed = {"gateways": "cluster", "fault": "cut-lan", "repetition": 0, "error": "bgpd in gw1 does not get ready"}
+    failed = row(fault="cut-lan", error="bgpd in gw1 does not get ready")
     assert set(verdicts(disturbed, failed).values()) == {"undecided"}
-    text = report.markdown(of(disturbed, failed))
-    assert "Undecided" in text
-    assert "- cluster, kill-gateway, trial 1: the generator of many was 0.20 s late" in text
-    assert "- cluster, cut-lan, trial 1: an instrument failed: bgpd in gw1 does not get ready" in text
+    text = page(tmp_path / "run", disturbed, failed)
+    assert "Undecided: no trial breaks a rule" in text and "No: no trial decides anything." in text
+    assert "fault kill-gateway failover 1 not used generator: the generator of many was 0.20 s late" in text
+    assert "fault cut-lan failover 1 not used instrument: bgpd in gw1 does not get ready" in text
 
 
 @pytest.mark.parametrize(
@@ -116,13 +126,13 @@ def test_a_disturbed_trial_decides_nothing_and_is_told() -> None:
     ],
 )
 def test_a_figure_has_its_spread_and_what_never_ends(values: list[float], text: str) -> None:
-    assert report.figure(values, lambda value: f"{value:.2f} s") == text
+    assert failover_page.figures(values, lambda value: f"{value:.2f} s") == text
 
 
-def judged(*rows: dict[str, Any]) -> dict[str, judge.Judged]:
+def judged(*rows: dict[str, Any]) -> dict[str, every_trial.Judged]:
     """By quantity: the first rule of each, which of gaps is about every fault."""
-    found: dict[str, judge.Judged] = {}
-    for each in judge.judge(study(), rows):
+    found: dict[str, every_trial.Judged] = {}
+    for each in every_trial.judge(study(), rows):
         found.setdefault(each.rule.quantity, each)
     return found
 
@@ -132,50 +142,46 @@ def test_trials_of_one_fault_say_nothing_of_another() -> None:
     found = judged(*six(), silent)
     assert (found["gap_s"].verdict, found["gap_s"].lacking) == ("undecided", {"cut-lan": 6})
     assert found["new_flows_s"].verdict == "met", "which is not about that fault"
-    assert "6 more of cut-lan would decide, if none breaks it (at most 40 %); 1 more decide nothing" in report.markdown(
-        of(*six(), silent)
-    )
+    assert "6 more of cut-lan would decide, if none breaks it (at most 40 %); 1 more decide nothing" in words(*six(), silent)
     broken = judged(row(gap_s=1.5004), silent)
-    assert (broken["gap_s"].verdict, report.against(broken["gap_s"])) == ("not met", "kill-gateway, trial 1: 1.5004 s")
-    assert "1.5004 s; 1 of 1 trial break it: 5.0 to 100 % of all such trials would" in report.carried(broken["gap_s"])
+    assert (broken["gap_s"].verdict, every_trial.against(broken["gap_s"])) == ("not met", "kill-gateway, trial 1: 1.5004 s")
+    assert "1.5004 s; 1 of 1 trial break it: 5.0 to 100 % of all such trials would" in every_trial.carried(broken["gap_s"])
 
 
 def test_without_downloads_there_is_no_share_of_them() -> None:
-    without = six(downloads=0, downloads_share=None)
+    without = six(downloads=0, without=("downloads_share",))
     assert judged(*without)["downloads_share"].verdict == "undecided"
     assert set(verdicts(*without).values()) == {"met"}
-    assert judge.figures([*without, row()], "downloads_share") == [1.0]
+    assert every_trial.figures([*without, row()], "downloads_share") == [1.0]
 
 
 def test_a_gateway_that_does_not_come_back_is_the_worst_result_and_no_fault_of_the_lab() -> None:
     lost = row(fault="upgrade-gateways", **trial.LOST, lost="after its restart, gw2 is not announced again")
-    assert judge.outcome(lost) is Outcome.SYSTEM_FAILED
+    assert outcome(lost) is Outcome.SYSTEM_FAILED
     found = judged(*six("upgrade-gateways"), lost)
     assert (found["kept_share"].verdict, found["gap_s"].verdict) == ("not met", "not met")
     assert found["wrong"].verdict == "met", "what went wrong before was measured"
-    text = report.markdown(of(lost))
-    assert "upgrade-gateways, trial 1: never (after its restart, gw2 is not announced again)" in text
-    assert "No: " in text and "Trials that decide nothing" not in text
+    assert "upgrade-gateways, trial 1: never (after its restart, gw2 is not announced again)" in words(lost)
+    assert every_trial.answer(every_trial.judge(study(), [lost])).startswith("No: ")
 
 
 def test_selection_by_outcome_keeps_no_rule() -> None:
     """Of six trials of every fault, five end with gateways that do not come back, or were never there."""
     lost = "diolkos in gw1 was killed by SIGKILL"
-    begun = [row(repetition=number, **trial.NEVER_BEGUN, lost=lost) for number in range(3)]
-    for each in begun:
-        del each["wrong"], each["duplicates"]
+    none = ("wrong", "duplicates")
+    begun = [row(repetition=number, without=none, **trial.NEVER_BEGUN, lost=lost) for number in range(3)]
     ended = [row(repetition=number, **trial.LOST, lost=lost) for number in range(3, 5)]
     found = verdicts(*begun, *ended, row(repetition=5))
     about = {"kept_share", "gap_s", "new_flows_s", "downloads_share"}
     assert {quantity for quantity, verdict in found.items() if verdict == "not met"} == about
     assert "met" not in found.values(), "three trials measured what is wrong"
-    assert not any(map(judge.is_disturbed, [*begun, *ended]))
+    assert all(outcome(each).counts for each in [*begun, *ended])
 
 
 @pytest.mark.parametrize(("trials", "says"), [(1, "95 %"), (6, "39 %"), (59, "5 %")])
 def test_trials_that_all_keep_a_rule_bound_the_share_that_would_not(trials: int, says: str) -> None:
-    whole = of(*(row(repetition=number) for number in range(trials)))
-    assert f"breaks it: at most {says} of all such trials would (95 % confidence)" in report.markdown(whole)
+    said = words(*(row(repetition=number) for number in range(trials)))
+    assert f"breaks it: at most {says} of all such trials would (95 % confidence)" in said
 
 
 @given(st.integers(1, 60), st.data())
@@ -191,59 +197,44 @@ def test_an_interval_of_shares_covers(trials: int, data: st.DataObject) -> None:
         assert binomial_at_most(times, trials, high) == pytest.approx(beyond, abs=1e-6)
 
 
-def test_flows_that_an_older_lab_left_out_are_lost_when_its_folder_is_read(tmp_path: Path) -> None:
-    older = row(flows=100, established=40, kept=40, kept_share=1.0)
-    with contextlib.closing(records.claim(tmp_path / "old")) as folder:
-        of(older).write(folder)
-    (read,) = records.read(tmp_path / "old").rows
-    assert read["kept_share"] == 0.4 and not judge.is_disturbed(read)
-    assert judged(read)["kept_share"].verdict == "not met"
-
-
 def test_a_run_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    found = of(row(), row(fault="cut-lan"))
-    with contextlib.closing(records.claim(tmp_path / "new")) as folder:
-        found.write(folder)
-    assert records.read(tmp_path / "new") == found
-    page = command.again(tmp_path / "new").read_text()
-    assert "<td>kill-gateway</td>" in page
-    assert "100.000 %" in page
+    rows = [row(), row(fault="cut-lan", gap_s=None, stream_stops_s=[0.2, None])]
+    found = read(write(tmp_path / "new", rows))
+    assert (found.trials, found.header["seed"], found.study.rule, found.done, found.planned) == (rows, 1, study().rule, 2, 8)
 
 
 def test_an_older_result_is_moved_aside_and_not_overwritten(tmp_path: Path) -> None:
     for seed in (1, 2):
-        found = of(row())
-        found.seed = seed
-        with contextlib.closing(records.claim(tmp_path / "run")) as folder:
-            found.write(folder)
+        write(tmp_path / "run", [row()], seed=seed)
     (aside,) = (each for each in tmp_path.iterdir() if each.name != "run")
-    assert (records.read(aside).seed, records.read(tmp_path / "run").seed) == (1, 2)
+    assert [read(each).header["seed"] for each in (aside, tmp_path / "run")] == [1, 2]
 
 
-def test_the_report_says_limits_units_host_and_what_is_missing() -> None:
-    text = report.markdown(of(row()))
+def test_the_report_says_limits_units_host_and_what_is_missing(tmp_path: Path) -> None:
+    text = page(tmp_path / "run", row())
     for part in (
-        "longest gap ≤ 1.50 s",
+        "Longest gap ≤ 1.50 s",
         "flows kept ≥ 99.900 %",
         "cluster, freeze-gateway, cut-lan, cut-gateway-link, cut-gateway, drain-gateway",
         "Only 1 of 8 trials are here: the run was interrupted, or goes on.",
         "30000 UDP flows",
         "Linux 6.18, SYNTHETIC CPU, 2 CPUs.",
         "A trial decides nothing if",
+        "One trial that breaks a rule is enough for not met.",
+        "kill-gateway cluster 1 100.000 % 0.20 s",
     ):
         assert part in text, part
-    page = report.page(of(row()))
-    assert "Only 1 of 8 trials are here" in page and "longest gap ≤ 1.50 s" in page
+    assert "native" not in text.partition("What was compared")[2].partition("How to repeat it")[0].replace("Gateway", "")
 
 
 def test_wrong_folders_are_refused_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     with pytest.raises(UsageFault, match=r"holds something that is not a result"):
-        records.claim(tmp_path)
+        samples_folder.claim(tmp_path)
 
 
 def test_every_kind_meets_every_fault_once_in_each_repetition() -> None:
-    form = definition.form_named(study(), "quick")
+    form = study().form["quick"]
     order = command.order(study(), form, 3)
     assert order == command.order(study(), form, 3)
     assert order != command.order(study(), form, 4)
@@ -255,11 +246,11 @@ def test_every_kind_meets_every_fault_once_in_each_repetition() -> None:
 
 def test_a_study_names_only_faults_that_it_has(tmp_path: Path) -> None:
     text = (
-        definition.shipped()["failover"]
+        studies.of_faults()["failover"]
         .read_text()
         .replace('faults = ["kill-gateway", "cut-gateway"', 'faults = ["cut-gateway"')
     )
     file = tmp_path / "other.toml"
     file.write_text(text.replace('name = "kill-gateway"', 'name = "no-fault"'))
     with pytest.raises(UsageFault, match="kill-gateway"):
-        definition.load(str(file))
+        studies.of_faults_named(str(file))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from diolkos_lab.experiment.failover import Bfd
 from diolkos_lab.failover import plan, routing
 from diolkos_lab.failover.cluster import Cluster
-from diolkos_lab.failover.definition import Bfd
 from diolkos_lab.failover.engine import Certificates, Engine
 from diolkos_lab.failover.gateways import Gateways
 from diolkos_lab.failover.network import Network

@@ -13,10 +13,9 @@ import pytest
 import synthetic
 from altair.utils.schemapi import validate_jsonschema
 
-from diolkos_lab.report import baselines, charts, over_time, tables
+from diolkos_lab.report import baselines, charts, load_chapters, over_time, tables
 from diolkos_lab.report.charts import blocks, box_plots, distribution, glance, rows, theme
 from diolkos_lab.report.charts import over_time as lines
-from diolkos_lab.report.measured import load_chapters
 from diolkos_lab.report.quantities import scale
 from diolkos_lab.report.read import Cell, read
 from diolkos_lab.report.systems import LOOKS, label, look
@@ -41,7 +40,7 @@ def records(spec):
 
 
 def test_every_picture_is_a_valid_specification(results):
-    pictures = [picture for chapter in load_chapters(results) for picture in chapter.pictures]
+    pictures = [picture for chapter in load_chapters.chapters(results) for picture in chapter.pictures]
     assert len(pictures) > 8
     for picture in pictures:
         valid(charts.spec(picture))
@@ -189,7 +188,7 @@ def test_a_system_has_one_colour_in_all_panels(results):
 
 def test_every_colour_of_a_chart_has_one_for_the_night(results):
     known = {light for _, light, _ in theme.COLOURS} | {theme.GOOD, theme.BAD, theme.BLUE, theme.ORANGE}
-    for chapter in load_chapters(results):
+    for chapter in load_chapters.chapters(results):
         for picture in chapter.pictures:
             assert set(re.findall(r"#[0-9a-f]{6}\b", str(charts.spec(picture)))) <= known, picture.name
 

@@ -14,13 +14,14 @@ import synthetic_curves
 from rich.console import Console
 from synthetic_curves import PATHS
 
-from diolkos_lab import report, screen, summary
+from diolkos_lab import report, summary
 from diolkos_lab.curve.judge import judge
 from diolkos_lab.curve.loss import measure
 from diolkos_lab.curves import Measured
 from diolkos_lab.experiment.frames import CpuPlacement
-from diolkos_lab.report import charts
+from diolkos_lab.report import charts, terminal
 from diolkos_lab.report.charts import load_loss_sheet
+from diolkos_lab.report.read import read
 from diolkos_lab.report.systems import LOOKS
 from diolkos_lab.samples import folder
 
@@ -114,8 +115,8 @@ def test_the_verdict_by_intervals_stands_beside_the_paper_s(written: Path) -> No
         assert sorted(row["firm_paper"] for row in csv.DictReader(file)) == sorted(firm)
     drawn = [file.read_text() for file in (written / "pictures").glob("curve-*.svg")]
     assert sum("by intervals: undecided" in each for each in drawn) == undecided
-    screen.results(Console(file=(terminal := io.StringIO()), width=160), found)
-    assert "by intervals" in terminal.getvalue() and terminal.getvalue().count("undecided") >= undecided
+    terminal.show(Console(file=(shown := io.StringIO()), width=160), read(written))
+    assert "by intervals" in shown.getvalue() and shown.getvalue().count("undecided") >= undecided
 
 
 def test_pdrs_are_at_a_glance_with_their_ratio_and_interval(written: Path) -> None:

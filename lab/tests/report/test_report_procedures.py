@@ -5,7 +5,7 @@ import pytest
 import synthetic_loads
 
 from diolkos_lab import procedures
-from diolkos_lab.report import curve_page
+from diolkos_lab.report import searches
 
 
 @pytest.mark.parametrize(("blocks", "times"), [(1, "once"), (5, "5 times"), (7, None)])
@@ -13,7 +13,7 @@ def test_rates_without_an_interval_say_so(blocks: int, times: str | None) -> Non
     """Six searches make one; fewer leave brackets, which are none."""
     paths = (synthetic_loads.NATIVE, synthetic_loads.DIOLKOS)
     lines = [line for block in range(blocks + 1) for path in paths for line in synthetic_loads.procedures(block, path)]
-    reasons = curve_page.trust([], procedures.gather(lines, [synthetic_loads.ALONE])).reasons
+    reasons = searches.trust([], procedures.gather(lines, [synthetic_loads.ALONE])).reasons
     said = [reason for reason in reasons if reason.startswith("No rate has an interval")]
     assert bool(said) == (times is not None)
     if times:

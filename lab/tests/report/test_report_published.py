@@ -8,7 +8,7 @@ import pytest
 import synthetic
 
 from diolkos_lab.published import ratios
-from diolkos_lab.report import counterparts, loads_page, published, published_limits, published_rates, published_table
+from diolkos_lab.report import counterparts, published, published_limits, published_rates, published_table, usual_page
 from diolkos_lab.report.read import read
 
 GBIT = 1e9
@@ -152,7 +152,7 @@ def test_chapters_of_a_study_that_repeats_nobody_are_none(tmp_path):
 
 def test_the_published_chapters_come_before_the_limits_of_this_run(tmp_path):
     results = read(synthetic.folder(tmp_path / "result"))
-    anchors = [chapter.anchor for chapter in published.with_published(list(loads_page.content(results).chapters), results)]
+    anchors = [chapter.anchor for chapter in published.with_published(list(usual_page.content(results).chapters), results)]
     assert anchors[-3:] == ["published", "unseen-there", "unseen-here"]
 
 

@@ -75,16 +75,14 @@ def wait(driver: webdriver.Chrome, holds):
 
 def places(driver: webdriver.Chrome) -> list[str]:
     """The folders of the runs that are shown, in their order."""
-    rows = driver.find_elements(By.CSS_SELECTOR, "#runs tbody tr")
-    return [row.find_element(By.CSS_SELECTOR, ".place").text for row in rows if row.is_displayed()]
+    rows = driver.find_elements(By.CSS_SELECTOR, "[data-table=runs] tbody tr")
+    return [row.find_elements(By.TAG_NAME, "td")[-1].text.split()[0] for row in rows if row.is_displayed()]
 
 
-def choose(driver: webdriver.Chrome, name: str, value: str) -> None:
-    Select(driver.find_element(By.CSS_SELECTOR, f"#filters [name={name}]")).select_by_value(value)
-
-
-def tick(driver: webdriver.Chrome, place: str) -> None:
-    driver.find_element(By.CSS_SELECTOR, f"input[aria-label='Compare {place}']").click()
+def look_for(driver: webdriver.Chrome, words: str) -> None:
+    field = driver.find_element(By.CSS_SELECTOR, "input[type=search]")
+    field.clear()
+    field.send_keys(words)
 
 
 def alive(driver: webdriver.Chrome, name: str):
@@ -101,57 +99,38 @@ def points(figure) -> int:
     return len(figure.find_elements(By.CSS_SELECTOR, ".live .mark-symbol path"))
 
 
-def test_filters_leave_the_runs_that_have_what_is_chosen(site: webdriver.Chrome) -> None:
+def test_words_leave_the_runs_that_have_them(site: webdriver.Chrome) -> None:
     assert len(places(site)) == 6
-    choose(site, "study", "small")
-    choose(site, "host", "beta")
+    look_for(site, "small beta")
     assert places(site) == ["beta/fourth", "beta/third"]
-    choose(site, "version", "diolkos 0.2.0")
+    assert site.find_element(By.CSS_SELECTOR, "output").text == "2 of 6 lines"
+    look_for(site, "0.2.0 6.18.2")
     assert places(site) == ["beta/fourth"]
-    assert site.find_element(By.ID, "shown").text == "1 of 6 runs"
-    site.refresh()
-    assert places(site) == ["beta/fourth"], "the choice stands in the address"
-    for name in ("study", "host", "version"):
-        choose(site, name, "")
-    choose(site, "kernel", "6.18.2")
-    assert places(site) == ["beta/fourth", "beta/third"]
-    choose(site, "kernel", "")
-    site.find_element(By.CSS_SELECTOR, "#filters [name=text]").send_keys("ALPHA sec")
-    assert places(site) == ["alpha/second"]
 
 
 def test_a_click_on_a_head_sorts(site: webdriver.Chrome) -> None:
     newest = places(site)
-    heads = {head.text.strip(" ↕↑↓"): head for head in site.find_elements(By.CSS_SELECTOR, "#runs th[data-sort] button")}
+    heads = {head.text.strip(" ↕↑↓"): head for head in site.find_elements(By.CSS_SELECTOR, "[data-table=runs] th button")}
     heads["Start"].click()
     assert places(site) == newest[::-1]
     heads["Start"].click()
     assert places(site) == newest
     heads["Folder"].click()
     assert places(site) == sorted(newest)
-    heads["Rules"].click()
-    assert places(site)[0] == "stopped", "it has no verdicts"
 
 
-def test_two_ticks_and_a_click_compare(site: webdriver.Chrome) -> None:
-    button, said = site.find_element(By.ID, "compare"), site.find_element(By.ID, "chosen")
-    assert not button.is_enabled()
-    tick(site, "beta/fourth")
-    assert not button.is_enabled() and said.text == "Tick one more run."
-    tick(site, "other")
-    assert not button.is_enabled() and said.text == "These runs are of different studies: they cannot be compared."
-    tick(site, "beta/third")  # the first tick goes
-    tick(site, "beta/fourth")  # and now that of `other`
-    assert button.is_enabled() and said.text in ("beta/fourth and beta/third", "beta/third and beta/fourth")
-    button.click()
+def test_a_comparison_opens(site: webdriver.Chrome) -> None:
+    rows = site.find_elements(By.CSS_SELECTOR, "[data-table=pairs] tbody tr")
+    row = next(row for row in rows if row.text.startswith("small beta/third beta/fourth"))
+    row.find_element(By.LINK_TEXT, "What changed").click()
     wait(site, lambda: "more than chance explains" in site.find_element(By.TAG_NAME, "h1").text)
-    first, second = (row.text for row in site.find_elements(By.CSS_SELECTOR, "header dd"))
+    first, second = (row.text for row in site.find_elements(By.CSS_SELECTOR, "#both dd"))
     assert first.startswith("beta/third") and second.startswith("beta/fourth"), "the older one first"
     assert "diolkos tc" in alive(site, "changes").text
     lines = site.find_elements(By.CSS_SELECTOR, "[data-table=changes] tbody tr")
     assert [line.find_elements(By.TAG_NAME, "td")[-1].text for line in lines] == ["no", "yes"]
     site.back()
-    wait(site, lambda: site.find_elements(By.ID, "runs"))
+    wait(site, lambda: site.find_elements(By.CSS_SELECTOR, "[data-table=runs]"))
 
 
 def test_a_trend_is_drawn_and_filtered(site: webdriver.Chrome) -> None:
@@ -172,11 +151,3 @@ def test_a_report_opens(site: webdriver.Chrome) -> None:
     site.find_element(By.LINK_TEXT, "stopped").click()
     wait(site, lambda: "/run/" in site.current_url and site.find_elements(By.ID, "theme"))
     assert "SYNTHETIC" in site.find_element(By.TAG_NAME, "body").text
-
-
-def test_a_comparison_that_files_do_not_hold_is_said(chromium: webdriver.Chrome, exported: str) -> None:
-    chromium.get(f"{exported}index.html")
-    tick(chromium, "alpha/first")
-    tick(chromium, "beta/fourth")
-    assert not chromium.find_element(By.ID, "compare").is_enabled()
-    assert chromium.find_element(By.ID, "chosen").text.startswith("These files do not hold this comparison.")

@@ -2,7 +2,7 @@
 """`diolkos-lab analyze`: load–loss data of others, judged and drawn.
 
 Stages:
-    names, raw ─► results ─► overview, page, terminal ─► command
-One file is in memory at a time; what is kept of it is what the overview and the tables show. The numbers come from the
-package `curve`, the picture of a curve from `report.pictures.load_loss`, so that a study of our own can use both.
+    names, raw ─► results ─► page ─► command
+One file is in memory at a time; what is kept of it is what the table shows. The numbers come from the
+package `curve`, the picture of a curve from `report.charts.load_loss`, so that a study of our own can use both.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """From files to verdicts, pictures and report.
 
-Stages: find → (one file at a time) read, judge, draw, one JSON object → overview, table, page.
+Stages: find → (one file at a time) read, judge, draw, one JSON object → table, page.
 Pictures take nearly all of the time, so with them the files are shared out among processes; the order stays that of the files.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 
 from diolkos_lab import open_folder
-from diolkos_lab.analyze import output, raw, results, terminal
+from diolkos_lab.analyze import output, raw, results
 from diolkos_lab.analyze.results import Line
 from diolkos_lab.curve import resampling
 from diolkos_lab.curve.judge import DEFAULT_RULE
@@ -78,7 +78,7 @@ def analyze(request: AnalyzeRequest, console: Console) -> None:
     try:
         lines, few, unusable = _analyze(request)
         if lines:
-            terminal.results(console, lines, request.rules)
+            _show(console, lines, request)
             if request.out:
                 console.print(
                     f"Report: {printable(str(_report(request, request.out, lines, few)))}", soft_wrap=True, markup=False
@@ -156,16 +156,23 @@ def _draw(analysis: results.Analysis, rule: str, folder: OpenFolder, name: str) 
     folder.write(f"{name}.png", charts.png(drawn))
 
 
-def _report(request: AnalyzeRequest, out: Path, lines: Sequence[Line], few: Sequence[results.Analysis]) -> Path:
-    """The table, the picture of a few files together, and the page; those of each are drawn already."""
-    from diolkos_lab.analyze import overview, page  # noqa: PLC0415
-    from diolkos_lab.report import charts  # noqa: PLC0415
+def _show(console: Console, lines: Sequence[Line], request: AnalyzeRequest) -> None:
+    """The table of the page, with names without the folder that all files share; why, where there are few."""
+    from diolkos_lab.analyze import page  # noqa: PLC0415  a second, for charts
+    from diolkos_lab.report import terminal  # noqa: PLC0415
 
-    together = [overview.sheet(few, request.rule)] if len(few) > 1 else []
-    with open_folder.to_write(out) as opened, opened.inside(output.PICTURES) as folder:
-        output.table(opened, lines, request.rule)
-        stills = charts.save(together, folder)
-        return page.write(opened, lines, request.rule, together, stills, request.seed)
+    root = results.shared_folder([line.file for line in lines])
+    found = page.table(lines, request.rule, lambda line: line.file.removeprefix(root))
+    console.print(terminal.table(found, without=(found.heads[-1],) if len(lines) > FEW else ()))
+    for said in (*page.counts(lines, request.rules), *page.unknown(lines)):
+        console.print(said, markup=False, highlight=False, soft_wrap=True)
+
+
+def _report(request: AnalyzeRequest, out: Path, lines: Sequence[Line], few: Sequence[results.Analysis]) -> Path:
+    from diolkos_lab.analyze import page  # noqa: PLC0415
+
+    with open_folder.to_write(out) as opened:
+        return page.write(opened, lines, request.rule, few, request.seed)
 
 
 def _picture_name(request: AnalyzeRequest, number: int, file: Path) -> str | None:

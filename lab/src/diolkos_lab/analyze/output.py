@@ -1,24 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What an analysis writes: its folder, the JSON document, the table. Each is whole or not there."""
 
-import csv
 import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
 from diolkos_lab import open_folder
-from diolkos_lab.analyze.results import Line
-from diolkos_lab.curve.saturation import RULES
 from diolkos_lab.faults import UsageFault
-from diolkos_lab.open_folder import OpenFolder
 
-DOCUMENT, TABLE, PICTURES = "analysis.json", "verdicts.csv", "pictures"
+DOCUMENT, PICTURES = "analysis.json", "pictures"
 STANDARD_OUTPUT = Path("-")
 
 
@@ -88,15 +84,3 @@ def _written(stream: TextIO) -> Iterator[Document]:
     yield written
     written.close()
     stream.flush()
-
-
-def table(folder: OpenFolder, lines: Iterable[Line], rule: str) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["file", *RULES, "depends_on_rule", "pdr_0_5_pps", "bracketed", f"reason_{rule}", "remarks"])
-    for line in lines:
-        pdr = "" if line.pdr.rate is None else f"{line.pdr.rate:.0f}"
-        verdicts = [line.verdict[name] for name in RULES]
-        bracketed = line.pdr.bracketed
-        writer.writerow([line.file, *verdicts, line.depends_on_rule, pdr, bracketed, line.reason, "; ".join(line.remarks)])
-    folder.write(TABLE, text.getvalue())

@@ -87,7 +87,7 @@ def as_json(analysis: Analysis, rule: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Line:
-    """What is kept of an analysis once its file is done: one line of a table, one mark of the overview."""
+    """What is kept of an analysis once its file is done: one line of a table."""
 
     file: str
     title: str

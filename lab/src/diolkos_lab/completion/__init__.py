@@ -13,7 +13,7 @@ import typer.completion
 
 VARIABLE = "_DIOLKOS_LAB_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
-RESULTS = ("samples.jsonl", "summary.json", "failover.json")  # a folder with one of them is a result
+RESULTS = ("samples.jsonl", "summary.json")  # a folder with one of them is a result
 
 
 def script(shell: str) -> str:
@@ -29,10 +29,9 @@ def prepare() -> None:
 def study(incomplete: str) -> list[str]:
     """Studies by name: shipped ones and those in folders of the user's. All by path."""
     from diolkos_lab import studies  # noqa: PLC0415  a shell waits for the answer, so nothing is read that is not needed
-    from diolkos_lab.failover import definition as failovers  # noqa: PLC0415
 
     files = _paths(incomplete, lambda entry: entry.suffix == ".toml" and entry.is_file())
-    return [*studies.known(), *failovers.shipped(), *files]
+    return [*studies.known(), *studies.of_faults(), *files]
 
 
 def system(context: typer.Context) -> list[str]:

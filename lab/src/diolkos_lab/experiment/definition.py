@@ -23,6 +23,7 @@ ShapeName = Literal["benchmark", "nursery"]  # `topology.addresses` has the addr
 # they overtake each other on the veth pairs, TCP takes that for loss, and the native path itself halves from trial to trial.
 Placement = Literal["load-on-one-cpu", "free"]
 NATIVE = "native"  # the system without a translator
+NAME_OF_STUDY = r"^[a-z][a-z0-9-]*$"
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # is part of names of namespaces and files
 WELL_KNOWN_PREFIX = IPv6Network("64:ff9b::/96")
 ETHERNET = 18  # bytes of header and FCS
@@ -206,7 +207,7 @@ class Study(StrictModel):
     """A whole study.toml."""
 
     format: Literal[1] = Field(description="Version of this format.")
-    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=80, description="Short name; part of the result folder's.")
+    name: str = Field(pattern=NAME_OF_STUDY, max_length=80, description="Short name; part of the result folder's.")
     title: str = Field(description="Title of the report.")
     question: str = Field(description="What the study asks, one sentence.")
     topology: Topology = Field(Topology(), description="The ground of all lanes.")

@@ -53,6 +53,14 @@ def text(file: Path) -> str:
         raise UsageFault(f"{file}:{line}:{column}: not UTF-8 text") from error
 
 
+def has_kind(content: str, kind: str) -> bool:
+    """Does a definition say that it is of this kind? One that is no TOML says nothing."""
+    try:
+        return tomllib.loads(content).get("kind") == kind
+    except (ValueError, RecursionError):
+        return False
+
+
 def parse(content: str, file: Path, model: type[Model]) -> Model:
     """The same from the text of the file, which messages name."""
     try:

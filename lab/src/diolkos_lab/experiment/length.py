@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from diolkos_lab.experiment import compared
 from diolkos_lab.experiment.cells import PlannedCell, TrialCell, expected_s, lane_cells, trial_cells, under
 from diolkos_lab.experiment.definition import Form, FormName, Study
+from diolkos_lab.experiment.failover import FailoverStudy
 from diolkos_lab.experiment.loads import PpsLoad
 from diolkos_lab.experiment.procedures import Procedure
 
 
-def expected_of_form_s(study: Study, name: FormName) -> float:
+def expected_of_form_s(study: Study | FailoverStudy, name: FormName) -> float:
     """Seconds for all systems of the study, under all settings that it varies."""
+    if isinstance(study, FailoverStudy):
+        return study.expected_s(study.form[name])
     form, measured = study.form[name], study.of_form(name)
     lanes = under(form.vary.settings, lane_cells(measured, form, all_systems(measured)))
     return expected_of_cells_s(measured, form, trial_cells(form, lanes))

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diolkos_lab import open_folder
-from diolkos_lab.export import failover_run, one_run
+from diolkos_lab.export import one_run
 from diolkos_lab.export.output import Output
-from diolkos_lab.failover import records as failovers
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.serve import site
 from diolkos_lab.serve.find_runs import MARKS
@@ -39,9 +38,7 @@ def export(request: ExportRequest, say: Callable[[str], None]) -> str:
 def _export(request: ExportRequest, say: Callable[[str], None]) -> str:
     if len(request.folders) == 1 and _is_result(request.folders[0]):
         folder = request.folders[0]
-        files = (
-            failover_run.files(folder) if failovers.is_result(folder) else one_run.files(folder)
-        )  # before anything is written
+        files = one_run.files(folder)  # before anything is written
         with Output(request.out) as output:
             for name, content in files.items():
                 output.write(name, content)

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import textwrap
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from diolkos_lab import __version__, open_folder
 from diolkos_lab.export import latex
 from diolkos_lab.metric import ROW_METRICS, named
-from diolkos_lab.report import method, rejected
+from diolkos_lab.report import failover_page, method, rejected
 from diolkos_lab.report.quantities import digits
 from diolkos_lab.report.read import Results, read
 from diolkos_lab.report.tables import Table, ratios
@@ -24,21 +23,17 @@ COLUMNS = 100  # of the paragraph as plain text
 
 def files(folder: Path) -> dict[str, str]:
     """By their paths. Raises UsageFault for a folder that holds no whole result."""
-    sentences = method.sentences(samples_folder.read(folder))
-    return of(sentences, "samples.jsonl", checksums(folder), tables(read(folder)))
-
-
-def of(sentences: Sequence[str], data: str, sums: Mapping[str, str], tables: Sequence[Table]) -> dict[str, str]:
-    """Of a run of any kind: what its method is, in which file its figures are, the checksums of all files, and its tables."""
-    evaluated = f"have the SHA-256 checksum {sums[data]}; diolkos-lab {__version__} evaluated them."
-    said = [*sentences, f"The {'samples' if data == 'samples.jsonl' else 'trials'} {evaluated}"]
+    result, sums = samples_folder.require_trials(samples_folder.read(folder)), checksums(folder)
+    evaluated = f"have the SHA-256 checksum {sums['samples.jsonl']}; diolkos-lab {__version__} evaluated them."
+    said = [*method.sentences(result), f"The samples {evaluated}"]
     found = {"SHA256SUMS": "".join(f"{digest}  {name}\n" for name, digest in sums.items())}
     found["method.txt"] = textwrap.fill(" ".join(said), COLUMNS, break_long_words=False, break_on_hyphens=False) + "\n"
     found["method.tex"] = "\n".join(latex.escaped(sentence) for sentence in said) + "\n"
-    for table in tables:
-        found[f"tables/{table.name}.csv"] = table.csv
-        found[f"tables/{table.name}.tex"] = latex.table(table)
-    found["all.tex"] = latex.document(["method", *(f"tables/{table.name}" for table in tables)])
+    every = tables(read(folder))
+    set_in_latex = [table for table in every if table.lines]
+    found |= {f"tables/{table.name}.csv": table.csv for table in every}
+    found |= {f"tables/{table.name}.tex": latex.table(table) for table in set_in_latex}
+    found["all.tex"] = latex.document(["method", *(f"tables/{table.name}" for table in set_in_latex)])
     return found
 
 
@@ -51,6 +46,8 @@ def checksums(folder: Path) -> dict[str, str]:
 
 def tables(results: Results) -> list[Table]:
     """The verdicts, every metric, and what guards rejected."""
+    if failover_page.applies_to(results):
+        return failover_page.tables(results)
     measured = {row.metric for row in results.rows}
     every = [ratios(results, metric, _caption(metric)) for metric in ROW_METRICS if metric in measured]
     return [table for table in (_verdicts(results), *every, rejected.table(results)) if table]

@@ -11,8 +11,8 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
+from diolkos_lab.experiment.failover import FailoverStudy, Kind
 from diolkos_lab.failover import engine, plan, routing
-from diolkos_lab.failover.definition import FailoverStudy, Kind
 from diolkos_lab.failover.engine import Engine
 from diolkos_lab.failover.gateways import PORT as GATEWAY_PORT
 from diolkos_lab.failover.gateways import GatewayFault, Gateways

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """`diolkos-lab run failover`: from the study to its result folder.
 
-Stages: is everything here? → trials in random order within each repetition → records after each → report.
+Stages: is everything here? → trials in random order within each repetition → a line of samples.jsonl after each.
 """
 
 import contextlib
@@ -11,88 +11,121 @@ import shutil
 import sys
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from diolkos_lab import open_folder
+from diolkos_lab.every_trial import figure
 from diolkos_lab.experiment.definition import FormName
-from diolkos_lab.failover import definition, engine, judge, records, report, routing, trial
-from diolkos_lab.failover.definition import FailoverForm, FailoverStudy
-from diolkos_lab.failover.records import Records
+from diolkos_lab.experiment.failover import FailoverForm, FailoverStudy
+from diolkos_lab.failover import engine, routing, trial
 from diolkos_lab.failover.trial import Planned
 from diolkos_lab.faults import Fault, Interrupted, MissingFault, UsageFault
+from diolkos_lab.outcome import Outcome, outcome
 from diolkos_lab.report.quantities import count
-from diolkos_lab.samples import host
+from diolkos_lab.samples import folder, host
 from diolkos_lab.sut.lookup import BESIDE
 from diolkos_lab.topology import leftovers, scratch
 from diolkos_lab.topology.machine import THIS_MACHINE
 
 Say = Callable[[str], None]
 OTHERS = {"curl": "apt-get install curl", "iperf3": "apt-get install iperf3", "openssl": "apt-get install openssl"}
-
 VERSIONS = {"frr": [str(routing.DAEMONS / "bgpd"), "--version"], "etcd": ["etcd", "--version"]}
 
 
-def run(study: FailoverStudy, form_name: FormName, out: Path | None, seed: int | None, program: str | None, say: Say) -> Path:
-    """Measure it. Returns the page of the report. Leaves nothing on the host, however it ends."""
-    form = definition.form_named(study, form_name)
+def measure(
+    study: FailoverStudy, form_name: FormName, out: Path | None, seed: int | None, program: str | None, say: Say
+) -> Path:
+    """Returns the result folder. Leaves nothing on the host, however it ends."""
+    if form_name not in study.form:
+        raise UsageFault(f"the study {study.name} has no {form_name} form; there are {', '.join(study.form)}")
+    form = study.form[form_name]
     binary = _program(program)
     if missing := lacks():
         raise MissingFault("; ".join(f"{name} is missing: {how}" for name, how in missing.items()))
     if os.geteuid() != 0:
         raise MissingFault("the study failover makes network namespaces: run it as root")
-    folder = out or Path("results") / f"failover-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    out = out or Path("results") / f"{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
-    plan = order(study, form, seed)
-    with contextlib.closing(records.claim(folder)) as opened:
-        opened.lock()
-        found = Records(study, form_name, seed, host.facts() | _facts_of_run(binary))
-        found.write(opened)  # a run that is ended before its first trial is known as one
+    system = facts_of(binary)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    header = {"form": form_name, "quick": form_name == "quick", "seed": seed, "started": started, "missing": []}
+    facts = host.facts() | {"run": str(uuid.uuid4()), "date": started, "seed": seed, "command_line": sys.argv}
+    facts |= {"form": form_name, "systems": {"diolkos": system}}
+    facts["versions"] = {**host.versions(), **{name: host.version(command) for name, command in VERSIONS.items()}}
+    writer = folder.Writer(out, study, {"diolkos": system}, header)
+    run_planned(study, form, left(order(study, form, seed), []), binary, writer, facts, say)
+    return out
+
+
+def facts_of(binary: Path) -> dict[str, str | None]:
+    """The digest tells two builds apart that call themselves the same version."""
+    return {
+        "binary": str(binary),
+        "version": host.version([str(binary), "--version"]),
+        "sha256": THIS_MACHINE.digest(binary),
+    }
+
+
+def run_planned(
+    study: FailoverStudy,
+    form: FailoverForm,
+    todo: list[Planned],
+    binary: Path,
+    writer: folder.Writer,
+    facts: Mapping[str, Any],
+    say: Say,
+) -> None:
+    """All trials that are left, and those again that decide nothing. Leaves nothing on the host, however it ends."""
+    whole = writer.trials + len(todo)
+    with contextlib.closing(writer):
+        writer.host({**facts, "complete": False})  # a run that is ended before its first trial is known as one
         leftovers.clean()
-        minutes = max(1, round(expected_min(study, form)))
-        say(f"{study.name}: {count(len(plan), 'trial')}, about {count(minutes, 'minute')}, to {folder}")
+        minutes = max(1, round(study.expected_s(form) / 60 * len(todo) / study.trials_of(form)))
+        say(f"{study.name}: {count(len(todo), 'trial')}, about {count(minutes, 'minute')}, to {writer.folder}")
         try:
-            with scratch.folder() as work:
-                todo, number = deque(plan), 0
-                while todo:
-                    planned, number = todo.popleft(), number + 1
-                    row = trial.run(study, found.traffic, planned, binary, work / f"trial-{number}")
-                    found.rows.append(row)
-                    found.write(opened)
-                    # What it brought is not asked. Where everything is disturbed, the run comes to an end all the same.
-                    if judge.is_disturbed(row) and planned.attempt < trial.TRIES and number + len(todo) < 2 * len(plan):
-                        todo.append(replace(planned, attempt=planned.attempt + 1))
-                    say(f"{number}/{number + len(todo)} {planned.kind}, {planned.fault.name}: {_in_words(row)}")
+            _trials(study, form, todo, binary, writer, say)
         except Interrupted as interrupted:
+            where = writer.folder
             interrupted.add_note(
-                f"Stopped after {found.done} of {len(plan)} trials, which are kept in {folder} "
-                f"(`diolkos-lab report {folder}` evaluates them; `diolkos-lab merge` adds those of another run)."
+                f"Stopped after {count(writer.trials, 'trial')} of {whole}, which are kept in {where} "
+                f"(`diolkos-lab report {where}` evaluates them, `diolkos-lab run --resume {where}` resumes the run)."
             )
             raise
-        if all(row.get("error") for row in found.rows):
-            raise Fault(f"no trial came to its end: {found.rows[0]['error']}")
-        return report.write(found, opened)
+        writer.host({**facts, "complete": True})
 
 
-def _facts_of_run(binary: Path) -> dict[str, Any]:
-    """What tells runs and builds apart. The digest tells two builds apart that call themselves the same version."""
-    return {
-        "run": str(uuid.uuid4()),
-        "command_line": sys.argv,
-        "systems": {
-            "diolkos": {
-                "binary": str(binary),
-                "version": host.version([str(binary), "--version"]),
-                "sha256": THIS_MACHINE.digest(binary),
-            }
-        },
-        "versions": {**host.versions(), **{name: host.version(command) for name, command in VERSIONS.items()}},
-    }
+def _trials(
+    study: FailoverStudy, form: FailoverForm, plan: list[Planned], binary: Path, writer: folder.Writer, say: Say
+) -> None:
+    flows, most = study.traffic_of(form), 2 * study.trials_of(form)
+    todo, first, broken = deque(plan), writer.trials, []
+    with scratch.folder() as work:
+        while todo:
+            planned = replace(todo.popleft(), number=writer.trials)
+            found = trial.run(study, flows, planned, binary, work / f"trial-{planned.number}")
+            writer.record(found)
+            broken += [found["distrust"][0]["detail"]] if outcome(found) is Outcome.INSTRUMENT_FAILED else []
+            # What it brought is not asked. Where everything is disturbed, the run comes to an end all the same.
+            if not outcome(found).counts and planned.attempt < trial.TRIES and writer.trials + len(todo) < most:
+                todo.append(replace(planned, attempt=planned.attempt + 1))
+            done = f"{writer.trials}/{writer.trials + len(todo)}"
+            say(f"{done} {planned.kind}, {planned.fault.name}: {_in_words(found)}")
+    if broken and len(broken) == writer.trials - first:
+        raise Fault(f"no trial came to its end: {broken[0]}")
+
+
+def left(plan: Sequence[Planned], made: Sequence[Mapping[str, Any]]) -> list[Planned]:
+    """Of a plan, what has not decided anything and may be tried again."""
+    found = []
+    for planned in plan:
+        key = planned.kind, planned.fault.name, planned.repetition + 1
+        mine = [each for each in made if (each["datapath"], each["factors"]["fault"], each["block"]) == key]
+        if len(mine) < trial.TRIES and not any(outcome(each).counts for each in mine):
+            found.append(replace(planned, attempt=len(mine) + 1))
+    return found
 
 
 def order(study: FailoverStudy, form: FailoverForm, seed: int) -> list[Planned]:
@@ -106,60 +139,24 @@ def order(study: FailoverStudy, form: FailoverForm, seed: int) -> list[Planned]:
     return plan
 
 
-def expected_min(study: FailoverStudy, form: FailoverForm) -> float:
-    """Minutes that it takes: what traffic takes, and 40 s for building and evaluating."""
-    of_one = [fault.after_s + study.traffic.before_s + 40 for kind in form.gateways for fault in study.faults_of(form, kind)]
-    return form.repetitions * sum(of_one) / 60
-
-
 def lacks() -> dict[str, str]:
     """Programs that are not here, with how to get them."""
     others = {name: how for name, how in OTHERS.items() if not shutil.which(name)}
     return {**routing.missing(), **engine.missing(), **others}
 
 
-def show(console: Console) -> None:
-    """The studies of this kind, and what they lack."""
-    for name in definition.shipped():
-        study = definition.load(name)
-        if study is None:
-            continue
-        forms = ", ".join(f"{form}: {expected_min(study, each):.0f} min" for form, each in study.form.items())
-        console.print(f"{name}: {study.title} ({forms})", highlight=False, soft_wrap=True)
-        for missing, how in lacks().items():
-            console.print(f"[red]✗[/] needed for {name}: {missing}: {how}")
-
-
-def again(folder: Path) -> Path:
-    """The report of a folder once more. Raises UsageFault."""
-    found = records.require_trials(folder, records.read(folder))
-    with contextlib.closing(open_folder.to_write(folder)) as opened:
-        return report.write(found, opened)
-
-
 def _program(given: str | None) -> Path:
-    found = given or shutil.which("diolkos") or _beside()
-    if not found or not Path(found).exists():
+    beside = BESIDE / "diolkos"  # of a clone
+    found = given or shutil.which("diolkos") or beside
+    if not Path(found).exists():
         raise UsageFault("the program diolkos is not found: `make build` makes it, or name it by --diolkos FILE")
     return Path(found).absolute()
 
 
-def _beside() -> str | None:
-    """That of a clone."""
-    built = BESIDE / "diolkos"
-    return str(built) if built.exists() else None
-
-
-def _in_words(row: dict[str, object]) -> str:
-    if row.get("error"):
-        return f"the lab failed: {row['error']}"
-    gap = row["gap_s"]
-    words = [f"{row['kept']} of {row['established']} flows go on", f"gap {f'{gap} s' if gap is not None else 'without end'}"]
-    words += [str(row["lost"])] if row.get("lost") else []
-    words += [str(each) for each in _guards(row)]
-    return ", ".join(words)
-
-
-def _guards(row: dict[str, object]) -> Sequence[object]:
-    guards = row.get("guards")
-    return guards if isinstance(guards, list) else []
+def _in_words(found: dict[str, Any]) -> str:
+    if outcome(found) is Outcome.INSTRUMENT_FAILED:
+        return f"the lab failed: {found['distrust'][0]['detail']}"
+    gap = found["metrics"].get("gap_s", "without end")
+    words = [f"{found['metrics']['kept']:.0f} of {found['metrics']['established']:.0f} flows go on", f"gap {gap}"]
+    words[1] += " s" if figure(found, "gap_s") == gap else ""
+    return ", ".join([*words, *filter(None, [found["error"]]), *(each["detail"] for each in found["distrust"])])

@@ -10,28 +10,22 @@ seed, so they are not paired: the test is that of other studies (Mann-Whitney, p
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rich import table as rich_table
-from rich.console import Console
-from rich.markup import escape
-
-from diolkos_lab.comparing import facts_in_words
-from diolkos_lab.failover import judge, report
-from diolkos_lab.failover.definition import Quantity
-from diolkos_lab.failover.judge import Row
-from diolkos_lab.failover.records import Records
+from diolkos_lab import comparing
+from diolkos_lab.every_trial import QUANTITIES, Trial, figure, figures, groups, undecided_trials
+from diolkos_lab.experiment.failover import Quantity
 from diolkos_lab.faults import UsageFault
+from diolkos_lab.outcome import outcome
+from diolkos_lab.report import failover_page
 from diolkos_lab.report.tables import Table
-from diolkos_lab.samples import folder as samples_folder
+from diolkos_lab.samples.folder import AnyResult, FailoverResult, differing_facts
 from diolkos_lab.stats import differences
 from diolkos_lab.stats.comparison import FEWEST
 from diolkos_lab.stats.differences import Difference
 
-QUANTITIES: tuple[Quantity, ...] = ("kept_share", "gap_s", "call_gap_s", "new_flows_s", "downloads_share")
-BETTER: dict[str, str] = {"kept_share": "higher", "downloads_share": "higher"}  # of the others, less is better
+COMPARED: tuple[Quantity, ...] = ("kept_share", "gap_s", "call_gap_s", "new_flows_s", "downloads_share")
 
 
 @dataclass(frozen=True)
@@ -42,8 +36,8 @@ class Side:
     disturbed: int
 
     @property
-    def median(self) -> float | None:
-        return median(self.values) if self.values else None
+    def in_words(self) -> str:
+        return str(len(self.values)) + (f" + {self.disturbed}" if self.disturbed else "")
 
 
 @dataclass(frozen=True)
@@ -56,6 +50,25 @@ class Compared:
     first: Side
     second: Side
     difference: Difference | None
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        found, share = self.difference, self.quantity.endswith("_share")
+        sides = {"first": self.first, "second": self.second}
+        return {
+            "fault": self.fault,
+            "gateways": self.gateways,
+            "quantity": self.quantity,
+            "unit": "ratio" if share else "s",
+            "better": "higher" if share else "lower",
+            **{name: _finite(median(side.values)) if side.values else None for name, side in sides.items()},
+            **{f"{name}_trials": len(side.values) for name, side in sides.items()},
+            **{f"{name}_decide_nothing": side.disturbed for name, side in sides.items()},
+            "difference": _finite(found.value) if found else None,
+            "ci95": [_finite(end) for end in found.ci95] if found else None,
+            "p": found.p if found else None,
+            "significant": found.significant if found else None,
+        }
 
 
 @dataclass(frozen=True)
@@ -83,100 +96,63 @@ class Comparison:
         return " ".join(said)
 
 
-def compare(places: tuple[Path | str, Path | str], first: Records, second: Records) -> Comparison:
+def compare(first: AnyResult, second: AnyResult) -> Comparison:
     """Raises UsageFault for runs that measured something else."""
-    _require_comparable(places, first, second)
-    hosts = _pairs(places, first, second)
-    before, after = report.groups(first.rows), report.groups(second.rows)
+    if not (isinstance(first, FailoverResult) and isinstance(second, FailoverResult)):
+        raise UsageFault(f"{first.folder} and {second.folder} are not of one study: they cannot be compared")
+    _require_comparable(first, second)
+    hosts = comparing.pairs(first, _hosts(first), second, _hosts(second))
+    before, after = groups(first.trials), groups(second.trials)
     common = [key for key in before if key in after]
     if not common:
-        raise UsageFault(f"{places[0]} and {places[1]} have no fault and kind of gateway in common: they cannot be compared")
-    named = [(key, quantity) for key in common for quantity in QUANTITIES if _both(before[key], after[key], quantity)]
+        raise UsageFault(
+            f"{first.folder} and {second.folder} have no fault and kind of gateway in common: they cannot be compared"
+        )
+    named = [(key, quantity) for key in common for quantity in COMPARED if _both(before[key], after[key], quantity)]
     strata = [
-        [(_values(first, before[key], quantity, one), _values(second, after[key], quantity, two)) for one, two in hosts]
+        [(_of_host(before[key], quantity, one), _of_host(after[key], quantity, two)) for one, two in hosts]
         for key, quantity in named
     ]
     found = differences.corrected([differences.difference(each) for each in strata])
-    figures = [
+    compared = [
         Compared(*key, quantity, _side(of_hosts, 0, before[key]), _side(of_hosts, 1, after[key]), each)
         for (key, quantity), of_hosts, each in zip(named, strata, found, strict=True)
     ]
-    return Comparison(first.study.name, figures, samples_folder.differing(first.host, second.host))
+    return Comparison(first.study.name, compared, differing_facts(first, second))
 
 
 def table(found: Comparison) -> Table:
     """As printed and as CSV."""
-    lines, raw, strong = [], [], set()
-    for number, each in enumerate(found.figures):
-        write = report.WRITTEN[each.quantity]
-        sides = [f"{report.figure(side.values, write)} · {_trials(side)}" for side in (each.first, each.second)]
-        change = _change(each.difference, each.quantity)
+    sides = [f"{side}{what}" for side in ("first", "second") for what in ("", "_trials", "_decide_nothing")]
+    raw_heads = ["fault", "gateways", "quantity", *sides]
+    lines, raw = [], []
+    for each in found.figures:
+        heading, write, _ = QUANTITIES[each.quantity]
+        shown = [f"{failover_page.figures(side.values, write)} · {side.in_words}" for side in (each.first, each.second)]
         p = f"{each.difference.p:.3f}" if each.difference else "–"
-        lines.append([each.fault, each.gateways, report.HEADINGS[each.quantity], *sides, change, p])
-        raw.append([
-            each.fault, each.gateways, each.quantity,
-            each.first.median, len(each.first.values), each.first.disturbed,
-            each.second.median, len(each.second.values), each.second.disturbed,
-            *((each.difference.value, *each.difference.ci95, each.difference.p) if each.difference else (None,) * 4),
-        ])  # fmt: skip
-        if each.difference and each.difference.significant:
-            strong.add(number)
+        lines.append([each.fault, each.gateways, heading, *shown, _change(each.difference, each.quantity), p])
+        entry = each.as_json
+        raw.append([*(entry[name] for name in raw_heads), entry["difference"], *(entry["ci95"] or (None, None)), entry["p"]])
     return Table(
         name="changes",
         caption="Second run minus first; median (least–most) · trials that decide + those that do not; p is corrected for the "
         "number of figures; –: too few trials",
         heads=["Fault", "Gateways", "Figure", "First", "Second", "Change [95 % interval]", "p"],
         lines=lines,
-        raw_heads=[
-            "fault",
-            "gateways",
-            "quantity",
-            "first",
-            "first_trials",
-            "first_decide_nothing",
-            "second",
-            "second_trials",
-            "second_decide_nothing",
-            "change",
-            "ci95_low",
-            "ci95_high",
-            "p",
-        ],
+        raw_heads=[*raw_heads, "change", "ci95_low", "ci95_high", "p"],
         raw_lines=raw,
         text_columns=frozenset({0, 1, 2}),
-        strong=frozenset(strong),
+        strong=frozenset(n for n, each in enumerate(found.figures) if each.difference and each.difference.significant),
     )
 
 
-def show(console: Console, found: Comparison) -> None:
-    """On the terminal."""
-    for differs in facts_in_words(found.facts):
-        console.print(f"[yellow]host differs[/] {escape(differs)}")
-    of = table(found)
-    shown = rich_table.Table(caption=of.caption)
-    for number, heading in enumerate(of.heads):
-        shown.add_column(heading.lower(), justify="left" if number in of.text_columns else "right")
-    for number, line in enumerate(of.lines):
-        shown.add_row(*map(escape, line), style="bold" if number in of.strong else "")
-    console.print(shown)
-    console.print(found.sentence)
-
-
-def document(folders: tuple[Path, Path], found: Comparison) -> dict[str, Any]:
-    """Of `compare --json`."""
-    return {
-        "study": found.study,
-        "first": str(folders[0]),
-        "second": str(folders[1]),
-        "host_differences": [{"fact": name, "first": one, "second": two} for name, (one, two) in found.facts.items()],
-        "changes": [_entry(each) for each in found.figures],
-    }
-
-
-def _require_comparable(places: tuple[Path | str, Path | str], first: Records, second: Records) -> None:
+def _require_comparable(first: FailoverResult, second: FailoverResult) -> None:
+    """Rules may differ, and what the forms measure: figures do not depend on either."""
     one, two = first.study, second.study
     if one.name != two.name:
-        raise UsageFault(f"{places[0]} holds the study {one.name}, {places[1]} the study {two.name}: they cannot be compared")
+        raise UsageFault(
+            f"{first.folder} holds the study {one.name}, {second.folder} the study {two.name}: they cannot be compared"
+        )
     plans = [{each.name: each for each in study.fault} for study in (one, two)]
     differs = {
         "bfd": one.bfd != two.bfd,
@@ -185,47 +161,26 @@ def _require_comparable(places: tuple[Path | str, Path | str], first: Records, s
     }
     if name := next((name for name, yes in differs.items() if yes), None):
         raise UsageFault(
-            f"`{name}` differs between {places[0]} and {places[1]}, so a change would not be one of the gateways: "
+            f"`{name}` differs between {first.folder} and {second.folder}, so a change would not be one of the gateways: "
             "compare runs of one study and form"
         )
 
 
-def _pairs(places: tuple[Path | str, Path | str], first: Records, second: Records) -> list[tuple[str, str]]:
-    """The hosts that are compared. Two runs of one host each are, whatever their hosts; several hosts each with itself."""
-    before, after = (list(dict.fromkeys(_host(of, row) for row in of.rows)) for of in (first, second))
-    if len(before) <= 1 and len(after) <= 1:
-        return [("".join(before), "".join(after))]
-    both = [(host, host) for host in before if host in after]
-    if not both:
-        raise UsageFault(
-            f"{places[0]} ({', '.join(before)}) and {places[1]} ({', '.join(after)}) have no host in common, and hosts "
-            "differ by themselves: compare runs of the same hosts"
-        )
-    return both
+def _hosts(of: FailoverResult) -> list[str]:
+    return list(dict.fromkeys(trial.get("host", "") for trial in of.trials))
 
 
-def _host(of: Records, row: Row) -> str:
-    """Rows of a single run do not name it."""
-    hosts = {run["run"]: str(run["host"]) for run in of.merged}
-    return hosts.get(str(row.get("run")), str(of.host.get("hostname") or ""))
+def _both(before: Sequence[Trial], after: Sequence[Trial], quantity: str) -> bool:
+    """Does neither run lack the figure by its nature, as that of downloads where there are none?"""
+    return all(any(not outcome(each).counts or figure(each, quantity) is not None for each in one) for one in (before, after))
 
 
-def _both(before: Sequence[Row], after: Sequence[Row], quantity: str) -> bool:
-    """Have both runs measured it, or might they have?"""
-    return all(any(judge.is_disturbed(row) or judge.is_measured(row, quantity) for row in rows) for rows in (before, after))
+def _of_host(trials: Sequence[Trial], quantity: str, host: str) -> list[float]:
+    return figures([trial for trial in trials if trial.get("host", "") == host], quantity)
 
 
-def _values(of: Records, rows: Sequence[Row], quantity: str, host: str) -> list[float]:
-    return judge.figures([row for row in rows if _host(of, row) == host], quantity)
-
-
-def _side(strata: Sequence[tuple[list[float], list[float]]], which: int, rows: Sequence[Row]) -> Side:
-    values = tuple(value for pair in strata for value in pair[which])
-    return Side(values, sum(judge.is_disturbed(row) for row in rows))
-
-
-def _trials(side: Side) -> str:
-    return str(len(side.values)) + (f" + {side.disturbed}" if side.disturbed else "")
+def _side(strata: Sequence[tuple[list[float], list[float]]], which: int, trials: Sequence[Trial]) -> Side:
+    return Side(tuple(value for pair in strata for value in pair[which]), undecided_trials(trials))
 
 
 def _change(found: Difference | None, quantity: str) -> str:
@@ -242,26 +197,5 @@ def _signed(value: float, quantity: str) -> str:
     return f"{100 * value:+.3f} points" if share else f"{value:+.3f} s"
 
 
-def _entry(each: Compared) -> dict[str, Any]:
-    found = each.difference
-    return {
-        "fault": each.fault,
-        "gateways": each.gateways,
-        "quantity": each.quantity,
-        "unit": "ratio" if each.quantity.endswith("_share") else "s",
-        "better": BETTER.get(each.quantity, "lower"),
-        "first": _finite(each.first.median),
-        "second": _finite(each.second.median),
-        "first_trials": len(each.first.values),
-        "second_trials": len(each.second.values),
-        "first_decide_nothing": each.first.disturbed,
-        "second_decide_nothing": each.second.disturbed,
-        "difference": _finite(found.value) if found else None,
-        "ci95": [_finite(end) for end in found.ci95] if found else None,
-        "p": found.p if found else None,
-        "significant": found.significant if found else None,
-    }
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from diolkos_lab.experiment.failover import FaultName, FaultPlan
 from diolkos_lab.failover import plan
 from diolkos_lab.failover.cluster import Cluster
-from diolkos_lab.failover.definition import FaultName, FaultPlan
 from diolkos_lab.failover.gateways import GatewayFault
 from diolkos_lab.failover.waiting import wait_until
 from diolkos_lab.faults import InstrumentFault

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the files of a trial mean: arrivals and connections become the figures of one row.
+"""What the files of a trial mean: arrivals and connections become its figures, of which one without end is None.
 
 gap         the longest time for which a flow heard nothing in a direction, beyond its own interval
 established a flow that each end has heard before the fault, the client at the flow's own address and port
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diolkos_lab.failover.programs.flows import ANSWER_S, ANSWER_SHARE
+from diolkos_lab.run.guards import Objection
 
 RECORD = np.dtype(
     [("flow", "<u4"), ("sequence", "<u4"), ("sent_ns", "<u8"), ("arrived_ns", "<u8"), ("where", "<u8")]
@@ -207,15 +208,15 @@ def stream_stop_s(report: Mapping[str, Any]) -> float | None:
     return round(longest, 2)
 
 
-def guards(reports: Mapping[str, Mapping[str, Any]], intervals_s: Mapping[str, float]) -> list[str]:
+def guards(reports: Mapping[str, Mapping[str, Any]], intervals_s: Mapping[str, float]) -> list[Objection]:
     """Why a trial is not trusted. `reports` is by file (`fine-client`), `intervals_s` by set (`fine`)."""
     found = []
     for name, report in reports.items():
         late_s = report["latest_ns"] / 1e9
         if late_s > max(LATE_S, LATE_SHARE * intervals_s[name.partition("-")[0]]):
-            found.append(f"the generator of {name} was {late_s:.2f} s late")
+            found.append(Objection("generator", f"the generator of {name} was {late_s:.2f} s late"))
         if report["unread"]:
-            found.append(f"the program of {name} did not read {report['unread']} datagrams in time")
+            found.append(Objection("unread", f"the program of {name} did not read {report['unread']} datagrams in time"))
     return found
 
 
@@ -234,7 +235,8 @@ def row(folder: Path, fault_ns: int, interval_s: float, limit_s: float) -> dict[
     late_s = sum(reports[f"many-{end}"]["latest_ns"] for end in ("client", "server")) / 1e9
     spare_s = (fault_ns - many.start_ns) / 1e9 - many.interval_s * (1 + ANSWER_SHARE) - ANSWER_S
     hurried = flows["established"] < flows["flows"] and late_s > spare_s
-    too_late = [f"the generators of many were {late_s:.1f} s late, so that flows had no time to be established"] * hurried
+    why = f"the generators of many were {late_s:.1f} s late, so that flows had no time to be established"
+    too_late = [Objection("generator", why)] if hurried else []
     stops = []
     for file in sorted(folder.glob("stream-*-client.log")):
         try:

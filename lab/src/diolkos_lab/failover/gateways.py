@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from diolkos_lab.experiment.failover import Kind
 from diolkos_lab.failover import plan
-from diolkos_lab.failover.definition import Kind
 from diolkos_lab.failover.engine import Certificates
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.waiting import wait_until

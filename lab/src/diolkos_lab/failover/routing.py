@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from diolkos_lab.experiment.failover import Bfd
 from diolkos_lab.failover import plan
-from diolkos_lab.failover.definition import Bfd
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.waiting import wait_until
 from diolkos_lab.faults import Fault

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""One trial: a cluster of its own, traffic over it, one fault, and the row of figures that is left of it.
+"""One trial: a cluster of its own, traffic over it, one fault, and the line of samples.jsonl that is left of it.
 
-Stages: build → watch for drops → traffic → fault → wait → evaluate. Everything is built anew, so that trials do not inherit
-from each other.
+Stages: build → watch for drops → traffic → fault → wait → evaluate → line. Everything is built anew, so that trials do not
+inherit from each other.
 """
 
 import random
@@ -10,22 +10,25 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from diolkos_lab.experiment.failover import KEPT_AFTER_S, KEPT_ROUNDS, KIND, FailoverStudy, FaultPlan, Kind, Traffic
 from diolkos_lab.failover import cluster as clusters
 from diolkos_lab.failover import disruptions, drops, evaluate, plan, processors, traffic
 from diolkos_lab.failover.cluster import Cluster
-from diolkos_lab.failover.definition import KEPT_AFTER_S, KEPT_ROUNDS, FailoverStudy, FaultPlan, Kind, Traffic
 from diolkos_lab.failover.gateways import GatewayFault
 from diolkos_lab.failover.network import Network
 from diolkos_lab.failover.traffic import Running
 from diolkos_lab.faults import Fault
+from diolkos_lab.outcome import INSTRUMENT
+from diolkos_lab.run.guards import Objection
 from diolkos_lab.topology import control_group
 
 AHEAD_S = 4.0  # before the fault, the last questions are asked
 FAULT_LATE_S = 1.0  # a fault that came later than this is not watched for as long as it should be
-# Of gateways that do not come back: no limit is kept. How many went wrong before is measured all the same.
+# Of gateways that do not come back: no limit is kept. How many went wrong before is measured all the same. None: without end.
 LOST: Mapping[str, Any] = {"kept": 0, "kept_share": 0.0, "gap_s": None, "call_gap_s": None, "new_flows_s": None, "step_s": None}
 NEVER_BEGUN: Mapping[str, Any] = {**LOST, "established": 0, "downloads_share": 0.0}  # of gateways that do not even start
 TRIES = 3  # of a trial, until it decides
@@ -40,6 +43,7 @@ class Planned:
     repetition: int
     seed: int
     attempt: int = 1
+    number: int = 0  # in the order of the run
 
     @property
     def victim(self) -> str:
@@ -48,30 +52,54 @@ class Planned:
 
 
 def run(study: FailoverStudy, flows: Traffic, planned: Planned, binary: Path, folder: Path) -> dict[str, Any]:
-    """The row of the trial. Gateways that fail give the worst result (`lost`), any other fault is nobody's (`error`)."""
-    begun = time.monotonic()
-    row: dict[str, Any] = {
-        "gateways": planned.kind,
-        "fault": planned.fault.name,
-        "repetition": planned.repetition,
-        "victim": planned.victim,
-    }
+    """The trial as JSON. Gateways that fail give the worst result, any other fault is an instrument's and nobody's."""
+    begun, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="milliseconds")
+    found: Mapping[str, Any]
     try:
         with Network("failover") as network:
-            row |= _measure(study, flows, planned, binary, network, folder)
+            found = _measure(study, flows, planned, binary, network, folder)
     except GatewayFault as lost:
-        row |= {"flows": flows.many.flows, "downloads": flows.downloads, **NEVER_BEGUN, "lost": str(lost), "guards": []}
+        found = {"flows": flows.many.flows, "downloads": flows.downloads, **NEVER_BEGUN, "lost": str(lost)}
     except Fault as fault:
-        row["error"] = str(fault)
+        found = _broken(str(fault))
     except KeyError as error:
-        row["error"] = f"the report of {error.args[0]} is missing"
+        found = _broken(f"the report of {error.args[0]} is missing")
     except ValueError as error:
-        row["error"] = f"a report cannot be read: {error}"
+        found = _broken(f"a report cannot be read: {error}")
     except OSError as error:
-        row["error"] = f"{error.filename or 'the system'}: {error.strerror or error}"
+        found = _broken(f"{error.filename or 'the system'}: {error.strerror or error}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return row | {"duration_s": round(time.monotonic() - begun, 1)}
+    return {**line(planned, found), "started": started, "duration": round(time.monotonic() - begun, 1)}
+
+
+def _broken(why: str) -> Mapping[str, Any]:
+    return {"guards": [Objection(INSTRUMENT, why)]}
+
+
+def line(planned: Planned, found: Mapping[str, Any]) -> dict[str, Any]:
+    """What was found, as a line of samples.jsonl. A number is a figure, and None one without end; all else stands beside."""
+    figures = {name: value for name, value in found.items() if value is None or isinstance(value, int | float)}
+    objections = found.get("guards", [])
+    beside = {name: value for name, value in found.items() if name not in (*figures, "guards", "lost")}
+    return {
+        "block": planned.repetition + 1,
+        "order": planned.number,
+        "system": "diolkos",
+        "datapath": planned.kind,
+        "family": "ipv6",
+        "hops": 1,
+        "load": KIND,
+        "factors": {"fault": planned.fault.name},
+        "valid": not objections and "lost" not in found,
+        "distrust": [vars(each) for each in objections],
+        "error": found.get("lost"),
+        "metrics": {name: value for name, value in figures.items() if value is not None},
+        "bounds": {name: [0.0, None] for name, value in figures.items() if value is None},
+        "series": {},
+        "victim": planned.victim,
+        **beside,
+    }
 
 
 def _measure(
@@ -104,19 +132,19 @@ def _observe(flows: Traffic, planned: Planned, cluster: Cluster, folder: Path, c
     figures = evaluate.row(running.folder, fault_ns, flows.connection_interval_s, limit_s)
     guards = list(figures.pop("guards"))
     if (late_s := (fault_ns - planned_ns) / 1e9) > FAULT_LATE_S:
-        guards.append(f"the fault came {late_s:.2f} s late")
+        guards.append(Objection("fault", f"the fault came {late_s:.2f} s late"))
     if before is not None and at_fault is not None and at_fault > before:
-        guards.append(f"BFD lost {at_fault - before} neighbours before the fault")
+        guards.append(Objection("bfd", f"BFD lost {at_fault - before} neighbours before the fault"))
     late: dict[str, list[str]] = {}
     if guards and cpus.blames_gateways:  # who takes the CPUs from what measures him has no excuse
-        late, guards = {"late_by_gateways": guards}, []
+        late, guards = {"late_by_gateways": [each.detail for each in guards]}, []
     if before is None or at_fault is None:
-        guards.append("bfdd did not say whether it lost a neighbour before the fault")
+        guards.append(Objection("bfd", "bfdd did not say whether it lost a neighbour before the fault"))
     if (watched_s := (running.times.end_ns - fault_ns) / 1e9 - limit_s) < KEPT_ROUNDS * flows.many.interval_s:
         short = f"it was watched for {watched_s:.1f} s after its last step, and flows send every {flows.many.interval_s:g} s"
         # Gateways that take longer than the study has time for are no excuse: nobody saw that flows go on.
         figures |= {**LOST, "lost": short} if planned.fault.name in disruptions.OF_GATEWAYS and not guards else {}
-        guards += [] if figures.get("lost") else [short]
+        guards += [] if figures.get("lost") else [Objection("watched", short)]
     return {
         **figures,
         **_downloads(finished),
@@ -124,7 +152,7 @@ def _observe(flows: Traffic, planned: Planned, cluster: Cluster, folder: Path, c
         "gateways_cpu_share": round(cpus.share, 3),
         "step_s": round(max(step.ended_ns - step.begun_ns for step in steps) / 1e9, 3),
         "steps_s": [round((step.ended_ns - fault_ns) / 1e9, 3) for step in steps],
-        "bfd_lost_among_others": _lost(at_fault, _downs(cluster, planned)) if planned.fault.name != "upgrade-gateways" else 0,
+        **_lost_among_others(at_fault, cluster, planned),
         "guards": guards,
     }
 
@@ -137,8 +165,8 @@ def _lost_gateway(running: Running, flows: Traffic, why: str) -> dict[str, Any]:
 
 
 def _downloads(finished: Mapping[str, Any]) -> dict[str, Any]:
-    share = finished["downloads_whole"] / finished["downloads"] if finished["downloads"] else None
-    return {**finished, "downloads_share": share}
+    made = finished["downloads"]  # without any there is no share of them
+    return {**finished, **({"downloads_share": finished["downloads_whole"] / made} if made else {})}
 
 
 def _downs(cluster: Cluster, planned: Planned) -> int | None:
@@ -149,8 +177,12 @@ def _downs(cluster: Cluster, planned: Planned) -> int | None:
     return sum(counts) if len(counts) == len(found) else None
 
 
-def _lost(before: int | None, after: int | None) -> int | None:
-    return None if before is None or after is None else after - before
+def _lost_among_others(at_fault: int | None, cluster: Cluster, planned: Planned) -> dict[str, int]:
+    """Nothing where a daemon does not say it."""
+    if planned.fault.name == "upgrade-gateways":  # which restarts what others are neighbours of
+        return {"bfd_lost_among_others": 0}
+    after = _downs(cluster, planned)
+    return {} if at_fault is None or after is None else {"bfd_lost_among_others": after - at_fault}
 
 
 def _links(victim: str) -> set[str]:

@@ -20,7 +20,7 @@ from diolkos_lab.samples import folder
 
 def run(
     request: run_study.RunRequest, kernel: str | None, counting: bool, say: Callable[[str], None]
-) -> tuple[folder.Result, dict[str, Any]]:
+) -> tuple[folder.AnyResult, dict[str, Any]]:
     """The result as read back and its summary. A guest leaves nothing on the host, however it ends."""
     if not kernel:
         raise UsageFault(

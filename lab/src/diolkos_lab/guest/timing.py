@@ -7,9 +7,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
@@ -22,6 +21,7 @@ from diolkos_lab.guest.image import busybox
 from diolkos_lab.guest.inside_run import FAULT
 from diolkos_lab.guest.machine import BOOTS, PATIENCE_BOOT, Acceleration, CommandFailed, Failed, Guest, boot
 from diolkos_lab.guest.preparing import Prepared, cache, work_folder
+from diolkos_lab.samples.folder import plain
 from diolkos_lab.sut.lookup import CLONE
 
 SOURCE = Path(diolkos_lab.__file__).parents[1]
@@ -101,7 +101,8 @@ def _write_request(prepared: Prepared, request: run_study.RunRequest, guest: Gue
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
     guest.prepare(f"exec env {settings} {shlex.quote(sys.executable)} -P -m diolkos_lab.guest.inside_run")
     (guest.results / "request.json").write_text(json.dumps(told))
-    (guest.results / "study.toml").write_text(tomli_w.dumps(_plain(_longer(prepared.study, BUDGET if emulated else 1))))
+    longer = _longer(prepared.study, BUDGET if emulated else 1)
+    (guest.results / "study.toml").write_text(tomli_w.dumps(plain(longer.model_dump(mode="json"))))
 
 
 def _longer(study: Study, times: float) -> Study:
@@ -110,18 +111,6 @@ def _longer(study: Study, times: float) -> Study:
         for name, form in study.form.items()
     }
     return study.model_copy(update={"form": forms})
-
-
-def _plain(study: Study) -> dict[str, Any]:
-    """TOML has no null."""
-
-    def without(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: without(inner) for key, inner in value.items() if inner is not None}
-        return [without(inner) for inner in value] if isinstance(value, list) else value
-
-    found: dict[str, Any] = without(study.model_dump(mode="json"))
-    return found
 
 
 # ---- KVM, which may be there and not work

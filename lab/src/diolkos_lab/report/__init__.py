@@ -13,16 +13,11 @@ from typing import Any
 
 from diolkos_lab.report import helpers
 
-__all__ = ["UnreadableFolder", "write", "write_and_answer"]
+__all__ = ["UnreadableFolder", "write"]
 
 
 def write(result_dir: Path) -> Path:
-    """See `write_and_answer`, without the sentence."""
-    return write_and_answer(result_dir)[0]
-
-
-def write_and_answer(result_dir: Path) -> tuple[Path, str]:
-    """Write report.html, pictures/ and tables/*.csv into `result_dir`; return the page's path and its first sentence.
+    """Write report.html, pictures/ and tables/*.csv into `result_dir`; return the page's path.
 
     Reads study.toml, host.json, samples.jsonl and summary.json there. Raises UnreadableFolder (one sentence) when none
     of the last two is there, or when a file has an unknown format.
@@ -31,8 +26,7 @@ def write_and_answer(result_dir: Path) -> tuple[Path, str]:
     from diolkos_lab.report import page  # noqa: PLC0415
     from diolkos_lab.report.read import read  # noqa: PLC0415
 
-    results = read(Path(result_dir))
-    return page.write(results), page.answer_of(results)[0]
+    return page.write(read(Path(result_dir)))
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ what is missing, doubtful trials, the host, how to repeat it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -48,6 +48,12 @@ class Chapter:
         return not (self.paragraphs or self.bullets or self.pictures or self.tables or self.pairs or self.code)
 
 
+BY_INTERVAL = (
+    "A rule is met when its whole interval lies on the right side of its limit, and undecided when the interval spans the "
+    "limit."
+)
+
+
 @dataclass(frozen=True)
 class Content:
     """What a kind of run adds to what every page has.
@@ -60,6 +66,8 @@ class Content:
     words: Sequence[tuple[str, str]]
     lead: str = ""
     leads: bool = False
+    decides: str = BY_INTERVAL  # when a rule is met
+    again: str = ""  # how to get what is missing, where it is not more blocks
 
 
 # ---- first
@@ -112,12 +120,13 @@ def at_a_glance(results: Results) -> Chapter:
     return Chapter("glance", "At a glance", pictures=[picture])
 
 
-def by_blocks(results: Results) -> Chapter:
-    """For a page that has no chapter for each metric; empty where there is nothing to compare."""
+def by_blocks(results: Results, bases: Collection[str] = ()) -> Chapter:
+    """Ratios of loads without a chapter for each metric; of `bases` only, where some are given. Empty where there are none."""
     panels, pictures = glance.panels(results), []
     for metric in dict.fromkeys(metric for _, metric in panels):
-        bases = tuple(dict.fromkeys(load.split(" ", maxsplit=1)[0] for load, m in panels if m == metric))
-        pictures.extend(by_block.pictures(results, metric, bases))
+        mine = dict.fromkeys(load.split(" ", maxsplit=1)[0] for load, m in panels if m == metric)
+        if kept := tuple(base for base in mine if not bases or base in bases):
+            pictures.extend(by_block.pictures(results, metric, kept))
     return Chapter("blocks", "Block by block", pictures=pictures)
 
 

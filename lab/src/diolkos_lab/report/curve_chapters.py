@@ -30,6 +30,28 @@ HOW = (
     "is a router that loses nothing. The verdict says whether the PDR is a truthful number."
 )
 
+MEANINGS = (
+    ("PLR", "packet loss ratio, 1 − received/offered; its 95 % interval is Student's over the trials of a rate"),
+    (
+        "PDR@0.5 %",
+        "rate at which 0.5 % is lost, interpolated between two measured rates; where they do not enclose it, not bracketed",
+    ),
+    ("NDR", "no-drop rate: the highest rate at which nothing is lost; found by MLRsearch, the same over several trials"),
+    ("throughput", "the highest rate at which one long trial loses nothing (RFC 2544, RFC 8219)"),
+    ("forwarded", "conditional throughput: what gets through at the lower bound of a rate that MLRsearch found"),
+    ("TIR", "throughput increase ratio: the share of the load added since the rate before that gets through"),
+    ("GOOD", "saturation (TIR below 0.1) sets in at the first rate after 0.5 % is exceeded, and holds at every later one"),
+    (
+        "by intervals",
+        "GOOD or BAD where the 95 % intervals of TIR say so together; undecided where chance can have made the paper's word",
+    ),
+    ("generator-bound", "generator and sink alone do not reach twice the highest rate, so they may be what was measured"),
+    (
+        "distrusted",
+        "a guard found a reason to doubt the trial: another program took CPU time, the generator did not keep its rate…",
+    ),
+)
+
 
 def chapters(results: Results, curves: Sequence[Measured]) -> list[Chapter]:
     """What was measured; a chapter without content is left out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from diolkos_lab.report import effect_chapter, measured, nat_rules, trust, words
+from diolkos_lab.report import effect_chapter, load_chapters, nat_rules, trust, words
 from diolkos_lab.report.chapters import Chapter, Content
 from diolkos_lab.report.quantities import count, join_words
 from diolkos_lab.report.read import Results
@@ -41,7 +41,7 @@ def applies_to(results: Results) -> bool:
 def content(results: Results) -> Content:
     every = effect_chapter.found(results)
     own = nat_rules.chapters(results) if nat_rules.applies_to(results) else []
-    limits = measured.cannot_see(results, BLIND if own else None)
+    limits = load_chapters.cannot_see(results, BLIND if own else None)
     body = [effect_chapter.chapter(every), *own, *_tables(results), limits]
     return Content(body, trust.of(results), WORDS, lead(results, every), leads=True)
 

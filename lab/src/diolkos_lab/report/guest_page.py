@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from diolkos_lab import instructions
-from diolkos_lab.report import applications, chapters, facts
+from diolkos_lab.report import chapters, facts
 from diolkos_lab.report.chapters import Chapter, Content
 from diolkos_lab.report.quantities import MINUS, NONE, count, join_words, percent
 from diolkos_lab.report.read import Cell, Results
@@ -16,7 +16,7 @@ from diolkos_lab.report.tables import Table, ratios
 from diolkos_lab.report.trust import Trust
 from diolkos_lab.report.words import trial_counts
 
-TIMES = ("throughput", "rtt", *applications.METRICS)
+TIMES = ("throughput", "rtt", "latency", "lookup", "rate", "cpu_answer", "busy")
 WORDS = (
     ("guest", "a virtual machine with a kernel of its own; the lab's namespaces are in it"),
     ("TCG", "QEMU's emulation of a processor in software, where the host cannot lend its own (KVM)"),

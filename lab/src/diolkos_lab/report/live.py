@@ -27,9 +27,9 @@ from diolkos_lab.report.charts.theme import COLOURS
 ESCAPES = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
 
 
-def policy() -> str:
-    """Nothing is loaded from anywhere, and nothing runs but the two scripts."""
-    hashes = " ".join(f"'sha256-{_hash(text)}'" for text in (script(), vega()))
+def policy(*, charts: bool) -> str:
+    """Nothing is loaded from anywhere, and nothing runs but the two scripts, or the first where there are no charts."""
+    hashes = " ".join(f"'sha256-{_hash(text)}'" for text in (script(), *([vega()] if charts else [])))
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"

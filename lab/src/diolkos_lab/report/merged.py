@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from diolkos_lab import merging
+from diolkos_lab.experiment.failover import KIND
 from diolkos_lab.metric import named
 from diolkos_lab.report import facts
 from diolkos_lab.report.quantities import NONE, digits
@@ -23,6 +24,8 @@ HOW = (
 def paragraphs(results: Results) -> list[str]:
     """How the runs are taken together; none for a folder of one run."""
     runs = _runs(results)
+    if runs and results.study.get("kind") == KIND:
+        return ["Tables show the trials of all runs in one line, and rules are about every trial of theirs."]
     return [HOW, merging.in_words(len({run["host"] for run in runs}), len(runs))] if runs else []
 
 

@@ -10,22 +10,24 @@ from typing import Any
 
 from diolkos_lab import curves, merging, procedures
 from diolkos_lab.faults import UsageFault
-from diolkos_lab.report import facts
+from diolkos_lab.report import facts, failover_page
 from diolkos_lab.report.chapters import Chapter
 from diolkos_lab.report.quantities import count, join_words
 from diolkos_lab.report.read import Results
 from diolkos_lab.report.systems import title
 from diolkos_lab.samples import counting
 from diolkos_lab.samples import folder as samples_folder
-from diolkos_lab.samples.folder import Result, form_of
+from diolkos_lab.samples.folder import AnyResult, FailoverResult, Result, form_of
 from diolkos_lab.stats.pairing import WARM_UP, build_of
 
 NATIVE = "native"
 UNKNOWN = "unknown"
 
 
-def sentences(result: Result) -> list[str]:
+def sentences(result: AnyResult) -> list[str]:
     """One after the other they are the paragraph."""
+    if isinstance(result, FailoverResult):
+        return failover_page.sentences(result)
     begun = [_study(result), *_guest(result), *_systems(result)]
     if facts.counts_instructions(result.host):
         return [*begun, *_counts(result)]

@@ -209,6 +209,7 @@
   const value = (text) => {
     const plain = text.replaceAll("\u2212", "-").replace(/[\u202f\u00a0](?=\d)/g, "").replace(/^[(<>≥≤~\s]+/, "");
     if (plain.startsWith("∞")) return Infinity;
+    if (/^\d{4}-\d\d-\d\d/.test(plain)) return NaN; // a date sorts as text
     const found = plain.match(/^[+-]?\d+(?:\.\d+)?/);
     if (!found) return NaN;
     const unit = plain.match(/\b([kMG])pps\b/);

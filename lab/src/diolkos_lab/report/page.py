@@ -12,16 +12,15 @@ from diolkos_lab.report import (
     answer,
     chapters,
     costs,
-    curve_page,
     factor_page,
     facts,
+    failover_page,
     guest_page,
-    loads_page,
     method,
     paths,
     published,
-    session_page,
     undecided,
+    usual_page,
     words,
 )
 from diolkos_lab.report.chapters import Chapter, Content
@@ -32,7 +31,6 @@ from diolkos_lab.report.systems import setting_label
 MOST_OPEN = 4  # chapters; the rest are folded
 MOST_UNDECIDED = 6  # sentences in sight
 FOLDED = frozenset(("measured-how", "paths", "runs", "missing", "doubtful", "host", "repeat", "unseen-there", "unseen-here"))
-KINDS = (guest_page, curve_page, session_page, factor_page, loads_page)  # the first that applies
 
 
 def write(results: Results) -> Path:
@@ -50,7 +48,6 @@ def write(results: Results) -> Path:
     front += [*([("verdicts", "Verdicts")] if claims else []), ("trust", "Trust")]
     return publish(
         results,
-        "page.html.j2",
         body,
         ahead=[glance],
         headline=first,
@@ -61,9 +58,10 @@ def write(results: Results) -> Path:
         not_measured=words.not_measured(results),
         undecided=open_questions,
         most_undecided=MOST_UNDECIDED,
-        again=undecided.AGAIN,
+        again=found.again or undecided.AGAIN,
         claims=claims,
         tally=words.verdict_count(results.verdicts),
+        decides=found.decides,
         trust=found.trust,
         words=found.words,
         open=frozenset(unfolded[:MOST_OPEN]),
@@ -72,8 +70,11 @@ def write(results: Results) -> Path:
 
 
 def content(results: Results) -> Content:
-    found: Content = next(kind for kind in KINDS if kind.applies_to(results)).content(results)
-    return found
+    if failover_page.applies_to(results):
+        return failover_page.content(results)
+    if guest_page.applies_to(results):
+        return guest_page.content(results)
+    return factor_page.content(results) if factor_page.applies_to(results) else usual_page.content(results)
 
 
 def answer_of(results: Results, found: Content | None = None) -> tuple[str, str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The chapters of the study `nat64-parallel`: tables in the form of the published ones, then what every study has."""
+"""The chapter of the study `nat64-parallel`: tables in the form of the published ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from diolkos_lab.report import measured, streams
 from diolkos_lab.report.chapters import Chapter
+from diolkos_lab.report.load_chapters import saturated
 from diolkos_lab.report.quantities import NONE, percent, scale
 from diolkos_lab.report.read import Cell, Results, Trial
 from diolkos_lab.report.systems import INBOUND, label, order, variant
@@ -35,10 +35,9 @@ def _directions() -> Sequence[Direction]:
 
 
 def chapters(results: Results) -> list[Chapter]:
-    """The study's own part of the page; a chapter without content is left out."""
-    own = Chapter("connections", "By the number of connections", list(WORDS), tables=_tables(results))
-    every = [own if own.tables else Chapter("connections", ""), *measured.load_chapters(results)]
-    return [*(chapter for chapter in every if not chapter.empty), measured.cannot_see(results)]
+    """Of this study alone."""
+    tables = _tables(results) if results.name == "nat64-parallel" else []
+    return [Chapter("connections", "By the number of connections", list(WORDS), tables=tables)] if tables else []
 
 
 def _tables(results: Results) -> list[Table]:
@@ -122,5 +121,5 @@ def _mean(trials: Sequence[Trial], metric: str) -> float:
 
 
 def _bound(results: Results, cell: Cell, load: str) -> str:
-    marked, told = streams.saturated(results, cell, load)
+    marked, told = saturated(results, cell, load)
     return "≥ " if told and marked > told / 2 else ""

@@ -21,6 +21,9 @@ KINDS = {
     "client, and back again on the router.",
     "DNS64": "No packets of an application: the resolver on the router, which answers with an address behind the translation "
     "prefix for a name that has IPv4 only. On the paths called NAT64 it is there as well, for loads that ask for names.",
+    "cluster": "Three stateful NAT64 gateways, which have copies of each other's bindings.",
+    "independent": "Three stateful NAT64 gateways that share nothing: what nothing protects is lost.",
+    "stateless": "Three stateless gateways, which have nothing to lose: what routing alone takes.",
     "NAT44": "IPv4 throughout; the router hides the client's address behind its own.",
 }
 

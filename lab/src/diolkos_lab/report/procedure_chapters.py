@@ -6,16 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from diolkos_lab import summary
 from diolkos_lab.curve.judge import rate_text
 from diolkos_lab.experiment.frames import native_words
 from diolkos_lab.experiment.procedures import TAGGED
-from diolkos_lab.procedures import LOADS, STREAMS, Found, Rate, loss_steps, percentiles
+from diolkos_lab.procedures import STREAMS, Found, Rate, loss_steps, percentiles
 from diolkos_lab.report.chapters import Chapter
-from diolkos_lab.report.read import Cell, Results
+from diolkos_lab.report.read import Cell
 from diolkos_lab.report.systems import short_label
 from diolkos_lab.report.tables import Table
-from diolkos_lab.samples import folder as samples_folder
 
 CALLED = {"mlrsearch": "MLRsearch", "rfc8219": "RFC 2544 and RFC 8219"}
 RAW_KEY = [
@@ -38,13 +36,6 @@ def chapters(found: Sequence[Found]) -> list[Chapter]:
     """Those with content."""
     every = [_rates(found), _frame_loss(found), _delays(found), _method(found), _deviations(found)]
     return [chapter for chapter in every if not chapter.empty]
-
-
-def chapters_of_run(results: Results) -> list[Chapter]:
-    """The same for a run that has other loads too; empty for one without procedures."""
-    if not any(trial.load.split(" ")[0] in LOADS for trial in results.trials):
-        return []
-    return chapters(summary.gathered_procedures(samples_folder.whole(results.contents)))
 
 
 def kept_up(found: Found) -> str:

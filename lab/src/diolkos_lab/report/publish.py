@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from diolkos_lab import open_folder
@@ -20,9 +21,7 @@ from diolkos_lab.report.read import Results
 MOST = 1_950_000  # bytes of a page
 
 
-def publish(
-    results: Results, template: str, chapters: Iterable[Chapter], ahead: Iterable[Chapter] = (), **content: object
-) -> Path:
+def publish(results: Results, chapters: Iterable[Chapter], ahead: Iterable[Chapter] = (), **content: object) -> Path:
     """Write report.html, pictures/ and tables/ into the result folder; return the page's path.
 
     Empty chapters are left out. `ahead` are chapters to which the template gives a place of their own, `content` is
@@ -40,23 +39,37 @@ def publish(
         if results.trials:
             files["trials.csv"] = trials.as_csv(results)
         content |= {"results": results, "machine": facts.machine(results.host), "chapters": chapters}
-        return folder.write("report.html", page("diolkos_lab.report", template, stills, files, content))
+        return folder.write("report.html", page("page.html.j2", stills, files, content))
+
+
+def plain(
+    title: str,
+    chapters: Sequence[Chapter],
+    lead: Sequence[str] = (),
+    over: str = "",
+    stills: Mapping[str, RenderedPicture] | None = None,
+) -> str:
+    """A page that is about no run, or about several: a title, what it says first, and chapters. Tables are in it as CSV."""
+    shown = [chapter for chapter in chapters if not chapter.empty]
+    tables = [table for chapter in shown for table in chapter.tables]
+    files = {f"tables/{table.name}.csv": table.csv for table in tables if table.raw_heads}
+    if stills is None:
+        pictures = [picture for chapter in shown for picture in chapter.pictures]
+        stills = {picture.name: charts.still(picture) for picture in pictures}
+    return page("plain.html.j2", stills, files, {"title": title, "chapters": shown, "lead": lead, "over": over})
 
 
 def page(
-    package: str,
-    template: str,
-    stills: Mapping[str, RenderedPicture],
-    files: Mapping[str, str | bytes],
-    content: Mapping[str, object],
+    template: str, stills: Mapping[str, RenderedPicture], files: Mapping[str, str | bytes], content: Mapping[str, object]
 ) -> str:
     """The page as text. PDFs are in it as far as there is room, the smallest first; the page links to the file of any other."""
-    found = environment(package).get_template(template)
+    found = _environment().get_template(template)
     specs = {name: still.spec for name, still in stills.items()}
-    parts = {"stills": stills, "style": Markup(style()), "policy": live.policy(), "script": Markup(live.script()), **content}
+    policy, library = live.policy(charts=bool(stills)), [live.library()] if stills else []
+    parts = {"stills": stills, "style": Markup(style()), "policy": policy, "script": Markup(live.script()), **content}
 
     def made(carried: Mapping[str, str | bytes]) -> str:
-        data = [live.specifications(specs), live.listed(carried), live.downloads(carried), live.library()]
+        data = [live.specifications(specs), live.listed(carried), live.downloads(carried), *library]
         return found.render(data=Markup("\n").join(data), Markup=Markup, **parts)
 
     text = made(files)
@@ -70,15 +83,10 @@ def page(
     return made(carried) if len(carried) > len(files) else text
 
 
-def environment(package: str) -> Environment:
-    """The templates in the folder of a package."""
-    found = Environment(
-        loader=ChoiceLoader([PackageLoader(package, "."), PackageLoader("diolkos_lab.report", ".")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+@cache
+def _environment() -> Environment:
+    loader = PackageLoader("diolkos_lab.report", ".")
+    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     found.filters["code"] = _code
     return found
 

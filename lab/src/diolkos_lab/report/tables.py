@@ -12,10 +12,11 @@ import io
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from diolkos_lab.experiment.failover import Kind as Gateways
 from diolkos_lab.metric import named
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.facts import environment
@@ -53,8 +54,8 @@ class Table:
 
 
 def ratios(results: Results, metric: str, caption: str, bases: Collection[str] = (), name: str = "") -> Table | None:
-    """Median, interval and ratio to native of one metric; of the loads `bases` only, where some are given."""
-    mine = [r for r in results.rows if r.metric == metric and (not bases or r.load.split(" ", maxsplit=1)[0] in bases)]
+    """Median, interval and ratio to native of one metric; of the loads `bases` only, or of variants, where some are given."""
+    mine = [r for r in results.rows if r.metric == metric and (not bases or {r.load, r.load.split(" ")[0]} & set(bases))]
     shown = (results.shown(r.cell, r.load, r.metric) for r in mine)
     rows = [r for r in shown if r is not None and (r.median is not None or r.median_bounds is not None)]
     if not rows:
@@ -196,6 +197,7 @@ def kind(cell: Cell) -> str:
         "masquerade": "NAT64",
         "siit": "SIIT",
         "dns64": "DNS64",
+        **dict(zip(get_args(Gateways), get_args(Gateways), strict=True)),
         INBOUND: "NAT64 from IPv4",
         CHAIN: "464XLAT",
     }

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import tomli_w
 from pydantic import Field, model_validator
@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from diolkos_lab import open_folder
 from diolkos_lab.experiment import document
 from diolkos_lab.experiment.definition import FormName, Study
+from diolkos_lab.experiment.failover import KIND, FailoverStudy, Traffic
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.metric import RENAMED
 from diolkos_lab.open_folder import OpenFolder
@@ -29,7 +30,9 @@ from diolkos_lab.samples.contents import FORMAT, Contents
 class Writer:
     """Writes one run's result folder. Every trial is on disk when `add` returns."""
 
-    def __init__(self, folder: Path, study: Study, systems: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, study: Study | FailoverStudy, systems: Mapping[str, Any], header: Mapping[str, Any]
+    ) -> None:
         """Raises UsageFault when the folder holds something that is not a result; an older result is moved aside."""
         self.folder = folder
         self._open = claim(folder)
@@ -85,7 +88,40 @@ class Result:
     trials: list[dict[str, Any]]
 
 
-def read(folder: Path) -> Result:
+@dataclass(frozen=True)
+class FailoverResult:
+    """That of a study of faults."""
+
+    folder: Path
+    study: FailoverStudy
+    host: dict[str, Any]
+    header: dict[str, Any]
+    trials: list[dict[str, Any]]
+
+    @property
+    def traffic(self) -> Traffic:
+        """As it ran."""
+        form = self.study.form.get(form_of(self.header))
+        return self.study.traffic_of(form) if form else self.study.traffic
+
+    @property
+    def done(self) -> int:
+        """Planned trials that were made. One that decided nothing was repeated, and has several lines."""
+        return len({(trial["datapath"], trial["factors"]["fault"], trial["block"]) for trial in self.trials})
+
+    @property
+    def planned(self) -> int:
+        """The trials of a whole run, or of all that were merged. Fewer are a run that was interrupted or goes on."""
+        form = self.study.form.get(form_of(self.header))
+        runs = len(self.host.get("merged") or [None])
+        return self.done if form is None else runs * self.study.trials_of(form)
+
+
+AnyResult = Result | FailoverResult
+Some = TypeVar("Some", Result, FailoverResult, AnyResult)
+
+
+def read(folder: Path) -> AnyResult:
     """Read a result folder of any age. Raises UsageFault when it is none, is of a later format, or something in it is broken.
 
     A last line without its end is what a power cut leaves; it is left out.
@@ -93,7 +129,7 @@ def read(folder: Path) -> Result:
     return whole(contents.load(folder, with_summary=False))
 
 
-def whole(found: Contents) -> Result:
+def whole(found: Contents) -> AnyResult:
     """The same of files that were read before."""
     folder = found.folder
     for name in ("samples.jsonl", "study.toml"):
@@ -106,28 +142,38 @@ def whole(found: Contents) -> Result:
         if damage.kind == "format":
             raise UsageFault(damage.sentence)
         raise UsageFault(f"{damage.sentence}; mend the file or remove it, the report is then made without it")
-    study = document.parse(found.study or "", folder / "study.toml", StudyAsRun)
-    return Result(folder, study, found.host, found.header, found.trials)
+    text, file, read = found.study or "", folder / "study.toml", (found.host, found.header, found.trials)
+    failover = document.has_kind(text, KIND)
+    if (
+        stray := next((number for number, trial in enumerate(found.trials) if (trial["load"] == KIND) != failover), None)
+    ) is not None:
+        raise UsageFault(f"{folder / 'samples.jsonl'}:{stray + 2}: a trial that is not of the study in study.toml")
+    if failover:
+        return FailoverResult(folder, document.parse(text, file, FailoverAsRun), *read)
+    return Result(folder, document.parse(text, file, StudyAsRun), *read)
 
 
-def require_trials(result: Result) -> Result:
+def of_lanes(found: Contents) -> Result:
+    """The same of a study of lanes. Raises UsageFault for another one."""
+    result = whole(found)
+    if isinstance(result, FailoverResult):
+        raise UsageFault(f"{result.folder}: holds a run of the study {result.study.name}, which has no lanes")
+    return result
+
+
+def require_trials(result: Some) -> Some:
     """Raises UsageFault for a run that ended before its first block did."""
     if not any(trial["block"] for trial in result.trials):
         raise UsageFault(f"{result.folder}: holds no trials after the warm-up, so there is nothing to evaluate")
     return result
 
 
-def differing_facts(first: Result, second: Result) -> dict[str, tuple[Any, Any]]:
+def differing_facts(first: AnyResult, second: AnyResult) -> dict[str, tuple[Any, Any]]:
     """Host facts in which two results differ, apart from those that always do."""
-    return differing(first.host, second.host)
-
-
-def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """The same of facts alone."""
     always = {"run", "date", "seed", "command_line", "duration_s", "load_average", "format"}
     always |= {"parts", "complete", "merged"}
-    names = [name for name in {**first, **second} if name not in always]
-    pairs = {name: (first.get(name), second.get(name)) for name in names}
+    names = [name for name in {**first.host, **second.host} if name not in always]
+    pairs = {name: (first.host.get(name), second.host.get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
@@ -153,16 +199,21 @@ class StudyAsRun(Study):
         """A run of before may compare with the other family alone."""
 
 
-def claim(folder: Path, mark: str = "samples.jsonl") -> OpenFolder:
-    """Make the folder and open it. A result already in it is moved to a name with its date, never overwritten. `mark` is the
-    file by which it is one."""
+class FailoverAsRun(FailoverStudy):
+    """The same of a study of faults."""
+
+    resolved: dict[str, Any] = Field({})
+
+
+def claim(folder: Path) -> OpenFolder:
+    """Make the folder and open it. A result already in it is moved to a name with its date, never overwritten."""
     if folder.exists():
         if not folder.is_dir():
             raise UsageFault(f"{folder}: exists and is not a folder")
         open_folder.to_write(folder).close()  # a link is refused before its end takes its place
         folder = folder.resolve()  # `.` has no name to add a date to
-        if (folder / mark).exists():
-            date = datetime.fromtimestamp((folder / mark).stat().st_mtime, UTC)
+        if (folder / "samples.jsonl").exists():
+            date = datetime.fromtimestamp((folder / "samples.jsonl").stat().st_mtime, UTC)
             aside = folder.with_name(f"{folder.name}-{date:%Y%m%dT%H%M%SZ}")
             folder.rename(aside)
         elif any(folder.iterdir()):

@@ -4,12 +4,14 @@
 A file is checked once, when it is read; all that follows takes its shape for granted.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from diolkos_lab.experiment.definition import NAME, Family, FormName
+from diolkos_lab.experiment.failover import FaultName, Kind
 from diolkos_lab.experiment.frames import CpuPlacement, Directions, Flows
 from diolkos_lab.experiment.loads import LoadName
 from diolkos_lab.experiment.offloads import Switch
@@ -181,6 +183,13 @@ class _PingUnderLoad(Shape):
     interval: Positive
 
 
+class _Fault(Shape):
+    """Of a trial of a study of faults, whose datapath is the kind of gateway."""
+
+    fault: FaultName
+    gateways: Kind
+
+
 FACTORS: dict[str, type[Shape]] = {
     "pps": _PacketsOfCurve,
     "forwarding-rate": _PacketsWithoutLimit,
@@ -219,7 +228,7 @@ class TrialRecord(Shape):
     family: Family
     hops: Annotated[int, Field(ge=1, le=2)]
     replica: Annotated[int, Field(ge=1, le=2)] = 1
-    load: LoadName
+    load: Literal[LoadName, "failover"]
     factors: dict[Name, str | int | float]
     started: str = ""
     duration: float | None = None
@@ -233,6 +242,7 @@ class TrialRecord(Shape):
     host: Label = ""  # of several that were merged; with it come run and kernel
     run: Label = ""
     kernel: Label = ""
+    late_by_gateways: list[str] = Field([])  # of a fault: what would be a guard, had the gateways not used the CPUs
     outcome: Outcome = None  # type: ignore[assignment]  # may be absent, but is never null
 
     @model_validator(mode="after")
@@ -242,6 +252,10 @@ class TrialRecord(Shape):
                 require(shape, self.factors)
             except ValueError as error:
                 raise ValueError(f"factors.{error}") from None
+        if self.load == "failover":
+            require(_Fault, {"fault": self.factors.get("fault"), "gateways": self.datapath})
+            if wrong := next((name for name, value in self.metrics.items() if not 0 <= value <= _most(name)), None):
+                raise ValueError(f"metrics.{wrong}: is not between 0 and {_most(wrong):g}")
         if self.load == "pps" and self.metrics.get("sent"):
             if self.metrics["sent"] < 1 or self.metrics.get("received", -1) < 0:
                 raise ValueError("metrics: sent and received have to be counts")
@@ -250,6 +264,10 @@ class TrialRecord(Shape):
         if self.outcome and self.outcome.procedure != self.load:
             raise ValueError(f"outcome: is one of {self.outcome.procedure}, but the load is {self.load}")
         return self
+
+
+def _most(figure: str) -> float:
+    return 1.0 if figure in ("kept_share", "downloads_share") else math.inf
 
 
 class _Row(Shape):

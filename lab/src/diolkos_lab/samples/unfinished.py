@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from diolkos_lab.samples.folder import Result
+from diolkos_lab.samples.folder import AnyResult, Result
 
 Record = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ def look(result: Result) -> Unfinished:
     return Unfinished(kept, left_out, sum(_seconds(part) for part in _parts(kept, starts)))
 
 
-def is_complete(result: Result) -> bool:
+def is_complete(result: AnyResult) -> bool:
     return result.host.get("complete") is True
 
 

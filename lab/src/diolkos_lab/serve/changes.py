@@ -10,8 +10,6 @@ from typing import Any
 
 from diolkos_lab import comparing
 from diolkos_lab.failover import comparing as failovers
-from diolkos_lab.failover import records
-from diolkos_lab.failover.records import Records
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.metric import METRICS
 from diolkos_lab.report import facts
@@ -21,7 +19,7 @@ from diolkos_lab.report.systems import look
 from diolkos_lab.report.tables import Table
 from diolkos_lab.samples import contents
 from diolkos_lab.samples import folder as samples_folder
-from diolkos_lab.samples.folder import Result
+from diolkos_lab.samples.folder import AnyResult, FailoverResult
 from diolkos_lab.serve import figures
 from diolkos_lab.serve.figures import FigureName
 from diolkos_lab.serve.index import Index
@@ -72,33 +70,23 @@ class ComparisonOfFailovers:
 
 def compare(index: Index, first: Run, second: Run) -> Comparison | ComparisonOfFailovers:
     """Raises UsageFault, with one sentence, where these two cannot be compared."""
-    if first.study != second.study or first.of_failover != second.of_failover:
+    if first.study != second.study:
         raise UsageFault(
             f"{first.place} holds the study {first.study}, {second.place} the study {second.study}: they cannot be compared"
         )
-    if first.of_failover:
-        one, two = (_trials(index, run) for run in (first, second))
-        return ComparisonOfFailovers(first, second, failovers.compare((first.place, second.place), one, two))
-    results = [read(index, run) for run in (first, second)]
-    found = [(_name(change), change) for change in comparing.compare(*results)]
+    one, two = (read(index, run) for run in (first, second))
+    if isinstance(one, FailoverResult) or isinstance(two, FailoverResult):
+        return ComparisonOfFailovers(first, second, failovers.compare(one, two))
+    found = [(_name(change), change) for change in comparing.compare(one, two)]
     found.sort(key=lambda each: each[0].sort_key)
-    return Comparison(first, second, found, _differing(samples_folder.differing_facts(*results)))
+    return Comparison(first, second, found, _differing(samples_folder.differing_facts(one, two)))
 
 
-def read(index: Index, run: Run) -> Result:
+def read(index: Index, run: Run) -> AnyResult:
     """All samples of a run. Faults name the run as the list does."""
     with index.folder(run) as folder:
         try:
             return samples_folder.whole(contents.read(folder, with_summary=False, most=MOST_BYTES))
-        except UsageFault as fault:
-            raise UsageFault(short(str(fault).replace(str(folder.path), run.place))) from fault
-
-
-def _trials(index: Index, run: Run) -> Records:
-    """All trials of a run of the study `failover`. Faults name the run as the list does."""
-    with index.folder(run) as folder:
-        try:
-            return records.require_trials(folder.path, records.read_open(folder))
         except UsageFault as fault:
             raise UsageFault(short(str(fault).replace(str(folder.path), run.place))) from fault
 

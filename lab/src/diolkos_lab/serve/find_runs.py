@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from diolkos_lab.failover.records import FILE as FAILOVER
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
 
@@ -13,7 +12,7 @@ DEEPEST = 8  # levels below the folder
 MOST_FOLDERS = 20_000
 MOST_RUNS = 5_000
 MOST_REMARKS = 20
-MARKS = ("samples.jsonl", "summary.json", FAILOVER)  # a folder that has one of them holds a run
+MARKS = ("samples.jsonl", "summary.json")  # a folder that has one of them holds a run
 EXPORT = "export.json"  # marks what `export` has written, which holds copies of samples
 
 Place = tuple[str, ...]  # names of folders, from the root on

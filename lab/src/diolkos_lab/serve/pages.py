@@ -1,141 +1,115 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The pages as text. All that comes from folders is escaped by the templates; only scripts of ours run."""
+"""The pages as text: chapters of tables and pictures, as a report has them. All that comes from folders is escaped."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from diolkos_lab.failover.comparing import table as table_of_failovers
-from diolkos_lab.report import charts, live
-from diolkos_lab.report.charts import Picture, RenderedPicture
-from diolkos_lab.report.publish import environment, page, style
+from diolkos_lab.report import publish
+from diolkos_lab.report.chapters import Chapter
+from diolkos_lab.report.quantities import count
 from diolkos_lab.report.tables import Table
+from diolkos_lab.serve import changes, trends
 from diolkos_lab.serve.changes import Comparison, ComparisonOfFailovers
-from diolkos_lab.serve.changes import picture as picture_of_changes
-from diolkos_lab.serve.changes import table as table_of_changes
 from diolkos_lab.serve.figures import Kind
 from diolkos_lab.serve.index import RunList
-from diolkos_lab.serve.replicated import Study as Repeated
 from diolkos_lab.serve.run_details import Run
-from diolkos_lab.serve.trends import Trend, pictures
-from diolkos_lab.serve.trends import table as table_of_trend
+from diolkos_lab.serve.trends import Trend
 
-PACKAGE = "diolkos_lab.serve"
-MOST_VALUES = 200  # of one filter
-NOTHING: dict[str, Any] = {}
-
-
-class Filter(NamedTuple):
-    name: str
-    title: str
-    values: list[tuple[str, int]]
+EMPTY = "There is no result folder here. A result folder is what `diolkos-lab run` writes: it has a file samples.jsonl."
+HEADS = ["Start", "Study", "Host", "Kernel", "Systems", "Rules", "Trusted", "Folder"]
 
 
 @dataclass(frozen=True)
 class Extent:
     """What a site has a page for."""
 
-    pairs: frozenset[str] = frozenset()  # of the names of comparisons
+    pairs: Sequence[tuple[Run, Run]] = ()  # the older run first
     reports: frozenset[str] = frozenset()  # of the keys of runs
     note: str = ""  # what is said of it, above the list
 
 
-def listing(title: str, found: RunList, trends: Mapping[str, str], extent: Extent, repeated: Sequence[Repeated] = ()) -> str:
-    """All runs. `trends` leads from a study to its page; `repeated` are the studies that were published before."""
-    about = {"pairs": sorted(extent.pairs)}
-    return _plain(
-        "list.html.j2",
-        title=title,
-        runs=found.runs,
-        remarks=found.remarks,
-        repeated=repeated,
-        filters=filters(found.runs),
-        trends=trends,
-        reports=extent.reports,
-        note=extent.note,
-        zip=zip,
-        about=Markup(json.dumps(about).translate(live.ESCAPES)),
-    )
+def listing(title: str, found: RunList, addresses: Mapping[str, str], extent: Extent) -> str:
+    """All runs. `addresses` lead from a study to its trends."""
+    links = Markup(", ").join(link(address, study) for study, address in addresses.items())
+    lead = [f"{count(len(found.runs), 'run')}.", *([Markup("Trends: {}.").format(links)] if links else [])]
+    lead += [extent.note] if extent.note else []
+    lines = [_line(run, extent.reports) for run in found.runs]
+    runs = Table("runs", "The newest first", HEADS, lines, [], [], frozenset(range(8)) - {6})
+    pairs = [
+        [first.study, first.place, second.place, link(f"compare/{first.key}-{second.key}.html", "What changed")]
+        for first, second in extent.pairs
+    ]
+    heads = ["Study", "First", "Second", "Comparison"]
+    compared = Table("pairs", "Neighbours in time before others", heads, pairs, [], [], frozenset(range(4)))
+    body = [
+        Chapter("left-out", "", [*found.remarks, *([] if lines else [EMPTY])]),
+        Chapter("all", "All runs", tables=[runs] if lines else []),
+        Chapter("compared", "Comparisons", tables=[compared] if pairs else []),
+    ]
+    return publish.plain(title, body, lead)
 
 
-def filters(runs: Sequence[Run]) -> list[Filter]:
-    """What the browser can filter the list by: the values that its runs have, with how many runs have them."""
-    found = {
-        ("study", "Study"): (run.study for run in runs),
-        ("host", "Host"): (run.host for run in runs),
-        ("kernel", "Kernel"): (run.kernel for run in runs),
-        ("version", "Version of a system"): (version for run in runs for version in run.versions),
-    }
-    return [Filter(*about, sorted(Counter(values).most_common(MOST_VALUES))) for about, values in found.items()]
+def _line(run: Run, reports: Collection[str]) -> list[str]:
+    study = Markup("{} <small>{}{}</small>").format(run.study, run.form, ", emulated" if run.emulated else "")
+    outcomes = zip(run.outcomes or (), ("met", "not met", "undecided"), strict=False)
+    rules = ", ".join(f"{number} {word}" for number, word in outcomes if number)
+    place = link(f"run/{run.key}/report.html", run.place) if run.key in reports else run.place
+    folder = Markup("{} <small>{}</small>").format(place, run.remark) if run.remark else place
+    who = [start(run), study, run.host, run.kernel, ", ".join(run.versions)]
+    return [*who, rules, run.trusted_text, folder]
 
 
 def trend(study: str, found: Trend, kinds: Sequence[tuple[Kind, str]], root: str) -> str:
     """One figure over the runs. `kinds` are all figures with the addresses of their pages."""
-    shown = pictures(found)
-    left_out = f"The newest runs are shown; {found.left_out} older ones are left out." if found.left_out else ""
-    return _with_charts(
-        "trend.html.j2", shown, [table_of_trend(found)], study=study, kind=found.kind, kinds=kinds, root=root, left_out=left_out
-    )
+    words = found.kind.in_words
+    lead = [f"The newest runs are shown; {found.left_out} older ones are left out."] if found.left_out else []
+    others = Markup(" · ").join(link(root + address, kind.in_words) for kind, address in kinds if kind != found.kind)
+    body = [Chapter("trend", "", pictures=trends.pictures(found), tables=[trends.table(found)])]
+    body += [Chapter("figures", "Other figures of the study", [others])] if others else []
+    return publish.plain(f"{words[0].upper()}{words[1:]} over the runs", body, lead, _over(root, study))
 
 
 def comparison(found: Comparison | ComparisonOfFailovers, root: str, reported: Collection[str]) -> str:
-    shown: list[Picture] = []
-    tables: list[Table] = []
+    shown, tables = [], []
     if isinstance(found, ComparisonOfFailovers):
         tables = [table_of_failovers(found.found)]
     elif found.changes:
-        shown, tables = [picture_of_changes(found)], [table_of_changes(found)]
-    return _with_charts("compare.html.j2", shown, tables, found=found, root=root, reports=reported)
+        shown, tables = [changes.picture(found)], [changes.table(found)]
+    both = [(name, _who(run, root, reported)) for name, run in (("First", found.first), ("Second", found.second))]
+    none = [] if found.changes else ["No figure has enough trusted values in both runs."]
+    differ = [list(each) for each in found.differing]
+    hosts = Table("hosts", "Facts", ["Fact", "First", "Second"], differ, [], [], frozenset({0, 1, 2}))
+    body = [
+        Chapter("both", "", none, pairs=both),
+        Chapter("changes", "", pictures=shown, tables=tables),
+        Chapter(
+            "hosts",
+            "In what the hosts differ",
+            [] if differ else ["In nothing that is recorded."],
+            tables=[hosts] if differ else [],
+        ),
+    ]
+    return publish.plain(found.sentence, body, over=_over(root, found.first.study))
 
 
-def _with_charts(template: str, shown: Sequence[Picture], tables: Sequence[Table], **content: Any) -> str:
-    files = {f"tables/{table.name}.csv": table.csv for table in tables}
-    stills = {picture.name: _still(picture) for picture in shown}
-    return page(PACKAGE, template, stills, files, {"pictures": shown, "tables": tables, "style": _style(), **content})
+def _who(run: Run, root: str, reported: Collection[str]) -> str:
+    place = link(f"{root}run/{run.key}/report.html", run.place) if run.key in reported else run.place
+    said = [start(run), f"{run.host}, Linux {run.kernel}", ", ".join(run.versions)]
+    return Markup(" · ").join([place, *(each for each in said if each)])
 
 
-def _still(picture: Picture) -> RenderedPicture:
-    spec = charts.spec(picture)
-    drawn = charts.svg(spec)
-    return RenderedPicture(spec, charts.inline(drawn, picture.name), charts.pdf(drawn))
+def link(address: str, words: str) -> Markup:
+    return Markup('<a href="{}">{}</a>').format(address, words)
 
 
-def _plain(template: str, **content: Any) -> str:
-    """A page without charts, which need not carry Vega."""
-    data = [live.specifications(NOTHING), live.listed(NOTHING)]
-    found = environment(PACKAGE).get_template(template)
-    parts = {"style": _style(), "script": Markup(_script()), "policy": policy(), "Markup": Markup}
-    return found.render(data=Markup("\n").join(data), **parts, **content)
+def start(run: Run) -> str:
+    return run.started[:16].replace("T", " ")
 
 
-@cache
-def policy() -> str:
-    """Nothing is loaded from anywhere, and nothing runs but the script of these pages."""
-    digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
-    return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-@cache
-def _script() -> str:
-    return live.script() + _own("site.js")
-
-
-def _style() -> Markup:
-    return Markup(style() + _own("site.css"))
-
-
-def _own(name: str) -> str:
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+def _over(root: str, study: str) -> Markup:
+    return Markup("{} · study {}").format(link(f"{root}index.html", "All runs"), study)

@@ -7,8 +7,6 @@ import tempfile
 from pathlib import Path
 
 from diolkos_lab import report, summary
-from diolkos_lab.failover import records as failovers
-from diolkos_lab.failover import report as failover_report
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.serve.index import Index
@@ -23,21 +21,12 @@ KEPT = (".html", ".pdf", ".csv")  # what a report leads to
 def made(index: Index, run: Run) -> dict[str, bytes]:
     """Its report and what stands beside it. Raises Fault when its data are of no use."""
     try:
-        return _of_failover(index, run) if run.of_failover else _of_samples(index, run)
+        return _made(index, run)
     except OSError as error:
         raise Fault(f"{run.place}: its report cannot be written: {error.strerror}") from error
 
 
-def _of_failover(index: Index, run: Run) -> dict[str, bytes]:
-    with index.folder(run) as folder:
-        try:
-            found = failovers.require_trials(folder.path, failovers.read_open(folder))
-        except UsageFault as fault:
-            raise UsageFault(short(str(fault).replace(str(folder.path), run.place))) from fault
-    return {PAGE: failover_report.page(found).encode()}
-
-
-def _of_samples(index: Index, run: Run) -> dict[str, bytes]:
+def _made(index: Index, run: Run) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="diolkos-lab-report-") as scratch:
         copy = Path(scratch) / "run"
         copy.mkdir()

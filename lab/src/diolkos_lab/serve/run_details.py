@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a list of runs says of one of them: host.json, summary.json and the first line of samples.jsonl; of a run of the study
-`failover`, which has no samples, its failover.json.
+"""What a list of runs says of one of them: host.json, summary.json and the first line of samples.jsonl.
 
 Samples are not read: a thousand runs have to be listed within a second. What is damaged costs a column and gives a sentence.
 """
@@ -13,9 +12,6 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from diolkos_lab.failover import judge, report
-from diolkos_lab.failover import records as failovers
-from diolkos_lab.failover.definition import KIND
 from diolkos_lab.faults import UsageFault
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.report.facts import emulated
@@ -112,7 +108,6 @@ class Run:
     trusted: float | None  # share of the trials
     remark: str  # what is wrong with the folder, one sentence; or empty
     whole: bool  # it has samples or trials of this format, so that it can be compared
-    of_failover: bool = False  # it is of that study, whose folders are laid out differently
 
     @property
     def trusted_text(self) -> str:
@@ -121,8 +116,6 @@ class Run:
 
 def read(opened: OpenFolder, key: str, place: str) -> Run:
     """Never raises: what cannot be read is said in the run's remark."""
-    if any(entry.name == failovers.FILE for entry in opened.entries()):
-        return _of_failover(opened, key, place)
     damages: list[str] = []
     header = _part(opened, "samples.jsonl", _Header, damages)
     whole = header is not None
@@ -143,36 +136,6 @@ def read(opened: OpenFolder, key: str, place: str) -> Run:
         trusted=counting.trusted_share(summary.trials.model_dump()) if summary else None,
         remark=damages[0] if damages else "",
         whole=whole,
-    )
-
-
-def _of_failover(opened: OpenFolder, key: str, place: str) -> Run:
-    try:
-        found = failovers.read_open(opened)
-    except UsageFault as fault:
-        remark = short(str(fault).replace(f"{opened.path / failovers.FILE}", failovers.FILE).rstrip("."))
-        return Run(key, place, KIND, "", False, "", "unknown", "unknown", (), None, None, f"{remark}.", False, True)
-    try:
-        host = _Host.model_validate(found.host)
-    except ValidationError:
-        host = _Host()
-    verdicts = [each.verdict for each in judge.judge(found.study, found.rows)]
-    trusted = sum(not judge.is_disturbed(row) for row in found.rows)
-    return Run(
-        key=key,
-        place=place,
-        study=short(found.study.name),
-        form=short(found.form),
-        emulated=emulated({"guest": host.guest}),
-        started=short(found.begun),
-        host=host.hostname or _machine(host),
-        kernel=host.kernel or "unknown",
-        versions=tuple(_named(name, each.version) for name, each in sorted(host.systems.items()) if each.version),
-        outcomes=_counted(list(verdicts)) if found.rows else None,
-        trusted=trusted / len(found.rows) if found.rows else None,
-        remark=short(report.unfinished(found)),
-        whole=bool(found.rows),
-        of_failover=True,
     )
 
 

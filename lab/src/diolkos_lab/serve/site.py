@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.report.quantities import count
-from diolkos_lab.serve import changes, pages, replicated, reports, trends
+from diolkos_lab.serve import changes, pages, reports, trends
 from diolkos_lab.serve.figures import Kind
 from diolkos_lab.serve.index import KEY_LENGTH, Index, RunList
 from diolkos_lab.serve.pages import Extent
@@ -31,16 +31,15 @@ def write(title: str, index: Index, most_pairs: int, most_reports: int, write: W
     addresses = {
         study: trend_path(study, None) for study in sorted({run.study for run in found.runs if run.trusted is not None})
     }
-    answers = replicated.studies(index)
 
     def listing(extent: Extent) -> None:
-        write("index.html", pages.listing(title, found, addresses, extent, answers).encode())
+        write("index.html", pages.listing(title, found, addresses, extent).encode())
 
     _trends(index, write, say)
     listing(Extent(note="Reports and comparisons are being made: load this page again."))
-    reported = frozenset(_reports(index, _chosen(found, most_reports), write, say))
+    reported = frozenset(_reports(index, found.runs[:most_reports], write, say))
     listing(Extent(reports=reported, note="Comparisons are being made: load this page again."))
-    compared = frozenset(_comparisons(index, most_pairs, reported, write, say))
+    compared = list(_comparisons(index, most_pairs, reported, write, say))
     listing(Extent(compared, reported, _note(found, len(compared), len(reported))))
 
 
@@ -56,13 +55,7 @@ def _reports(index: Index, runs: Sequence[Run], write: Write, say: Say) -> Itera
         yield run.key
 
 
-def _chosen(found: RunList, most: int) -> list[Run]:
-    """The runs that get a report: the latest of each published study, to which the first page leads, then the newest."""
-    first = [run for study in replicated.names() if (run := replicated.latest(found, study))]
-    return [*first, *(run for run in found.runs if run not in first)][:most]
-
-
-def _comparisons(index: Index, most: int, reported: frozenset[str], write: Write, say: Say) -> Iterator[str]:
+def _comparisons(index: Index, most: int, reported: frozenset[str], write: Write, say: Say) -> Iterator[tuple[Run, Run]]:
     wanted = nearest(index.listing.runs, most)
     for number, (first, second) in enumerate(wanted, start=1):
         say(f"Comparison {number} of {len(wanted)}: {first.place} and {second.place}")
@@ -72,7 +65,7 @@ def _comparisons(index: Index, most: int, reported: frozenset[str], write: Write
             say(f"No comparison: {fault}")
             continue
         write(f"compare/{first.key}-{second.key}.html", pages.comparison(found, ROOT, reported).encode())
-        yield f"{first.key}-{second.key}"
+        yield first, second
 
 
 def nearest(runs: Sequence[Run], most: int) -> list[tuple[Run, Run]]:

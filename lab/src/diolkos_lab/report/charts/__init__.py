@@ -62,6 +62,13 @@ def save(pictures: Iterable[Picture], folder: OpenFolder) -> dict[str, RenderedP
     return stills
 
 
+def still(picture: Picture) -> RenderedPicture:
+    """The same of one picture, without files."""
+    found = spec(picture)
+    drawn = svg(found)
+    return RenderedPicture(found, inline(drawn, picture.name), pdf(drawn))
+
+
 def spec(picture: Picture) -> dict[str, Any]:
     """The chart's Vega-Lite specification, with its data."""
     with debug_mode(False):  # which checks every part against the schema; tests do that

@@ -1,57 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The kind of page of a study of packets at offered rates: curves and procedures."""
+"""What curves and procedures of a run say together: the answer, and how far to trust it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from diolkos_lab import procedures, summary
 from diolkos_lab.curve import judge
 from diolkos_lab.curve.judge import BAD, DEFAULT_RULE, GOOD, UNDECIDED
-from diolkos_lab.curves import LOAD, Measured
+from diolkos_lab.curves import Measured
 from diolkos_lab.procedures import Found
-from diolkos_lab.report import chapters, curve_chapters, procedure_chapters
-from diolkos_lab.report.chapters import Content
-from diolkos_lab.report.read import Results
+from diolkos_lab.report import curve_chapters
 from diolkos_lab.report.trust import Trust
-from diolkos_lab.samples import folder as samples_folder
 from diolkos_lab.stats.median import FEWEST
 
 LEVELS = ("poor", "limited", "good")
-WORDS = (
-    ("PLR", "packet loss ratio, 1 − received/offered; its 95 % interval is Student's over the trials of a rate"),
-    (
-        "PDR@0.5 %",
-        "rate at which 0.5 % is lost, interpolated between two measured rates; where they do not enclose it, not bracketed",
-    ),
-    ("NDR", "no-drop rate: the highest rate at which nothing is lost; found by MLRsearch, the same over several trials"),
-    ("throughput", "the highest rate at which one long trial loses nothing (RFC 2544, RFC 8219)"),
-    ("forwarded", "conditional throughput: what gets through at the lower bound of a rate that MLRsearch found"),
-    ("TIR", "throughput increase ratio: the share of the load added since the rate before that gets through"),
-    ("GOOD", "saturation (TIR below 0.1) sets in at the first rate after 0.5 % is exceeded, and holds at every later one"),
-    (
-        "by intervals",
-        "GOOD or BAD where the 95 % intervals of TIR say so together; undecided where chance can have made the paper's word",
-    ),
-    ("generator-bound", "generator and sink alone do not reach twice the highest rate, so they may be what was measured"),
-    (
-        "distrusted",
-        "a guard found a reason to doubt the trial: another program took CPU time, the generator did not keep its rate…",
-    ),
-)
-
-
-def applies_to(results: Results) -> bool:
-    """Does the run hold load–loss curves and procedures, and nothing else?"""
-    loads = {trial.load.split(" ")[0] for trial in results.trials}
-    return bool(loads) and loads <= {LOAD, *procedures.LOADS}
-
-
-def content(results: Results) -> Content:
-    result = samples_folder.whole(results.contents)
-    curves, found = summary.in_order(results.curves, result.study), summary.gathered_procedures(result)
-    own = [*procedure_chapters.chapters(found), *(curve_chapters.chapters(results, curves) if curves or not found else [])]
-    return Content([*own, chapters.by_blocks(results)], trust(curves, found), WORDS, answer(curves, found))
 
 
 def answer(curves: Sequence[Measured], found: Sequence[Found]) -> str:

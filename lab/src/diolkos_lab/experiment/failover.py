@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What failover.toml may say. Every quantity carries its unit in its name; the rules are fixed before the run."""
+"""What the study.toml of a study of faults may say (kind "failover"): gateways, what is done to them, rules for every trial.
 
-from pathlib import Path
-from typing import Annotated, Literal
+Every quantity carries its unit in its name; the rules are fixed before the run.
+"""
+
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from diolkos_lab.experiment import document
-from diolkos_lab.experiment.definition import FormName
+from diolkos_lab.experiment.definition import NAME_OF_STUDY, FormName
 from diolkos_lab.experiment.document import StrictModel
-from diolkos_lab.faults import UsageFault
 
 Kind = Literal["cluster", "independent", "stateless"]
 FaultName = Literal[
@@ -129,7 +129,7 @@ class FailoverStudy(StrictModel):
 
     format: Literal[1] = Field(description="Version of this format.")
     kind: Literal["failover"] = Field(description="Tells it from a study of lanes.")
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=80)]
+    name: str = Field(pattern=NAME_OF_STUDY, max_length=80, description="Short name; part of the result folder's.")
     title: str = Field(description="Title of the report.")
     question: str = Field(description="What the study asks, one sentence.")
     bfd: Bfd = Field(Bfd(), description="Of all routers.")
@@ -168,30 +168,13 @@ class FailoverStudy(StrictModel):
         """How many trials a run of the form has."""
         return form.repetitions * sum(len(self.faults_of(form, kind)) for kind in form.gateways)
 
+    def traffic_of(self, form: FailoverForm) -> Traffic:
+        """As it runs: a form may have other flows than the study."""
+        if form.flows is None:
+            return self.traffic
+        return self.traffic.model_copy(update={"many": self.traffic.many.model_copy(update={"flows": form.flows})})
 
-BESIDE = Path(__file__).parents[3] / "studies" / KIND  # in the repository
-INSIDE = Path(__file__).parents[1] / "studies" / KIND  # in an installed package
-
-
-def shipped() -> dict[str, Path]:
-    """Name to file of every study of this kind that comes with the lab."""
-    folder = INSIDE if INSIDE.is_dir() else BESIDE
-    return {file.stem: file for file in sorted(folder.glob("*.toml"))}
-
-
-def load(name: str) -> FailoverStudy | None:
-    """A study of this kind, by name or by path; None where the name or the file is of another kind. Raises UsageFault."""
-    if name in (known := shipped()):
-        return document.read(known[name], FailoverStudy)
-    file = Path(name)
-    if file.suffix != ".toml" or not file.is_file():
-        return None
-    with file.open("rb") as stream:
-        of_this_kind = f'kind = "{KIND}"'.encode() in stream.read(document.LARGEST)
-    return document.read(file, FailoverStudy) if of_this_kind else None
-
-
-def form_named(study: FailoverStudy, name: FormName) -> FailoverForm:
-    if name not in study.form:
-        raise UsageFault(f"the study {study.name} has no {name} form; there are {', '.join(study.form)}")
-    return study.form[name]
+    def expected_s(self, form: FailoverForm) -> float:
+        """What traffic takes, and 40 s for building and evaluating each trial."""
+        watched = [each.after_s for kind in form.gateways for each in self.faults_of(form, kind)]
+        return form.repetitions * sum(after_s + self.traffic.before_s + 40 for after_s in watched)
