@@ -21,8 +21,6 @@ NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|r(#+)".*?"\1|"(?:\\.|[^"\\])*"', re.DO
 TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub )?mod \w+ \{.*?^\}", re.DOTALL | re.MULTILINE)
 USE = re.compile(r"\buse\s+([^;]+);")
 PATH = re.compile(r"(?<![\w:])(?:crate|self|super)(?:::\w+)+")
-# Crates whose circles are left to be opened.
-OPEN = {"xlat", "nat64", "node"}
 
 
 def spread(tree: str) -> Iterator[Module]:
@@ -47,6 +45,11 @@ def absolute(path: Module, module: Module) -> Module:
     while path and path[0] in ("self", "super"):
         path, module = path[1:], module[:-1] if path[0] == "super" else module
     return module + path
+
+
+def sources() -> list[Path]:
+    """The sources of all crates: of the translator, and of the lab."""
+    return sorted([*(PROJECT / "crates").glob("*/src"), *(PROJECT / "lab").glob("*/src")])
 
 
 def files(src: Path) -> Iterator[tuple[Module, tuple[list[Module], list[Module]]]]:
@@ -83,6 +86,5 @@ def circles(src: Path) -> Iterator[tuple[Module, list[str]]]:
 
 
 if __name__ == "__main__":
-    crates = [src for src in sorted((PROJECT / "crates").glob("*/src")) if src.parent.name not in OPEN]
-    found = [("/".join((str(src), *folder)), circle) for src in crates for folder, circle in sorted(circles(src))]
+    found = [("/".join((str(src), *folder)), circle) for src in sources() for folder, circle in sorted(circles(src))]
     sys.exit("\n".join(f"{folder}: a circle: {' <- '.join(circle)}" for folder, circle in found) or None)

@@ -270,11 +270,13 @@ struct diolkos_eam4 {
 #define DIOLKOS_OWN 16 /* with more networks of its own, a NAT64 lends nothing */
 
 struct diolkos_nat64 {
-	__u64 lease_key; /* secret: which node has which place among the leases */
+	__u64 lease_key; /* secret: which node has which set of places among the leases */
 	struct diolkos_pref64 pref64[DIOLKOS_PREF64S];
 	struct diolkos_net4 own[DIOLKOS_OWN]; /* in which a peer may be a node of ours */
 	__u32 pref64s;
 	__u32 owns;
+	__u32 lease_sets; /* a power of two */
+	__u32 pad;
 };
 
 /*
@@ -353,17 +355,22 @@ struct diolkos_bib_entry {
  * and ports for new bindings, which it has drawn from all free ones of the
  * node's address. Each queue is filled by the controller alone, at its tail;
  * programs and controller take from its head with compare and swap. Numbers
- * only grow; port n stands at n modulo DIOLKOS_LEASE_PORTS.
+ * only grow; port n stands at n modulo DIOLKOS_LEASE_PORTS. A node that opens
+ * much has more room for ports, elsewhere: `wide` is 1 and the place there,
+ * where port n stands at n modulo DIOLKOS_WIDE_PORTS; or 0.
  *
- * An array in memory that both sides share. A node has the one place that the
- * hash of its address says; who finds another node there has no lease.
+ * An array in memory that both sides share. The hash of a node's address
+ * selects a set of DIOLKOS_LEASE_WAYS places; the node has a lease if it
+ * stands at one of them.
  *
  * A term lasts from the end of one lease of a place to the end of the next.
  * Whatever programs take from has the term in its upper half. So a program
- * that stalls takes nothing from a later lease of the same place.
+ * that stalls takes nothing from a later lease of the same place. Terms of
+ * the places of a set differ, so a node and a term name one lease.
  */
-#define DIOLKOS_LEASES 4096     /* a power of two */
-#define DIOLKOS_LEASE_PORTS 128 /* a power of two */
+#define DIOLKOS_LEASE_WAYS 4
+#define DIOLKOS_LEASE_PORTS 16 /* a power of two */
+#define DIOLKOS_WIDE_PORTS 128 /* a power of two */
 
 struct diolkos_lease_ports {
 	__u64 head; /* the term, and the number of the port that goes next */
@@ -373,11 +380,15 @@ struct diolkos_lease_ports {
 };
 
 struct diolkos_lease {
-	struct in6_addr node; /* with v4_be: the same for the whole term, once there are sessions */
+	struct in6_addr node; /* with v4_be and wide: the same for the whole term, once there are sessions */
 	__be32 v4_be;
-	__u32 pad;
+	__u32 wide;
 	__u64 sessions;                       /* the term, and how many may still be opened */
 	struct diolkos_lease_ports queues[4]; /* even ports of UDP and odd ones, even ports of TCP and odd ones */
+};
+
+struct diolkos_wide_ports {
+	__u16 ports[4 * DIOLKOS_WIDE_PORTS]; /* of one queue after the other */
 };
 
 /* What a program tells the controller, in a ring buffer. */
@@ -434,9 +445,9 @@ _Static_assert(sizeof(struct diolkos_used_hop) == 32, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_siit) == 684, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_nat64) == 240, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_nat64) == 248, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_bib_key) == 20 && sizeof(struct diolkos_bib_entry) == 12, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_lease) == 1120 && sizeof(struct diolkos_opening) == 40, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_lease) == 224 && sizeof(struct diolkos_opening) == 40, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_session6_key) == 28 && sizeof(struct diolkos_session4_key) == 16,
 	       "keys have no padding");
 _Static_assert(DIOLKOS_OWNERS == DIOLKOS_GATEWAYS + 1, "ours, and each gateway's");

@@ -23,10 +23,18 @@
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, DIOLKOS_LEASES);
+	__uint(max_entries, DIOLKOS_LEASE_WAYS); /* the loader's: nat64.lease_sets * DIOLKOS_LEASE_WAYS */
 	__type(key, __u32);
 	__type(value, struct diolkos_lease);
 } leases SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* the loader's */
+	__type(key, __u32);
+	__type(value, struct diolkos_wide_ports);
+} wide_ports SEC(".maps");
 
 /*
  * 43 600 records: more than come while the controller waits for a CPU. A connection is four, so at 100 000 a second they
@@ -51,23 +59,29 @@ static __noinline int opens_here(const struct in6_addr *host, __be16 port_be, __
 	return home_of(c, host) == DIOLKOS_OURS && away_of(host, port_be, protocol) == DIOLKOS_OURS;
 }
 
-/* The node's lease, if it has sessions left, and its term. */
-static __always_inline struct diolkos_lease *lease_of(const struct in6_addr *node, __u32 *term)
+#define NO_LEASE (~0ULL)
+
+/* The term and, below it, the place of the node's lease, if it has sessions left. Out of line as opens_here. */
+static __noinline __u64 lease_of(const struct in6_addr *node)
 {
 	__u64 high = number_of(&node->s6_addr32[0]), low = number_of(&node->s6_addr32[2]);
-	__u32 place = (__u32)mix(mix(nat64.lease_key, high), low) & (DIOLKOS_LEASES - 1);
-	struct diolkos_lease *lease = bpf_map_lookup_elem(&leases, &place);
-	__u64 sessions;
+	__u32 set = (__u32)mix(mix(nat64.lease_key, high), low) & (nat64.lease_sets - 1);
 
-	/* Most nodes have none, and find nobody's. */
-	if (!lease || !(__u32) * (volatile __u64 *)&lease->sessions)
-		return 0;
-	/* A barrier as well: the term is read before the node whose it is. */
-	sessions = __sync_fetch_and_add(&lease->sessions, 0);
-	if (!(__u32)sessions || !in6_equal(node, &lease->node))
-		return 0;
-	*term = sessions >> 32;
-	return lease;
+	for (__u32 way = 0; way < DIOLKOS_LEASE_WAYS; way++) {
+		__u32 place = set * DIOLKOS_LEASE_WAYS + way;
+		struct diolkos_lease *lease = bpf_map_lookup_elem(&leases, &place);
+		__u64 sessions;
+
+		/* Most nodes have none, and find others'. */
+		if (!lease || !(__u32) * (volatile __u64 *)&lease->sessions || !in6_equal(node, &lease->node))
+			continue;
+		/* A barrier as well: the term is read before the node whose it is. */
+		sessions = __sync_fetch_and_add(&lease->sessions, 0);
+		if (!(__u32)sessions || !in6_equal(node, &lease->node))
+			continue;
+		return sessions >> 32 << 32 | place;
+	}
+	return NO_LEASE;
 }
 
 static __always_inline int is_own(__be32 v4_be)
@@ -98,8 +112,14 @@ static __always_inline int lease_take_session(struct diolkos_lease *lease, __u32
 	return -1;
 }
 
-/* A port of the wanted protocol and parity (RFC 4787 REQ-4), or -1. */
-static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 term, __u8 protocol, __u32 odd)
+#define NOT_WIDE 0xffffffff /* lies beyond the end of wide_ports */
+
+/*
+ * A port of the wanted protocol and parity (RFC 4787 REQ-4), or -1. wide: the place among wide_ports that the lease had when
+ * it was read, or NOT_WIDE; with a port of this term, it is of this term. It is on the stack, which has no room for a pointer.
+ */
+static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 term, const __u32 *wide, __u8 protocol,
+					   __u32 odd)
 {
 	__u64 at = (protocol == IPPROTO_TCP ? 2 : 0) | (odd & 1);
 	struct diolkos_lease_ports *queue;
@@ -109,6 +129,7 @@ static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 te
 	queue = &lease->queues[at & 3];
 	for (int i = 0; i < ATTEMPTS; i++) {
 		__u64 head = *(volatile __u64 *)&queue->head;
+		const struct diolkos_wide_ports *elsewhere;
 		__u32 left;
 		__u16 port;
 
@@ -116,9 +137,12 @@ static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 te
 			return -1;
 		/* A barrier as well: tail and port are read in this order. An older port may be somebody's. */
 		left = __sync_fetch_and_add(&queue->tail, 0) - (__u32)head;
-		if (left - 1 >= DIOLKOS_LEASE_PORTS)
+		if (left - 1 >= (*wide == NOT_WIDE ? DIOLKOS_LEASE_PORTS : DIOLKOS_WIDE_PORTS))
 			return -1;
-		port = *(volatile __u16 *)&queue->ports[head % DIOLKOS_LEASE_PORTS];
+		elsewhere = bpf_map_lookup_elem(&wide_ports, wide);
+		port = elsewhere ? *(const volatile __u16 *)&elsewhere
+					->ports[(at & 3) * DIOLKOS_WIDE_PORTS + head % DIOLKOS_WIDE_PORTS]
+				 : *(volatile __u16 *)&queue->ports[head % DIOLKOS_LEASE_PORTS];
 		if (__sync_val_compare_and_swap(&queue->head, head, head >> 32 << 32 | (__u32)(head + 1)) == head)
 			return port;
 	}
@@ -138,7 +162,7 @@ static __always_inline int has_neighbour(const struct seen *s)
 }
 
 /* A new binding of the node's port. 1: there is none, and a leased port is left over; -1: there is none. */
-static __always_inline int open_binding(const struct seen *s, struct diolkos_lease *lease, __u32 term,
+static __always_inline int open_binding(const struct seen *s, struct diolkos_lease *lease, __u32 term, __u32 *wide,
 					struct diolkos_bib_entry *to)
 {
 	struct diolkos_bib_key key = { .node = s->src6, .node_port_be = s->src_port_be, .protocol = s->l4_proto };
@@ -149,7 +173,8 @@ static __always_inline int open_binding(const struct seen *s, struct diolkos_lea
 		return -1;
 	/* Read first: with a port of this term, it is of this term. */
 	to->v4_be = *(volatile __be32 *)&lease->v4_be;
-	port = lease_take_port(lease, term, s->l4_proto, own);
+	*wide = *(volatile __u32 *)&lease->wide - 1;
+	port = lease_take_port(lease, term, wide, s->l4_proto, own);
 	if (port < 0)
 		return -1;
 	to->v4_port_be = bpf_htons(port);
@@ -224,23 +249,23 @@ static __always_inline int put_session(const struct seen *s, __be32 peer_be, __u
 /*
  * Out of line: it is rare, and longer than all that the other packets meet.
  *
- * Opens a session; `to` will be the node's binding. -1: the packet is the controller's.
+ * Opens a session by a lease that lease_of has found; `to` will be the node's binding. -1: the packet is the controller's.
  *
  * The order matters. The controller takes a binding out of the map first, then waits until every record that was
  * reserved before is submitted, and only then may the port become another node's. So the record is reserved first, and
  * then the binding is looked up again: either the controller waits for this session, or there is no binding here.
  */
-static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bib_entry *to)
+static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 prefix, __u64 found,
+				  struct diolkos_bib_entry *to)
 {
-	__u8 report = DIOLKOS_OPENED;
+	__u32 term = found >> 32, place = found;
 	struct diolkos_opening *opening;
 	struct diolkos_lease *lease;
-	__u32 term = 0;
 	int binding, put;
 
 	if (!s->dst_port_be || is_own(peer_be))
 		return -1;
-	lease = lease_of(&s->src6, &term);
+	lease = bpf_map_lookup_elem(&leases, &place);
 	if (!lease)
 		return -1;
 	opening = bpf_ringbuf_reserve(&openings, sizeof(*opening), 0);
@@ -252,40 +277,41 @@ static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 pre
 		bpf_ringbuf_discard(opening, BPF_RB_NO_WAKEUP);
 		return -1;
 	}
+	/* Here and not at the end: what stands in the record takes no room on the stack. */
+	opening->peer_be = peer_be;
+	opening->prefix = prefix;
+	opening->term = term;
+	opening->report = DIOLKOS_OPENED;
 	binding = copy_binding(s, to);
 	/* Of another gateway's binding, the controller decides. */
 	if (binding > 0 && to->owner != DIOLKOS_OURS)
 		binding = -1;
 	put = binding < 0 ? -1 : 0;
 	if (!binding) {
-		report = DIOLKOS_BOUND;
-		put = open_binding(s, lease, term, to);
+		opening->report = DIOLKOS_BOUND;
+		put = open_binding(s, lease, opening->term, &place, to);
 		if (put > 0)
-			report = DIOLKOS_UNWANTED;
+			opening->report = DIOLKOS_UNWANTED;
 	}
 	if (!put) {
-		put = put_session(s, peer_be, prefix, to);
+		put = put_session(s, opening->peer_be, opening->prefix, to);
 		/* From the binding on there is no way back. */
-		if (put && report == DIOLKOS_BOUND)
-			report = DIOLKOS_ALONE;
+		if (put && opening->report == DIOLKOS_BOUND)
+			opening->report = DIOLKOS_ALONE;
 	}
 	/* A session that is reported is used up. */
-	if (put && report != DIOLKOS_ALONE)
-		lease_take_session(lease, term, -1);
-	if (put && report != DIOLKOS_ALONE && report != DIOLKOS_UNWANTED) {
+	if (put && opening->report != DIOLKOS_ALONE)
+		lease_take_session(lease, opening->term, -1);
+	if (put && opening->report != DIOLKOS_ALONE && opening->report != DIOLKOS_UNWANTED) {
 		bpf_ringbuf_discard(opening, BPF_RB_NO_WAKEUP);
 		/* Another CPU has opened the same. */
 		return put > 0 ? 0 : -1;
 	}
 	opening->node = s->src6;
-	opening->peer_be = peer_be;
 	opening->v4_be = to->v4_be;
 	opening->node_port_be = s->src_port_be;
 	opening->peer_port_be = s->dst_port_be;
 	opening->v4_port_be = to->v4_port_be;
-	opening->prefix = prefix;
-	opening->report = report;
-	opening->term = term;
 	opening->protocol = s->l4_proto;
 	__builtin_memset(opening->pad, 0, sizeof(opening->pad));
 	bpf_ringbuf_submit(opening, 0);
@@ -295,9 +321,12 @@ static __noinline int open_leased(const struct seen *s, __be32 peer_be, __u8 pre
 /* As open_leased, if this gateway is the host's home. */
 static __always_inline int open_session(const struct seen *s, __be32 peer_be, __u8 prefix, struct diolkos_bib_entry *to)
 {
+	__u64 lease;
+
 	if (!opens_here(&s->src6, s->src_port_be, s->l4_proto))
 		return -1;
-	return open_leased(s, peer_be, prefix, to);
+	lease = lease_of(&s->src6);
+	return lease == NO_LEASE ? -1 : open_leased(s, peer_be, prefix, lease, to);
 }
 
 /*

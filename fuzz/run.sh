@@ -36,7 +36,8 @@ build() {
 	# Of the whole workspace, as `cargo test --workspace`, so that crates are compiled once for both.
 	cargo build --workspace --locked --target-dir "$out" --example seeds
 	"$out/debug/examples/seeds" "$work/seeds"
-	RUSTFLAGS="${coverage[*]}" cargo build --package diolkos-fuzz --locked --target-dir "$out" \
+	# Whatever else compiles the crates of the tests (.ci/run) has nothing to do here.
+	RUSTFLAGS="${coverage[*]}" env -u RUSTC_WORKSPACE_WRAPPER cargo build --package diolkos-fuzz --locked --target-dir "$out" \
 		--profile fuzz --features libfuzzer --target "$host"
 }
 

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Writes vectors for P4 pipelines, in the simple test framework of p4c: `packet PORT HEX`, `expect PORT HEX`.
 
-vectors/*.json ─► vectors with one configuration ─► OUT/<number>.stf
+vectors/*.json ─► vectors with one configuration ─► OUT/<number>.stf; frames that are too long for tools: OUT/<number>-long.stf
 
 The tables of a pipeline have names of their own, so its set-up stands in comments, as the configuration. IPv4 enters and
 leaves by one port, IPv6 by the other. `*` stands for a digit that RFCs leave open, `$` for the end of a packet. A vector whose
-packet is dropped expects nothing. Vectors that depend on earlier packets or on the time are left out, for they need state; so
+packet is dropped expects nothing; a control packet each way (stf_control.py) keeps a pipeline that translates nothing from
+passing. Vectors that depend on earlier packets or on the time are left out, for they need state; so
 are those of an empty packet, which STF cannot write.
 """
 
@@ -17,11 +18,14 @@ import json
 import sys
 from pathlib import Path
 
+from stf_control import control_packets
 from to_pcap import HERE, groups
 
 IPV4, IPV6 = 4, 6
 ETHERTYPES = {IPV4: "0800", IPV6: "86dd"}
 HEADER = {IPV4: 20, IPV6: 40}
+ETHERNET = 14
+LONGEST = 9216  # pcap files and switches of P4 tools take jumbo frames, and not those of 65 549 bytes
 ICMP, ICMPV6, FRAGMENT = 1, 58, 44
 ICMP_HEADER = 8
 # RFC 792, RFC 4443: types that quote a packet.
@@ -44,18 +48,55 @@ def main() -> int:
     parser.add_argument("--raw", action="store_true", help="packets without Ethernet headers")
     parser.add_argument("--any-length", action="store_true", help="no `$`, which only the bmv2 runner of p4c knows")
     parser.add_argument("--exact", action="store_true", help="expect every digit as the vectors have it")
+    parser.add_argument(
+        "--each", choices=("config", "file", "vector"), default="config", help="what one .stf has (default: config)"
+    )
+    longest = "bytes of a frame above which it stands in a file of its own (default: %(default)s)"
+    parser.add_argument("--longest", type=int, default=LONGEST, metavar="BYTES", help=longest)
+    parser.add_argument("--no-control", action="store_true", help="no control packet each way")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    files = arguments.files or sorted(HERE.glob("*.json"))
     count = 0
-    for number, group in enumerate(groups(arguments.files or sorted(HERE.glob("*.json"))), 1):
-        vectors = [vector for vector in group if vector["input"]["hex"]]
-        lines = [f"# config {json.dumps(group[0]['config'])}"]
-        for vector in vectors:
-            lines += ["", *statements(vector, arguments)]
-        (arguments.out / f"{number:03}.stf").write_text("\n".join(lines) + "\n")
-        count += len(vectors)
+    for name, vectors in parts(files, arguments.each):
+        sent = [vector for vector in vectors if vector["input"]["hex"]]
+        is_long = [longest_frame(vector) > arguments.longest for vector in sent]
+        for mark, chosen in ("", False), ("-long", True):
+            write(arguments, name + mark, [vector for vector, long in zip(sent, is_long, strict=True) if long == chosen])
+        count += len(sent)
     print(f"{count} vectors in {arguments.out}.")
     return 0
+
+
+def parts(files: list[Path], each: str) -> list[tuple[str, list[dict]]]:
+    """Names of files, and vectors of one configuration for each."""
+    if each == "file":
+        return [(f"{file.stem}-{number:03}", group) for file in files for number, group in enumerate(groups([file]), 1)]
+    if each == "vector":
+        return [(vector["name"], [vector]) for group in groups(files) for vector in group]
+    return [(f"{number:03}", group) for number, group in enumerate(groups(files), 1)]
+
+
+def longest_frame(vector: dict) -> int:
+    """Bytes of the longest frame that is sent or expected."""
+    return ETHERNET + max(len(packet["hex"]) // 2 for packet in [vector["input"], *vector["output"]])
+
+
+def write(arguments: argparse.Namespace, name: str, vectors: list[dict]) -> None:
+    """One file, unless it has no vectors."""
+    if not vectors:
+        return
+    lines = [f"# config {json.dumps(vectors[0]['config'])}"]
+    if not arguments.no_control:
+        for sent, wanted in control_packets(vectors[0]["config"]):
+            lines += [
+                "",
+                "# control: a pipeline that translates nothing fails here",
+                *pair(sent, [wanted], arguments, exact=False),
+            ]
+    for vector in vectors:
+        lines += ["", *statements(vector, arguments)]
+    (arguments.out / f"{name}.stf").write_text("\n".join(lines) + "\n")
 
 
 def statements(vector: dict, arguments: argparse.Namespace) -> list[str]:
@@ -64,18 +105,24 @@ def statements(vector: dict, arguments: argparse.Namespace) -> list[str]:
     lines = [f"# {vector['name']}: {vector['demand']}", f"# {', '.join(vector['rfc'])}"]
     if "choice" in vector:
         lines.append(f"# choice: {vector['choice']}")
+    outputs = [bytes.fromhex(output["hex"]) for output in vector["output"]]
+    lines += pair(sent, outputs, arguments, exact=arguments.exact)
+    if not outputs:
+        lines.append("# dropped")
+    return lines
+
+
+def pair(sent: bytes, outputs: list[bytes], arguments: argparse.Namespace, *, exact: bool) -> list[str]:
+    """A packet, and what is expected for it."""
     ports = {IPV4: arguments.port4, IPV6: arguments.port6}
     front = "" if arguments.raw else (arguments.to + arguments.by).replace(":", "") + ETHERTYPES[family(sent)]
-    lines.append(f"packet {ports[family(sent)]} {front}{sent.hex()}")
-    for output in vector["output"]:
-        packet = bytes.fromhex(output["hex"])
-        digits = packet.hex() + "$" if arguments.exact else open_digits(sent, packet)
+    lines = [f"packet {ports[family(sent)]} {front}{sent.hex()}"]
+    for packet in outputs:
+        digits = packet.hex() + "$" if exact else open_digits(sent, packet)
         digits = digits.rstrip("$") if arguments.any_length else digits
         # Which link-layer addresses a pipeline has is its own affair.
         front = "" if arguments.raw else "*" * 24 + ETHERTYPES[family(packet)]
         lines.append(f"expect {ports[family(packet)]} {front}{digits}")
-    if not vector["output"]:
-        lines.append("# dropped")
     return lines
 
 

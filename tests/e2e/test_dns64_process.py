@@ -61,7 +61,7 @@ def page(net: Dns64Network) -> str:
 def test_each_serves_its_part(net: Dns64Network) -> None:
     """The translator says whose the section is, and serves the figures of both."""
     one = translator(net)
-    assert "[dns64] is for `diolkos dns64 --config FILE`" in one.log()
+    assert "WARN [dns64] is for `diolkos dns64 --config FILE`" in one.log()
     assert "diolkos_dns64_up 0" in page(net)
     other = names(net)
     assert net.dig("v4.example").data() == BOTH

@@ -55,13 +55,13 @@ def port(packet: str) -> int:
 def test_exactly_as_the_vectors_have_it(tmp_path: Path) -> None:
     """Without Ethernet headers and open digits, every byte is that of the vector."""
     expected = [((port(sent), sent), [(port(packet), packet, True) for packet in outputs]) for sent, outputs in stateless()]
-    assert written(tmp_path, "--exact", "--raw") == expected
+    assert sorted(written(tmp_path, "--exact", "--raw", "--no-control")) == sorted(expected)
 
 
 @pytest.mark.parametrize("options", [(), ("--any-length",)])
 def test_what_rfcs_leave_open_is_open(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Every digit that is demanded is that of the vector, and few are left open."""
-    vectors, read = stateless(), written(tmp_path, *options)
+    vectors, read = stateless(), written(tmp_path, "--no-control", "--longest", "70000", *options)
     assert len(vectors) == len(read) > 600
     exact = 0
     for (sent, outputs), ((_, packet), expectations) in zip(vectors, read, strict=True):
@@ -77,3 +77,43 @@ def test_what_rfcs_leave_open_is_open(tmp_path: Path, options: tuple[str, ...]) 
             assert not (options and has_end)
             exact += "*" not in digits
     assert exact > len(vectors) / 3
+
+
+def passes(file: Path, forwarded: bool) -> bool:
+    """Does a pipeline pass this file that drops everything, or forwards everything unchanged to the other port?"""
+    expected: list[tuple[int, str]] = []
+    came: list[tuple[int, str]] = []
+    for line in file.read_text().splitlines():
+        read = STATEMENT.fullmatch(line.split("#", 1)[0].strip())
+        if read and read["in"] and forwarded:
+            came.append((IPV4_PORT + IPV6_PORT - int(read["in"]), read["sent"]))
+        elif read and read["out"]:
+            expected.append((int(read["out"]), read["wanted"]))
+    return len(came) == len(expected) and all(
+        port == there and len(sent) >= len(wanted) and all(a in ("*", b) for a, b in zip(wanted, sent, strict=False))
+        for (port, sent), (there, wanted) in zip(came, expected, strict=True)
+    )
+
+
+@pytest.mark.parametrize("each", ["config", "file", "vector"])
+def test_a_pipeline_that_translates_nothing_passes_no_file(tmp_path: Path, each: str) -> None:
+    """Neither one that drops nor one that forwards: each file has a packet each way that must come out translated."""
+    written(tmp_path, "--each", each)
+    files = sorted(tmp_path.glob("*.stf"))
+    assert len(files) > (600 if each == "vector" else 30)
+    for file in files:
+        assert not passes(file, forwarded=False), file
+        assert not passes(file, forwarded=True), file
+        ports = {int(port) for port in re.findall(r"^(?:packet|expect) (\d+)", file.read_text(), re.M)}
+        assert ports == {IPV4_PORT, IPV6_PORT}, file
+
+
+def test_frames_that_tools_cannot_read_stand_apart(tmp_path: Path) -> None:
+    """One of them made 549 other vectors of its file unreadable."""
+    written(tmp_path)
+    for file in tmp_path.glob("*.stf"):
+        longest = max(
+            len(digits.rstrip("$")) // 2 for digits in re.findall(r"^(?:packet|expect) \d+ (\S+)", file.read_text(), re.M)
+        )
+        assert (longest > 9216) == file.stem.endswith("-long"), file
+    assert list(tmp_path.glob("*-long.stf"))

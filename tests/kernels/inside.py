@@ -123,7 +123,7 @@ def parts(told: dict) -> list[Part]:
         pytest("generator", chosen("generator"), *NO_HYPOTHESIS),
         pytest("routers", [ROUTERS], folder=CLONE / "lab"),
         Part("doctor", [PYTHON, str(HERE / "doctor.py")]),
-        Part("generator-programs", [told["kernel"], "--test-threads=1"], CLONE / "crates/pktgen", shapes),
+        Part("generator-programs", [told["kernel"], "--test-threads=1"], CLONE / "lab/pktgen", shapes),
         Part("copies", [told["copies"], "--test-threads=1"], CLONE / "crates/fastpath", least=4),
         Part("forwarding", [told["forwarding"], "--test-threads=1"], CLONE / "crates/fastpath", least=12),
         Part("gateway-links", [told["gateway_links"], "--test-threads=1"], CLONE / "crates/fastpath", least=2),

@@ -102,7 +102,8 @@ def stateless(config: dict) -> list[Change]:
     changes.append(hop("0.0.0.0/0", PORT4, HOST_MAC, SWITCH_MAC, config.get("mtu4", 1500)))
     changes.append(hop("::/0", PORT6, HOST_MAC, SWITCH_MAC, config.get("mtu6", 1500)))
     for mapping in config.get("eam", []):
-        changes += mapped(ip_network(mapping["v4"]), ip_network(mapping["v6"]), is_clat)
+        turns = bool(config.get("pref64")) and not is_clat
+        changes += mapped(ip_network(mapping["v4"]), ip_network(mapping["v6"]), is_clat, turns)
     for index, text in enumerate(config.get("pref64", [])):
         prefix = ip_network(text)
         bits = Bits.of_prefix(prefix.prefixlen)
@@ -119,10 +120,13 @@ def stateless(config: dict) -> list[Change]:
     return changes
 
 
-def mapped(v4: IPv4Network, v6: IPv6Network, is_clat: bool) -> list[Change]:
-    """An explicit mapping (RFC 7757), by longest prefix. What turns back to it needs a second translation: that is declined."""
+def mapped(v4: IPv4Network, v6: IPv6Network, is_clat: bool, turns: bool = True) -> list[Change]:
+    """An explicit mapping (RFC 7757), by longest prefix.
+
+    turns: a prefix embeds its IPv4 addresses, too, so that a packet to one has to turn back to IPv6 (section 4.2): declined.
+    """
     bits = Bits.at(v6.prefixlen, 32 - v4.prefixlen)
     in6, in4 = ("dst6",) if is_clat else ("src6", "dst6"), ("src4",) if is_clat else ("src4", "dst4")
     changes = [ternary(t, "from6", v6, bits.from6(int(v4.network_address)), 128 - v6.prefixlen) for t in in6]
     changes += [ternary(t, "from4", v4, bits.from4(int(v6.network_address)), 32 - v4.prefixlen) for t in in4]
-    return changes if is_clat else [*changes, ternary("hop4", "decline", v4, priority=32 - v4.prefixlen)]
+    return changes if not turns else [*changes, ternary("hop4", "decline", v4, priority=32 - v4.prefixlen)]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from control import ROOT, piped
@@ -56,3 +57,19 @@ def is_right(vector: dict, packets: list[bytes]) -> bool:
         return True
     chosen = is_ipv4(wanted) and not wanted[6] & 0x40
     return chosen and checksum_is_right(packets[0]) and without_id(packets[0]) == without_id(wanted)
+
+
+def test_control_packets_of_stf_files(tmp_path: Path) -> None:
+    """In each configuration, a packet each way that a translator must translate: else no pipeline passes a file."""
+    sys.path.append(str(VECTORS))
+    from stf_control import control_packets  # noqa: PLC0415
+
+    with piped(tmp_path) as switch:
+        for config in map(json.loads, every_vector()):
+            switch.control.flush()
+            switch.control.write(stateless(config))
+            for sent, wanted in control_packets(config):
+                port, frame = framed(sent)
+                ((at, out),) = switch.send(port, frame)
+                assert at == 2 - port, config
+                assert is_right({"verdict": "forward", "output": [{"hex": wanted.hex()}]}, [out[ETHERNET:]]), config

@@ -12,7 +12,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
-from control import INSERT, Change, Control
+from control import INSERT, ROOT, Change, Control
 from tables import LEARN, PREFIXES, STATELESS, Bits, mapped, settings, ternary
 from wires import GATEWAY4, GATEWAY6, POOL, PREF64, V4, V4_IN_IPV6, V6, V6_MAPPED, Wires
 
@@ -160,3 +160,17 @@ def test_a_second_switch_leaves_the_first_alone(wires: Wires) -> None:
         wires.start()
     wires.process, wires.control = second, control
     assert control.ask(Change(9, "local_mac"))[0].payload[:8] == (1).to_bytes(8, "big")
+
+
+def test_the_page_from_the_first_line_to_a_ping(wires: Wires) -> None:
+    """What docs/p4.md has: the switch, `p4/learn.py`, and a ping."""
+    wires.start()
+    of = {name.split("-")[-1]: mac.hex() for name, mac in wires.macs.items()}
+    hops = [f"{V4}/32=0,{of['four/a0']},{of['sw/w4']}", f"{V6}/128=2,{of['six/a0']},{of['sw/w6']}"]
+    command = [str(ROOT / "p4/learn.py"), "--control", str(wires.folder / "switch.sock"), "--pref64", PREF64, "--pool", POOL]
+    for address in (of["sw/w4"], of["sw/w6"]):
+        command += ["--local", address]
+    for hop in hops:
+        command += ["--hop", hop]
+    wires.run(wires.router, *command)
+    wires.run(wires.six, "ping", "-c", "2", "-i", "0.2", "-w", "30", V4_IN_IPV6)

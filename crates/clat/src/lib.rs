@@ -15,6 +15,7 @@ mod circle;
 mod claim;
 mod device;
 mod doubts;
+mod exit;
 mod finder;
 mod gate;
 mod mtu;

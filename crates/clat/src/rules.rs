@@ -3,11 +3,12 @@
 
 use std::net::Ipv6Addr;
 
-use diolkos_fastpath::{ClatRules, Pref64, Rules};
+use diolkos_datapath::rules as shared;
+use diolkos_fastpath::ClatRules;
 use diolkos_xlat::Config;
 use ipnet::Ipv6Net;
 
-use diolkos_config::{Found, Settings, TrafficClass, V6Address, WELL_KNOWN_PREFIX};
+use diolkos_config::{Found, Settings, V6Address};
 use diolkos_kernel::net::{Link, Medium};
 
 /// The kernel gives a program no room for a link-layer header in front of a longer packet, unless it is a
@@ -22,12 +23,6 @@ pub fn tun_mtu(uplink: &Link) -> u32 {
 /// Returns the MTU of the IPv6 side, in bytes.
 pub fn mtu6(uplink: &Link) -> u32 {
     uplink.mtu6.min(LONGEST)
-}
-
-/// Returns the lowest MTU of all paths, in bytes. Routers may announce less for the uplink than the operator has
-/// configured for all.
-fn lowest_ipv6_mtu(settings: &Settings, uplink: &Link) -> u32 {
-    settings.translator.lowest_ipv6_mtu.min(mtu6(uplink))
 }
 
 /// The IPv6 side of the translation. The address may have been made for the prefix.
@@ -51,37 +46,27 @@ pub fn translation(settings: &Settings, uplink: &Link, side6: Side6) -> Config {
     // The address in force counts, whatever the operator wants next.
     let mut settings = settings.clone();
     settings.clat.v6 = V6Address::Auto;
+    let config = settings.translation(found);
     Config {
         pref64: vec![side6.pref64],
         // The uplink's MTU already includes `translator.mtu6`, and its bound is that of the fast path too.
         mtu6: found.mtu6,
-        lowest_ipv6_mtu: lowest_ipv6_mtu(&settings, uplink),
-        ..settings.translation(found)
+        // Routers may announce less for the uplink than the operator has configured for all.
+        lowest_ipv6_mtu: config.lowest_ipv6_mtu.min(found.mtu6),
+        ..config
     }
 }
 
 /// Returns the rules of the fast path.
 pub fn of(settings: &Settings, uplink: &Link, side6: Side6, tun_ifindex: u32) -> ClatRules {
-    let t = &settings.translator;
-    let Side6 {
-        pref64, address, ..
-    } = side6;
+    let config = translation(settings, uplink, side6);
+    // A CLAT has one.
+    let pref64 = shared::pref64(&config).swap_remove(0);
     ClatRules {
-        rules: Rules {
-            tun_ifindex,
-            mtu4: tun_mtu(uplink),
-            mtu6: mtu6(uplink),
-            lowest_ipv6_mtu: lowest_ipv6_mtu(settings, uplink),
-            traffic_class_zero: t.traffic_class == TrafficClass::Zero,
-            takes_hop: true,
-        },
+        rules: shared::of(&config, tun_ifindex),
         v4: settings.clat.v4(),
-        v6: address,
-        pref64: Pref64 {
-            network: pref64.network(),
-            bits: pref64.prefix_len(),
-            only_global: pref64 == WELL_KNOWN_PREFIX && !t.allow_private_with_wkp,
-        },
+        v6: side6.address,
+        pref64,
         uplink_ifindex: uplink.index,
         uplink_is_ethernet: uplink.medium == Medium::Ethernet,
     }
@@ -90,6 +75,7 @@ pub fn of(settings: &Settings, uplink: &Link, side6: Side6, tun_ifindex: u32) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use diolkos_config::{TrafficClass, WELL_KNOWN_PREFIX};
 
     fn uplink(mtu: u32) -> Link {
         Link {

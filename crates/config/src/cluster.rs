@@ -12,6 +12,7 @@ use ipnet::Ipv4Net;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::key::{section, Reload};
 use super::objections::Objection;
 use super::{Datapath, Found, Mode, Settings};
 use diolkos_service::failure::Failure;
@@ -22,35 +23,36 @@ const MOST_NODES: usize = 32;
 /// The longest name of a cluster or a node: names of nodes are DNS labels in certificates.
 const LONGEST_NAME: usize = 32;
 
-/// Several gateways.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Cluster {
-    /// Sets the cluster apart from others on the same etcd servers: lower-case letters, digits and hyphens.
-    pub name: String,
-    /// Members of etcd, such as `"https://192.0.2.1:2379"`. Any of them will do.
-    pub etcd: Vec<String>,
-    /// Certificates of the authorities that signed those of gateways and servers, PEM.
-    pub ca: PathBuf,
-    /// This node's certificate, PEM, for the name of the node.
-    pub certificate: PathBuf,
-    /// The key of that certificate, PEM.
-    pub key: PathBuf,
-    /// Name at etcd; empty: etcd does not ask for one.
-    pub user: String,
-    /// File with the password of `user`.
-    pub password_file: PathBuf,
-    /// Speak to etcd without encryption. Gateways among each other always encrypt.
-    pub plaintext: bool,
-    /// The first packet of a binding waits until another gateway knows the binding.
-    pub defer: bool,
-    /// TCP port at which gateways hear each other.
-    pub port: u16,
-    /// The nodes.
-    pub node: Vec<Node>,
-    /// Which of them this is; empty: the one that is called like this host.
-    #[serde(skip)]
-    pub me: String,
+section! {
+    /// Several gateways.
+    pub struct Cluster {
+        /// Sets the cluster apart from others on the same etcd servers: lower-case letters, digits and hyphens.
+        name: String = String::new(), Shared;
+        /// Members of etcd, such as `"https://192.0.2.1:2379"`. Any of them will do.
+        etcd: Vec<String> = Vec::new(), Rejoin;
+        /// Certificates of the authorities that signed those of gateways and servers, PEM.
+        ca: PathBuf = PathBuf::new(), Rejoin;
+        /// This node's certificate, PEM, for the name of the node.
+        certificate: PathBuf = PathBuf::new(), Rejoin;
+        /// The key of that certificate, PEM.
+        key: PathBuf = PathBuf::new(), Rejoin;
+        /// Name at etcd; empty: etcd does not ask for one.
+        user: String = String::new(), Rejoin;
+        /// File with the password of `user`.
+        password_file: PathBuf = PathBuf::new(), Rejoin;
+        /// Speak to etcd without encryption. Gateways among each other always encrypt.
+        plaintext: bool = false, Rejoin;
+        /// The first packet of a binding waits, up to 50 ms, until another gateway knows the binding.
+        defer: bool = false, Rejoin;
+        /// TCP port at which gateways hear each other.
+        port: u16 = 4664, Rejoin;
+        /// The nodes.
+        node: Vec<Node> = Vec::new(), Each;
+    }
+    not in the file {
+        /// Which of them this is; empty: the one that is called like this host.
+        me: String = String::new();
+    }
 }
 
 /// A gateway of the cluster.
@@ -58,32 +60,15 @@ pub struct Cluster {
 #[serde(deny_unknown_fields)]
 pub struct Node {
     /// Its name, by default its host's.
+    #[schemars(extend("x-reload" = Reload::Shared.word()))]
     pub name: String,
     /// Where it hears other gateways, and where they send packets that belong to it: an address on a link between gateways.
     pub address: Ipv6Addr,
     /// Its interfaces on which other gateways, and nobody else, send. Programs forward nothing that comes by them.
     pub links: Vec<String>,
     /// The IPv4 addresses and ports that it gives away. No other node ever does.
+    #[schemars(extend("x-reload" = Reload::Shared.word()))]
     pub pool4: Vec<Pool4>,
-}
-
-impl Default for Cluster {
-    fn default() -> Cluster {
-        Cluster {
-            name: String::new(),
-            etcd: Vec::new(),
-            ca: PathBuf::new(),
-            certificate: PathBuf::new(),
-            key: PathBuf::new(),
-            user: String::new(),
-            password_file: PathBuf::new(),
-            plaintext: false,
-            defer: false,
-            port: 4664,
-            node: Vec::new(),
-            me: String::new(),
-        }
-    }
 }
 
 impl Cluster {

@@ -11,67 +11,71 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::key::section;
 use super::network::{network, networks};
 use super::objections::Objection;
 use super::resolver::{Resolver, DNS};
 use super::{Networks, Settings, WELL_KNOWN_PREFIX};
 
-/// The DNS64 (RFC 6147).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Dns64 {
-    /// Its name for `diolkos show --device`.
-    pub name: String,
-    /// Addresses and ports that clients send their questions to, by UDP and TCP.
-    pub listen: Vec<SocketAddr>,
-    /// Recursive resolvers that are asked, in order of preference: at least one.
-    pub upstream: Vec<Resolver>,
-    /// Translation prefixes (RFC 6052); each gives every name an address. With `"auto"` the DNS64 learns the prefix from
-    /// the network of `uplink` (RFC 8781, RFC 7050) and follows its changes. Without this key, a DNS64 beside a translator
-    /// takes the first prefix of `translator.pref64`, or its `"auto"`; a DNS64 alone takes 64:ff9b::/96.
-    #[serde(default)]
-    pub pref64: Option<Networks<Ipv6Net>>,
-    /// The interface that leads to the NAT64, with `pref64 = "auto"`.
-    pub uplink: String,
-    /// What an error of upstream means for a question about AAAA records, unless it is NXDOMAIN. Silence counts as an error.
-    pub on_error: OnError,
-    /// AAAA records in these count as absent (RFC 6147 section 5.1.4).
-    #[serde(deserialize_with = "networks")]
-    pub exclude6: Vec<Ipv6Net>,
-    /// A records in these are not synthesised.
-    #[serde(deserialize_with = "networks")]
-    pub exclude4: Vec<Ipv4Net>,
-    /// Let 64:ff9b::/96 carry IPv4 that is not globally reachable (against RFC 6052 section 3.1).
-    pub allow_private_with_wkp: bool,
-    /// Who may ask.
-    #[serde(deserialize_with = "networks")]
-    pub clients: Vec<IpNet>,
-    /// Questions per second of a client (an IPv4 address, an IPv6 /64) in the long run, by UDP and by TCP each; 0: no limit.
-    pub rate: u32,
-    /// Questions of a client at once, after a quiet time.
-    pub burst: u32,
-    /// The longest datagram sent or asked for, bytes.
-    pub udp_size: u16,
-    /// How long one try may take, milliseconds.
-    pub timeout_ms: u32,
-    /// How often a question is sent; at least once to each upstream.
-    pub tries: u32,
-    /// Questions that wait for upstream at the same time.
-    pub max_outstanding: u32,
-    /// Of them, those of one client (an IPv4 address, an IPv6 /64).
-    pub max_outstanding_of_client: u32,
-    /// Connections of clients at the same time; one client has a quarter of them at most.
-    pub max_tcp: u32,
-    /// After so long without a question a connection is closed, seconds.
-    pub tcp_idle_s: u32,
-    /// Memory for answers that are kept, bytes; 0: none is kept.
-    pub cache_bytes: u64,
-    /// An answer is kept for no longer, seconds.
-    pub max_ttl_s: u32,
-    /// A denial is kept for no longer, seconds (RFC 2308 section 5).
-    pub max_negative_ttl_s: u32,
-    /// IPv4 ranges with prefixes of their own.
-    pub range: Vec<PrefixRange>,
+section! {
+    /// The DNS64 (RFC 6147).
+    pub struct Dns64 {
+        /// Its name for `diolkos show --device`.
+        name: String = "dns64".to_owned(), Dns64;
+        /// Addresses and ports that clients send their questions to, by UDP and TCP.
+        listen: Vec<SocketAddr> = vec![
+                SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), DNS),
+                SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DNS),
+            ], Dns64;
+        /// Recursive resolvers that are asked, in order of preference: at least one.
+        upstream: Vec<Resolver> = Vec::new(), Dns64;
+        /// Translation prefixes (RFC 6052); each gives every name an address. With `"auto"` the DNS64 learns the prefix from
+        /// the network of `uplink` (RFC 8781, RFC 7050) and follows its changes. Without this key, a DNS64 beside a translator
+        /// takes the first prefix of `translator.pref64`, or its `"auto"`; a DNS64 alone takes 64:ff9b::/96.
+        #[serde(default)]
+        pref64: Option<Networks<Ipv6Net>> = Some(Networks::These(vec![WELL_KNOWN_PREFIX])), Dns64;
+        /// The interface that leads to the NAT64, with `pref64 = "auto"`.
+        uplink: String = String::new(), Dns64;
+        /// What an error of upstream means for a question about AAAA records, unless it is NXDOMAIN. Silence counts as an error.
+        on_error: OnError = OnError::default(), Dns64;
+        /// AAAA records in these count as absent (RFC 6147 section 5.1.4).
+        #[serde(deserialize_with = "networks")]
+        exclude6: Vec<Ipv6Net> = default_exclude6(), Dns64;
+        /// A records in these are not synthesised.
+        #[serde(deserialize_with = "networks")]
+        exclude4: Vec<Ipv4Net> = default_exclude4(), Dns64;
+        /// Let 64:ff9b::/96 carry IPv4 that is not globally reachable (against RFC 6052 section 3.1).
+        allow_private_with_wkp: bool = false, Dns64;
+        /// Who may ask.
+        #[serde(deserialize_with = "networks")]
+        clients: Vec<IpNet> = vec![IpNet::V6(Ipv6Net::default()), IpNet::V4(Ipv4Net::default())], Dns64;
+        /// Questions per second of a client (an IPv4 address, an IPv6 /64) in the long run, by UDP and by TCP each; 0: no limit.
+        rate: u32 = 500, Dns64;
+        /// Questions of a client at once, after a quiet time.
+        burst: u32 = 500, Dns64;
+        /// The longest datagram sent or asked for, bytes.
+        udp_size: u16 = SAFE_UDP, Dns64;
+        /// How long one try may take, milliseconds.
+        timeout_ms: u32 = 1500, Dns64;
+        /// How often a question is sent; at least once to each upstream.
+        tries: u32 = 2, Dns64;
+        /// Questions that wait for upstream at the same time.
+        max_outstanding: u32 = 4096, Dns64;
+        /// Of them, those of one client (an IPv4 address, an IPv6 /64).
+        max_outstanding_of_client: u32 = 512, Dns64;
+        /// Connections of clients at the same time; one client has a quarter of them at most.
+        max_tcp: u32 = 256, Dns64;
+        /// After so long without a question a connection is closed, seconds.
+        tcp_idle_s: u32 = 10, Dns64;
+        /// Memory for answers that are kept, bytes; 0: none is kept.
+        cache_bytes: u64 = 64 << 20, Dns64;
+        /// An answer is kept for no longer, seconds.
+        max_ttl_s: u32 = Rules::default().max_ttl, Dns64;
+        /// A denial is kept for no longer, seconds (RFC 2308 section 5).
+        max_negative_ttl_s: u32 = Rules::default().max_negative_ttl, Dns64;
+        /// IPv4 ranges with prefixes of their own.
+        range: Vec<PrefixRange> = Vec::new(), Dns64;
+    }
 }
 
 /// What an error of upstream means.
@@ -95,40 +99,6 @@ pub struct PrefixRange {
     /// Their prefixes; empty: they are not synthesised.
     #[serde(deserialize_with = "networks")]
     pub pref64: Vec<Ipv6Net>,
-}
-
-impl Default for Dns64 {
-    fn default() -> Dns64 {
-        let rules = Rules::default();
-        Dns64 {
-            name: "dns64".to_owned(),
-            listen: vec![
-                SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), DNS),
-                SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DNS),
-            ],
-            upstream: Vec::new(),
-            pref64: Some(Networks::These(vec![WELL_KNOWN_PREFIX])),
-            uplink: String::new(),
-            on_error: OnError::default(),
-            exclude6: default_exclude6(),
-            exclude4: default_exclude4(),
-            allow_private_with_wkp: false,
-            clients: vec![IpNet::V6(Ipv6Net::default()), IpNet::V4(Ipv4Net::default())],
-            rate: 500,
-            burst: 500,
-            udp_size: SAFE_UDP,
-            timeout_ms: 1500,
-            tries: 2,
-            max_outstanding: 4096,
-            max_outstanding_of_client: 512,
-            max_tcp: 256,
-            tcp_idle_s: 10,
-            cache_bytes: 64 << 20,
-            max_ttl_s: rules.max_ttl,
-            max_negative_ttl_s: rules.max_negative_ttl,
-            range: Vec::new(),
-        }
-    }
 }
 
 /// The largest datagram that is fragmented on no link with IPv6, bytes (RFC 9715 section 3).

@@ -1,200 +1,219 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The keys of a configuration that may change while it is in force: all that affect only one packet at a time. A test lists
-//! every key of the schema, so that a new key cannot be added without a decision.
+//! Which changes of a configuration a reload refuses: those of keys whose entry demands more than a reload
+//! ([`Reload`](crate::key::Reload)).
+//!
+//! schema ─► keys, each with its rule ─► the values of both configurations at each key ─► the first that differs
 
-use ipnet::Ipv4Net;
+use std::sync::OnceLock;
 
-use crate::{Cluster, Settings};
+use serde_json::Value;
+
+use crate::key::Reload;
+use crate::Settings;
+
+/// A key of the file that has no keys below it.
+#[derive(Debug)]
+struct Key {
+    /// As in messages: `nat64.timeouts.udp`.
+    name: String,
+    rule: Option<Reload>,
+}
 
 /// The first key that has changed but must not, as a sentence.
 pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
-    of_cluster(old, new).or_else(|| of_this_process(old, new))
+    let values = match values(old, new) {
+        Ok(values) => values,
+        Err(sentence) => return Some(sentence),
+    };
+    let shared = match old.cluster.is_some() && new.cluster.is_some() {
+        true => changed(&values, &[Reload::Shared]),
+        false => None,
+    };
+    match shared {
+        Some(key) => Some(format!(
+            "{key} cannot change at one node of a cluster while it runs, since all nodes have to have the same: `diolkos cluster roll` at each of them \
+             brings it to all; the old configuration stays in force"
+        )),
+        None => needs_start(old, new, &values, &[Reload::Restart, Reload::Rejoin]),
+    }
 }
 
 /// The first changed key, as a sentence, that must not change even when all nodes of a cluster change to a new file together.
 pub fn of_this_process(old: &Settings, new: &Settings) -> Option<String> {
-    let fixed = of_translator(old, new);
-    let (key, _) = fixed.iter().find(|(_, same)| !same)?;
-    Some(while_it_runs(key))
+    match values(old, new) {
+        Ok(values) => needs_start(old, new, &values, &[Reload::Restart]),
+        Err(sentence) => Some(sentence),
+    }
 }
 
-/// The keys that need a restart, each with whether it is unchanged.
-fn of_translator(old: &Settings, new: &Settings) -> Vec<(&'static str, bool)> {
-    let (o, n) = (&old.translator, &new.translator);
-    vec![
-        ("translator.mode", o.mode == n.mode),
-        ("translator.datapath", o.datapath == n.datapath),
-        ("translator.placement", o.placement == n.placement),
-        ("translator.hook", o.hook == n.hook),
-        ("translator.switch", o.switch == n.switch),
-        ("translator.switch_ports", o.switch_ports == n.switch_ports),
-        ("translator.device", o.device == n.device),
-        ("translator.queues", o.queues == n.queues),
-        ("translator.interfaces", o.interfaces == n.interfaces),
-        ("siit.metric", old.siit.metric == new.siit.metric),
-        ("nat64.metric", old.nat64.metric == new.nat64.metric),
-        (
-            "nat64.max_sessions",
-            old.nat64.max_sessions == new.nat64.max_sessions,
-        ),
-        (
-            "nat64.max_bindings",
-            old.nat64.max_bindings == new.nat64.max_bindings,
-        ),
-        ("nat64.state", old.nat64.state == new.nat64.state),
-        (
-            "nat64.state_interval",
-            old.nat64.state_interval == new.nat64.state_interval,
-        ),
-        ("control.group", old.control == new.control),
-        ("log.level", old.log.level == new.log.level),
-        ("cluster", old.cluster.is_some() == new.cluster.is_some()),
-    ]
-}
-
-/// The first changed key that all nodes of a cluster must agree on: with another value, a node would be isolated.
-fn of_cluster(old: &Settings, new: &Settings) -> Option<String> {
-    let (Some(o), Some(n)) = (&old.cluster, &new.cluster) else {
-        let is_same = old.cluster.is_none() && new.cluster.is_none();
-        return (!is_same).then(|| while_it_runs("cluster"));
-    };
-    let key = [
-        ("cluster.name", o.name == n.name),
-        ("cluster.node", nodes(o) == nodes(n)),
-        (
-            "nat64.source_prefix_len",
-            old.nat64.source_prefix_len == new.nat64.source_prefix_len,
-        ),
-        (
-            "translator.pref64",
-            old.translator.pref64 == new.translator.pref64,
-        ),
-        ("nat64.timeouts", shared(old) == shared(new)),
-    ];
-    let Some((key, _)) = key.into_iter().find(|(_, same)| !same) else {
-        return (o != n).then(|| while_it_runs("cluster"));
+fn needs_start(
+    old: &Settings,
+    new: &Settings,
+    values: &[Value; 2],
+    rules: &[Reload],
+) -> Option<String> {
+    let key = match old.cluster.is_some() == new.cluster.is_some() {
+        true => changed(values, rules)?,
+        false => "cluster",
     };
     Some(format!(
-        "{key} cannot change at one node of a cluster while it runs, since all nodes have to have the same: `diolkos cluster roll` at each of them \
-         brings it to all; the old configuration stays in force"
+        "{key} cannot change while diolkos runs: stop it and start it again; the old configuration stays in force"
     ))
 }
 
-fn while_it_runs(key: &str) -> String {
-    format!(
-        "{key} cannot change while diolkos runs: stop it and start it again; the old configuration stays in force"
-    )
+/// Both configurations as the file has them.
+fn values(old: &Settings, new: &Settings) -> Result<[Value; 2], String> {
+    let value = |settings: &Settings| {
+        let settings = Settings {
+            // A reload may change them, and a million of them would take a gigabyte as values.
+            eam: Vec::new(),
+            ..settings.clone()
+        };
+        serde_json::to_value(settings)
+            .map_err(|error| format!("the configuration cannot be compared: {error}"))
+    };
+    Ok([value(old)?, value(new)?])
 }
 
-/// The nodes and their addresses.
-fn nodes(cluster: &Cluster) -> Vec<(&str, Vec<Ipv4Net>)> {
-    let nodes = cluster.node.iter().map(|node| {
-        let nets = node.pool4.iter().map(|part| part.net).collect();
-        (node.name.as_str(), Ipv4Net::aggregate(&nets))
-    });
-    nodes.collect()
+/// The first key with one of these rules whose values differ.
+fn changed(values: &[Value; 2], rules: &[Reload]) -> Option<&'static str> {
+    let [old, new] = values;
+    let has_rule = |key: &&Key| rules.contains(&key.rule.unwrap_or(Reload::Restart));
+    let mut keys = keys().iter().filter(has_rule);
+    let key = keys.find(|key| at(old, &key.name) != at(new, &key.name))?;
+    Some(&key.name)
 }
 
-/// The lifetimes of bindings, which their copies share.
-fn shared(settings: &Settings) -> [std::time::Duration; 4] {
-    let t = &settings.nat64.timeouts;
-    [t.udp, t.tcp_established, t.tcp_transitory, t.icmp]
+/// The values at a key: several if one of the tables above it may be repeated.
+fn at<'a>(settings: &'a Value, name: &str) -> Vec<Option<&'a Value>> {
+    let mut found = vec![Some(settings)];
+    for part in name.split('.') {
+        let below = found.into_iter().flatten().flat_map(|value| match value {
+            Value::Array(tables) => tables.iter().collect(),
+            _ => vec![value],
+        });
+        found = below.map(|table| table.get(part)).collect();
+    }
+    found
+}
+
+/// All keys of the schema.
+fn keys() -> &'static [Key] {
+    static KEYS: OnceLock<Vec<Key>> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let mut found = Vec::new();
+        collect("", crate::schema().as_value(), None, &mut found);
+        found
+    })
+}
+
+/// Collects the keys below a part of the schema. `above` is the rule of the tables around it.
+fn collect(name: &str, schema: &Value, above: Option<Reload>, found: &mut Vec<Key>) {
+    let rule = Reload::stated(schema).or(above);
+    let either = schema["anyOf"].as_array().into_iter().flatten();
+    let parts = either.chain([schema, &schema["items"]]);
+    let tables: Vec<_> = parts
+        .filter_map(|part| match part.get("properties") {
+            Some(properties) => properties.as_object(),
+            None => part.get("items")?.get("properties")?.as_object(),
+        })
+        .collect();
+    if tables.is_empty() {
+        let name = name.to_owned();
+        found.push(Key { name, rule });
+    }
+    for (key, value) in tables.into_iter().flatten() {
+        let dot = if name.is_empty() { "" } else { "." };
+        collect(&format!("{name}{dot}{key}"), value, rule, found);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use serde_json::Value;
-
     use super::*;
-    use crate::{Networks, Node};
+    use crate::{Cluster, Networks, Node};
 
-    /// All other keys, by section. `cluster` as a whole is fixed; a translator uses no key of `dns64`.
-    const MAY_CHANGE: &str = "\
-        announce: addresses duplicate_detection echo interface
-        clat: metric other_clat resolvers routes v4 v6 v6_prefix
-        dns64: cache_bytes listen max_outstanding max_tcp name uplink
-        dns64: allow_private_with_wkp burst clients exclude4 exclude6 max_negative_ttl_s
-        dns64: max_outstanding_of_client max_ttl_s on_error pref64 rate tcp_idle_s timeout_ms tries udp_size upstream
-        dns64.range: pref64 v4
-        eam: v4 v6
-        icmp: address4 address6 burst name_routers rate source_pool4 source_pool6
-        log: instance
-        log.bindings: address domain facility name path queue sessions to transport
-        metrics: listen
-        nat64: alarm_percent filtering host_share max_bindings_per_source max_blocks_per_source max_sessions_per_source
-        nat64: outside_share port_preservation ports_per_block routes4 routes6 site_prefix_lens site_share
-        nat64: source_prefix_len source_share
-        nat64.deterministic: overflow_share ports_per_source sources
-        nat64.pool4: address ports protocols
-        nat64.static: protocol v4 v6
-        nat64.timeouts: fragments icmp port_block tcp_established tcp_incoming_syn tcp_transitory udp
-        siit: routes4 routes6
-        translator: allow_private_with_wkp lowest_ipv6_mtu mtu4 mtu6 pref64 traffic_class udp_zero_checksum
-        translator: udp_zero_checksum_ports";
-
-    /// Collects every key below a part of the schema.
-    fn keys(name: &str, schema: &Value, found: &mut BTreeSet<String>) {
-        let either = schema["anyOf"].as_array().into_iter().flatten();
-        let parts = either.chain([schema, &schema["items"]]);
-        let tables: Vec<_> = parts
-            .filter_map(|part| match part.get("properties") {
-                Some(properties) => properties.as_object(),
-                None => part.get("items")?.get("properties")?.as_object(),
-            })
-            .collect();
-        if tables.is_empty() {
-            found.insert(name.to_owned());
-        }
-        for (key, value) in tables.into_iter().flatten() {
-            let dot = if name.is_empty() { "" } else { "." };
-            keys(&format!("{name}{dot}{key}"), value, found);
-        }
+    fn rule_of(name: &str) -> Option<Reload> {
+        let key = keys().iter().find(|key| key.name == name);
+        key.unwrap_or_else(|| panic!("there is no key {name}")).rule
     }
 
     #[test]
-    fn it_is_decided_of_every_key_whether_it_may_change() {
-        let mut all = BTreeSet::new();
-        let schema = serde_json::to_value(crate::schema()).expect("it is JSON");
-        keys("", &schema, &mut all);
-        let settings = Settings::default();
-        let fixed: Vec<_> = of_translator(&settings, &settings)
-            .into_iter()
-            .map(|(key, _)| key)
-            .collect();
-        let is_fixed = |key: &&String| {
-            let is_it = |fixed: &&str| key == fixed || key.starts_with(&format!("{fixed}."));
-            fixed.iter().any(is_it)
+    fn every_key_has_a_rule() {
+        assert!(keys().len() > 110, "{}", keys().len());
+        let without = keys().iter().filter(|key| key.rule.is_none());
+        let names: Vec<&str> = without.map(|key| key.name.as_str()).collect();
+        assert!(names.is_empty(), "may these change at a reload? {names:?}");
+    }
+
+    #[test]
+    fn the_nearest_rule_counts() {
+        for (name, rule) in [
+            ("translator.device", Reload::Restart),
+            ("translator.lowest_ipv6_mtu", Reload::Live),
+            ("translator.pref64", Reload::Shared),
+            ("eam.v4", Reload::Live),
+            ("nat64.timeouts.udp", Reload::Shared),
+            ("nat64.timeouts.fragments", Reload::Live),
+            ("nat64.pool4.address", Reload::Live),
+            ("cluster.node.pool4.address", Reload::Shared),
+            ("cluster.node.links", Reload::Rejoin),
+            ("cluster.port", Reload::Rejoin),
+            ("dns64.range.v4", Reload::Dns64),
+        ] {
+            assert_eq!(rule_of(name), Some(rule), "{name}");
+        }
+    }
+
+    /// They are left out of the comparison.
+    #[test]
+    fn mappings_may_change() {
+        let mappings = keys().iter().filter(|key| key.name.starts_with("eam"));
+        assert!(mappings.clone().count() > 0);
+        assert!(mappings.clone().all(|key| key.rule == Some(Reload::Live)));
+    }
+
+    /// Each key that needs more than a reload, changed by itself.
+    #[test]
+    fn every_fixed_key_is_compared() {
+        let settings = Settings {
+            cluster: Some(Cluster {
+                node: vec![node()],
+                ..Cluster::default()
+            }),
+            ..Settings::default()
         };
-        let may_change: BTreeSet<String> = MAY_CHANGE
-            .lines()
-            .filter_map(|line| line.trim().split_once(':'))
-            .flat_map(|(section, keys)| {
-                keys.split_whitespace()
-                    .map(move |key| format!("{section}.{key}"))
-            })
-            .collect();
-        assert_eq!(
-            may_change.iter().find(is_fixed),
-            None,
-            "it is one or the other"
-        );
-        let undecided: Vec<_> = all
-            .difference(&may_change)
-            .filter(|key| !is_fixed(key))
-            .collect();
-        assert!(
-            undecided.is_empty(),
-            "may these change at a reload? {undecided:?}"
-        );
-        let gone: Vec<_> = may_change.difference(&all).collect();
-        assert!(gone.is_empty(), "there are no such keys: {gone:?}");
-        for key in fixed {
-            let is_there = all
-                .iter()
-                .any(|one| one == key || one.starts_with(&format!("{key}.")));
-            assert!(is_there, "there is no key {key}");
+        let old = serde_json::to_value(&settings).expect("it is JSON");
+        let fixed = [Reload::Restart, Reload::Shared, Reload::Rejoin];
+        let mut count = 0;
+        for key in keys() {
+            let is_fixed = key.rule.is_some_and(|rule| fixed.contains(&rule));
+            // The part of a pool is not there in this configuration.
+            if !is_fixed || key.name.starts_with("cluster.node.pool4.") {
+                continue;
+            }
+            let mut new = old.clone();
+            let mut place = &mut new;
+            for part in key.name.split('.') {
+                place = match place {
+                    Value::Array(tables) => &mut tables[0][part],
+                    table => &mut table[part],
+                };
+            }
+            assert_ne!(*place, Value::Null, "{} is not printed", key.name);
+            *place = Value::from("another value");
+            assert_eq!(changed(&[old.clone(), new], &fixed), Some(&*key.name));
+            count += 1;
+        }
+        assert!(count > 30, "{count}");
+    }
+
+    fn node() -> Node {
+        Node {
+            name: "gw1".to_owned(),
+            address: std::net::Ipv6Addr::LOCALHOST,
+            links: Vec::new(),
+            pool4: Vec::new(),
         }
     }
 
@@ -239,7 +258,7 @@ mod tests {
         assert_eq!(with(|new| new.nat64.timeouts.fragments *= 2), "");
         let hour = |new: &mut Settings| new.nat64.timeouts.udp *= 2;
         for (key, said) in [
-            ("nat64.timeouts", with(hour)),
+            ("nat64.timeouts.udp", with(hour)),
             (
                 "nat64.source_prefix_len",
                 with(|new| new.nat64.source_prefix_len -= 1),
@@ -249,31 +268,32 @@ mod tests {
                 with(|new| new.translator.pref64 = Networks::These(Vec::new())),
             ),
             (
-                "cluster.node",
+                "cluster.node.name",
                 with(|new| {
-                    let node = Node {
-                        name: "gw1".to_owned(),
-                        address: std::net::Ipv6Addr::LOCALHOST,
-                        links: Vec::new(),
-                        pool4: Vec::new(),
-                    };
-                    new.cluster.get_or_insert_default().node.push(node);
+                    new.cluster.get_or_insert_default().node.push(node());
                 }),
             ),
         ] {
             let begin = format!("{key} cannot change at one node of a cluster");
             assert!(said.starts_with(&begin), "{said}");
         }
-        for said in [
-            with(|new| new.cluster = None),
-            // For these keys, a restart of this node alone is enough.
-            with(|new| new.cluster.get_or_insert_default().port += 1),
+        for (key, said) in [
+            ("cluster", with(|new| new.cluster = None)),
+            // A restart of this node alone is enough.
+            (
+                "cluster.port",
+                with(|new| new.cluster.get_or_insert_default().port += 1),
+            ),
         ] {
-            assert!(
-                said.starts_with("cluster cannot change while diolkos runs"),
-                "{said}"
-            );
+            let begin = format!("{key} cannot change while diolkos runs");
+            assert!(said.starts_with(&begin), "{said}");
         }
+        let mut new = old.clone();
+        new.cluster.get_or_insert_default().port += 1;
+        assert_eq!(of_this_process(&old, &new), None, "a roll brings it");
+        new.nat64.metric += 1;
+        let said = of_this_process(&old, &new).unwrap_or_default();
+        assert!(said.starts_with("nat64.metric cannot"), "{said}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::key::section;
 use super::objections::Objection;
 use super::{Mode, Settings};
 
@@ -18,26 +19,16 @@ const LARGEST_QUEUE: u32 = 8 << 20;
 /// The most collectors; each has a thread.
 const MOST: usize = 16;
 
-/// What is logged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// The least important messages that are logged.
-    pub level: Level,
-    /// What records of bindings call this translator; empty: the name of its device.
-    pub instance: String,
-    /// Who is told of bindings.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub bindings: Vec<Collector>,
-}
-
-impl Default for Log {
-    fn default() -> Log {
-        Log {
-            level: Level::Info,
-            instance: String::new(),
-            bindings: Vec::new(),
-        }
+section! {
+    /// What is logged.
+    pub struct Log {
+        /// The least important messages that are logged.
+        level: Level = Level::Info, Restart;
+        /// What records of bindings call this translator; empty: the name of its device.
+        instance: String = String::new(), Live;
+        /// Who is told of bindings.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        bindings: Vec<Collector> = Vec::new(), Live;
     }
 }
 

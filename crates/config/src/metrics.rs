@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::key::section;
 use super::objections::Objection;
 
 /// The longest path of a Unix socket (unix(7)), bytes.
@@ -16,12 +16,12 @@ const LONGEST_PATH: usize = 107;
 /// The most addresses; each has a socket and connections of its own.
 const MOST_PLACES: usize = 8;
 
-/// Figures for a monitoring system.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Metrics {
-    /// Where they are served by HTTP; empty: nowhere.
-    pub listen: Vec<Place>,
+section! {
+    /// Figures for a monitoring system.
+    pub struct Metrics {
+        /// Where they are served by HTTP; empty: nowhere.
+        listen: Vec<Place> = Default::default(), Live;
+    }
 }
 
 /// An address and port, or the path of a Unix socket.

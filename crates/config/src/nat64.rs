@@ -8,100 +8,70 @@ use diolkos_nat64::config::{
 };
 use diolkos_xlat::config::auto::number;
 use ipnet::{Ipv4Net, Ipv6Net};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use super::key::section;
 use super::{Cluster, Found, Networks, Settings};
 
-/// A stateful NAT64.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Nat64 {
-    /// IPv4 prefixes that lead to the translator; auto: `pool4` and the addresses of `static`.
-    pub routes4: Networks<Ipv4Net>,
-    /// IPv6 prefixes that lead to it; auto: `translator.pref64`.
-    pub routes6: Networks<Ipv6Net>,
-    /// Preference of these routes; a route to the same prefix with a lower metric wins.
-    pub metric: u32,
-    /// Which packets from the IPv4 side a binding lets in (RFC 4787 section 5).
-    pub filtering: Filtering,
-    /// Give a node the port that it uses itself, if it is free.
-    pub port_preservation: bool,
-    /// Give a source ports in blocks of so many, 64 to 4096, so that a log needs a line for each block only; 0: port by port.
-    pub ports_per_block: u16,
-    /// Blocks of ports that one source can have.
-    pub max_blocks_per_source: u16,
-    /// Sessions in total.
-    pub max_sessions: u32,
-    /// Bindings in total.
-    pub max_bindings: u32,
-    /// Sessions of one source; auto: shares alone decide.
-    #[serde(with = "number")]
-    #[schemars(schema_with = "number::schema")]
-    pub max_sessions_per_source: Option<u32>,
-    /// Bindings of one source; auto: shares alone decide.
-    #[serde(with = "number")]
-    #[schemars(schema_with = "number::schema")]
-    pub max_bindings_per_source: Option<u32>,
-    /// Bits of the IPv6 prefix that is one source.
-    pub source_prefix_len: u8,
-    /// Bits of the wider prefixes that are one site, two at most.
-    pub site_prefix_lens: Vec<u8>,
-    /// Percent of the sessions, the bindings and the ports that the others leave, for one IPv6 address.
-    pub host_share: u8,
-    /// The same for one source.
-    pub source_share: u8,
-    /// The same for one site.
-    pub site_share: u8,
-    /// Percent of the sessions that the IPv4 side may open.
-    pub outside_share: u8,
-    /// Raise an alarm when so many percent of a table, of the pool or of a share are in use; 0: never.
-    pub alarm_percent: u8,
-    /// Where sessions are kept while the program does not run; empty: nowhere.
-    pub state: PathBuf,
-    /// How often that file is written while the program runs, seconds. What the operator changes is written at once.
-    pub state_interval: u64,
-    /// How long sessions live without a packet.
-    pub timeouts: Timeouts,
-    /// Fixed ports for each source, so that no log is needed (RFC 7422); without it, ports are dynamic.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deterministic: Option<Deterministic>,
-    /// The IPv4 addresses and ports of the nodes.
-    pub pool4: Vec<Pool4>,
-    /// Bindings of the operator, in both directions.
-    #[serde(rename = "static")]
-    pub bindings: Vec<Binding>,
-}
-
-impl Default for Nat64 {
-    fn default() -> Nat64 {
-        let limits = Limits::default();
-        Nat64 {
-            routes4: Networks::Auto,
-            routes6: Networks::Auto,
-            metric: 1024,
-            filtering: Filtering::default(),
-            port_preservation: false,
-            ports_per_block: 0,
-            max_blocks_per_source: 8,
-            max_sessions: limits.sessions,
-            max_bindings: limits.bindings,
-            max_sessions_per_source: None,
-            max_bindings_per_source: None,
-            source_prefix_len: limits.source_prefix_len,
-            site_prefix_lens: limits.site_prefix_lens.to_vec(),
-            host_share: limits.host_share,
-            source_share: limits.source_share,
-            site_share: limits.site_share,
-            outside_share: limits.outside_share,
-            alarm_percent: 80,
-            state: PathBuf::new(),
-            state_interval: 60,
-            timeouts: Timeouts::default(),
-            deterministic: None,
-            pool4: Vec::new(),
-            bindings: Vec::new(),
-        }
+section! {
+    /// A stateful NAT64.
+    pub struct Nat64 {
+        /// IPv4 prefixes that lead to the translator; auto: `pool4` and the addresses of `static`.
+        routes4: Networks<Ipv4Net> = Networks::Auto, Live;
+        /// IPv6 prefixes that lead to it; auto: `translator.pref64`.
+        routes6: Networks<Ipv6Net> = Networks::Auto, Live;
+        /// Preference of these routes; a route to the same prefix with a lower metric wins.
+        metric: u32 = 1024, Restart;
+        /// Which packets from the IPv4 side a binding lets in (RFC 4787 section 5).
+        filtering: Filtering = Filtering::default(), Live;
+        /// Give a node the port that it uses itself, if it is free.
+        port_preservation: bool = false, Live;
+        /// Give a source ports in blocks of so many, 64 to 4096, so that a log needs a line for each block only; 0: port by port.
+        ports_per_block: u16 = 0, Live;
+        /// Blocks of ports that one source can have.
+        max_blocks_per_source: u16 = 8, Live;
+        /// Sessions in total. With `tc`, each takes 32 bytes of the kernel's memory from the start, and 145 (UDP) to 270 more while it
+        /// is in use.
+        max_sessions: u32 = Limits::default().sessions, Restart;
+        /// Bindings in total. With `tc`, each takes 16 bytes of the kernel's memory from the start, and about 100 more while UDP uses
+        /// it; the program takes 150 for one with a session, and 70 for each node.
+        max_bindings: u32 = Limits::default().bindings, Restart;
+        /// Sessions of one source, half of which the IPv4 side may open; auto: shares alone decide.
+        #[serde(with = "number")]
+        #[schemars(schema_with = "number::schema")]
+        max_sessions_per_source: Option<u32> = None, Live;
+        /// Bindings of one source; auto: shares alone decide.
+        #[serde(with = "number")]
+        #[schemars(schema_with = "number::schema")]
+        max_bindings_per_source: Option<u32> = None, Live;
+        /// Bits of the IPv6 prefix that is one source.
+        source_prefix_len: u8 = Limits::default().source_prefix_len, Shared;
+        /// Bits of the wider prefixes that are one site, two at most; `[]`: none.
+        site_prefix_lens: Vec<u8> = Limits::default().site_prefix_lens.to_vec(), Live;
+        /// Percent of the sessions, the bindings and the ports that the others leave, for one IPv6 address; 100: no
+        /// limit.
+        host_share: u8 = Limits::default().host_share, Live;
+        /// The same for one source.
+        source_share: u8 = Limits::default().source_share, Live;
+        /// The same for one site.
+        site_share: u8 = Limits::default().site_share, Live;
+        /// Percent of the sessions that the IPv4 side may open.
+        outside_share: u8 = Limits::default().outside_share, Live;
+        /// Raise an alarm when so many percent of a table, of the pool or of a share are in use; 0: never.
+        alarm_percent: u8 = 80, Live;
+        /// Where sessions are kept while the program does not run; empty: nowhere.
+        state: PathBuf = PathBuf::new(), Restart;
+        /// How often that file is written while the program runs, seconds. What the operator changes is written at once.
+        state_interval: u64 = 60, Restart;
+        /// How long sessions live without a packet.
+        timeouts: Timeouts = Timeouts::default(), Live;
+        /// Fixed ports for each source, so that no log is needed (RFC 7422); without it, ports are dynamic.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        deterministic: Option<Deterministic> = None, Live;
+        /// The IPv4 addresses and ports of the nodes: at least one, or a static binding.
+        pool4: Vec<Pool4> = Vec::new(), Live;
+        /// Bindings of the operator, in both directions.
+        #[serde(rename = "static")]
+        bindings: Vec<Binding> = Vec::new(), Live;
     }
 }
 

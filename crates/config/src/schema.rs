@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The keys of a configuration file as data: names, values, defaults and the doc comments of their types. The manual page
-//! diolkos.toml(5) is generated from them, and docs/configuration.md is checked against them.
+//! The keys of a configuration file as data: names, values, defaults, the doc comments of their types, and what a change of each
+//! needs. The manual page diolkos.toml(5) and docs/configuration.md are generated from them.
 //!
 //! Types with a parser of their own describe here the values that a file may contain. `title` is the name of such a value for
 //! people.
@@ -63,4 +63,66 @@ told! {
     Mtu: schema_or_auto(&json_schema!({ "type": "integer", "title": "number of bytes" }));
     Resolver: json_schema!({ "type": "string", "title": "IP address, with a port if it is not 53" });
     Place: json_schema!({ "type": "string", "title": "IP address and port, or path of a Unix socket" });
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, Map, Value};
+
+    use super::*;
+
+    fn sections() -> Map<String, Value> {
+        let schema = schema();
+        let sections = schema.as_value()["properties"].as_object();
+        sections.expect("the file has sections").clone()
+    }
+
+    /// The keys of a section that is one table, which may be left out.
+    fn keys(section: &Value) -> Option<&Map<String, Value>> {
+        let either = section["anyOf"].as_array().into_iter().flatten();
+        let mut parts = either.chain([section]);
+        parts.find_map(|part| part.get("properties")?.as_object())
+    }
+
+    /// What a file means that names the sections that may be left out, and no key.
+    fn whole() -> Settings {
+        let file = json!({ "cluster": {}, "dns64": {} });
+        serde_json::from_value(file).expect("it is right")
+    }
+
+    #[test]
+    fn the_parser_reads_every_key_and_its_default_changes_nothing() {
+        let mut count = 0;
+        for (name, section) in sections() {
+            let Some(keys) = keys(&section) else { continue };
+            for (key, value) in keys {
+                let Some(default) = value.get("default") else {
+                    continue;
+                };
+                let mut file = json!({ "cluster": {}, "dns64": {} });
+                file[&name] = json!({ key: default });
+                let read: Settings = serde_json::from_value(file).expect(key);
+                assert_eq!(read, whole(), "{name}.{key}");
+                count += 1;
+            }
+            let unknown = json!({ &*name: { "no_such_key": 1 } });
+            let error = serde_json::from_value::<Settings>(unknown).expect_err("it is refused");
+            assert!(error.to_string().contains("unknown field"), "{error}");
+        }
+        assert!(count > 85, "only {count} keys have a default");
+    }
+
+    #[test]
+    fn what_is_printed_stands_in_the_schema_with_its_default() {
+        let printed = serde_json::to_value(whole()).expect("it is JSON");
+        let sections = sections();
+        for (name, table) in printed.as_object().expect("sections") {
+            let section = sections.get(name).expect(name);
+            let Some(keys) = keys(section) else { continue };
+            for (key, value) in table.as_object().expect("a table") {
+                let stated = keys.get(key).unwrap_or_else(|| panic!("{name}.{key}"));
+                assert_eq!(stated.get("default"), Some(value), "{name}.{key}");
+            }
+        }
+    }
 }

@@ -5,7 +5,7 @@ use diolkos_xlat::UdpZeroChecksum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Mode, Settings, Translator};
+use super::{Mode, Settings};
 
 /// What becomes of UDP over IPv4 without a checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,15 +35,12 @@ impl ZeroChecksum {
 impl Settings {
     /// Replaces `auto` by the value in force, so that it is printed.
     pub fn settle_zero_checksum(&mut self) {
-        let Translator {
-            mode,
-            udp_zero_checksum,
-            ..
-        } = &mut self.translator;
-        *udp_zero_checksum = match (*udp_zero_checksum, *mode) {
+        let translator = &mut self.translator;
+        let in_force = match (translator.udp_zero_checksum, translator.mode) {
             (ZeroChecksum::Auto, Mode::Nat64) => ZeroChecksum::Compute,
             (ZeroChecksum::Auto, Mode::Clat | Mode::Siit) => ZeroChecksum::Drop,
             (fixed, _) => fixed,
         };
+        translator.udp_zero_checksum = in_force;
     }
 }

@@ -15,5 +15,6 @@ pub mod events;
 pub mod expiry;
 pub mod labels;
 pub mod packet_summary;
+pub mod rules;
 pub mod slowpath;
 pub mod trace;

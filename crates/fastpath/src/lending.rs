@@ -7,15 +7,16 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use libbpf_rs::{MapHandle, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapHandle, RingBufferBuilder};
 
 use super::leases::{Lease, Leases};
 use super::openings::Openings;
 
-pub use super::leases::{LEASES, LEASE_PORTS};
+pub use super::leases::{places_for, LEASE_WAYS, WIDE_PORTS};
 
 /// `DIOLKOS_FROM_PEER`.
 const FROM_PEER: u32 = 0x100;
@@ -59,10 +60,18 @@ pub struct Opening {
     pub term: u32,
 }
 
+/// The maps of leases and openings.
+#[derive(Debug)]
+pub(super) struct LeaseMaps {
+    pub leases: MapHandle,
+    pub wide: MapHandle,
+    pub openings: MapHandle,
+}
+
 /// Leases and openings.
 pub struct Lending {
     leases: Leases,
-    /// Selects the place of each node.
+    /// Selects the set of each node.
     key: u64,
     ring_map: MapHandle,
     ring: Mutex<Openings>,
@@ -70,8 +79,13 @@ pub struct Lending {
 }
 
 impl Lending {
-    pub(super) fn new(lease_map: &MapHandle, ring_map: MapHandle, key: u64) -> io::Result<Lending> {
-        let leases = Leases::of(lease_map.as_fd())?;
+    pub(super) fn new(maps: LeaseMaps, key: u64) -> io::Result<Lending> {
+        let LeaseMaps {
+            leases,
+            wide,
+            openings: ring_map,
+        } = maps;
+        let leases = Leases::of(leases.as_fd(), wide.as_fd(), leases.max_entries())?;
         let heard: Arc<Mutex<Vec<Opening>>> = Arc::default();
         let hears = heard.clone();
         let listen = || {
@@ -114,16 +128,28 @@ impl Lending {
             .unheard()
     }
 
-    /// The place of a node, below [`LEASES`] (`lease_of` in `bpf/open.h`).
-    pub fn place(&self, node: Ipv6Addr) -> usize {
-        place(self.key, node)
+    /// The number of places.
+    pub fn places(&self) -> usize {
+        self.leases.count()
     }
 
-    /// Assigns an empty place to a node; its new bindings get this address. Returns the term of the lease.
-    pub fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr) -> u32 {
+    /// The places of which a node may have one (`lease_of` in `bpf/open.h`).
+    pub fn set_of(&self, node: Ipv6Addr) -> Range<usize> {
+        let first = set(self.key, node, self.places() / LEASE_WAYS) * LEASE_WAYS;
+        first..first + LEASE_WAYS
+    }
+
+    /// Assigns an empty place of its set to a node; its new bindings get this address. A wide lease has room for more
+    /// ports, if there is any. Returns the term of the lease, which no other of the node has.
+    pub fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, is_wide: bool) -> u32 {
         let v4 = u32::from_ne_bytes(address.octets());
-        self.at(place).assign(halves(node), v4);
+        self.leases.assign(place, halves(node), v4, is_wide);
         self.at(place).term()
+    }
+
+    /// Maximum number of ports in each queue of a place, [`WIDE_PORTS`] or less.
+    pub fn most_ports(&self, place: usize) -> u32 {
+        self.leases.most_ports(place)
     }
 
     /// Number of sessions that the node of a place may still open.
@@ -136,25 +162,25 @@ impl Lending {
         self.at(place).add_sessions(more);
     }
 
-    /// Number of ports left in a queue of a place, at most [`LEASE_PORTS`].
+    /// Number of ports left in a queue of a place, at most [`Lending::most_ports`].
     pub fn ports(&self, place: usize, queue: usize) -> u32 {
         self.at(place).ports(queue)
     }
 
-    /// Lends a port to a place, whose queue must have fewer than [`LEASE_PORTS`].
+    /// Lends a port to a place, whose queue must have fewer than [`Lending::most_ports`].
     pub fn add_port(&self, place: usize, queue: usize, port: u16) {
-        self.at(place).add_port(queue, port);
+        self.leases.add_port(place, queue, port);
     }
 
     /// Ends a lease. Returns the ports that no program has taken, with their queues; programs report the taken ones.
     pub fn end(&self, place: usize) -> Vec<(usize, u16)> {
-        self.at(place).end()
+        self.leases.end(place)
     }
 
     /// Ends all leases and discards pending reports, to remove the loans of another run. The sessions that programs
     /// have opened are in the maps.
     pub(super) fn reset(&self) {
-        (0..LEASES).for_each(|place| drop(self.end(place)));
+        self.leases.reset();
         drop(self.drain());
     }
 
@@ -163,10 +189,10 @@ impl Lending {
     }
 }
 
-/// The place of a node, selected by a secret key.
-pub fn place(key: u64, node: Ipv6Addr) -> usize {
+/// The set of a node among so many, which are a power of two, selected by a secret key.
+fn set(key: u64, node: Ipv6Addr, sets: usize) -> usize {
     let bits = node.to_bits();
-    mix(mix(key, (bits >> 64) as u64), bits as u64) as usize % LEASES
+    mix(mix(key, (bits >> 64) as u64), bits as u64) as usize % sets
 }
 
 /// An address as a lease stores it, in memory byte order.

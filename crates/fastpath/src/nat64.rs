@@ -13,6 +13,8 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapHandle, OpenMapMut, OpenObject};
 
 use super::known_pref64::known_pref64;
+use super::leases::blocks_for;
+use super::lending::LeaseMaps;
 use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, no_data, seed,
     AsMap,
@@ -20,8 +22,8 @@ use super::load::{
 use super::pinned_program::{tag, PinnedProgram};
 use super::router::{Media, Prepared, RouterPrograms, Site};
 use super::{
-    handle, FastPath, FastPathError, Homes, Hook, Lending, Pins, Port, Pref64, Rules, Sessions,
-    Side, UsedHops,
+    handle, places_for, FastPath, FastPathError, Homes, Hook, Lending, Pins, Port, Pref64, Rules,
+    Sessions, Side, UsedHops, LEASE_WAYS,
 };
 use crate::skel::nat64::{Nat64Maps, Nat64Skel, Nat64SkelBuilder, OpenNat64Maps, OpenNat64Skel};
 
@@ -63,7 +65,7 @@ pub struct Nat64Path {
     sessions: Arc<Sessions>,
     homes: Arc<Homes>,
     lease_key: u64,
-    lease_maps: [MapHandle; 2],
+    lease_maps: LeaseMaps,
 }
 
 /// The state of the programs of an earlier run.
@@ -202,7 +204,11 @@ impl Nat64Path {
         let mut storage = MaybeUninit::uninit();
         let mut open = open(&mut storage, rules, self.lease_key)?;
         let maps = &mut open.maps;
-        let [leases, openings] = &self.lease_maps;
+        let LeaseMaps {
+            leases,
+            wide,
+            openings,
+        } = &self.lease_maps;
         self.attached.share(&mut maps.fates, &mut maps.ipv4_ids)?;
         maps.sessions6
             .reuse_fd(self.sessions.outward.as_fd())
@@ -214,6 +220,7 @@ impl Nat64Path {
                     .share(&mut maps.cluster, &mut maps.buckets, &mut maps.away)
             })
             .and_then(|()| maps.leases.reuse_fd(leases.as_fd()))
+            .and_then(|()| maps.wide_ports.reuse_fd(wide.as_fd()))
             .and_then(|()| maps.openings.reuse_fd(openings.as_fd()))
             .map_err(|e| failed("share the sessions", &e))?;
         let loaded = open.load().map_err(|e| failed("load", &e))?;
@@ -248,7 +255,7 @@ impl DerefMut for Nat64Path {
 /// The maps that programs take over from their predecessors, one per line.
 fn inherited<'a, 'o>(
     maps: &'a mut OpenNat64Maps<'o>,
-) -> [(&'static str, &'a mut OpenMapMut<'o>); 11] {
+) -> [(&'static str, &'a mut OpenMapMut<'o>); 12] {
     [
         ("fates", &mut maps.fates),
         ("ipv4_ids", &mut maps.ipv4_ids),
@@ -260,6 +267,7 @@ fn inherited<'a, 'o>(
         ("buckets", &mut maps.buckets),
         ("away", &mut maps.away),
         ("leases", &mut maps.leases),
+        ("wide_ports", &mut maps.wide_ports),
         ("openings", &mut maps.openings),
     ]
 }
@@ -283,6 +291,7 @@ fn load_with<'object>(
         || room("sessions6")? != size(rules)
         || room("bib")? != rules.max_bindings.max(1)
         || room("away")? != rules.max_away.max(1)
+        || room("leases")? != places_for(rules.max_bindings)
     {
         return None;
     }
@@ -307,13 +316,18 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
     else {
         return Ok(Old::Unknown);
     };
-    let names = ["leases", "openings"];
-    let [Some(leases), Some(openings)] = names.map(|name| pinned.map(name)) else {
+    let names = ["leases", "wide_ports", "openings"];
+    let [Some(leases), Some(wide), Some(openings)] = names.map(|name| pinned.map(name)) else {
         return Ok(Old::Unknown);
     };
     let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", &e));
     // Sessions that it opened from now on would go unnoticed.
-    Lending::new(leases, handle(openings)?, 0)
+    let maps = LeaseMaps {
+        leases: handle(leases)?,
+        wide: handle(wide)?,
+        openings: handle(openings)?,
+    };
+    Lending::new(maps, 0)
         .map_err(|e| unknown("the leases of the old programs", &e))?
         .reset();
     let sessions = Sessions::of(
@@ -379,7 +393,9 @@ pub(super) fn open<'object>(
         fill_pref64!(to, pref64);
     }
     nat64.pref64s = nat64.pref64.len().min(rules.pref64.len()) as u32;
+    let places = places_for(rules.max_bindings);
     nat64.lease_key = lease_key;
+    nat64.lease_sets = places / LEASE_WAYS as u32;
     for (to, (address, len)) in nat64.own.iter_mut().zip(&rules.own) {
         to.addr_be = u32::from_ne_bytes(address.octets());
         to.len = (*len).into();
@@ -404,6 +420,8 @@ pub(super) fn open<'object>(
         .and_then(|()| open.maps.sessions4.set_max_entries(size(rules)))
         .and_then(|()| open.maps.bib.set_max_entries(rules.max_bindings.max(1)))
         .and_then(|()| open.maps.away.set_max_entries(rules.max_away.max(1)))
+        .and_then(|()| open.maps.leases.set_max_entries(places))
+        .and_then(|()| open.maps.wide_ports.set_max_entries(blocks_for(places)))
         .map_err(|e| failed("size the tables", &e))?;
     Ok(open)
 }
@@ -426,14 +444,17 @@ pub(super) fn homes(maps: &Nat64Maps<'_>) -> Result<Homes, FastPathError> {
     homes.map_err(|e| unknown("share the homes", &e))
 }
 
-fn lease_maps(maps: &Nat64Maps<'_>) -> Result<[MapHandle; 2], FastPathError> {
-    Ok([maps.leases.handle()?, maps.openings.handle()?])
+fn lease_maps(maps: &Nat64Maps<'_>) -> Result<LeaseMaps, FastPathError> {
+    Ok(LeaseMaps {
+        leases: maps.leases.handle()?,
+        wide: maps.wide_ports.handle()?,
+        openings: maps.openings.handle()?,
+    })
 }
 
 /// The leases of the programs, and their reports.
 pub(super) fn lending(maps: &Nat64Maps<'_>, lease_key: u64) -> Result<Lending, FastPathError> {
-    let [leases, openings] = lease_maps(maps)?;
-    Lending::new(&leases, openings, lease_key).map_err(|e| FastPathError::Load {
+    Lending::new(lease_maps(maps)?, lease_key).map_err(|e| FastPathError::Load {
         what: format!("share the leases: {e}"),
         log: String::new(),
     })

@@ -223,8 +223,8 @@ fn no_session_is_opened_by_a_copy() {
     let mut programs = programs();
     let owner = Owner::node(1).expect("there is one");
     programs.sessions.set_deadline(owner, Duration::MAX);
-    let place = programs.lending.place(HOST.0);
-    programs.lending.assign(place, HOST.0, POOL.0);
+    let place = programs.lending.set_of(HOST.0).start;
+    programs.lending.assign(place, HOST.0, POOL.0, false);
     programs.lending.add_sessions(place, 100);
     for protocol in [UDP, TCP] {
         programs.put(protocol, owner);

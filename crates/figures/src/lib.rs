@@ -7,6 +7,7 @@
 //! metrics. The translators fill in these types; the control socket and monitoring read them.
 
 pub mod cluster_status;
+mod cluster_table;
 pub mod counters;
 pub mod entries;
 pub mod figures;

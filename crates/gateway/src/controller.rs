@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The owner of all sessions: it handles every packet that may begin, change or end one, and the operator's commands.
+//! The owner of all sessions: it handles every packet that may begin, change or end one.
+//!
+//! Its other methods stand in `operator` (commands), `membership` (other gateways) and `queries` (what it tells).
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -7,29 +9,22 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use diolkos_fastpath::{Gateway as Hop, Lending, Sessions};
-use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Nat64Config, Protocol};
-use diolkos_nat64::session::{BindError, BindingView, Counts, Holding, SessionView};
+use diolkos_fastpath::{Lending, Sessions};
+use diolkos_nat64::config::Nat64Config;
+use diolkos_nat64::session::Holding;
 use diolkos_nat64::Nat64;
 use diolkos_nat64::Nat64Trace;
-use diolkos_node::gateway::Order;
-use diolkos_node::{Event as NodeEvent, Node, NodeId};
 use diolkos_sys::clock;
 use diolkos_xlat::config::ConfigError;
 use diolkos_xlat::{Offload, Packet, Verdict};
-use ipnet::Ipv6Net;
 
-use super::deferral::Departing;
 use super::fastpath::{FastPath, Kernel};
-use super::hands;
 use super::leases::Leases;
 use super::mirror::{Mirror, Restoring};
-use super::peers::Peers;
 use super::records::Records;
-use super::terms::at_of;
 use diolkos_datapath::slowpath::{Clock, Engine, Writer};
 use diolkos_figures::counters::Tally;
-use diolkos_figures::figures::{PoolFigures, Spread, StateFigures};
+use diolkos_figures::figures::Spread;
 use diolkos_service::random::Stock;
 
 /// Number of entries that are handled before packets may pass again.
@@ -42,18 +37,19 @@ const HALF_CHANGED: &str = "a thread panicked while it changed the tables";
 /// The tables and their copy in the fast path. It handles one packet at a time.
 pub struct Controller {
     inner: Mutex<Inner>,
-    kernel: Option<Arc<Kernel>>,
+    pub(super) kernel: Option<Arc<Kernel>>,
     /// Counts the fate of packets that were held, and what the sweeper sent.
     pub tally: Arc<Tally>,
 }
 
-struct Inner {
-    nat64: Nat64,
-    mirror: Mirror,
-    leases: Leases,
+/// What one lock protects.
+pub(super) struct Inner {
+    pub nat64: Nat64,
+    pub mirror: Mirror,
+    pub leases: Leases,
     stock: Stock,
     /// How long packets waited for the lock, and how long they held it.
-    times: [Spread; 2],
+    pub times: [Spread; 2],
 }
 
 impl Controller {
@@ -110,64 +106,6 @@ impl Controller {
     pub fn record(&self, records: impl FnOnce(&Nat64) -> Option<Box<dyn Records>>) {
         let inner = &mut *self.lock();
         inner.mirror.records = records(&inner.nat64);
-    }
-
-    /// Serves hosts together with other gateways from now on. `peers` is created for these tables, and has no copies
-    /// yet.
-    pub fn join(&self, peers: Peers) {
-        let inner = &mut *self.lock();
-        let bindings = inner.nat64.state().bindings();
-        inner.mirror.join(peers, bindings.map(|view| view.binding));
-    }
-
-    /// Handles an event among the gateways. Messages to other gateways are appended to `orders`, and must be carried
-    /// out in that order. Packets that waited for another gateway, and may leave now, are appended to `departing`.
-    pub fn hear(&self, event: NodeEvent<'_>, orders: &mut Vec<Order>, departing: &mut Departing) {
-        let inner = &mut *self.lock();
-        let (state, mirror) = (inner.nat64.state_mut(), &mut inner.mirror);
-        hands::hear(event, state, mirror, &mut inner.leases, orders, departing);
-    }
-
-    /// Sends packets that have waited.
-    pub fn send(&self, departing: &mut Departing) {
-        self.tally.deferred(departing.send());
-    }
-
-    /// Stops the deferral: no packet waits for other gateways any more.
-    pub fn stop_deferring(&self) {
-        let inner = &mut *self.lock();
-        let mirror = &mut inner.mirror;
-        let deferral = mirror.peers.as_mut();
-        let mut departing = Departing::default();
-        if let Some(mut deferral) = deferral.and_then(|peers| peers.deferral.take()) {
-            let all = (None, Duration::ZERO);
-            hands::release(
-                &mut deferral,
-                all,
-                inner.nat64.state(),
-                mirror,
-                &mut departing,
-            );
-        }
-        self.send(&mut departing);
-    }
-
-    /// Sets how another gateway is reached from now on; None if it cannot be reached.
-    pub fn reach(&self, node: NodeId, hop: Option<Hop>) {
-        if let Some(peers) = &mut self.lock().mirror.peers {
-            peers.reach(node, hop);
-        }
-    }
-
-    /// Calls `see` with this gateway's view of the cluster, if it is in one.
-    pub fn look_at_node<T>(&self, see: impl FnOnce(&Node) -> T) -> Option<T> {
-        let inner = &*self.lock();
-        inner.mirror.peers.as_ref().map(|peers| see(peers.node()))
-    }
-
-    /// Calls `see` with the tables, which do not change meanwhile.
-    pub fn look<T>(&self, see: impl FnOnce(&Nat64) -> T) -> T {
-        see(&self.lock().nat64)
     }
 
     /// Returns true if a thread has panicked while it changed the tables: they may no longer be read or written.
@@ -252,124 +190,9 @@ impl Controller {
         Ok(swapped)
     }
 
-    /// Creates a binding that lasts until it is ended.
-    pub fn bind(&self, binding: Binding) -> Result<(), BindError> {
-        let inner = &mut *self.lock();
-        let state = inner.nat64.state_mut();
-        // The port may be lent.
-        inner.leases.end_all(state);
-        state.bind(binding, &mut inner.mirror)?;
-        inner.mirror.add_own(binding.v4.addr, state.sessions());
-        Ok(())
-    }
-
-    /// Ends a binding and its sessions.
-    pub fn unbind(&self, protocol: Protocol, v4: Endpoint4) -> Result<Binding, BindError> {
-        let inner = &mut *self.lock();
-        let state = inner.nat64.state_mut();
-        state.unbind(protocol, v4, &mut inner.mirror)
-    }
-
-    /// Ends a session, in the fast path too. `v4` is the external address and port of its binding, if known. Returns
-    /// None if there is no such session.
-    pub fn end_session(
-        &self,
-        protocol: Protocol,
-        v6: Endpoint6,
-        v4: Option<Endpoint4>,
-        peer: Endpoint4,
-    ) -> Option<SessionView> {
-        let inner = &mut *self.lock();
-        let state = inner.nat64.state_mut();
-        state.end_session(protocol, v6, v4, peer, &mut inner.mirror)
-    }
-
-    /// Returns some of the sessions, from slot `first` of the table on (0 is the first), and the slot to continue at.
-    /// With `asks`, the fast path is asked for what it has seen of them, which takes most of the time.
-    pub fn sessions_from(&self, first: u32, asks: bool) -> (Vec<SessionView>, Option<u32>) {
-        let inner = &mut *self.lock();
-        let state = inner.nat64.state_mut();
-        if asks {
-            state.catch_up(first, BUDGET, &mut inner.mirror);
-        }
-        state.sessions_from(first, BUDGET)
-    }
-
-    /// Returns some of the bindings, in the same way.
-    pub fn bindings_from(&self, first: u32) -> (Vec<BindingView>, Option<u32>) {
-        self.lock().nat64.state().bindings_from(first, BUDGET)
-    }
-
-    /// Returns some of the prefixes that hold something, in the same way; `places` is the number of slots to scan.
-    pub fn holdings_from(&self, first: u32, places: usize) -> (Vec<Holding>, Option<u32>) {
-        self.lock().nat64.state().holdings_from(first, places)
-    }
-
-    /// Returns the translation prefixes. Sessions refer to them by their position in this list.
-    pub fn pref64(&self) -> Vec<Ipv6Net> {
-        self.lock().nat64.config().translator.pref64.clone()
-    }
-
-    /// Returns true if entries have been added, removed or changed since the last call.
-    pub fn take_changed(&self) -> bool {
-        std::mem::take(&mut self.lock().mirror.changed)
-    }
-
-    /// Returns the number of entries of each kind.
-    pub fn counts(&self) -> Counts {
-        self.lock().nat64.state().counts()
-    }
-
-    /// Returns figures of the tables. The time that this takes does not depend on the number of entries.
-    pub fn figures(&self) -> StateFigures {
-        let inner = &*self.lock();
-        let (state, nat64) = (inner.nat64.state(), &inner.nat64);
-        let (counts, pool, limits) = (state.counts(), state.pool(), &nat64.config().limits);
-        let (leases, lent) = inner.leases.lent_out();
-        let outside = state.from_outside();
-        let of_pool = |protocol: Protocol| PoolFigures {
-            ports: pool.ports(protocol),
-            free: pool.free_ports(protocol),
-            lent: at_of(protocol).map_or(0, |at| u64::from(lent.ports[at])),
-            exhausted_addresses: (pool.len() as u64)
-                .saturating_sub(u64::from(pool.addresses_with_free(protocol))),
-        };
-        StateFigures {
-            sessions: counts.sessions_of,
-            bindings: counts.bindings_of,
-            max_sessions: limits.sessions,
-            max_bindings: limits.bindings,
-            sources: counts.sources,
-            held_syns: counts.held_syns as u64,
-            max_held_syns: limits.held_syns,
-            held_fragments: nat64.held_fragments() as u64,
-            pool_addresses: pool.len() as u64,
-            pool: Protocol::ALL.map(of_pool),
-            port_blocks: pool.blocks().into(),
-            is_deterministic: pool.mapping().is_some(),
-            outside_sessions: [outside.has, outside.may],
-            leases,
-            lent_sessions: lent.sessions,
-            lock_wait: inner.times[0],
-            lock_held: inner.times[1],
-            resources: Vec::new(),
-            near_share: [0; 3],
-        }
-    }
-
-    /// Returns the number of sessions that did not fit into the fast path's maps.
-    pub fn refused(&self) -> u64 {
-        self.lock().mirror.refused
-    }
-
-    /// Returns how often the tables continued without a report that a program had reserved but not yet submitted.
-    pub fn unheard(&self) -> u64 {
-        self.kernel.as_ref().map_or(0, |kernel| kernel.unheard())
-    }
-
     /// Locks the tables, after everything that the fast path has opened has been brought into them: this must precede
     /// any packet, query or change that may follow from it.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         let mut guard = self.inner.lock().expect(HALF_CHANGED);
         let inner = &mut *guard;
         let random = || inner.stock.take();

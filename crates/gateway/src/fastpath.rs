@@ -5,11 +5,12 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_fastpath::{Lending, NodePort, Opening, Owner, Sent, Session, Sessions, LEASES};
+use diolkos_fastpath::{Lending, NodePort, Opening, Owner, Sent, Session, Sessions};
 
 /// The fast path as the controller sees it. Each lease has a slot ("place").
 pub trait FastPath: fmt::Debug + Send + Sync {
@@ -36,17 +37,20 @@ pub trait FastPath: fmt::Debug + Send + Sync {
 
     /// Returns the maximum number of leases.
     fn places(&self) -> usize;
-    /// Returns the slot of a node.
-    fn place(&self, node: Ipv6Addr) -> usize;
-    /// Gives an empty slot to a node. Returns the term of its lease.
-    fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr) -> u32;
+    /// Returns the slots of which a node may have one.
+    fn set_of(&self, node: Ipv6Addr) -> Range<usize>;
+    /// Gives an empty slot of its set to a node; a wide lease has room for more ports, if there is any. Returns the term
+    /// of the lease, which no other of the node has.
+    fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, is_wide: bool) -> u32;
+    /// Returns the maximum number of ports in each queue.
+    fn most_ports(&self, place: usize) -> u32;
     /// Returns the number of sessions that the node may still open.
     fn sessions(&self, place: usize) -> u32;
     /// Lends `more` sessions in addition.
     fn add_sessions(&self, place: usize, more: u32);
     /// Returns the number of ports left in a queue ([`diolkos_fastpath::lease::queue_of`]).
     fn ports(&self, place: usize, queue: usize) -> u32;
-    /// Lends a port. Its queue must hold fewer than [`diolkos_fastpath::LEASE_PORTS`].
+    /// Lends a port. Its queue must hold fewer than [`FastPath::most_ports`].
     fn add_port(&self, place: usize, queue: usize, port: u16);
     /// Ends a lease. Returns the ports that no program has taken, with their queues; programs report those that they
     /// have taken.
@@ -113,15 +117,19 @@ impl FastPath for Kernel {
     }
 
     fn places(&self) -> usize {
-        LEASES
+        self.lending.places()
     }
 
-    fn place(&self, node: Ipv6Addr) -> usize {
-        self.lending.place(node)
+    fn set_of(&self, node: Ipv6Addr) -> Range<usize> {
+        self.lending.set_of(node)
     }
 
-    fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr) -> u32 {
-        self.lending.assign(place, node, address)
+    fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, is_wide: bool) -> u32 {
+        self.lending.assign(place, node, address, is_wide)
+    }
+
+    fn most_ports(&self, place: usize) -> u32 {
+        self.lending.most_ports(place)
     }
 
     fn sessions(&self, place: usize) -> u32 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads the keys of a configuration file from the JSON Schema of its types: sections, each with its keys.
 
+use diolkos_config::key::Reload;
 use serde_json::{Map, Value};
 
 /// A table of the file, or an array of tables.
@@ -29,12 +30,28 @@ pub struct Key {
     pub default: Option<Value>,
     /// The words that the value may be, with their meanings. Empty if it is no choice.
     pub choices: Vec<(String, String)>,
+    /// What a change needs to take effect.
+    pub reload: Option<Reload>,
+}
+
+impl Key {
+    /// The kind of value, unless the default shows it or the words are listed.
+    pub fn value_sentence(&self) -> Option<String> {
+        let is_plain = ["number", "text", "true or false"].contains(&self.kind.as_str());
+        let is_shown = is_plain || !self.choices.is_empty();
+        (!is_shown).then(|| format!("Value: {}.", self.kind))
+    }
+
+    /// What a change needs, if it needs more than a reload.
+    pub fn reload_sentence(&self) -> Option<&'static str> {
+        self.reload.and_then(Reload::sentence)
+    }
 }
 
 /// All sections; nested sections follow the one that contains them.
 pub fn sections(schema: &Value) -> Vec<Section> {
     let mut found = Vec::new();
-    collect("", false, schema, "", &mut found);
+    collect("", false, schema, About::default(), &mut found);
     // The top level of the file has no keys.
     found.retain(|section| !section.name.is_empty());
     // The section that all translators share comes first.
@@ -42,7 +59,14 @@ pub fn sections(schema: &Value) -> Vec<Section> {
     found
 }
 
-fn collect(name: &str, repeated: bool, schema: &Value, about: &str, found: &mut Vec<Section>) {
+/// What stands above the keys of a section.
+#[derive(Default)]
+struct About {
+    text: String,
+    reload: Option<Reload>,
+}
+
+fn collect(name: &str, repeated: bool, schema: &Value, above: About, found: &mut Vec<Section>) {
     let at = found.len();
     let mut keys = Vec::new();
     for (key, value) in properties(schema).into_iter().flatten() {
@@ -56,16 +80,25 @@ fn collect(name: &str, repeated: bool, schema: &Value, about: &str, found: &mut 
             none if none.is_empty() => about_of(optional),
             about => about,
         };
+        let about = About {
+            text: about,
+            reload: Reload::stated(optional).or(above.reload),
+        };
         if properties(value).is_some() {
-            collect(&below, false, value, &about, found);
+            collect(&below, false, value, about, found);
         } else if let Some(items) = value.get("items").filter(|i| properties(i).is_some()) {
-            collect(&below, true, items, &about, found);
+            collect(&below, true, items, about, found);
         } else {
             keys.push(Key {
                 name: key.clone(),
-                about,
+                about: about.text,
+                reload: about.reload,
                 kind: kind(value),
-                default: value.get("default").or(optional.get("default")).cloned(),
+                default: value
+                    .get("default")
+                    .or(optional.get("default"))
+                    .cloned()
+                    .or_else(|| (!is_required(schema, key)).then_some(Value::Null)),
                 choices: choices(value),
             });
         }
@@ -73,7 +106,7 @@ fn collect(name: &str, repeated: bool, schema: &Value, about: &str, found: &mut 
     let section = Section {
         name: name.to_owned(),
         repeated,
-        about: about.to_owned(),
+        about: above.text,
         keys,
     };
     found.insert(at, section);
@@ -81,6 +114,12 @@ fn collect(name: &str, repeated: bool, schema: &Value, about: &str, found: &mut 
 
 fn properties(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties")?.as_object()
+}
+
+/// Returns true if a section cannot be without this key.
+fn is_required(section: &Value, key: &str) -> bool {
+    let required = section["required"].as_array();
+    required.is_some_and(|keys| keys.iter().any(|name| name == key))
 }
 
 /// The schema of the value of an optional key.

@@ -4,7 +4,8 @@
 //! ```text
 //!   command lines ─┬─► pages ◄─ examples ───► commands ─► NAME.8
 //!                  └─► values ──────────────► commands ─► completions
-//!   types of the configuration ─► keys ─► page ─────────► diolkos.toml.5
+//!   types of the configuration ─► keys ─┬─► page ───────► diolkos.toml.5
+//!                                       └─► reference ──► docs/configuration.md
 //! ```
 
 pub mod commands;
@@ -12,6 +13,7 @@ pub mod examples;
 pub mod keys;
 pub mod page;
 pub mod pages;
+mod reference;
 mod values;
 
 use std::fs;
@@ -27,7 +29,15 @@ pub const ADMINISTRATION: &str = "8";
 pub fn write(folder: &Path) -> io::Result<()> {
     commands::write(diolkos::manual::command(), ADMINISTRATION, folder)?;
     commands::write(diolkos_pktgen::cli::Cli::command(), "1", folder)?;
-    let sections = keys::sections(diolkos::manual::configuration().as_value());
-    let page = page::configuration(&sections, env!("CARGO_PKG_VERSION"));
+    let page = page::configuration(&sections(), env!("CARGO_PKG_VERSION"));
     fs::write(folder.join("man/diolkos.toml.5"), page)
+}
+
+/// The page docs/configuration.md.
+pub fn reference() -> String {
+    reference::page(&sections())
+}
+
+fn sections() -> Vec<keys::Section> {
+    keys::sections(diolkos::manual::configuration().as_value())
 }

@@ -45,7 +45,8 @@ const HEAD: [&str; 3] = [
     "The file says what `diolkos run` does. It is TOML. Every key that has a default may be left out; a key or a section that \
      diolkos does not know is an error.",
     "`diolkos check` FILE reads the file as the program would, reports each mistake with its line and column, and prints \
-     every key that is in force. `diolkos reload` has a running program read the file again.",
+     every key that is in force. `diolkos reload` has a running translator read the file again, and is refused if a key \
+     has changed that needs more than that.",
     "`[section]` stands at most once, `[[section]]` as often as needed. A section of another mode (`[clat]`, `[siit]`, `[nat64]`) is an error. Wherever a \
      network is expected, an address stands for the network of this one address.",
 ];
@@ -89,14 +90,15 @@ fn add_key(page: &mut Roff, key: &Key) {
         None => (String::new(), " Required.".to_owned()),
     };
     page.text([bold(key.name.as_str()), roman(behind)]);
-    page.text(marked(&format!("{}{below}", key.about)));
+    let reload = key.reload_sentence().map(|sentence| format!(" {sentence}"));
+    let reload = reload.unwrap_or_default();
+    page.text(marked(&format!("{}{below}{reload}", key.about)));
+    if let Some(value) = key.value_sentence() {
+        page.control("RS", []).control("PP", []);
+        page.text([roman(value)]);
+        page.control("RE", []);
+    }
     if key.choices.is_empty() {
-        // The default shows plain types.
-        if !["number", "text", "true or false"].contains(&key.kind.as_str()) {
-            page.control("RS", []).control("PP", []);
-            page.text([roman(format!("Value: {}.", key.kind))]);
-            page.control("RE", []);
-        }
         return;
     }
     // Indents the list below the key.
@@ -110,7 +112,7 @@ fn add_key(page: &mut Roff, key: &Key) {
 }
 
 /// A value in TOML. Blanks let a long list break into lines.
-fn toml(value: &Value) -> String {
+pub fn toml(value: &Value) -> String {
     match value {
         Value::Array(elements) => {
             let elements: Vec<String> = elements.iter().map(toml).collect();

@@ -11,6 +11,7 @@
 //! The modules:
 //!
 //! * [`config`]: the operator's settings, checked for contradictions before the first packet.
+//! * [`key`]: hash tables of entry numbers, keyed against attackers.
 //! * `translate`: the translation of a packet; ICMP errors, fragments, hairpinning.
 //! * [`session`]: the tables of bindings and sessions, their timers and limits (RFC 6146 section 3.5).
 //! * [`pool`]: which IPv4 addresses and ports are free.
@@ -69,6 +70,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod key;
 pub mod pool;
 pub mod session;
 mod translate;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The inputs and outputs of a node.
 
+use crate::armed::Armed;
 use crate::config::NodeId;
 use crate::record::{Answer, Request};
-use crate::roll::Armed;
 use crate::Moment;
 use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
 

@@ -36,10 +36,13 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod armed;
 pub mod config;
 pub mod deferred;
 mod engine;
+mod filed;
 pub mod gateway;
+mod handle;
 mod hear;
 mod interface;
 mod look;
@@ -55,13 +58,14 @@ mod standing;
 pub mod store;
 mod tell;
 
-pub use admission::Filed;
+pub use armed::Armed;
 pub use config::{Config, NodeId};
 pub use deferred::Deferred;
+pub use filed::Filed;
 pub use interface::{Action, Event, Reason, Report, Way};
 pub use look::{Asked, Via};
 pub use node::{Node, TURN};
-pub use roll::{Armed, Unready};
+pub use roll::Unready;
 pub use standing::Standing;
 
 /// A time of the caller's clock, which continues while the machine is suspended (CLOCK_BOOTTIME).

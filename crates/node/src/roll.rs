@@ -17,26 +17,12 @@
 //! A node that is not in the new file cannot say hello to one that has the file. So no node changes while such a node
 //! is connected: the operator stops it first.
 
-use crate::admission::Filed;
+use crate::armed::Armed;
 use crate::config::NodeId;
+use crate::filed::Filed;
 use crate::interface::Action;
 use crate::node::Node;
 use crate::Moment;
-
-/// The file that this node is armed for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Armed {
-    /// The file ([`crate::Config::file`]).
-    pub file: u64,
-    /// The node is disarmed at this time, unless it changes before.
-    pub until: Moment,
-    /// Nodes of this one's file that are not in the new one.
-    pub without: Vec<NodeId>,
-    /// Since when all others are ready.
-    since: Option<Moment>,
-    /// True if it is changing.
-    goes: bool,
-}
 
 /// The reason why a node is not ready to change together with this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,24 +35,6 @@ pub enum Unready {
     Otherwise,
     /// It is not in the new file, and it runs.
     Remains,
-}
-
-impl Armed {
-    /// Creates the state for a file; `without` are the nodes of the current file that are not in it.
-    pub fn new(file: u64, until: Moment, without: Vec<NodeId>) -> Armed {
-        Armed {
-            file,
-            until,
-            without,
-            since: None,
-            goes: false,
-        }
-    }
-
-    /// Returns true if it is changing, which nothing can stop.
-    pub fn goes(&self) -> bool {
-        self.goes
-    }
 }
 
 impl Node {

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::admission::Filed;
 use crate::config::NodeId;
+use crate::filed::Filed;
 use crate::message::Status;
 use crate::node::Node;
 use crate::Moment;

@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_nat64::session::key::{Keys, Table};
+use diolkos_nat64::key::{Keys, Table};
 use diolkos_nat64::session::slab::Slab;
 
 /// The state of an entry.

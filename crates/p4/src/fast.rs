@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,11 +51,15 @@ impl FastPath for Switch {
         0
     }
 
-    fn place(&self, _: Ipv6Addr) -> usize {
+    fn set_of(&self, _: Ipv6Addr) -> Range<usize> {
+        0..0
+    }
+
+    fn assign(&self, _: usize, _: Ipv6Addr, _: Ipv4Addr, _: bool) -> u32 {
         0
     }
 
-    fn assign(&self, _: usize, _: Ipv6Addr, _: Ipv4Addr) -> u32 {
+    fn most_ports(&self, _: usize) -> u32 {
         0
     }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The answers of a running router to requests on its control socket.
 
+use std::future::ready;
 use std::time::Duration;
 
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
+use futures_util::future::FutureExt;
 
+use super::gateway::Gateway;
 use super::serving::Router;
-use super::{addresses, ways, Gateway};
+use super::stateful::Stateful;
+use super::{addresses, ways};
 use crate::announce::Announcer;
 use diolkos_cluster::Cluster;
 use diolkos_config::{Mtu, Settings};
@@ -174,7 +178,7 @@ impl Gateway {
 
     /// There may be as many prefixes as bindings.
     fn top(&self, order: Order, lines: u32) -> Reply {
-        let Some(state) = self.translation.shared_controller() else {
+        let Some(state) = self.controller.clone() else {
             return Reply::Now(self.of_state(|_| Answer::Done));
         };
         later(move || Answer::Top(nat64::top(&state, order, lines as usize)))
@@ -182,7 +186,7 @@ impl Gateway {
 
     /// Lists up to a hundred thousand entries, while signals and network events are still handled.
     fn entries(&self, list: impl FnOnce(&Controller) -> Answer + Send + 'static) -> Reply {
-        let Some(state) = self.translation.shared_controller() else {
+        let Some(state) = self.controller.clone() else {
             return Reply::Now(self.of_state(|_| Answer::Done));
         };
         later(move || list(&state))
@@ -199,8 +203,8 @@ impl Gateway {
             address6: None,
             alarms: self
                 .translation
-                .alarms()
-                .map_or(Vec::new(), |alarms| alarms.raised()),
+                .stateful()
+                .map_or(Vec::new(), |stateful| stateful.alarms.raised()),
             datapath: Some(datapath::named(
                 &self.settings.translator,
                 self.translation.fast(),
@@ -212,10 +216,8 @@ impl Gateway {
     /// Returns the number of translated packets that came from IPv4, and from IPv6.
     pub(super) fn translated(&self) -> [u64; 2] {
         let ours = counters::translated(self.translation.fast(), &self.slow.tallies);
-        let [four, six] = self
-            .translation
-            .switch()
-            .map_or([0; 2], |its| its.translated());
+        let switch = self.translation.switch();
+        let [four, six] = switch.map_or([0; 2], |switch| switch.translated());
         [ours[0] + four, ours[1] + six]
     }
 
@@ -225,7 +227,8 @@ impl Gateway {
         if answer != Answer::Done {
             return Reply::Now(answer);
         }
-        let written = self.translation.write_now();
+        let stateful = self.translation.stateful();
+        let written = stateful.map_or_else(|| ready(Ok(())).boxed(), Stateful::write_now);
         Reply::Later(Box::pin(async move {
             match written.await {
                 Ok(()) => Answer::Done,
@@ -236,18 +239,22 @@ impl Gateway {
 
     fn counters(&self) -> Answer {
         let mut tallies = self.slow.tallies.clone();
-        tallies.extend(self.translation.tally());
+        tallies.extend(
+            self.controller
+                .iter()
+                .map(|controller| controller.tally.clone()),
+        );
         match counters::read(self.translation.fast(), &tallies) {
             Ok(mut counters) => {
                 counters.extend(self.labels.counters());
-                if let Some(controller) = self.translation.controller() {
+                if let Some((controller, stateful)) = self.tables() {
                     counters.extend(counters::of_state(
                         &controller.counts(),
                         controller.refused(),
                         controller.unheard(),
-                        self.translation.unwritten(),
+                        stateful.unwritten(),
                     ));
-                    counters.extend(self.translation.log_counters());
+                    counters.extend(stateful.log_counters());
                 }
                 match self.announcer.as_ref().map(Announcer::counters).transpose() {
                     Ok(answers) => counters.extend(answers.unwrap_or_default()),
@@ -272,7 +279,9 @@ impl Gateway {
             Answer::Counters(counters) => Answer::Figures(Box::new(Figures {
                 about: datapath::about(&self.settings, self.translation.fast()),
                 counters,
-                state: self.translation.state_figures(),
+                state: self
+                    .tables()
+                    .map(|(controller, stateful)| stateful.figures(controller)),
                 cluster: self.cluster.as_ref().map(Cluster::status),
             })),
             other => other,
@@ -280,7 +289,7 @@ impl Gateway {
     }
 
     fn of_state(&self, answer: impl FnOnce(&Controller) -> Answer) -> Answer {
-        match self.translation.controller() {
+        match &self.controller {
             Some(controller) => answer(controller),
             None => Answer::NotSupported(
                 "a stateless translator has no bindings and sessions".to_owned(),

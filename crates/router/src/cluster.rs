@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use diolkos_fastpath::{ForwardPath, Gateway as Hop, Owner};
 
+use super::gateway::{own, Gateway};
 use super::routes::Routes;
+use super::stateful::Stateful;
 use super::translation::Translation;
-use super::{addresses, own, rivals, Gateway};
+use super::{addresses, rivals};
 use crate::announce;
 use diolkos_cluster::turn::turn;
 use diolkos_cluster::Cluster;
@@ -39,7 +41,7 @@ pub(super) fn forward(
     let Some(section) = &settings.cluster else {
         return Ok(None);
     };
-    let Some((_, homes)) = translation.shared_maps() else {
+    let Some((_, homes)) = translation.stateful().and_then(Stateful::shared_maps) else {
         return Err(Failure::missing(
             "the nodes of a cluster need eBPF programs, and the kernel takes none here",
         ));
@@ -91,10 +93,11 @@ impl Gateway {
         let (Some(section), Some(path)) = (&self.settings.cluster, self.forward.take()) else {
             return Ok(());
         };
-        let translation = &self.translation;
-        let (Some(controller), Some(maps)) =
-            (translation.shared_controller(), translation.shared_maps())
-        else {
+        let stateful = self.translation.stateful();
+        let (Some(controller), Some(maps)) = (
+            self.controller.clone(),
+            stateful.and_then(Stateful::shared_maps),
+        ) else {
             return Ok(());
         };
         let named = section.this_node("").map(|(_, node)| node.links.clone());

@@ -4,8 +4,9 @@
 
 use diolkos_fastpath::{Inline, Media};
 
+use super::drivers;
+use super::gateway::Gateway;
 use super::vrf::{vrf, warn_of_vrfs};
-use super::{drivers, Gateway};
 use diolkos_config::{Placement, Settings};
 use diolkos_kernel::forwarding;
 use diolkos_kernel::net::{Event, Link, Medium, Net};
@@ -92,7 +93,7 @@ impl Gateway {
             // The programs know the exits by their indices, and not all are loaded.
             let translation = &mut self.translation;
             let next = translation.prepare(settings, self.found, self.index, &inline)?;
-            translation.commit(settings, next, &self.slow)?;
+            translation.commit(self.controller.as_ref(), settings, next, &self.slow)?;
         }
         self.known.clone_from(&inline);
         self.widen(&inline)?;

@@ -4,7 +4,8 @@
 
 use diolkos_fastpath::Pins;
 
-use super::{stateful, Gateway};
+use super::gateway::Gateway;
+use super::stateful;
 use diolkos_config::{Datapath, Mode, Settings};
 use diolkos_control::service::{End, Host};
 use diolkos_kernel::forwarding;
@@ -95,7 +96,9 @@ impl Gateway {
             )));
         }
         let pins = pins(&t.device)?;
-        self.translation.keep(&pins)?;
+        if let Some(stateful) = self.translation.stateful_mut() {
+            stateful.keep(&pins)?;
+        }
         if let Some(announcer) = &mut self.announcer {
             announcer.keep(&pins)?;
         }
@@ -119,7 +122,9 @@ impl Gateway {
         }
         let pins = pins(&self.settings.translator.device);
         let kept = pins.and_then(|pins| {
-            self.translation.keep(&pins)?;
+            if let Some(stateful) = self.translation.stateful_mut() {
+                stateful.keep(&pins)?;
+            }
             match &mut self.announcer {
                 Some(announcer) => announcer.keep(&pins),
                 None => Ok(()),
@@ -142,8 +147,8 @@ impl Gateway {
     async fn go(&mut self, net: &Net) {
         self.release_answers();
         let device = &self.settings.translator.device;
-        if let Ok(pins) = pins(device) {
-            self.translation.release(&pins);
+        if let (Some(stateful), Ok(pins)) = (self.translation.stateful_mut(), pins(device)) {
+            stateful.release(&pins);
         }
         if let Err(error) = self.device.set_persistent(false) {
             // It is gone already.
@@ -162,7 +167,7 @@ impl Gateway {
         self.leave_cluster(net).await;
         // Its threads end, and from then on no packet changes the state.
         self.slow.stop();
-        let written = self.translation.finish();
+        let written = self.finish_tables();
         if let (Err(_), Err(failure)) = (&served, &written) {
             // The cause of the end is logged last; this error would not be logged at all.
             tracing::error!("{failure}");

@@ -10,7 +10,7 @@
 use diolkos_xlat::addr::rfc6052::Pref64;
 use ipnet::{IpNet, Ipv4Net, Ipv4Subnets, Ipv6Net};
 
-use super::Gateway;
+use super::gateway::Gateway;
 use diolkos_config::{Mode, Networks, Settings, Siit};
 use diolkos_kernel::net::{shown, Net, RouteNews};
 use diolkos_service::failure::Failure;
@@ -90,7 +90,7 @@ impl Gateway {
         };
         let translation = &mut self.translation;
         let next = translation.prepare(&settings, self.found, self.index, &self.known)?;
-        translation.commit(&settings, next, &self.slow)?;
+        translation.commit(self.controller.as_ref(), &settings, next, &self.slow)?;
         self.settings = settings;
         report(&self.settings);
         Ok(())

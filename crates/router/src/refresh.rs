@@ -6,8 +6,8 @@ use diolkos_sys::ethtool;
 use diolkos_sys::namespace;
 
 use super::drivers::{choose_now, examine};
+use super::gateway::Gateway;
 use super::vrf::{vrf, warn_of_vrfs};
-use super::Gateway;
 use diolkos_kernel::net::{Event, Link, Net};
 use diolkos_service::failure::Failure;
 
@@ -95,7 +95,8 @@ impl Gateway {
         let next = self
             .translation
             .prepare(settings, self.found, self.index, &known)?;
-        self.translation.commit(settings, next, &self.slow)?;
+        self.translation
+            .commit(self.controller.as_ref(), settings, next, &self.slow)?;
         self.known = known;
         if has_moved {
             warn_of_vrfs(&self.known, &links, &all);

@@ -1,32 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Derives the rules of every router's fast path from a checked configuration.
+//! Derives from a configuration where the programs of a router send, and which drivers translate.
 
-use diolkos_fastpath::{Inline, Port, Pref64, Rules};
-use diolkos_xlat::{Config, TrafficClass};
-
-use diolkos_config::{Settings, WELL_KNOWN_PREFIX};
-
-/// Returns the rules that all modes share.
-pub fn of(config: &Config, tun_ifindex: u32) -> Rules {
-    Rules {
-        tun_ifindex,
-        mtu4: config.mtu4,
-        mtu6: config.mtu6,
-        lowest_ipv6_mtu: config.lowest_ipv6_mtu,
-        traffic_class_zero: config.traffic_class == TrafficClass::Zero,
-        takes_hop: config.takes_hop,
-    }
-}
-
-/// Returns the translation prefixes.
-pub fn pref64(config: &Config) -> Vec<Pref64> {
-    let prefixes = config.pref64.iter().map(|prefix| Pref64 {
-        network: prefix.network(),
-        bits: prefix.prefix_len(),
-        only_global: *prefix == WELL_KNOWN_PREFIX && !config.allow_private_with_wkp,
-    });
-    prefixes.collect()
-}
+use diolkos_config::Settings;
+use diolkos_fastpath::{Inline, Port};
 
 /// Returns the interfaces out of which packets are sent without the kernel's forwarding. `bpf_fib_lookup` does not
 /// initialize the VRF that it asks for (Linux up to 2026), and where the kernel's stack is not cleared, a packet may

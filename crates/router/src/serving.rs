@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use super::bypassed::Bypassed;
 use super::cluster::HOPS;
+use super::gateway::Gateway;
 use super::unannounced::Unannounced;
-use super::{addresses, ways, Gateway};
+use super::{addresses, ways};
 use diolkos_config::Settings;
 use diolkos_control::control::{Asker, Condition, Finding, Request};
 use diolkos_control::metrics::Metrics;
@@ -236,8 +237,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         let looks_again = self.unannounced.may_change() || self.has_new_links;
         let suspicion = until(looks_again.then_some(self.suspicion_next));
         let alarms = async {
-            match self.gateway.translation.alarms() {
-                Some(alarms) => alarms.changed().await,
+            match self.gateway.translation.stateful() {
+                Some(stateful) => stateful.alarms.changed().await,
                 None => std::future::pending().await,
             }
         };

@@ -23,7 +23,7 @@ use diolkos_bindlog::Logs;
 use diolkos_config::Settings;
 use diolkos_control::control::{Finding, Reason};
 use diolkos_datapath::datapath;
-use diolkos_datapath::slowpath::Engine;
+use diolkos_datapath::rules as shared;
 use diolkos_figures::counters::Counter;
 use diolkos_figures::figures::StateFigures;
 use diolkos_gateway::alarms::{AlarmThread, Alarms};
@@ -34,7 +34,7 @@ use diolkos_service::random::random;
 use diolkos_service::signals::Came;
 use diolkos_service::supervise::Watch;
 
-/// The state, and its threads.
+/// The programs of a NAT64, and the threads that keep its tables. The gateway has the controller, which owns the tables.
 pub struct Stateful {
     // In the order in which they must end.
     alarm_thread: Option<AlarmThread>,
@@ -45,7 +45,6 @@ pub struct Stateful {
     switch: Option<Arc<Switch>>,
     logs: Logs,
     watch: Watch,
-    pub controller: Arc<Controller>,
     pub alarms: Arc<Alarms>,
     has_file: bool,
     /// Sizes of the maps when they were created: sessions, bindings.
@@ -80,7 +79,7 @@ impl Stateful {
         queue: Queue,
         past: Past<'_>,
         watch: &Watch,
-    ) -> Result<(Stateful, Arc<dyn Engine>), Failure> {
+    ) -> Result<(Stateful, Arc<Controller>), Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
         Logs::check(settings, true)?;
         let (file, mut found) = read(settings)?;
@@ -138,7 +137,6 @@ impl Stateful {
             switch,
             logs,
             watch: watch.clone(),
-            controller: controller.clone(),
             alarms,
             has_file: settings.nat64.state().is_some(),
             sizes,
@@ -166,12 +164,14 @@ impl Stateful {
         kept.map_err(|e| Failure::run_time(format!("cannot keep the programs: {e}")))
     }
 
+    /// Reverses [`Stateful::keep`].
     pub fn release(&mut self, pins: &Pins) {
         if let Some(fast) = &mut self.fast {
             fast.release(pins);
         }
     }
 
+    /// Requests a write after a change by the operator that must survive.
     pub fn write_soon(&self) {
         if let Some(saver) = &self.saver {
             saver.write_soon();
@@ -203,11 +203,12 @@ impl Stateful {
         unsaved.into_iter().chain(away).collect()
     }
 
-    pub fn finish(&mut self) -> Result<(), Failure> {
+    /// Ends the threads that change the tables, and writes them, once no packet arrives any more.
+    pub fn finish(&mut self, controller: &Controller) -> Result<(), Failure> {
         self.alarm_thread = None;
         self.sweeper = None;
         self.listener = None;
-        if self.controller.is_broken() {
+        if controller.is_broken() {
             // As after a kill: the next start has the last file, which is whole, and the maps.
             self.saver = None;
             return Err(Failure::run_time(
@@ -215,7 +216,7 @@ impl Stateful {
             ));
         }
         // Anything that programs opened after the last write would have no owner.
-        self.controller.stop_lending();
+        controller.stop_lending();
         let written = self.saver.take().map_or(Ok(()), StateSaver::finish);
         self.logs.finish();
         written
@@ -262,7 +263,13 @@ impl Stateful {
         })
     }
 
-    pub fn commit(&mut self, settings: &Settings, next: Next) -> Result<(), Failure> {
+    /// Puts it into force. A packet is translated by the old configuration or by the new one.
+    pub fn commit(
+        &mut self,
+        controller: &Arc<Controller>,
+        settings: &Settings,
+        next: Next,
+    ) -> Result<(), Failure> {
         let (fast, program) = (&mut self.fast, next.program);
         let switch = self.switch.as_deref();
         let swap = || {
@@ -274,19 +281,19 @@ impl Stateful {
                 _ => Ok(()),
             }
         };
-        self.controller
+        controller
             .reconfigure(&next.config, swap)
             .map_err(|e| misconfigured(settings, e))?
             .map_err(datapath::failure)?;
-        log(&mut self.logs, &self.controller, settings, &self.watch)?;
+        log(&mut self.logs, controller, settings, &self.watch)?;
         self.alarms
             .follow(settings.nat64.alarm_percent, self.logs.queues());
         Ok(())
     }
 
     /// Returns figures of the tables, and how full they are.
-    pub fn figures(&self) -> StateFigures {
-        let mut figures = self.controller.figures();
+    pub fn figures(&self, controller: &Controller) -> StateFigures {
+        let mut figures = controller.figures();
         self.alarms.add_to(&mut figures);
         figures
     }
@@ -400,8 +407,8 @@ fn of(
     let [max_sessions, max_bindings] = sizes;
     let own = own_networks(config);
     Nat64Rules {
-        rules: rules::of(&config.translator, tun_ifindex),
-        pref64: rules::pref64(&config.translator),
+        rules: shared::of(&config.translator, tun_ifindex),
+        pref64: shared::pref64(&config.translator),
         max_sessions,
         exits: rules::exits(settings, inline),
         media: Media::of(inline),

@@ -14,6 +14,7 @@ use super::survey::misconfigured;
 use super::switch;
 use diolkos_config::Settings;
 use diolkos_datapath::datapath;
+use diolkos_datapath::rules as shared;
 use diolkos_datapath::slowpath::{Engine, SlowPath};
 use diolkos_service::failure::Failure;
 use diolkos_service::random::random;
@@ -115,8 +116,8 @@ fn of(settings: &Settings, config: &Config, tun_ifindex: u32, inline: &[Inline])
         v6: (eam.v6.network(), eam.v6.prefix_len()),
     });
     SiitRules {
-        rules: rules::of(config, tun_ifindex),
-        pref64: rules::pref64(config),
+        rules: shared::of(config, tun_ifindex),
+        pref64: shared::pref64(config),
         eam: eam.collect(),
         routes: Routes::of(settings).destinations(),
         loops: config

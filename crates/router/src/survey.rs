@@ -39,7 +39,7 @@ pub async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failur
     Ok(found)
 }
 
-/// Warns of interfaces that are too narrow for `lowest_ipv6_mtu`, now that they are known.
+/// Warns of interfaces that are too narrow, now that they are known.
 pub async fn warn_of_narrow_links(net: &Net, settings: &Settings) -> Result<(), Failure> {
     let t = &settings.translator;
     let links = net.links().await?;

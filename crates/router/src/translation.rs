@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A router's translation, stateless or stateful, behind one interface.
+//! A router's translation, stateless or stateful: how it is built, and prepared for another configuration.
 
-use std::future::ready;
 use std::sync::Arc;
 
-use diolkos_fastpath::{FastPath, Homes, Inline, Pins, Sessions};
+use diolkos_fastpath::{FastPath, Inline};
 use diolkos_p4::Switch;
 use diolkos_sys::tun::Queue;
 use diolkos_xlat::ErrorSources;
-use futures_util::future::{BoxFuture, FutureExt};
 
 use super::stateful::{self, Past, Stateful};
 use super::stateless::{self, Stateless};
 use diolkos_config::{Found, Mode, Settings};
-use diolkos_control::control::Finding;
 use diolkos_datapath::slowpath::{Engine, SlowPath};
-use diolkos_figures::counters::{Counter, Tally};
-use diolkos_figures::figures::StateFigures;
-use diolkos_gateway::alarms::Alarms;
 use diolkos_gateway::Controller;
 use diolkos_service::failure::Failure;
 use diolkos_service::supervise::Watch;
@@ -26,6 +20,15 @@ use diolkos_service::supervise::Watch;
 pub enum Translation {
     Stateless(Stateless),
     Stateful(Box<Stateful>),
+}
+
+/// What was built.
+pub struct Built {
+    pub translation: Translation,
+    /// The owner of a NAT64's tables.
+    pub controller: Option<Arc<Controller>>,
+    /// What the slow path asks for each packet.
+    pub engine: Arc<dyn Engine>,
 }
 
 /// Another configuration, ready to be put into force.
@@ -45,20 +48,28 @@ impl Translation {
         queue: impl FnOnce() -> Result<Queue, Failure>,
         past: Past<'_>,
         watch: &Watch,
-    ) -> Result<(Translation, Arc<dyn Engine>), Failure> {
+    ) -> Result<Built, Failure> {
         warn_without_source(settings, found);
         match settings.translator.mode {
             Mode::Nat64 => {
                 let config = settings.stateful(found);
-                let (stateful, engine) =
+                let (stateful, controller) =
                     Stateful::build(settings, &config, index, inline, queue()?, past, watch)?;
-                Ok((Translation::Stateful(Box::new(stateful)), engine))
+                Ok(Built {
+                    translation: Translation::Stateful(Box::new(stateful)),
+                    engine: controller.clone(),
+                    controller: Some(controller),
+                })
             }
             Mode::Clat | Mode::Siit => {
                 let config = settings.translation(found);
                 let (stateless, engine) =
                     Stateless::build(settings, &config, index, inline, watch)?;
-                Ok((Translation::Stateless(stateless), engine))
+                Ok(Built {
+                    translation: Translation::Stateless(stateless),
+                    engine,
+                    controller: None,
+                })
             }
         }
     }
@@ -87,19 +98,21 @@ impl Translation {
         }
     }
 
-    /// Puts it into force. A packet is translated by the old configuration or by the new one.
+    /// Puts it into force. A packet is translated by the old configuration or by the new one. `controller` owns the
+    /// tables of a NAT64.
     pub fn commit(
         &mut self,
+        controller: Option<&Arc<Controller>>,
         settings: &Settings,
         next: Next,
         slow: &SlowPath,
     ) -> Result<(), Failure> {
-        match (self, next) {
-            (Translation::Stateless(stateless), Next::Stateless(next)) => {
+        match (self, next, controller) {
+            (Translation::Stateless(stateless), Next::Stateless(next), None) => {
                 stateless.commit(next, slow)
             }
-            (Translation::Stateful(stateful), Next::Stateful(next)) => {
-                stateful.commit(settings, *next)
+            (Translation::Stateful(stateful), Next::Stateful(next), Some(controller)) => {
+                stateful.commit(controller, settings, *next)
             }
             // `fixed_keys::refusal` prevents this.
             _ => Err(Failure::run_time("the mode cannot change")),
@@ -138,96 +151,20 @@ impl Translation {
         }
     }
 
-    fn stateful(&self) -> Option<&Stateful> {
+    /// Returns the threads of a NAT64, and its programs.
+    pub fn stateful(&self) -> Option<&Stateful> {
         match self {
             Translation::Stateless(_) => None,
             Translation::Stateful(stateful) => Some(stateful),
         }
     }
 
-    fn stateful_mut(&mut self) -> Option<&mut Stateful> {
+    /// The same, to change them.
+    pub fn stateful_mut(&mut self) -> Option<&mut Stateful> {
         match self {
             Translation::Stateless(_) => None,
             Translation::Stateful(stateful) => Some(stateful),
         }
-    }
-
-    /// Has the fast path stay in the kernel after the process ends.
-    pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
-        let kept = self.stateful_mut().map(|stateful| stateful.keep(pins));
-        kept.unwrap_or(Ok(()))
-    }
-
-    /// Reverses [`Translation::keep`].
-    pub fn release(&mut self, pins: &Pins) {
-        if let Some(stateful) = self.stateful_mut() {
-            stateful.release(pins);
-        }
-    }
-
-    /// Requests a write after a change by the operator that must survive.
-    pub fn write_soon(&self) {
-        if let Some(stateful) = self.stateful() {
-            stateful.write_soon();
-        }
-    }
-
-    /// Waits until the operator's changes survive a restart, if they should.
-    pub fn write_now(&self) -> BoxFuture<'static, Result<(), Failure>> {
-        let written = self.stateful().map(Stateful::write_now);
-        written.unwrap_or_else(|| ready(Ok(())).boxed())
-    }
-
-    /// Returns how often the state file could not be written.
-    pub fn unwritten(&self) -> u64 {
-        self.stateful().map_or(0, Stateful::unwritten)
-    }
-
-    /// Returns findings about failed writes: of the state file, and of the binding log.
-    pub fn findings(&self) -> Vec<Finding> {
-        self.stateful().map_or_else(Vec::new, Stateful::findings)
-    }
-
-    /// Ends the threads that change the state, and writes it, once no packet arrives any more.
-    pub fn finish(&mut self) -> Result<(), Failure> {
-        self.stateful_mut().map_or(Ok(()), Stateful::finish)
-    }
-
-    /// Returns the owner of the sessions, if there are any.
-    pub fn controller(&self) -> Option<&Controller> {
-        self.stateful().map(|stateful| &*stateful.controller)
-    }
-
-    /// Returns figures of its tables, if there are any.
-    pub fn state_figures(&self) -> Option<StateFigures> {
-        self.stateful().map(Stateful::figures)
-    }
-
-    /// Returns the alarms of its tables, if there are any.
-    pub fn alarms(&self) -> Option<&Alarms> {
-        self.stateful().map(|stateful| &*stateful.alarms)
-    }
-
-    /// Returns the controller for another thread.
-    pub fn shared_controller(&self) -> Option<Arc<Controller>> {
-        self.stateful().map(|stateful| stateful.controller.clone())
-    }
-
-    /// Returns the maps that programs of a NAT64 share with other parts, if it has programs: sessions, and the homes
-    /// of hosts.
-    pub fn shared_maps(&self) -> Option<(Arc<Sessions>, Arc<Homes>)> {
-        self.stateful().and_then(Stateful::shared_maps)
-    }
-
-    /// Returns the counters of binding records.
-    pub fn log_counters(&self) -> Vec<Counter> {
-        self.stateful()
-            .map_or_else(Vec::new, Stateful::log_counters)
-    }
-
-    /// Returns what is counted outside the readers.
-    pub fn tally(&self) -> Option<Arc<Tally>> {
-        self.controller().map(|controller| controller.tally.clone())
     }
 }
 

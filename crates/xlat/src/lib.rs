@@ -16,12 +16,13 @@
 //! * [`packet`]: the packet in its buffer, its metadata from the device, and the outbox for additional packets.
 //! * [`translate`]: the path from one family to the other (RFC 7915 sections 4.1 and 5.1).
 //! * [`wire`]: headers, first as checked views and then as plain structs.
-//! * [`addr`]: mapping between IPv6 and IPv4 addresses (RFC 6052, RFC 7757), and addresses that must not be translated.
+//! * [`addr`]: IPv4 addresses in IPv6 addresses (RFC 6052), and addresses that must not be translated.
+//! * [`map`]: mapping between IPv6 and IPv4 addresses by prefixes and by the explicit table (RFC 7757).
 //! * [`csum`]: Internet checksums, computed or updated by difference (RFC 1071, RFC 1624).
 //! * [`icmp`]: ICMP errors, translated and originated (RFC 7915 sections 4.2 to 4.4 and 5.2 to 5.4, RFC 4884, RFC
 //!   6791).
 //! * [`frag`]: splits one packet into several.
-//! * [`verdict`]: the complete list of drop reasons.
+//! * [`verdict`]: the complete list of drop reasons; [`refusal`]: what the sender is told of one.
 //! * [`trace`]: predicts the treatment of a packet, with the same code.
 //!
 //! ```
@@ -59,9 +60,11 @@ pub mod config;
 pub mod csum;
 pub mod frag;
 pub mod icmp;
+pub mod map;
 pub mod packet;
 #[cfg(test)]
 mod proven;
+pub mod refusal;
 pub mod trace;
 pub mod translate;
 pub mod verdict;

@@ -4,10 +4,10 @@
 //! The normal translation code runs on a copy of the packet ([`crate::Translator::trace`]). A stateful translator looks
 //! up the matching entries in its tables. A trace changes no state and takes no token from the ICMP rate limit.
 
-use crate::addr::Via;
 use crate::icmp::{Answer, IcmpErrors};
+use crate::map::Via;
 use crate::packet::{Env, Offload, Outbox, Packet, HEADROOM};
-use crate::translate::Refusal;
+use crate::refusal::Refusal;
 use crate::verdict::Verdict;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

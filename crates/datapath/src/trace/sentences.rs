@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use diolkos_nat64::config::LevelKind;
 use diolkos_nat64::session::{Held, Holding, TableStep};
 use diolkos_nat64::Nat64Trace;
-use diolkos_xlat::addr::Via;
+use diolkos_xlat::map::Via;
 use diolkos_xlat::trace::{End, Mapping};
 use diolkos_xlat::{Config, Eam, Reason};
 

@@ -38,7 +38,7 @@ pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     let is_told = settings.dns64.is_some() && mode.is_none();
     let tell = move || {
         if is_told {
-            tracing::info!(
+            tracing::warn!(
                 "[dns64] is for `diolkos dns64 --config FILE` (diolkos-dns64@NAME.service): this process translates"
             );
         }

@@ -24,7 +24,7 @@ word!(AtomicU16, u16);
 word!(AtomicU32, u32);
 word!(AtomicU64, u64);
 
-/// Two ports instead of 128: the behaviour at the end of the queue is the same.
+/// Two ports instead of 16: the behaviour at the end of the queue is the same.
 type Tiny = Lease<Loom, 2, 2>;
 
 const A: [u64; 2] = [0x20, 0xa];
@@ -42,7 +42,7 @@ struct Undone {
 
 /// Handles a node's packet that needs a port. Returns the port and the address, if it gets them. Gives up where a
 /// program would retry.
-fn open(lease: &Tiny, node: [u64; 2], undone: Undone) -> Option<(u16, u32)> {
+fn open(lease: &Tiny, wide: &[AtomicU16], node: [u64; 2], undone: Undone) -> Option<(u16, u32)> {
     let v4 = || lease.v4.load(Ordering::Relaxed);
     if !program::has_sessions(lease) {
         return None;
@@ -56,17 +56,19 @@ fn open(lease: &Tiny, node: [u64; 2], undone: Undone) -> Option<(u16, u32)> {
         return None;
     }
     let early = v4();
+    let wide = (lease.wide.load(Ordering::Relaxed) != 0).then_some(&wide[..]);
+    let ports = program::ports(lease, 0, wide);
     let head = program::head(lease, 0);
     let tail = match undone.order {
         true => program::tail_out_of_order(lease, 0),
         false => program::tail(lease, 0),
     };
     if needed.is_some_and(|term| (head >> 32) as u32 != term)
-        || !program::is_there(lease, head, tail)
+        || !program::is_there(head, tail, ports.len())
     {
         return None;
     }
-    let port = program::port(lease, 0, head);
+    let port = program::port(ports, head);
     if !program::take_port(lease, 0, head) {
         return None;
     }
@@ -85,17 +87,17 @@ fn fill(undone: Undone) {
     explore(move || {
         let lease = Arc::new(Tiny::default());
         let lent = [102, 202, 302];
-        lease.assign(A, 1);
-        lease.add_port(0, lent[0]);
+        lease.assign(A, 1, 0);
+        lease.add_port(0, lent[0], None);
         lease.add_sessions(2);
         let taken = Arc::new(Mutex::new(Vec::new()));
         let programs = [0, 1].map(|_| {
             let (lease, taken) = (lease.clone(), taken.clone());
-            thread::spawn(move || taken.lock().unwrap().extend(open(&lease, A, undone)))
+            thread::spawn(move || taken.lock().unwrap().extend(open(&lease, &[], A, undone)))
         });
         for port in &lent[1..] {
             if lease.ports(0) < 2 {
-                lease.add_port(0, *port);
+                lease.add_port(0, *port, None);
             }
         }
         for program in programs {
@@ -107,7 +109,7 @@ fn fill(undone: Undone) {
             .iter()
             .map(|(port, _)| *port)
             .collect();
-        all.extend(lease.end().iter().map(|(_, port)| *port));
+        all.extend(lease.end(1, |_| None).iter().map(|(_, port)| *port));
         let number = all.len();
         all.sort_unstable();
         all.dedup();
@@ -120,16 +122,16 @@ fn fill(undone: Undone) {
 fn reassign(undone: Undone) {
     explore(move || {
         let lease = Arc::new(Tiny::default());
-        lease.assign(A, OF_A.into());
-        lease.add_port(0, 100 + OF_A);
+        lease.assign(A, OF_A.into(), 0);
+        lease.add_port(0, 100 + OF_A, None);
         lease.add_sessions(1);
         let program = {
             let lease = lease.clone();
-            thread::spawn(move || open(&lease, A, undone))
+            thread::spawn(move || open(&lease, &[], A, undone))
         };
-        let back = lease.end();
-        lease.assign(B, OF_B.into());
-        lease.add_port(0, 200 + OF_B);
+        let back = lease.end(1, |_| None);
+        lease.assign(B, OF_B.into(), 0);
+        lease.add_port(0, 200 + OF_B, None);
         lease.add_sessions(1);
         let taken = program.join().unwrap();
         if let Some((port, v4)) = taken {
@@ -138,7 +140,44 @@ fn reassign(undone: Undone) {
         let lost = back.is_empty() && taken.is_none();
         assert!(!lost, "a port is neither taken nor given back");
         assert_eq!(lease.sessions() as usize, 1, "another's session");
-        assert_eq!(lease.end(), [(0, 200 + OF_B)]);
+        assert_eq!(lease.end(2, |_| None), [(0, 200 + OF_B)]);
+    });
+}
+
+/// A program serves a node with a wide lease while that ends and its block goes to the lease of another node. Every port
+/// it takes is from its own node's lease.
+fn give_on(undone: Undone) {
+    explore(move || {
+        let leases = Arc::new([Tiny::default(), Tiny::default()]);
+        let block: Arc<[AtomicU16; 2]> = Arc::default();
+        let [first, second] = &*leases;
+        first.assign(A, OF_A.into(), 1);
+        first.add_port(0, 100 + OF_A, Some(&block[..]));
+        first.add_sessions(1);
+        let program = {
+            let (leases, block) = (leases.clone(), block.clone());
+            thread::spawn(move || open(&leases[0], &block[..], A, undone))
+        };
+        let back = first.end(4, |_| Some(&block[..]));
+        first.assign([0; 2], 0, 0);
+        second.assign(B, OF_B.into(), 1);
+        second.add_port(0, 200 + OF_B, Some(&block[..]));
+        second.add_sessions(1);
+        // The place of the first is used again, without the block.
+        first.assign(A, OF_A.into(), 0);
+        first.add_port(0, 300 + OF_A, None);
+        first.add_sessions(1);
+        let taken = program.join().unwrap();
+        if let Some((port, v4)) = taken {
+            assert_eq!((port % 100, v4), (OF_A, OF_A.into()), "another's port");
+        }
+        let mut ports: Vec<u16> = back.iter().map(|(_, port)| *port).collect();
+        ports.extend(taken.map(|(port, _)| port));
+        ports.extend(first.end(8, |_| None).iter().map(|(_, port)| *port));
+        ports.sort_unstable();
+        assert_eq!(ports, [100 + OF_A, 300 + OF_A], "each once");
+        let left = second.end(5, |_| Some(&block[..]));
+        assert_eq!(left, [(0, 200 + OF_B)]);
     });
 }
 
@@ -163,6 +202,20 @@ fn without_an_order_of_tail_and_port_a_port_is_taken_twice() {
 #[test]
 fn a_lease_is_that_of_its_node() {
     reassign(Undone::default());
+}
+
+#[test]
+fn a_block_is_that_of_one_lease() {
+    give_on(Undone::default());
+}
+
+#[test]
+fn without_terms_a_program_takes_from_the_next_lease_with_the_block() {
+    let terms = true;
+    assert!(fails(|| give_on(Undone {
+        terms,
+        ..Undone::default()
+    })));
 }
 
 #[test]

@@ -99,8 +99,8 @@ pub struct Lease<M: Memory, const PORTS: usize, const QUEUES: usize = 4> {
     pub node: [M::U64; 2],
     /// The IPv4 address of its new bindings.
     pub v4: M::U32,
-    /// Must be 0.
-    pub pad: M::U32,
+    /// 0, or 1 and the place of the ports in the memory of wide leases.
+    pub wide: M::U32,
     /// The term, and the number of sessions that may still be opened.
     pub sessions: M::U64,
     /// Even and odd ports of UDP, then of TCP.
@@ -133,7 +133,7 @@ where
         Lease {
             node: Default::default(),
             v4: M::U32::default(),
-            pad: M::U32::default(),
+            wide: M::U32::default(),
             sessions: M::U64::default(),
             queues: std::array::from_fn(|_| queue()),
         }
@@ -141,10 +141,11 @@ where
 }
 
 impl<M: Memory, const PORTS: usize, const QUEUES: usize> Lease<M, PORTS, QUEUES> {
-    /// Assigns an empty lease to a node; its new bindings get this address. Programs ignore the lease until sessions
-    /// are added.
-    pub fn assign(&self, node: [u64; 2], v4: u32) {
+    /// Assigns an empty lease to a node; its new bindings get this address. `wide` is 0, or 1 and the place of its
+    /// ports in the memory of wide leases. Programs ignore the lease until sessions are added.
+    pub fn assign(&self, node: [u64; 2], v4: u32, wide: u32) {
         self.v4.store(v4, Ordering::Relaxed);
+        self.wide.store(wide, Ordering::Relaxed);
         for (word, half) in self.node.iter().zip(node) {
             word.store(half, Ordering::Relaxed);
         }
@@ -153,6 +154,11 @@ impl<M: Memory, const PORTS: usize, const QUEUES: usize> Lease<M, PORTS, QUEUES>
     /// The current term.
     pub fn term(&self) -> u32 {
         (self.sessions.load(Ordering::Relaxed) >> 32) as u32
+    }
+
+    /// 0, or 1 and the place of the ports in the memory of wide leases.
+    pub fn wide(&self) -> u32 {
+        self.wide.load(Ordering::Relaxed)
     }
 
     /// Number of sessions that may still be opened.
@@ -172,18 +178,24 @@ impl<M: Memory, const PORTS: usize, const QUEUES: usize> Lease<M, PORTS, QUEUES>
         tail.wrapping_sub(queue.head.load(Ordering::Acquire) as u32)
     }
 
-    /// Lends a port. Its queue must have room.
-    pub fn add_port(&self, queue: usize, port: u16) {
+    /// Lends a port. Its queue must have room. `wide`: the ports of the queue, where they are not in the lease; their
+    /// number is a power of two.
+    pub fn add_port(&self, queue: usize, port: u16, wide: Option<&[M::U16]>) {
         let queue = &self.queues[queue];
+        let ports = wide.unwrap_or(&queue.ports);
         let tail = queue.tail.load(Ordering::Relaxed);
-        queue.ports[tail as usize % PORTS].store(port, Ordering::Relaxed);
+        ports[tail as usize % ports.len()].store(port, Ordering::Relaxed);
         queue.tail.store(tail.wrapping_add(1), Ordering::Release);
     }
 
-    /// Ends the lease and the term. Returns the ports that no program has taken, with their queues; programs report the
-    /// taken ones.
-    pub fn end(&self) -> Vec<(usize, u16)> {
-        let next = self.term().wrapping_add(1);
+    /// Ends the lease and the term; `next` is a term that the lease has not had. Returns the ports that no program has
+    /// taken, with their queues; programs report the taken ones. `wide` gives the ports of a queue, where they are not
+    /// in the lease.
+    pub fn end<'a>(
+        &'a self,
+        next: u32,
+        wide: impl Fn(usize) -> Option<&'a [M::U16]>,
+    ) -> Vec<(usize, u16)> {
         // First of all, no program can begin to use the lease any more.
         self.sessions.swap(of_term(next, 0), Ordering::AcqRel);
         for word in &self.node {
@@ -191,11 +203,12 @@ impl<M: Memory, const PORTS: usize, const QUEUES: usize> Lease<M, PORTS, QUEUES>
         }
         let mut left = Vec::new();
         for (number, queue) in self.queues.iter().enumerate() {
+            let ports = wide(number).unwrap_or(&queue.ports);
             let tail = queue.tail.load(Ordering::Relaxed);
             let head = queue.head.swap(of_term(next, tail), Ordering::AcqRel) as u32;
             left.extend((0..tail.wrapping_sub(head)).map(|n| {
-                let at = head.wrapping_add(n) as usize % PORTS;
-                (number, queue.ports[at].load(Ordering::Relaxed))
+                let at = head.wrapping_add(n) as usize % ports.len();
+                (number, ports[at].load(Ordering::Relaxed))
             }));
         }
         left

@@ -68,22 +68,23 @@ pub fn tail_out_of_order<M: Memory, const PORTS: usize, const QUEUES: usize>(
     lease.queues[queue].tail.load(Relaxed)
 }
 
-/// Returns true if a port is available, given head and tail.
-pub fn is_there<M: Memory, const PORTS: usize, const QUEUES: usize>(
-    _: &Lease<M, PORTS, QUEUES>,
-    head: u64,
-    tail: u32,
-) -> bool {
-    (tail.wrapping_sub(head as u32).wrapping_sub(1) as usize) < PORTS
+/// The ports of a queue: `wide`, or those in the lease.
+pub fn ports<'a, M: Memory, const PORTS: usize, const QUEUES: usize>(
+    lease: &'a Lease<M, PORTS, QUEUES>,
+    queue: usize,
+    wide: Option<&'a [M::U16]>,
+) -> &'a [M::U16] {
+    wide.unwrap_or(&lease.queues[queue].ports)
 }
 
-/// The next port to take.
-pub fn port<M: Memory, const PORTS: usize, const QUEUES: usize>(
-    lease: &Lease<M, PORTS, QUEUES>,
-    queue: usize,
-    head: u64,
-) -> u16 {
-    lease.queues[queue].ports[head as u32 as usize % PORTS].load(Relaxed)
+/// Returns true if a port is available, given head and tail and the room of the queue.
+pub fn is_there(head: u64, tail: u32, most: usize) -> bool {
+    (tail.wrapping_sub(head as u32).wrapping_sub(1) as usize) < most
+}
+
+/// The next port to take of a queue's.
+pub fn port<W: Word<u16>>(ports: &[W], head: u64) -> u16 {
+    ports[head as u32 as usize % ports.len()].load(Relaxed)
 }
 
 /// Ends the attempt: returns true if the port was taken.

@@ -2,7 +2,8 @@
 //! What the fast path may open by itself: UDP and TCP sessions of nodes that open many, on ports that are lent to them.
 //!
 //! A node that has opened a few sessions gets a lease: a number of sessions, and ports of its own address. The faster
-//! it uses them up, the more it gets. The programs report what they have opened, and [`Leases::settle`] brings it into
+//! it uses them up, the more it gets, up to a wide lease with more room for ports. Its address allows it a few places; where
+//! others have all of them, it takes that of the node that has opened nothing for longest. The programs report what they have opened, and [`Leases::settle`] brings it into
 //! the tables before the tables see any packet that may follow from it. So the tables stay the only truth: a session
 //! that they refuse is removed from the maps again.
 //!
@@ -13,13 +14,15 @@
 //! opened by packets → [`Leases::consider`] → programs → [`Leases::settle`] → refilled; idle → [`Leases::sweep`]
 
 mod margins;
+mod warm;
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_fastpath::{Opening, Report, LEASE_PORTS};
+use diolkos_fastpath::{Opening, Report};
 use diolkos_nat64::config::{Nat64Config, Protocol};
 use diolkos_nat64::session::{Segment, Side, State};
 
@@ -27,11 +30,10 @@ use super::conversion::{opened, protocol_of, session_of};
 use super::fastpath::FastPath;
 use super::mirror::Mirror;
 use super::terms::{at_of, queues_of, Lent, Terms, LENT};
+use warm::Warm;
 
-/// Number of sessions that a node opens through the slow path before it gets a lease.
-const WARM: u8 = 4;
-/// Number of ports in each queue of the first filling.
-const FIRST: u32 = 8;
+/// Number of ports in each queue of the first filling. Most nodes open little, and what is lent to them nobody else has.
+const FIRST: u32 = 4;
 /// Sessions per port of the first filling: there are more peers than ports.
 const SESSIONS_PER_PORT: u32 = 8;
 /// Maximum number of sessions in a filling. At 100 000 a second they last while the controller waits for a CPU that
@@ -40,26 +42,28 @@ const MOST_SESSIONS: u32 = 8192;
 /// Beyond what goes with its ports, a filling gets 1/`PARTS` of what may still be lent, so that something is left for
 /// other nodes.
 const PARTS: u32 = 64;
-/// Number of sweeps in which every lease is checked once: 8 seconds, at 250 ms each.
-const SWEEPS: usize = 32;
+/// Number of sweeps in which every lease is checked once, and in which one is used that goes on: 8 seconds, at 250 ms
+/// each.
+const SWEEPS: u32 = 32;
 
 /// All leases. Without a fast path there are none.
 #[derive(Debug)]
 pub struct Leases {
     fast: Option<Arc<dyn FastPath>>,
     /// The leases, by slot.
-    held: Vec<Option<Held>>,
-    /// By slot: part of the address of the node that last used the slow path, and how many sessions it opened lately.
-    warm: Vec<(u32, u8)>,
+    held: Vec<Option<Box<Held>>>,
+    warm: Warm,
     lent: Lent,
     /// What is lent, by level and prefix.
     lent_to: HashMap<(usize, u128), Lent>,
     terms: Terms,
     next_sweep: usize,
+    /// The number of sweeps, which is the clock of leases.
+    sweeps: u32,
 }
 
 /// A lease.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Held {
     node: Ipv6Addr,
     /// The term by which reports name the lease.
@@ -73,8 +77,10 @@ struct Held {
     filling: [u32; 2],
     /// Number of sessions in a filling.
     sessions: u32,
-    /// True if something was opened since the last sweep.
-    is_used: bool,
+    /// The sweep in which something was last opened.
+    last_used: u32,
+    /// True if it is wide, or would be if there were room.
+    is_wide: bool,
 }
 
 impl Leases {
@@ -85,12 +91,13 @@ impl Leases {
         let places = fast.as_ref().map_or(0, |fast| fast.places());
         Leases {
             fast,
-            held: (0..places).map(|_| None).collect(),
-            warm: vec![(0, 0); places],
+            held: vec![None; places],
+            warm: Warm::new(places),
             lent: Lent::default(),
             lent_to: HashMap::new(),
             terms: Terms::of(config),
             next_sweep: 0,
+            sweeps: 0,
         }
     }
 
@@ -150,7 +157,7 @@ impl Leases {
     ) {
         let phase = mirror.phase();
         let Some(fast) = &self.fast else { return };
-        let place = fast.place(node);
+        let set = fast.set_of(node);
         let is_lent = self.lent.sessions + self.lent.all_ports() > 0;
         if !phase.may_open() {
             // An exhausted lease opens nothing.
@@ -163,15 +170,21 @@ impl Leases {
             self.end_where_short(node, state);
         }
         let Some(at) = at_of(protocol) else { return };
-        match &self.held[place] {
-            Some(held) if held.node == node => {}
-            Some(_) => return,
+        let place = match self.place_of(set.clone(), |held| held.node == node) {
+            Some(place) => place,
             None => {
-                if !self.is_warm(place, node) || !self.begin(place, node, state) {
+                let Some(since) = self.warm.note(set.clone(), node, self.sweeps) else {
+                    return;
+                };
+                let Some(place) = self.vacate(set, since, state) else {
+                    return;
+                };
+                if !self.begin(place, node, state, false) {
                     return;
                 }
+                place
             }
-        }
+        };
         if let Some(held) = &mut self.held[place] {
             held.filling[at] = held.filling[at].max(FIRST);
             held.sessions = held.sessions.max(sessions_of(held.filling));
@@ -179,21 +192,30 @@ impl Leases {
         self.fill(place, state, mirror, &mut random);
     }
 
-    /// Returns true if the node has opened enough sessions for a lease, with no other node at its slot in between.
-    fn is_warm(&mut self, place: usize, node: Ipv6Addr) -> bool {
-        let tag = (node.to_bits() ^ node.to_bits() >> 64) as u32;
-        let (last, times) = &mut self.warm[place];
-        *times = if *last == tag { *times + 1 } else { 1 };
-        *last = tag;
-        if *times < WARM {
-            return false;
+    /// Returns the slot of a set whose lease is the wanted one.
+    fn place_of(&self, mut set: Range<usize>, is_it: impl Fn(&Held) -> bool) -> Option<usize> {
+        set.find(|&place| self.held[place].as_deref().is_some_and(&is_it))
+    }
+
+    /// Returns an empty slot of a set. If there is none, ends the lease that was not used for longest, unless it was
+    /// used since a sweep.
+    fn vacate(&mut self, set: Range<usize>, since: u32, state: &mut State) -> Option<usize> {
+        let age = |place: &usize| match &self.held[*place] {
+            Some(held) => self.sweeps.wrapping_sub(held.last_used),
+            None => u32::MAX,
+        };
+        let place = set.max_by_key(age)?;
+        if self.held[place].is_some() {
+            if age(&place) <= self.sweeps.wrapping_sub(since) {
+                return None;
+            }
+            self.end(place, state);
         }
-        self.warm[place] = (0, 0);
-        true
+        Some(place)
     }
 
     /// Begins an empty lease, if anything can be lent.
-    fn begin(&mut self, place: usize, node: Ipv6Addr, state: &State) -> bool {
+    fn begin(&mut self, place: usize, node: Ipv6Addr, state: &State, is_wide: bool) -> bool {
         let room = self.room(node, state);
         let (Some(fast), Some(address)) = (&self.fast, state.address_of(node)) else {
             return false;
@@ -201,16 +223,17 @@ impl Leases {
         if self.terms.nothing || room.sessions == 0 {
             return false;
         }
-        let term = fast.assign(place, node, address);
-        self.held[place] = Some(Held {
+        let term = fast.assign(place, node, address, is_wide);
+        self.held[place] = Some(Box::new(Held {
             node,
             term,
             address,
             lent: Lent::default(),
             filling: [0; 2],
             sessions: 0,
-            is_used: true,
-        });
+            last_used: self.sweeps,
+            is_wide,
+        }));
         true
     }
 
@@ -219,13 +242,13 @@ impl Leases {
         if self.fast.is_none() {
             return;
         }
-        for _ in 0..self.held.len().div_ceil(SWEEPS) {
+        self.sweeps = self.sweeps.wrapping_add(1);
+        for _ in 0..self.held.len().div_ceil(SWEEPS as usize) {
             let place = self.next_sweep;
             self.next_sweep = (place + 1) % self.held.len();
-            match &mut self.held[place] {
-                Some(held) if held.is_used => held.is_used = false,
-                Some(_) => self.end(place, state),
-                None => {}
+            let held = self.held[place].as_deref();
+            if held.is_some_and(|held| self.sweeps.wrapping_sub(held.last_used) >= SWEEPS) {
+                self.end(place, state);
             }
         }
     }
@@ -266,12 +289,18 @@ impl Leases {
         let whose = (held.node, held.address);
         let mut more = Lent::default();
         let left = fast.sessions(place);
+        let most_ports = fast.most_ports(place);
         let is_short = left * 2 <= sessions;
+        let mut needs_room = false;
         for (at, filling) in filling.iter_mut().enumerate() {
             let ports = queues_of(at).map(|queue| fast.ports(place, queue));
             if is_short || ports[0].min(ports[1]) * 2 <= *filling {
-                *filling = (*filling * 2).min(LEASE_PORTS);
+                needs_room |= *filling * 2 > most_ports;
+                *filling = (*filling * 2).min(most_ports);
             }
+        }
+        if needs_room && !held.is_wide && !self.terms.no_ports {
+            return self.widen(place, state, mirror, random);
         }
         if is_short {
             let most = MOST_SESSIONS.min(room.sessions / PARTS);
@@ -305,14 +334,39 @@ impl Leases {
         }
     }
 
+    /// Replaces a full lease by one with more room for ports.
+    fn widen(
+        &mut self,
+        place: usize,
+        state: &mut State,
+        mirror: &mut Mirror,
+        random: &mut impl FnMut() -> u64,
+    ) {
+        let Some(Held {
+            node,
+            filling,
+            sessions,
+            ..
+        }) = self.held[place].as_deref().cloned()
+        else {
+            return;
+        };
+        self.end(place, state);
+        if !self.begin(place, node, state, true) {
+            return;
+        }
+        if let Some(held) = &mut self.held[place] {
+            (held.filling, held.sessions) = (filling, sessions);
+        }
+        self.fill(place, state, mirror, random);
+    }
+
     /// Returns the slot of the lease by which something was opened, unless that lease has ended since.
     fn note_used(&mut self, opening: &Opening) -> Option<usize> {
-        let place = self.fast.as_ref()?.place(opening.node.0);
-        let held = self.held[place].as_mut()?;
-        if (held.node, held.term) != (opening.node.0, opening.term) {
-            return None;
-        }
-        held.is_used = true;
+        let set = self.fast.as_ref()?.set_of(opening.node.0);
+        let whose = (opening.node.0, opening.term);
+        let place = self.place_of(set, |held| (held.node, held.term) == whose)?;
+        self.held[place].as_mut()?.last_used = self.sweeps;
         let sessions = u32::from(opening.report != Report::Unwanted);
         let ports = u32::from(opening.report != Report::Opened);
         let at = at_of(protocol_of(opening))?;
@@ -350,7 +404,7 @@ impl Leases {
 
     fn end_where(&mut self, state: &mut State, is_it: impl Fn(&Held) -> bool) {
         for place in 0..self.held.len() {
-            if self.held[place].as_ref().is_some_and(&is_it) {
+            if self.held[place].as_deref().is_some_and(&is_it) {
                 self.end(place, state);
             }
         }

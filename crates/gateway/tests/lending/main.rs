@@ -9,6 +9,7 @@
 
 mod chance;
 mod controller;
+mod crowd;
 mod fixed;
 mod guide;
 mod incomplete;

@@ -251,7 +251,9 @@ impl Program {
             At::Head => {
                 self.head = lease::head(&shared, queue);
                 // Without an order, a CPU may read it before the tail.
-                self.early = undone.order.then(|| lease::port(&shared, queue, self.head));
+                self.early = undone
+                    .order
+                    .then(|| lease::port(lease::ports(&shared, queue, None), self.head));
                 let is_ours = term.is_none_or(|term| (self.head >> 32) as u32 == term);
                 (self.at, self.put) = if is_ours {
                     (At::Tail, 0)
@@ -261,7 +263,8 @@ impl Program {
             }
             At::Tail => {
                 let tail = lease::tail(&shared, queue);
-                let there = lease::is_there(&shared, self.head, tail);
+                let most = lease::ports(&shared, queue, None).len();
+                let there = lease::is_there(self.head, tail, most);
                 (self.at, self.put) = if there {
                     (At::Port, 0)
                 } else {
@@ -270,7 +273,8 @@ impl Program {
             }
             At::Port => {
                 let early = self.early;
-                self.v4.1 = early.unwrap_or_else(|| lease::port(&shared, queue, self.head));
+                self.v4.1 = early
+                    .unwrap_or_else(|| lease::port(lease::ports(&shared, queue, None), self.head));
                 self.at = At::TakePort;
             }
             At::TakePort if lease::take_port(&shared, queue, self.head) => {

@@ -8,12 +8,13 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_fastpath::lease::Lease;
-use diolkos_fastpath::{self as sys, halves, Opening, Sent, Session, Sessions, LEASE_PORTS};
+use diolkos_fastpath::{self as sys, halves, Opening, Sent, Session, Sessions};
 use diolkos_nat64::config::Protocol;
 
 use crate::guide::Guide;
@@ -26,7 +27,9 @@ pub type NodePort = (Ipv6Addr, u16);
 pub type V4 = (Ipv4Addr, u16);
 /// The node as the IPv4 side sees it, and the peer.
 pub type Inward = (V4, V4);
-pub type TheLease = Lease<Steps, { LEASE_PORTS as usize }>;
+pub type TheLease = Lease<Steps, { PORTS as usize }>;
+/// Room for ports in each of its queues.
+const PORTS: u32 = 16;
 
 /// The disabled measures among those that synchronize programs and controller; by default, none.
 #[derive(Clone, Copy, Default, Debug)]
@@ -305,15 +308,19 @@ impl FastPath for Twin {
         1
     }
 
-    fn place(&self, _: Ipv6Addr) -> usize {
-        0
+    fn set_of(&self, _: Ipv6Addr) -> Range<usize> {
+        0..1
     }
 
-    fn assign(&self, _: usize, node: Ipv6Addr, address: Ipv4Addr) -> u32 {
+    fn assign(&self, _: usize, node: Ipv6Addr, address: Ipv4Addr, _: bool) -> u32 {
         with(|world| world.addresses.insert(node, address));
         let lease = lease();
-        lease.assign(halves(node), address.to_bits());
+        lease.assign(halves(node), address.to_bits(), 0);
         lease.term()
+    }
+
+    fn most_ports(&self, _: usize) -> u32 {
+        PORTS
     }
 
     fn sessions(&self, _: usize) -> u32 {
@@ -330,11 +337,12 @@ impl FastPath for Twin {
 
     fn add_port(&self, _: usize, queue: usize, port: u16) {
         with(|world| world.on_loan.insert(port));
-        lease().add_port(queue, port);
+        lease().add_port(queue, port, None);
     }
 
     fn end(&self, _: usize) -> Vec<(usize, u16)> {
-        let left = lease().end();
+        let lease = lease();
+        let left = lease.end(lease.term() + 1, |_| None);
         with(|world| {
             let is_left = |port| left.iter().any(|(_, left)| *left == port);
             world.on_loan.retain(|port| !is_left(*port));

@@ -167,6 +167,9 @@ pub enum Filtering {
 }
 
 /// Lifetimes without packets (RFC 6146 section 4). A configuration file has whole seconds.
+///
+/// Copies of bindings have the lifetimes of their owner, so all gateways of a cluster need the same: `x-reload` says so to
+/// `diolkos-config`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(
     feature = "file",
@@ -175,19 +178,35 @@ pub enum Filtering {
 )]
 pub struct Timeouts {
     /// UDP sessions.
-    #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
+    #[cfg_attr(
+        feature = "file",
+        serde(with = "seconds"),
+        schemars(with = "u64", extend("x-reload" = "shared"))
+    )]
     pub udp: Duration,
     /// TCP sessions with SYN packets from both sides.
-    #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
+    #[cfg_attr(
+        feature = "file",
+        serde(with = "seconds"),
+        schemars(with = "u64", extend("x-reload" = "shared"))
+    )]
     pub tcp_established: Duration,
     /// TCP sessions that are opening or closing.
-    #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
+    #[cfg_attr(
+        feature = "file",
+        serde(with = "seconds"),
+        schemars(with = "u64", extend("x-reload" = "shared"))
+    )]
     pub tcp_transitory: Duration,
     /// An unanswered SYN from the IPv4 side.
     #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
     pub tcp_incoming_syn: Duration,
     /// ICMP query sessions.
-    #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]
+    #[cfg_attr(
+        feature = "file",
+        serde(with = "seconds"),
+        schemars(with = "u64", extend("x-reload" = "shared"))
+    )]
     pub icmp: Duration,
     /// The fragments of one packet.
     #[cfg_attr(feature = "file", serde(with = "seconds"), schemars(with = "u64"))]

@@ -7,7 +7,7 @@
 use super::block::Parity;
 use super::Pool;
 use crate::config::{Endpoint4, Mapping, Protocol};
-use crate::session::key::Keys;
+use crate::key::Keys;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;

@@ -11,7 +11,7 @@
 use super::divide::Place;
 use super::Pool;
 use crate::config::{Endpoint4, Protocol};
-use crate::session::key::Keys;
+use crate::key::Keys;
 use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::net::Ipv6Addr;

@@ -2,8 +2,8 @@
 //! Admission of new state: total limits, limits of each source, and shares. A share is the part of the unused
 //! remainder that a part of the network may have ([`crate::config::Limits`]).
 
+use super::bib::Whose;
 use super::limit::Has;
-use super::shared::Whose;
 use super::tcp::Side;
 use super::State;
 use crate::config::{share, LevelKind, Protocol, LEVELS};

@@ -2,10 +2,9 @@
 //! The binding information bases (RFC 6146 section 3.1), which map a node's transport address to an IPv4 transport
 //! address. A binding serves all peers: endpoint-independent mapping (RFC 4787 REQ-1).
 
-use super::key::{Keys, Table};
-use super::shared::Whose;
 use super::slab::{Slab, NONE};
 use crate::config::{Binding, Endpoint4, Endpoint6, Gateway, Protocol};
+use crate::key::{Keys, Table};
 
 /// No other gateway: the binding is owned by this gateway.
 pub const OWN: Gateway = Gateway::MAX;
@@ -40,6 +39,15 @@ impl Origin {
     pub const fn is_of_packets(self) -> bool {
         matches!(self, Origin::Dynamic | Origin::Inherited)
     }
+}
+
+/// The kind of entry that a count is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// An own entry of this gateway.
+    Own,
+    /// A copy, or a session of one.
+    Copied,
 }
 
 /// A binding. Kept small, because there may be millions.

@@ -2,8 +2,8 @@
 //! The list of port blocks that sources own ([`super::blocks`] allocates them).
 
 use super::clock::Millis;
-use super::key::Keys;
 use crate::config::{Nat64Config, PortBlocks};
+use crate::key::Keys;
 use crate::pool::Place;
 use std::collections::HashMap;
 use std::time::Duration;

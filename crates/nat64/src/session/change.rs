@@ -3,10 +3,10 @@
 //! permissions, pool and watchers always agree.
 
 use super::bib::Origin;
+use super::bib::Whose;
 use super::clock::Millis;
 use super::entry::Session;
 use super::event::{BindingView, Event, SessionView, Watcher};
-use super::shared::Whose;
 use super::tcp::{Segment, SessionState, Side};
 use super::{table, Outbound, State};
 use crate::config::{Binding, Endpoint4};

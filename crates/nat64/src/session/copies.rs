@@ -9,8 +9,8 @@
 //! Sessions of a copy begin in the middle of a connection ([`super::inherit`]).
 
 use super::bib::Origin;
+use super::bib::Whose;
 use super::event::{Event, Missing, Watcher, Way};
-use super::shared::Whose;
 use super::State;
 use crate::config::{Binding, Endpoint4, Gateway, Protocol};
 use diolkos_xlat::verdict::Reason;

@@ -3,9 +3,9 @@
 //! peer address, so that one lookup tells whether the node has sent to an address, regardless of the
 //! port.
 
-use super::key::{Keys, Table};
 use super::slab::Slab;
 use crate::config::Endpoint4;
+use crate::key::{Keys, Table};
 use std::net::Ipv4Addr;
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The amount of state of each prefix and its limit, to show prefixes close to their limit.
 
+use super::bib::Whose;
 use super::limit::Has;
-use super::shared::Whose;
 use super::State;
 use crate::config::{LevelKind, Protocol, LEVELS};
 use std::net::Ipv6Addr;

@@ -5,9 +5,9 @@
 //! An entry exists while its count is not zero. So there are at most as many entries as bindings times
 //! levels, and spoofed addresses create no entries beyond their share of the bindings.
 
-use super::key::{Keys, Table};
 use super::slab::{Slab, NONE};
 use crate::config::{Level, LevelKind, Limits, Protocol, LEVELS};
+use crate::key::{Keys, Table};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The level of IPv4 addresses, after those of IPv6.

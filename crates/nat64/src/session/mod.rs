@@ -18,7 +18,7 @@
 //! Time and randomness are arguments. Everything is bounded, no operation takes longer with larger tables, and
 //! [`State::expire`] can be stopped after any number of sessions.
 //!
-//! Entries are numbered and stored in `slab`s; `key` has the hash tables of these numbers.
+//! Entries are numbered and stored in `slab`s; [`crate::key`] has the hash tables of these numbers.
 
 mod admit;
 mod bib;
@@ -33,7 +33,6 @@ mod expire;
 mod filter;
 mod holding;
 mod inherit;
-pub mod key;
 mod lending;
 mod limit;
 mod look;
@@ -59,15 +58,15 @@ pub(crate) use trace::come_back;
 pub use trace::TableStep;
 
 use crate::config::{Binding, Endpoint4, Endpoint6, Filtering, Mapping, Nat64Config, Protocol};
+use crate::key::Keys;
 use crate::pool::Pool;
-use bib::Bib;
+use bib::{Bib, Whose};
 use block_list::Blocks;
 use clock::Clock;
 use diolkos_xlat::verdict::Reason;
 use filter::Permissions;
-use key::Keys;
 use limit::Sources;
-use shared::{Shared, Whose};
+use shared::Shared;
 use std::time::Duration;
 use syn::Syns;
 use table::Sessions;

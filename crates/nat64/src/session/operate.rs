@@ -3,9 +3,9 @@
 //! opened.
 
 use super::bib::Origin;
+use super::bib::Whose;
 use super::clock::Millis;
 use super::event::{BindingView, Event, SessionView, Watcher};
-use super::shared::Whose;
 use super::table;
 use super::tcp::{Segment, SessionState, Side};
 use super::State;

@@ -2,10 +2,11 @@
 //! Applies another configuration to tables in use; allowed entries stay.
 
 use super::bib::Origin;
+use super::bib::Whose;
 use super::event::Watcher;
 use super::filter::Permissions;
 use super::limit::Sources;
-use super::shared::{Shared, Whose};
+use super::shared::Shared;
 use super::State;
 use crate::config::{Filtering, Nat64Config};
 use crate::pool::Claim;
@@ -88,7 +89,7 @@ impl State {
 
     /// Closes bindings that were removed from the configuration, and those that conflict with a binding of the new one.
     pub(super) fn close_bindings_in_the_way(&mut self, watcher: &mut impl Watcher) {
-        let configured: HashSet<_, super::key::Keys> = {
+        let configured: HashSet<_, crate::key::Keys> = {
             let mut set = HashSet::with_hasher(self.keys);
             set.extend(self.config.bindings.iter().copied());
             set

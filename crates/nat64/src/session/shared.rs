@@ -5,10 +5,11 @@
 //! Copies are counted separately from this gateway's own entries, by the same limits. So bindings of other gateways
 //! take no room from local ones, and each part of the network gets at most its share of the copies.
 
-use super::key::Keys;
+use super::bib::Whose;
 use super::limit::Sources;
 use super::{State, Watcher};
 use crate::config::{Gateway, Nat64Config, Owners, Protocol, MOST_GATEWAYS};
+use crate::key::Keys;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -65,15 +66,6 @@ impl Shared {
     pub fn other_of(&self, addr: Ipv4Addr) -> Option<Gateway> {
         self.owner_of(addr).filter(|&owner| owner != self.rules.me)
     }
-}
-
-/// The kind of entry that a count is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Whose {
-    /// An own entry of this gateway.
-    Own,
-    /// A copy, or a session of one.
-    Copied,
 }
 
 impl State {

@@ -4,8 +4,8 @@
 //! sessions, so that a scan of the pool fills this store only.
 
 use super::clock::Millis;
-use super::key::Keys;
 use crate::config::Endpoint4;
+use crate::key::Keys;
 use std::collections::{HashMap, VecDeque};
 
 /// Number of bytes kept: as many as an ICMPv4 error can quote. A SYN is rarely longer.

@@ -5,11 +5,11 @@
 use super::bib::Bib;
 use super::clock::Millis;
 use super::entry::{Links, Session};
-use super::key::{Keys, Table};
 use super::slab::{Slab, NONE};
 use super::tcp::{Lifetime, SessionState};
 use super::timer::Wheel;
 use crate::config::{Endpoint4, Timeouts};
+use crate::key::{Keys, Table};
 
 /// All sessions, of all protocols.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 //! binding that gets a session stays on the list until its turn comes.
 
 use super::clock::Millis;
-use super::key::{Keys, Table};
 use super::slab::{Slab, NONE};
 use crate::config::{Endpoint4, Protocol};
+use crate::key::{Keys, Table};
 use std::net::Ipv4Addr;
 
 #[derive(Debug)]

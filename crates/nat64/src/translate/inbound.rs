@@ -6,8 +6,9 @@ use super::{note_lost, refusal, tuple, Fragmented, Nat64, Random};
 use crate::config::{Endpoint4, Endpoint6, Protocol};
 use crate::session::{Inbound, Inward, Watcher};
 use diolkos_xlat::packet::{Outbox, Packet};
+use diolkos_xlat::refusal::Refusal;
 use diolkos_xlat::translate::payload::{self, Numbers, Payload, PayloadKind};
-use diolkos_xlat::translate::{hop, leave, v4to6, Fit, Refusal};
+use diolkos_xlat::translate::{hop, leave, v4to6, Fit};
 use diolkos_xlat::verdict::{Reason, Verdict};
 use diolkos_xlat::wire::{next_header_of, protocol, Ipv4, Part, UDP_CHECKSUM_AT};
 

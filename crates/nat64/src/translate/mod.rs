@@ -28,11 +28,12 @@ mod whole;
 
 use crate::config::Nat64Config;
 use crate::session::{Due, State, Watcher};
-use diolkos_xlat::addr::Mapper;
 use diolkos_xlat::config::{ConfigError, UdpZeroChecksum};
 use diolkos_xlat::icmp::Answer;
+use diolkos_xlat::map::Mapper;
 use diolkos_xlat::packet::{Env, Outbox, Packet};
-use diolkos_xlat::translate::{Refusal, Translator};
+use diolkos_xlat::refusal::Refusal;
+use diolkos_xlat::translate::Translator;
 use diolkos_xlat::verdict::{Reason, Verdict};
 use fragment::Fragments;
 use std::time::Duration;

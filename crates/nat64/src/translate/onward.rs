@@ -9,8 +9,9 @@ use diolkos_xlat::csum;
 use diolkos_xlat::frag::{cut, transport_header_len};
 use diolkos_xlat::icmp::Answer;
 use diolkos_xlat::packet::{Checksum, Env, Offload, Outbox, Packet};
+use diolkos_xlat::refusal::Refusal;
 use diolkos_xlat::translate::payload::{self, Family};
-use diolkos_xlat::translate::{v4to6, v6to4, Refusal};
+use diolkos_xlat::translate::{v4to6, v6to4};
 use diolkos_xlat::verdict::{Reason, Verdict};
 use diolkos_xlat::wire::{Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
 

@@ -7,8 +7,8 @@
 //! established again; any other node answers with RST.
 
 use crate::session::SessionView;
-use diolkos_xlat::addr::Mapper;
 use diolkos_xlat::csum;
+use diolkos_xlat::map::Mapper;
 use diolkos_xlat::packet::{Offload, Outbox};
 use diolkos_xlat::wire::{protocol, Ipv6, IPV6_LEN};
 

@@ -8,8 +8,8 @@
 
 use super::whole::{self, Held, Sum};
 use crate::config::Limits;
+use crate::key::Keys;
 use crate::session::clock::Millis;
-use crate::session::key::Keys;
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::verdict::Reason;
 use diolkos_xlat::wire::{Ipv4, Ipv6};

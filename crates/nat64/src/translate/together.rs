@@ -6,8 +6,8 @@ use super::fragment::{Gathered, Held, Key};
 use super::{Nat64, Random};
 use crate::session::Watcher;
 use diolkos_xlat::packet::{Offload, Outbox, Packet, HEADROOM};
+use diolkos_xlat::refusal::Refusal;
 use diolkos_xlat::translate::payload::Numbers;
-use diolkos_xlat::translate::Refusal;
 use diolkos_xlat::verdict::{Reason, Verdict};
 use std::time::Duration;
 

@@ -4,11 +4,12 @@
 use super::{inbound, outbound, refusal, tuple, Nat64};
 use crate::config::{Endpoint4, Protocol};
 use crate::session::{come_back, Inward, TableStep};
-use diolkos_xlat::addr::Via;
+use diolkos_xlat::map::Via;
 use diolkos_xlat::packet::{Env, Outbox, Packet};
+use diolkos_xlat::refusal::Refusal;
 use diolkos_xlat::trace::{End, Mapping, Trace};
 use diolkos_xlat::translate::payload::PayloadKind;
-use diolkos_xlat::translate::{hop, v4to6, v6to4, Refusal};
+use diolkos_xlat::translate::{hop, v4to6, v6to4};
 use diolkos_xlat::verdict::{Reason, Verdict};
 use diolkos_xlat::wire::{next_header_of, protocol, protocol_of, Part};
 

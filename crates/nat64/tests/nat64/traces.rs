@@ -9,7 +9,7 @@ use crate::robust::Sender;
 use diolkos_nat64::config::{Filtering, Nat64Config, PortBlocks};
 use diolkos_nat64::session::{Event, TableStep};
 use diolkos_nat64::Nat64Trace;
-use diolkos_xlat::addr::Via;
+use diolkos_xlat::map::Via;
 use diolkos_xlat::trace::Mapping;
 use diolkos_xlat::{Reason, Verdict};
 use std::time::Duration;

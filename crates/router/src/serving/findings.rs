@@ -73,7 +73,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     /// Returns all findings for clients that watch the status.
     pub(crate) fn all_findings(&self) -> Vec<Finding> {
         let mut all: Vec<Finding> = self.findings.iter().cloned().collect();
-        all.extend(self.gateway.translation.findings());
+        if let Some(stateful) = self.gateway.translation.stateful() {
+            all.extend(stateful.findings());
+        }
         all.extend(self.metrics.findings());
         all.extend(self.expiry.trouble());
         all

@@ -136,9 +136,11 @@ pub struct Icmp {
     pub source_pool6: Vec<Ipv6Net>,
     /// Add the address of such an IPv6 router to its error, as an extension (RFC 6791 section 4, RFC 5837).
     pub name_routers: bool,
-    /// Long-term rate of originated errors per second in each family (RFC 4443 section 2.4(f)); 0 disables them.
+    /// Long-term rate of originated errors per second in each family (RFC 4443 section 2.4(f)); 0 disables them. Packet Too
+    /// Big and Fragmentation Needed are counted apart, for each of 64 groups of sources.
     pub rate: u32,
-    /// Number of errors that may be originated at once after an idle period.
+    /// Number of errors that may be originated at once after an idle period. The last half is for groups of sources that have
+    /// provoked few.
     pub burst: u32,
 }
 

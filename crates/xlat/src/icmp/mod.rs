@@ -11,8 +11,9 @@
 //! 5. `interface`: the address of such a router, in an extension.
 //! 6. `translate`: the whole message, truncated to the permitted size.
 //!
-//! `originate` makes the errors of the translator itself, and `rate` limits them.
+//! `originate` makes the errors of the translator itself (`answer`), and `rate` limits them.
 
+mod answer;
 mod inner;
 mod interface;
 mod originate;
@@ -22,12 +23,12 @@ mod rate;
 mod table;
 mod translate;
 
+pub use answer::Answer;
 pub use inner::{parse_ipv4 as parse_quoted_ipv4, parse_ipv6 as parse_quoted_ipv6};
-pub use originate::Answer;
 pub use translate::Ends;
 
-use crate::addr::Mapper;
 use crate::config::Config;
+use crate::map::Mapper;
 use pool::{Pool4, Pool6};
 use rate::ErrorLimit;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -6,7 +6,7 @@
 //! of sources that have sent little. A flood from one host then still leaves Time Exceeded for others. A single active
 //! source may use the whole bucket.
 
-use super::originate::Answer;
+use super::answer::Answer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

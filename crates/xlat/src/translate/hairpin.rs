@@ -7,11 +7,12 @@
 //! source has its own mapping, so that the answer returns through the translator.
 
 use super::payload::{self, Numbers, Payload, PayloadKind};
-use super::{Refusal, Translator};
+use super::Translator;
 use crate::csum::Sum;
 use crate::frag;
 use crate::icmp::Answer;
 use crate::packet::{Outbox, Packet};
+use crate::refusal::Refusal;
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::ICMP_CHECKSUM_AT;
 use crate::wire::{protocol, Chain, Fragment, Ipv6, FRAGMENT_LEN, IPV6_LEN};
@@ -79,7 +80,7 @@ pub fn send(
     }
     if let Some(fragment) = pieces_of {
         payload::complete(bytes, carried.kind, offload);
-        let limit = t.lowest_ipv6_mtu.min(t.mtu6) - IPV6_LEN - FRAGMENT_LEN;
+        let limit = t.longest_fragment6 - IPV6_LEN - FRAGMENT_LEN;
         let header_len = IPV6_LEN + FRAGMENT_LEN;
         frag::cut(
             packet,

@@ -24,10 +24,11 @@ pub mod v4to6;
 pub mod v6to4;
 
 use crate::addr::special::AddressKind;
-use crate::addr::Mapper;
 use crate::config::{Config, ConfigError, TrafficClass, UdpZeroChecksum};
 use crate::icmp::{Answer, IcmpErrors};
+use crate::map::Mapper;
 use crate::packet::{Env, Outbox, Packet};
+use crate::refusal::Refusal;
 use crate::verdict::{Reason, Verdict};
 
 /// A complete stateless translator. It is immutable; create another one to change the configuration.
@@ -38,7 +39,8 @@ pub struct Translator {
     mapper: Mapper,
     clat: bool,
     icmp: IcmpErrors,
-    lowest_ipv6_mtu: usize,
+    /// The longest fragment that is sent to IPv6, in bytes (RFC 7915 section 4.1).
+    longest_fragment6: usize,
     mtu4: usize,
     mtu6: usize,
     udp_zero_checksum: UdpZeroChecksum,
@@ -57,7 +59,7 @@ impl Translator {
             icmp: IcmpErrors::new(config),
             mapper,
             clat: config.clat,
-            lowest_ipv6_mtu: config.lowest_ipv6_mtu as usize,
+            longest_fragment6: config.lowest_ipv6_mtu.min(config.mtu6) as usize,
             mtu4: config.mtu4 as usize,
             mtu6: config.mtu6 as usize,
             udp_zero_checksum: config.udp_zero_checksum.unwrap_or_default(),
@@ -151,46 +153,6 @@ fn sorted(ports: &[u16]) -> Box<[u16]> {
     let mut ports = ports.to_vec();
     ports.sort_unstable();
     ports.into()
-}
-
-/// The reason for which a packet is not translated, and the answer to its sender.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refusal {
-    /// The drop reason.
-    pub reason: Reason,
-    /// The answer to the sender. Only packets that are still as they were received are answered.
-    pub answer: Answer,
-}
-
-impl From<Reason> for Refusal {
-    /// The default answer of a reason. Valid packets that cannot be translated are answered with
-    /// "communication administratively prohibited" (RFC 7915 sections 4.4 and 5.4). Malformed packets, and
-    /// packets that an RFC drops silently, are not answered.
-    fn from(reason: Reason) -> Refusal {
-        let answer = match reason {
-            Reason::SourceUnmapped
-            | Reason::DestinationUnmapped
-            | Reason::NotGlobalWithWkp
-            | Reason::UdpZeroChecksum
-            | Reason::FragmentUdpZeroChecksum
-            | Reason::FragmentExtension
-            | Reason::FragmentIcmp => Answer::Prohibited,
-            // The answer of a router that has no route (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1).
-            Reason::DestinationLoops => Answer::AddressUnreachable,
-            _ => Answer::Silence,
-        };
-        Refusal { reason, answer }
-    }
-}
-
-impl Reason {
-    /// Creates a refusal for this reason with this answer to the sender.
-    pub fn answered(self, answer: Answer) -> Refusal {
-        Refusal {
-            reason: self,
-            answer,
-        }
-    }
 }
 
 /// "If a translator gets an illegal source address [...] the translator SHOULD silently discard the

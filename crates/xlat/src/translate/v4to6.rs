@@ -2,13 +2,14 @@
 //! Translates from IPv4 to IPv6 (RFC 7915 section 4).
 
 use super::payload::{self, Family, Payload, PayloadKind};
-use super::{hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
+use super::{hop, leave, legal, place_in_datagram, Fit, Translator};
 use crate::addr::special::{kind_of_ipv4, AddressKind};
 use crate::config::UdpZeroChecksum;
 use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
 use crate::icmp::{Answer, LARGEST_ERROR};
 use crate::packet::{Checksum, Offload, Outbox, Packet};
+use crate::refusal::Refusal;
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::{v4, Class};
 use crate::wire::{
@@ -235,7 +236,7 @@ pub fn fit(t: &Translator, ip: &Ipv4, carried: &Payload, offload: Offload) -> Re
     // "If the DF flag is not set and the IPv4 packet will result in an IPv6 packet larger than
     // [lowest-ipv6-mtu], the packet SHOULD be fragmented so that the resulting IPv6 packet [...]
     // will be less than or equal to" it.
-    let limit = t.lowest_ipv6_mtu.min(t.mtu6);
+    let limit = t.longest_fragment6;
     match offload.gso {
         _ if largest <= limit => Ok(Fit::Whole),
         Some(_) => Ok(Fit::Segments),

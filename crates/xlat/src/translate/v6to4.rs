@@ -2,13 +2,14 @@
 //! Translates from IPv6 to IPv4 (RFC 7915 section 5).
 
 use super::payload::{self, Family, Payload, PayloadKind};
-use super::{hairpin, hop, leave, legal, place_in_datagram, Fit, Refusal, Translator};
+use super::{hairpin, hop, leave, legal, place_in_datagram, Fit, Translator};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6};
-use crate::addr::Via;
 use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
 use crate::icmp::{Answer, LARGEST_ERROR, LARGEST_WITHOUT_DF};
+use crate::map::Via;
 use crate::packet::{Env, Offload, Outbox, Packet};
+use crate::refusal::Refusal;
 use crate::verdict::{Reason, Verdict};
 use crate::wire::{protocol, protocol_of, Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
 use std::net::Ipv4Addr;

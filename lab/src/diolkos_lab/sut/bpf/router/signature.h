@@ -6,7 +6,7 @@
  *   0  sequence, 64 bits
  *   8  stream, 8 bits; PKTGEN_MAGIC, 8 bits; time stamp, 48 bits: ns of CLOCK_MONOTONIC
  *
- * The generator's own words are in crates/pktgen/bpf/abi.h, which is not installed with the lab.
+ * The generator's own words are in lab/pktgen/bpf/abi.h, which is not installed with the lab.
  */
 #ifndef ROUTER_SIGNATURE_H
 #define ROUTER_SIGNATURE_H

@@ -2,7 +2,7 @@
 //! Compiles the BPF programs of the generator, the sink and the witness, and generates the Rust types of their maps and globals
 //! from their BTF.
 
-#[path = "../fastpath/compile.rs"]
+#[path = "../../crates/fastpath/compile.rs"]
 mod compile;
 
 use std::env;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's part of the packet generator (`crates/pktgen/bpf/`): [`Generator`] sends, [`Sink`] counts arriving frames, and
+//! The kernel's part of the packet generator (`lab/pktgen/bpf/`): [`Generator`] sends, [`Sink`] counts arriving frames, and
 //! [`Witness`] detects that a CPU was stalled meanwhile.
 //!
-//! The types of their parameters and results are generated from `crates/pktgen/bpf/abi.h`, which explains each field.
+//! The types of their parameters and results are generated from `lab/pktgen/bpf/abi.h`, which explains each field.
 
 mod generator;
 mod sink;

@@ -2,192 +2,15 @@
 //! The gateway that receives a packet without a session here (`bpf/forward.bpf.c`), and the hosts for which the session
 //! programs open bindings. The kernel runs the programs on synthetic packets.
 
+mod bucket;
+mod world;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use diolkos_fastpath::testrun::{Action, ForwardRun, TestRun, Verdict};
-use diolkos_fastpath::{
-    Cluster, Gateway, Homes, HostPort, Lending, Media, Nat64Rules, NodePort, Owner, Pref64, Rules,
-    Sessions, BUCKETS,
-};
-use diolkos_node::config::{Bounds, Config, Member, Timing};
-use diolkos_node::order::Order;
-use diolkos_node::NodeId;
-use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
+use diolkos_fastpath::testrun::{Action, Verdict};
+use diolkos_fastpath::{Gateway, HostPort, NodePort, Owner};
 
-const KEY: [u64; 2] = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210];
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMP6: u8 = 58;
-const FRAGMENT: u8 = 44;
-
-/// Interfaces: one to hosts, and the link to other gateways.
-const FROM_HOSTS: u32 = 1;
-const LINK: u32 = 7;
-
-const MTU: u32 = 1500;
-
-/// Node 0 has 192.0.2.7, node 1 192.0.2.8; this gateway has 192.0.2.6.
-const OURS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 6);
-const OF_0: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
-const OF_1: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 8);
-
-fn host() -> Ipv6Addr {
-    address("2001:db8:0:1::64")
-}
-
-fn peer6() -> Ipv6Addr {
-    address("64:ff9b::c633:6402")
-}
-
-fn address(text: &str) -> Ipv6Addr {
-    text.parse().expect("an address")
-}
-
-fn node(number: u8) -> Owner {
-    Owner::node(number).expect("there is one")
-}
-
-struct Programs {
-    sessions: TestRun,
-    bindings: Sessions,
-    lending: Lending,
-    homes: Homes,
-    forward: ForwardRun,
-}
-
-fn cluster(source_prefix_len: u8, key: [u64; 2]) -> Cluster {
-    Cluster {
-        key,
-        source_prefix_len,
-        pref64: vec![(address("2001:db8:ff::"), 48), (address("64:ff9b::"), 96)],
-        links: vec![LINK],
-    }
-}
-
-/// The programs of a cluster in which both other nodes are reachable.
-fn programs() -> Programs {
-    let (sessions, bindings, lending, homes) = TestRun::of_gateway(&Nat64Rules {
-        rules: Rules {
-            tun_ifindex: 1,
-            mtu4: 1500,
-            mtu6: 1500,
-            lowest_ipv6_mtu: 1280,
-            traffic_class_zero: false,
-            takes_hop: true,
-        },
-        pref64: vec![Pref64 {
-            network: address("64:ff9b::"),
-            bits: 96,
-            only_global: false,
-        }],
-        max_sessions: 100,
-        exits: vec![],
-        media: Media::of(&[]),
-        drivers: None,
-        max_bindings: 100,
-        own: vec![],
-        max_away: 1000,
-    })
-    .expect("the programs load: run the test as root");
-    let owners = [(OURS, Owner::OURS), (OF_0, node(0)), (OF_1, node(1))];
-    let forward = ForwardRun::load(&owners, &homes).expect("the programs load");
-    homes.set_cluster(Some(&cluster(64, KEY))).expect("it fits");
-    for (number, hop) in [(0, "fe80::10"), (1, "fe80::11")] {
-        let way = Gateway {
-            ifindex: LINK,
-            next_hop: address(hop),
-            mtu: MTU,
-        };
-        let led = forward.forwarding.lead(node(number), Some(way));
-        led.expect("the map takes it");
-    }
-    Programs {
-        sessions,
-        bindings,
-        lending,
-        homes,
-        forward,
-    }
-}
-
-impl Programs {
-    fn ask(&self, packet: &[u8]) -> Verdict {
-        let verdict = self.forward.verdict(packet, 0, FROM_HOSTS);
-        verdict.expect("it runs")
-    }
-
-    fn set_home(&self, host: Ipv6Addr, home: Owner) {
-        self.homes.set_home(
-            order(64, KEY).0.bucket(order(64, KEY).1.subscriber(host)),
-            home,
-        );
-    }
-
-    fn set_away(&self, protocol: u8, addr: Ipv6Addr, port: u16, owner: Owner) {
-        let port = HostPort {
-            protocol,
-            addr,
-            port,
-        };
-        self.homes.set_away(port, owner).expect("there is room");
-    }
-}
-
-/// The same settings for crates/node, which decides about homes.
-fn order(source_prefix_len: u8, key: [u64; 2]) -> (Order, Config) {
-    let config = Config {
-        me: NodeId(0),
-        members: vec![Member {
-            name: "gw0".into(),
-            pool4: vec!["192.0.2.6/32".parse().expect("a network")],
-        }],
-        source_prefix_len,
-        key,
-        pref64: vec![],
-        lifetimes_s: vec![],
-        timing: Timing::default(),
-        defer: false,
-        bounds: Bounds {
-            changes: 1,
-            resting: 1,
-        },
-    };
-    (Order::new(&config), config)
-}
-
-fn ipv6(from: Ipv6Addr, to: Ipv6Addr, next: u8, inside: &[u8]) -> Vec<u8> {
-    let mut packet = vec![0x60, 0, 0, 0];
-    packet.extend((inside.len() as u16).to_be_bytes());
-    packet.extend([next, 64]);
-    packet.extend(from.octets());
-    packet.extend(to.octets());
-    packet.extend(inside);
-    packet
-}
-
-fn ipv4(to: Ipv4Addr, protocol: u8, fragment: u16, inside: &[u8]) -> Vec<u8> {
-    let mut packet = vec![0x45, 0];
-    packet.extend(((20 + inside.len()) as u16).to_be_bytes());
-    packet.extend([0, 0]);
-    packet.extend(fragment.to_be_bytes());
-    packet.extend([64, protocol, 0, 0]);
-    packet.extend(Ipv4Addr::new(198, 51, 100, 2).octets());
-    packet.extend(to.octets());
-    packet.extend(inside);
-    packet
-}
-
-fn ports(from: u16, to: u16) -> Vec<u8> {
-    let mut header = [from.to_be_bytes(), to.to_be_bytes()].concat();
-    header.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
-    header
-}
-
-fn echo(kind: u8, id: u16) -> Vec<u8> {
-    [&[kind, 0, 0, 0][..], &id.to_be_bytes(), &[0, 1]].concat()
-}
+use world::*;
 
 #[test]
 fn without_a_cluster_nothing_is_forwarded() {
@@ -490,8 +313,8 @@ fn what_comes_from_another_gateway_is_never_forwarded() {
 #[test]
 fn programs_open_only_bindings_of_hosts_at_home() {
     let mut programs = programs();
-    let place = programs.lending.place(host());
-    programs.lending.assign(place, host(), OURS);
+    let place = programs.lending.set_of(host()).start;
+    programs.lending.assign(place, host(), OURS, false);
     programs.lending.add_sessions(place, 100);
     for queue in 0..4 {
         for port in 0..10 {
@@ -558,34 +381,4 @@ fn more_links_than_fit_are_refused() {
     }
     cluster.links.push(17);
     assert!(programs.homes.set_cluster(Some(&cluster)).is_err());
-}
-
-/// The program and crates/node give every host the same bucket, for any key and prefix length.
-#[test]
-fn a_host_has_the_bucket_of_the_order() {
-    let programs = programs();
-    let mut runner = TestRunner::new(ProptestConfig {
-        cases: 300,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    });
-    let lengths = prop_oneof![Just(0u8), Just(48), Just(56), Just(64), Just(65), 0..=128u8];
-    let cases = (any::<u128>(), any::<[u64; 2]>(), lengths);
-    let tested = runner.run(&cases, |(bits, key, len)| {
-        let (host, homes) = (Ipv6Addr::from_bits(bits), &programs.homes);
-        homes
-            .set_cluster(Some(&cluster(len, key)))
-            .expect("it fits");
-        let (order, config) = order(len, key);
-        let bucket = order.bucket(config.subscriber(host));
-        prop_assert!(bucket < BUCKETS);
-        prop_assert_eq!(BUCKETS, diolkos_node::order::BUCKETS);
-        let packet = ipv6(host, peer6(), 50, &[0; 8]);
-        homes.set_home(bucket, node(1));
-        prop_assert_eq!(programs.ask(&packet), Verdict::To(node(1)));
-        homes.set_home(bucket, Owner::OURS);
-        prop_assert_eq!(programs.ask(&packet), Verdict::Here);
-        Ok(())
-    });
-    tested.expect("they agree");
 }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the controller tells of its tables, while no packet changes them.
+
+use diolkos_nat64::config::Protocol;
+use diolkos_nat64::session::{BindingView, Counts, Holding, SessionView};
+use diolkos_nat64::Nat64;
+use ipnet::Ipv6Net;
+
+use super::controller::{Controller, BUDGET};
+use super::terms::at_of;
+use diolkos_figures::figures::{PoolFigures, StateFigures};
+
+impl Controller {
+    /// Calls `see` with the tables, which do not change meanwhile.
+    pub fn look<T>(&self, see: impl FnOnce(&Nat64) -> T) -> T {
+        see(&self.lock().nat64)
+    }
+
+    /// Returns some of the sessions, from slot `first` of the table on (0 is the first), and the slot to continue at.
+    /// With `asks`, the fast path is asked for what it has seen of them, which takes most of the time.
+    pub fn sessions_from(&self, first: u32, asks: bool) -> (Vec<SessionView>, Option<u32>) {
+        let inner = &mut *self.lock();
+        let state = inner.nat64.state_mut();
+        if asks {
+            state.catch_up(first, BUDGET, &mut inner.mirror);
+        }
+        state.sessions_from(first, BUDGET)
+    }
+
+    /// Returns some of the bindings, in the same way.
+    pub fn bindings_from(&self, first: u32) -> (Vec<BindingView>, Option<u32>) {
+        self.lock().nat64.state().bindings_from(first, BUDGET)
+    }
+
+    /// Returns some of the prefixes that hold something, in the same way; `places` is the number of slots to scan.
+    pub fn holdings_from(&self, first: u32, places: usize) -> (Vec<Holding>, Option<u32>) {
+        self.lock().nat64.state().holdings_from(first, places)
+    }
+
+    /// Returns the translation prefixes. Sessions refer to them by their position in this list.
+    pub fn pref64(&self) -> Vec<Ipv6Net> {
+        self.lock().nat64.config().translator.pref64.clone()
+    }
+
+    /// Returns true if entries have been added, removed or changed since the last call.
+    pub fn take_changed(&self) -> bool {
+        std::mem::take(&mut self.lock().mirror.changed)
+    }
+
+    /// Returns the number of entries of each kind.
+    pub fn counts(&self) -> Counts {
+        self.lock().nat64.state().counts()
+    }
+
+    /// Returns figures of the tables. The time that this takes does not depend on the number of entries.
+    pub fn figures(&self) -> StateFigures {
+        let inner = &*self.lock();
+        let (state, nat64) = (inner.nat64.state(), &inner.nat64);
+        let (counts, pool, limits) = (state.counts(), state.pool(), &nat64.config().limits);
+        let (leases, lent) = inner.leases.lent_out();
+        let outside = state.from_outside();
+        let of_pool = |protocol: Protocol| PoolFigures {
+            ports: pool.ports(protocol),
+            free: pool.free_ports(protocol),
+            lent: at_of(protocol).map_or(0, |at| u64::from(lent.ports[at])),
+            exhausted_addresses: (pool.len() as u64)
+                .saturating_sub(u64::from(pool.addresses_with_free(protocol))),
+        };
+        StateFigures {
+            sessions: counts.sessions_of,
+            bindings: counts.bindings_of,
+            max_sessions: limits.sessions,
+            max_bindings: limits.bindings,
+            sources: counts.sources,
+            held_syns: counts.held_syns as u64,
+            max_held_syns: limits.held_syns,
+            held_fragments: nat64.held_fragments() as u64,
+            pool_addresses: pool.len() as u64,
+            pool: Protocol::ALL.map(of_pool),
+            port_blocks: pool.blocks().into(),
+            is_deterministic: pool.mapping().is_some(),
+            outside_sessions: [outside.has, outside.may],
+            leases,
+            lent_sessions: lent.sessions,
+            lock_wait: inner.times[0],
+            lock_held: inner.times[1],
+            resources: Vec::new(),
+            near_share: [0; 3],
+        }
+    }
+
+    /// Returns the number of sessions that did not fit into the fast path's maps.
+    pub fn refused(&self) -> u64 {
+        self.lock().mirror.refused
+    }
+
+    /// Returns how often the tables continued without a report that a program had reserved but not yet submitted.
+    pub fn unheard(&self) -> u64 {
+        self.kernel.as_ref().map_or(0, |kernel| kernel.unheard())
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Builds a gateway: checks, TUN device, translation, forwarding, labels, slow path.
+
+use diolkos_fastpath::{FastPath, ForwardPath, Pins};
+
+use super::gateway::Gateway;
+use super::routes::Routes;
+use super::stateful::Past;
+use super::survey::{device_mtu, look_around, warn_of_narrow_links};
+use super::translation::{Built, Translation};
+use super::{addresses, cluster, interfaces, loops, rivals};
+use crate::announce;
+use diolkos_config::Settings;
+use diolkos_control::service::Host;
+use diolkos_datapath::accept_local;
+use diolkos_datapath::datapath;
+use diolkos_datapath::labels::Labels;
+use diolkos_datapath::slowpath::{self, SlowPath};
+use diolkos_kernel::forwarding::Forwarding;
+use diolkos_kernel::net::shown;
+use diolkos_service::failure::Failure;
+
+impl Gateway {
+    /// Builds the gateway. With `pins`, on what an earlier run has left; otherwise from a clean state.
+    pub async fn build(
+        host: &Host,
+        mut settings: Settings,
+        pins: Option<&Pins>,
+    ) -> Result<Gateway, Failure> {
+        let net = &*host.net;
+        let t = &settings.translator.clone();
+        let found = look_around(net, &settings).await?;
+        addresses::check(net, &settings).await?;
+        rivals::check(net, &settings).await?;
+        warn_of_narrow_links(net, &settings).await?;
+        // Contradictions are refused before anything is changed.
+        announce::plan(net, &settings).await?;
+        let own = &net.addresses4().await?;
+        let queues = slowpath::readers(t.queues);
+        let (tun, index) = match pins {
+            Some(_) => net.adopt_tun(&t.device, queues).await?,
+            None => net.create_tun(&t.device, queues).await?,
+        };
+        settings.siit.loops4 = loops::find(net, &settings, index).await;
+        let mtu = device_mtu(&settings, found);
+        if pins.is_none() {
+            net.prepare_tun(&t.device, index, mtu).await?;
+        }
+        let unusable = |e| Failure::run_time(format!("cannot use {}: {e}", t.device));
+        let queue = || tun.queues[0].try_clone().map_err(unusable);
+        let mut inline =
+            interfaces::find(net, &settings, &t.interfaces, t.placement.has_drivers()).await?;
+        let came = &host.signals.came();
+        let past = Past { pins, own, came };
+        let device = queue()?;
+        let Built {
+            translation,
+            controller,
+            engine,
+        } = Translation::build(&settings, found, index, &inline, queue, past, &host.watch)?;
+        if translation.fast().and_then(FastPath::used_hops).is_none() {
+            // A driver did not accept what it was chosen for.
+            inline.iter_mut().for_each(|inline| inline.driver = None);
+        }
+        if pins.is_some() {
+            // Not before: errors until here leave the device as it is.
+            net.prepare_tun(&t.device, index, mtu).await?;
+        }
+        accept_local::admit(net, &settings, &[]).await?;
+        if translation.fast().is_some() {
+            // Any received packet may be routed to the device.
+            let links = net.links().await?;
+            datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+        }
+        let inherits = pins.is_some();
+        let forwarding =
+            Forwarding::both(&cluster::forwarding_between(&settings), &t.device, inherits)?;
+        if forwarding.changed() {
+            tracing::info!("switching forwarding on while diolkos runs");
+        }
+        if !forwarding.made_routers().is_empty() {
+            tracing::info!(
+                "neighbours see an IPv6 router on {} while diolkos runs (net.ipv6.conf.INTERFACE.forwarding)",
+                shown(forwarding.made_routers())
+            );
+        }
+        loops::report(&settings);
+        let forward = cluster::forward(&settings, &translation, index)?;
+        let to_gateways = forward.as_ref().map(ForwardPath::forwarding);
+        let labels = Labels::start(t, index, tun.queues.len(), to_gateways.as_deref());
+        if let (Some(why), Some(_)) = (labels.trouble(), &forward) {
+            return Err(Failure::missing(format!(
+                "the nodes of a cluster send packets to each other by the programs of labels: {why}"
+            )));
+        }
+        let slots = labels.slots();
+        let slow = SlowPath::start(&t.device, tun.queues, slots, engine, &host.watch);
+        let slow = slow.map_err(|e| {
+            Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
+        })?;
+        Ok(Gateway {
+            index,
+            found,
+            routes: Routes::of(&settings),
+            settings,
+            cluster: None,
+            forward,
+            announcer: None,
+            translation,
+            controller,
+            labels,
+            inline: inline.iter().map(|inline| inline.ifindex).collect(),
+            known: inline,
+            forwarding,
+            slow,
+            device,
+            stays: pins.is_some(),
+            ends: false,
+            next: None,
+        })
+    }
+}
