@@ -12,11 +12,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import lines
-from diolkos_lab import cli, open_folder, report, summary
+from diolkos_lab import cli, open_folder, report, summary, two_runs
 from diolkos_lab.report import method, terminal
 from diolkos_lab.report.read import read
 from diolkos_lab.samples import folder as samples_folder
-from diolkos_lab.serve import run_details
+from diolkos_lab.serve import changes, pages, run_details
+from diolkos_lab.serve.index import Index
 
 sys.path.insert(0, str(Path(__file__).parent / "serve"))
 from runs import STUDY as TEMPLATE
@@ -80,6 +81,17 @@ def test_the_terminal_ends_with_the_first_sentence_of_the_page(run: Path) -> Non
     assert ended.exit_code == 0
     first = re.search(r"<h1>(.*?)</h1>", (run / "report.html").read_text(), re.DOTALL)
     assert first and " ".join(html.unescape(first[1]).split()) + " Report:" in " ".join(ended.output.split())
+
+
+def test_the_terminal_and_the_page_of_a_comparison_have_the_same_cells(run: Path) -> None:
+    console, result = Console(width=400, record=True), samples_folder.read(run)
+    two_runs.show(console, two_runs.compared(result, result))
+    told = " ".join(console.export_text().split())
+    with Index([run]) as index:
+        (listed,) = index.listing.runs
+        page = pages.comparison(changes.compare(index, listed, listed), "../", ())
+    cells = re.findall(r"<td[^>]*>([^<]+)</td>", page[page.index('data-table="changes"') : page.index("</table>")])
+    assert len(cells) >= 14 and not [cell for cell in cells if " ".join(html.unescape(cell).split()) not in told]
 
 
 def _text(run: Path) -> str:

@@ -9,6 +9,7 @@
 //! The crate knows the records and the formats of collectors, but not the tables: the owners of the tables call
 //! [`Recorders::record`], and provide a [`Lister`] for the existing entries.
 
+mod error;
 mod ipfix;
 mod listing;
 mod queue;
@@ -25,11 +26,12 @@ use diolkos_nat64::config::{Deterministic, Pool4};
 
 use diolkos_config::{Collector, Destination, Settings};
 use diolkos_figures::counters::Counter;
-use diolkos_service::failure::Failure;
+use diolkos_service::error::ServiceError;
 use diolkos_service::privilege;
 use diolkos_service::supervise::Watch;
+pub use error::BindlogError;
 
-pub use listing::Place;
+pub use listing::ListPosition;
 pub use queue::Queue;
 pub use record::{Change, Mapped, Record, What};
 pub use writer::Lister;
@@ -97,7 +99,7 @@ impl Logs {
 
     /// Fails if a collector of the settings cannot be used at all. It changes nothing except that it creates files. `is_first`:
     /// this process has not logged anything yet.
-    pub fn check(settings: &Settings, is_first: bool) -> Result<(), Failure> {
+    pub fn check(settings: &Settings, is_first: bool) -> Result<(), BindlogError> {
         let files = settings
             .log
             .bindings
@@ -105,12 +107,10 @@ impl Logs {
             .filter(|c| c.to == Destination::File);
         for collector in files {
             let path = collector.path.clone().unwrap_or_default();
-            sink::check_file(&path, is_first).map_err(|error| {
-                Failure::run_time(format!(
-                    "log.bindings \"{}\": {} cannot be written: {error}",
-                    collector.name(),
-                    path.display()
-                ))
+            sink::check_file(&path, is_first).map_err(|source| BindlogError::File {
+                collector: collector.name().to_string(),
+                path,
+                source,
             })?;
         }
         Ok(())
@@ -125,7 +125,7 @@ impl Logs {
         watch: &Watch,
         lister: impl Fn(bool) -> Lister,
         record: impl FnOnce(Recorders),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BindlogError> {
         let instance = settings.log_instance();
         let n = &settings.nat64;
         let fixed = n.deterministic.clone();
@@ -159,8 +159,9 @@ impl Logs {
             };
             let thread = watch
                 .thread_with(privilege::LOG, format!("log {name}"), work)
-                .map_err(|e| {
-                    Failure::run_time(format!("cannot start the thread of a log of bindings: {e}"))
+                .map_err(|source| ServiceError::Thread {
+                    purpose: "of a log of bindings",
+                    source,
                 })?;
             let mut running = self.running.iter_mut();
             if let Some(running) = running.find(|r| r.collector.name() == name) {

@@ -13,7 +13,7 @@ pub const IDLE: Duration = Duration::from_secs(600);
 
 /// The progress of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum ListPosition {
     /// At this index of the mapping's source prefixes, and then of the pool.
     Mapping(u32),
     /// At this index of the list of blocks.
@@ -30,7 +30,7 @@ pub enum Place {
 #[derive(Debug)]
 pub struct Listing {
     /// The position of the current list.
-    at: Option<Place>,
+    at: Option<ListPosition>,
     /// The current list is a full one, not only the mapping.
     is_whole: bool,
     /// The start time of the next full list, if one is wanted.
@@ -53,7 +53,7 @@ impl Listing {
     }
 
     /// The position at which to continue a list, or to start one that is due.
-    pub fn due(&mut self, now: Instant) -> Option<Place> {
+    pub fn due(&mut self, now: Instant) -> Option<ListPosition> {
         if self.at.is_none() {
             let is_whole = self.whole.is_some_and(|time| time <= now);
             if !is_whole && self.mapping > now {
@@ -62,7 +62,7 @@ impl Listing {
             self.is_whole = is_whole;
             self.whole.take_if(|_| is_whole);
             self.mapping = now + MAPPING_AGAIN;
-            self.at = Some(Place::Mapping(0));
+            self.at = Some(ListPosition::Mapping(0));
         }
         self.at
     }
@@ -77,13 +77,13 @@ impl Listing {
 
     /// Records that the list has come as far as `next`; `None`: there is nothing left to list. Returns the number of existing
     /// bindings when a full list is complete.
-    pub fn note(&mut self, next: Option<Place>, now: Instant) -> Option<u64> {
+    pub fn note(&mut self, next: Option<ListPosition>, now: Instant) -> Option<u64> {
         self.at = match next {
-            Some(Place::End(bindings)) if self.is_whole => {
+            Some(ListPosition::End(bindings)) if self.is_whole => {
                 (self.at, self.earliest) = (None, now + AGAIN);
                 return Some(bindings);
             }
-            Some(Place::Mapping(_)) => next,
+            Some(ListPosition::Mapping(_)) => next,
             Some(_) if self.is_whole => next,
             _ => None,
         };
@@ -108,12 +108,16 @@ mod tests {
 
     /// Lists everything from its beginning; returns the number of bindings that were listed.
     fn list_all(listing: &mut Listing, now: Instant) -> Option<u64> {
-        assert_eq!(listing.due(now), Some(Place::Mapping(0)));
-        for next in [Place::Mapping(512), Place::Blocks(0), Place::Bindings(0, 0)] {
+        assert_eq!(listing.due(now), Some(ListPosition::Mapping(0)));
+        for next in [
+            ListPosition::Mapping(512),
+            ListPosition::Blocks(0),
+            ListPosition::Bindings(0, 0),
+        ] {
             assert_eq!(listing.note(Some(next), now), None);
             assert_eq!(listing.due(now), Some(next));
         }
-        listing.note(Some(Place::End(7)), now)
+        listing.note(Some(ListPosition::End(7)), now)
     }
 
     #[test]
@@ -128,10 +132,10 @@ mod tests {
         assert_eq!(listing.due(start + DAY - SECOND), None);
         for day in 1..4 {
             let now = start + DAY * day;
-            assert_eq!(listing.due(now), Some(Place::Mapping(0)));
-            assert_eq!(listing.note(Some(Place::Mapping(512)), now), None);
-            assert_eq!(listing.due(now), Some(Place::Mapping(512)));
-            assert_eq!(listing.note(Some(Place::Blocks(0)), now), None);
+            assert_eq!(listing.due(now), Some(ListPosition::Mapping(0)));
+            assert_eq!(listing.note(Some(ListPosition::Mapping(512)), now), None);
+            assert_eq!(listing.due(now), Some(ListPosition::Mapping(512)));
+            assert_eq!(listing.note(Some(ListPosition::Blocks(0)), now), None);
             assert_eq!(listing.due(now), None);
         }
     }
@@ -149,8 +153,8 @@ mod tests {
         // A list that is interrupted begins again a minute later.
         let later = start + 600 * SECOND;
         listing.note_lost(later);
-        assert_eq!(listing.due(later), Some(Place::Mapping(0)));
-        listing.note(Some(Place::Blocks(0)), later);
+        assert_eq!(listing.due(later), Some(ListPosition::Mapping(0)));
+        listing.note(Some(ListPosition::Blocks(0)), later);
         listing.note_lost(later);
         assert_eq!(listing.due(later + 59 * SECOND), None);
         assert_eq!(list_all(&mut listing, later + 60 * SECOND), Some(7));
@@ -162,7 +166,7 @@ mod tests {
         let start = Instant::now();
         let mut listing = Listing::new(start);
         list_all(&mut listing, start);
-        assert_eq!(listing.due(start + DAY), Some(Place::Mapping(0)));
+        assert_eq!(listing.due(start + DAY), Some(ListPosition::Mapping(0)));
         listing.note_lost(start + DAY);
         assert_eq!(list_all(&mut listing, start + DAY), Some(7));
     }

@@ -3,8 +3,10 @@
 //! full, a record is not stored but counts as lost, at the place where it is missing.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::Condvar;
+use std::time::{Duration, Instant};
+
+use diolkos_service::ordered::{Guard, Ordered, Rank};
 
 use super::record::{Record, What};
 
@@ -14,7 +16,7 @@ const GAPS: usize = 64;
 /// The queue of one collector.
 #[derive(Debug)]
 pub struct Queue {
-    inner: Mutex<Inner>,
+    inner: Ordered<Inner>,
     filled: Condvar,
     most: usize,
 }
@@ -43,7 +45,7 @@ impl Queue {
     /// A queue with room for `most` records.
     pub fn new(most: usize) -> Queue {
         Queue {
-            inner: Mutex::new(Inner::default()),
+            inner: Ordered::new(Rank::Records, Inner::default()),
             filled: Condvar::new(),
             most,
         }
@@ -71,9 +73,8 @@ impl Queue {
         let mut inner = self.lock();
         if inner.waiting.is_empty() && !inner.is_closed && !wait.is_zero() {
             inner.is_awaited = true;
-            let waited = self.filled.wait_timeout(inner, wait);
             // No code panics while it holds the lock, and no state here is ever half changed.
-            inner = waited.unwrap_or_else(|broken| broken.into_inner()).0;
+            inner = inner.wait_timeout(&self.filled, wait);
             inner.is_awaited = false;
         }
         let count = inner.waiting.len().min(at_most);
@@ -105,9 +106,11 @@ impl Queue {
 
     /// Waits for this time, or until the queue is closed.
     pub fn rest(&self, long: Duration) {
-        let open = |inner: &mut Inner| !inner.is_closed;
-        let waited = self.filled.wait_timeout_while(self.lock(), long, open);
-        drop(waited);
+        let (begin, mut inner) = (Instant::now(), self.lock());
+        while !inner.is_closed && begin.elapsed() < long {
+            let left = long.saturating_sub(begin.elapsed());
+            inner = inner.wait_timeout(&self.filled, left);
+        }
     }
 
     /// The room of the empty queue, in records.
@@ -131,7 +134,7 @@ impl Queue {
         self.lock().lost
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> Guard<'_, Inner> {
         self.inner
             .lock()
             .unwrap_or_else(|broken| broken.into_inner())

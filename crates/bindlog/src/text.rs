@@ -39,12 +39,7 @@ pub fn json(record: &Record, instance: &str, into: &mut String) {
 }
 
 /// Appends a syslog message. `host` and `instance` are printable, and `instance` needs no escape.
-pub fn syslog(
-    record: &Record,
-    (host, instance): (&str, &str),
-    facility: Facility,
-    into: &mut String,
-) {
+pub fn syslog(record: &Record, host: &str, instance: &str, facility: Facility, into: &mut String) {
     let priority = facility as u8 * 8 + severity(record);
     let (time, pid) = (Word::Time(record.at), std::process::id());
     let event = record.event();
@@ -131,7 +126,8 @@ mod tests {
         let mut message = String::new();
         syslog(
             &session(),
-            ("router.example", "cgn-1"),
+            "router.example",
+            "cgn-1",
             Facility::Local4,
             &mut message,
         );
@@ -148,7 +144,7 @@ mod tests {
             what: What::Lost(3, 4),
         };
         let mut message = String::new();
-        syslog(&lost, ("-", "x"), Facility::Daemon, &mut message);
+        syslog(&lost, "-", "x", Facility::Daemon, &mut message);
         assert!(
             message.starts_with("<28>1 1970-01-01T00:00:00.005Z - diolkos "),
             "{message}"

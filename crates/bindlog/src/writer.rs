@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::listing::{Listing, Place, IDLE};
+use super::listing::{ListPosition, Listing, IDLE};
 use super::queue::{Queue, Taken};
 use super::record::{Record, What};
 use super::sink::Sink;
@@ -30,7 +30,7 @@ pub const LIST_ROOM: usize = 2048;
 
 /// Adds records of existing entries to a queue, from a position on, and returns the next position. It may hold the lock of the
 /// tables, but not while it waits for a collector. Returns `None` if the tables are gone.
-pub type Lister = Box<dyn FnMut(Place, &Queue) -> Option<Place> + Send>;
+pub type Lister = Box<dyn FnMut(ListPosition, &Queue) -> Option<ListPosition> + Send>;
 
 /// The counters of a collector's records.
 #[derive(Default, Debug)]

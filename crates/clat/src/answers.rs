@@ -3,8 +3,8 @@
 
 use super::{rules, Clat};
 use diolkos_config::{Networks, Settings, V6Address};
-use diolkos_control::control::{self, Address6, Answer, Condition, Request, State};
-use diolkos_datapath::datapath;
+use diolkos_control::translator::{self, Address6, Answer, Condition, Request, State};
+use diolkos_datapath::choice;
 use diolkos_datapath::trace::{self, Imagined};
 use diolkos_figures::counters;
 use diolkos_figures::figures::Figures;
@@ -56,13 +56,13 @@ impl Clat {
             engine: device.slow.engine(),
             config: &rules::translation(settings, &self.site.uplink, device.side6),
             device: &settings.translator.device,
-            fast: datapath::kind(settings, device.fast.as_deref()),
+            fast: choice::kind(settings, device.fast.as_deref()),
             way6: Some(match &self.obstacle {
                 Some(why) => format!("nowhere: {why}"),
                 None => device.way_in_words(&self.site.uplink),
             }),
         };
-        control::traced(trace::trace(&asked, &self.site.net).await)
+        translator::traced(trace::trace(&asked, &self.site.net).await)
     }
 
     /// Returns the condition of the CLAT, for clients that watch it.
@@ -94,7 +94,7 @@ impl Clat {
                 address: device.side6.address,
                 origin: self.origin.clone(),
             }),
-            datapath: device.map(|device| datapath::datapath(device.fast.as_deref())),
+            datapath: device.map(|device| choice::name(device.fast.as_deref())),
             marks_trouble: device.and_then(|device| device.labels.trouble()),
         }
     }
@@ -104,7 +104,7 @@ impl Clat {
         let fast = fast.and_then(|device| device.fast.as_deref());
         match self.counters() {
             Answer::Counters(counters) => Answer::Figures(Box::new(Figures {
-                about: datapath::about(&self.site.settings, fast),
+                about: choice::about(&self.site.settings, fast),
                 counters,
                 state: None,
                 cluster: None,

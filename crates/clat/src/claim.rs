@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::Ipv6Net;
 
+use super::error::ClatError;
 use diolkos_config::{Prefix, V6Address};
 use diolkos_kernel::net::{Link, Medium};
 use diolkos_service::failure::Failure;
@@ -107,18 +108,15 @@ pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result
                 "the network routes it here, so no neighbour is answered",
             );
         }
-        let unheard = |e| {
-            Failure::missing(format!(
-                "no packet socket on {}: {e} (CAP_NET_RAW is needed)",
-                uplink.name
-            ))
+        let unheard = |source| ClatError::PacketSocket {
+            name: name.clone(),
+            source,
         };
         let responder = Responder::open(uplink.index, &uplink.address, address).map_err(unheard)?;
-        let unanswered = |e| {
-            Failure::transient(format!(
-                "cannot run Duplicate Address Detection on {} for {address}: {e}",
-                uplink.name
-            ))
+        let unanswered = |source| ClatError::Undetected {
+            name: name.clone(),
+            address,
+            source,
         };
         let is_asked = asks_for_duplicates(&uplink.name);
         let is_ours = settings.clat.v6.fixed().is_none();
@@ -132,9 +130,7 @@ pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result
             uplink.name
         );
     }
-    Ok(Claim::Taken(Failure::run_time(format!(
-        "{taken}: choose another with --v6"
-    ))))
+    Ok(Claim::Taken(ClatError::V6Taken { last: taken }.into()))
 }
 
 /// Returns true if the kernel itself would look for duplicates on this interface (`dad_transmits`,
@@ -179,7 +175,13 @@ async fn candidates(site: &Site, pref64: Ipv6Net) -> Result<Result<Candidates, F
                 Ok((prefix, from)) if !wants_shared => (prefix, from, false),
                 own => match shared::prefix(site).await? {
                     Some((prefix, from)) => (prefix, from, true),
-                    None => return Ok(Err(shared::not_yet(settings, uplink, own.err()))),
+                    None => {
+                        return Ok(Err(shared::not_yet(
+                            settings,
+                            uplink,
+                            own.err().map(Failure::from),
+                        )))
+                    }
                 },
             }
         }
@@ -201,7 +203,7 @@ async fn candidates(site: &Site, pref64: Ipv6Net) -> Result<Result<Candidates, F
 
 /// Returns a /64 of the uplink with a description of the choice, or the reason why there is none. `prefixes` are those
 /// of the uplink, the best first.
-fn uplink_prefix(uplink: &Link, prefixes: &[Ipv6Net]) -> Result<(Ipv6Net, String), Failure> {
+fn uplink_prefix(uplink: &Link, prefixes: &[Ipv6Net]) -> Result<(Ipv6Net, String), ClatError> {
     let name = &uplink.name;
     let fit: Vec<&Ipv6Net> = prefixes.iter().filter(|p| p.prefix_len() == 64).collect();
     if let [prefix, ref others @ ..] = fit[..] {
@@ -211,7 +213,9 @@ fn uplink_prefix(uplink: &Link, prefixes: &[Ipv6Net]) -> Result<(Ipv6Net, String
         };
         return Ok((*prefix, format!("made from {prefix}, {which} of {name}")));
     }
-    let what = match prefixes.first() {
+    let name = name.clone();
+    let has = match prefixes.first() {
+        None if uplink.may_get_addresses() => return Err(ClatError::NoPrefixYet(name)),
         None => "no global IPv6 address".to_owned(),
         Some(only) if only.prefix_len() == 128 => {
             format!(
@@ -221,18 +225,13 @@ fn uplink_prefix(uplink: &Link, prefixes: &[Ipv6Net]) -> Result<(Ipv6Net, String
         }
         Some(only) => format!("only {only} and no /64"),
     };
-    let none = Failure::run_time(format!(
-        "{name} has {what}, so the CLAT has no address: set a prefix that is routed to this host with --v6-prefix, or an \
-         address with --v6"
-    ));
-    Err(match prefixes.is_empty() && uplink.may_get_addresses() {
-        true => none.or_transient(),
-        false => none,
-    })
+    Err(ClatError::NoPrefix { name, has })
 }
 
 #[cfg(test)]
 mod tests {
+    use diolkos_service::failure::Classified;
+
     use super::*;
 
     #[test]
@@ -252,7 +251,7 @@ mod tests {
         assert!(said(&[]).starts_with("eth0 has no global IPv6 address, so"));
         let is_transient = |prefixes: &[Ipv6Net]| {
             let found = uplink_prefix(&Link::ethernet(2, 1500), prefixes);
-            found.expect_err("no /64").is_transient
+            found.expect_err("no /64").is_transient()
         };
         assert!(is_transient(&[]));
         assert!(!is_transient(&["2001:db8::5/128"

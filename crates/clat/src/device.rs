@@ -12,11 +12,13 @@ use diolkos_fastpath::{ClatPath, WayOut};
 use diolkos_xlat::Translator;
 use ipnet::Ipv6Net;
 
+use super::error::ClatError;
 use diolkos_config::Settings;
 use diolkos_datapath::accept_local;
-use diolkos_datapath::datapath;
 use diolkos_datapath::labels::Labels;
 use diolkos_datapath::slowpath::{self, SlowPath};
+use diolkos_datapath::{choice, DatapathError};
+use diolkos_kernel::error::KernelError;
 use diolkos_kernel::forwarding::Forwarding;
 use diolkos_kernel::net::{
     DeviceConfig, ExitRoute, Link, Masquerade, Medium, Net, Route4, Route6, Way,
@@ -127,8 +129,8 @@ impl ClatDevice {
         if fast.is_some() {
             // Also those of networks behind the host.
             let links = net.links().await?;
-            datapath::warn_of_lists(links.iter().map(|link| link.name.as_str()));
-            datapath::warn_of_routes();
+            choice::warn_of_lists(links.iter().map(|link| link.name.as_str()));
+            choice::warn_of_routes();
         }
         let forwarding = match fast {
             Some(_) => None,
@@ -144,10 +146,7 @@ impl ClatDevice {
         let gate = Gate::shut();
         let engine = gate.before(translator);
         let labels = Labels::start(t, index, tun.queues.len(), None);
-        let slow =
-            SlowPath::start(&t.device, tun.queues, labels.slots(), engine, watch).map_err(|e| {
-                Failure::run_time(format!("cannot start the readers of {}: {e}", t.device))
-            })?;
+        let slow = SlowPath::start(&t.device, tun.queues, labels.slots(), engine, watch)?;
         let mut device = ClatDevice {
             index,
             side6,
@@ -225,7 +224,8 @@ impl ClatDevice {
 
     pub(super) async fn lay(&mut self, site: &Site, is_open: bool) -> Result<(), Failure> {
         let own = self.layout(site, self.side6, self.mtus, is_open);
-        site.net.change(&self.own, &own, ready(Ok(()))).await?;
+        let nothing = ready(Ok::<_, KernelError>(()));
+        site.net.change(&self.own, &own, nothing).await?;
         (self.own, self.is_open) = (own, is_open);
         Ok(())
     }
@@ -242,10 +242,10 @@ impl ClatDevice {
                 sharing.change(side6.address, site.uplink.index)?;
             }
             if let Some(fast) = fast {
-                fast.swap(&rules).map_err(datapath::failure)?;
+                fast.swap(&rules).map_err(DatapathError::from)?;
             }
             slow.swap(engine);
-            Ok(())
+            Ok::<_, Failure>(())
         };
         site.net.change(&self.own, &own, commit).await?;
         (self.own, self.side6, self.mtus) = (own, side6, mtus);
@@ -301,9 +301,9 @@ fn mtus(uplink: &Link) -> [u32; 2] {
 }
 
 /// Returns the translator of the slow path; the error describes how the prefix contradicts the configuration.
-fn translator(site: &Site, side6: Side6) -> Result<Translator, Failure> {
-    Translator::new(&rules::translation(&site.settings, &site.uplink, side6))
-        .map_err(|e| Failure::usage(format!("the configuration contradicts itself: {e}")))
+fn translator(site: &Site, side6: Side6) -> Result<Translator, ClatError> {
+    let config = rules::translation(&site.settings, &site.uplink, side6);
+    Translator::new(&config).map_err(ClatError::from)
 }
 
 fn start_fast_path(
@@ -314,17 +314,14 @@ fn start_fast_path(
 ) -> Result<Option<ClatPath>, Failure> {
     let t = &site.settings.translator;
     let rules = rules::of(&site.settings, &site.uplink, side6, tun_ifindex);
-    datapath::start(t, |attach| match site.uplink.medium {
-        Medium::Other => Err(Failure::missing(format!(
-            "the fast path does not know the link layer of {}",
-            site.uplink.name
-        ))),
+    choice::start(t, |attach| match site.uplink.medium {
+        Medium::Other => Err(ClatError::LinkLayer(site.uplink.name.clone()).into()),
         _ => ClatPath::start(&rules, attach, in_front, &t.device, random())
-            .map_err(datapath::failure),
+            .map_err(|e| DatapathError::from(e).into()),
     })
 }
 
-fn shared(side6: Side6, device: &str, uplink: &Link) -> Result<Option<Masquerade>, Failure> {
+fn shared(side6: Side6, device: &str, uplink: &Link) -> Result<Option<Masquerade>, KernelError> {
     let sharing = side6
         .is_shared
         .then(|| Masquerade::begin(device, side6.address, uplink.index));

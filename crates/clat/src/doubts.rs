@@ -15,7 +15,7 @@ use super::others;
 use super::rules::Side6;
 use super::Clat;
 use diolkos_config::{Prefix, V6Address};
-use diolkos_control::control::{Finding, FindingKind, Reason};
+use diolkos_control::translator::{Finding, FindingKind, Reason};
 use diolkos_figures::counters;
 use diolkos_service::failure::Failure;
 

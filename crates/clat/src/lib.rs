@@ -39,16 +39,18 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use diolkos_config::Settings;
-use diolkos_control::control;
 use diolkos_control::metrics::Metrics;
 use diolkos_control::service::{self, Host};
+use diolkos_control::translator;
 use diolkos_datapath::expiry::{self, Expiry};
 use diolkos_kernel::handover;
 use diolkos_kernel::net::{Link, PolicyNews};
-use diolkos_service::failure::{Failure, Kind};
+use diolkos_service::failure::{Exit, Failure};
+
 use diolkos_service::privilege::{self, NET_ADMIN, NET_RAW};
 use diolkos_service::supervise::Supervision;
 use diolkos_service::supervise::{Task, Watch};
+use error::ClatError;
 
 use arrival::Arrival;
 use circle::Circle;
@@ -78,7 +80,7 @@ pub async fn run(
     if let [uplink] = &settings.translator.interfaces[..] {
         large_enough(&as_configured(net.link(uplink).await?, &settings))?;
     }
-    let mut control = control::listen(
+    let mut control = translator::listen(
         "clat",
         &settings.translator.device,
         &settings.control.group,
@@ -148,23 +150,23 @@ pub async fn run(
     }
 }
 
-/// Another program has what the operator has configured, and that will be so at the next start: a supervisor need not
-/// retry.
+/// The failure of a start: unless a retry may succeed, the next start will have it too.
 fn as_usage(failure: Failure) -> Failure {
-    match failure.kind {
-        Kind::RunTime if !failure.is_transient => Failure::usage(failure.to_string()),
+    match failure.exit() {
+        Exit::RunTime if !failure.is_transient() => ClatError::AsConfigured(failure).into(),
         _ => failure,
     }
 }
 
 /// Returns true if the MTU is large enough for IPv6.
-fn large_enough(uplink: &Link) -> Result<(), Failure> {
+fn large_enough(uplink: &Link) -> Result<(), ClatError> {
     match uplink.mtu6 < IPV6_MINIMUM_MTU {
         false => Ok(()),
-        true => Err(Failure::run_time(format!(
-            "the MTU of {} is {} bytes, and IPv6 needs {IPV6_MINIMUM_MTU}",
-            uplink.name, uplink.mtu6
-        ))),
+        true => Err(ClatError::SmallMtu {
+            name: uplink.name.clone(),
+            mtu: uplink.mtu6,
+            minimum: IPV6_MINIMUM_MTU,
+        }),
     }
 }
 

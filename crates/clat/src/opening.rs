@@ -9,10 +9,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::device::{Passage, Site};
+use super::error::ClatError;
 use super::router::Verdict;
 use super::rules::Side6;
 use super::Clat;
-use diolkos_datapath::datapath;
+use diolkos_datapath::choice;
 use diolkos_kernel::net::Medium;
 use diolkos_service::failure::Failure;
 
@@ -158,7 +159,7 @@ impl Clat {
     async fn find_way(&mut self) -> Result<Found, Failure> {
         let Site { net, uplink, .. } = &self.site;
         let Some(device) = &mut self.device else {
-            return Err(Failure::run_time("there is no device"));
+            return Err(ClatError::NoDevice.into());
         };
         let asked = match uplink.obstacle6() {
             Some(why) => Err(why),
@@ -245,7 +246,7 @@ impl Clat {
             device.side6.address,
             self.site.uplink.name,
             device.side6.pref64,
-            datapath::datapath(device.fast.as_deref())
+            choice::name(device.fast.as_deref())
         )
     }
 

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use diolkos_sys::lock::Lock;
 
+use super::error::ClatError;
 use diolkos_config::{Settings, V4Address, FIRST_METRIC, FIRST_V4};
 use diolkos_kernel::net::Net;
 use diolkos_service::failure::Failure;
@@ -34,7 +35,7 @@ impl Place {
         &mut self,
         net: &Net,
         settings: &mut Settings,
-    ) -> Result<Result<(), String>, Failure> {
+    ) -> Result<Result<(), ClatError>, Failure> {
         let v4 = match settings.clat.v4 {
             V4Address::Fixed(v4) => self.take(net, settings, v4).await?,
             V4Address::Auto => match self.choose(net, settings).await? {
@@ -65,19 +66,18 @@ impl Place {
         v4: Ipv4Addr,
     ) -> Result<Ipv4Addr, Failure> {
         if let Some(name) = holder(net, settings, v4).await? {
-            return Err(Failure::run_time(format!(
-                "{v4} is already the address of {name}: choose another with --v4, for example {}, or leave the choice to \
-                 diolkos",
-                another(v4)
-            )));
+            return Err(ClatError::V4Held {
+                v4,
+                holder: name,
+                example: another(v4),
+            }
+            .into());
         }
         if self.reserves(v4) {
             return Ok(v4);
         }
         let Some(lock) = instance::reserve(&v4.to_string())? else {
-            return Err(Failure::run_time(format!(
-                "another CLAT of this host has reserved {v4}: choose another with --v4, or leave the choice to diolkos"
-            )));
+            return Err(ClatError::V4Reserved(v4).into());
         };
         self.reserved = Some((v4, lock));
         Ok(v4)
@@ -92,7 +92,7 @@ impl Place {
         &mut self,
         net: &Net,
         settings: &Settings,
-    ) -> Result<Result<Ipv4Addr, String>, Failure> {
+    ) -> Result<Result<Ipv4Addr, ClatError>, Failure> {
         if let Some(v4) = self.chosen.filter(|v4| self.reserves(*v4)) {
             return Ok(Ok(v4));
         }
@@ -108,10 +108,11 @@ impl Place {
                 return Ok(Ok(v4));
             }
         }
-        Ok(Err(format!(
-            "{ADDRESSES} CLATs of this host have the addresses {FIRST_V4} to {}: end one, or choose another address with --v4",
-            addresses().last().unwrap_or(FIRST_V4)
-        )))
+        Ok(Err(ClatError::V4Exhausted {
+            number: ADDRESSES.into(),
+            first: FIRST_V4,
+            last: addresses().last().unwrap_or(FIRST_V4),
+        }))
     }
 
     /// Returns a metric that no route to the same destination has. CLATs that start at the same time begin with
@@ -141,10 +142,14 @@ pub async fn check_metric(net: &Net, settings: &Settings) -> Result<(), Failure>
     };
     match net.metrics4(routes).await?.contains(&metric) {
         false => Ok(()),
-        true => Err(Failure::run_time(format!(
-            "there is a route to {} with metric {metric} already: choose another with --metric, or leave the choice to diolkos",
-            routes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
-        ))),
+        true => {
+            let routes: Vec<_> = routes.iter().map(ToString::to_string).collect();
+            Err(ClatError::MetricTaken {
+                routes: routes.join(" or "),
+                metric,
+            }
+            .into())
+        }
     }
 }
 

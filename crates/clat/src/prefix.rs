@@ -15,7 +15,7 @@ use super::device::ClatDevice;
 use super::rules::Side6;
 use super::Clat;
 use diolkos_kernel::neighbour::Responder;
-use diolkos_service::failure::{Failure, Kind};
+use diolkos_service::failure::{Exit, Failure};
 
 /// After the kernel could not say whether there is an address, it is asked again after this time, then after twice as
 /// long, …
@@ -114,7 +114,7 @@ impl Clat {
             }
             // At the start of a host, addresses come later than the default route, and are tested then.
             Ok(Claim::NotYet(why))
-                if self.finder.is_search() || self.device.is_none() && why.is_transient =>
+                if self.finder.is_search() || self.device.is_none() && why.is_transient() =>
             {
                 self.strand(&why.to_string()).await;
                 return Ok(());
@@ -128,7 +128,7 @@ impl Clat {
             }
             Ok(Claim::NotYet(why) | Claim::Taken(why)) => return Err(why),
             // This says nothing about the prefix.
-            Err(why) if self.device.is_some() || why.is_transient => {
+            Err(why) if self.device.is_some() || why.is_transient() => {
                 self.claim_later(pref64, failures, &why);
                 return Ok(());
             }
@@ -154,11 +154,11 @@ impl Clat {
         };
         match done {
             // What the network says does not fit the configuration.
-            Err(failure) if failure.kind == Kind::Usage && self.finder.is_search() => {
+            Err(failure) if failure.exit() == Exit::Usage && self.finder.is_search() => {
                 self.exclude(pref64, Unusable::Contradicts, &failure).await;
                 return Ok(());
             }
-            Err(failure) if failure.is_transient => {
+            Err(failure) if failure.is_transient() => {
                 self.claim_later(pref64, failures, &failure);
                 return Ok(());
             }

@@ -10,13 +10,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::device::Site;
+use super::error::ClatError;
 use super::finder::Finder;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
 use diolkos_config::fixed_keys;
 use diolkos_config::{Networks, Settings};
-use diolkos_control::control::Answer;
+use diolkos_control::translator::Answer;
 use diolkos_datapath::accept_local;
-use diolkos_service::failure::{Failure, Kind};
+use diolkos_service::failure::{Exit, Failure};
 
 /// Time for which the prefix in force stays while the first one is being discovered.
 const SEARCH: Duration = Duration::from_secs(15);
@@ -34,8 +35,8 @@ impl Clat {
         // The address in force is reserved, whatever the refused settings have requested.
         let mut old = Settings::clone(&self.site.settings);
         let _ = self.place.settle(&self.site.net, &mut old).await;
-        match failure.kind {
-            Kind::Usage => Answer::Misconfigured(failure.to_string()),
+        match failure.exit() {
+            Exit::Usage => Answer::Misconfigured(failure.to_string()),
             _ => Answer::Failed(failure.to_string()),
         }
     }
@@ -49,10 +50,10 @@ impl Clat {
                 .clone_from(&old.translator.interfaces);
         }
         if let Some(refusal) = fixed_keys::refusal(&old, &new) {
-            return Err(Failure::run_time(refusal));
+            return Err(ClatError::FixedKey(refusal).into());
         }
         let settled = self.place.settle(&self.site.net, &mut new).await?;
-        settled.map_err(Failure::run_time)?;
+        settled?;
         let site = self.site_of(new).await?;
         let new = site.settings.clone();
         let net = &site.net;
@@ -101,17 +102,16 @@ impl Clat {
     async fn site_of(&self, new: Settings) -> Result<Site, Failure> {
         let Site { net, uplink, .. } = &self.site;
         let Some(link) = net.link_at(uplink.index).await? else {
-            return Err(Failure::run_time(format!(
-                "the uplink {} is gone",
-                uplink.name
-            )));
+            return Err(ClatError::UplinkGone(uplink.name.clone()).into());
         };
         let link = as_configured(link, &new);
         if link.mtu6 < IPV6_MINIMUM_MTU {
-            return Err(Failure::usage(format!(
-                "translator.mtu6: the MTU of {} is {} bytes, and IPv6 needs {IPV6_MINIMUM_MTU}",
-                link.name, link.mtu6
-            )));
+            return Err(ClatError::SmallConfiguredMtu {
+                name: link.name,
+                mtu: link.mtu6,
+                minimum: IPV6_MINIMUM_MTU,
+            }
+            .into());
         }
         Ok(Site {
             net: net.clone(),

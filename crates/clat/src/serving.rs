@@ -9,9 +9,10 @@ use tokio::time::Instant;
 
 use super::claim::Claim;
 use super::device::ClatDevice;
+use super::error::ClatError;
 use super::{as_configured, Clat, IPV6_MINIMUM_MTU};
-use diolkos_control::control::{Condition, Request};
 use diolkos_control::service::{until, Account, End, Heed, Reply, Service};
+use diolkos_control::translator::{Condition, Request};
 use diolkos_datapath::expiry;
 use diolkos_kernel::neighbour::Responder;
 use diolkos_kernel::net::{DeviceConfig, Event, PolicyNews, RouteNews, Standing};
@@ -293,9 +294,10 @@ impl Clat {
     /// Ends, or waits until the network gives another address, because there is nothing to translate to.
     async fn lose_address(&mut self, why: &str) -> Result<(), Failure> {
         if !self.finder.is_search() {
-            return Err(Failure::run_time(format!(
-                "{why}: restart diolkos to choose another"
-            )));
+            return Err(ClatError::AddressLost {
+                why: why.to_owned(),
+            }
+            .into());
         }
         self.strand(why).await;
         Ok(())
@@ -315,10 +317,10 @@ impl Clat {
     }
 
     fn uplink_is_gone(&mut self) -> Failure {
-        let why = format!("the uplink {} is gone", self.site.uplink.name);
+        let why = ClatError::UplinkGone(self.site.uplink.name.clone());
         match self.chooses_uplink {
-            true => self.moves_away(&why),
-            false => Failure::run_time(why),
+            true => self.moves_away(why),
+            false => why.into(),
         }
     }
 

@@ -10,8 +10,9 @@ use std::net::Ipv6Addr;
 use ipnet::Ipv6Net;
 
 use super::device::Site;
+use super::error::ClatError;
 use super::Clat;
-use diolkos_config::{Datapath, Settings, V6Address, NO_SHARING_WITH_TC};
+use diolkos_config::{Datapath, Settings, V6Address};
 use diolkos_kernel::net::Link;
 use diolkos_service::failure::Failure;
 
@@ -43,20 +44,14 @@ fn shares(settings: &Settings, uplink: &Link, host: Ipv6Addr) -> String {
 pub fn not_yet(settings: &Settings, uplink: &Link, lacks: Option<Failure>) -> Failure {
     match (lacks, settings.translator.datapath) {
         // Without any address it is not known yet whether one would have to be shared.
-        (Some(lacks), Datapath::Tc) if !lacks.is_transient => Failure::run_time(format!(
-            "{lacks}; the address of this host cannot be shared: {NO_SHARING_WITH_TC}"
-        )),
-        (Some(lacks), _) => lacks,
-        (None, _) => {
-            let none = Failure::run_time(format!(
-                "{} has no global IPv6 address that could be shared",
-                uplink.name
-            ));
-            match uplink.may_get_addresses() {
-                true => none.or_transient(),
-                false => none,
-            }
+        (Some(lacks), Datapath::Tc) if !lacks.is_transient() => {
+            ClatError::NotShareable(lacks).into()
         }
+        (Some(lacks), _) => lacks,
+        (None, _) if uplink.may_get_addresses() => {
+            ClatError::NothingToShareYet(uplink.name.clone()).into()
+        }
+        (None, _) => ClatError::NothingToShare(uplink.name.clone()).into(),
     }
 }
 

@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::time::Instant;
 
 use super::Clat;
-use diolkos_control::control::{Finding, Reason};
+use diolkos_control::translator::{Finding, Reason};
 use diolkos_datapath::slowpath::QUESTION_PORT;
 use diolkos_figures::counters;
 use diolkos_kernel::net::{HookNews, LinkKind};

@@ -6,6 +6,7 @@
 //! connections: the NAT64 knows them by the CLAT's address. When its uplink has no default route any more and another
 //! interface has one, it moves there.
 
+use super::error::ClatError;
 use super::Clat;
 use diolkos_kernel::net::{DefaultRoute, Link, LinkKind, Net};
 use diolkos_service::failure::Failure;
@@ -87,23 +88,20 @@ impl Clat {
         let uplink = &self.site.uplink;
         let is_dead = is_tunnel(uplink) && self.unanswered.obstacle().is_some();
         if is_dead && routes.iter().any(|(_, link)| !is_tunnel(link)) {
-            return Err(self.moves_away(&format!("nothing comes back through {}", uplink.name)));
+            return Err(self.moves_away(ClatError::NothingComesBack(uplink.name.clone())));
         }
         let own = uplink.index;
         if routes.is_empty() || routes.iter().any(|(_, link)| link.index == own) {
             return Ok(());
         }
-        Err(self.moves_away(&format!(
-            "{} has no IPv6 default route",
-            self.site.uplink.name
-        )))
+        Err(self.moves_away(ClatError::NoDefaultRoute(self.site.uplink.name.clone())))
     }
 
     /// Ends the CLAT with this uplink.
-    pub(super) fn moves_away(&mut self, why: &str) -> Failure {
+    pub(super) fn moves_away(&mut self, why: ClatError) -> Failure {
         self.moves = true;
         tracing::warn!("{why}: looking for another uplink");
-        Failure::run_time(why)
+        why.into()
     }
 }
 

@@ -14,6 +14,7 @@
 //! the router asks [`Cluster`] for the required routes, and [`turn::turn`] changes all of them or none. [`steps`] is
 //! public for the simulation of whole gateways.
 
+mod error;
 mod settings;
 mod status;
 pub mod steps;
@@ -23,9 +24,11 @@ mod worker;
 use std::fs;
 use std::net::Ipv6Addr;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+pub use error::ClusterError;
 
 use diolkos_fastpath::{ForwardPath, Gateway as Hop, Homes, Sessions};
 use diolkos_node::gateway::Gateway;
@@ -34,11 +37,12 @@ use diolkos_sys::clock::kernel_boottime;
 use tokio::sync::Notify;
 
 use diolkos_config::{Cluster as Section, Settings};
-use diolkos_control::control::{Finding, Reason};
+use diolkos_control::translator::{Finding, Reason};
 use diolkos_datapath::slowpath::Ways;
 use diolkos_figures::cluster_status::ClusterStatus;
 use diolkos_gateway::{Controller, Deferral, Loaded, Peers};
-use diolkos_service::failure::Failure;
+use diolkos_service::error::ServiceError;
+use diolkos_service::ordered::{Ordered, Rank};
 use diolkos_service::privilege::CLUSTER;
 use diolkos_service::random::random;
 use diolkos_service::supervise::Watch;
@@ -51,8 +55,17 @@ const TURN: Duration = Duration::from_millis(500);
 /// Time for which the other gateways are told that it stops.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Maps of the translating programs: the sessions, and the homes of hosts.
-type Maps = (Arc<Sessions>, Arc<Homes>);
+/// What leads packets to other gateways, and what the programs that translate know.
+pub struct ClusterPrograms {
+    /// The program that forwards to other gateways.
+    pub path: ForwardPath,
+    /// The sessions of the programs that translate.
+    pub sessions: Arc<Sessions>,
+    /// Their table of which gateway has which hosts.
+    pub homes: Arc<Homes>,
+    /// How the slow path reaches other gateways.
+    pub ways: Arc<Ways>,
+}
 
 /// The worker's view, for the rest of the program.
 #[derive(Debug, Default)]
@@ -65,9 +78,9 @@ struct View {
 }
 
 /// The state that the worker shares with the rest of the program.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
-    view: Mutex<View>,
+    view: Ordered<View>,
     moved: Notify,
 }
 
@@ -90,24 +103,29 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Joins the cluster. The arguments before `links` are the program that forwards to other gateways, the maps of the
-    /// programs that translate, and how the slow path reaches other gateways. `links` are the interfaces on which other
+    /// Joins the cluster. `links` are the interfaces on which other
     /// gateways send. `expected` has the names of gateways that must have the same file before this one opens bindings.
     pub fn start(
         settings: &Settings,
         section: &Section,
         controller: Arc<Controller>,
-        (path, (sessions, homes), ways): (ForwardPath, Maps, Arc<Ways>),
+        programs: ClusterPrograms,
         links: Vec<u32>,
         expected: &[String],
         watch: &Watch,
-    ) -> Result<Cluster, Failure> {
+    ) -> Result<Cluster, ClusterError> {
+        let ClusterPrograms {
+            path,
+            sessions,
+            homes,
+            ways,
+        } = programs;
         let (me, own) = settings::this(section)?;
         let config = settings::node(settings, section, me);
         let rules = settings::Rules::of(&config);
         let file = config.file();
         let node = Node::new(config, random(), [random(), random()], kernel_boottime());
-        let mut node = node.map_err(|fault| settings::contradiction(&fault))?;
+        let mut node = node.map_err(ClusterError::Contradiction)?;
         let names: Vec<String> = section.node.iter().map(|its| its.name.clone()).collect();
         let found = (0..).map(NodeId).zip(&names);
         let found = found.filter(|(_, name)| expected.contains(name));
@@ -118,9 +136,8 @@ impl Cluster {
             forwarding: path.forwarding(),
         };
         // This must precede every opening and forwarding.
-        homes.set_cluster(Some(&rules.with(links))).map_err(|e| {
-            Failure::run_time(format!("the programs cannot be told of the cluster: {e}"))
-        })?;
+        let told = homes.set_cluster(Some(&rules.with(links)));
+        told.map_err(ClusterError::Programs)?;
         let (told, hears) = mpsc::channel();
         let deferral = section.defer.then(|| {
             let told = told.clone();
@@ -142,12 +159,15 @@ impl Cluster {
             path.forwarding(),
             shared.clone(),
         );
-        let (mesh, engine) = (settings::mesh(section, me), settings::engine(section, me)?);
+        let (mesh, files) = settings::mesh(section, me);
+        let engine = settings::engine(section, me)?;
         let sender = told.clone();
         let beat = watch.beat("cluster");
-        let work = move || worker.run(mesh, engine, sender, &hears, &beat);
-        let thread = watch.thread_with(CLUSTER, "cluster", work).map_err(|e| {
-            Failure::run_time(format!("cannot start the thread of the cluster: {e}"))
+        let work = move || Ok(worker.run(mesh, files, engine, sender, &hears, &beat)?);
+        let thread = watch.thread_with(CLUSTER, "cluster", work);
+        let thread = thread.map_err(|source| ServiceError::Thread {
+            purpose: "of the cluster",
+            source,
         })?;
         let others = (0..).map(NodeId).zip(&section.node);
         let others = others.filter(|(node, _)| *node != me);
@@ -218,22 +238,20 @@ impl Cluster {
     /// # Errors
     ///
     /// The files differ in nothing that gateways compare, or this gateway is not in the new file.
-    pub fn arm(&self, new: &Settings, time: Duration) -> Result<u64, Failure> {
+    pub fn arm(&self, new: &Settings, time: Duration) -> Result<u64, ClusterError> {
         let section = new.cluster.as_ref();
-        let section = section.ok_or_else(|| Failure::usage("cluster: there is no such section"))?;
+        let section = section.ok_or_else(|| ClusterError::NoSection(""))?;
         let (me, its) = settings::this(section)?;
         let own = &self.names[self.me.index()];
         if its.name != *own {
-            return Err(Failure::usage(format!(
-                "cluster.node: this is {own:?}, and the new file makes it {:?}: stop it, and start it with that file",
-                its.name
-            )));
+            return Err(ClusterError::OtherNode {
+                own: own.clone(),
+                new: its.name.clone(),
+            });
         }
         let file = settings::node(new, section, me).file();
         if file == self.file {
-            return Err(Failure::usage(
-                "the file has nothing new that all nodes need: `diolkos reload`, or a restart of one node after the other, is enough",
-            ));
+            return Err(ClusterError::NothingNew);
         }
         let has = |name: &String| section.node.iter().any(|its| its.name == *name);
         let all = (0..).map(NodeId).zip(&self.names);
@@ -297,6 +315,15 @@ impl Drop for Cluster {
     }
 }
 
+impl Default for Shared {
+    fn default() -> Shared {
+        Shared {
+            view: Ordered::new(Rank::ClusterView, View::default()),
+            moved: Notify::default(),
+        }
+    }
+}
+
 impl Shared {
     fn look<T>(&self, see: impl FnOnce(&View) -> T) -> T {
         see(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
@@ -328,11 +355,10 @@ impl Shared {
 /// # Errors
 ///
 /// There is no `cluster` section, it is unknown which gateway this is, or the file with the password cannot be read.
-pub fn engine(settings: &mut Settings) -> Result<diolkos_etcd::Settings, Failure> {
+pub fn engine(settings: &mut Settings) -> Result<diolkos_etcd::Settings, ClusterError> {
     prepare(settings)?;
     let section = settings.cluster.as_ref();
-    let section =
-        section.ok_or_else(|| Failure::usage("cluster: there is no such section in the file"))?;
+    let section = section.ok_or_else(|| ClusterError::NoSection(" in the file"))?;
     settings::engine(section, settings::this(section)?.0)
 }
 

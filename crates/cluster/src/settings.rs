@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use diolkos_etcd::{Login, Settings as EngineSettings, Tls};
 use diolkos_fastpath::Cluster as ProgramRules;
-use diolkos_mesh::{Files, Place, Settings as MeshSettings};
+use diolkos_mesh::{Files, NodeAddress, Settings as MeshSettings};
 use diolkos_nat64::config::Timeouts;
-use diolkos_node::config::{Bounds, Config, Fault, Member, Timing};
+use diolkos_node::config::{Bounds, Config, Member, Timing};
 use diolkos_node::NodeId;
 use ipnet::Ipv4Net;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::host;
+use crate::error::ClusterError;
 use diolkos_config::{given, Cluster as Section, Node, Settings};
-use diolkos_service::failure::Failure;
 
 /// Number of changes of bindings that a connection may lag behind; some 40 bytes each.
 const CHANGES: usize = 1 << 18;
@@ -29,33 +29,23 @@ const RESTING_PART: usize = 4;
 /// # Errors
 ///
 /// No gateway in the file has the name of this host, or the one given by `--node`.
-pub fn prepare(settings: &mut Settings) -> Result<(), Failure> {
+pub fn prepare(settings: &mut Settings) -> Result<(), ClusterError> {
     let Some(section) = &mut settings.cluster else {
         return Ok(());
     };
     let host = host();
     let found = section.this_node(&host).map(|(_, node)| node.name.clone());
     section.me = found.ok_or_else(|| {
-        let names: Vec<&str> = section.node.iter().map(|node| node.name.as_str()).collect();
-        Failure::usage(format!(
-            "cluster.node: no node is called {host:?} like this host; its nodes are {}: say by `--node NAME` which one this is",
-            names.join(", ")
-        ))
+        let nodes = section.node.iter().map(|node| node.name.clone()).collect();
+        ClusterError::NotOfIt { host, nodes }
     })?;
     Ok(())
 }
 
 /// Returns this gateway, which [`prepare`] has found.
-pub fn this(section: &Section) -> Result<(NodeId, &Node), Failure> {
+pub fn this(section: &Section) -> Result<(NodeId, &Node), ClusterError> {
     let found = section.this_node("").map(|(at, node)| (NodeId(at), node));
-    found.ok_or_else(|| Failure::usage("cluster.node: which node this is is not known"))
-}
-
-/// Describes a contradiction that the configuration's own check has not found.
-pub fn contradiction(fault: &Fault) -> Failure {
-    Failure::usage(format!(
-        "cluster: the nodes contradict each other: {fault:?}"
-    ))
+    found.ok_or_else(|| ClusterError::Unknown)
 }
 
 /// Returns the configuration of the node.
@@ -134,7 +124,7 @@ impl Rules {
 
 /// Returns the configuration of the connections.
 pub fn mesh(section: &Section, me: NodeId) -> (MeshSettings, Files) {
-    let places = section.node.iter().map(|node| Place {
+    let places = section.node.iter().map(|node| NodeAddress {
         name: node.name.clone(),
         address: SocketAddr::from((node.address, section.port)),
     });
@@ -155,7 +145,7 @@ pub fn mesh(section: &Section, me: NodeId) -> (MeshSettings, Files) {
 /// # Errors
 ///
 /// The file with the password cannot be read.
-pub fn engine(section: &Section, me: NodeId) -> Result<EngineSettings, Failure> {
+pub fn engine(section: &Section, me: NodeId) -> Result<EngineSettings, ClusterError> {
     let servers = section.etcd.iter().map(|server| {
         let rest = server
             .split_once("://")
@@ -164,13 +154,11 @@ pub fn engine(section: &Section, me: NodeId) -> Result<EngineSettings, Failure> 
     });
     let names = section.node.iter().map(|node| node.name.clone());
     let login = given(&section.password_file).map(|file| {
-        let password = fs::read_to_string(file).map_err(|e| {
-            Failure::usage(format!(
-                "cluster.password_file: {} cannot be read: {e}",
-                file.display()
-            ))
+        let password = fs::read_to_string(file).map_err(|source| ClusterError::Password {
+            path: file.into(),
+            source,
         })?;
-        Ok::<_, Failure>(Login {
+        Ok::<_, ClusterError>(Login {
             user: section.user.clone(),
             password: password.trim_end_matches(['\r', '\n']).to_owned(),
         })

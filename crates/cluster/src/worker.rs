@@ -16,9 +16,9 @@ use diolkos_sys::clock::kernel_boottime;
 use super::status::{self, Notes, Seen};
 use super::steps::{End, Steps, Tables, BREATH};
 use super::Shared;
+use crate::error::ClusterError;
 use diolkos_config::Cluster as Section;
 use diolkos_gateway::{Controller, Departing};
-use diolkos_service::failure::Failure;
 use diolkos_service::watchdog::Heartbeat;
 
 /// Interval between two views for the control socket and the metrics, whose requests therefore cost the worker nothing.
@@ -103,31 +103,33 @@ impl Worker {
     /// Works until it is told to end. After that, no packet waits for other gateways.
     pub fn run(
         self,
-        mesh: (MeshSettings, Files),
+        settings: MeshSettings,
+        files: Files,
         engine: EngineSettings,
         sender: Sender<Told>,
         hears: &Receiver<Told>,
         beat: &Heartbeat,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ClusterError> {
         let controller = self.controller.clone();
-        let done = self.work(mesh, engine, sender, hears, beat);
+        let done = self.work(settings, files, engine, sender, hears, beat);
         controller.stop_deferring();
         done
     }
 
     fn work(
         mut self,
-        (settings, files): (MeshSettings, Files),
+        settings: MeshSettings,
+        files: Files,
         engine: EngineSettings,
         sender: Sender<Told>,
         hears: &Receiver<Told>,
         beat: &Heartbeat,
-    ) -> Result<(), Failure> {
-        let usage = |why: &dyn std::fmt::Display| Failure::usage(format!("cluster: {why}"));
+    ) -> Result<(), ClusterError> {
         let mut seen = changed_at(&files);
-        let credentials = Credentials::read(&files, &settings).map_err(|e| usage(&e))?;
-        let mesh = Mesh::start(settings.clone(), credentials, sender).map_err(|e| usage(&e))?;
-        let (engine, mut answers) = Client::start(engine).map_err(|e| usage(&e))?;
+        let credentials = Credentials::read(&files, &settings).map_err(ClusterError::Mesh)?;
+        let mesh =
+            Mesh::start(settings.clone(), credentials, sender).map_err(ClusterError::Mesh)?;
+        let (engine, mut answers) = Client::start(engine).map_err(ClusterError::Engine)?;
         let mut outside = Outside { mesh, engine };
 
         let (mut view, mut look) = (self.start, self.start + LOOK);
@@ -147,7 +149,9 @@ impl Worker {
                 std::thread::sleep(BREATH);
             }
             match self.steps.end() {
-                Some(End::Superseded) => return Err(superseded(&self.section.me)),
+                Some(End::Superseded) => {
+                    return Err(ClusterError::Superseded(self.section.me.clone()))
+                }
                 Some(End::Left) => return Ok(()),
                 None => {}
             }
@@ -272,12 +276,6 @@ impl Tables for Locked<'_> {
     fn lacks_ports(&self) -> bool {
         self.controller.look(|nat64| nat64.state().lacks_ports())
     }
-}
-
-fn superseded(name: &str) -> Failure {
-    Failure::run_time(format!(
-        "cluster: another process is the node {name:?} now; this one ends, since only one may give its addresses away"
-    ))
 }
 
 /// Returns when the files last changed, if known.

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use super::key::{section, Reload};
 use super::objections::Objection;
 use super::{Datapath, Found, Mode, Settings};
-use diolkos_service::failure::Failure;
 
 /// The most nodes: each reports its bindings to all others, and messages can name this many
 /// (`diolkos_node::config::MOST_NODES`).
@@ -182,21 +181,18 @@ impl Settings {
     /// # Errors
     ///
     /// The node does not exist, or none is named.
-    pub fn as_node(&self, name: Option<&str>) -> Result<Settings, Failure> {
+    pub fn as_node(&self, name: Option<&str>) -> Result<Settings, ConfigurationError> {
         let mut alone = self.clone();
         let Some(mut cluster) = alone.cluster.take() else {
             return match name {
                 None => Ok(alone),
-                Some(_) => Err(Failure::usage("--node: the file has no section [cluster]")),
+                Some(_) => Err(ConfigurationError::NoCluster),
             };
         };
         let named = cluster.node.iter().find(|node| Some(&*node.name) == name);
         let Some(node) = named else {
-            let names: Vec<&str> = cluster.node.iter().map(|node| &*node.name).collect();
-            return Err(Failure::usage(format!(
-                "cluster.node: say by --node which gateway is meant: {}",
-                names.join(", ")
-            )));
+            let names = cluster.node.iter().map(|node| node.name.to_string());
+            return Err(ConfigurationError::WhichNode(names.collect()));
         };
         alone.nat64.pool4.clone_from(&node.pool4);
         cluster.me.clone_from(&node.name);

@@ -3,15 +3,18 @@
 
 use std::path::Path;
 
+use super::error::ConfigurationError;
 use super::mistake;
 use super::objections::Objection;
 use super::pieces;
 use super::position::{line_and_column, Places};
 use super::{text, warn, Settings};
-use diolkos_service::failure::Failure;
 
 /// Reads a file, lets `adjust` apply the command line, and checks the result.
-pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings, Failure> {
+pub fn load(
+    path: &Path,
+    adjust: impl FnOnce(&mut Settings),
+) -> Result<Settings, ConfigurationError> {
     let text = text::read(path)?;
     let name = path.display().to_string();
     let settings = parse(&text, &name, adjust)?;
@@ -22,10 +25,10 @@ pub fn load(path: &Path, adjust: impl FnOnce(&mut Settings)) -> Result<Settings,
 }
 
 /// The device that a file names. The rest of the file may be wrong: stopping a translator must not depend on it.
-pub fn device(path: &Path) -> Result<String, Failure> {
+pub fn device(path: &Path) -> Result<String, ConfigurationError> {
     let text = text::read(path)?;
     let name = path.display().to_string();
-    let sections: toml::Table = toml::from_str(&text).map_err(|e| wrong(&text, &name, &e))?;
+    let sections: toml::Table = toml::from_str(&text).map_err(|e| wrong(&text, &name, e))?;
     let translator = sections.get("translator");
     let device = translator.and_then(|section| section.get("device"));
     let device = device.and_then(toml::Value::as_str);
@@ -37,7 +40,7 @@ pub fn parse(
     text: &str,
     name: &str,
     adjust: impl FnOnce(&mut Settings),
-) -> Result<Settings, Failure> {
+) -> Result<Settings, ConfigurationError> {
     let mut settings = match pieces::parse(text) {
         Some(settings) => settings,
         None => whole(text, name)?,
@@ -55,7 +58,7 @@ pub fn parse(
         return Ok(settings);
     }
     let objections = located(text, name, &objections);
-    Err(Failure::usage(objections.join("\n")))
+    Err(ConfigurationError::Objections(objections))
 }
 
 /// Adds the place to each objection.
@@ -75,14 +78,20 @@ fn located(text: &str, name: &str, objections: &[Objection]) -> Vec<String> {
     lines.collect()
 }
 
-fn whole(text: &str, name: &str) -> Result<Settings, Failure> {
-    toml::from_str(text).map_err(|e| wrong(text, name, &e))
+fn whole(text: &str, name: &str) -> Result<Settings, ConfigurationError> {
+    toml::from_str(text).map_err(|e| wrong(text, name, e))
 }
 
-fn wrong(text: &str, name: &str, error: &toml::de::Error) -> Failure {
-    let (at, sentence) = mistake::explained(text, error);
+fn wrong(text: &str, name: &str, source: toml::de::Error) -> ConfigurationError {
+    let (at, sentence) = mistake::explained(text, &source);
     let (line, column) = line_and_column(text, at);
-    Failure::usage(format!("{name}:{line}:{column}: {sentence}"))
+    ConfigurationError::Text {
+        name: name.to_owned(),
+        line,
+        column,
+        sentence,
+        source: Box::new(source),
+    }
 }
 
 /// The names of all sections of a TOML text.

@@ -27,21 +27,21 @@ section! {
 /// An address and port, or the path of a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Place {
+pub enum MetricsAddress {
     /// TCP.
     Tcp(SocketAddr),
     /// A Unix socket at an absolute path.
     Unix(PathBuf),
 }
 
-impl FromStr for Place {
+impl FromStr for MetricsAddress {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Place, String> {
+    fn from_str(text: &str) -> Result<MetricsAddress, String> {
         if text.starts_with('/') {
-            return Ok(Place::Unix(PathBuf::from(text)));
+            return Ok(MetricsAddress::Unix(PathBuf::from(text)));
         }
-        text.parse().map(Place::Tcp).map_err(|_| {
+        text.parse().map(MetricsAddress::Tcp).map_err(|_| {
             format!(
                 "`{text}` is neither an address with a port, as [::1]:9464 or 127.0.0.1:9464, nor the absolute path of a \
                  Unix socket"
@@ -50,25 +50,25 @@ impl FromStr for Place {
     }
 }
 
-impl TryFrom<String> for Place {
+impl TryFrom<String> for MetricsAddress {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Place, String> {
+    fn try_from(text: String) -> Result<MetricsAddress, String> {
         text.parse()
     }
 }
 
-impl From<Place> for String {
-    fn from(place: Place) -> String {
+impl From<MetricsAddress> for String {
+    fn from(place: MetricsAddress) -> String {
         place.to_string()
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for MetricsAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Tcp(address) => address.fmt(f),
-            Place::Unix(path) => path.display().fmt(f),
+            MetricsAddress::Tcp(address) => address.fmt(f),
+            MetricsAddress::Unix(path) => path.display().fmt(f),
         }
     }
 }
@@ -90,19 +90,21 @@ impl Metrics {
                 object(format!("{place} is listed twice"));
             }
             match place {
-                Place::Tcp(address) if address.port() == 0 => {
+                MetricsAddress::Tcp(address) if address.port() == 0 => {
                     object(format!(
                         "{address} has port 0: write a fixed port, such as 9464"
                     ));
                 }
-                Place::Unix(path) if path.as_os_str().len() > LONGEST_PATH => object(format!(
-                    "the path has {} bytes, and that of a socket has {LONGEST_PATH} at most",
-                    path.as_os_str().len()
-                )),
-                Place::Unix(path) if path.file_name().is_none() => {
+                MetricsAddress::Unix(path) if path.as_os_str().len() > LONGEST_PATH => {
+                    object(format!(
+                        "the path has {} bytes, and that of a socket has {LONGEST_PATH} at most",
+                        path.as_os_str().len()
+                    ))
+                }
+                MetricsAddress::Unix(path) if path.file_name().is_none() => {
                     object(format!("{place} names no file"));
                 }
-                Place::Tcp(_) | Place::Unix(_) => {}
+                MetricsAddress::Tcp(_) | MetricsAddress::Unix(_) => {}
             }
         }
         found
@@ -116,11 +118,11 @@ mod tests {
     #[test]
     fn places_are_addresses_or_paths() {
         for text in ["[::1]:9464", "127.0.0.1:9464", "/run/diolkos/metrics"] {
-            let place: Place = text.parse().expect("it is one");
+            let place: MetricsAddress = text.parse().expect("it is one");
             assert_eq!(place.to_string(), text);
         }
         for text in ["", "9464", "localhost:9464", "::1", "run/metrics"] {
-            let refused = text.parse::<Place>().expect_err("it is none");
+            let refused = text.parse::<MetricsAddress>().expect_err("it is none");
             assert!(
                 refused.contains(&format!("`{text}` is neither")),
                 "{refused}"

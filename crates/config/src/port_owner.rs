@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use nix::unistd::{Uid, User};
 
-use crate::{Place, Settings};
+use crate::{MetricsAddress, Settings};
 
 /// The transport protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +50,8 @@ fn wanted(settings: &Settings) -> impl Iterator<Item = (SocketAddr, Transport)> 
         .listen
         .iter()
         .filter_map(|place| match place {
-            Place::Tcp(at) => Some((*at, Transport::Tcp)),
-            Place::Unix(_) => None,
+            MetricsAddress::Tcp(at) => Some((*at, Transport::Tcp)),
+            MetricsAddress::Unix(_) => None,
         });
     dns64.chain(metrics)
 }

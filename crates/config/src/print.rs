@@ -3,11 +3,11 @@
 
 use serde::Serialize;
 
+use super::error::ConfigurationError;
 use super::{
     dns64, Announce, Clat, Cluster, Control, Dns64, Eam, Icmp, Log, Metrics, Mode, Nat64, Settings,
     Siit, Translator,
 };
-use diolkos_service::failure::Failure;
 
 /// The printed sections: all but those of other modes.
 #[derive(Serialize)]
@@ -36,7 +36,7 @@ struct Print<'a> {
 
 impl Settings {
     /// TOML with every key that has a meaning in this mode.
-    pub fn canonical(&self) -> Result<String, Failure> {
+    pub fn canonical(&self) -> Result<String, ConfigurationError> {
         let mode = self.translator.mode;
         let text = match self.dns64_alone() {
             Some(dns64) => toml::to_string(&dns64::Print {
@@ -60,7 +60,7 @@ impl Settings {
                 log: &self.log,
             }),
         };
-        text.map_err(|e| Failure::run_time(format!("the configuration does not print: {e}")))
+        text.map_err(ConfigurationError::Print)
     }
     /// The metrics section, if it lists an address.
     fn served_metrics(&self) -> Option<&Metrics> {

@@ -12,7 +12,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 
 use super::auto::{Mtu, Networks, V6Address};
-use super::metrics::Place;
+use super::metrics::MetricsAddress;
 use super::resolver::Resolver;
 use super::Settings;
 
@@ -62,7 +62,7 @@ told! {
     ] });
     Mtu: schema_or_auto(&json_schema!({ "type": "integer", "title": "number of bytes" }));
     Resolver: json_schema!({ "type": "string", "title": "IP address, with a port if it is not 53" });
-    Place: json_schema!({ "type": "string", "title": "IP address and port, or path of a Unix socket" });
+    MetricsAddress: json_schema!({ "type": "string", "title": "IP address and port, or path of a Unix socket" });
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use diolkos_sys::file;
 
-use diolkos_service::failure::Failure;
+use super::error::ConfigurationError;
 
 /// The longest file, bytes. A mapping takes at most 110 bytes: 1 200 000 mappings fit.
 const LARGEST: u64 = 128 << 20;
@@ -16,18 +16,17 @@ const LARGEST: u64 = 128 << 20;
 const NULL: u64 = 0x103;
 
 /// Reads a regular file, or a pipe, for whose writer this waits.
-pub fn read(path: &Path) -> Result<String, Failure> {
+pub fn read(path: &Path) -> Result<String, ConfigurationError> {
     let text = open(path).and_then(bounded);
-    text.map_err(|e| {
-        let why = match e.kind() {
+    text.map_err(|error| ConfigurationError::Unreadable {
+        path: path.to_owned(),
+        source: match error.kind() {
             // Only a file of /proc or the like returns this error.
-            ErrorKind::WouldBlock => "it has no end; give a regular file or a pipe".to_owned(),
-            _ => e.to_string(),
-        };
-        Failure::usage(format!(
-            "the configuration file {} cannot be read: {why}",
-            path.display()
-        ))
+            ErrorKind::WouldBlock => {
+                io::Error::other("it has no end; give a regular file or a pipe")
+            }
+            _ => error,
+        },
     })
 }
 
@@ -69,11 +68,11 @@ fn bounded(file: File) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diolkos_service::failure::Kind;
+    use diolkos_service::failure::{Classified, Exit};
 
     fn refusal(path: &str) -> String {
         let failure = read(Path::new(path)).expect_err("it is no configuration");
-        assert_eq!(failure.kind, Kind::Usage);
+        assert_eq!(failure.exit(), Exit::Usage);
         let said = failure.to_string();
         assert!(said.contains(path), "{said}");
         said

@@ -19,7 +19,8 @@ use futures_util::future::BoxFuture;
 use ipnet::IpNet;
 use tokio::time::MissedTickBehavior;
 
-use crate::control::{Answer, Condition, Control, Request};
+use crate::translator::{Answer, Condition, Control, Request};
+use diolkos_kernel::error::KernelError;
 use diolkos_kernel::net::{DeviceConfig, Event, Net, News, RouteNews};
 use diolkos_service::confinement;
 use diolkos_service::failure::Failure;
@@ -383,7 +384,7 @@ pub fn later(make: impl FnOnce() -> Answer + Send + 'static) -> Reply {
 
 /// The failure of a translator whose device another program removed.
 fn gone(device: &str) -> Failure {
-    Failure::run_time(format!("the TUN device {device} is gone"))
+    KernelError::TunGone(device.to_owned()).into()
 }
 
 #[cfg(test)]

@@ -13,15 +13,15 @@ use diolkos_xlat::ErrorSources;
 use ipnet::Ipv4Net;
 
 use diolkos_config::{Found, Settings};
+use diolkos_kernel::error::KernelError;
 use diolkos_kernel::forwarding;
 use diolkos_kernel::net::Net;
-use diolkos_service::failure::Failure;
 
 const CONF: &str = "/proc/sys/net/ipv4/conf";
 
 /// Admits errors if they come from an address of the host itself, or from one of `more`. If the kernel refuses the
 /// setting, the log says what to do.
-pub async fn admit(net: &Net, settings: &Settings, more: &[Ipv4Addr]) -> Result<(), Failure> {
+pub async fn admit(net: &Net, settings: &Settings, more: &[Ipv4Addr]) -> Result<(), KernelError> {
     let device = &settings.translator.device;
     let mut own = net.addresses4().await?;
     own.extend(more);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use diolkos_fastpath::{Forwarding, LabelCount, LabelPath, LabelSlots};
 
-use crate::datapath;
+use crate::choice;
+use crate::error::DatapathError;
 use diolkos_config::Translator;
 use diolkos_figures::counters::Counter;
 
@@ -22,10 +23,10 @@ impl Labels {
         queues: usize,
         forwarding: Option<&Forwarding>,
     ) -> Labels {
-        let attach = datapath::attach(t);
+        let attach = choice::attach(t);
         let path = LabelPath::start(tun_ifindex, queues, forwarding, attach, &t.device);
         Labels(path.map_err(|error| {
-            let why = datapath::failure(error).to_string();
+            let why = DatapathError::from(error).to_string();
             tracing::info!("marks (SO_MARK) and priorities do not survive the slow path: {why}");
             why
         }))

@@ -2,7 +2,7 @@
 //! How packets reach a translator and leave it, in every mode.
 //!
 //! [`slowpath`] reads them from the TUN device, has them translated by a [`slowpath::Engine`], and writes them.
-//! [`datapath`] starts the fast path according to the settings, [`labels`] carries marks through the slow path,
+//! [`choice`] starts the fast path according to the settings, [`labels`] carries marks through the slow path,
 //! [`expiry`] and [`events`] report problems with packets, [`accept_local`] admits errors from the host's own
 //! addresses, and [`trace`] predicts what would happen to a packet.
 //!
@@ -10,7 +10,8 @@
 //! a stateful translator passes its engine to it.
 
 pub mod accept_local;
-pub mod datapath;
+pub mod choice;
+mod error;
 pub mod events;
 pub mod expiry;
 pub mod labels;
@@ -18,3 +19,5 @@ pub mod packet_summary;
 pub mod rules;
 pub mod slowpath;
 pub mod trace;
+
+pub use error::DatapathError;

@@ -4,10 +4,11 @@
 
 use diolkos_sys::limit;
 
+use crate::error;
 use diolkos_config::{Dns64, Settings};
 use diolkos_control::metrics;
 use diolkos_datapath::slowpath;
-use diolkos_resolver::dns64;
+use diolkos_resolver::server;
 use diolkos_service::failure::Failure;
 
 /// The most files that the program opens with few queues and interfaces, including the second set during a reload.
@@ -45,7 +46,7 @@ impl Files {
     /// These files together with those of a DNS64.
     pub fn and_dns64(self, dns64: Option<&Dns64>) -> Files {
         Files {
-            dns64: dns64.map_or(0, dns64::files),
+            dns64: dns64.map_or(0, server::files),
             ..self
         }
     }
@@ -68,7 +69,7 @@ impl Files {
             0 => String::new(),
             files => format!(", {files} of them for `dns64.max_tcp` connections and for questions to `dns64.upstream`"),
         };
-        Err(Failure::missing(format!(
+        Err(error::missing(format!(
             "the limit of open files is {limit}, and {needed} are needed{of_dns64}: raise it (ulimit -n {needed}; systemd: \
              LimitNOFILE={needed})"
         )))

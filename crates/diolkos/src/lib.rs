@@ -21,6 +21,7 @@
 
 mod cli;
 mod commands;
+mod error;
 mod files;
 mod lookup;
 mod process;
@@ -54,7 +55,7 @@ pub fn main() -> ExitCode {
             for line in failure.to_string().lines() {
                 eprintln!("diolkos: {line}");
             }
-            ExitCode::from(failure.kind as u8)
+            ExitCode::from(failure.exit() as u8)
         }
     }
 }

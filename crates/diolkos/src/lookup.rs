@@ -10,6 +10,7 @@ use ipnet::Ipv6Net;
 use serde::Serialize;
 
 use crate::cli;
+use crate::error;
 use diolkos_config::{self as config, Found, Mode, Settings};
 use diolkos_service::failure::Failure;
 
@@ -72,7 +73,7 @@ pub fn look_up(options: &cli::Lookup) -> Result<String, Failure> {
     let settings = settings.as_node(options.node.as_deref().or(node))?;
     let name = options.config.display().to_string();
     if settings.translator.mode != Mode::Nat64 || settings.dns64_alone().is_some() {
-        return Err(Failure::usage(format!(
+        return Err(error::usage(format!(
             "{name} is no configuration of a NAT64: only a NAT64 has bindings"
         )));
     }
@@ -81,7 +82,7 @@ pub fn look_up(options: &cli::Lookup) -> Result<String, Failure> {
         .ok()
         .flatten()
         .ok_or_else(|| {
-            Failure::usage(format!(
+            error::usage(format!(
                 "{name} has no [nat64.deterministic], so only a log of bindings knows whose a port was: search it as \
                  docs/logging.md says"
             ))
@@ -109,7 +110,7 @@ pub fn look_up(options: &cli::Lookup) -> Result<String, Failure> {
     match options.json {
         true => serde_json::to_string(&answer)
             .map(|text| text + "\n")
-            .map_err(|error| Failure::run_time(format!("the answer is no JSON: {error}"))),
+            .map_err(|error| error::run_time(format!("the answer is no JSON: {error}"))),
         false => Ok(text(&answer)),
     }
 }
@@ -200,10 +201,10 @@ impl Question {
         match (address, port) {
             (IpAddr::V4(addr), Some(port)) => Ok(Question::Owner(addr, port)),
             (IpAddr::V6(node), None) => Ok(Question::Ports(node)),
-            (IpAddr::V4(addr), None) => Err(Failure::usage(format!(
+            (IpAddr::V4(addr), None) => Err(error::usage(format!(
                 "many sources share {addr}: name a port, as `diolkos lookup … {addr} 40000`"
             ))),
-            (IpAddr::V6(node), Some(port)) => Err(Failure::usage(format!(
+            (IpAddr::V6(node), Some(port)) => Err(error::usage(format!(
                 "the ports of {node} are looked up without a port: remove {port}"
             ))),
         }

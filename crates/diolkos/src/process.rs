@@ -10,10 +10,11 @@ use std::sync::mpsc;
 use diolkos_sys::limit;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::error;
 use crate::files::Files;
 use diolkos_config::port_owner;
 use diolkos_config::{Dns64, Level, Settings};
-use diolkos_resolver::dns64;
+use diolkos_resolver::server;
 use diolkos_service::failure::Failure;
 use diolkos_service::manager::Manager;
 use diolkos_service::privilege;
@@ -27,9 +28,9 @@ pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     port_owner::note(&settings);
     privilege::seal()?;
     // Untrusted queries fill the cache and the queues.
-    if let Some(memory) = settings.dns64.as_ref().map(dns64::memory) {
+    if let Some(memory) = settings.dns64.as_ref().map(server::memory) {
         limit::small(memory)
-            .map_err(|e| Failure::run_time(format!("cannot limit the DNS64's memory: {e}")))?;
+            .map_err(|e| error::run_time(format!("cannot limit the DNS64's memory: {e}")))?;
     }
     privilege::keep(match hears_routers(&settings) {
         true => privilege::HEARING_DNS64,
@@ -46,7 +47,7 @@ pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
         };
         supervise::guarded("the program", || {
             event_loop(&mut Builder::new_current_thread())?
-                .block_on(dns64::run(settings, supervision))
+                .block_on(server::run(settings, supervision))
         })
     })
 }
@@ -73,9 +74,7 @@ fn with_watchdog<T>(
         Some(_) => Some(
             watch
                 .thread_with(privilege::WATCHDOG, "watchdog", keep)
-                .map_err(|e| {
-                    Failure::run_time(format!("cannot start the watchdog's thread: {e}"))
-                })?,
+                .map_err(|e| error::run_time(format!("cannot start the watchdog's thread: {e}")))?,
         ),
     };
     let done = work(watch);
@@ -130,7 +129,7 @@ fn event_loop(builder: &mut Builder) -> Result<Runtime, Failure> {
     builder
         .enable_all()
         .build()
-        .map_err(|e| Failure::run_time(format!("cannot start the event loop: {e}")))
+        .map_err(|e| error::run_time(format!("cannot start the event loop: {e}")))
 }
 
 fn start_log(level: Level) {

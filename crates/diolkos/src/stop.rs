@@ -4,13 +4,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::error;
 use crate::files::Files;
 use crate::process;
 use diolkos_config::{self as config, Level};
-use diolkos_control::control::{self, Answer, Request};
+use diolkos_control::translator::{self, Answer, Request};
 use diolkos_router as router;
 use diolkos_service::failure::Failure;
-use diolkos_service::instance::{self, Found, Running};
+use diolkos_service::instance::{self, FoundInstance, Running};
 
 /// Time limit for the end of a program. Writing millions of sessions takes some seconds, on a slow disk more.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -26,9 +27,9 @@ pub fn stop(device: &str) -> Result<(), Failure> {
     let mut tries = 0;
     loop {
         let running = match instance::find(device) {
-            Found::At(running) => running,
+            FoundInstance::At(running) => running,
             found => {
-                if let Found::Ignored(why) = found {
+                if let FoundInstance::Ignored(why) = found {
                     config::warn(&why);
                 }
                 let clear = router::clear(device.to_owned());
@@ -36,14 +37,14 @@ pub fn stop(device: &str) -> Result<(), Failure> {
             }
         };
         tries += 1;
-        match control::ask_this(&running, device, Request::Stop) {
+        match translator::ask_this(&running, device, Request::Stop) {
             Ok(Answer::Done) => {
                 return wait(&running, SILENCE, PATIENCE, |word| eprintln!("{word}"))
             }
-            Ok(other) => return Err(control::unexpected(&other)),
+            Ok(other) => return Err(translator::unexpected(&other).into()),
             // It ended before it was asked.
             Err(_) if !running.lasts() && tries < TRIES => {}
-            Err(failure) => return Err(failure),
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -60,7 +61,7 @@ fn wait(
     while running.lasts() {
         let (pid, waited) = (running.pid(), begin.elapsed());
         if waited >= patience {
-            return Err(Failure::run_time(format!(
+            return Err(error::run_time(format!(
                 "process {pid} is to end, but still runs after {} s: its log says why; if it writes to a disk that does \
                  not answer, repair that, or kill it and run `diolkos stop` again",
                 patience.as_secs()
@@ -78,7 +79,7 @@ fn wait(
     }
     match running.word() {
         None => Ok(()),
-        Some(word) => Err(Failure::run_time(format!(
+        Some(word) => Err(error::run_time(format!(
             "process {} has ended with an error: {word}",
             running.pid()
         ))),

@@ -51,8 +51,8 @@ pub(super) fn load() -> Result<(OwnedFd, Served), FastPathError> {
     let mut storage = MaybeUninit::uninit();
     let open = AnswerSkelBuilder::default()
         .open(&mut storage)
-        .map_err(|e| failed("open", &e))?;
-    let loaded: AnswerSkel<'_> = open.load().map_err(|e| failed("load", &e))?;
+        .map_err(|e| failed("open", e))?;
+    let loaded: AnswerSkel<'_> = open.load().map_err(|e| failed("load", e))?;
     let maps = &loaded.maps;
     let served = Served {
         served4: maps.served4.handle()?,

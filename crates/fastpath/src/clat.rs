@@ -64,7 +64,7 @@ impl ClatPath {
         let mut storage = MaybeUninit::uninit();
         let loaded = open(&mut storage, rules)?
             .load()
-            .map_err(|e| failed("load", &e))?;
+            .map_err(|e| failed("load", e))?;
         seed(&loaded.maps.ipv4_ids, random)?;
         let maps = &loaded.maps;
         let programs = programs(&loaded)?;
@@ -78,10 +78,7 @@ impl ClatPath {
         let mut next_hop = NextHop::new(maps.next_hop.handle()?);
         next_hop
             .set(WayOut::Nowhere)
-            .map_err(|error| FastPathError::Load {
-                what: format!("set the next hop: {error}"),
-                log: String::new(),
-            })?;
+            .map_err(|e| FastPathError::map("set the next hop", e))?;
         let mut path = FastPath::new(maps.fates.handle()?);
         for ((name, program), (ifindex, side)) in NAMES.iter().zip(&programs).zip(places) {
             let hook = Hook::attach(program.as_fd(), ifindex, side, attach, handle(instance));
@@ -109,8 +106,8 @@ impl ClatPath {
             .reuse_fd(self.path.fates.as_fd())
             .and_then(|()| maps.ipv4_ids.reuse_fd(self.ipv4_ids.as_fd()))
             .and_then(|()| maps.next_hop.reuse_fd(self.next_hop.map()))
-            .map_err(|e| failed("share the counters", &e))?;
-        let loaded = open.load().map_err(|e| failed("load", &e))?;
+            .map_err(|e| failed("share the counters", e))?;
+        let loaded = open.load().map_err(|e| failed("load", e))?;
         let new = programs(&loaded)?;
 
         for at in 0..new.len() {
@@ -165,7 +162,7 @@ pub(super) fn open<'object>(
     listen();
     let mut open = ClatSkelBuilder::default()
         .open(storage)
-        .map_err(|e| failed("open", &e))?;
+        .map_err(|e| failed("open", e))?;
     let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
     fill_rules!(data, rules.rules);
     fill_pref64!(data.clat.pref64, rules.pref64);

@@ -125,7 +125,7 @@ pub(super) fn load(
     let mut storage = MaybeUninit::uninit();
     let mut open = ForwardSkelBuilder::default()
         .open(&mut storage)
-        .map_err(|e| failed("open", &e))?;
+        .map_err(|e| failed("open", e))?;
     // In tests, the verifier checks both.
     open.progs
         .forward_probe
@@ -138,15 +138,15 @@ pub(super) fn load(
             maps.addresses
                 .set_max_entries(addresses.len().max(1) as u32)
         })
-        .map_err(|e| failed("share the homes", &e))?;
-    let loaded = open.load().map_err(|e| failed("load", &e))?;
+        .map_err(|e| failed("share the homes", e))?;
+    let loaded = open.load().map_err(|e| failed("load", e))?;
     let maps = &loaded.maps;
     let known = maps.addresses.handle()?;
     for (address, owner) in addresses {
         let owner = u32::from(owner.byte()).to_ne_bytes();
         known
             .update(&address.octets(), &owner, MapFlags::ANY)
-            .map_err(|e| failed("write the addresses", &e))?;
+            .map_err(|e| failed("write the addresses", e))?;
     }
     let forwarding = Forwarding {
         gateways: maps.gateways.handle()?,

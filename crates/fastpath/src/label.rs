@@ -122,26 +122,23 @@ impl LabelPath {
         let mut storage = MaybeUninit::uninit();
         let mut open = LabelSkelBuilder::default()
             .open(&mut storage)
-            .map_err(|e| failed("open", &e))?;
+            .map_err(|e| failed("open", e))?;
         open.maps
             .label_slots
             .set_max_entries(queues as u32)
-            .map_err(|e| failed("size the slots", &e))?;
+            .map_err(|e| failed("size the slots", e))?;
         match forwarding {
             Some(forwarding) => open.maps.gateways.reuse_fd(forwarding.gateways.as_fd()),
             None => open.maps.gateways.set_max_entries(1),
         }
-        .map_err(|e| failed("share the ways to gateways", &e))?;
+        .map_err(|e| failed("share the ways to gateways", e))?;
         let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
         data.is_behind_forward = forwarding.is_some().into();
-        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        let loaded = open.load().map_err(|e| failed("load", e))?;
         let map = &loaded.maps.label_slots;
         debug_assert_eq!(map.value_size() as usize, size_of::<Slot>());
         let slots = Mapped::of(map.as_fd(), queues);
-        let unmapped = |error| FastPathError::Load {
-            what: format!("map the slots: {error}"),
-            log: String::new(),
-        };
+        let unmapped = |e| FastPathError::map("map the slots", e);
         let map = &loaded.maps.label_count;
         debug_assert_eq!(map.value_size() as usize, size_of::<Count>());
         let count = Mapped::of(map.as_fd(), 1);

@@ -28,6 +28,7 @@
 mod answer;
 mod clat;
 mod copies;
+mod error;
 mod forward;
 mod gso;
 mod homes;
@@ -66,11 +67,10 @@ use std::sync::Arc;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use diolkos_sys::kernel;
-
 pub use answer::{AnswerPath, Served, Served4, Served6};
 pub use clat::{ClatPath, ClatRules};
 pub use copies::{Owner, NODES};
+pub use error::FastPathError;
 pub use forward::{ForwardCount, ForwardPath, Forwarding, Gateway};
 pub use homes::{Cluster, Homes, HostPort, BUCKETS, LINKS};
 pub use hook::Hook;
@@ -119,52 +119,6 @@ pub struct Pref64 {
     /// True for the well-known prefix if it rejects IPv4 addresses that are not globally reachable (RFC 6052 section
     /// 3.1).
     pub only_global: bool,
-}
-
-/// Why the fast path could not be started.
-#[derive(thiserror::Error, Debug)]
-pub enum FastPathError {
-    /// CAP_BPF or CAP_NET_ADMIN is missing, or the kernel has no BPF.
-    #[error(
-        "the kernel refuses BPF programs ({0}): run as root or with CAP_BPF and CAP_NET_ADMIN, \
-         and without a seccomp filter that refuses bpf(2)"
-    )]
-    Refused(io::Error),
-    /// The programs do not load on this kernel.
-    #[error("the BPF programs do not load on Linux {}: {what}", kernel::release())]
-    Load {
-        /// The reason in one line.
-        what: String,
-        /// The messages of libbpf and the verifier, many lines.
-        log: String,
-    },
-    /// The process has too many open files; each map, program and link needs one.
-    #[error("too many files are open")]
-    Files,
-    /// The driver of an interface does not run the program.
-    #[error("packets cannot be translated in the driver (XDP): {0}")]
-    Driver(io::Error),
-    /// The programs load but cannot be attached.
-    #[error("the BPF program {program} cannot be attached: {source}")]
-    Attach {
-        /// Name of the program.
-        program: &'static str,
-        /// The error from the kernel.
-        source: io::Error,
-    },
-}
-
-impl FastPathError {
-    /// Returns true if the limit on open files was the cause.
-    pub fn lacks_files(&self) -> bool {
-        match self {
-            FastPathError::Files => true,
-            FastPathError::Attach { source, .. } => source.raw_os_error() == Some(libc::EMFILE),
-            FastPathError::Refused(_) | FastPathError::Load { .. } | FastPathError::Driver(_) => {
-                false
-            }
-        }
-    }
 }
 
 /// The way to attach programs. `Auto` uses tcx if the kernel has it (6.6 and later), clsact otherwise.

@@ -34,7 +34,7 @@ pub(super) fn heard() -> String {
 }
 
 /// Builds the error from libbpf's result and its earlier messages.
-pub fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
+pub fn failed(what: &str, error: libbpf_rs::Error) -> FastPathError {
     let log = heard();
     // The verifier also returns EACCES, but then it has logged a reason.
     match error.kind() {
@@ -44,10 +44,11 @@ pub fn failed(what: &str, error: &libbpf_rs::Error) -> FastPathError {
         ErrorKind::Unsupported => {
             FastPathError::Refused(io::Error::from_raw_os_error(libc::ENOSYS))
         }
-        _ if is_of_files(error) => FastPathError::Files,
+        _ if is_of_files(&error) => FastPathError::Files,
         _ => FastPathError::Load {
             what: reason(&log).unwrap_or_else(|| format!("{what}: {error}")),
             log,
+            source: error,
         },
     }
 }
@@ -86,23 +87,14 @@ fn reason(log: &str) -> Option<String> {
 
 /// The error for an object whose read-only data does not match its source.
 pub fn no_data() -> FastPathError {
-    FastPathError::Load {
-        what: "the object has no read-only data".into(),
-        log: String::new(),
-    }
+    FastPathError::NoData
 }
 
 /// Duplicates the descriptor of a program, so that it outlives its object.
 pub fn keep(program: BorrowedFd<'_>) -> Result<OwnedFd, FastPathError> {
     program
         .try_clone_to_owned()
-        .map_err(|e| match e.raw_os_error() {
-            Some(libc::EMFILE) => FastPathError::Files,
-            _ => FastPathError::Load {
-                what: e.to_string(),
-                log: String::new(),
-            },
-        })
+        .map_err(|e| FastPathError::map("keep a program", e))
 }
 
 /// A map of any object, with a descriptor that outlives the object.
@@ -113,19 +105,19 @@ pub trait AsMap {
 
 impl AsMap for libbpf_rs::MapMut<'_> {
     fn handle(&self) -> Result<MapHandle, FastPathError> {
-        MapHandle::try_from(self).map_err(|e| failed("keep a map", &e))
+        MapHandle::try_from(self).map_err(|e| failed("keep a map", e))
     }
 }
 
 /// Starts the identifications of each CPU at an unpredictable value.
 pub(super) fn seed(ipv4_ids: &impl MapCore, seed: u64) -> Result<(), FastPathError> {
-    let cpus = libbpf_rs::num_possible_cpus().map_err(|e| failed("count CPUs", &e))?;
+    let cpus = libbpf_rs::num_possible_cpus().map_err(|e| failed("count CPUs", e))?;
     let ids: Vec<Vec<u8>> = (0..cpus)
         .map(|cpu| scatter(seed, cpu as u64).to_ne_bytes().to_vec())
         .collect();
     ipv4_ids
         .update_percpu(&0u32.to_ne_bytes(), &ids, MapFlags::ANY)
-        .map_err(|e| failed("seed", &e))
+        .map_err(|e| failed("seed", e))
 }
 
 /// Writes the rules common to all modes, and the layouts of the kernel. A macro, because each object has its own types.
@@ -259,11 +251,11 @@ mod tests {
     #[test]
     fn too_many_open_files_are_a_cause_of_their_own() {
         let open_files = || libbpf_rs::Error::from_raw_os_error(libc::EMFILE);
-        assert!(failed("load", &open_files()).lacks_files());
+        assert!(failed("load", open_files()).lacks_files());
         let within = open_files().context("failed to load");
-        assert!(failed("load", &within).lacks_files());
+        assert!(failed("load", within).lacks_files());
         let memory = libbpf_rs::Error::from_raw_os_error(libc::ENOMEM);
-        assert!(!failed("load", &memory).lacks_files());
+        assert!(!failed("load", memory).lacks_files());
     }
 
     #[test]

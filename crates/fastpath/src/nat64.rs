@@ -2,7 +2,6 @@
 //! The fast path of a NAT64: a program at the TUN device and, inline, at interfaces (`bpf/nat64.bpf.c`), its sessions,
 //! and the sessions that it may open by itself.
 
-use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::{Deref, DerefMut};
@@ -109,7 +108,7 @@ impl Nat64Path {
         let mut storage = MaybeUninit::uninit();
         let loaded = open(&mut storage, rules, lease_key)?
             .load()
-            .map_err(|e| failed("load", &e))?;
+            .map_err(|e| failed("load", e))?;
         seed(&loaded.maps.ipv4_ids, ids)?;
         let maps = &loaded.maps;
         let lending = lending(maps, lease_key)?;
@@ -142,7 +141,8 @@ impl Nat64Path {
             return Ok(None);
         };
         let pinned = hook.program().and_then(PinnedProgram::of);
-        let pinned = pinned.map_err(|e| unknown("what is attached cannot be read", &e))?;
+        let pinned =
+            pinned.map_err(|e| FastPathError::map("what is attached cannot be read", e))?;
 
         let [ids, lease_key] = random;
         let mut storage = MaybeUninit::uninit();
@@ -153,7 +153,7 @@ impl Nat64Path {
             None => {
                 let loaded = open(&mut storage, rules, lease_key)?
                     .load()
-                    .map_err(|e| failed("load", &e))?;
+                    .map_err(|e| failed("load", e))?;
                 seed(&loaded.maps.ipv4_ids, ids)?;
                 let old = old(&loaded, &pinned)?;
                 (loaded, old)
@@ -222,8 +222,8 @@ impl Nat64Path {
             .and_then(|()| maps.leases.reuse_fd(leases.as_fd()))
             .and_then(|()| maps.wide_ports.reuse_fd(wide.as_fd()))
             .and_then(|()| maps.openings.reuse_fd(openings.as_fd()))
-            .map_err(|e| failed("share the sessions", &e))?;
-        let loaded = open.load().map_err(|e| failed("load", &e))?;
+            .map_err(|e| failed("share the sessions", e))?;
+        let loaded = open.load().map_err(|e| failed("load", e))?;
         prepared(&loaded, rules)
     }
 
@@ -307,7 +307,9 @@ fn load_with<'object>(
 /// Reads the state of a running program whose maps cannot be shared.
 fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathError> {
     let tag = tag(loaded.progs.nat64_egress.as_fd());
-    if tag.map_err(|e| unknown("the version of the programs is not known", &e))? != pinned.tag() {
+    if tag.map_err(|e| FastPathError::map("the version of the programs is not known", e))?
+        != pinned.tag()
+    {
         return Ok(Old::Unknown);
     }
     let names = ["sessions6", "sessions4", "bib", "copies"];
@@ -320,7 +322,7 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
     let [Some(leases), Some(wide), Some(openings)] = names.map(|name| pinned.map(name)) else {
         return Ok(Old::Unknown);
     };
-    let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", &e));
+    let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", e));
     // Sessions that it opened from now on would go unnoticed.
     let maps = LeaseMaps {
         leases: handle(leases)?,
@@ -336,18 +338,12 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
         handle(bound)?,
         handle(copies)?,
     );
-    let sessions = sessions.map_err(|e| unknown("the sessions of the old programs", &e))?;
+    let sessions =
+        sessions.map_err(|e| FastPathError::map("the sessions of the old programs", e))?;
     Ok(Old::Other {
         sessions: Arc::new(sessions),
         pref64: known_pref64(pinned).unwrap_or_default(),
     })
-}
-
-fn unknown(what: &str, error: &io::Error) -> FastPathError {
-    FastPathError::Load {
-        what: format!("{what}: {error}"),
-        log: String::new(),
-    }
 }
 
 fn prepared(loaded: &Nat64Skel<'_>, rules: &Nat64Rules) -> Result<Prepared, FastPathError> {
@@ -377,7 +373,7 @@ pub(super) fn open<'object>(
     listen();
     let mut open = Nat64SkelBuilder::default()
         .open(storage)
-        .map_err(|e| failed("open", &e))?;
+        .map_err(|e| failed("open", e))?;
     let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
     let nat64 = &mut data.nat64;
     fill_rules!(data, rules.rules);
@@ -407,12 +403,12 @@ pub(super) fn open<'object>(
     if rules.exits.is_empty() {
         maps.tc_routes
             .set_max_entries(1)
-            .map_err(|e| failed("size the tables", &e))?;
+            .map_err(|e| failed("size the tables", e))?;
     }
     if rules.drivers.is_none() {
         maps.xdp_routes
             .set_max_entries(1)
-            .map_err(|e| failed("size the tables", &e))?;
+            .map_err(|e| failed("size the tables", e))?;
     }
     open.maps
         .sessions6
@@ -434,14 +430,14 @@ fn size(rules: &Nat64Rules) -> u32 {
 pub(super) fn sessions(maps: &Nat64Maps<'_>) -> Result<Sessions, FastPathError> {
     let [outward, inward] = [maps.sessions6.handle()?, maps.sessions4.handle()?];
     let sessions = Sessions::of(outward, inward, maps.bib.handle()?, maps.copies.handle()?);
-    sessions.map_err(|e| unknown("share the deadlines of copies", &e))
+    sessions.map_err(|e| FastPathError::map("share the deadlines of copies", e))
 }
 
 /// The maps of the homes of hosts.
 pub(super) fn homes(maps: &Nat64Maps<'_>) -> Result<Homes, FastPathError> {
     let [cluster, buckets] = [maps.cluster.handle()?, maps.buckets.handle()?];
     let homes = Homes::of(cluster, buckets, maps.away.handle()?, maps.bib.handle()?);
-    homes.map_err(|e| unknown("share the homes", &e))
+    homes.map_err(|e| FastPathError::map("share the homes", e))
 }
 
 fn lease_maps(maps: &Nat64Maps<'_>) -> Result<LeaseMaps, FastPathError> {

@@ -234,7 +234,7 @@ impl RouterPrograms {
         fates
             .reuse_fd(self.path.fates.as_fd())
             .and_then(|()| ipv4_ids.reuse_fd(self.ipv4_ids.as_fd()))
-            .map_err(|e| failed("share the counters", &e))
+            .map_err(|e| failed("share the counters", e))
     }
 
     /// Replaces the attached programs: all of them or none. Each packet is processed by exactly one of them.

@@ -141,7 +141,7 @@ pub(super) fn open<'object>(
     listen();
     let mut open = SiitSkelBuilder::default()
         .open(storage)
-        .map_err(|e| failed("open", &e))?;
+        .map_err(|e| failed("open", e))?;
     let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
     let siit = &mut data.siit;
     fill_rules!(data, rules.rules);
@@ -199,7 +199,7 @@ pub(super) fn open<'object>(
         ),
     ] {
         map.set_max_entries(entries.max(1) as u32)
-            .map_err(|e| failed("size the tables", &e))?;
+            .map_err(|e| failed("size the tables", e))?;
     }
     Ok(open)
 }
@@ -257,7 +257,7 @@ pub(super) fn load<'object>(
     open: OpenSiitSkel<'object>,
     rules: &SiitRules,
 ) -> Result<SiitSkel<'object>, FastPathError> {
-    let loaded = open.load().map_err(|e| failed("load", &e))?;
+    let loaded = open.load().map_err(|e| failed("load", e))?;
     for (network, len) in &rules.routes.v4 {
         route(&loaded.maps.routes4, *len, &network.octets())?;
     }
@@ -287,7 +287,7 @@ fn route(map: &MapMut<'_>, len: u8, network: &[u8]) -> Result<(), FastPathError>
     let mut key = u32::from(len).to_ne_bytes().to_vec();
     key.extend(network);
     map.update(&key, &[1], MapFlags::ANY)
-        .map_err(|e| failed("fill the routes", &e))
+        .map_err(|e| failed("fill the routes", e))
 }
 
 impl Eam {
@@ -319,7 +319,7 @@ fn fill(
             MapFlags::ANY,
             MapFlags::ANY,
         )
-        .map_err(|e| failed("fill the table", &e))?;
+        .map_err(|e| failed("fill the table", e))?;
     }
     Ok(())
 }

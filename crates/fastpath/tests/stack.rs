@@ -90,8 +90,6 @@ fn every_program_fits(object: &str) {
     for program in loaded.progs() {
         assert!(!program.insns().iter().any(is_callback));
         let depth = Code(program.insns()).depth(0);
-        if depth > LIMIT { let c = Code(program.insns()); let fs = c.functions(); eprintln!("FUNS {:?}", fs.iter().map(|b| (*b, c.frame(*b..fs.iter().copied().find(|x| x>b).unwrap_or(c.0.len())), c.depth(*b))).collect::<Vec<_>>()); 
-        for b in fs.iter() { let e = fs.iter().copied().find(|x| x>b).unwrap_or(c.0.len()); let cs: Vec<_> = (*b..e).filter_map(|i| c.callee(i)).collect(); eprintln!("CALLS {b}: {cs:?}"); } }
         assert!(
             depth <= LIMIT,
             "{} takes {depth} bytes of stack",

@@ -6,7 +6,7 @@
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diolkos_fastpath::{Lending, Sessions};
@@ -83,13 +83,16 @@ impl Controller {
         let mut mirror = Mirror::new(config, fast.clone());
         mirror.begin(nat64.state());
         Ok(Controller {
-            inner: Mutex::new(Inner {
-                nat64,
-                mirror,
-                leases: Leases::new(config, fast),
-                stock: Stock::default(),
-                times: Default::default(),
-            }),
+            inner: Ordered::new(
+                Rank::Tables,
+                Inner {
+                    nat64,
+                    mirror,
+                    leases: Leases::new(config, fast),
+                    stock: Stock::default(),
+                    times: Default::default(),
+                },
+            ),
             kernel,
             tally: Arc::new(Tally::default()),
         })
@@ -224,7 +227,8 @@ impl Inner {
     fn defer(
         &mut self,
         verdict: Verdict,
-        (packet, received): (&Packet<'_>, usize),
+        packet: &Packet<'_>,
+        received: usize,
         out: &mut Writer<'_>,
         tally: &Arc<Tally>,
     ) -> Verdict {
@@ -263,7 +267,7 @@ impl Engine for Controller {
         inner.mirror.packet_comes(packet.offload.label.link);
         let received = packet.bytes().len();
         let verdict = inner.nat64.translate(packet, env, out, &mut inner.mirror);
-        let verdict = inner.defer(verdict, (packet, received), out, &self.tally);
+        let verdict = inner.defer(verdict, packet, received, out, &self.tally);
         inner.consider_leases();
         inner.count_dropped(&self.tally);
         inner.times[0].note(locked - asked);

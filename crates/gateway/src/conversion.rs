@@ -61,7 +61,7 @@ pub fn sent(state: SessionState) -> Sent {
 
 /// Returns true if the copy of a session that was in this state, with this prefix number, is still right for what the
 /// session is now. When a port is used again, the copy must forget what both sides have sent before.
-pub fn is_copied_alike(now: &SessionView, (state, prefix): (SessionState, u8)) -> bool {
+pub fn is_copied_alike(now: &SessionView, state: SessionState, prefix: u8) -> bool {
     let before = SessionView {
         state,
         prefix,

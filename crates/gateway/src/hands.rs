@@ -53,7 +53,7 @@ pub fn hear(
     let known = peers.node().acknowledged();
     if let Some(deferral) = &mut peers.deferral {
         deferral.is_attended();
-        release(deferral, (known, now), state, mirror, departing);
+        release(deferral, known, now, state, mirror, departing);
     }
     mirror.peers = Some(peers);
 }
@@ -61,7 +61,8 @@ pub fn hear(
 /// Treats bindings that another gateway knows now, and those whose time is over, like any others from now on.
 pub fn release(
     deferral: &mut Deferral,
-    (known, now): (Option<u64>, Duration),
+    known: Option<u64>,
+    now: Duration,
     state: &State,
     mirror: &mut Mirror,
     departing: &mut Departing,
@@ -132,7 +133,8 @@ impl Tables for Hands<'_> {
 
     fn reach(&mut self, owner: NodeId, takes: bool) {
         self.reached[owner.index()].1 = takes;
-        lead(self.programs, self.ways, owner, self.reached[owner.index()]);
+        let (hop, takes) = self.reached[owner.index()];
+        lead(self.programs, self.ways, owner, hop, takes);
     }
 
     fn serve(&mut self, serves: bool) {

@@ -15,6 +15,11 @@
 //!
 //! controller ─► store ─► file; file, maps that stayed ─► store ─► controller
 //!
+//! Threads: each queue of the TUN device has a reader; [`Sweeper`], [`Listener`], [`store::StateSaver`] and the alarms have a
+//! thread each, and all of them share the [`Controller`], whose tables have one lock. The order of locks that nest is
+//! `Alarms → Tables → Outlet → Records → ClusterView` ([`diolkos_service::ordered::Rank`]); builds with debug assertions
+//! panic where a thread breaks it. `DESIGN.md` of this crate has the map of threads, and what each owns and locks.
+//!
 //! This crate knows the tables of `diolkos-nat64`, the maps of `diolkos-fastpath` and the engine interface of the slow path.
 //! It knows neither routes nor the control socket. To use it, create a [`Controller`], pass it to the slow path as its
 //! engine, and run a [`Listener`] and a [`Sweeper`] beside it. The other public modules are public for the fast-path
@@ -26,6 +31,7 @@ pub mod clocks;
 mod controller;
 pub mod conversion;
 pub mod deferral;
+mod error;
 pub mod fastpath;
 pub mod hands;
 pub mod leases;
@@ -49,6 +55,7 @@ mod top;
 
 pub use controller::Controller;
 pub use deferral::{Deferral, Departing};
+pub use error::{FileAction, GatewayError, NotTrusted};
 pub use listener::Listener;
 pub use loaded::Loaded;
 pub use log::{lister, Log};

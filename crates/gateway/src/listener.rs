@@ -11,7 +11,7 @@ use std::time::Duration;
 use diolkos_sys::event::{Bell, Wake};
 
 use super::controller::Controller;
-use diolkos_service::failure::Failure;
+use crate::error::GatewayError;
 use diolkos_service::privilege;
 use diolkos_service::supervise::Watch;
 
@@ -40,11 +40,7 @@ impl Listener {
                 Ok(Wake::Readable) => controller.settle(),
                 Ok(Wake::Nothing) => continue,
                 Ok(Wake::Bell) => return Ok(()),
-                Err(error) => {
-                    return Err(Failure::run_time(format!(
-                        "can no longer receive what the fast path opens: {error}"
-                    )))
-                }
+                Err(error) => return Err(GatewayError::Openings(error).into()),
             }
             std::thread::sleep(PAUSE);
         };

@@ -12,7 +12,7 @@ use diolkos_xlat::addr::rfc6052::Pref64;
 
 use super::controller::Controller;
 use super::records::Records;
-use diolkos_bindlog::{Change, Lister, Mapped, Place, Queue, Record, Recorders, What};
+use diolkos_bindlog::{Change, ListPosition, Lister, Mapped, Queue, Record, Recorders, What};
 
 /// Number of entries that are listed before packets pass again.
 const BUDGET: usize = 512;
@@ -137,37 +137,42 @@ pub fn lister(controller: &Arc<Controller>, sessions: bool) -> Lister {
 
 /// Lists one part. The queue is filled under the lock, so that the end of an entry is always
 /// recorded after its listing.
-fn list(controller: &Controller, sessions: bool, place: Place, queue: &Queue) -> Place {
+fn list(
+    controller: &Controller,
+    sessions: bool,
+    place: ListPosition,
+    queue: &Queue,
+) -> ListPosition {
     controller.look(|nat64| {
         let state = nat64.state();
         match place {
-            Place::Mapping(first) => match state.pool().mapping() {
+            ListPosition::Mapping(first) => match state.pool().mapping() {
                 Some(mapping) => list_mapping(mapping, nat64.config(), first, queue),
-                None => Place::Blocks(0),
+                None => ListPosition::Blocks(0),
             },
-            Place::Blocks(first) => {
+            ListPosition::Blocks(first) => {
                 let views = state.blocks_from(first, BUDGET);
                 for view in &views {
                     queue.push(Record::now(What::Block(Change::InForce, *view)));
                 }
                 match views.len() < BUDGET {
-                    true => Place::Bindings(0, 0),
-                    false => Place::Blocks(first + BUDGET as u32),
+                    true => ListPosition::Bindings(0, 0),
+                    false => ListPosition::Blocks(first + BUDGET as u32),
                 }
             }
-            Place::Bindings(first, before) => {
+            ListPosition::Bindings(first, before) => {
                 let (views, next) = state.bindings_from(first, BUDGET);
                 for view in views.iter().filter(|v| !state.is_in_block(&v.binding)) {
                     queue.push(Record::now(What::Binding(Change::InForce, view.binding)));
                 }
                 let count = before + views.len() as u64;
                 match next {
-                    Some(next) => Place::Bindings(next, count),
-                    None if sessions => Place::Sessions(0, count),
-                    None => Place::End(count),
+                    Some(next) => ListPosition::Bindings(next, count),
+                    None if sessions => ListPosition::Sessions(0, count),
+                    None => ListPosition::End(count),
                 }
             }
-            Place::Sessions(first, count) => {
+            ListPosition::Sessions(first, count) => {
                 let (views, next) = state.sessions_from(first, BUDGET);
                 let prefixes = prefixes(nat64.config());
                 for view in &views {
@@ -177,15 +182,22 @@ fn list(controller: &Controller, sessions: bool, place: Place, queue: &Queue) ->
                         &prefixes,
                     )));
                 }
-                next.map_or(Place::End(count), |next| Place::Sessions(next, count))
+                next.map_or(ListPosition::End(count), |next| {
+                    ListPosition::Sessions(next, count)
+                })
             }
-            Place::End(_) => place,
+            ListPosition::End(_) => place,
         }
     })
 }
 
 /// Lists the mapping: first its source prefixes, then those of the pool.
-fn list_mapping(mapping: &Mapping, config: &Nat64Config, first: u32, queue: &Queue) -> Place {
+fn list_mapping(
+    mapping: &Mapping,
+    config: &Nat64Config,
+    first: u32,
+    queue: &Queue,
+) -> ListPosition {
     let (sources, addresses) = (mapping.sources(), mapping.addresses());
     if first == 0 {
         let figures = mapping.figures();
@@ -207,7 +219,7 @@ fn list_mapping(mapping: &Mapping, config: &Nat64Config, first: u32, queue: &Que
         .take(BUDGET)
         .for_each(|what| queue.push(Record::now(what)));
     match rest.next() {
-        Some(_) => Place::Mapping(first + BUDGET as u32),
-        None => Place::Blocks(0),
+        Some(_) => ListPosition::Mapping(first + BUDGET as u32),
+        None => ListPosition::Blocks(0),
     }
 }

@@ -138,17 +138,12 @@ impl Peers {
 
     /// Sets how another gateway is reached from now on.
     pub fn reach(&mut self, node: NodeId, hop: Option<Hop>) {
-        if let Some((known, _)) = self.reached.get_mut(node.index()) {
+        if let Some((known, takes)) = self.reached.get_mut(node.index()) {
             if *known == hop {
                 return;
             }
             *known = hop;
-            lead(
-                &*self.programs,
-                &self.ways,
-                node,
-                self.reached[node.index()],
-            );
+            lead(&*self.programs, &self.ways, node, hop, *takes);
         }
     }
 }
@@ -158,7 +153,8 @@ pub(super) fn lead(
     programs: &dyn Programs,
     ways: &Ways,
     node: NodeId,
-    (hop, takes): (Option<Hop>, bool),
+    hop: Option<Hop>,
+    takes: bool,
 ) {
     let hop = hop.filter(|_| takes);
     // The slow path relies on the programs.

@@ -4,15 +4,15 @@
 
 use diolkos_fastpath::{FastPath, LabelPath, Pins};
 
+use crate::error::KernelError;
 use crate::forwarding;
 use crate::net::Net;
-use diolkos_service::failure::Failure;
 
 /// The mark of a device that may be taken over. A device of the same name without the mark belongs to another program.
 const MARK: &str = "diolkos: stays for the next start; `diolkos stop` removes it";
 
 /// The index of the device that an earlier run left, if there is one.
-pub async fn find(net: &Net, device: &str) -> Result<Option<u32>, Failure> {
+pub async fn find(net: &Net, device: &str) -> Result<Option<u32>, KernelError> {
     let links = net.links().await?;
     let found = links
         .iter()
@@ -21,7 +21,7 @@ pub async fn find(net: &Net, device: &str) -> Result<Option<u32>, Failure> {
 }
 
 /// Marks the device as one that may be taken over.
-pub async fn mark(net: &Net, index: u32) -> Result<(), Failure> {
+pub async fn mark(net: &Net, index: u32) -> Result<(), KernelError> {
     net.set_alias(index, MARK).await
 }
 
@@ -34,7 +34,7 @@ pub async fn unmark(net: &Net, index: u32) {
 
 /// Removes everything that an earlier run left, on purpose or because it was killed, and returns true if there was anything.
 /// The caller must hold the instance lock of the device.
-pub async fn clear(net: &Net, device: &str) -> Result<bool, Failure> {
+pub async fn clear(net: &Net, device: &str) -> Result<bool, KernelError> {
     let mut found = false;
     // The device goes first: after that, no route leads to the rest.
     if let Some(index) = find(net, device).await? {
@@ -60,7 +60,7 @@ pub async fn take_off(
     net: &Net,
     device: &str,
     heirs: (Option<&FastPath>, Option<&LabelPath>),
-) -> Result<bool, Failure> {
+) -> Result<bool, KernelError> {
     let mut found = false;
     for link in net.links().await? {
         if diolkos_fastpath::take_off_leftovers(link.index, device, heirs) {

@@ -9,6 +9,7 @@
 //! The crate knows interfaces and addresses, but neither the configuration file nor translation. Its callers decide on the
 //! wanted state; the crate itself keeps only the values that it has to restore.
 
+pub mod error;
 pub mod forwarding;
 pub mod handover;
 pub mod neighbour;

@@ -61,7 +61,7 @@ use tokio::sync::{oneshot, watch};
 pub use credentials::{Credentials, Files};
 pub use event::{Event, Link, Received, ROOM};
 pub use refusal::{Refusal, Refused};
-pub use settings::{Fault, Place, Settings};
+pub use settings::{Fault, NodeAddress, Settings};
 
 use refusal::Refusals;
 use shared::{listen, Shared};

@@ -9,7 +9,7 @@ use rustls::pki_types::DnsName;
 
 /// A node, as the others reach it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct NodeAddress {
     /// Its name, which its certificate has as a DNS name.
     pub name: String,
     /// The address at which it listens. It also connects from this IP address.
@@ -22,7 +22,7 @@ pub struct Settings {
     /// This node.
     pub me: NodeId,
     /// All nodes, each at the index of its [`NodeId`].
-    pub nodes: Vec<Place>,
+    pub nodes: Vec<NodeAddress>,
 }
 
 /// The reason why settings or certificates cannot be used, or why the node cannot listen.
@@ -63,13 +63,13 @@ impl Settings {
     /// # Errors
     ///
     /// Names, addresses and numbers that contradict each other.
-    pub(crate) fn check(&self) -> Result<&Place, Fault> {
+    pub(crate) fn check(&self) -> Result<&NodeAddress, Fault> {
         let own = self.nodes.get(self.me.index()).ok_or(Fault::Nodes)?;
         if self.nodes.len() > MOST_NODES {
             return Err(Fault::Nodes);
         }
         for (at, place) in self.nodes.iter().enumerate() {
-            let Place { name, address } = place;
+            let NodeAddress { name, address } = place;
             if DnsName::try_from(name.as_str()).is_err() {
                 return Err(Fault::Name(name.clone()));
             }

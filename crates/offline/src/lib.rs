@@ -11,6 +11,7 @@ mod bindings;
 pub mod capture;
 mod engine;
 mod environment;
+mod error;
 mod lines;
 pub mod link;
 mod options;
@@ -26,8 +27,9 @@ use std::time::Duration;
 use diolkos_xlat::config::ConfigError;
 use diolkos_xlat::{Offload, Outbox};
 
+pub use error::OfflineError;
+
 use diolkos_config::{self as config, Found, Mode, Networks, Placement, Settings};
-use diolkos_service::failure::Failure;
 pub use options::Translate;
 
 use capture::Capture;
@@ -42,7 +44,7 @@ use summary::Summary;
 const SHORTEST_LIFE: Duration = Duration::from_secs(1);
 
 /// Translates the capture, and prints a summary of the outcomes on standard error.
-pub fn run(options: &Translate) -> Result<(), Failure> {
+pub fn run(options: &Translate) -> Result<(), OfflineError> {
     let settings = config::load(&options.config, |_| ())?.as_node(options.node.as_deref())?;
     refuse_unknown(&settings, options)?;
     let mut world = Environment::new(options.seed, options.ipv4_id);
@@ -55,7 +57,7 @@ pub fn run(options: &Translate) -> Result<(), Failure> {
     }
 
     let path = &options.from_pcap;
-    let mut capture = Capture::new(BufReader::new(open(path)?)).map_err(|e| unread(path, &e))?;
+    let mut capture = Capture::new(BufReader::new(open(path)?)).map_err(|e| unread(path, e))?;
     let form = match (options.json, options.each) {
         (true, _) => Some(Form::Json),
         (_, true) => Some(Form::Text),
@@ -82,7 +84,7 @@ pub fn run(options: &Translate) -> Result<(), Failure> {
     };
     let mut record = Record::default();
     let mut number = 0;
-    while capture.next(&mut record).map_err(|e| unread(path, &e))? {
+    while capture.next(&mut record).map_err(|e| unread(path, e))? {
         number += 1;
         run.pass_until(record.since_epoch)?;
         run.take(number, &record)?;
@@ -91,27 +93,21 @@ pub fn run(options: &Translate) -> Result<(), Failure> {
 }
 
 /// Refuses settings that only a network can determine.
-fn refuse_unknown(settings: &Settings, options: &Translate) -> Result<(), Failure> {
+fn refuse_unknown(settings: &Settings, options: &Translate) -> Result<(), OfflineError> {
     let mode = settings.translator.mode;
     if mode == Mode::Clat && settings.clat.v6.fixed().is_none() {
-        return Err(Failure::usage(
-            "clat.v6: `auto` and `shared` need an uplink, and there is none here: give the address",
-        ));
+        return Err(OfflineError::NoUplink);
     }
     if settings.translator.pref64 == Networks::Auto {
-        return Err(Failure::usage(
-            "translator.pref64: `auto` needs a network, and there is none here: give the prefix",
-        ));
+        return Err(OfflineError::NoNetwork);
     }
     if options.bindings.is_some() && mode != Mode::Nat64 {
-        return Err(Failure::usage(
-            "--bindings: only a NAT64 has bindings, and translator.mode is another",
-        ));
+        return Err(OfflineError::NoBindings);
     }
     Ok(())
 }
 
-fn engine(settings: &Settings, world: &mut Environment) -> Result<Engine, Failure> {
+fn engine(settings: &Settings, world: &mut Environment) -> Result<Engine, OfflineError> {
     let found = Found {
         mtu4: Found::OFFLINE_MTU,
         mtu6: Found::OFFLINE_MTU,
@@ -124,25 +120,26 @@ fn engine(settings: &Settings, world: &mut Environment) -> Result<Engine, Failur
         Mode::Nat64 => Engine::stateful(&settings.stateful(found), world),
         Mode::Clat | Mode::Siit => Engine::stateless(&settings.translation(found)),
     };
-    engine.map_err(|error: ConfigError| {
-        let first = &error.problems[0];
-        Failure::usage(format!("{}: {}", settings.key(&first.key), first.message))
+    engine.map_err(|source: ConfigError| {
+        let first = &source.problems[0];
+        OfflineError::Contradiction {
+            sentence: format!("{}: {}", settings.key(&first.key), first.message),
+            source,
+        }
     })
 }
 
 /// The output file, if one is requested.
-fn writer(options: &Translate, precision: pcap::Precision) -> Result<Option<Output>, Failure> {
+fn writer(options: &Translate, precision: pcap::Precision) -> Result<Option<Output>, OfflineError> {
     let Some(path) = &options.to_pcap else {
         return Ok(None);
     };
     if same_file(&options.from_pcap, path) {
-        return Err(Failure::usage(
-            "--to-pcap is the file that --from-pcap reads: choose another",
-        ));
+        return Err(OfflineError::SameFile);
     }
-    let output = File::create(path).map_err(|e| unwritten(path, &e))?;
+    let output = File::create(path).map_err(|e| unwritten(path, e))?;
     let writer = Writer::new(BufWriter::new(output), precision);
-    writer.map(Some).map_err(|e| unwritten(path, &e))
+    writer.map(Some).map_err(|e| unwritten(path, e))
 }
 
 type Output = Writer<BufWriter<File>>;
@@ -163,7 +160,7 @@ struct Run {
 
 impl Run {
     /// Expires the entries that are due before the next packet, each at its own time.
-    fn pass_until(&mut self, next: Duration) -> Result<(), Failure> {
+    fn pass_until(&mut self, next: Duration) -> Result<(), OfflineError> {
         if next < self.quiet_until {
             self.world.advance(next);
             return Ok(());
@@ -192,7 +189,7 @@ impl Run {
         Ok(())
     }
 
-    fn take(&mut self, number: u64, record: &Record) -> Result<(), Failure> {
+    fn take(&mut self, number: u64, record: &Record) -> Result<(), OfflineError> {
         let time = record.since_epoch;
         self.wire.stamp(time);
         let (fate, packet) = match link::network_layer(record.link, &record.bytes) {
@@ -218,9 +215,9 @@ impl Run {
         time: Duration,
         fate: Fate,
         packet: Option<(u64, &[u8])>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OfflineError> {
         if let Some(error) = self.wire.failed.take() {
-            return Err(unwritten(&self.path, &error));
+            return Err(unwritten(&self.path, error));
         }
         self.summary.count(fate);
         for reason in &self.noted.dropped {
@@ -237,9 +234,9 @@ impl Run {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(), Failure> {
+    fn finish(mut self) -> Result<(), OfflineError> {
         if let Some(writer) = &mut self.wire.to {
-            writer.finish().map_err(|e| unwritten(&self.path, &e))?;
+            writer.finish().map_err(|e| unwritten(&self.path, e))?;
         }
         if let Some(lines) = &mut self.lines {
             lines.finish()?;
@@ -281,12 +278,10 @@ impl Outbox for Wire {
     }
 }
 
-fn open(path: &Path) -> Result<File, Failure> {
-    File::open(path).map_err(|e| {
-        Failure::run_time(format!(
-            "the capture {} cannot be read: {e}",
-            path.display()
-        ))
+fn open(path: &Path) -> Result<File, OfflineError> {
+    File::open(path).map_err(|source| OfflineError::Unreadable {
+        path: path.to_owned(),
+        source,
     })
 }
 
@@ -297,13 +292,16 @@ fn same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-fn unread(path: &Path, error: &pcap::ReadError) -> Failure {
-    Failure::run_time(format!("the capture {}: {error}", path.display()))
+fn unread(path: &Path, source: pcap::ReadError) -> OfflineError {
+    OfflineError::Capture {
+        path: path.to_owned(),
+        source,
+    }
 }
 
-fn unwritten(path: &Path, error: &io::Error) -> Failure {
-    Failure::run_time(format!(
-        "the capture {} cannot be written: {error}",
-        path.display()
-    ))
+fn unwritten(path: &Path, source: io::Error) -> OfflineError {
+    OfflineError::Unwritten {
+        path: path.to_owned(),
+        source,
+    }
 }

@@ -10,8 +10,8 @@ use diolkos_xlat::{Reason, Verdict};
 use serde::Serialize;
 
 use super::engine::Noted;
+use crate::error::OfflineError;
 use diolkos_datapath::packet_summary::{verdict_name, PacketSummary};
-use diolkos_service::failure::Failure;
 
 /// The format of the lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,7 +146,7 @@ impl<W: Write> Lines<W> {
         packet: Option<(u64, &[u8])>,
         out: &[PacketSummary],
         noted: &Noted,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OfflineError> {
         let came = packet.filter(|_| fate != Fate::Skipped);
         let line = Line {
             packet: packet.map(|(number, _)| number),
@@ -166,12 +166,12 @@ impl<W: Write> Lines<W> {
     }
 
     /// Flushes the buffer.
-    pub fn finish(&mut self) -> Result<(), Failure> {
+    pub fn finish(&mut self) -> Result<(), OfflineError> {
         let done = self.to.flush();
         self.judge(done)
     }
 
-    fn write(&mut self, line: &str) -> Result<(), Failure> {
+    fn write(&mut self, line: &str) -> Result<(), OfflineError> {
         if self.is_closed {
             return Ok(());
         }
@@ -180,13 +180,13 @@ impl<W: Write> Lines<W> {
     }
 
     /// If the reader of a pipe has closed it, the capture is still translated to its end.
-    fn judge(&mut self, done: io::Result<()>) -> Result<(), Failure> {
+    fn judge(&mut self, done: io::Result<()>) -> Result<(), OfflineError> {
         match done {
             Err(e) if e.kind() == ErrorKind::BrokenPipe => {
                 self.is_closed = true;
                 Ok(())
             }
-            done => done.map_err(|e| Failure::run_time(format!("cannot write: {e}"))),
+            done => done.map_err(OfflineError::Output),
         }
     }
 }

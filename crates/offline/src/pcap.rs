@@ -30,7 +30,7 @@ pub enum Precision {
 pub enum ReadError {
     /// The kernel returned an error.
     #[error("it cannot be read: {0}")]
-    Io(io::Error),
+    Io(#[source] io::Error),
     /// The file has another format.
     #[error("it is not a capture (pcap or pcapng) file")]
     NotPcap,

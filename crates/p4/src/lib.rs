@@ -22,6 +22,7 @@
 mod connection;
 pub mod embedding;
 pub mod entry;
+mod error;
 mod fast;
 mod leaving;
 pub mod names;
@@ -33,4 +34,6 @@ mod wanted;
 pub mod wire;
 mod worker;
 
+pub use connection::Broken;
+pub use error::P4Error;
 pub use switch::Switch;

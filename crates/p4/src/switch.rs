@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use diolkos_figures::counters::Counter;
-use diolkos_service::failure::Failure;
 use diolkos_service::privilege;
 use diolkos_service::supervise::Watch;
 use ipnet::Ipv6Net;
 
 use crate::entry::Entry;
+use crate::error::P4Error;
 use crate::names::{COUNTS, TRANSLATED_4TO6, TRANSLATED_6TO4};
 use crate::wanted::Link;
 use crate::worker::{connect, Shared, Worker};
@@ -35,26 +35,22 @@ impl Switch {
     /// # Errors
     ///
     /// A switch is there and does not answer: it may still have sessions of an earlier run, whose ports must not be used.
-    pub fn start(path: &Path, pairs: u32, most: u32, watch: &Watch) -> Result<Switch, Failure> {
-        let found = connect(path);
-        if let Err(broken) = &found {
-            if !broken.is_absent() {
-                return Err(Failure::run_time(format!(
-                    "the switch at {} cannot be emptied ({broken}): stop it, or correct translator.switch",
-                    path.display()
-                )));
+    pub fn start(path: &Path, pairs: u32, most: u32, watch: &Watch) -> Result<Switch, P4Error> {
+        let found = match connect(path) {
+            Err(broken) if !broken.is_absent() => {
+                return Err(P4Error::NotEmptied {
+                    path: path.to_owned(),
+                    broken,
+                })
             }
-        }
+            found => found,
+        };
         let shared = Arc::new(Shared::new(most));
         let beat = watch.beat("switch");
         let worker = Worker::new(shared.clone(), path.to_owned(), pairs, beat);
         let thread = watch
             .thread_with(privilege::SWITCH, "switch", move || worker.run(found))
-            .map_err(|e| {
-                Failure::run_time(format!(
-                    "cannot start the thread that writes the tables of the switch: {e}"
-                ))
-            })?;
+            .map_err(P4Error::Thread)?;
         Ok(Switch {
             shared,
             thread: Mutex::new(Some(thread)),

@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
 
+use super::error::RouterError;
 use super::routes::Routes;
 use diolkos_config::{Mode, Settings};
 use diolkos_kernel::net::Net;
@@ -42,17 +43,19 @@ pub async fn check_bound(
     if routes.v4.is_empty() || routes.v4.iter().any(|net| net.contains(&address)) {
         return Ok(());
     }
-    Err(Failure::usage(format!(
-        "not bound: no route leads {address} to {device}: add it to nat64.routes4, and reload"
-    )))
+    Err(RouterError::NotRouted {
+        address,
+        device: device.to_owned(),
+    }
+    .into())
 }
 
-fn refuse_own(own: &[Ipv4Addr], what: &str, net: Ipv4Net) -> Result<(), Failure> {
+fn refuse_own(own: &[Ipv4Addr], what: &str, net: Ipv4Net) -> Result<(), RouterError> {
     match own.iter().find(|address| net.contains(*address)) {
         None => Ok(()),
-        Some(address) => Err(Failure::usage(format!(
-            "{what}: {address} is an address of this host, which keeps it for its own connections: give the pool \
-             addresses of its own, and route them here"
-        ))),
+        Some(address) => Err(RouterError::OwnAddress {
+            what: what.to_owned(),
+            address: *address,
+        }),
     }
 }

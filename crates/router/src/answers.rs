@@ -14,16 +14,16 @@ use super::{addresses, ways};
 use crate::announce::Announcer;
 use diolkos_cluster::Cluster;
 use diolkos_config::{Mtu, Settings};
-use diolkos_control::control::{self, Answer, Condition, Finding, Request, State};
 use diolkos_control::service::{later, Reply};
-use diolkos_datapath::datapath;
+use diolkos_control::translator::{self, Answer, Condition, Finding, Request, State};
+use diolkos_datapath::choice;
 use diolkos_datapath::trace::{self, Imagined};
 use diolkos_figures::counters;
 use diolkos_figures::entries::Order;
 use diolkos_figures::figures::Figures;
 use diolkos_gateway::{self as nat64, Controller};
 use diolkos_kernel::net::Net;
-use diolkos_service::failure::{Failure, Kind};
+use diolkos_service::failure::{Exit, Failure};
 
 impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     pub(super) async fn answer(&mut self, request: Request) -> Reply {
@@ -170,10 +170,10 @@ impl Gateway {
             engine: self.slow.engine(),
             config: &settings.translation(self.found),
             device: &settings.translator.device,
-            fast: datapath::kind(settings, self.translation.fast()),
+            fast: choice::kind(settings, self.translation.fast()),
             way6: None,
         };
-        control::traced(trace::trace(&asked, net).await)
+        translator::traced(trace::trace(&asked, net).await)
     }
 
     /// There may be as many prefixes as bindings.
@@ -205,7 +205,7 @@ impl Gateway {
                 .translation
                 .stateful()
                 .map_or(Vec::new(), |stateful| stateful.alarms.raised()),
-            datapath: Some(datapath::named(
+            datapath: Some(choice::named(
                 &self.settings.translator,
                 self.translation.fast(),
             )),
@@ -277,7 +277,7 @@ impl Gateway {
     fn figures(&self) -> Answer {
         match self.counters() {
             Answer::Counters(counters) => Answer::Figures(Box::new(Figures {
-                about: datapath::about(&self.settings, self.translation.fast()),
+                about: choice::about(&self.settings, self.translation.fast()),
                 counters,
                 state: self
                     .tables()
@@ -322,8 +322,8 @@ fn alone() -> Answer {
 }
 
 fn refused(failure: &Failure) -> Answer {
-    match failure.kind {
-        Kind::Usage => Answer::Misconfigured(failure.to_string()),
+    match failure.exit() {
+        Exit::Usage => Answer::Misconfigured(failure.to_string()),
         _ => Answer::Failed(failure.to_string()),
     }
 }

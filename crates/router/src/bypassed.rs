@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 
 use diolkos_config::{Placement, Settings};
-use diolkos_control::control::{Finding, Reason};
+use diolkos_control::translator::{Finding, Reason};
 use diolkos_kernel::net::{HookNews, Hooks, Policies, PolicyNews};
 use diolkos_service::supervise::Watch;
 
@@ -49,7 +49,7 @@ impl Bypassed {
 }
 
 /// Returns the placement that is used: `auto` avoids a placement that bypasses rules or policies.
-pub fn placement(settings: &Settings, (policies, hooks): (Policies, Hooks)) -> Placement {
+pub fn placement(settings: &Settings, policies: Policies, hooks: Hooks) -> Placement {
     let configured = settings.translator.placement;
     if configured != Placement::Auto {
         return configured;
@@ -74,7 +74,8 @@ pub fn placement(settings: &Settings, (policies, hooks): (Policies, Hooks)) -> P
 pub fn findings(
     settings: &Settings,
     has_programs: bool,
-    (policies, hooks): (Policies, Hooks),
+    policies: Policies,
+    hooks: Hooks,
 ) -> Vec<Finding> {
     if !settings.translator.placement.sends() || !has_programs {
         return Vec::new();
@@ -150,7 +151,7 @@ mod tests {
     }
 
     fn said(settings: &Settings, has_programs: bool, now: (Policies, Hooks)) -> Vec<String> {
-        let all = findings(settings, has_programs, now);
+        let all = findings(settings, has_programs, now.0, now.1);
         all.into_iter().map(|finding| finding.text).collect()
     }
 
@@ -162,9 +163,9 @@ mod tests {
             Placement::Direct,
             Placement::Xdp,
         ] {
-            assert_eq!(placement(&placed(other), (SOME, FILTERS)), other);
+            assert_eq!(placement(&placed(other), SOME, FILTERS), other);
         }
-        let auto = |now| placement(&placed(Placement::Auto), now);
+        let auto = |now: (Policies, Hooks)| placement(&placed(Placement::Auto), now.0, now.1);
         assert_eq!(auto(NONE), Placement::Auto);
         assert_eq!(auto((SOME, NONE.1)), Placement::Inline);
         assert_eq!(auto((NONE.0, FILTERS)), Placement::Device);

@@ -18,11 +18,11 @@ use super::translation::Translation;
 use super::{addresses, rivals};
 use crate::announce;
 use diolkos_cluster::turn::turn;
-use diolkos_cluster::Cluster;
+use diolkos_cluster::{Cluster, ClusterPrograms};
 use diolkos_config::fixed_keys;
 use diolkos_config::Settings;
-use diolkos_control::control::{Finding, Reason};
-use diolkos_datapath::datapath;
+use diolkos_control::translator::{Finding, Reason};
+use diolkos_datapath::{choice, DatapathError};
 use diolkos_kernel::forwarding::has_strict_filter;
 use diolkos_kernel::net::{Link, Net};
 use diolkos_service::failure::Failure;
@@ -63,9 +63,9 @@ pub(super) fn forward(
         })
         .collect();
     let t = &settings.translator;
-    ForwardPath::start(&addresses, &homes, index, datapath::attach(t), &t.device)
+    ForwardPath::start(&addresses, &homes, index, choice::attach(t), &t.device)
         .map(Some)
-        .map_err(datapath::failure)
+        .map_err(|e| DatapathError::from(e).into())
 }
 
 /// Returns the interfaces between which the kernel has to forward: those that are named, and those on which other
@@ -101,9 +101,14 @@ impl Gateway {
             return Ok(());
         };
         let named = section.this_node("").map(|(_, node)| node.links.clone());
-        let links =
-            indices(&net.links().await?, &named.unwrap_or_default()).map_err(Failure::missing)?;
-        let programs = (path, maps, self.slow.ways.clone());
+        let links = indices(&net.links().await?, &named.unwrap_or_default())?;
+        let (sessions, homes) = maps;
+        let programs = ClusterPrograms {
+            path,
+            sessions,
+            homes,
+            ways: self.slow.ways.clone(),
+        };
         let cluster = Cluster::start(
             &self.settings,
             section,
@@ -131,12 +136,12 @@ impl Gateway {
         time: Duration,
     ) -> Result<(), Failure> {
         let cluster = self.cluster.as_ref();
-        let cluster = cluster.ok_or_else(|| Failure::usage("cluster: there is no such section"))?;
+        let cluster = cluster.ok_or(RouterError::NoCluster)?;
         if cluster.goes_over().is_some() {
-            return Err(Failure::run_time("this node goes over to a file already"));
+            return Err(RouterError::GoesOver.into());
         }
         if let Some(refusal) = fixed_keys::of_this_process(&self.settings, &new) {
-            return Err(Failure::usage(refusal));
+            return Err(RouterError::FixedKeyOfAll(refusal).into());
         }
         addresses::check(net, &new).await?;
         rivals::check(net, &new).await?;
@@ -263,12 +268,10 @@ impl Gateway {
 }
 
 /// Returns the indices of interfaces, or the name of one that does not exist.
-fn indices(all: &[Link], names: &[String]) -> Result<Vec<u32>, String> {
-    let indices = names.iter().map(|name| {
-        index_of(all, name).ok_or_else(|| {
-            format!("cluster.node.links: there is no interface {name:?}, on which other gateways are to send")
-        })
-    });
+fn indices(all: &[Link], names: &[String]) -> Result<Vec<u32>, RouterError> {
+    let indices = names
+        .iter()
+        .map(|name| index_of(all, name).ok_or_else(|| RouterError::NoClusterLink(name.clone())));
     indices.collect()
 }
 

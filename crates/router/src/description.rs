@@ -4,7 +4,7 @@
 use super::gateway::Gateway;
 use super::routes::Routes;
 use diolkos_config::{network, Mode, Placement};
-use diolkos_datapath::datapath;
+use diolkos_datapath::choice;
 use diolkos_service::counted::counted;
 
 impl Gateway {
@@ -47,7 +47,7 @@ impl Gateway {
             "{what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
             t.mtu4.or(self.found.mtu4),
             t.mtu6.or(self.found.mtu6),
-            datapath::named(t, self.translation.fast()) + &inline,
+            choice::named(t, self.translation.fast()) + &inline,
         )
     }
 

@@ -5,10 +5,10 @@ use diolkos_fastpath::{attached, Abilities, Port, Sends};
 use diolkos_sys::ethtool::{self, Channels};
 use diolkos_sys::kernel;
 
+use super::error::RouterError;
 use super::vrf::vrf;
 use diolkos_config::Placement;
 use diolkos_kernel::net::{Link, LinkKind, Medium};
-use diolkos_service::failure::Failure;
 
 /// Its packets do not pass through what a real device does to them.
 const VETH: &str = "veth";
@@ -156,7 +156,7 @@ fn obstacle(link: &Link, all: &[Link], tags: Tags) -> Option<String> {
 pub fn choose(
     placement: Placement,
     candidates: &[Candidate],
-) -> Result<(Vec<Option<Port>>, String), Failure> {
+) -> Result<(Vec<Option<Port>>, String), RouterError> {
     let none = || vec![None; candidates.len()];
     let refused = candidates.iter().find_map(|candidate| {
         let why = candidate.port.as_ref().err()?;
@@ -166,10 +166,7 @@ pub fn choose(
         (Placement::Device | Placement::Inline | Placement::Direct, _) => {
             Ok((none(), String::new()))
         }
-        (Placement::Xdp, Some(why)) => Err(Failure::missing(format!(
-            "packets cannot be translated in the driver (XDP) of {why}; correct that, or set translator.placement to \
-             \"direct\""
-        ))),
+        (Placement::Xdp, Some(why)) => Err(RouterError::Driver(why)),
         (Placement::Auto, Some(why)) => Ok((none(), format!("placement auto: direct: {why}"))),
         (Placement::Auto, None) if candidates.iter().any(|c| c.driver == VETH) => Ok((
             none(),

@@ -33,11 +33,7 @@ pub async fn find(
             is_ethernet: match link.medium {
                 Medium::Ethernet => true,
                 Medium::BareIp => false,
-                Medium::Other => {
-                    return Err(Failure::missing(format!(
-                        "the fast path does not know the link layer of {name}"
-                    )))
-                }
+                Medium::Other => return Err(RouterError::LinkLayer(name.clone()).into()),
             },
             vrf: None,
             driver: None,

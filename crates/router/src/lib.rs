@@ -42,6 +42,7 @@ use diolkos_config::{Mode, Settings};
 use diolkos_control::control::{self, Condition, Control, State};
 use diolkos_control::service::{self, End, Host};
 use diolkos_service::failure::Failure;
+
 use diolkos_service::privilege::{self, NET_ADMIN};
 use diolkos_service::supervise::Supervision;
 
@@ -61,10 +62,9 @@ pub async fn run(
     privilege::check(&[NET_ADMIN])?;
     diolkos_cluster::prepare(&mut settings)?;
     // Changes are recorded for each network namespace.
-    namespace::cookie()
-        .map_err(|e| Failure::missing(format!("a router's translator cannot run here: {e}")))?;
+    namespace::cookie().map_err(RouterError::NotHere)?;
     let mut host = Host::new(supervision).await?;
-    let mut control = control::listen(
+    let mut control = translator::listen(
         mode(&settings),
         &settings.translator.device,
         &settings.control.group,
@@ -102,7 +102,8 @@ async fn serve_by(
     let net = host.net.clone();
     let bypassed = Bypassed::begin(&settings, &host.watch).await;
     let configured = settings.translator.placement;
-    let chosen = bypassed::placement(&settings, bypassed.now());
+    let (policies, hooks) = bypassed.now();
+    let chosen = bypassed::placement(&settings, policies, hooks);
     settings.translator.placement = chosen;
     let read = || {
         let mut settings = read()?;
@@ -133,8 +134,10 @@ async fn serve_by(
             &net,
             &mut gateway,
             &read,
-            (host.signals.came(), host.watch.clone()),
-            (control.asker(), bypassed),
+            host.signals.came(),
+            host.watch.clone(),
+            control.asker(),
+            bypassed,
         );
         router.look_for_obstacles().await;
         router.announce();
@@ -145,9 +148,7 @@ async fn serve_by(
     let next = gateway.successor().filter(|_| goes_over);
     gateway.leave(&net, served).await?;
     match (goes_over, next) {
-        (true, None) => Err(Failure::run_time(
-            "cluster: all nodes go over to a file for which this one was armed before: start it again",
-        )),
+        (true, None) => Err(RouterError::Forgotten.into()),
         (_, next) => Ok(next.map(|(mut settings, expected)| {
             // An armed file has the same placement.
             settings.translator.placement = configured;

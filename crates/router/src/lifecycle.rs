@@ -11,7 +11,7 @@ use diolkos_control::service::{End, Host};
 use diolkos_kernel::forwarding;
 use diolkos_kernel::handover;
 use diolkos_kernel::net::Net;
-use diolkos_service::failure::{Failure, Kind};
+use diolkos_service::failure::{Exit, Failure};
 use diolkos_service::instance::Instance;
 use diolkos_service::privilege::{self, NET_ADMIN, SYS_ADMIN};
 use diolkos_service::supervise;
@@ -23,7 +23,7 @@ pub(super) async fn begin(host: &Host, settings: Settings) -> Result<Gateway, Fa
     if may_stay(&settings) && handover::find(net, &device).await?.is_some() {
         match take_over(host, &device, settings.clone()).await {
             Ok(gateway) => return Ok(gateway),
-            Err(failure) if failure.kind == Kind::Usage => return Err(failure),
+            Err(failure) if failure.exit() == Exit::Usage => return Err(failure),
             Err(failure) if host.signals.came().already() => return Err(failure),
             Err(failure) => {
                 // What cannot be replaced must not be removed.
@@ -68,9 +68,8 @@ fn may_stay(settings: &Settings) -> bool {
     t.mode == Mode::Nat64 && settings.nat64.state().is_some() && has_programs
 }
 
-fn pins(device: &str) -> Result<Pins, Failure> {
-    Pins::of(device)
-        .map_err(|e| Failure::missing(format!("the network namespace has no number: {e}")))
+fn pins(device: &str) -> Result<Pins, RouterError> {
+    Pins::of(device).map_err(RouterError::NamespaceNumber)
 }
 
 impl Gateway {
@@ -91,9 +90,7 @@ impl Gateway {
     async fn try_stay(&mut self, net: &Net) -> Result<(), Failure> {
         let t = &self.settings.translator;
         if let [missing, ..] = privilege::missing(&[SYS_ADMIN])[..] {
-            return Err(Failure::missing(format!(
-                "{missing} is missing; the next start needs it to find the sessions"
-            )));
+            return Err(RouterError::CannotReturn(missing).into());
         }
         let pins = pins(&t.device)?;
         if let Some(stateful) = self.translation.stateful_mut() {
@@ -110,9 +107,11 @@ impl Gateway {
             );
         }
         handover::mark(net, self.index).await?;
-        self.device
-            .set_persistent(true)
-            .map_err(|e| Failure::run_time(format!("{} cannot be kept: {e}", t.device)))
+        let kept = self.device.set_persistent(true);
+        kept.map_err(|source| {
+            let device = t.device.clone();
+            RouterError::DeviceNotKept { device, source }.into()
+        })
     }
 
     /// Keeps programs at places that are new.

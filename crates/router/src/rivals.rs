@@ -5,8 +5,9 @@
 use ipnet::Ipv4Net;
 use tokio::task::spawn_blocking;
 
+use super::error::RouterError;
 use diolkos_config::{network, Mode, Settings};
-use diolkos_control::control;
+use diolkos_control::translator;
 use diolkos_kernel::net::Net;
 use diolkos_service::failure::Failure;
 use diolkos_service::instance;
@@ -40,16 +41,18 @@ pub async fn check(net: &Net, settings: &Settings) -> Result<(), Failure> {
             continue;
         };
         let asked = device.clone();
-        let status = spawn_blocking(move || control::status(&asked)).await;
+        let status = spawn_blocking(move || translator::status(&asked)).await;
         if !matches!(status, Ok(Ok(status)) if status.mode == "nat64") {
             continue;
         }
-        return Err(Failure::run_time(format!(
-            "nat64.pool4[{at}].address: \"{}\" overlaps {}, which belongs to the NAT64 {device} (process {pid}) in this \
-             network namespace: stop that one, or give each a pool of its own",
-            network::short(own),
-            network::short(theirs)
-        )));
+        return Err(RouterError::Overlap {
+            at,
+            own: network::short(own),
+            theirs: network::short(theirs),
+            device,
+            pid: pid.to_string(),
+        }
+        .into());
     }
     Ok(())
 }

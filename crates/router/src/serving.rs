@@ -13,9 +13,9 @@ use super::gateway::Gateway;
 use super::unannounced::Unannounced;
 use super::{addresses, ways};
 use diolkos_config::Settings;
-use diolkos_control::control::{Asker, Condition, Finding, Request};
 use diolkos_control::metrics::Metrics;
 use diolkos_control::service::{until, Account, End, Heed, Reply, Service};
+use diolkos_control::translator::{Asker, Condition, Finding, Request};
 use diolkos_datapath::expiry::{self, Expiry};
 use diolkos_kernel::net::{shown, DeviceConfig, Event, Link, Net, RouteNews, Sample};
 use diolkos_service::failure::Failure;
@@ -98,8 +98,10 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         net: &'a Net,
         gateway: &'a mut Gateway,
         read: &'a R,
-        (came, watch): (Came, Watch),
-        (asker, bypassed): (Asker, Bypassed),
+        came: Came,
+        watch: Watch,
+        asker: Asker,
+        bypassed: Bypassed,
     ) -> Self {
         let expiry = Expiry::new(&gateway.slow.tallies);
         let metrics = Metrics::start(&gateway.settings, asker, &watch);

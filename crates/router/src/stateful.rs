@@ -16,10 +16,11 @@ use diolkos_sys::memory;
 use diolkos_sys::tun::Queue;
 use futures_util::future::{BoxFuture, FutureExt};
 
+use super::error::RouterError;
 use super::rules;
 use super::survey::misconfigured;
 use super::switch;
-use diolkos_bindlog::Logs;
+use diolkos_bindlog::{BindlogError, Logs};
 use diolkos_config::Settings;
 use diolkos_control::control::{Finding, Reason};
 use diolkos_datapath::datapath;
@@ -27,8 +28,9 @@ use diolkos_datapath::rules as shared;
 use diolkos_figures::counters::Counter;
 use diolkos_figures::figures::StateFigures;
 use diolkos_gateway::alarms::{AlarmThread, Alarms};
-use diolkos_gateway::store::{self, Found, StateFile, StateSaver};
+use diolkos_gateway::store::{self, StateFile, StateSaver, StoredState};
 use diolkos_gateway::{lister, own_networks, Controller, Listener, Log, Sweeper};
+use diolkos_service::error::ServiceError;
 use diolkos_service::failure::Failure;
 use diolkos_service::random::random;
 use diolkos_service::signals::Came;
@@ -100,10 +102,10 @@ impl Stateful {
         };
         let controller = controller.map_err(|e| misconfigured(settings, e))?;
         let controller = Arc::new(controller);
-        let has_past = !matches!(found, Found::Nothing) || old.is_some();
+        let has_past = !matches!(found, StoredState::Nothing) || old.is_some();
         restore(&controller, &mut found, old.as_ref(), past)?;
         if let (Some(fast), Some(_)) = (&mut fast, &old) {
-            fast.take_over().map_err(datapath::failure)?;
+            fast.take_over().map_err(DatapathError::from)?;
         }
         let mut logs = Logs::new();
         log(&mut logs, &controller, settings, watch)?;
@@ -114,20 +116,14 @@ impl Stateful {
             StateSaver::start(file, controller.clone(), secret, interval, has_past, watch)
         };
         let saver = file.map(keep).transpose()?;
-        let sweeper = Sweeper::start(controller.clone(), queue, watch).map_err(|e| {
-            Failure::run_time(format!("cannot start the thread of the timers: {e}"))
-        })?;
-        let listener = Listener::start(controller.clone(), watch).map_err(|e| {
-            Failure::run_time(format!(
-                "cannot start the thread that receives what the fast path opens: {e}"
-            ))
-        })?;
+        let sweeper =
+            Sweeper::start(controller.clone(), queue, watch).map_err(unstarted("of the timers"))?;
+        let listener = Listener::start(controller.clone(), watch)
+            .map_err(unstarted("that receives what the fast path opens"))?;
         let alarms = Arc::new(Alarms::default());
         alarms.follow(settings.nat64.alarm_percent, logs.queues());
-        let alarm_thread =
-            AlarmThread::start(alarms.clone(), controller.clone(), watch).map_err(|e| {
-                Failure::run_time(format!("cannot start the thread of the alarms: {e}"))
-            })?;
+        let alarm_thread = AlarmThread::start(alarms.clone(), controller.clone(), watch)
+            .map_err(unstarted("of the alarms"))?;
         let stateful = Stateful {
             alarm_thread: Some(alarm_thread),
             sweeper: Some(sweeper),
@@ -149,8 +145,8 @@ impl Stateful {
         let t = &settings.translator;
         match &mut self.fast {
             Some(fast) => fast
-                .widen(datapath::site(t, datapath::attach(t), new))
-                .map_err(datapath::failure),
+                .widen(choice::site(t, choice::attach(t), new))
+                .map_err(|e| DatapathError::from(e).into()),
             None => Ok(()),
         }
     }
@@ -161,7 +157,10 @@ impl Stateful {
             return Ok(());
         };
         let kept = fast.keep(pins);
-        kept.map_err(|e| Failure::run_time(format!("cannot keep the programs: {e}")))
+        kept.map_err(|source| {
+            let what = "the programs";
+            RouterError::NotKept { what, source }.into()
+        })
     }
 
     /// Reverses [`Stateful::keep`].
@@ -181,7 +180,10 @@ impl Stateful {
     /// Waits until the current state is durable; returns at once if it need not be.
     pub fn write_now(&self) -> BoxFuture<'static, Result<(), Failure>> {
         match &self.saver {
-            Some(saver) => saver.write_now().boxed(),
+            Some(saver) => saver
+                .write_now()
+                .map(|written| written.map_err(Failure::from))
+                .boxed(),
             None => ready(Ok(())).boxed(),
         }
     }
@@ -211,15 +213,13 @@ impl Stateful {
         if controller.is_broken() {
             // As after a kill: the next start has the last file, which is whole, and the maps.
             self.saver = None;
-            return Err(Failure::run_time(
-                "the state is not written, because a thread panicked while it changed the tables",
-            ));
+            return Err(RouterError::Broken.into());
         }
         // Anything that programs opened after the last write would have no owner.
         controller.stop_lending();
         let written = self.saver.take().map_or(Ok(()), StateSaver::finish);
         self.logs.finish();
-        written
+        Ok(written?)
     }
 
     pub fn switch(&self) -> Option<&Switch> {
@@ -253,7 +253,7 @@ impl Stateful {
         let program = match &self.fast {
             Some(fast) => {
                 let rules = of(settings, config, index, self.sizes, inline);
-                Some(fast.prepare(&rules).map_err(datapath::failure)?)
+                Some(fast.prepare(&rules).map_err(DatapathError::from)?)
             }
             None => None,
         };
@@ -310,7 +310,7 @@ fn log(
     controller: &Arc<Controller>,
     settings: &Settings,
     watch: &Watch,
-) -> Result<(), Failure> {
+) -> Result<(), BindlogError> {
     logs.follow(
         settings,
         watch,
@@ -320,12 +320,14 @@ fn log(
 }
 
 /// Opens the state file, if it is configured, and reads what an earlier run has left in it.
-fn read(settings: &Settings) -> Result<(Option<StateFile>, Found), Failure> {
+fn read(settings: &Settings) -> Result<(Option<StateFile>, StoredState), Failure> {
     let mut file = settings.nat64.state().map(StateFile::new).transpose()?;
     if let Some(file) = &mut file {
         file.claim(&settings.translator.device)?;
     }
-    let found = file.as_mut().map_or(Ok(Found::Nothing), StateFile::read)?;
+    let found = file
+        .as_mut()
+        .map_or(Ok(StoredState::Nothing), StateFile::read)?;
     Ok((file, found))
 }
 
@@ -336,7 +338,7 @@ pub fn check_file(settings: &Settings) -> Result<(), Failure> {
 
 /// Returns the secrets of the controller. The pool's is that of the earlier run, so that a source keeps its address.
 /// The keys of hash tables are new: what an attacker learnt of them in an earlier run is useless.
-fn secret(found: &Found) -> [u64; 4] {
+fn secret(found: &StoredState) -> [u64; 4] {
     let [pool0, pool1] = found.secret().unwrap_or_else(|| [random(), random()]);
     [pool0, pool1, random(), random()]
 }
@@ -353,32 +355,37 @@ fn fast_path(
 ) -> Result<Laid, Failure> {
     let t = &settings.translator;
     let Some(pins) = past.pins else {
-        let fast = datapath::start(t, |attach| {
-            datapath::with_drivers(t, inline, |inline| {
-                let site = datapath::site(t, attach, inline);
+        let fast = choice::start(t, |attach| {
+            choice::with_drivers(t, inline, |inline| {
+                let site = choice::site(t, attach, inline);
                 Nat64Path::start(&rules(inline), site, [random(), random()])
             })
         })?;
         return Ok((fast, None));
     };
-    let attach: Attach = datapath::attach(t);
-    let inherited = datapath::with_drivers(t, inline, |inline| {
-        let site = datapath::site(t, attach, inline);
+    let attach: Attach = choice::attach(t);
+    let inherited = choice::with_drivers(t, inline, |inline| {
+        let site = choice::site(t, attach, inline);
         Nat64Path::inherit(&rules(inline), site, pins, [random(), random()])
     })?;
     match inherited {
         Some(Inherited { path, lending, old }) => Ok((Some((path, lending)), Some(old))),
-        None => Err(Failure::run_time("its programs are gone")),
+        None => Err(RouterError::ProgramsGone.into()),
     }
+}
+
+/// The error of a thread that does not start.
+fn unstarted(purpose: &'static str) -> impl FnOnce(std::io::Error) -> ServiceError {
+    move |source| ServiceError::Thread { purpose, source }
 }
 
 fn restore(
     controller: &Controller,
-    found: &mut Found,
+    found: &mut StoredState,
     old: Option<&Old>,
     past: Past<'_>,
 ) -> Result<(), Failure> {
-    if matches!(found, Found::Nothing) && old.is_none() {
+    if matches!(found, StoredState::Nothing) && old.is_none() {
         return Ok(());
     }
     if let Some(Old::Unknown) = old {
@@ -387,7 +394,7 @@ fn restore(
         );
     }
     let restored = store::restore(controller, found, old, past.own, &|| past.came.already());
-    let restored = restored.map_err(|e| Failure::run_time(format!("the state file: {e}")))?;
+    let restored = restored.map_err(RouterError::State)?;
     memory::give_back();
     match restored.refused.is_empty() {
         true => tracing::info!("{restored}"),
@@ -430,7 +437,7 @@ mod tests {
 
     #[test]
     fn of_an_earlier_runs_secrets_only_the_pools_goes_on() {
-        let found = Found::Part(Salvage {
+        let found = StoredState::Part(Salvage {
             secret: Some([1, 2]),
             ..Salvage::default()
         });
@@ -440,6 +447,9 @@ mod tests {
             (vec![1, 2], vec![1, 2])
         );
         assert!(first[2] != second[2] && first[3] != second[3]);
-        assert_ne!(secret(&Found::Nothing)[..2], secret(&Found::Nothing)[..2]);
+        assert_ne!(
+            secret(&StoredState::Nothing)[..2],
+            secret(&StoredState::Nothing)[..2]
+        );
     }
 }

@@ -16,6 +16,7 @@ use diolkos_config::Settings;
 use diolkos_datapath::datapath;
 use diolkos_datapath::rules as shared;
 use diolkos_datapath::slowpath::{Engine, SlowPath};
+use diolkos_datapath::{choice, DatapathError};
 use diolkos_service::failure::Failure;
 use diolkos_service::random::random;
 use diolkos_service::supervise::Watch;
@@ -43,9 +44,9 @@ impl Stateless {
     ) -> Result<(Stateless, Arc<dyn Engine>), Failure> {
         let translator = Translator::new(config).map_err(|e| misconfigured(settings, e))?;
         let t = &settings.translator;
-        let fast = datapath::start(t, |attach| {
-            datapath::with_drivers(t, inline, |inline| {
-                let site = datapath::site(t, attach, inline);
+        let fast = choice::start(t, |attach| {
+            choice::with_drivers(t, inline, |inline| {
+                let site = choice::site(t, attach, inline);
                 SiitPath::start(&of(settings, config, index, inline), site, random())
             })
         })?;
@@ -61,8 +62,8 @@ impl Stateless {
         let t = &settings.translator;
         match &mut self.fast {
             Some(fast) => fast
-                .widen(datapath::site(t, datapath::attach(t), new))
-                .map_err(datapath::failure),
+                .widen(choice::site(t, choice::attach(t), new))
+                .map_err(|e| DatapathError::from(e).into()),
             None => Ok(()),
         }
     }
@@ -86,7 +87,7 @@ impl Stateless {
         let program = match &self.fast {
             Some(fast) => Some(
                 fast.prepare(&of(settings, config, index, inline))
-                    .map_err(datapath::failure)?,
+                    .map_err(DatapathError::from)?,
             ),
             None => None,
         };
@@ -99,7 +100,7 @@ impl Stateless {
 
     pub fn commit(&mut self, next: Next, slow: &SlowPath) -> Result<(), Failure> {
         if let (Some(fast), Some(program)) = (&mut self.fast, next.program) {
-            fast.swap(program).map_err(datapath::failure)?;
+            fast.swap(program).map_err(DatapathError::from)?;
         }
         if let Some(switch) = &self.switch {
             switch::follow_stateless(switch, &next.config);

@@ -3,6 +3,7 @@
 
 use diolkos_xlat::ConfigError;
 
+use super::error::RouterError;
 use diolkos_config::{self as config, Found, Settings};
 use diolkos_kernel::net::Net;
 use diolkos_service::failure::Failure;
@@ -54,12 +55,15 @@ pub async fn warn_of_narrow_links(net: &Net, settings: &Settings) -> Result<(), 
 }
 
 /// Describes contradictions now that the machine is known.
-pub fn misconfigured(settings: &Settings, error: ConfigError) -> Failure {
-    let problems = error.problems.iter();
+pub fn misconfigured(settings: &Settings, source: ConfigError) -> RouterError {
+    let problems = source.problems.iter();
     let sentences: Vec<String> = problems
         .map(|problem| format!("{}: {}", settings.key(&problem.key), problem.message))
         .collect();
-    Failure::usage(sentences.join("\n"))
+    RouterError::Contradiction {
+        sentences: sentences.join("\n"),
+        source,
+    }
 }
 
 /// Returns the MTU of the device, which fits what either side can send.

@@ -25,7 +25,9 @@ pub fn start(
         return Ok(None);
     }
     let pairs = t.switch_ports.len() as u32;
-    Switch::start(&t.switch, pairs, most, watch).map(|switch| Some(Arc::new(switch)))
+    Ok(Some(Arc::new(Switch::start(
+        &t.switch, pairs, most, watch,
+    )?)))
 }
 
 /// Has the switch translate with the sessions of this configuration.

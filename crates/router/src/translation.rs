@@ -8,6 +8,7 @@ use diolkos_p4::Switch;
 use diolkos_sys::tun::Queue;
 use diolkos_xlat::ErrorSources;
 
+use super::error::RouterError;
 use super::stateful::{self, Past, Stateful};
 use super::stateless::{self, Stateless};
 use diolkos_config::{Found, Mode, Settings};
@@ -115,7 +116,7 @@ impl Translation {
                 stateful.commit(controller, settings, *next)
             }
             // `fixed_keys::refusal` prevents this.
-            _ => Err(Failure::run_time("the mode cannot change")),
+            _ => Err(RouterError::Mode.into()),
         }
     }
 

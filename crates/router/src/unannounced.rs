@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use diolkos_config::Settings;
-use diolkos_control::control::{Finding, Reason};
+use diolkos_control::translator::{Finding, Reason};
 use diolkos_kernel::net::{answers_arp, Connected, Net, Proxy};
 use diolkos_service::counted::counted;
 use diolkos_service::failure::Failure;
@@ -283,7 +283,7 @@ mod tests {
                 .map(|finding| finding.kind)
                 .collect()
         };
-        use diolkos_control::control::FindingKind::{Obstacle, Trouble};
+        use diolkos_control::translator::FindingKind::{Obstacle, Trouble};
         let pool = of("198.51.100.8/29", true);
         assert_eq!(kinds(&pool, [7, 9]), [Obstacle]);
         assert_eq!(kinds(&pool, [8, 7]), []);

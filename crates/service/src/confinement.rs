@@ -10,10 +10,7 @@ use std::sync::OnceLock;
 use diolkos_sys::seccomp::{Calls, Filter, Otherwise};
 use nix::errno::Errno;
 
-use crate::failure::Failure;
-
-/// The environment variable that selects the mode.
-const VARIABLE: &str = "DIOLKOS_SECCOMP";
+use crate::error::{ServiceError, VARIABLE};
 
 /// The treatment of system calls that are not part of a thread's work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,14 +31,12 @@ static DECIDED: OnceLock<Confinement> = OnceLock::new();
 static REASON: OnceLock<String> = OnceLock::new();
 
 impl Confinement {
-    fn of(value: Option<&str>) -> Result<Confinement, Failure> {
+    fn of(value: Option<&str>) -> Result<Confinement, ServiceError> {
         match value {
             None | Some("enforce") => Ok(Confinement::Enforce),
             Some("log") => Ok(Confinement::Log),
             Some("off") => Ok(Confinement::Off),
-            Some(other) => Err(Failure::usage(format!(
-                "{VARIABLE}: {other:?} is none of \"enforce\", \"log\" and \"off\""
-            ))),
+            Some(other) => Err(ServiceError::Confinement(other.to_owned())),
         }
     }
 
@@ -70,18 +65,18 @@ impl Confinement {
 }
 
 /// Returns true if the environment switches confinement off.
-pub fn is_off() -> Result<bool, Failure> {
+pub fn is_off() -> Result<bool, ServiceError> {
     Ok(wanted()? == Confinement::Off)
 }
 
-fn wanted() -> Result<Confinement, Failure> {
+fn wanted() -> Result<Confinement, ServiceError> {
     let value = env::var_os(VARIABLE).map(|v| v.to_string_lossy().into_owned());
     Confinement::of(value.as_deref())
 }
 
 /// Confines this thread, and the threads that it starts, to these system calls. If the first thread cannot be confined, the
 /// process runs without filters, and [`trouble`] gives the reason.
-pub fn confine(calls: &[Calls]) -> Result<(), Failure> {
+pub fn confine(calls: &[Calls]) -> Result<(), ServiceError> {
     let wanted = match DECIDED.get() {
         Some(decided) => *decided,
         None => wanted()?,
@@ -96,9 +91,7 @@ pub fn confine(calls: &[Calls]) -> Result<(), Failure> {
             Ok(())
         }
         // The first thread has shown that filters work, so a thread without one would be a fault.
-        Err(error) if DECIDED.get().is_some() => Err(Failure::run_time(format!(
-            "a thread cannot be confined to its system calls: {error}; {VARIABLE}=off runs without that"
-        ))),
+        Err(error) if DECIDED.get().is_some() => Err(ServiceError::Unconfined(error)),
         Err(error) => {
             REASON.get_or_init(|| reason(&error));
             DECIDED.get_or_init(|| Confinement::Unavailable);
@@ -179,6 +172,7 @@ fn reason(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Classified;
 
     #[test]
     fn a_value_is_one_of_three() {
@@ -192,7 +186,7 @@ mod tests {
             assert_eq!(means.name(), value);
         }
         let failure = Confinement::of(Some("no")).expect_err("it is unknown");
-        assert_eq!(failure.kind as u8, 2);
+        assert_eq!(failure.exit() as u8, 2);
         assert!(failure.to_string().contains("\"no\""));
     }
 

@@ -1,108 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fatal errors: one sentence and an exit code.
+//! The border between errors and people: any crate's error that ends a command, a thread or a service.
+//!
+//! error of a crate (an enum; [`Classified`]) → [`Failure`] → one sentence, and an exit code
 
+use std::error::Error;
 use std::fmt;
 
-use diolkos_fastpath::FastPathError;
 use diolkos_sys::tun::TunError;
 
-/// The meaning of the exit code; scripts rely on these codes.
+/// Whose fault an error is. It is the meaning of the exit code; scripts rely on these codes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Exit 1: a failure at run time.
+pub enum Exit {
+    /// Exit 1: the surroundings, at run time.
     RunTime = 1,
-    /// Exit 2: wrong usage or configuration.
+    /// Exit 2: the command line or the configuration.
     Usage = 2,
-    /// Exit 3: a privilege or a kernel feature is missing.
+    /// Exit 3: the host, which lacks a privilege or a kernel feature.
     Missing = 3,
     /// Exit 4: `show status` found a translator that runs but is not ready, or `cluster status` found a fault.
     NotReady = 4,
 }
 
-/// An error for people: it says what is wrong and, unless that is obvious, what to do.
-#[derive(Debug)]
-pub struct Failure {
-    /// The kind, which decides the exit code.
-    pub kind: Kind,
+/// An error whose variants say what failed. Its text is a sentence for people: what is wrong and, unless that is obvious, what
+/// to do. Its source is the error below it, if there is one.
+pub trait Classified: Error + Send + Sync + 'static {
+    /// Whose fault it is.
+    fn exit(&self) -> Exit;
+
     /// A retry may succeed: the kernel had no time or no memory. The caller's state stays valid until then.
-    pub is_transient: bool,
-    message: String,
+    fn is_transient(&self) -> bool {
+        false
+    }
 }
 
+/// An error that was carried to where it is told: standard error, the log, or the reply to a request.
+#[derive(Debug)]
+pub struct Failure(Box<dyn Classified>);
+
 impl Failure {
-    /// Exit 1.
-    pub fn run_time(message: impl Into<String>) -> Failure {
-        Failure {
-            kind: Kind::RunTime,
-            is_transient: false,
-            message: message.into(),
-        }
+    /// Whose fault it is, which decides the exit code.
+    pub fn exit(&self) -> Exit {
+        self.0.exit()
     }
 
-    /// Exit 1, unless the caller retries.
-    pub fn transient(message: impl Into<String>) -> Failure {
-        Failure::run_time(message).or_transient()
+    /// A retry may succeed, as the error said ([`Classified::is_transient`]).
+    pub fn is_transient(&self) -> bool {
+        self.0.is_transient()
     }
+}
 
-    /// Marks the failure as worth a retry, unless a privilege is missing or the usage is wrong.
-    pub fn or_transient(mut self) -> Failure {
-        self.is_transient = self.kind == Kind::RunTime;
-        self
-    }
-
-    /// Exit 2.
-    pub fn usage(message: impl Into<String>) -> Failure {
-        Failure {
-            kind: Kind::Usage,
-            is_transient: false,
-            message: message.into(),
-        }
-    }
-
-    /// Exit 4 without a message: standard output has said why.
-    pub fn not_ready() -> Failure {
-        Failure {
-            kind: Kind::NotReady,
-            is_transient: false,
-            message: String::new(),
-        }
-    }
-
-    /// Exit 3.
-    pub fn missing(message: impl Into<String>) -> Failure {
-        Failure {
-            kind: Kind::Missing,
-            is_transient: false,
-            message: message.into(),
-        }
+impl<E: Classified> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure(Box::new(error))
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Failure {}
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
 
-impl From<TunError> for Failure {
-    fn from(error: TunError) -> Failure {
-        let kind = match error {
-            TunError::NoDriver(_) | TunError::Closed | TunError::NotPermitted(_) => Kind::Missing,
-            TunError::BadName(_) => Kind::Usage,
-            TunError::NameTaken(_) | TunError::Other { .. } => Kind::RunTime,
-        };
-        Failure {
-            kind,
-            is_transient: false,
-            message: error.to_string(),
+impl Classified for TunError {
+    fn exit(&self) -> Exit {
+        match self {
+            TunError::NoDriver(_) | TunError::Closed | TunError::NotPermitted(_) => Exit::Missing,
+            TunError::BadName(_) => Exit::Usage,
+            _ => Exit::RunTime,
         }
     }
 }
 
-impl From<FastPathError> for Failure {
-    fn from(error: FastPathError) -> Failure {
-        Failure::missing(error.to_string())
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::error::ServiceError;
+
+    #[test]
+    fn a_failure_is_its_error() {
+        let failure = Failure::from(ServiceError::Signals(io::ErrorKind::OutOfMemory.into()));
+        assert_eq!(failure.exit(), Exit::RunTime);
+        assert_eq!(
+            failure.to_string(),
+            "cannot install a signal handler: out of memory"
+        );
+        assert_eq!(
+            failure.source().expect("a source").to_string(),
+            "out of memory"
+        );
+        assert!(!failure.is_transient());
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_made_has_its_exit_code() {
+        let denied = || io::ErrorKind::PermissionDenied.into();
+        for (error, exit) in [
+            (TunError::NoDriver(denied()), Exit::Missing),
+            (TunError::Closed, Exit::Missing),
+            (TunError::NotPermitted("tun0".to_owned()), Exit::Missing),
+            (TunError::BadName("a/b".to_owned()), Exit::Usage),
+            (TunError::NameTaken("eth0".to_owned()), Exit::RunTime),
+        ] {
+            assert_eq!(Failure::from(error).exit(), exit);
+        }
     }
 }

@@ -24,9 +24,9 @@ use std::time::Duration;
 use diolkos_sys::lock::{Held, Lock};
 use diolkos_sys::{namespace, peer};
 
-use crate::failure::Failure;
+use crate::error::ServiceError;
 
-pub use find::{find, is_running, others, Found, Running};
+pub use find::{find, is_running, others, FoundInstance, Running};
 
 /// The file name extension of reservations.
 const RESERVED: &str = "reserved";
@@ -46,7 +46,7 @@ pub struct Instance {
 
 impl Instance {
     /// Claims a device (or the name of a DNS64). The error names the process that has claimed it already.
-    pub fn claim(name: &str) -> Result<Instance, Failure> {
+    pub fn claim(name: &str) -> Result<Instance, ServiceError> {
         check(name)?;
         for _ in 0..TRIES {
             let folder = folder()?;
@@ -63,19 +63,15 @@ impl Instance {
                 Ok(None) => thread::sleep(PAUSE),
                 // The last process that used the folder has just removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(unusable(&path, &error)),
+                Err(error) => return Err(ServiceError::folder(&path, error)),
             }
         }
         let holder = folder()?.join(format!("{name}.lock"));
         let pid = Held::find(&holder).and_then(|held| held.map_or(Ok(String::new()), |h| h.pid()));
-        let who = match pid {
-            Ok(pid) if !pid.is_empty() => format!(" (process {pid})"),
-            _ => String::new(),
-        };
-        Err(Failure::run_time(format!(
-            "another diolkos{who} already runs in this network namespace with the device {name}: \
-             stop it, or choose another device with --device"
-        )))
+        Err(ServiceError::Taken {
+            name: name.to_owned(),
+            pid: pid.unwrap_or_default(),
+        })
     }
 
     /// The path of the control socket.
@@ -84,7 +80,7 @@ impl Instance {
     }
 
     /// Lets other users pass through the folders to a socket that admits them. They can list nothing and open nothing else.
-    pub fn let_others_through(&self) -> Result<(), Failure> {
+    pub fn let_others_through(&self) -> Result<(), ServiceError> {
         let through = |folder: &Path| -> io::Result<()> {
             let found = fs::symlink_metadata(folder)?;
             // The folder above may belong to another user, who then decides on it.
@@ -94,7 +90,7 @@ impl Instance {
             Ok(())
         };
         for folder in self.folder.parent().into_iter().chain([&*self.folder]) {
-            through(folder).map_err(|e| unusable(folder, &e))?;
+            through(folder).map_err(|e| ServiceError::folder(folder, e))?;
         }
         Ok(())
     }
@@ -119,26 +115,22 @@ impl Drop for Instance {
 
 /// Reserves a name in this network namespace, for example an address, among the processes of this user. `None`: another process
 /// has reserved it.
-pub fn reserve(what: &str) -> Result<Option<Lock>, Failure> {
+pub fn reserve(what: &str) -> Result<Option<Lock>, ServiceError> {
     check(what)?;
     for _ in 0..TRIES {
         let path = folder()?.join(format!("{what}.{RESERVED}"));
         match Lock::take(&path) {
             // The last process that used the folder has just removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            taken => return taken.map_err(|error| unusable(&path, &error)),
+            taken => return taken.map_err(|error| ServiceError::folder(&path, error)),
         }
     }
     Ok(None)
 }
 
 /// The folder for this user's instances in this network namespace. It is created if necessary.
-pub fn folder() -> Result<PathBuf, Failure> {
-    let namespace = namespace::cookie().map_err(|e| {
-        Failure::missing(format!(
-            "the kernel does not number network namespaces ({e}); Linux 5.14 and later do"
-        ))
-    })?;
+pub fn folder() -> Result<PathBuf, ServiceError> {
+    let namespace = namespace::cookie().map_err(ServiceError::NamespaceNumber)?;
     let mut refused = None;
     for place in places() {
         let folder = place.join(namespace.to_string());
@@ -147,12 +139,12 @@ pub fn folder() -> Result<PathBuf, Failure> {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 refused.get_or_insert((place, error));
             }
-            Err(error) => return Err(unusable(&place, &error)),
+            Err(error) => return Err(ServiceError::folder(&place, error)),
         }
     }
     Err(match refused {
-        Some((place, error)) => unusable(&place, &error),
-        None => unusable(Path::new(RUN), &io::ErrorKind::NotFound.into()),
+        Some((place, error)) => ServiceError::folder(&place, error),
+        None => ServiceError::folder(Path::new(RUN), io::ErrorKind::NotFound.into()),
     })
 }
 
@@ -228,28 +220,16 @@ fn denied(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
-fn unusable(path: &Path, error: &io::Error) -> Failure {
-    let what = match peer::own_uid() {
-        0 => "make /run writable (systemd: RuntimeDirectory=diolkos)",
-        _ => {
-            "run as root, or set XDG_RUNTIME_DIR to a folder of this user, or give this user the folder /run/diolkos \
-             (systemd: RuntimeDirectory=diolkos)"
-        }
-    };
-    Failure::missing(format!(
-        "{}, for the lock and the control socket, cannot be used ({error}): {what}",
-        path.display()
-    ))
-}
-
 /// Checks a name that becomes part of a path.
-fn check(name: &str) -> Result<(), Failure> {
+fn check(name: &str) -> Result<(), ServiceError> {
     let is_plain = |b: u8| b.is_ascii_graphic() && b != b'/';
-    match !name.is_empty() && !name.starts_with('.') && name.len() <= 64 && name.bytes().all(is_plain) {
+    match !name.is_empty()
+        && !name.starts_with('.')
+        && name.len() <= 64
+        && name.bytes().all(is_plain)
+    {
         true => Ok(()),
-        false => Err(Failure::usage(format!(
-            "`{name}` is not a name for a device or a DNS64 (1 to 64 visible ASCII characters, no `/`, no `.` in front)"
-        ))),
+        false => Err(ServiceError::Name(name.to_owned())),
     }
 }
 

@@ -4,13 +4,16 @@
 //! code.
 //!
 //! The crate knows the operating system, but neither translation nor packets nor this program's configuration. All of it is
-//! public: other crates start their work with [`supervise::Watch`] and fail with a [`failure::Failure`].
+//! public: other crates start their work with [`supervise::Watch`]. Their errors are enums that say whose fault an error is
+//! ([`failure::Classified`]), and become a [`failure::Failure`] where a thread ends or a person reads them.
 
 pub mod confinement;
 pub mod counted;
+pub mod error;
 pub mod failure;
 pub mod instance;
 pub mod manager;
+pub mod ordered;
 pub mod privilege;
 pub mod random;
 pub mod signals;

@@ -11,7 +11,7 @@ use rustix::process::{set_dumpable_behavior, DumpableBehavior};
 use rustix::thread::{self as thread_rights, CapabilitySet, CapabilitySets};
 
 use crate::confinement::{self, confine};
-use crate::failure::Failure;
+use crate::error::ServiceError;
 
 /// A capability with its name in capabilities(7).
 type Capability = (CapabilitySet, &'static str);
@@ -132,20 +132,20 @@ pub const HEARING_DNS64: Role = Role {
 
 /// Protects the memory of this process: no core is written, and no other process of the same user can trace it. The memory
 /// contains secrets and data about who communicates with whom. With `DIOLKOS_SECCOMP=off`, for debugging, it does nothing.
-pub fn seal() -> Result<(), Failure> {
+pub fn seal() -> Result<(), ServiceError> {
     if confinement::is_off()? {
         return Ok(());
     }
     let sealed = set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Into::into);
     sealed
         .and_then(|()| limit::no_core())
-        .map_err(|error: std::io::Error| Failure::run_time(format!("cannot forbid cores: {error}")))
+        .map_err(ServiceError::Cores)
 }
 
 /// Drops all capabilities and system calls that this thread, and the threads that it starts, do not need. They cannot be
 /// regained, not even by starting another program. With CAP_SETPCAP, which units of systemd do not grant, it also empties the
 /// bounding set.
-pub fn keep(role: Role) -> Result<(), Failure> {
+pub fn keep(role: Role) -> Result<(), ServiceError> {
     let give_up = || {
         thread_rights::set_no_new_privs(true)?;
         let has = thread_rights::capabilities(None)?;
@@ -165,22 +165,18 @@ pub fn keep(role: Role) -> Result<(), Failure> {
         };
         thread_rights::set_capabilities(None, left)
     };
-    give_up()
-        .map_err(|error: Errno| Failure::run_time(format!("cannot drop capabilities: {error}")))?;
+    give_up().map_err(|error: Errno| ServiceError::Capabilities(error.into()))?;
     confine(role.calls)
 }
 
 /// Fails unless the process has these capabilities. CAP_BPF is not checked here: more than one capability decides whether a
 /// kernel lets a process load BPF programs, and the slow path works without them.
-pub fn check(needed: &[Capability]) -> Result<(), Failure> {
+pub fn check(needed: &[Capability]) -> Result<(), ServiceError> {
     let missing = missing(needed);
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Failure::missing(format!(
-        "translating packets needs {}: run it as root, or give it the capabilities",
-        missing.join(" and ")
-    )))
+    Err(ServiceError::Privileges(missing))
 }
 
 /// The capabilities among these that this thread does not have.

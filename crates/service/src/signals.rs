@@ -15,7 +15,7 @@ use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::watch::{channel, Receiver};
 use tokio::sync::Notify;
 
-use crate::failure::Failure;
+use crate::error::ServiceError;
 use crate::supervise::{Task, Watch};
 
 /// The signals that the program handles.
@@ -38,11 +38,8 @@ impl Came {
 
 impl Signals {
     /// Catches the signals from now on.
-    pub fn new(watch: &Watch) -> Result<Signals, Failure> {
-        let on = |kind| {
-            signal(kind)
-                .map_err(|e| Failure::run_time(format!("cannot install a signal handler: {e}")))
-        };
+    pub fn new(watch: &Watch) -> Result<Signals, ServiceError> {
+        let on = |kind| signal(kind).map_err(ServiceError::Signals);
         let mut interrupt = on(SignalKind::interrupt())?;
         let mut terminate = on(SignalKind::terminate())?;
         let mut hangup = on(SignalKind::hangup())?;

@@ -15,6 +15,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
 
+use crate::error::ServiceError;
 use crate::failure::Failure;
 use crate::manager::Manager;
 use crate::privilege::{self, Role};
@@ -96,8 +97,7 @@ impl Watch {
         work: impl FnOnce() -> Result<(), Failure> + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         self.thread(name, move || {
-            leave_to_others()
-                .map_err(|e| Failure::run_time(format!("cannot block signals: {e}")))?;
+            leave_to_others().map_err(ServiceError::SignalMask)?;
             privilege::keep(role)?;
             work()
         })
@@ -190,9 +190,11 @@ fn panicked(who: &str, payload: &(dyn Any + Send)) -> Failure {
         .or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "it gave no reason".to_owned());
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    Failure::run_time(format!(
-        "{who} panicked: {said}: this is an error in diolkos, please report it with the log"
-    ))
+    ServiceError::Panic {
+        who: who.to_owned(),
+        said,
+    }
+    .into()
 }
 
 #[cfg(test)]
@@ -200,7 +202,7 @@ mod tests {
     use nix::sys::signal::{SigSet, Signal};
 
     use super::*;
-    use crate::failure::Kind;
+    use crate::failure::Exit;
 
     fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_multi_thread()
@@ -217,7 +219,7 @@ mod tests {
             .thread("sweeper", || panic!("the wheel\nis broken"))
             .expect("a thread");
         let failure = runtime().block_on(alarm.rung());
-        assert_eq!(failure.kind, Kind::RunTime);
+        assert_eq!(failure.exit(), Exit::RunTime);
         assert!(failure
             .to_string()
             .starts_with("the thread `sweeper` panicked: the wheel is broken: "));
@@ -232,11 +234,13 @@ mod tests {
             let number = 7;
             let _panics = watch.task("netlink", async move { panic!("message {number}") });
             let first = alarm.rung().await;
-            let _fails = watch.task("netlink", async { Err(Failure::run_time("it is closed")) });
+            let _fails = watch.task("netlink", async {
+                Err(ServiceError::Name("x".to_owned()).into())
+            });
             [first, alarm.rung().await].map(|failure| failure.to_string())
         });
         assert!(failures[0].starts_with("the task `netlink` panicked: message 7: "));
-        assert_eq!(failures[1], "it is closed");
+        assert!(failures[1].starts_with("`x` is not a name"));
     }
 
     #[test]
@@ -254,7 +258,7 @@ mod tests {
             });
             alarm.rung().await
         });
-        assert_eq!(failure.kind, Kind::RunTime);
+        assert_eq!(failure.exit(), Exit::RunTime);
         assert!(failure
             .to_string()
             .starts_with("a bad task panicked: it broke: "));
@@ -291,7 +295,7 @@ mod tests {
     fn a_panic_of_the_loop_itself_is_a_failure_with_a_promised_exit_code() {
         let done: Result<(), Failure> = guarded("the service", || panic!("at the worst moment"));
         let failure = done.expect_err("it panicked");
-        assert_eq!(failure.kind as u8, 1);
+        assert_eq!(failure.exit() as u8, 1);
         assert!(failure.to_string().contains("at the worst moment"));
     }
 }

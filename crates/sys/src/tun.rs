@@ -48,10 +48,11 @@ const NO_USER: u32 = u32::MAX - 1;
 
 /// The reason why the TUN device is not available.
 #[derive(thiserror::Error, Debug)]
+#[non_exhaustive]
 pub enum TunError {
     /// The kernel or the container has no TUN driver.
     #[error("/dev/net/tun cannot be opened ({0}): load the `tun` module, or give the container the device")]
-    NoDriver(io::Error),
+    NoDriver(#[source] io::Error),
     /// This user has no access to the driver's file.
     #[error("no permission to open /dev/net/tun: run as root, or let this user read and write that file")]
     Closed,

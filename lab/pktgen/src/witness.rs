@@ -59,7 +59,7 @@ pub fn watch(
     let sending = times.fold((u64::MAX, 0), |(begin, end), (first, last)| {
         (begin.min(first), end.max(last))
     });
-    let watched = witness.map(|witness| end(&witness?, sending));
+    let watched = witness.map(|witness| end(&witness?, sending.0, sending.1));
     let (watched, watched_because) = match watched.transpose() {
         Ok(watched) => (watched, None),
         Err(failure) => (None, Some(failure.to_string())),
@@ -81,7 +81,7 @@ fn begin(cpus: &[usize]) -> Result<Witness, Failure> {
 }
 
 /// Ends the witness. It reports the stalls that overlap the time from `begin` to `end`; CLOCK_MONOTONIC, ns.
-fn end(witness: &Witness, (begin, end): (u64, u64)) -> Result<Vec<Watched>, Failure> {
+fn end(witness: &Witness, begin: u64, end: u64) -> Result<Vec<Watched>, Failure> {
     let refused = |e| Failure::refused("read what the witness saw", &e);
     let stalls = witness.stalls().map_err(refused)?;
     let counts = |stall: &&Stall| {

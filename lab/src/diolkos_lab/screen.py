@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the terminal shows of a run while it goes on; findings of `doctor`, and changes of `compare`.
+"""What the terminal shows of a run while it goes on; and findings of `doctor`.
 
 On a terminal a bar; elsewhere (a log, a pipe) one plain line per block.
 """
@@ -11,9 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 
-from diolkos_lab import comparing
 from diolkos_lab.doctor import Finding
 from diolkos_lab.experiment.definition import Study
 from diolkos_lab.faults import printable
@@ -22,7 +20,6 @@ from diolkos_lab.run.disturbance import STEAL_SHARE, Disturbance
 from diolkos_lab.run.session import Session
 from diolkos_lab.run.testbed import Testbed
 from diolkos_lab.run.trial import Trial
-from diolkos_lab.stats.comparison import Change
 from diolkos_lab.sut.lookup import Missing
 
 
@@ -104,32 +101,6 @@ class Screen:
 def finding(console: Console, found: Finding) -> None:
     mark = {"good": "[green]✓[/]", "doubtful": "[yellow]![/]", "unfit": "[red]✗[/]", "missing": "[red]✗[/]"}[found.state]
     console.print(f"{mark} {found.subject}: {escape(printable(found.detail))}")
-
-
-def changes(console: Console, found: Sequence[Change]) -> None:
-    table = Table(caption="× native where there is a baseline; p corrected for the number of rows")
-    for heading in ("subject", "load", "metric"):
-        table.add_column(heading)
-    for heading in ("first", "second", "change", "p"):
-        table.add_column(heading, justify="right")
-    for change in found:
-        unit = "× native" if change.relative else ""
-        style = "bold" if change.significant else ""
-        table.add_row(
-            change.cell.subject,
-            change.cell.load,
-            f"{change.metric} {unit}".strip(),
-            *(f"{value:.3g}" for value in change.medians),
-            _beside_interval(change.change, change.ci95),
-            f"{change.p:.3f}",
-            style=style,
-        )
-    console.print(table)
-    console.print(comparing.in_words(found))
-
-
-def _beside_interval(value: float, ci95: Sequence[float]) -> str:
-    return f"{value:.3g} [dim]({ci95[0]:.3g}–{ci95[1]:.3g})[/]"
 
 
 def minutes(seconds: float) -> str:

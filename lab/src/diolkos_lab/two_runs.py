@@ -8,10 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from diolkos_lab import comparing, json_output, screen
+from diolkos_lab import comparing, json_output
 from diolkos_lab.failover import comparing as of_faults
 from diolkos_lab.report import terminal
 from diolkos_lab.samples.folder import AnyResult, FailoverResult, differing_facts
+from diolkos_lab.serve import changes
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,13 @@ def compared(first: AnyResult, second: AnyResult) -> Compared:
             console.print(found.sentence)
 
         return Compared(found.study, facts, [each.as_json for each in found.figures], show)
-    changes = comparing.compare(first, second)
-    entries = [json_output.change_entry(change) for change in changes]
-    return Compared(first.study.name, facts, entries, lambda console: screen.changes(console, changes))
+    found_changes = comparing.compare(first, second)
+
+    def show_changes(console: Console) -> None:
+        console.print(terminal.table(changes.table(changes.in_order(found_changes))))
+        console.print(comparing.in_words(found_changes))
+
+    return Compared(first.study.name, facts, [json_output.change_entry(each) for each in found_changes], show_changes)
 
 
 def show(console: Console, found: Compared) -> None:

@@ -28,8 +28,13 @@ impl Syslog {
 
     fn message(&self, record: &Record) -> String {
         let mut message = String::new();
-        let names = (self.host.as_str(), self.instance.as_str());
-        text::syslog(record, names, self.facility, &mut message);
+        text::syslog(
+            record,
+            &self.host,
+            &self.instance,
+            self.facility,
+            &mut message,
+        );
         message
     }
 }

@@ -10,7 +10,7 @@ use diolkos_node::{Filed, Moment};
 
 use super::file_part;
 use super::notes::{is_recent, NodeNotes, Notes};
-use diolkos_control::control::{Finding, Reason};
+use diolkos_control::translator::{Finding, Reason};
 use diolkos_figures::cluster_status::{ClusterStatus, NodeStatus, Part};
 
 /// Gateways that have just started, and connections that have just ended, are not yet reported.

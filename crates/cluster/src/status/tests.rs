@@ -8,7 +8,7 @@ use diolkos_node::{Event, Report};
 
 use super::*;
 use diolkos_config::Node as Named;
-use diolkos_control::control::{FindingKind, Reason};
+use diolkos_control::translator::{FindingKind, Reason};
 use diolkos_figures::cluster_status::Part;
 
 const GW2: NodeId = NodeId(1);

@@ -6,7 +6,7 @@ use diolkos_service::failure::Kind;
 
 fn refusal(text: &str) -> String {
     let failure = parse(text, "x.toml", |_| ()).expect_err("it is wrong");
-    assert_eq!(failure.kind, Kind::Usage);
+    assert_eq!(failure.exit(), Exit::Usage);
     failure.to_string()
 }
 
@@ -48,7 +48,7 @@ fn a_file_names_its_device_even_if_it_is_wrong_elsewhere() {
     assert_eq!(named("").ok().as_deref(), Some("diolkos0"));
     let failure = named("[translator\n").expect_err("it is no TOML");
     assert!(failure.to_string().contains(":1:"), "{failure}");
-    assert_eq!(failure.kind, Kind::Usage);
+    assert_eq!(failure.exit(), Exit::Usage);
 }
 
 #[test]

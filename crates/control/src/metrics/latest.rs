@@ -12,7 +12,7 @@ use tokio::time::{timeout, Instant};
 
 use super::family::{Family, Format};
 use super::names::families;
-use crate::control::{self, Answer, Asker, Request};
+use crate::translator::{self, Answer, Asker, Request};
 use diolkos_figures::counters::Counter;
 
 /// A text is served for this time.
@@ -128,7 +128,7 @@ fn ending() -> String {
 
 /// The counters of the DNS64 beside the translator, which has its own thread and control socket.
 async fn beside(name: String) -> Option<Vec<Counter>> {
-    let asked = spawn_blocking(move || control::ask(&name, Request::Counters));
+    let asked = spawn_blocking(move || translator::ask(&name, Request::Counters));
     match asked.await.ok()? {
         Ok(Answer::Counters(counters)) => Some(counters),
         Ok(_) => None,

@@ -17,8 +17,8 @@ mod state;
 
 use std::sync::Arc;
 
-use crate::control::{Asker, Finding, Reason};
-use diolkos_config::{Place, Settings};
+use crate::translator::{Asker, Finding, Reason};
+use diolkos_config::{MetricsAddress, Settings};
 use diolkos_service::supervise::{Task, Watch};
 
 pub use socket::READERS;
@@ -31,7 +31,7 @@ pub struct Metrics {
     watch: Watch,
     latest: Arc<Latest>,
     unserved: Unserved,
-    served: Vec<(Place, Task)>,
+    served: Vec<(MetricsAddress, Task)>,
 }
 
 impl Metrics {
@@ -55,8 +55,9 @@ impl Metrics {
     pub fn follow(&mut self, settings: &Settings) {
         let listen = &settings.metrics.listen;
         self.served.retain(|(place, _)| listen.contains(place));
-        let missing = |place: &&Place| !self.served.iter().any(|(served, _)| served == *place);
-        let new: Vec<Place> = listen.iter().filter(missing).cloned().collect();
+        let missing =
+            |place: &&MetricsAddress| !self.served.iter().any(|(served, _)| served == *place);
+        let new: Vec<MetricsAddress> = listen.iter().filter(missing).cloned().collect();
         for place in new {
             let work = socket::serve(place.clone(), self.latest.clone(), self.unserved.clone());
             let task = self.watch.task("a place for metrics", work);

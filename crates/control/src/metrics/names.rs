@@ -9,7 +9,7 @@ use super::cluster;
 use super::family::{Family, Value};
 use super::process;
 use super::state;
-use crate::control::{Finding, FindingKind, Reason as Why, Status};
+use crate::translator::{Finding, FindingKind, Reason as Why, Status};
 use diolkos_figures::counters::Counter;
 use diolkos_figures::figures::Figures;
 
@@ -169,7 +169,7 @@ fn is_of_limit(name: &str) -> bool {
 mod tests {
     use super::super::family::text;
     use super::*;
-    use crate::control::{Condition, State};
+    use crate::translator::{Condition, State};
 
     fn counter(name: &str, packets: u64, bytes: Option<u64>) -> Counter {
         Counter {

@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use super::http;
 use super::latest::Latest;
 use diolkos_config::port_owner::{self, Transport};
-use diolkos_config::Place;
+use diolkos_config::MetricsAddress;
 use diolkos_service::failure::Failure;
 
 /// Concurrent clients at one address.
@@ -47,7 +47,7 @@ impl Unserved {
             .collect()
     }
 
-    fn set(&self, place: &Place, why: Option<String>) {
+    fn set(&self, place: &MetricsAddress, why: Option<String>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match why {
             Some(why) => all.insert(place.to_string(), why),
@@ -57,7 +57,7 @@ impl Unserved {
 }
 
 /// Binding of this address is being attempted. Dropping it withdraws the report that it cannot be bound.
-struct Trying<'a>(&'a Unserved, &'a Place);
+struct Trying<'a>(&'a Unserved, &'a MetricsAddress);
 
 impl Drop for Trying<'_> {
     fn drop(&mut self) {
@@ -66,7 +66,11 @@ impl Drop for Trying<'_> {
 }
 
 /// Serves one address without end. Dropping the future closes its connections.
-pub async fn serve(place: Place, latest: Arc<Latest>, unserved: Unserved) -> Result<(), Failure> {
+pub async fn serve(
+    place: MetricsAddress,
+    latest: Arc<Latest>,
+    unserved: Unserved,
+) -> Result<(), Failure> {
     let listener = listen(&place, &unserved).await;
     tracing::info!("metrics are served at {place}");
     let mut readers = Readers::default();
@@ -85,7 +89,7 @@ pub async fn serve(place: Place, latest: Arc<Latest>, unserved: Unserved) -> Res
 }
 
 /// Binds the address, with retries until that succeeds, because translation does not depend on it.
-async fn listen(place: &Place, unserved: &Unserved) -> Listener {
+async fn listen(place: &MetricsAddress, unserved: &Unserved) -> Listener {
     let mut is_said = false;
     let _trying = Trying(unserved, place);
     loop {
@@ -125,12 +129,12 @@ impl Drop for Entry {
 }
 
 impl Listener {
-    async fn at(place: &Place) -> io::Result<Listener> {
+    async fn at(place: &MetricsAddress) -> io::Result<Listener> {
         match place {
-            Place::Tcp(address) => Ok(Listener::Tcp(
+            MetricsAddress::Tcp(address) => Ok(Listener::Tcp(
                 bind(*address).map_err(|error| taken(*address, error))?,
             )),
-            Place::Unix(path) => {
+            MetricsAddress::Unix(path) => {
                 remove_stale(path).await?;
                 let listener = UnixListener::bind(path)?;
                 let entry = Entry(path.clone());
@@ -283,7 +287,7 @@ mod tests {
     #[tokio::test]
     async fn only_a_stale_socket_is_replaced() {
         let path = std::env::temp_dir().join(format!("diolkos-metrics-{}", std::process::id()));
-        let place = Place::Unix(path.clone());
+        let place = MetricsAddress::Unix(path.clone());
         fs::write(&path, "mine").expect("a file");
         assert!(Listener::at(&place).await.is_err(), "it is somebody's file");
         fs::remove_file(&path).expect("it is still there");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::control::{Condition, State};
+use crate::translator::{Condition, State};
 use diolkos_kernel::net::{shown, DeviceConfig, Net};
 use diolkos_service::failure::Failure;
 
@@ -26,7 +26,7 @@ pub(super) struct Checks {
 impl Checks {
     /// Schedules another check after a transient failure: the kernel had no time or no memory.
     pub(super) fn again_after(&mut self, failure: Failure) -> Result<(), Failure> {
-        if !failure.is_transient {
+        if !failure.is_transient() {
             return Err(failure);
         }
         tracing::warn!("{failure}: retrying");
@@ -139,6 +139,8 @@ pub async fn until(moment: Option<Instant>) {
 
 #[cfg(test)]
 mod tests {
+    use diolkos_kernel::error::KernelError;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -161,12 +163,15 @@ mod tests {
     async fn what_the_kernel_had_no_time_for_is_tried_again() {
         let mut looks = Checks::default();
         let begin = Instant::now();
-        let failure = Failure::transient("cannot list the routes: no memory");
-        assert!(looks.again_after(failure).is_ok());
+        let failure = KernelError::Read {
+            action: "list the routes".to_owned(),
+            source: std::io::ErrorKind::OutOfMemory.into(),
+        };
+        assert!(looks.again_after(failure.into()).is_ok());
         looks.addresses.settled().await;
         looks.routes.settled().await;
         assert_eq!(begin.elapsed(), RETRY);
-        let for_good = Failure::run_time("the uplink eth0 is gone");
+        let for_good = KernelError::OwnTunGone.into();
         assert!(looks.again_after(for_good).is_err());
     }
 }

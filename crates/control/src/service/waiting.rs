@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The loop before there is a service: it waits for conditions that only the network, or another program, can bring.
 
-use crate::control::{Answer, Condition, Control, Request, State};
+use std::fmt::Display;
+
+use crate::translator::{Answer, Condition, Control, Request, State};
 use diolkos_kernel::net::Event;
 use diolkos_service::failure::Failure;
 
@@ -10,11 +12,11 @@ use super::Host;
 
 /// Calls `look` again at each change of links, addresses and routes until it succeeds; its inner error says why it does not.
 /// `what` names the waiting program for the service manager. Returns `None` if a signal came.
-pub async fn wait_for<T>(
+pub async fn wait_for<T, W: Display>(
     host: &mut Host,
     control: &mut Control,
     what: &str,
-    mut look: impl AsyncFnMut() -> Result<Result<T, String>, Failure>,
+    mut look: impl AsyncFnMut() -> Result<Result<T, W>, Failure>,
 ) -> Result<Option<T>, Failure> {
     let beat = host.watch.beat("the service");
     let mut said = String::new();
@@ -26,12 +28,13 @@ pub async fn wait_for<T>(
             match look().await {
                 Ok(Ok(found)) => return Ok(Some(found)),
                 Ok(Err(why)) => {
+                    let why = why.to_string();
                     if said != why {
                         tracing::warn!("waiting: {why}");
                         said = why;
                     }
                 }
-                Err(failure) if failure.is_transient => {
+                Err(failure) if failure.is_transient() => {
                     tracing::warn!("{failure}: retrying");
                     looks.touch_later();
                 }

@@ -12,7 +12,7 @@ use diolkos_sys::peer::{self, Peer};
 use nix::unistd::Group;
 use rustix::fs::{setxattr, XattrFlags};
 
-use diolkos_service::failure::Failure;
+use crate::error::ControlError;
 
 /// The identity of the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Readers(Option<u32>);
 
 impl Readers {
     /// The group with this name or number; no group for an empty text.
-    pub fn named(group: &str) -> Result<Readers, Failure> {
+    pub fn named(group: &str) -> Result<Readers, ControlError> {
         if group.is_empty() {
             return Ok(Readers(None));
         }
@@ -37,12 +37,11 @@ impl Readers {
         }
         match Group::from_name(group) {
             Ok(Some(found)) => Ok(Readers(Some(found.gid.as_raw()))),
-            Ok(None) => Err(Failure::usage(format!(
-                "control.group: there is no group `{group}`: create it (groupadd --system {group}), or name another one"
-            ))),
-            Err(error) => Err(Failure::run_time(format!(
-                "control.group: the group `{group}` cannot be looked up: {error}"
-            ))),
+            Ok(None) => Err(ControlError::NoGroup(group.to_owned())),
+            Err(error) => Err(ControlError::Groups {
+                group: group.to_owned(),
+                source: error.into(),
+            }),
         }
     }
 

@@ -92,7 +92,8 @@ pub fn serve(
         accepting: Some(supervised.task(
             "control",
             accept(
-                (listener, readers),
+                listener,
+                readers,
                 service,
                 places.clone(),
                 ends,
@@ -126,7 +127,8 @@ impl Drop for Serving {
 }
 
 async fn accept<S: Service>(
-    (listener, readers): (UnixListener, Readers),
+    listener: UnixListener,
+    readers: Readers,
     service: S,
     places: Places,
     ends: watch::Receiver<bool>,

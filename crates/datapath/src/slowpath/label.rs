@@ -8,9 +8,10 @@
 //! namespace (CAP_NET_RAW) can forge one.
 
 use std::io::{self, IoSlice};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use diolkos_fastpath::{LabelSlots, Owner, Slip, LABEL_HEAD, SPOILT_V4, SPOILT_V6};
+use diolkos_service::ordered::{Ordered, Rank};
 use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::LEN as VNET;
 use diolkos_xlat::Label;
@@ -43,7 +44,7 @@ pub struct Outlet {
     queue: Queue,
     slot: Option<Slot>,
     /// Serializes the use of the slot by the queue's reader and a thread that sends deferred packets.
-    turn: Mutex<()>,
+    turn: Ordered<()>,
 }
 
 /// The slots of the device's queues, and the index of this one.
@@ -55,7 +56,7 @@ impl Outlet {
         Outlet {
             queue,
             slot,
-            turn: Mutex::new(()),
+            turn: Ordered::new(Rank::Outlet, ()),
         }
     }
 

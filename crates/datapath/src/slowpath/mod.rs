@@ -28,9 +28,9 @@ use diolkos_sys::tun::Queue;
 use diolkos_sys::vnet::{self, LEN as VNET};
 use diolkos_xlat::{Offload, Packet, Reason, Translator, Verdict, HEADROOM};
 
+use crate::error::DatapathError;
 use crate::events::Events;
 use diolkos_figures::counters::{Direction, Tally};
-use diolkos_service::failure::Failure;
 use diolkos_service::privilege;
 use diolkos_service::supervise::Watch;
 use diolkos_service::watchdog::Heartbeat;
@@ -122,8 +122,12 @@ impl SlowPath {
         labels: Option<Arc<LabelSlots>>,
         engine: Arc<dyn Engine>,
         watch: &Watch,
-    ) -> io::Result<SlowPath> {
-        let bell = Arc::new(Bell::new()?);
+    ) -> Result<SlowPath, DatapathError> {
+        let unstarted = |source| DatapathError::Readers {
+            device: device.to_owned(),
+            source,
+        };
+        let bell = Arc::new(Bell::new().map_err(unstarted)?);
         let engine = Arc::new(RwLock::new(engine));
         let mut slow = SlowPath {
             bell,
@@ -151,14 +155,14 @@ impl SlowPath {
             slow.tallies.push(tally);
             let device = device.to_owned();
             let read = move || {
-                reader.run().map_err(|error| {
-                    tracing::debug!("queue {i} of the TUN device failed: {error}");
-                    Failure::run_time(format!("the TUN device {device} is gone"))
+                reader.run().map_err(|source| {
+                    tracing::debug!("queue {i} of the TUN device failed: {source}");
+                    DatapathError::TunGone { device, source }.into()
                 })
             };
             let name = format!("tun-{i}");
-            slow.threads
-                .push(watch.thread_with(privilege::TABLES, name, read)?);
+            let thread = watch.thread_with(privilege::TABLES, name, read);
+            slow.threads.push(thread.map_err(unstarted)?);
         }
         Ok(slow)
     }

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use diolkos_xlat::{Config, Verdict};
 use serde_json::json;
 
+use crate::error::DatapathError;
 use crate::packet_summary::{self, PacketSummary};
 use crate::slowpath::{Clock, Engine};
 use diolkos_kernel::net::{Leads, Net};
-use diolkos_service::failure::Failure;
 
 pub use packet::{Details, Imagined, Words};
 pub use path::FastPathKind;
@@ -41,11 +41,11 @@ pub struct Asked<'a> {
 }
 
 /// Follows the packet. Nothing changes.
-pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, Failure> {
-    let bytes = asked.packet.bytes().map_err(Failure::usage)?;
+pub async fn trace(asked: &Asked<'_>, net: &Net) -> Result<Report, DatapathError> {
+    let bytes = asked.packet.bytes().map_err(DatapathError::Packet)?;
     let words = asked.packet.words;
     let trace = asked.engine.trace(&bytes, &mut Clock::new());
-    let told = trace.ok_or_else(|| Failure::usage("this translator cannot trace packets"))?;
+    let told = trace.ok_or(DatapathError::NoTrace)?;
     let trace = &told.packet;
     let mut report = Report {
         packet: format!("{words}, {} bytes", bytes.len()),

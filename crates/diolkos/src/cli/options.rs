@@ -23,7 +23,7 @@ impl Which {
     /// The device of the selected translator.
     pub fn device(self) -> Result<String, Failure> {
         match self.config {
-            Some(file) => config::device(&file),
+            Some(file) => Ok(config::device(&file)?),
             None => Ok(self.device),
         }
     }

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6};
 
 use crate::cli;
-use diolkos_control::control::{self, Answer, Request};
+use crate::error;
+use diolkos_control::translator::{self, Answer, Request};
 use diolkos_service::failure::Failure;
 
 /// Adds or deletes a binding of the running NAT64.
@@ -18,7 +19,7 @@ pub fn run(options: cli::Bind) -> Result<(), Failure> {
             v6,
             device,
         } => {
-            let (v4, v6) = both(v4, v6).map_err(Failure::usage)?;
+            let (v4, v6) = both(v4, v6).map_err(error::usage)?;
             (device, Request::Bind(Binding { protocol, v4, v6 }))
         }
         cli::Bind::Del {
@@ -27,9 +28,9 @@ pub fn run(options: cli::Bind) -> Result<(), Failure> {
             device,
         } => (device, Request::Unbind { protocol, v4 }),
     };
-    match control::ask(&device, request)? {
+    match translator::ask(&device, request)? {
         Answer::Done => Ok(()),
-        other => Err(control::unexpected(&other)),
+        other => Err(translator::unexpected(&other).into()),
     }
 }
 

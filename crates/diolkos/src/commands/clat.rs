@@ -3,6 +3,7 @@
 
 use super::settings::checked;
 use crate::cli;
+use crate::error;
 use crate::files::Files;
 use crate::process::translator;
 use diolkos_clat as clat;
@@ -15,7 +16,7 @@ pub fn run(options: cli::Clat) -> Result<(), Failure> {
     let settings = configured(&options)?;
     let read = move || match &options.config {
         Some(_) => configured(&options),
-        None => Err(Failure::usage(
+        None => Err(error::usage(
             "there is no configuration file to read again: start with `--config FILE`",
         )),
     };

@@ -11,9 +11,10 @@ use diolkos_node::NodeId;
 
 use super::output::{json, print};
 use crate::cli;
+use crate::error;
 use diolkos_cluster::engine;
 use diolkos_config as config;
-use diolkos_control::control::{self, Answer, Request};
+use diolkos_control::translator::{self, Answer, Request};
 use diolkos_figures::cluster_status::{ClusterStatus, Part};
 use diolkos_service::failure::Failure;
 
@@ -40,7 +41,7 @@ pub fn run(options: cli::Cluster) -> Result<(), Failure> {
             })?;
             match status.findings.is_empty() {
                 true => Ok(()),
-                false => Err(Failure::not_ready()),
+                false => Err(error::not_ready()),
             }
         }
         cli::Cluster::Drain { timeout, device } => drain(&device, Duration::from_secs(timeout)),
@@ -66,7 +67,7 @@ fn drain(device: &str, timeout: Duration) -> Result<(), Failure> {
             return print(farewell(&status));
         }
         if begun.elapsed() > timeout {
-            return Err(Failure::run_time(format!(
+            return Err(error::run_time(format!(
                 "after {} s the node is {}{}; it goes on: `diolkos cluster status` says how it stands",
                 timeout.as_secs(),
                 status.part.name(),
@@ -104,11 +105,11 @@ fn reset(options: &cli::Reset) -> Result<(), Failure> {
         }
     })?;
     let engine = engine(&mut settings)?;
-    let failed = |why| Failure::run_time(format!("etcd: {why}"));
+    let failed = |why| error::run_time(format!("etcd: {why}"));
     let found = diolkos_etcd::inspect(&engine).map_err(failed)?;
     print(listed(&found, &engine.cluster, &engine.nodes))?;
     if !options.yes {
-        return Err(Failure::usage(
+        return Err(error::usage(
             "nothing was removed; say --yes to remove all of it. Nodes that run write it anew. Flows of nodes that are away stop",
         ));
     }
@@ -167,16 +168,16 @@ fn told(record: &Record, nodes: &[String]) -> String {
 }
 
 fn status(device: &str) -> Result<ClusterStatus, Failure> {
-    match control::ask(device, Request::Cluster)? {
+    match translator::ask(device, Request::Cluster)? {
         Answer::Cluster(status) => Ok(*status),
-        other => Err(control::unexpected(&other)),
+        other => Err(translator::unexpected(&other).into()),
     }
 }
 
 fn order(device: &str, request: Request) -> Result<(), Failure> {
-    match control::ask(device, request)? {
+    match translator::ask(device, request)? {
         Answer::Done => Ok(()),
-        other => Err(control::unexpected(&other)),
+        other => Err(translator::unexpected(&other).into()),
     }
 }
 

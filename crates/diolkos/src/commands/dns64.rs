@@ -3,6 +3,7 @@
 
 use super::settings::checked;
 use crate::cli;
+use crate::error;
 use crate::process::dns64_alone;
 use diolkos_config::{self as config, Networks, Prefix, Settings};
 use diolkos_service::failure::Failure;
@@ -20,7 +21,7 @@ fn settings(options: cli::Dns64) -> Result<Settings, Failure> {
         prefixes => {
             let fixed: Option<_> = prefixes.iter().map(|prefix| prefix.fixed()).collect();
             let fixed = fixed.ok_or_else(|| {
-                Failure::usage("--pref64: `auto` cannot be combined with other prefixes")
+                error::usage("--pref64: `auto` cannot be combined with other prefixes")
             })?;
             Some(Networks::These(fixed))
         }
@@ -50,7 +51,7 @@ fn settings(options: cli::Dns64) -> Result<Settings, Failure> {
         }
     };
     if let Some(path) = &options.config {
-        return config::load(path, adjust);
+        return Ok(config::load(path, adjust)?);
     }
     let mut settings = Settings::default();
     adjust(&mut settings);

@@ -3,13 +3,13 @@
 
 use super::output::{json, print_now, unless_closed};
 use crate::cli;
-use diolkos_control::control;
+use diolkos_control::translator;
 use diolkos_service::failure::Failure;
 
 /// Runs until the program ends, or until the reader of standard output has closed it.
 pub fn run(options: &cli::Follow) -> Result<(), Failure> {
     let mut done = Ok(());
-    control::follow(&options.device, |status| {
+    translator::follow(&options.device, |status| {
         let text = match options.json {
             true => json(&status),
             false => status.table(),

@@ -36,8 +36,9 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Run(options) => run::run(options, None),
         Command::Check { file } => config::load(&file, |_| ())
             .and_then(|settings| settings.canonical())
+            .map_err(Failure::from)
             .and_then(print),
-        Command::Translate(options) => offline::run(&options),
+        Command::Translate(options) => Ok(offline::run(&options)?),
         Command::Lookup(options) => lookup::look_up(&options).and_then(print),
         Command::Show(options) => show::run(&options),
         Command::Status(options) => show::run(&options.into()),

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use crate::error;
 use diolkos_service::failure::Failure;
 
 /// Prints the answer of a command.
@@ -20,7 +21,7 @@ pub fn print_now(text: &str) -> io::Result<()> {
 pub fn unless_closed(done: io::Result<()>) -> Result<(), Failure> {
     match done {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::run_time(format!("cannot write: {error}")))
+            Err(error::run_time(format!("cannot write: {error}")))
         }
         _ => Ok(()),
     }

@@ -13,7 +13,7 @@ use diolkos_service::failure::Failure;
 /// Runs the translator of a file, or its DNS64 if the file has nothing else. `mode` is the mode that the command names.
 pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     let read = move || {
-        config::load(&options.config, |settings| {
+        let loaded = config::load(&options.config, |settings| {
             if let Some(mode) = mode {
                 settings.translator.mode = mode;
                 settings.no_translator = false;
@@ -26,7 +26,8 @@ pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
                 cluster.me.clone_from(node);
             }
             options.common.override_in(settings);
-        })
+        });
+        Ok::<_, Failure>(loaded?)
     };
     let settings = read()?;
     if settings.dns64_alone().is_some() {

@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 
 use crate::cli;
-use diolkos_control::control::{self, Answer, Request};
+use crate::error;
+use diolkos_control::translator::{self, Answer, Request};
 use diolkos_service::failure::Failure;
 
 /// Ends a session of the running NAT64.
@@ -17,16 +18,16 @@ pub fn run(options: cli::Session) -> Result<(), Failure> {
         device,
     } = options;
     let ends: Vec<&str> = ends.iter().map(String::as_str).collect();
-    let (v6, v4, peer) = named(protocol, &ends).map_err(Failure::usage)?;
+    let (v6, v4, peer) = named(protocol, &ends).map_err(error::usage)?;
     let request = Request::EndSession {
         protocol,
         v6,
         v4,
         peer,
     };
-    match control::ask(&device, request)? {
+    match translator::ask(&device, request)? {
         Answer::Done => Ok(()),
-        other => Err(control::unexpected(&other)),
+        other => Err(translator::unexpected(&other).into()),
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks that the settings of a file and of options fit together.
 
+use crate::error;
 use diolkos_config::{self as config, Settings};
 use diolkos_service::failure::Failure;
 
@@ -14,7 +15,7 @@ pub fn checked(settings: Settings, is_new: bool) -> Result<Settings, Failure> {
             }
             Ok(settings)
         }
-        Some(objection) => Err(Failure::usage(format!(
+        Some(objection) => Err(error::usage(format!(
             "{}: {}",
             objection.key, objection.message
         ))),

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 
 use super::output::{json, print};
 use crate::cli::{Show, What};
-use diolkos_control::control::{self, Answer, Request};
+use crate::error;
+use diolkos_control::translator::{self, Answer, Request};
 use diolkos_figures::counters;
 use diolkos_service::failure::Failure;
 
 /// Sends the request, and prints the answer.
 pub fn run(options: &Show) -> Result<(), Failure> {
     if let Some(option) = options.out_of_place() {
-        return Err(Failure::usage(option));
+        return Err(error::usage(option));
     }
     match options.what {
         What::Status => status(options),
@@ -22,14 +23,14 @@ pub fn run(options: &Show) -> Result<(), Failure> {
 
 /// The exit code tells whether packets can pass, so that a script need not parse the text.
 fn status(options: &Show) -> Result<(), Failure> {
-    let status = control::status(&options.device)?;
+    let status = translator::status(&options.device)?;
     print(match options.json {
         true => json(&status),
         false => status.table(),
     })?;
     match status.is_ready() {
         true => Ok(()),
-        false => Err(Failure::not_ready()),
+        false => Err(error::not_ready()),
     }
 }
 
@@ -37,7 +38,7 @@ fn show(options: &Show) -> Result<String, Failure> {
     let request = match options.what {
         What::Status => unreachable!("it has an exit code of its own"),
         What::Socket => {
-            let socket = control::socket(&options.device)?.display().to_string();
+            let socket = translator::socket(&options.device)?.display().to_string();
             return Ok(match options.json {
                 true => json(&socket),
                 false => socket + "\n",
@@ -53,7 +54,7 @@ fn show(options: &Show) -> Result<String, Failure> {
             lines: options.lines,
         },
     };
-    match control::ask(&options.device, request)? {
+    match translator::ask(&options.device, request)? {
         Answer::Counters(counters) if options.json => {
             let packets: BTreeMap<_, _> = counters.iter().map(|c| (&c.name, c.packets)).collect();
             let bytes: BTreeMap<_, _> = counters
@@ -76,13 +77,13 @@ fn show(options: &Show) -> Result<String, Failure> {
         Answer::Top(prefixes) => Ok(prefixes.table()),
         Answer::Config(text) if options.json => {
             let value: toml::Table = text.parse().map_err(|e| {
-                Failure::run_time(format!(
+                error::run_time(format!(
                     "the running diolkos answered no configuration: {e}"
                 ))
             })?;
             Ok(format!("{}\n", serde_json::json!(value)))
         }
         Answer::Config(text) => Ok(text),
-        other => Err(control::unexpected(&other)),
+        other => Err(translator::unexpected(&other).into()),
     }
 }

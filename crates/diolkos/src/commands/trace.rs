@@ -3,7 +3,8 @@
 
 use super::output::{json, print};
 use crate::cli;
-use diolkos_control::control::{self, Answer, Request};
+use crate::error;
+use diolkos_control::translator::{self, Answer, Request};
 use diolkos_datapath::trace;
 use diolkos_service::failure::Failure;
 
@@ -16,10 +17,10 @@ fn report(options: &cli::Trace) -> Result<String, Failure> {
     let words = options.packet.join(" ");
     // The peer of a session is given by its IPv4 address; the node knows it by the prefix in force.
     let pref64 = || {
-        let status = control::status(&options.device).ok()?;
+        let status = translator::status(&options.device).ok()?;
         status.prefixes.first()?.parse().ok()
     };
-    let words = trace::Words::read(&words, &pref64).map_err(Failure::usage)?;
+    let words = trace::Words::read(&words, &pref64).map_err(error::usage)?;
     let imagined = trace::Imagined {
         words,
         details: trace::Details {
@@ -28,10 +29,10 @@ fn report(options: &cli::Trace) -> Result<String, Failure> {
             hop_limit: options.hop_limit,
         },
     };
-    imagined.bytes().map_err(Failure::usage)?;
-    match control::ask(&options.device, Request::Trace(imagined))? {
+    imagined.bytes().map_err(error::usage)?;
+    match translator::ask(&options.device, Request::Trace(imagined))? {
         Answer::Trace(report) if options.json => Ok(json(&report)),
         Answer::Trace(report) => Ok(report.text()),
-        other => Err(control::unexpected(&other)),
+        other => Err(translator::unexpected(&other).into()),
     }
 }

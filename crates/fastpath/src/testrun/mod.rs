@@ -119,7 +119,7 @@ impl TestRun {
         let mut open = clat::open(&mut storage, &rules)?;
         only!(open, [tun_egress, tun_ingress], tun_egress_l2);
         segments_are_datagrams!(open);
-        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        let loaded = open.load().map_err(|e| failed("load", e))?;
         let (programs, maps) = (&loaded.progs, &loaded.maps);
         TestRun::new(
             [
@@ -179,7 +179,7 @@ impl TestRun {
         only!(open, [nat64_egress, nat64_xdp], nat64_egress_l2);
         load::load_driver(&mut open.progs.nat64_xdp_alone);
         segments_are_datagrams!(open);
-        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        let loaded = open.load().map_err(|e| failed("load", e))?;
         let (program, maps) = (loaded.progs.nat64_egress_l2.as_fd(), &loaded.maps);
         let inline = loaded.progs.nat64_ingress.as_fd();
         let driver = loaded.progs.nat64_xdp_alone.as_fd();
@@ -213,7 +213,7 @@ impl TestRun {
             front_of_ipv6,
             fates,
             ipv4_ids,
-            cpus: libbpf_rs::num_possible_cpus().map_err(|e| failed("count CPUs", &e))?,
+            cpus: libbpf_rs::num_possible_cpus().map_err(|e| failed("count CPUs", e))?,
             counted: vec![Count::default(); FATE_NAMES.len()],
             next_ipv4_id: 0,
         })

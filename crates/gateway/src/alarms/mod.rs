@@ -10,7 +10,7 @@ mod resources;
 
 use std::io;
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use super::controller::Controller;
 use diolkos_bindlog::Queue;
 use diolkos_figures::figures::{Alarm, ResourceFigures, StateFigures};
+use diolkos_service::ordered::{Guard, Ordered, Rank};
 use diolkos_service::privilege;
 use diolkos_service::supervise::Watch;
 
@@ -40,9 +41,8 @@ const SHARES: &str = "shares";
 pub type Queues = Vec<(String, Arc<Queue>)>;
 
 /// The alarms that are raised, and the resources that are checked.
-#[derive(Default)]
 pub struct Alarms {
-    inner: Mutex<Inner>,
+    inner: Ordered<Inner>,
     changed: Notify,
 }
 
@@ -54,6 +54,15 @@ struct Inner {
     rule: Rule,
     near: Near,
     raised: Vec<Alarm>,
+}
+
+impl Default for Alarms {
+    fn default() -> Alarms {
+        Alarms {
+            inner: Ordered::new(Rank::Alarms, Inner::default()),
+            changed: Notify::default(),
+        }
+    }
 }
 
 impl Alarms {
@@ -119,7 +128,7 @@ impl Alarms {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> Guard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

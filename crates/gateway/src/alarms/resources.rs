@@ -28,14 +28,20 @@ pub fn resources(state: &StateFigures, logs: &[Waiting]) -> Vec<Resource> {
         resource(
             "sessions",
             "sessions",
-            (sum(state.sessions), state.max_sessions.into()),
+            Use {
+ used: sum(state.sessions),
+ limit: state.max_sessions.into(),
+ },
             "a full table drops every new session: raise nat64.max_sessions and start again; `diolkos show top` names \
              who has most",
         ),
         resource(
             "bindings",
             "bindings",
-            (sum(state.bindings), state.max_bindings.into()),
+            Use {
+ used: sum(state.bindings),
+ limit: state.max_bindings.into(),
+ },
             "a full table drops every new binding: raise nat64.max_bindings and start again; `diolkos show top --by \
              bindings` names who has most",
         ),
@@ -50,7 +56,10 @@ pub fn resources(state: &StateFigures, logs: &[Waiting]) -> Vec<Resource> {
         all.push(resource(
             name,
             what,
-            (pool.ports - pool.free.min(pool.ports), pool.ports),
+            Use {
+                used: pool.ports - pool.free.min(pool.ports),
+                limit: pool.ports,
+            },
             "new bindings are dropped without a free port: add addresses to nat64.pool4",
         ));
     }
@@ -58,7 +67,10 @@ pub fn resources(state: &StateFigures, logs: &[Waiting]) -> Vec<Resource> {
     all.push(resource(
         "port_blocks",
         "port blocks",
-        (blocks - free.min(blocks), blocks),
+        Use {
+ used: blocks - free.min(blocks),
+ limit: blocks,
+ },
         match state.is_deterministic {
             true => {
                 "sources get no more ports than their own without a free block: raise \
@@ -74,14 +86,20 @@ pub fn resources(state: &StateFigures, logs: &[Waiting]) -> Vec<Resource> {
     all.push(resource(
         "sessions_from_ipv4",
         "sessions that the IPv4 side may open",
-        (outside, may),
+        Use {
+ used: outside,
+ limit: may,
+ },
         "more sessions that begin on the IPv4 side are dropped: stop a flood in the firewall, or raise \
          nat64.outside_share or nat64.max_sessions",
     ));
     all.push(resource(
         "held_syns",
         "places for SYNs from the IPv4 side that wait for the node",
-        (state.held_syns, state.max_held_syns.into()),
+        Use {
+ used: state.held_syns,
+ limit: state.max_held_syns.into(),
+ },
         "more such SYNs are dropped; established connections are not affected: stop a flood in the firewall",
     ));
     for (collector, waiting, room) in logs {
@@ -99,12 +117,18 @@ pub fn resources(state: &StateFigures, logs: &[Waiting]) -> Vec<Resource> {
     all
 }
 
-fn resource(name: &str, what: &str, (used, limit): (u64, u64), advice: &str) -> Resource {
+/// How much of a resource is in use.
+struct Use {
+    used: u64,
+    limit: u64,
+}
+
+fn resource(name: &str, what: &str, of: Use, advice: &str) -> Resource {
     Resource {
         name: name.to_owned(),
         what: what.to_owned(),
-        used,
-        limit,
+        used: of.used,
+        limit: of.limit,
         advice: advice.to_owned(),
     }
 }

@@ -361,8 +361,8 @@ impl Watcher for Mirror {
                     self.copy(&view);
                 }
             }
-            Event::SessionChanged(view, before)
-                if self.adopting.is_none() && is_copied_alike(&view, before) => {}
+            Event::SessionChanged(view, (state, prefix))
+                if self.adopting.is_none() && is_copied_alike(&view, state, prefix) => {}
             Event::SessionChanged(view, _) => self.copy(&view),
             Event::SessionClosed(view) => self.remove(&view),
             Event::BindingOpened(_)

@@ -11,7 +11,7 @@ use diolkos_sys::peer;
 use super::backup;
 use super::format::{self, Head, Malformed, Reader, Salvage};
 use super::owner::Owner;
-use diolkos_service::failure::Failure;
+use crate::error::{FileAction, GatewayError, NotTrusted};
 
 /// Only the owner has access: the file contains the secret of the pool.
 const MODE: u32 = 0o600;
@@ -33,7 +33,7 @@ pub struct StateFile {
 
 /// The result of reading the file of an earlier run.
 #[derive(Debug)]
-pub enum Found {
+pub enum StoredState {
     /// There is no file.
     Nothing,
     /// A state that was read to its end.
@@ -53,17 +53,15 @@ pub struct Stored {
 impl StateFile {
     /// Creates the folder if only its last component is missing. Refuses a folder in which other users could replace
     /// the file.
-    pub fn new(path: &Path) -> Result<StateFile, Failure> {
+    pub fn new(path: &Path) -> Result<StateFile, GatewayError> {
         let folder = folder_of(path);
         if folder != Path::new(".") {
             let made = DirBuilder::new().mode(0o700).create(folder);
             // A new folder is durable once its parent has been written.
             let made = made.and_then(|()| sync_folder_of(folder));
-            if let Err(error) = made.or_else(|e| ignore(e, io::ErrorKind::AlreadyExists)) {
-                let folder = folder.display();
-                return Err(Failure::usage(format!(
-                    "the folder {folder} of the state file cannot be created: {error}"
-                )));
+            if let Err(source) = made.or_else(|e| ignore(e, io::ErrorKind::AlreadyExists)) {
+                let folder = folder.to_owned();
+                return Err(GatewayError::Folder { folder, source });
             }
         }
         let file = StateFile {
@@ -77,7 +75,7 @@ impl StateFile {
 
     /// Makes this program the only user of the file, until this is dropped. `device` is for the error message of a
     /// second program. Call it before the file is read.
-    pub fn claim(&mut self, device: &str) -> Result<(), Failure> {
+    pub fn claim(&mut self, device: &str) -> Result<(), GatewayError> {
         self.owner = Some(Owner::claim(&self.path, device)?);
         Ok(())
     }
@@ -96,12 +94,12 @@ impl StateFile {
     /// Reads the file of an earlier run. A file of another owner is refused. Of a file that is damaged, or of another
     /// version, only a part can be kept, and the log says so: a router that begins without sessions is better than
     /// none.
-    pub fn read(&mut self) -> Result<Found, Failure> {
+    pub fn read(&mut self) -> Result<StoredState, GatewayError> {
         let Some(file) = self.open()? else {
-            return Ok(Found::Nothing);
+            return Ok(StoredState::Nothing);
         };
         match format::verify(BufReader::with_capacity(BUFFER, &file)) {
-            Ok(head) => Ok(Found::Whole(Stored { file, head })),
+            Ok(head) => Ok(StoredState::Whole(Stored { file, head })),
             // Nothing tells whether the file ever had content, and a user who has lost it has to know.
             Err(Malformed::Foreign) if file.metadata().is_ok_and(|m| m.len() == 0) => {
                 Ok(self.damaged("it is empty", Salvage::default()))
@@ -110,33 +108,35 @@ impl StateFile {
             Err(Malformed::Foreign) if is_blank(&file) => {
                 Ok(self.damaged("it contains only zeros", Salvage::default()))
             }
-            Err(Malformed::Foreign) => Err(self.refused(&Malformed::Foreign.to_string())),
-            Err(Malformed::Unreadable(error)) => Err(self.failed("read", &error)),
+            Err(Malformed::Foreign) => Err(self.refused(NotTrusted::Foreign)),
+            Err(Malformed::Unreadable(error)) => Err(self.failed(FileAction::Read, error)),
             Err(error) => {
-                (&file).rewind().map_err(|e| self.failed("read", &e))?;
+                (&file)
+                    .rewind()
+                    .map_err(|e| self.failed(FileAction::Read, e))?;
                 let kept = format::salvage(BufReader::with_capacity(BUFFER, &file));
                 Ok(self.damaged(&error.to_string(), kept))
             }
         }
     }
 
-    fn damaged(&mut self, why: &str, kept: Salvage) -> Found {
+    fn damaged(&mut self, why: &str, kept: Salvage) -> StoredState {
         self.is_in_the_way = true;
         tracing::warn!(
             "the state file {} cannot be used: {why}; its sessions are lost, {kept}",
             self.path.display()
         );
-        Found::Part(kept)
+        StoredState::Part(kept)
     }
 
     /// Replaces the state by another one. A reader sees the old state or the new one, also after a power cut.
     pub fn replace(
         &mut self,
         write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), GatewayError> {
         let new = backup::beside(&self.path, ".new");
         let done = self.try_replace(&new, write);
-        done.map_err(|error| self.failed("written", &error))
+        done.map_err(|error| self.failed(FileAction::Write, error))
     }
 
     fn try_replace(
@@ -161,7 +161,7 @@ impl StateFile {
     }
 
     /// Marks the state in the file as older than what the kernel has. This takes no room on the disk.
-    pub fn mark_outdated(&self) -> Result<(), Failure> {
+    pub fn mark_outdated(&self) -> Result<(), GatewayError> {
         if self.is_in_the_way {
             // It is not a state, and none of its sessions will be restored.
             return Ok(());
@@ -171,76 +171,77 @@ impl StateFile {
             file.write_all_at(&[format::OUTDATED], format::SEAL_AT)?;
             file.sync_all()
         };
-        marked().map_err(|error| self.failed("marked as outdated", &error))
+        marked().map_err(|error| self.failed(FileAction::MarkOutdated, error))
     }
 
     /// Opens the file, if it exists and is ours.
-    fn open(&self) -> Result<Option<File>, Failure> {
+    fn open(&self) -> Result<Option<File>, GatewayError> {
         let found = match fs::symlink_metadata(&self.path) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.failed("read", &error)),
+            Err(error) => return Err(self.failed(FileAction::Read, error)),
         };
         if found.is_symlink() {
-            return Err(self.refused("it is a symbolic link: name the file itself"));
+            return Err(self.refused(NotTrusted::Link));
         }
         if !found.is_file() {
-            return Err(self.refused("it is not a regular file"));
+            return Err(self.refused(NotTrusted::NotRegular));
         }
-        let file = File::open(&self.path).map_err(|e| self.failed("read", &e))?;
-        let opened = file.metadata().map_err(|e| self.failed("read", &e))?;
+        let file = File::open(&self.path).map_err(|e| self.failed(FileAction::Read, e))?;
+        let opened = file
+            .metadata()
+            .map_err(|e| self.failed(FileAction::Read, e))?;
         if (opened.dev(), opened.ino()) != (found.dev(), found.ino()) {
-            return Err(self.refused("it was replaced while it was opened"));
+            return Err(self.refused(NotTrusted::Replaced));
         }
         let owner = opened.uid();
         if owner != 0 && owner != peer::own_uid() {
-            return Err(self.refused(&format!(
-                "it belongs to user {owner}, who is neither root nor you"
-            )));
+            return Err(self.refused(NotTrusted::Owner(owner)));
         }
         if opened.mode() & WRITABLE_BY_OTHERS != 0 {
-            return Err(self.refused("other users can write to it: chmod 600"));
+            return Err(self.refused(NotTrusted::Writable));
         }
         if opened.mode() & READABLE_BY_OTHERS != 0 {
-            return Err(self.refused(
-                "other users can read it, and it contains the secret that selects addresses: chmod 600",
-            ));
+            return Err(self.refused(NotTrusted::Readable));
         }
         Ok(Some(file))
     }
 
     /// Refuses a folder to which other users can write, because they could replace the file. The folders above it are
     /// not checked: in a container, their owners may have no user ID there.
-    fn check_folder(&self, folder: &Path) -> Result<(), Failure> {
+    fn check_folder(&self, folder: &Path) -> Result<(), GatewayError> {
         let found = match fs::metadata(folder) {
             Ok(found) if found.is_dir() => found,
             // Reading the file will fail, and report the reason.
             _ => return Ok(()),
         };
-        let (owner, shown) = (found.uid(), folder.display());
+        let owner = found.uid();
         if owner != 0 && owner != peer::own_uid() {
-            return Err(self.refused(&format!(
-                "its folder {shown} belongs to user {owner}, who is neither root nor you and could replace the file: \
-                 chown the folder, or name another one"
-            )));
+            return Err(self.refused(NotTrusted::FolderOwner {
+                folder: folder.to_owned(),
+                owner,
+            }));
         }
         // In a sticky folder only owners remove their files, so others may add some.
         if found.mode() & WRITABLE_BY_OTHERS != 0 && found.mode() & STICKY == 0 {
-            return Err(self.refused(&format!(
-                "other users can write to its folder {shown}, and so replace the file: chmod go-w {shown}"
-            )));
+            return Err(self.refused(NotTrusted::FolderWritable(folder.to_owned())));
         }
         Ok(())
     }
 
-    fn refused(&self, why: &str) -> Failure {
-        let path = self.path.display();
-        Failure::usage(format!("the state file {path} is not used: {why}"))
+    fn refused(&self, source: NotTrusted) -> GatewayError {
+        GatewayError::NotTrusted {
+            path: self.path.clone(),
+            source,
+        }
     }
 
-    fn failed(&self, what: &str, error: &io::Error) -> Failure {
-        let path = self.path.display();
-        Failure::run_time(format!("the state file {path} cannot be {what}: {error}"))
+    fn failed(&self, action: FileAction, source: io::Error) -> GatewayError {
+        GatewayError::File {
+            path: self.path.clone(),
+            action,
+            source,
+        }
     }
 }
 
@@ -277,13 +278,13 @@ impl Stored {
     }
 }
 
-impl Found {
+impl StoredState {
     /// Returns the pool's secret, if there is one.
     pub fn secret(&self) -> Option<[u64; 2]> {
         match self {
-            Found::Nothing => None,
-            Found::Whole(stored) => Some(stored.head.secret),
-            Found::Part(kept) => kept.secret,
+            StoredState::Nothing => None,
+            StoredState::Whole(stored) => Some(stored.head.secret),
+            StoredState::Part(kept) => kept.secret,
         }
     }
 }

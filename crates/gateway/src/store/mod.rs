@@ -23,7 +23,8 @@ mod restored;
 mod saver;
 mod tables;
 
-pub use file::{Found, StateFile};
+pub use file::{StateFile, StoredState};
+pub use format::Malformed;
 pub use moment::Moment;
 pub use restore::restore;
 pub use saver::StateSaver;

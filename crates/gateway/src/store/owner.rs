@@ -9,7 +9,7 @@ use std::path::Path;
 use diolkos_sys::lock::Claim;
 
 use super::backup;
-use diolkos_service::failure::Failure;
+use crate::error::GatewayError;
 
 /// The owner of a state file. The file is free when this is dropped.
 #[derive(Debug)]
@@ -21,18 +21,17 @@ impl Owner {
     /// Becomes the owner of a state file. `device` is for the error message of a second program. The error names the
     /// process that owns the file; in another PID namespace, that process has another number. If no lock is possible (a
     /// file system without locks, a read-only folder), the log says so.
-    pub fn claim(state: &Path, device: &str) -> Result<Owner, Failure> {
+    pub fn claim(state: &Path, device: &str) -> Result<Owner, GatewayError> {
         let path = backup::beside(state, ".lock");
         let whose = format!("process {}, device {device}", std::process::id());
         match Claim::take(&path, &whose) {
             Ok(Ok(claim)) => Ok(Owner {
                 _claim: Some(claim),
             }),
-            Ok(Err(other)) => Err(Failure::run_time(format!(
-                "the state file {} belongs to another running diolkos ({other}): stop that one, or give each translator a \
-                 state file of its own (nat64.state)",
-                state.display(),
-            ))),
+            Ok(Err(owner)) => Err(GatewayError::Owned {
+                path: state.to_owned(),
+                owner,
+            }),
             Err(error) => {
                 tracing::warn!(
                     "{} cannot be locked ({error}): nothing keeps a second diolkos from overwriting the state file; use it \

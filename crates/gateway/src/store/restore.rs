@@ -17,7 +17,7 @@ use diolkos_xlat::Reason;
 use ipnet::Ipv6Net;
 
 use super::super::controller::Controller;
-use super::file::Found;
+use super::file::StoredState;
 use super::format::{Head, Malformed, Reader};
 use super::moment::Moment;
 use super::reconcile::{self, places};
@@ -32,10 +32,12 @@ enum Order {
 }
 
 impl Order {
-    fn of(found: &Found) -> Order {
+    fn of(found: &StoredState) -> Order {
         match found {
-            Found::Whole(stored) if !stored.head.clean => Order::MapsThenFile,
-            Found::Nothing | Found::Whole(_) | Found::Part(_) => Order::FileThenMaps,
+            StoredState::Whole(stored) if !stored.head.clean => Order::MapsThenFile,
+            StoredState::Nothing | StoredState::Whole(_) | StoredState::Part(_) => {
+                Order::FileThenMaps
+            }
         }
     }
 }
@@ -45,7 +47,7 @@ impl Order {
 /// restore then stops half done with an error.
 pub fn restore(
     controller: &Controller,
-    found: &mut Found,
+    found: &mut StoredState,
     old: Option<&Old>,
     own: &[Ipv4Addr],
     is_in_vain: &dyn Fn() -> bool,
@@ -60,7 +62,7 @@ pub fn restore(
 
 fn bring_back(
     tables: &mut Tables<'_>,
-    found: &mut Found,
+    found: &mut StoredState,
     old: Option<&Old>,
     own: &[Ipv4Addr],
     is_in_vain: &dyn Fn() -> bool,
@@ -68,14 +70,14 @@ fn bring_back(
     let (mut restored, mut by_maps) = (Restored::default(), Restored::default());
     let order = Order::of(found);
     let mut file = match found {
-        Found::Nothing => None,
-        Found::Part(kept) => {
+        StoredState::Nothing => None,
+        StoredState::Part(kept) => {
             for known in &kept.bindings {
                 binding(tables, *known, own, &mut restored);
             }
             None
         }
-        Found::Whole(stored) => {
+        StoredState::Whole(stored) => {
             let head = stored.head.clone();
             let mut reader = stored.reader()?;
             while let Some(known) = reader.binding()? {

@@ -18,10 +18,11 @@ use ipnet::Ipv6Net;
 use tokio::sync::oneshot;
 
 use super::super::controller::Controller;
+use super::super::error::GatewayError;
 use super::file::StateFile;
 use super::format::{Head, Writer};
 use super::moment::Moment;
-use diolkos_service::failure::Failure;
+use diolkos_service::error::ServiceError;
 use diolkos_service::privilege;
 use diolkos_service::supervise::Watch;
 
@@ -52,7 +53,7 @@ pub struct StateSaver {
     requests: Option<Sender<Request>>,
     thread: Option<JoinHandle<()>>,
     /// The thread's report on the last write; there is none if the thread failed, or was not asked for a last write.
-    done: Receiver<Result<(), Failure>>,
+    done: Receiver<Result<(), GatewayError>>,
     path: PathBuf,
     failures: Arc<AtomicU64>,
     broken: Broken,
@@ -64,7 +65,7 @@ type Broken = Arc<Mutex<Option<String>>>;
 /// A request to the thread.
 enum Request {
     /// Write now. The requester is told the result of a write that began after the request.
-    Write(Option<oneshot::Sender<Result<(), String>>>),
+    Write(Option<oneshot::Sender<Result<(), Arc<GatewayError>>>>),
     /// Write for the last time, and end.
     Finish,
 }
@@ -91,7 +92,7 @@ impl StateSaver {
         interval: Duration,
         has_past: bool,
         watch: &Watch,
-    ) -> Result<StateSaver, Failure> {
+    ) -> Result<StateSaver, GatewayError> {
         let failures = Arc::new(AtomicU64::new(0));
         let path = file.path().to_owned();
         let mut writing = SaverThread {
@@ -124,10 +125,9 @@ impl StateSaver {
             }
             Ok(())
         });
-        let thread = thread.map_err(|e| {
-            Failure::run_time(format!(
-                "cannot start the thread that writes the state file: {e}"
-            ))
+        let thread = thread.map_err(|source| ServiceError::Thread {
+            purpose: "that writes the state file",
+            source,
         })?;
         Ok(StateSaver {
             requests: Some(requests),
@@ -156,22 +156,19 @@ impl StateSaver {
     }
 
     /// Has the state written, and waits. On success, every change made before the call survives a power cut.
-    pub fn write_now(&self) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
+    pub fn write_now(&self) -> impl Future<Output = Result<(), GatewayError>> + Send + 'static {
         let (answer, told) = oneshot::channel();
         self.ask(Request::Write(Some(answer)));
         let path = self.path.clone();
         async move {
-            let why = match tokio::time::timeout(PATIENCE, told).await {
-                Ok(Ok(Ok(()))) => return Ok(()),
-                Ok(Ok(Err(why))) => why,
-                Ok(Err(_)) => "the thread that writes the state file has ended".to_owned(),
-                Err(_) => format!(
-                    "the state file {} was not written within {} s",
-                    path.display(),
-                    PATIENCE.as_secs()
-                ),
-            };
-            Err(Failure::run_time(why))
+            match tokio::time::timeout(PATIENCE, told).await {
+                Ok(Ok(written)) => written.map_err(GatewayError::Write),
+                Ok(Err(_)) => Err(GatewayError::SaverEnded),
+                Err(_) => Err(GatewayError::Slow {
+                    path,
+                    patience_s: PATIENCE.as_secs(),
+                }),
+            }
         }
     }
 
@@ -182,7 +179,7 @@ impl StateSaver {
     }
 
     /// Writes the state for the last time. No packet may change the state any more.
-    pub fn finish(self) -> Result<(), Failure> {
+    pub fn finish(self) -> Result<(), GatewayError> {
         self.ask(Request::Finish);
         let done = match self.done.recv_timeout(SILENCE) {
             Err(RecvTimeoutError::Timeout) => {
@@ -194,12 +191,7 @@ impl StateSaver {
             }
             done => done.ok(),
         };
-        done.unwrap_or_else(|| {
-            Err(Failure::run_time(format!(
-                "the thread that writes the state file has failed: {} is not up to date",
-                self.path.display()
-            )))
-        })
+        done.unwrap_or_else(|| Err(GatewayError::SaverFailed(self.path.clone())))
     }
 }
 
@@ -213,7 +205,7 @@ impl Drop for StateSaver {
 
 impl SaverThread {
     /// Runs until no requester is left, or until the last write, and then returns the result of that.
-    fn keep(mut self, asked: &Receiver<Request>) -> Option<Result<(), Failure>> {
+    fn keep(mut self, asked: &Receiver<Request>) -> Option<Result<(), GatewayError>> {
         let mut least = Duration::ZERO;
         loop {
             let pause = match self.is_broken() {
@@ -244,6 +236,7 @@ impl SaverThread {
                 true => When::End,
                 false => When::Between,
             });
+            let written = written.map_err(Arc::new);
             least = begun.elapsed() * SHARE;
             let was_broken = self.set_broken(written.as_ref().err().map(ToString::to_string));
             match &written {
@@ -258,12 +251,11 @@ impl SaverThread {
             for request in requests {
                 if let Request::Write(Some(answer)) = request {
                     // The requester may have gone.
-                    let told = written.as_ref().map_err(ToString::to_string);
-                    let _ = answer.send(told.copied());
+                    let _ = answer.send(written.clone());
                 }
             }
             if is_last {
-                return Some(written);
+                return Some(written.map_err(GatewayError::Write));
             }
         }
     }
@@ -280,7 +272,7 @@ impl SaverThread {
         std::mem::replace(&mut *broken, why).is_some()
     }
 
-    fn write(&mut self, when: When) -> Result<(), Failure> {
+    fn write(&mut self, when: When) -> Result<(), GatewayError> {
         let written = self.try_write(when);
         if written.is_err() {
             self.failures.fetch_add(1, Ordering::Relaxed);
@@ -289,7 +281,7 @@ impl SaverThread {
     }
 
     /// Writes the state. A reload in between may change the meaning of prefix numbers; then everything is written anew.
-    fn try_write(&mut self, when: When) -> Result<(), Failure> {
+    fn try_write(&mut self, when: When) -> Result<(), GatewayError> {
         let mut tries = 0;
         loop {
             let mut changed = false;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use diolkos_sys::namespace::{interface_index, interface_name};
 
 use super::{is_off, name_of, Forwarding, Need, CONF4, CONF6};
+use crate::error::KernelError;
 use crate::net::shown;
-use diolkos_service::failure::Failure;
 
 impl Forwarding {
     /// Records that the kernel has forgotten the settings of the interface with this index.
@@ -75,8 +75,8 @@ impl Forwarding {
     }
 
     /// Switches forwarding on where it is necessary, and returns the names of those interfaces.
-    fn switch_on_again(&mut self) -> Result<Vec<String>, Failure> {
-        let changes = self.changes().map_err(|e| self.refused(&e))?;
+    fn switch_on_again(&mut self) -> Result<Vec<String>, KernelError> {
+        let changes = self.changes().map_err(|e| self.refused(e))?;
         let (mut names, mut lost) = (BTreeSet::new(), Vec::new());
         for change in changes {
             let name = name_of(&change.0);
@@ -101,8 +101,8 @@ impl Forwarding {
     }
 
     /// Updates which interfaces have their settings and which are gone.
-    fn learn(&mut self) -> Result<(), Failure> {
-        let there = self.indices().map_err(|e| self.refused(&e))?;
+    fn learn(&mut self) -> Result<(), KernelError> {
+        let there = self.indices().map_err(|e| self.refused(e))?;
         // A later interface may have the same index.
         self.known.retain(|index| there.contains(index));
         self.forgotten.retain(|index| there.contains(index));

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 
 use diolkos_sys::namespace::interface_index;
 
+use crate::error::KernelError;
 use crate::net::shown;
-use diolkos_service::failure::Failure;
 use diolkos_service::instance;
 
 use changes::{forwards6, keep_advertisements, Change};
@@ -122,7 +122,7 @@ fn is_kept(tun: &str) -> bool {
 
 impl Forwarding {
     /// Makes the kernel forward IPv6 between the uplink and the TUN device. Settings that are on already stay untouched.
-    pub fn ipv6(uplink: &str, tun: &str) -> Result<Forwarding, Failure> {
+    pub fn ipv6(uplink: &str, tun: &str) -> Result<Forwarding, KernelError> {
         Forwarding::begin(tun, Need::Six, &[uplink.to_owned()], false)
     }
 
@@ -130,7 +130,11 @@ impl Forwarding {
     /// interfaces.
     ///
     /// `inherits`: an earlier run left forwarding switched on, and this instance must restore the settings.
-    pub fn both(interfaces: &[String], tun: &str, inherits: bool) -> Result<Forwarding, Failure> {
+    pub fn both(
+        interfaces: &[String],
+        tun: &str,
+        inherits: bool,
+    ) -> Result<Forwarding, KernelError> {
         Forwarding::begin(tun, Need::Both, interfaces, inherits)
     }
 
@@ -139,7 +143,7 @@ impl Forwarding {
         need: Need,
         interfaces: &[String],
         inherits: bool,
-    ) -> Result<Forwarding, Failure> {
+    ) -> Result<Forwarding, KernelError> {
         let mut forwarding = Forwarding {
             tun: tun.to_owned(),
             need,
@@ -164,28 +168,27 @@ impl Forwarding {
     }
 
     /// Switches on all settings that are off, after writing their values to the note. Returns true if there were any.
-    pub fn switch_on(&mut self) -> Result<bool, Failure> {
-        let changes = self.changes().map_err(|e| self.refused(&e))?;
+    pub fn switch_on(&mut self) -> Result<bool, KernelError> {
+        let changes = self.changes().map_err(|e| self.refused(e))?;
         self.carry_out(&changes)?;
         self.made_routers = changes::made_routers(&changes);
         self.off.clear();
-        self.known = self.indices().map_err(|e| self.refused(&e))?;
+        self.known = self.indices().map_err(|e| self.refused(e))?;
         Ok(!changes.is_empty())
     }
 
-    fn carry_out(&mut self, changes: &[Change]) -> Result<(), Failure> {
-        let changes = keep_advertisements(changes.to_vec()).map_err(|e| self.refused(&e))?;
+    fn carry_out(&mut self, changes: &[Change]) -> Result<(), KernelError> {
+        let changes = keep_advertisements(changes.to_vec()).map_err(|e| self.refused(e))?;
         self.note(&changes)?;
         self.inherits = true;
-        self.change(&changes).map_err(|e| self.refused(&e))
+        self.change(&changes).map_err(|e| self.refused(e))
     }
 
-    fn refused(&self, error: &io::Error) -> Failure {
-        Failure::missing(format!(
-            "forwarding cannot be switched on ({error}), which packets through {} need: \
-             switch it on before (net.ipv6.conf.all.forwarding=1; for a router net.ipv4.ip_forward=1 too)",
-            self.tun
-        ))
+    fn refused(&self, source: io::Error) -> KernelError {
+        KernelError::Forwarding {
+            tun: self.tun.clone(),
+            source,
+        }
     }
 
     fn is_named(&self, name: &str) -> bool {
@@ -284,13 +287,11 @@ impl Forwarding {
     }
 
     /// Writes the values of the settings to the note before they are changed.
-    fn note(&self, changes: &[Change]) -> Result<(), Failure> {
+    fn note(&self, changes: &[Change]) -> Result<(), KernelError> {
         let path = note::path(&self.tun)?;
-        let unwritten = |e| {
-            Failure::missing(format!(
-                "{}, which records the settings to restore, cannot be written ({e}): make its folder writable",
-                path.display()
-            ))
+        let unwritten = |source| KernelError::Note {
+            path: path.clone(),
+            source,
         };
         let mut before = match self.inherits {
             true => note::read(&fs::read_to_string(&path).unwrap_or_default()),

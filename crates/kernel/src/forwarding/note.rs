@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use diolkos_sys::namespace::{interface_index, interface_name};
 
 use super::{CONF4, CONF6};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 use diolkos_service::instance;
 
 /// The file name extension of notes.
@@ -93,7 +93,7 @@ pub fn restore(before: &[Before]) {
 }
 
 /// The path of an instance's note.
-pub fn path(tun: &str) -> Result<PathBuf, Failure> {
+pub fn path(tun: &str) -> Result<PathBuf, KernelError> {
     Ok(instance::folder()?.join(format!("{tun}.{NOTE}")))
 }
 

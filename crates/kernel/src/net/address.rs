@@ -8,7 +8,7 @@ use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessa
 use netlink_packet_route::AddressFamily;
 
 use super::{in_time, Net};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 /// The properties of an address of this host that the crate uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,20 +78,20 @@ impl Address {
 }
 
 impl Net {
-    pub(super) async fn all_addresses(&self) -> Result<Vec<Address>, Failure> {
+    pub(super) async fn all_addresses(&self) -> Result<Vec<Address>, KernelError> {
         let ask = |handle: &rtnetlink::Handle| handle.address().get().execute();
         let all: Vec<AddressMessage> = self.list("list the addresses", ask).await?;
         Ok(all.iter().filter_map(Address::from_message).collect())
     }
 
     /// The index of the interface that already has this address, if one has.
-    pub async fn holder_of(&self, address: IpAddr) -> Result<Option<u32>, Failure> {
+    pub async fn holder_of(&self, address: IpAddr) -> Result<Option<u32>, KernelError> {
         let all = self.all_addresses().await?;
         Ok(all.iter().find(|a| a.address == address).map(|a| a.index))
     }
 
     /// The global prefixes in which the interface has a usable address; unique local prefixes (RFC 4193) come last.
-    pub async fn global_prefixes(&self, index: u32) -> Result<Vec<Ipv6Net>, Failure> {
+    pub async fn global_prefixes(&self, index: u32) -> Result<Vec<Ipv6Net>, KernelError> {
         let all = self.all_addresses().await?.into_iter();
         let fit = all.filter(|a| a.index == index && a.is_global && a.is_fit);
         let mut prefixes: Vec<Ipv6Net> = fit
@@ -106,7 +106,7 @@ impl Net {
 
     /// The global prefixes of the interface whose addresses have a limited lifetime from the network, each with the time at
     /// which the network last confirmed it (`Address::confirmed`).
-    pub async fn confirmations(&self, index: u32) -> Result<Vec<(Ipv6Net, u32)>, Failure> {
+    pub async fn confirmations(&self, index: u32) -> Result<Vec<(Ipv6Net, u32)>, KernelError> {
         let all = self.all_addresses().await?.into_iter();
         let its = all.filter(|a| a.index == index && a.is_global && a.is_fit);
         Ok(its
@@ -115,7 +115,7 @@ impl Net {
     }
 
     /// A usable global IPv6 address of this host; a unique local address (RFC 4193) only if it has no other.
-    pub async fn global_address6(&self) -> Result<Option<Ipv6Addr>, Failure> {
+    pub async fn global_address6(&self) -> Result<Option<Ipv6Addr>, KernelError> {
         let all = self.all_addresses().await?.into_iter();
         let fit = all.filter(|a| a.is_global && a.is_fit);
         let found = fit.filter_map(|a| a.net6()).map(|net| net.addr());
@@ -123,7 +123,7 @@ impl Net {
     }
 
     /// A usable global IPv6 address of one interface, chosen as in [`Net::global_address6`].
-    pub async fn global_address6_of(&self, index: u32) -> Result<Option<Ipv6Addr>, Failure> {
+    pub async fn global_address6_of(&self, index: u32) -> Result<Option<Ipv6Addr>, KernelError> {
         let all = self.all_addresses().await?.into_iter();
         let fit = all.filter(|a| a.index == index && a.is_global && a.is_fit);
         let found = fit.filter_map(|a| a.net6()).map(|net| net.addr());
@@ -131,19 +131,19 @@ impl Net {
     }
 
     /// The addresses of this host, each with the index of its interface.
-    pub async fn all_held(&self) -> Result<Vec<(u32, IpAddr)>, Failure> {
+    pub async fn all_held(&self) -> Result<Vec<(u32, IpAddr)>, KernelError> {
         let all = self.all_addresses().await?;
         Ok(all.iter().map(|a| (a.index, a.address)).collect())
     }
 
     /// The addresses of this host.
-    pub async fn addresses(&self) -> Result<Vec<IpAddr>, Failure> {
+    pub async fn addresses(&self) -> Result<Vec<IpAddr>, KernelError> {
         let all = self.all_addresses().await?;
         Ok(all.iter().map(|a| a.address).collect())
     }
 
     /// The IPv4 addresses of this host.
-    pub async fn addresses4(&self) -> Result<Vec<Ipv4Addr>, Failure> {
+    pub async fn addresses4(&self) -> Result<Vec<Ipv4Addr>, KernelError> {
         let all = self.all_addresses().await?;
         let own = all.iter().filter_map(|a| match a.address {
             IpAddr::V4(address) => Some(address),
@@ -153,7 +153,7 @@ impl Net {
     }
 
     /// Returns how the interface's addresses relate to the prefix that contains `address`.
-    pub async fn standing(&self, index: u32, address: Ipv6Addr) -> Result<Standing, Failure> {
+    pub async fn standing(&self, index: u32, address: Ipv6Addr) -> Result<Standing, KernelError> {
         let all = self.all_addresses().await?.into_iter();
         let is_around = |net: Ipv6Net| net.contains(&address);
         let around = all.filter(|a| a.index == index && a.net6().is_some_and(is_around));
@@ -166,15 +166,15 @@ impl Net {
     }
 
     /// Gives an interface one IPv4 address.
-    pub async fn add_address4(&self, index: u32, address: Ipv4Addr) -> Result<(), Failure> {
+    pub async fn add_address4(&self, index: u32, address: Ipv4Addr) -> Result<(), KernelError> {
         let request = self.handle.address().add(index, IpAddr::V4(address), 32);
         in_time(request.execute())
             .await
-            .map_err(|refusal| refusal.to(format_args!("give {address} to the TUN device")))
+            .map_err(|refusal| refusal.change(format_args!("give {address} to the TUN device")))
     }
 
     /// Removes the IPv4 address from the interface.
-    pub async fn remove_address4(&self, index: u32, address: Ipv4Addr) -> Result<(), Failure> {
+    pub async fn remove_address4(&self, index: u32, address: Ipv4Addr) -> Result<(), KernelError> {
         let mut message = AddressMessage::default();
         message.header.family = AddressFamily::Inet;
         message.header.prefix_len = 32;
@@ -183,7 +183,7 @@ impl Net {
         message.attributes = vec![AddressAttribute::Local(address)];
         in_time(self.handle.address().del(message).execute())
             .await
-            .map_err(|refusal| refusal.to(format_args!("take {address} from the TUN device")))
+            .map_err(|refusal| refusal.change(format_args!("take {address} from the TUN device")))
     }
 }
 

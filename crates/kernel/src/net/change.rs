@@ -12,7 +12,7 @@ use std::future::Future;
 use std::net::Ipv4Addr;
 
 use super::{DeviceConfig, ExitRoute, Net, Route4, Route6};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 /// One request to the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,14 +31,14 @@ enum Step {
 
 /// Carries out steps. Tests replace the kernel by a device in memory.
 trait Device {
-    async fn carry_out(&self, step: &Step) -> Result<(), Failure>;
+    async fn carry_out(&self, step: &Step) -> Result<(), KernelError>;
 }
 
 /// The TUN device with this index.
 struct Tun<'a>(&'a Net, u32);
 
 impl Device for Tun<'_> {
-    async fn carry_out(&self, step: &Step) -> Result<(), Failure> {
+    async fn carry_out(&self, step: &Step) -> Result<(), KernelError> {
         let Tun(net, index) = *self;
         match step {
             Step::Mtu(mtu) => net.set_mtu(index, *mtu).await,
@@ -59,22 +59,22 @@ impl Device for Tun<'_> {
 impl Net {
     /// Changes the configuration of the TUN device from `old` to `new`, and runs `commit` in between. On an error, the old
     /// configuration is in force again.
-    pub async fn change(
+    pub async fn change<E: From<KernelError>>(
         &self,
         old: &DeviceConfig,
         new: &DeviceConfig,
-        commit: impl Future<Output = Result<(), Failure>>,
-    ) -> Result<(), Failure> {
+        commit: impl Future<Output = Result<(), E>>,
+    ) -> Result<(), E> {
         change(&Tun(self, new.index), old, new, commit).await
     }
 }
 
-async fn change(
+async fn change<E: From<KernelError>>(
     device: &impl Device,
     old: &DeviceConfig,
     new: &DeviceConfig,
-    commit: impl Future<Output = Result<(), Failure>>,
-) -> Result<(), Failure> {
+    commit: impl Future<Output = Result<(), E>>,
+) -> Result<(), E> {
     let mut undo = Vec::new();
     let made = async {
         for (step, back) in make(old, new) {

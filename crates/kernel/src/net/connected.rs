@@ -10,7 +10,7 @@ use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, Neig
 
 use super::nexthop::Route;
 use super::{Link, Medium, Net};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 /// A network whose nodes resolve its addresses by asking neighbours, instead of sending to a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Proxy {
 
 impl Net {
     /// The connected networks of all interfaces that have neighbours and a carrier, except the interface `own`.
-    pub async fn connected(&self, own: u32) -> Result<Vec<Connected>, Failure> {
+    pub async fn connected(&self, own: u32) -> Result<Vec<Connected>, KernelError> {
         let links = self.links().await?;
         let has_neighbours = |link: &&Link| {
             link.index != own && link.medium == Medium::Ethernet && !link.no_arp && link.running
@@ -56,7 +56,7 @@ impl Net {
 
     /// Returns true if this host's configuration implies that the network routes the address to it: the host has another
     /// address in the same network, or a route that refuses everything for which the host has no other route.
-    pub async fn is_held(&self, address: Ipv6Addr) -> Result<bool, Failure> {
+    pub async fn is_held(&self, address: Ipv6Addr) -> Result<bool, KernelError> {
         let all = self.all_addresses().await?;
         let nets = all
             .iter()
@@ -71,7 +71,7 @@ impl Net {
     }
 
     /// All addresses for which the kernel has been told to answer neighbours.
-    pub async fn proxies(&self) -> Result<Vec<Proxy>, Failure> {
+    pub async fn proxies(&self) -> Result<Vec<Proxy>, KernelError> {
         let ask = |handle: &rtnetlink::Handle| handle.neighbours().get().proxies().execute();
         let all: Vec<NeighbourMessage> = self.list("list the proxied neighbours", ask).await?;
         let links = self.links().await?;

@@ -10,7 +10,7 @@ use netlink_packet_route::AddressFamily;
 
 use super::route::{destination, exits};
 use super::{Link, Net};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 /// A default route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ impl Net {
     /// The default routes in the main table that packets of this host can take now, with their interfaces, the preferred ones
     /// first. Policy rules and their tables are left out: they apply to some packets only, and those of a VPN lead to an
     /// interface that is no uplink.
-    pub async fn default_routes6(&self) -> Result<Vec<(DefaultRoute, Link)>, Failure> {
+    pub async fn default_routes6(&self) -> Result<Vec<(DefaultRoute, Link)>, KernelError> {
         let routes = self.list_routes(AddressFamily::Inet6, None).await?;
         let mut found: Vec<DefaultRoute> = routes.iter().flat_map(read).collect();
         found.sort();

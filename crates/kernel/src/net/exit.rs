@@ -6,7 +6,6 @@
 //! the CLAT's own source address only (source-specific routing), so it does not affect other packets. It expires unless it is
 //! renewed: after the process was killed, it is gone within a minute.
 
-use std::io;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
@@ -19,8 +18,8 @@ use rtnetlink::packet_core::{
 };
 use rtnetlink::RouteMessageBuilder;
 
-use super::{in_time, Net, Refusal, TABLE_LOCAL};
-use diolkos_service::failure::Failure;
+use super::{in_time, Net, TABLE_LOCAL};
+use crate::error::KernelError;
 
 /// The lifetime of the route after it was set or renewed.
 const EXPIRES: Duration = Duration::from_secs(60);
@@ -77,10 +76,10 @@ impl ExitRoute {
 
 impl Net {
     /// Sets the route; it replaces one with the same prefix and source.
-    pub async fn set_exit(&self, route: &ExitRoute) -> Result<(), Failure> {
+    pub async fn set_exit(&self, route: &ExitRoute) -> Result<(), KernelError> {
         let request = self.handle.route().add(route.expiring()).replace();
         in_time(request.execute()).await.map_err(|refusal| {
-            refusal.to(format_args!(
+            refusal.change(format_args!(
                 "set the way from {} to {}",
                 route.from, route.to
             ))
@@ -89,7 +88,7 @@ impl Net {
 
     /// Restores the route's full lifetime, or adds the route if it is gone. The kernel sends no notification when a request
     /// adds a route that exists already.
-    pub async fn renew_exit(&self, route: &ExitRoute) -> Result<(), Failure> {
+    pub async fn renew_exit(&self, route: &ExitRoute) -> Result<(), KernelError> {
         let message = RouteNetlinkMessage::NewRoute(route.expiring());
         let mut request = NetlinkMessage::from(message);
         request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE;
@@ -104,7 +103,7 @@ impl Net {
             Ok(())
         };
         match in_time(done).await {
-            Err(refusal) if !is_there(&refusal) => Err(refusal.to(format_args!(
+            Err(refusal) if !refusal.is_there() => Err(refusal.change(format_args!(
                 "renew the way from {} to {}",
                 route.from, route.to
             ))),
@@ -113,19 +112,14 @@ impl Net {
     }
 
     /// Removes the route.
-    pub async fn remove_exit(&self, route: &ExitRoute) -> Result<(), Failure> {
+    pub async fn remove_exit(&self, route: &ExitRoute) -> Result<(), KernelError> {
         in_time(self.handle.route().del(route.message()).execute())
             .await
             .map_err(|refusal| {
-                refusal.to(format_args!(
+                refusal.change(format_args!(
                     "remove the way from {} to {}",
                     route.from, route.to
                 ))
             })
     }
-}
-
-fn is_there(refusal: &Refusal) -> bool {
-    let kind = refusal.errno().map(|error| error.kind());
-    kind == Some(io::ErrorKind::AlreadyExists)
 }

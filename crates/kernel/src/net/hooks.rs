@@ -6,7 +6,7 @@
 
 use rtnetlink::sys::protocols::NETLINK_NETFILTER;
 
-use super::listed::{ListNews, Listed};
+use super::listed::{ListNews, Listed, Question};
 
 /// The multicast group and the message types, from linux/netfilter/nfnetlink.h and nf_tables.h.
 const NFNLGRP_NFTABLES: u32 = 7;
@@ -55,8 +55,11 @@ impl Listed for Hooks {
     const PROTOCOL: isize = NETLINK_NETFILTER;
     const GROUP: u32 = NFNLGRP_NFTABLES;
 
-    fn request() -> (u16, Vec<u8>) {
-        (GETCHAIN, vec![0; GENERIC])
+    fn request() -> Question {
+        Question {
+            kind: GETCHAIN,
+            body: vec![0; GENERIC],
+        }
     }
 
     fn count(&mut self, kind: u16, body: &[u8]) {

@@ -12,7 +12,7 @@ use rtnetlink::LinkUnspec;
 
 use super::outer::{self, Outer};
 use super::{in_time, Net};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 /// The link-layer header in front of an IP packet on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,7 +180,7 @@ pub(super) fn is_disabled6(name: &str) -> bool {
 
 impl Net {
     /// All links of this network namespace.
-    pub async fn links(&self) -> Result<Vec<Link>, Failure> {
+    pub async fn links(&self) -> Result<Vec<Link>, KernelError> {
         let ask = |handle: &rtnetlink::Handle| {
             let all = handle.link().get().execute();
             all.map_ok(|message| Link::from_message(&message))
@@ -198,41 +198,40 @@ impl Net {
     }
 
     /// The link with that name. The error lists the names that exist.
-    pub async fn link(&self, name: &str) -> Result<Link, Failure> {
+    pub async fn link(&self, name: &str) -> Result<Link, KernelError> {
         let links = self.links().await?;
         if let Some(link) = links.iter().find(|link| link.name == name) {
             return Ok(link.clone().with_advertised_mtu());
         }
-        let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
-        Err(Failure::run_time(format!(
-            "there is no network interface `{name}` (there are: {})",
-            names.join(", ")
-        )))
+        Err(KernelError::NoLink {
+            name: name.to_owned(),
+            there: links.into_iter().map(|link| link.name).collect(),
+        })
     }
 
     /// The link with that index, if it exists.
-    pub async fn link_at(&self, index: u32) -> Result<Option<Link>, Failure> {
+    pub async fn link_at(&self, index: u32) -> Result<Option<Link>, KernelError> {
         let links = self.links().await?;
         let found = links.into_iter().find(|link| link.index == index);
         Ok(found.map(Link::with_advertised_mtu))
     }
 
     /// Sets the alias of a link, which others can read (`ip link`).
-    pub async fn set_alias(&self, index: u32, alias: &str) -> Result<(), Failure> {
+    pub async fn set_alias(&self, index: u32, alias: &str) -> Result<(), KernelError> {
         let alias = LinkAttribute::IfAlias(alias.to_owned());
         let message = LinkUnspec::new_with_index(index)
             .append_extra_attribute(alias)
             .build();
         in_time(self.handle.link().set(message).execute())
             .await
-            .map_err(|refusal| refusal.to("mark the TUN device"))
+            .map_err(|refusal| refusal.change("mark the TUN device"))
     }
 
     /// Removes a link and everything that depends on it.
-    pub async fn remove_link(&self, index: u32) -> Result<(), Failure> {
+    pub async fn remove_link(&self, index: u32) -> Result<(), KernelError> {
         in_time(self.handle.link().del(index).execute())
             .await
-            .map_err(|refusal| refusal.to("remove the TUN device"))
+            .map_err(|refusal| refusal.change("remove the TUN device"))
     }
 
     /// Sets the MTU of the TUN device, keeps the kernel from generating an IPv6 address for it, and sets it up.
@@ -241,7 +240,7 @@ impl Net {
     /// translator, and from the unspecified address. If the host is a router already, the kernel joined these groups when it
     /// made the device; it leaves them when this setting changes, and without the flag it does not join them again. The
     /// forwarding of packets does not depend on the setting.
-    pub async fn prepare_tun(&self, name: &str, index: u32, mtu: u32) -> Result<(), Failure> {
+    pub async fn prepare_tun(&self, name: &str, index: u32, mtu: u32) -> Result<(), KernelError> {
         self.quieten(name, index).await;
         self.lengthen(index).await;
         self.set_tun_mtu(index, mtu).await
@@ -301,18 +300,20 @@ impl Net {
     }
 
     /// Sets the MTU of the TUN device. Its state (up or down) is the operator's choice.
-    pub async fn set_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
+    pub async fn set_mtu(&self, index: u32, mtu: u32) -> Result<(), KernelError> {
         let message = LinkUnspec::new_with_index(index).mtu(mtu).build();
         in_time(self.handle.link().set(message).execute())
             .await
-            .map_err(|refusal| refusal.to(format_args!("set the TUN device's MTU to {mtu} bytes")))
+            .map_err(|refusal| {
+                refusal.change(format_args!("set the TUN device's MTU to {mtu} bytes"))
+            })
     }
 
     /// Sets the MTU of the TUN device and sets it up.
-    pub async fn set_tun_mtu(&self, index: u32, mtu: u32) -> Result<(), Failure> {
+    pub async fn set_tun_mtu(&self, index: u32, mtu: u32) -> Result<(), KernelError> {
         let message = LinkUnspec::new_with_index(index).mtu(mtu).up().build();
         in_time(self.handle.link().set(message).execute())
             .await
-            .map_err(|refusal| refusal.to("set the TUN device up"))
+            .map_err(|refusal| refusal.change("set the TUN device up"))
     }
 }

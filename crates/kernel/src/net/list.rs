@@ -9,7 +9,7 @@ use futures_util::future::{select, Either};
 use futures_util::{TryStream, TryStreamExt};
 
 use super::{in_time, Net, Refusal};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 impl Net {
     /// All items of one list. `what` completes the sentence "cannot …". The future may be dropped at any time.
@@ -17,18 +17,18 @@ impl Net {
         &self,
         what: &str,
         ask: impl FnOnce(&rtnetlink::Handle) -> S,
-    ) -> Result<Vec<T>, Failure>
+    ) -> Result<Vec<T>, KernelError>
     where
         S: TryStream<Ok = T, Error = rtnetlink::Error>,
     {
         // Strict checking: the kernel filters the list by the fields of the request, instead of sending all routes.
         let (connection, handle, _) = rtnetlink::new_connection_with_strict_check()
-            .map_err(|error| Refusal::Unconnected(error).to(what))?;
+            .map_err(|error| Refusal::Unconnected(error).read(what))?;
         let listed = std::pin::pin!(in_time(ask(&handle).try_collect()));
         match select(listed, connection).await {
             // A list needs only the kernel's time and memory, so a failure is transient.
-            Either::Left((listed, _)) => listed.map_err(|refusal| refusal.to(what).or_transient()),
-            Either::Right(((), _)) => Err(Refusal::Closed.to(what)),
+            Either::Left((listed, _)) => listed.map_err(|refusal| refusal.read(what)),
+            Either::Right(((), _)) => Err(Refusal::Closed.read(what)),
         }
     }
 }

@@ -28,6 +28,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Changes within this time cause a single listing.
 const GATHERED: Duration = Duration::from_millis(200);
 
+/// A request for a list, or for one object.
+pub struct Question {
+    /// The type of the message.
+    pub kind: u16,
+    /// The message behind its header.
+    pub body: Vec<u8>,
+}
+
 /// Counts of objects that the kernel lists.
 pub trait Listed: Copy + Default + PartialEq + Send + Sync + 'static {
     /// Name for the log.
@@ -38,11 +46,11 @@ pub trait Listed: Copy + Default + PartialEq + Send + Sync + 'static {
     const GROUP: u32;
 
     /// Type and body of the request for the list.
-    fn request() -> (u16, Vec<u8>);
+    fn request() -> Question;
 
     /// Type and body of a further request with a single reply, which is counted, too. A kernel that does not know it refuses
     /// it.
-    fn question() -> Option<(u16, Vec<u8>)> {
+    fn question() -> Option<Question> {
         None
     }
 
@@ -156,7 +164,7 @@ async fn listed<L: Listed>() -> io::Result<L> {
 async fn asked(
     protocol: isize,
     flags: u16,
-    (kind, body): (u16, Vec<u8>),
+    Question { kind, body }: Question,
 ) -> io::Result<TokioSocket> {
     let mut socket = TokioSocket::new(protocol)?;
     socket.socket_mut().bind(&SocketAddr::new(0, 0))?;
@@ -221,8 +229,11 @@ mod tests {
         const PROTOCOL: isize = 0;
         const GROUP: u32 = 0;
 
-        fn request() -> (u16, Vec<u8>) {
-            (0, Vec::new())
+        fn request() -> Question {
+            Question {
+                kind: 0,
+                body: Vec::new(),
+            }
         }
 
         fn count(&mut self, _: u16, body: &[u8]) {

@@ -14,7 +14,7 @@ use rtnetlink::RouteMessageBuilder;
 
 use super::route::exits;
 use super::{in_time, Net, Refusal};
-use diolkos_service::failure::Failure;
+use crate::error::{is_unreachable, refusing_route, KernelError};
 
 /// The result of a route lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,15 +49,14 @@ impl fmt::Display for Leads {
 
 impl Net {
     /// Looks up the route for packets to an address.
-    pub async fn leads(&self, to: IpAddr) -> Result<Leads, Failure> {
+    pub async fn leads(&self, to: IpAddr) -> Result<Leads, KernelError> {
         let len = if to.is_ipv4() { 32 } else { 128 };
         let question = RouteMessageBuilder::<IpAddr>::new().destination_prefix(to, len);
-        let failed = |what: String| Failure::run_time(what);
-        let question = question.map_err(|e| failed(format!("cannot look up the route: {e}")))?;
+        let question = question.map_err(|e| KernelError::Question(io::Error::other(e)))?;
         let request = self.handle.route().get(question.build()).execute();
         let found: Vec<RouteMessage> = in_time(request.try_collect())
             .await
-            .map_err(|refusal| refusal.to("look up the route"))?;
+            .map_err(|refusal| refusal.read("look up the route"))?;
         let Some(route) = found.first() else {
             return Ok(Leads::Nowhere);
         };
@@ -75,7 +74,7 @@ impl Net {
 impl Net {
     /// The interface and the next hop by which packets to an address leave. `None`: there is no route to the address, or only a
     /// default route, or the address is one of this host.
-    pub async fn next_hop6(&self, to: Ipv6Addr) -> Result<Option<(u32, Ipv6Addr)>, Failure> {
+    pub async fn next_hop6(&self, to: Ipv6Addr) -> Result<Option<(u32, Ipv6Addr)>, KernelError> {
         let mut question = RouteMessageBuilder::<Ipv6Addr>::new()
             .destination_prefix(to, 128)
             .build();
@@ -84,8 +83,8 @@ impl Net {
         let request = self.handle.route().get(question).execute();
         let found: Vec<RouteMessage> = match in_time(request.try_collect()).await {
             Ok(found) => found,
-            Err(refusal) if says_unreachable(&refusal) => return Ok(None),
-            Err(refusal) => return Err(refusal.to("look up the next hop")),
+            Err(refusal) if refusal.is_unreachable() => return Ok(None),
+            Err(refusal) => return Err(refusal.read("look up the next hop")),
         };
         let Some(route) = found.first() else {
             return Ok(None);
@@ -130,7 +129,7 @@ pub(super) enum Reply {
 
 impl Net {
     /// Asks the kernel how it would route an IPv6 packet, by all its rules and routes.
-    pub(super) async fn ask6(&self, question: Question) -> Result<Reply, Failure> {
+    pub(super) async fn ask6(&self, question: Question) -> Result<Reply, KernelError> {
         let mut asked = RouteMessageBuilder::<Ipv6Addr>::new().destination_prefix(question.to, 128);
         if let Some(from) = question.from {
             asked = asked.source_prefix(from, 128);
@@ -152,36 +151,30 @@ impl Net {
         from: IpAddr,
         to: IpAddr,
         came_by: u32,
-    ) -> Result<Option<Reply>, Failure> {
+    ) -> Result<Option<Reply>, KernelError> {
         let len = if to.is_ipv4() { 32 } else { 128 };
         let asked = RouteMessageBuilder::<IpAddr>::new()
             .destination_prefix(to, len)
             .and_then(|asked| asked.source_prefix(from, len));
         let asked = asked
-            .map_err(|e| Failure::run_time(format!("cannot look up the route: {e}")))?
+            .map_err(|e| KernelError::Question(io::Error::other(e)))?
             .input_interface(came_by)
             .build();
-        use io::ErrorKind::{HostUnreachable, InvalidInput, NetworkUnreachable, PermissionDenied};
         Ok(match self.reply_to(asked).await? {
             Ok(reply) => Some(reply),
-            Err(error) => match error.kind() {
-                HostUnreachable | InvalidInput | NetworkUnreachable | PermissionDenied => {
-                    Some(of_error(&error))
-                }
-                _ => None,
-            },
+            Err(error) => is_unreachable(&error).then(|| of_error(&error)),
         })
     }
 
     /// The kernel's reply, or the error number that it returned instead.
-    async fn reply_to(&self, asked: RouteMessage) -> Result<Result<Reply, io::Error>, Failure> {
+    async fn reply_to(&self, asked: RouteMessage) -> Result<Result<Reply, io::Error>, KernelError> {
         let request = self.handle.route().get(asked).execute();
         let found: Result<Vec<RouteMessage>, Refusal> = in_time(request.try_collect()).await;
         let found = match found {
             Ok(found) => found,
             Err(refusal) => match refusal.errno() {
                 Some(error) => return Ok(Err(error)),
-                None => return Err(refusal.to("look up the route").or_transient()),
+                None => return Err(refusal.read("look up the route")),
             },
         };
         let Some(route) = found.first() else {
@@ -205,24 +198,9 @@ impl Net {
     }
 }
 
-/// Translates the error that the kernel returns: it is the error that the sender of such a packet would get.
+/// The kernel's reply that is an error number.
 fn of_error(error: &io::Error) -> Reply {
-    match error.kind() {
-        io::ErrorKind::InvalidInput => Reply::Refused("blackhole"),
-        io::ErrorKind::HostUnreachable => Reply::Refused("unreachable"),
-        io::ErrorKind::PermissionDenied => Reply::Refused("prohibit"),
-        _ => Reply::Nowhere,
-    }
-}
-
-/// Returns true for the errors by which the kernel says that no route exists or that the route refuses packets.
-fn says_unreachable(refusal: &Refusal) -> bool {
-    use std::io::ErrorKind::{HostUnreachable, InvalidInput, NetworkUnreachable, PermissionDenied};
-    let kind = refusal.errno().map(|error| error.kind());
-    matches!(
-        kind,
-        Some(HostUnreachable | NetworkUnreachable | InvalidInput | PermissionDenied)
-    )
+    refusing_route(error).map_or(Reply::Nowhere, Reply::Refused)
 }
 
 pub(super) fn name_of(index: u32) -> String {

@@ -14,7 +14,7 @@ use std::net::Ipv6Addr;
 use rtnetlink::sys::protocols::NETLINK_NETFILTER;
 use rtnetlink::sys::{Socket, SocketAddr};
 
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 mod message;
 
@@ -57,14 +57,15 @@ const GUARD: &str = "guard";
 impl Masquerade {
     /// Packets from `address` leave the interface with the index `uplink` with that interface's address; they cannot leave by
     /// any other interface. `name` is the name of the table.
-    pub fn begin(name: &str, address: Ipv6Addr, uplink: u32) -> Result<Masquerade, Failure> {
+    pub fn begin(name: &str, address: Ipv6Addr, uplink: u32) -> Result<Masquerade, KernelError> {
         let opened = || {
             let mut socket = Socket::new(NETLINK_NETFILTER)?;
             socket.bind_auto()?;
             socket.set_non_blocking(true)?;
             Ok(socket)
         };
-        let socket = opened().map_err(|error| refused("netfilter (CONFIG_NF_TABLES)", &error))?;
+        let socket = opened()
+            .map_err(|error| KernelError::masquerade("netfilter (CONFIG_NF_TABLES)", error))?;
         let mut masquerade = Masquerade {
             socket,
             table: name.to_owned(),
@@ -76,13 +77,13 @@ impl Masquerade {
     }
 
     /// Changes the address, from one packet to the next. Existing connections keep theirs.
-    pub fn change(&mut self, address: Ipv6Addr, uplink: u32) -> Result<(), Failure> {
+    pub fn change(&mut self, address: Ipv6Addr, uplink: u32) -> Result<(), KernelError> {
         let messages = rules(&self.table, self.is_laid, address, uplink);
         let begin = self.sequence;
         let batch = batch(&messages, &mut self.sequence);
         self.socket
             .send_to(&batch, &SocketAddr::new(0, 0), 0)
-            .map_err(|error| refused("nf_tables (CONFIG_NF_TABLES)", &error))?;
+            .map_err(|error| KernelError::masquerade("nf_tables (CONFIG_NF_TABLES)", error))?;
         for (sequence, error) in self.answers()? {
             if error.raw_os_error() != Some(0) {
                 // The first message of a batch is the batch header.
@@ -90,7 +91,7 @@ impl Masquerade {
                 let needs = messages
                     .get(at)
                     .map_or("nf_tables (CONFIG_NF_TABLES)", |m| m.needs);
-                return Err(refused(needs, &error));
+                return Err(KernelError::masquerade(needs, error));
             }
         }
         self.is_laid = true;
@@ -98,7 +99,7 @@ impl Masquerade {
     }
 
     /// The kernel's replies, one for each message. They are complete as soon as a batch has been sent.
-    fn answers(&self) -> Result<Vec<(u32, io::Error)>, Failure> {
+    fn answers(&self) -> Result<Vec<(u32, io::Error)>, KernelError> {
         let mut answers = Vec::new();
         let mut bytes = Vec::with_capacity(1 << 16);
         loop {
@@ -107,32 +108,22 @@ impl Masquerade {
                 Ok(_) => answers.extend(read(&bytes)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(refused("nf_tables (CONFIG_NF_TABLES)", &error)),
+                Err(error) => {
+                    return Err(KernelError::masquerade(
+                        "nf_tables (CONFIG_NF_TABLES)",
+                        error,
+                    ))
+                }
             }
         }
         match answers.is_empty() {
-            true => Err(refused(
+            true => Err(KernelError::masquerade(
                 "nf_tables (CONFIG_NF_TABLES)",
-                &io::ErrorKind::TimedOut.into(),
+                io::ErrorKind::TimedOut.into(),
             )),
             false => Ok(answers),
         }
     }
-}
-
-/// The failure for a refused message. `needs` names the kernel feature that the message needs.
-fn refused(needs: &str, error: &io::Error) -> Failure {
-    const INSTEAD: &str =
-        "give the CLAT an address of its own with --v6, or a prefix with --v6-prefix";
-    if error.kind() == io::ErrorKind::PermissionDenied {
-        return Failure::missing(format!(
-            "the kernel does not let this process masquerade ({error}), so the CLAT cannot share the host's address: run it as \
-             root or with CAP_NET_ADMIN, or {INSTEAD}"
-        ));
-    }
-    Failure::missing(format!(
-        "the kernel cannot masquerade: it refuses {needs}: {error}; so the CLAT cannot share the host's address: {INSTEAD}"
-    ))
 }
 
 /// All messages from the table to its rules. `is_laid`: the table exists already and is replaced.
@@ -261,6 +252,8 @@ fn expression(list: &mut Vec<u8>, name: &str, data: impl FnOnce(&mut Vec<u8>)) {
 
 #[cfg(test)]
 mod tests {
+    use diolkos_service::failure::Classified;
+
     use super::*;
 
     #[test]
@@ -292,14 +285,14 @@ mod tests {
         assert!(needs[0].contains("CONFIG_NF_TABLES_IPV6"));
         assert!(needs[1].contains("CONFIG_NFT_NAT"));
         assert!(needs[2].contains("CONFIG_NFT_MASQ"));
-        let failure = refused(needs[2], &io::Error::from_raw_os_error(2));
-        assert_eq!(failure.kind as u8, 3);
+        let failure = KernelError::masquerade(needs[2], io::Error::from_raw_os_error(2));
+        assert_eq!(failure.exit() as u8, 3);
         let said = failure.to_string();
         assert!(
             said.contains("CONFIG_NFT_MASQ") && said.contains("--v6-prefix"),
             "{said}"
         );
-        let denied = refused(needs[0], &io::Error::from_raw_os_error(1)).to_string();
+        let denied = KernelError::masquerade(needs[0], io::Error::from_raw_os_error(1)).to_string();
         assert!(denied.contains("CAP_NET_ADMIN"), "{denied}");
     }
 }

@@ -30,9 +30,7 @@ mod tun;
 mod tunnel;
 mod watcher;
 
-use std::fmt::Display;
 use std::future::Future;
-use std::io;
 use std::time::Duration;
 
 use rtnetlink::MulticastGroup;
@@ -40,6 +38,8 @@ use tokio::time::timeout;
 
 use diolkos_service::failure::Failure;
 use diolkos_service::supervise::{Task, Watch};
+
+use crate::error::{KernelError, Refusal};
 
 pub use address::Standing;
 pub use connected::{answers_arp, Connected, Proxy};
@@ -72,7 +72,7 @@ pub struct Net {
 
 impl Net {
     /// Connects, and begins to watch for changes.
-    pub async fn connect(watch: &Watch) -> Result<(Net, News), Failure> {
+    pub async fn connect(watch: &Watch) -> Result<(Net, News), KernelError> {
         let net = Net::requests(watch)?;
         // The subscription comes before the first listing, so no change is missed in between.
         let (connection, _, messages) = rtnetlink::new_multicast_connection(&[
@@ -85,16 +85,16 @@ impl Net {
             MulticastGroup::Ipv6Ifaddr,
             MulticastGroup::Ipv6Prefix,
         ])
-        .map_err(unconnected)?;
+        .map_err(KernelError::Connect)?;
         let received = watch.task("netlink news", served(connection));
-        let settings = settings::changes().map_err(unconnected)?;
+        let settings = settings::changes().map_err(KernelError::Connect)?;
         let asks = Net::requests(watch)?;
         let news = watcher::start(asks, messages, settings, received, watch).await?;
         Ok((net, news))
     }
 
-    fn requests(watch: &Watch) -> Result<Net, Failure> {
-        let (connection, handle, _) = rtnetlink::new_connection().map_err(unconnected)?;
+    fn requests(watch: &Watch) -> Result<Net, KernelError> {
+        let (connection, handle, _) = rtnetlink::new_connection().map_err(KernelError::Connect)?;
         Ok(Net {
             handle,
             _served: watch.task("netlink requests", served(connection)),
@@ -105,26 +105,7 @@ impl Net {
 /// Serves a socket; it ends only when the kernel closes the socket.
 async fn served(connection: impl Future<Output = ()>) -> Result<(), Failure> {
     connection.await;
-    Err(Failure::run_time(
-        "the kernel closed the netlink connection",
-    ))
-}
-
-fn unconnected(error: io::Error) -> Failure {
-    Failure::run_time(format!("no netlink connection to the kernel: {error}"))
-}
-
-/// The reason why a request was not carried out.
-#[derive(Debug)]
-enum Refusal {
-    /// The kernel returned an error.
-    Error(rtnetlink::Error),
-    /// The kernel did not answer in time.
-    Silence,
-    /// No socket could be opened.
-    Unconnected(io::Error),
-    /// The kernel closed the socket.
-    Closed,
+    Err(KernelError::Lost.into())
 }
 
 /// Runs a request with its time limit.
@@ -133,38 +114,9 @@ async fn in_time<T>(
 ) -> Result<T, Refusal> {
     match timeout(PATIENCE, request).await {
         Ok(done) => done.map_err(Refusal::Error),
-        Err(_) => Err(Refusal::Silence),
-    }
-}
-
-impl Refusal {
-    /// The kernel's error number, if it returned one.
-    fn errno(&self) -> Option<io::Error> {
-        match self {
-            Refusal::Error(rtnetlink::Error::NetlinkError(message)) => Some(message.to_io()),
-            _ => None,
-        }
-    }
-
-    /// A failure with a sentence about it; exit code 3 if a privilege is missing.
-    fn to(&self, what: impl Display) -> Failure {
-        match (self, self.errno()) {
-            (_, Some(e)) if e.kind() == io::ErrorKind::PermissionDenied => Failure::missing(
-                format!("no permission to {what}: run as root or with CAP_NET_ADMIN"),
-            ),
-            (_, Some(e)) => Failure::run_time(format!("cannot {what}: {e}")),
-            (Refusal::Error(error), None) => Failure::run_time(format!("cannot {what}: {error}")),
-            (Refusal::Silence, None) => Failure::transient(format!(
-                "cannot {what}: the kernel has not answered within {} s",
-                PATIENCE.as_secs()
-            )),
-            (Refusal::Unconnected(error), None) => Failure::transient(format!(
-                "cannot {what}: no netlink connection to the kernel: {error}"
-            )),
-            (Refusal::Closed, None) => Failure::transient(format!(
-                "cannot {what}: the kernel closed the netlink connection"
-            )),
-        }
+        Err(_) => Err(Refusal::Silence {
+            patience_s: PATIENCE.as_secs(),
+        }),
     }
 }
 
@@ -176,7 +128,7 @@ mod tests {
     async fn a_request_without_an_answer_has_an_end() {
         let never = std::future::pending::<Result<(), rtnetlink::Error>>();
         let refusal = in_time(never).await.expect_err("it is refused");
-        let failure = refusal.to("list the routes");
+        let failure = refusal.read("list the routes");
         assert_eq!(
             failure.to_string(),
             "cannot list the routes: the kernel has not answered within 10 s"

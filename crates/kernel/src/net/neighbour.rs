@@ -11,7 +11,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload, NLM_F_REQUEST};
 
 use super::{in_time, Net};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 /// The kernel's knowledge of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,14 +26,18 @@ pub enum Neighbour {
 
 impl Net {
     /// The kernel's knowledge of the neighbour with this address on a link.
-    pub async fn neighbour6(&self, index: u32, address: Ipv6Addr) -> Result<Neighbour, Failure> {
+    pub async fn neighbour6(
+        &self,
+        index: u32,
+        address: Ipv6Addr,
+    ) -> Result<Neighbour, KernelError> {
         self.neighbour_state(index, address.into())
             .await
             .map(Neighbour::of)
     }
 
     /// Makes the kernel treat a neighbour as if it sent a packet to it: it probes a stale one.
-    pub async fn use_neighbour(&self, index: u32, address: IpAddr) -> Result<(), Failure> {
+    pub async fn use_neighbour(&self, index: u32, address: IpAddr) -> Result<(), KernelError> {
         // A permanent entry of the operator needs no confirmation. NTF_USE would clear NUD_PERMANENT, and the kernel would then
         // lose the entry if the neighbour did not answer.
         if let NeighbourState::Permanent | NeighbourState::Noarp =
@@ -48,7 +52,7 @@ impl Net {
             .replace();
         in_time(request.execute())
             .await
-            .map_err(|refusal| refusal.to(format_args!("confirm the neighbour {address}")))
+            .map_err(|refusal| refusal.change(format_args!("confirm the neighbour {address}")))
     }
 
     /// The state of a neighbour entry; `NeighbourState::None` if the kernel has none.
@@ -56,7 +60,7 @@ impl Net {
         &self,
         index: u32,
         address: IpAddr,
-    ) -> Result<NeighbourState, Failure> {
+    ) -> Result<NeighbourState, KernelError> {
         let mut question = NeighbourMessage::default();
         let (family, destination) = match address {
             IpAddr::V4(address) => (AddressFamily::Inet, NeighbourAddress::Inet(address)),
@@ -85,7 +89,7 @@ impl Net {
         };
         in_time(asked)
             .await
-            .map_err(|refusal| refusal.to("look up a neighbour").or_transient())
+            .map_err(|refusal| refusal.read("look up a neighbour"))
     }
 }
 

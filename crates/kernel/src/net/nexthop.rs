@@ -23,7 +23,7 @@ use rtnetlink::IpVersion;
 use super::lookup::{name_of, Question, Reply};
 use super::route::destination;
 use super::{Link, Net, TABLE_LOCAL};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 const TABLE_MAIN: u8 = RouteHeader::RT_TABLE_MAIN;
 
@@ -94,7 +94,7 @@ impl Errand<'_> {
 
 impl Net {
     /// The route through the uplink, or the reason, in words, why there is none.
-    pub async fn way(&self, errand: &Errand<'_>) -> Result<Result<Way, String>, Failure> {
+    pub async fn way(&self, errand: &Errand<'_>) -> Result<Result<Way, String>, KernelError> {
         let uplink = errand.uplink.index;
         let mut replies = vec![self.ask6(errand.itself()).await?];
         if decide(&replies, errand).is_err_and(|obstacle| obstacle.is_final) {
@@ -114,7 +114,7 @@ impl Net {
     }
 
     /// The host's own addresses on the uplink; the address from whose prefix the CLAT's address is made comes first.
-    async fn names(&self, errand: &Errand<'_>) -> Result<Vec<Ipv6Addr>, Failure> {
+    async fn names(&self, errand: &Errand<'_>) -> Result<Vec<Ipv6Addr>, KernelError> {
         let all = self.all_addresses().await?;
         let of_uplink = all.iter().filter(|a| a.index == errand.uplink.index);
         let mut names: Vec<Ipv6Addr> = of_uplink
@@ -132,7 +132,7 @@ impl Net {
     /// Describes a routing fault for packets that the kernel forwards: they would leave by another interface, or their replies
     /// would not reach the device. The translator must not send while this lasts: a packet could come back and be translated
     /// again, without end.
-    pub async fn strays(&self, errand: &Errand<'_>) -> Result<Option<String>, Failure> {
+    pub async fn strays(&self, errand: &Errand<'_>) -> Result<Option<String>, KernelError> {
         let Some(tun) = errand.forwarded_from else {
             return Ok(None);
         };
@@ -175,7 +175,7 @@ impl Net {
 
     /// Returns true if packets to one part of the prefix may take another route than those to the rest, while all these routes
     /// lead through the uplink. Then the kernel may choose the route for each packet.
-    pub async fn way_varies(&self, errand: &Errand<'_>) -> Result<bool, Failure> {
+    pub async fn way_varies(&self, errand: &Errand<'_>) -> Result<bool, KernelError> {
         let (prefix, uplink) = (errand.to, errand.uplink.index);
         if self.has_rules6().await? {
             return Ok(false);
@@ -185,7 +185,7 @@ impl Net {
     }
 
     /// Returns true if the address is on the link `uplink`: neighbours are asked for it, because no router is the next hop.
-    pub async fn is_on_link(&self, address: Ipv6Addr, uplink: u32) -> Result<bool, Failure> {
+    pub async fn is_on_link(&self, address: Ipv6Addr, uplink: u32) -> Result<bool, KernelError> {
         Ok(is_on_link(
             &self.routes_to6(address.into(), None).await?,
             uplink,
@@ -193,7 +193,7 @@ impl Net {
     }
 
     /// Returns true if there are IPv6 policy rules besides the default rules of a network namespace.
-    pub(super) async fn has_rules6(&self) -> Result<bool, Failure> {
+    pub(super) async fn has_rules6(&self) -> Result<bool, KernelError> {
         let ask = |handle: &rtnetlink::Handle| handle.rule().get(IpVersion::V6).execute();
         let rules: Vec<RuleMessage> = self.list("list the policy rules", ask).await?;
         Ok(!rules.iter().all(is_default))
@@ -204,7 +204,7 @@ impl Net {
         &self,
         prefix: Ipv6Net,
         table: Option<u8>,
-    ) -> Result<Vec<Route>, Failure> {
+    ) -> Result<Vec<Route>, KernelError> {
         let routes = self.list_routes(AddressFamily::Inet6, None).await?;
         let ours = routes.iter().filter(|message| match table {
             Some(table) => message.header.table == table,

@@ -11,7 +11,7 @@ use netlink_packet_route::AddressFamily;
 use super::lookup::Reply;
 use super::route::{destination, exits};
 use super::{Link, Net};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 /// Minimum IPv6 MTU (RFC 8200 section 5), bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;
@@ -50,7 +50,7 @@ impl Net {
         links: &[Link],
         own: u32,
         samples: &mut [Sample],
-    ) -> Result<Vec<String>, Failure> {
+    ) -> Result<Vec<String>, KernelError> {
         let mut obstacles: Vec<String> = links.iter().filter_map(Link::obstacle6).collect();
         for (family, name) in [
             (AddressFamily::Inet, "IPv4"),
@@ -83,7 +83,7 @@ impl Net {
         sample: &mut Sample,
         routes: &[RouteMessage],
         own: u32,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>, KernelError> {
         let (mut refused, mut unled) = (None, None);
         for to in &sample.to {
             match self.ask_forwarded(sample.from, *to, own).await? {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use rtnetlink::sys::protocols::NETLINK_XFRM;
 
-use super::listed::{ListNews, Listed};
+use super::listed::{ListNews, Listed, Question};
 
 /// The multicast group of policies and the message types, from linux/xfrm.h.
 const XFRMNLGRP_POLICY: u32 = 4;
@@ -62,14 +62,20 @@ impl Listed for Policies {
     const PROTOCOL: isize = NETLINK_XFRM;
     const GROUP: u32 = XFRMNLGRP_POLICY;
 
-    fn request() -> (u16, Vec<u8>) {
-        (XFRM_MSG_GETPOLICY, vec![0; POLICY_ID])
+    fn request() -> Question {
+        Question {
+            kind: XFRM_MSG_GETPOLICY,
+            body: vec![0; POLICY_ID],
+        }
     }
 
     /// Asks for the default for packets that no policy covers. Linux before 5.14 always lets them pass and does not know the
     /// question.
-    fn question() -> Option<(u16, Vec<u8>)> {
-        Some((XFRM_MSG_GETDEFAULT, vec![0; DEFAULTS_PADDED]))
+    fn question() -> Option<Question> {
+        Some(Question {
+            kind: XFRM_MSG_GETDEFAULT,
+            body: vec![0; DEFAULTS_PADDED],
+        })
     }
 
     fn count(&mut self, kind: u16, body: &[u8]) {

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use ipnet::IpNet;
 
 use super::{Added, ExitRoute, Net, Route4, Route6};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 /// Everything that a translator has configured on its device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,10 +37,10 @@ impl DeviceConfig {
 
 impl Net {
     /// Restores the missing parts, and returns their descriptions. `None`: the device is down, and holds no configuration.
-    pub async fn restore(&self, own: &DeviceConfig) -> Result<Option<Vec<String>>, Failure> {
+    pub async fn restore(&self, own: &DeviceConfig) -> Result<Option<Vec<String>>, KernelError> {
         let mut restored = Vec::new();
         let Some(link) = self.link_at(own.index).await? else {
-            return Err(Failure::run_time("the TUN device is gone"));
+            return Err(KernelError::OwnTunGone);
         };
         if !link.is_up {
             return Ok(None);

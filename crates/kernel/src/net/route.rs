@@ -2,8 +2,6 @@
 //! Routes through the TUN device. They disappear with the device.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use diolkos_sys::namespace::interface_name;
@@ -16,7 +14,7 @@ use rtnetlink::RouteMessageBuilder;
 
 use super::link::is_disabled6;
 use super::{in_time, Net, Refusal, TABLE_LOCAL};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 /// An IPv4 route into the translator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,43 +89,35 @@ impl Route6 {
 
 impl Net {
     /// Adds the route; an existing one is not replaced.
-    pub async fn add_route4(&self, route: &Route4) -> Result<Added, Failure> {
+    pub async fn add_route4(&self, route: &Route4) -> Result<Added, KernelError> {
         let request = self.handle.route().add(route.message());
         let done = in_time(request.execute()).await;
         added(done, |refusal| {
-            not_added(route.to, Some(route.metric), refusal)
+            refusal.route(route.to, Some(route.metric), None)
         })
     }
 
     /// Adds the route; it replaces one with the same destination and metric.
-    pub async fn replace_route4(&self, route: &Route4) -> Result<Added, Failure> {
+    pub async fn replace_route4(&self, route: &Route4) -> Result<Added, KernelError> {
         let request = self.handle.route().add(route.message()).replace();
         let done = in_time(request.execute()).await;
         added(done, |refusal| {
-            refusal.to(format_args!("replace the route to {}", route.to))
+            refusal.change(format_args!("replace the route to {}", route.to))
         })
     }
 
     /// Adds the route; an existing one is not replaced.
-    pub async fn add_route6(&self, route: &Route6) -> Result<Added, Failure> {
+    pub async fn add_route6(&self, route: &Route6) -> Result<Added, KernelError> {
         let request = self.handle.route().add(route.message());
         let done = in_time(request.execute()).await;
         added(done, |refusal| {
-            match (refusal.errno(), interface_name(route.index)) {
-            // The kernel reports this with the same error number as a missing privilege.
-            (Some(e), Some(name)) if e.kind() == io::ErrorKind::PermissionDenied && is_disabled6(&name) => {
-                Failure::run_time(format!(
-                    "cannot add the route to {}: IPv6 is disabled on {name}: set net.ipv6.conf.{name}.disable_ipv6 to 0",
-                    route.to
-                ))
-            }
-            _ => not_added(route.to, route.metric, refusal),
-        }
+            let name = interface_name(route.index).filter(|name| is_disabled6(name));
+            refusal.route(route.to, route.metric, name)
         })
     }
 
     /// The IPv4 routes through a device that this program added.
-    pub async fn routes4(&self, index: u32) -> Result<Vec<Route4>, Failure> {
+    pub async fn routes4(&self, index: u32) -> Result<Vec<Route4>, KernelError> {
         let found = self.routes(AddressFamily::Inet, index).await?;
         let routes = found.into_iter().filter_map(|(message, metric)| {
             let Some(IpNet::V4(to)) = destination(&message) else {
@@ -145,7 +135,7 @@ impl Net {
     }
 
     /// The IPv6 routes through a device that this program added.
-    pub async fn routes6(&self, index: u32) -> Result<Vec<Route6>, Failure> {
+    pub async fn routes6(&self, index: u32) -> Result<Vec<Route6>, KernelError> {
         let found = self.routes(AddressFamily::Inet6, index).await?;
         let routes = found.into_iter().filter_map(|(message, metric)| {
             let Some(IpNet::V6(to)) = destination(&message) else {
@@ -162,7 +152,7 @@ impl Net {
     }
 
     /// The metrics of the IPv4 routes in the main table whose destination is one of `to`.
-    pub async fn metrics4(&self, to: &[Ipv4Net]) -> Result<BTreeSet<u32>, Failure> {
+    pub async fn metrics4(&self, to: &[Ipv4Net]) -> Result<BTreeSet<u32>, KernelError> {
         let all = self.list_routes(AddressFamily::Inet, None).await?;
         let same = all.iter().filter(|message| {
             let leads = |to: &Ipv4Net| destination(message) == Some(IpNet::V4(to.trunc()));
@@ -181,7 +171,7 @@ impl Net {
         &self,
         family: AddressFamily,
         index: u32,
-    ) -> Result<Vec<(RouteMessage, u32)>, Failure> {
+    ) -> Result<Vec<(RouteMessage, u32)>, KernelError> {
         // The kernel omits routes through other interfaces, of which there may be a million.
         let found = self.list_routes(family, Some(index)).await?;
         let ours = found.into_iter().filter(|message| {
@@ -202,7 +192,7 @@ impl Net {
     }
 
     /// The destinations of all routes, in whatever table, that do not lead through this device.
-    pub async fn destinations_besides(&self, index: u32) -> Result<Vec<IpNet>, Failure> {
+    pub async fn destinations_besides(&self, index: u32) -> Result<Vec<IpNet>, KernelError> {
         let mut all = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let found = self.list_routes(family, None).await?;
@@ -219,7 +209,7 @@ impl Net {
         &self,
         family: AddressFamily,
         through: Option<u32>,
-    ) -> Result<Vec<RouteMessage>, Failure> {
+    ) -> Result<Vec<RouteMessage>, KernelError> {
         let mut filter = RouteMessage::default();
         filter.header.address_family = family;
         filter.attributes.extend(through.map(RouteAttribute::Oif));
@@ -228,17 +218,17 @@ impl Net {
     }
 
     /// Removes a route that was added.
-    pub async fn remove_route4(&self, route: &Route4) -> Result<(), Failure> {
+    pub async fn remove_route4(&self, route: &Route4) -> Result<(), KernelError> {
         in_time(self.handle.route().del(route.message()).execute())
             .await
-            .map_err(|refusal| refusal.to(format_args!("remove the route to {}", route.to)))
+            .map_err(|refusal| refusal.change(format_args!("remove the route to {}", route.to)))
     }
 
     /// Removes a route that was added.
-    pub async fn remove_route6(&self, route: &Route6) -> Result<(), Failure> {
+    pub async fn remove_route6(&self, route: &Route6) -> Result<(), KernelError> {
         in_time(self.handle.route().del(route.message()).execute())
             .await
-            .map_err(|refusal| refusal.to(format_args!("remove the route to {}", route.to)))
+            .map_err(|refusal| refusal.change(format_args!("remove the route to {}", route.to)))
     }
 }
 
@@ -276,25 +266,11 @@ pub(super) fn exits(message: &RouteMessage) -> impl Iterator<Item = u32> + '_ {
 
 fn added(
     done: Result<(), Refusal>,
-    failure: impl FnOnce(&Refusal) -> Failure,
-) -> Result<Added, Failure> {
+    error: impl FnOnce(Refusal) -> KernelError,
+) -> Result<Added, KernelError> {
     match done {
         Ok(()) => Ok(Added::Done),
-        Err(refusal) => match refusal.errno().map(|e| e.kind()) {
-            Some(io::ErrorKind::NetworkDown) => Ok(Added::DeviceIsDown),
-            _ => Err(failure(&refusal)),
-        },
-    }
-}
-
-fn not_added(to: impl Display, metric: Option<u32>, refusal: &Refusal) -> Failure {
-    match (refusal.errno(), metric) {
-        (Some(e), Some(metric)) if e.kind() == io::ErrorKind::AlreadyExists => Failure::run_time(
-            format!(
-                "there is a route to {to} with metric {metric} already: stop what it belongs to (`ip route show {to}` names \
-                 its device), or choose another metric"
-            ),
-        ),
-        _ => refusal.to(format_args!("add the route to {to}")),
+        Err(refusal) if refusal.is_down() => Ok(Added::DeviceIsDown),
+        Err(refusal) => Err(error(refusal)),
     }
 }

@@ -15,7 +15,7 @@ use rtnetlink::packet_core::Nla;
 use rtnetlink::LinkUnspec;
 
 use super::{in_time, Net};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 use diolkos_service::random::random;
 
 /// Number of devices that are made before the start fails.
@@ -88,7 +88,7 @@ impl Seen {
 
 impl Net {
     /// Creates the TUN device, and returns it with its index.
-    pub async fn create_tun(&self, name: &str, queues: usize) -> Result<(Tun, u32), Failure> {
+    pub async fn create_tun(&self, name: &str, queues: usize) -> Result<(Tun, u32), KernelError> {
         for attempt in 0..ATTEMPTS {
             // A process that keeps trying one name cannot guess the next one.
             let made = match attempt {
@@ -107,21 +107,21 @@ impl Net {
             tun.settle()?;
             if seen.is_persistent {
                 let source = tun.queues[0].set_persistent(false);
-                source.map_err(|e| Failure::run_time(format!("{name} cannot be owned: {e}")))?;
+                source.map_err(|source| KernelError::TunNotOwned {
+                    name: name.to_owned(),
+                    source,
+                })?;
             }
             if made != name {
                 self.rename(seen.index, name).await?;
             }
             return Ok((tun, seen.index));
         }
-        Err(Failure::run_time(format!(
-            "another process opens each new TUN device before it has an owner, {ATTEMPTS} times now: \
-             find out who does (`lsof /dev/net/tun`), or let only root use the device (chmod 0600 /dev/net/tun)"
-        )))
+        Err(KernelError::TunContested { attempts: ATTEMPTS })
     }
 
     /// Opens a persistent TUN device that an earlier run left, if no other user can have a queue of it.
-    pub async fn adopt_tun(&self, name: &str, queues: usize) -> Result<(Tun, u32), Failure> {
+    pub async fn adopt_tun(&self, name: &str, queues: usize) -> Result<(Tun, u32), KernelError> {
         self.expect_ours(name, 0).await?;
         let tun = Tun::adopt(name, queues)?;
         let index = self.expect_ours(name, queues.max(1)).await?;
@@ -129,32 +129,30 @@ impl Net {
         Ok((tun, index))
     }
 
-    async fn expect_ours(&self, name: &str, queues: usize) -> Result<u32, Failure> {
+    async fn expect_ours(&self, name: &str, queues: usize) -> Result<u32, KernelError> {
         let seen = self.seen(name).await?;
         match seen.is_ours(queues) {
             true => Ok(seen.index),
-            false => Err(Failure::run_time(format!(
-                "other users can open the TUN device {name}, or have opened it"
-            ))),
+            false => Err(KernelError::TunShared(name.to_owned())),
         }
     }
 
-    async fn seen(&self, name: &str) -> Result<Seen, Failure> {
+    async fn seen(&self, name: &str) -> Result<Seen, KernelError> {
         let mut found = self.handle.link().get().match_name(name).execute();
         let what = || format!("read the state of the TUN device {name}");
         match in_time(found.try_next()).await {
             Ok(Some(message)) => Ok(Seen::of(&message)),
-            Ok(None) => Err(Failure::run_time(format!("the TUN device {name} is gone"))),
-            Err(refusal) => Err(refusal.to(what())),
+            Ok(None) => Err(KernelError::TunGone(name.to_owned())),
+            Err(refusal) => Err(refusal.read(what())),
         }
     }
 
-    async fn rename(&self, index: u32, name: &str) -> Result<(), Failure> {
+    async fn rename(&self, index: u32, name: &str) -> Result<(), KernelError> {
         let message = LinkUnspec::new_with_index(index).name(name).build();
         let done = in_time(self.handle.link().set(message).execute()).await;
-        done.map_err(|refusal| match refusal.errno().map(|e| e.kind()) {
-            Some(std::io::ErrorKind::AlreadyExists) => TunError::NameTaken(name.to_owned()).into(),
-            _ => refusal.to(format!("name the TUN device {name}")),
+        done.map_err(|refusal| match refusal.is_there() {
+            true => TunError::NameTaken(name.to_owned()).into(),
+            false => refusal.change(format_args!("name the TUN device {name}")),
         })
     }
 }

@@ -18,14 +18,14 @@ use rtnetlink::RouteMessageBuilder;
 use super::outer::Outer;
 use super::route::exits;
 use super::{in_time, Link, LinkKind, Net};
-use diolkos_service::failure::Failure;
+use crate::error::KernelError;
 
 /// The greatest number of links that carry each other. The kernel itself allows fewer.
 const DEEPEST: usize = 32;
 
 impl Net {
     /// The reason, in words, why packets that leave by `uplink` would come back to the device `tun`; `None` if they do not.
-    pub async fn comes_back(&self, uplink: &Link, tun: u32) -> Result<Option<String>, Failure> {
+    pub async fn comes_back(&self, uplink: &Link, tun: u32) -> Result<Option<String>, KernelError> {
         if !uplink.is_virtual {
             return Ok(None);
         }
@@ -58,7 +58,7 @@ impl Net {
     }
 
     /// The interface by which a tunnel's own packets leave. `None`: the kernel has no route for them.
-    async fn exit4(&self, outer: Outer) -> Result<Option<u32>, Failure> {
+    async fn exit4(&self, outer: Outer) -> Result<Option<u32>, KernelError> {
         let mut asked = RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(outer.to, 32);
         if let Some(from) = outer.from {
             asked = asked.source_prefix(from, 32);
@@ -74,7 +74,7 @@ impl Net {
             Ok(found) => found,
             // A socket that sends the tunnel's packets would get the same error.
             Err(refusal) if refusal.errno().is_some() => return Ok(None),
-            Err(refusal) => return Err(refusal.to("look up the route").or_transient()),
+            Err(refusal) => return Err(refusal.read("look up the route")),
         };
         Ok(found.first().and_then(|route| exits(route).next()))
     }

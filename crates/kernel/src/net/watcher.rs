@@ -26,6 +26,7 @@ use super::address::Address;
 use super::link::Link;
 use super::settings::Change;
 use super::{route, Net};
+use crate::error::KernelError;
 use diolkos_service::failure::Failure;
 use diolkos_service::supervise::{Task, Watch};
 
@@ -151,11 +152,11 @@ pub(super) struct Snapshot {
 
 /// Lists the whole state.
 pub(super) trait Look: Send + Sync {
-    fn look(&self) -> impl Future<Output = Result<Snapshot, Failure>> + Send;
+    fn look(&self) -> impl Future<Output = Result<Snapshot, KernelError>> + Send;
 }
 
 impl Look for Net {
-    async fn look(&self) -> Result<Snapshot, Failure> {
+    async fn look(&self) -> Result<Snapshot, KernelError> {
         let links = self.links().await?.into_iter();
         let addresses = self.all_addresses().await?.into_iter();
         Ok(Snapshot {
@@ -174,7 +175,7 @@ pub(super) async fn start(
     settings: impl Stream<Item = io::Result<Change>> + Unpin + Send + 'static,
     received: Task,
     watch: &Watch,
-) -> Result<News, Failure> {
+) -> Result<News, KernelError> {
     let known = net.look().await?;
     let (tell, events) = channel(1);
     let watcher = Watcher {
@@ -210,7 +211,7 @@ impl<L: Look> Watcher<L> {
             let tell = self.tell.clone();
             tokio::select! {
                 message = messages.next() => match message {
-                    None => return Err(Failure::run_time("the kernel closed the netlink connection")),
+                    None => return Err(KernelError::Lost.into()),
                     Some(message) if is_loss(&message) => {
                         // Messages that are here already were sent before the loss, so the listing below is newer.
                         for _ in 0..MOST_READ {
@@ -226,8 +227,8 @@ impl<L: Look> Watcher<L> {
                 change = settings.next() => match change {
                     Some(Ok(Change::Value)) => push(&mut self.pending, Event::SettingsChanged),
                     Some(Ok(Change::Forgotten(index))) => push(&mut self.pending, Event::SettingsForgotten(index)),
-                    Some(Err(error)) => return Err(unheard(&error)),
-                    None => return Err(Failure::run_time("the kernel closed the netlink connection")),
+                    Some(Err(error)) => return Err(KernelError::Settings(error).into()),
+                    None => return Err(KernelError::Lost.into()),
                 },
                 place = tell.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {
                     (Ok(place), Some(event)) => place.send(event),
@@ -361,10 +362,6 @@ fn of_route(message: &RouteMessage) -> RouteNews {
         changed: route::destination(message).into_iter().collect(),
         ..RouteNews::default()
     }
-}
-
-fn unheard(error: &io::Error) -> Failure {
-    Failure::run_time(format!("the kernel no longer reports settings: {error}"))
 }
 
 fn is_loss(message: &Message) -> bool {

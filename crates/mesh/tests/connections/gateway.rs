@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use diolkos_mesh::{Credentials, Event, Fault, Files, Mesh, Place, Refusal, Settings};
+use diolkos_mesh::{Credentials, Event, Fault, Files, Mesh, NodeAddress, Refusal, Settings};
 use diolkos_node::{Event as NodeEvent, NodeId};
 
 /// An expected event comes within this time, however busy the machine is.
@@ -31,7 +31,7 @@ pub fn settings(addresses: &[IpAddr]) -> Settings {
         .iter()
         .map(|address| TcpListener::bind((*address, 0)).expect("a port"))
         .collect();
-    let place = |(number, listener): (usize, &TcpListener)| Place {
+    let place = |(number, listener): (usize, &TcpListener)| NodeAddress {
         name: name(number),
         address: listener.local_addr().expect("an address"),
     };

@@ -16,10 +16,10 @@ use diolkos_sys::packet::{DiscoverySocket, Hears};
 use futures_util::future::LocalBoxFuture;
 use tokio::time::Instant;
 
+use crate::error::ResolverError;
 use diolkos_config::Resolver;
 use diolkos_figures::counters::Counter;
 use diolkos_kernel::net::{Link, Medium};
-use diolkos_service::failure::Failure;
 use diolkos_service::random::random;
 
 use ask::Way;
@@ -66,12 +66,16 @@ const COUNTED: [&str; 7] = [
 impl Search {
     /// Begins a search. It asks the resolvers `given`, or without any the resolvers of the host. `own` is the IPv4 address of a
     /// CLAT on this host: no resolver is asked through it.
-    pub fn new(uplink: &Link, given: Vec<Resolver>, own: Ipv4Addr) -> Result<Search, Failure> {
-        let socket = DiscoverySocket::open(uplink.index, Hears::Routers).map_err(|e| {
-            Failure::missing(format!(
-                "no packet socket on {}: {e} (CAP_NET_RAW is needed)",
-                uplink.name
-            ))
+    pub fn new(
+        uplink: &Link,
+        given: Vec<Resolver>,
+        own: Ipv4Addr,
+    ) -> Result<Search, ResolverError> {
+        let socket = DiscoverySocket::open(uplink.index, Hears::Routers).map_err(|source| {
+            ResolverError::PacketSocket {
+                name: uplink.name.clone(),
+                source,
+            }
         })?;
         Ok(Search {
             discovery: Discovery::new(Moment::ZERO, random()),
@@ -95,7 +99,11 @@ impl Search {
     }
 
     /// A search whose result is compared with the configuration.
-    pub fn check(uplink: &Link, given: Vec<Resolver>, own: Ipv4Addr) -> Result<Search, Failure> {
+    pub fn check(
+        uplink: &Link,
+        given: Vec<Resolver>,
+        own: Ipv4Addr,
+    ) -> Result<Search, ResolverError> {
         let mut search = Search::new(uplink, given, own)?;
         search.is_check = true;
         Ok(search)

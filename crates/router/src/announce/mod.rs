@@ -18,9 +18,10 @@ use ipnet::IpNet;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::error::RouterError;
 use diolkos_config::Settings;
-use diolkos_control::control::{Finding, Reason};
-use diolkos_datapath::datapath;
+use diolkos_control::translator::{Finding, Reason};
+use diolkos_datapath::{choice, DatapathError};
 use diolkos_figures::counters::Counter;
 use diolkos_kernel::net::{Event, Link, Medium, Net};
 use diolkos_service::counted::counted;
@@ -88,18 +89,17 @@ pub async fn plan(net: &Net, settings: &Settings) -> Result<Plans, Failure> {
     for (at, announce) in settings.announce.iter().enumerate() {
         let link = net.link(&announce.interface).await?;
         if link.medium != Medium::Ethernet || mac_of(&link).is_none() {
-            return Err(Failure::usage(format!(
-                "announce[{at}].interface: \"{}\" has no Ethernet header, so no neighbour asks there: name another one",
-                link.name
-            )));
+            return Err(RouterError::NotEthernet {
+                at,
+                name: link.name,
+            }
+            .into());
         }
         let addresses = settings.announced(announce);
         let own = net.addresses().await?;
         let both = |net: &IpNet| own.iter().find(|own| net.contains(*own)).copied();
         if let Some(own) = addresses.iter().find_map(both) {
-            return Err(Failure::usage(format!(
-                "announce[{at}].addresses: {own} is an address of this host, which answers for it itself: leave it out"
-            )));
+            return Err(RouterError::OwnAnnounced { at, own }.into());
         }
         plans.push(Plan {
             interface: announce.interface.clone(),
@@ -143,7 +143,7 @@ impl Announcer {
         let one = match announcer {
             Some(announcer) => announcer,
             none => {
-                let path = AnswerPath::load().map_err(datapath::failure)?;
+                let path = AnswerPath::load().map_err(DatapathError::from)?;
                 none.insert(Announcer {
                     served: path.served(),
                     path,
@@ -180,9 +180,9 @@ impl Announcer {
                     continue;
                 }
                 let held = old.end(&self.served);
-                done = done.and(self.begin(plan, (index, mac), &held, settings));
+                done = done.and(self.begin(plan, index, mac, &held, settings));
             } else {
-                done = done.and(self.begin(plan, (index, mac), &[], settings));
+                done = done.and(self.begin(plan, index, mac, &[], settings));
             }
         }
         for gone in before {
@@ -198,12 +198,15 @@ impl Announcer {
     fn begin(
         &mut self,
         plan: Plan,
-        (index, mac): (u32, [u8; 6]),
+        index: u32,
+        mac: [u8; 6],
         held: &[IpAddr],
         settings: &Settings,
     ) -> Result<(), Failure> {
-        let unserved =
-            |e| Failure::run_time(format!("{}: no answer for neighbours: {e}", plan.interface));
+        let unserved = |source| RouterError::NoAnswer {
+            interface: plan.interface.clone(),
+            source,
+        };
         let (whole, claims) = split(&plan, held);
         self.served.announce(index, mac).map_err(unserved)?;
         for net in &whole {
@@ -218,11 +221,11 @@ impl Announcer {
             let echo = plan.echo.contains(&address);
             serve(&self.served, index, address.into(), echo).map_err(unserved)?;
         }
-        let attach = datapath::attach(&settings.translator);
+        let attach = choice::attach(&settings.translator);
         let device = &settings.translator.device;
         self.path
             .attach(index, attach, device)
-            .map_err(datapath::failure)?;
+            .map_err(DatapathError::from)?;
         let claims = Arc::new(Mutex::new(claims));
         let changed = Arc::new(Notify::new());
         let speaker = Speaker {
@@ -327,10 +330,9 @@ impl Announcer {
     /// Has the program answer after this ends.
     pub fn keep(&mut self, pins: &Pins) -> Result<(), Failure> {
         let kept = self.path.keep(pins);
-        kept.map_err(|e| {
-            Failure::run_time(format!(
-                "cannot keep the BPF program that answers neighbours: {e}"
-            ))
+        kept.map_err(|source| {
+            let what = "the BPF program that answers neighbours";
+            RouterError::NotKept { what, source }.into()
         })
     }
 

@@ -10,7 +10,7 @@ use super::Router;
 use crate::announce::Announcer;
 use crate::bypassed;
 use diolkos_config::Settings;
-use diolkos_control::control::{Finding, FindingKind};
+use diolkos_control::translator::{Finding, FindingKind};
 use diolkos_service::failure::Failure;
 
 /// Interval between two checks of addresses that no node seems to answer for: neither proxied neighbours nor packets
@@ -52,7 +52,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     pub(crate) fn find(&mut self) {
         let gateway = &*self.gateway;
         let has_programs = gateway.translation.fast().is_some();
-        let bypassed = bypassed::findings(&gateway.settings, has_programs, self.bypassed.now());
+        let (policies, hooks) = self.bypassed.now();
+        let bypassed = bypassed::findings(&gateway.settings, has_programs, policies, hooks);
         let now = self.unannounced.findings(gateway.translated());
         let taken = gateway.announcer.iter().flat_map(Announcer::findings);
         let now = now.into_iter().chain(bypassed).chain(taken);

@@ -14,7 +14,7 @@ use super::{above, denied, objection, places, RUN};
 
 /// The result of the search for a program.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundInstance {
     /// It runs.
     At(Running),
     /// No program runs.
@@ -95,13 +95,13 @@ fn running(folder: &Path, name: &str, owner: Option<u32>) -> io::Result<Option<R
 }
 
 /// Finds the instance of a device in this network namespace.
-pub fn find(name: &str) -> Found {
+pub fn find(name: &str) -> FoundInstance {
     let Ok(namespace) = namespace::cookie() else {
-        return Found::Nowhere;
+        return FoundInstance::Nowhere;
     };
     let namespace = namespace.to_string();
     let found = find_in(&places(), &namespace, name);
-    if matches!(found, Found::At(_)) {
+    if matches!(found, FoundInstance::At(_)) {
         return found;
     }
     let given = runtime_directories::all();
@@ -114,11 +114,11 @@ pub fn find(name: &str) -> Found {
         }
         running(&folder, name, Some(given.owner)).ok()?
     });
-    given.next().map_or(found, Found::At)
+    given.next().map_or(found, FoundInstance::At)
 }
 
-fn find_in(places: &[PathBuf], namespace: &str, name: &str) -> Found {
-    let mut found = Found::Nowhere;
+fn find_in(places: &[PathBuf], namespace: &str, name: &str) -> FoundInstance {
+    let mut found = FoundInstance::Nowhere;
     for place in places {
         let folder = place.join(namespace);
         let found_here = believed(place, &folder).and_then(|why| match why {
@@ -126,16 +126,17 @@ fn find_in(places: &[PathBuf], namespace: &str, name: &str) -> Found {
             Some(why) => Err(denied(why)),
         });
         match found_here {
-            Ok(Some(running)) if running.held.is_some() => return Found::At(running),
+            Ok(Some(running)) if running.held.is_some() => return FoundInstance::At(running),
             // It is not known whether this one runs, so a program of this user takes precedence.
-            Ok(Some(running)) => found = Found::At(running),
-            Err(_) if matches!(found, Found::At(_)) => {}
+            Ok(Some(running)) => found = FoundInstance::At(running),
+            Err(_) if matches!(found, FoundInstance::At(_)) => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 // Errors of the kernel have a number; the others are this program's own.
                 if place == Path::new(RUN) && error.raw_os_error().is_some() {
-                    found = Found::Closed;
-                } else if !matches!(found, Found::Closed) {
-                    found = Found::Ignored(format!("{} is ignored: {error}", folder.display()));
+                    found = FoundInstance::Closed;
+                } else if !matches!(found, FoundInstance::Closed) {
+                    found =
+                        FoundInstance::Ignored(format!("{} is ignored: {error}", folder.display()));
                 }
             }
             Ok(None) | Err(_) => {}
@@ -163,7 +164,7 @@ fn believed(place: &Path, folder: &Path) -> io::Result<Option<String>> {
 
 /// Returns true if a program runs for a device in this network namespace, as far as this user can know.
 pub fn is_running(name: &str) -> bool {
-    matches!(find(name), Found::At(running) if running.held.is_some())
+    matches!(find(name), FoundInstance::At(running) if running.held.is_some())
 }
 
 /// The names of other programs that run in this network namespace, with their process numbers.
@@ -207,17 +208,17 @@ mod tests {
             .create(&own)
             .expect("it is new");
         let look = || find_in(&[PathBuf::from("/nowhere"), place.clone()], "7", "x");
-        assert!(matches!(look(), Found::Nowhere));
+        assert!(matches!(look(), FoundInstance::Nowhere));
         make_both(&place, &folder).expect("it is made");
-        assert!(matches!(look(), Found::Nowhere));
+        assert!(matches!(look(), FoundInstance::Nowhere));
         let lock = Lock::take(&folder.join("x.lock"));
         let lock = lock.expect("a file").expect("it is free");
-        assert!(matches!(look(), Found::At(running) if running.lasts()));
+        assert!(matches!(look(), FoundInstance::At(running) if running.lasts()));
         for open in [&folder, &place, &own] {
             let set = |mode| fs::set_permissions(open, fs::Permissions::from_mode(mode));
             set(0o777).expect("it is ours");
             match look() {
-                Found::Ignored(why) => assert!(why.contains("other users"), "{why}"),
+                FoundInstance::Ignored(why) => assert!(why.contains("other users"), "{why}"),
                 found => panic!("{found:?}"),
             }
             set(0o700).expect("it is ours");
@@ -225,11 +226,11 @@ mod tests {
         let elsewhere = own.with_extension("link");
         std::os::unix::fs::symlink(&place, &elsewhere).expect("a link");
         let linked = find_in(std::slice::from_ref(&elsewhere), "7", "x");
-        assert!(matches!(linked, Found::Ignored(_)), "{linked:?}");
+        assert!(matches!(linked, FoundInstance::Ignored(_)), "{linked:?}");
         fs::remove_file(&elsewhere).expect("it is there");
-        assert!(matches!(look(), Found::At(_)));
+        assert!(matches!(look(), FoundInstance::At(_)));
         drop(lock);
-        assert!(matches!(look(), Found::Nowhere));
+        assert!(matches!(look(), FoundInstance::Nowhere));
         fs::remove_dir_all(&own).expect("it is there");
     }
 }

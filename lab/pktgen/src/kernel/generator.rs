@@ -45,7 +45,7 @@ impl Generator {
         let mut storage = MaybeUninit::uninit();
         let mut open = PktgenSendSkelBuilder::default()
             .open(&mut storage)
-            .map_err(|e| failed("open", &e))?;
+            .map_err(|e| failed("open", e))?;
         let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
         data.plan = Plan {
             thread: diolkos_sys::task::id(),
@@ -57,14 +57,14 @@ impl Generator {
         }
         if let Some(Memory(map)) = memory {
             let shared = open.maps.memory.reuse_fd(map.as_fd());
-            shared.map_err(|e| failed("share a map", &e))?;
+            shared.map_err(|e| failed("share a map", e))?;
         }
-        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        let loaded = open.load().map_err(|e| failed("load", e))?;
         let accepted = loaded
             .progs
             .pktgen_accepted
             .attach_trace()
-            .map_err(|e| failed("attach", &e))?;
+            .map_err(|e| failed("attach", e))?;
         let length = plan.head_len as usize + SIGNATURE + plan.filler_len as usize;
         Ok(Generator {
             program: keep(loaded.progs.pktgen_send.as_fd())?,

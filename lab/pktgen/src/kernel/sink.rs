@@ -93,7 +93,7 @@ impl Sink {
         let mut storage = MaybeUninit::uninit();
         let mut open = PktgenSinkSkelBuilder::default()
             .open(&mut storage)
-            .map_err(|e| failed("open", &e))?;
+            .map_err(|e| failed("open", e))?;
         let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
         data.watch = *watch;
         let maps = &mut open.maps;
@@ -106,9 +106,9 @@ impl Sink {
             (&mut maps.memory, watch.remembers.max(1)),
         ] {
             map.set_max_entries(entries)
-                .map_err(|e| failed("size a map", &e))?;
+                .map_err(|e| failed("size a map", e))?;
         }
-        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        let loaded = open.load().map_err(|e| failed("load", e))?;
         Ok(Sink {
             link: None,
             program: keep(loaded.progs.pktgen_sink.as_fd())?,

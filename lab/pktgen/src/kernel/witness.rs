@@ -35,12 +35,12 @@ impl Witness {
         let mut storage = MaybeUninit::uninit();
         let mut open = PktgenWitnessSkelBuilder::default()
             .open(&mut storage)
-            .map_err(|e| failed("open", &e))?;
+            .map_err(|e| failed("open", e))?;
         let data = open.maps.rodata_data.as_deref_mut().ok_or_else(no_data)?;
         data.vigil = *vigil;
-        let loaded = open.load().map_err(|e| failed("load", &e))?;
+        let loaded = open.load().map_err(|e| failed("load", e))?;
         let looks = loaded.maps.looks.handle()?;
-        want(&looks, cpus).map_err(|e| failed("load", &e))?;
+        want(&looks, cpus).map_err(|e| failed("load", e))?;
         let attach = |source| FastPathError::Attach {
             program: "pktgen_witness",
             source,

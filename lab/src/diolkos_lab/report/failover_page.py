@@ -98,7 +98,7 @@ def _trust(trials: Sequence[Trial]) -> Trust:
         return Trust("poor", "No: no trial decides anything.", reasons)
     fewest = min(len(group) - undecided_trials(group) for group in groups(trials).values())
     if fewest < 6:
-        return Trust("limited", f"As a look: of one fault only {count(fewest, 'trial')} decide.", reasons)
+        return Trust("limited", f"As a look: for one fault, {fewest} of its trials decide; six say more.", reasons)
     return Trust("good", "Yes, for what the share of trials that break a rule says.", reasons)
 
 

@@ -77,9 +77,13 @@ def compare(index: Index, first: Run, second: Run) -> Comparison | ComparisonOfF
     one, two = (read(index, run) for run in (first, second))
     if isinstance(one, FailoverResult) or isinstance(two, FailoverResult):
         return ComparisonOfFailovers(first, second, failovers.compare(one, two))
-    found = [(_name(change), change) for change in comparing.compare(one, two)]
-    found.sort(key=lambda each: each[0].sort_key)
-    return Comparison(first, second, found, _differing(samples_folder.differing_facts(one, two)))
+    facts = _differing(samples_folder.differing_facts(one, two))
+    return Comparison(first, second, in_order(comparing.compare(one, two)), facts)
+
+
+def in_order(found: Sequence[Change]) -> list[tuple[FigureName, Change]]:
+    """Changes by the names of their figures, in the order of a report."""
+    return sorted(((_name(change), change) for change in found), key=lambda each: each[0].sort_key)
 
 
 def read(index: Index, run: Run) -> AnyResult:
@@ -118,13 +122,14 @@ def picture(found: Comparison) -> Picture:
     )
 
 
-def table(found: Comparison) -> Table:
+def table(found: Sequence[tuple[FigureName, Change]]) -> Table:
     lines, raw, strong = [], [], set()
-    for number, (name, change) in enumerate(found.changes):
+    varying = figures.varying(name for name, _ in found)
+    for number, (name, change) in enumerate(found):
         of = "times native" if change.relative else "itself"
         said = "yes" if change.significant else "no"
         values = [_shown(change, 0), _shown(change, 1), factor(change.change, change.ci95), f"{change.p:.3f}", said]
-        lines.append([name.who(found.varying), name.kind.in_words, of, *values])
+        lines.append([name.who(varying), name.kind.in_words, of, *values])
         raw.append([change.cell.subject, change.cell.load, change.metric, change.relative, *change.medians, change.change,
                     *change.ci95, change.p])  # fmt: skip
         if change.significant:

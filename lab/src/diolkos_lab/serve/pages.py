@@ -79,7 +79,7 @@ def comparison(found: Comparison | ComparisonOfFailovers, root: str, reported: C
     if isinstance(found, ComparisonOfFailovers):
         tables = [table_of_failovers(found.found)]
     elif found.changes:
-        shown, tables = [changes.picture(found)], [changes.table(found)]
+        shown, tables = [changes.picture(found)], [changes.table(found.changes)]
     both = [(name, _who(run, root, reported)) for name, run in (("First", found.first), ("Second", found.second))]
     none = [] if found.changes else ["No figure has enough trusted values in both runs."]
     differ = [list(each) for each in found.differing]

@@ -5,7 +5,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::{order, print, status, BREATH};
-use diolkos_control::control::Request;
+use crate::error;
+use diolkos_control::translator::Request;
 use diolkos_figures::cluster_status::{ClusterStatus, Part};
 use diolkos_service::failure::Failure;
 
@@ -80,12 +81,12 @@ pub fn roll(device: &str, seconds: u32) -> Result<(), Failure> {
                     print(format!("begun with the new file: waits for {waits}\n"))?;
                 }
                 Step::Done => return print("serves by the new file\n".to_owned()),
-                Step::Disarmed => return Err(Failure::run_time(disarmed(waited))),
+                Step::Disarmed => return Err(error::run_time(disarmed(waited))),
                 Step::Unknown | Step::Starts(_) => {}
             }
         }
         if !matches!(step, Step::Armed(_)) && moved.elapsed() > PATIENCE {
-            return Err(Failure::run_time(format!(
+            return Err(error::run_time(format!(
                 "after {} s the node does not serve by the new file yet; `diolkos cluster status` and its log say how it stands",
                 PATIENCE.as_secs()
             )));

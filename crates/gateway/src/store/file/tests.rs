@@ -3,7 +3,7 @@
 
 use super::*;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_service::failure::Kind;
+use diolkos_service::failure::{Classified, Exit};
 use std::os::unix::fs::{symlink, PermissionsExt};
 
 /// A temporary folder, removed at the end.
@@ -44,7 +44,7 @@ fn write_empty(state: &mut StateFile) {
 
 fn stored(state: &mut StateFile) -> Stored {
     match state.read().expect("it is right") {
-        Found::Whole(stored) => stored,
+        StoredState::Whole(stored) => stored,
         other => panic!("{other:?}"),
     }
 }
@@ -64,7 +64,7 @@ fn names(folder: &Folder) -> Vec<String> {
 fn it_is_replaced_and_its_owners_alone() {
     let folder = Folder::new("replaced");
     let mut state = folder.state();
-    assert!(matches!(state.read(), Ok(Found::Nothing)));
+    assert!(matches!(state.read(), Ok(StoredState::Nothing)));
     for _ in 0..2 {
         write_empty(&mut state);
         assert_eq!(stored(&mut state).head.secret, [1, 2]);
@@ -72,7 +72,7 @@ fn it_is_replaced_and_its_owners_alone() {
         assert_eq!(mode & 0o777, MODE);
     }
     let failed = state.replace(|_| Err(io::ErrorKind::StorageFull.into()));
-    assert_eq!(failed.expect_err("it failed").kind, Kind::RunTime);
+    assert_eq!(failed.expect_err("it failed").exit(), Exit::RunTime);
     stored(&mut state);
     assert_eq!(names(&folder), ["nat64.state"], "nothing beside it");
 }
@@ -100,7 +100,7 @@ fn a_trap_is_not_followed() {
     fs::remove_file(&state.path).expect("it is there");
     symlink(&victim, &state.path).expect("a new link");
     let refused = state.read().expect_err("it is a link");
-    assert_eq!(refused.kind, Kind::Usage);
+    assert_eq!(refused.exit(), Exit::Usage);
     assert!(refused.to_string().contains("symbolic link"), "{refused}");
     assert_eq!(
         fs::read_to_string(&victim).expect("it is there"),
@@ -116,17 +116,17 @@ fn what_is_not_ours_is_refused() {
     fs::write(&state.path, "root:x:0:0:").expect("a new file");
     set(0o600).expect("it is ours");
     let path = state.path.clone();
-    assert_eq!(state.read().expect_err("it is foreign").kind, Kind::Usage);
+    assert_eq!(state.read().expect_err("it is foreign").exit(), Exit::Usage);
     for mode in [0o620, 0o602, 0o640, 0o604] {
         write_empty(&mut state);
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");
         let refused = state.read().expect_err("others use it");
-        assert_eq!(refused.kind, Kind::Usage);
+        assert_eq!(refused.exit(), Exit::Usage);
         assert!(refused.to_string().contains("chmod 600"), "{refused}");
     }
     fs::remove_file(&path).expect("it is there");
     fs::create_dir(&path).expect("a new folder");
-    assert_eq!(state.read().expect_err("a folder").kind, Kind::Usage);
+    assert_eq!(state.read().expect_err("a folder").exit(), Exit::Usage);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn what_is_damaged_is_put_aside_under_a_new_name_each_time() {
         let mut bytes = fs::read(&state.path).expect("it is there");
         bytes.truncate(bytes.len() - 1 - round);
         fs::write(&state.path, &bytes).expect("it is ours");
-        let Found::Part(kept) = state.read().expect("it is ours") else {
+        let StoredState::Part(kept) = state.read().expect("it is ours") else {
             panic!("it is damaged");
         };
         assert_eq!((kept.bindings, kept.secret), (vec![binding], Some([1, 2])));
@@ -186,7 +186,7 @@ fn put_aside(folder: &Folder, content: &[u8]) {
     let mut state = folder.state();
     fs::write(&state.path, content).expect("a new file");
     fs::set_permissions(&state.path, fs::Permissions::from_mode(MODE)).expect("it is ours");
-    let Found::Part(kept) = state.read().expect("it is ours") else {
+    let StoredState::Part(kept) = state.read().expect("it is ours") else {
         panic!("it may have had something in it");
     };
     assert_eq!((kept.bindings, kept.secret), (vec![], None));
@@ -233,7 +233,7 @@ fn a_folder_in_which_others_could_replace_the_file_is_refused() {
     for mode in [0o702, 0o720, 0o777, 0o2775] {
         set(mode);
         let refused = StateFile::new(&folder.0.join("nat64.state")).expect_err("others write");
-        assert_eq!(refused.kind, Kind::Usage);
+        assert_eq!(refused.exit(), Exit::Usage);
         assert!(refused.to_string().contains("chmod go-w"), "{refused}");
     }
     for mode in [0o700, 0o755, 0o1777] {

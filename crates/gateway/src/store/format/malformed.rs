@@ -23,5 +23,5 @@ pub enum Malformed {
     Corrupted(&'static str),
     /// They cannot be read.
     #[error("it cannot be read: {0}")]
-    Unreadable(io::Error),
+    Unreadable(#[source] io::Error),
 }

@@ -15,11 +15,11 @@ struct Twin {
 }
 
 impl Device for Twin {
-    async fn carry_out(&self, step: &Step) -> Result<(), Failure> {
+    async fn carry_out(&self, step: &Step) -> Result<(), KernelError> {
         let number = *self.steps.borrow();
         *self.steps.borrow_mut() += 1;
         if self.fails_at == Some(number) {
-            return Err(Failure::run_time("this one is refused"));
+            return Err(KernelError::OwnTunGone);
         }
         let mut own = self.own.borrow_mut();
         let has4 =
@@ -133,7 +133,7 @@ fn changed(
     new: &DeviceConfig,
     fails_at: Option<usize>,
     commits: bool,
-) -> (Result<(), Failure>, DeviceConfig, Option<usize>) {
+) -> (Result<(), KernelError>, DeviceConfig, Option<usize>) {
     let twin = Twin {
         own: RefCell::new(old.clone()),
         exits: RefCell::new(old.exit.iter().cloned().collect()),
@@ -163,7 +163,7 @@ fn changed(
             .any(|exit| exit == old || exit.takes_place_of(old))));
         match commits {
             true => Ok(()),
-            false => Err(Failure::run_time("the programs do not load")),
+            false => Err(KernelError::Lost),
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build();

@@ -12,10 +12,10 @@ use rtnetlink::packet_core::NetlinkHeader;
 use super::*;
 
 /// The results of consecutive listings.
-struct Looks(Mutex<VecDeque<Result<Snapshot, Failure>>>);
+struct Looks(Mutex<VecDeque<Result<Snapshot, KernelError>>>);
 
 impl Look for Looks {
-    async fn look(&self) -> Result<Snapshot, Failure> {
+    async fn look(&self) -> Result<Snapshot, KernelError> {
         let next = self.0.lock().expect("a look").pop_front();
         next.expect("no more looks than there are losses")
     }
@@ -68,7 +68,7 @@ fn snapshot(links: &[(u32, u32)], addresses: &[(u32, &str)]) -> Snapshot {
 }
 
 /// The events for these messages and these listings; the first listing is the one at the start.
-fn told(messages: Vec<Message>, looks: Vec<Result<Snapshot, Failure>>) -> Vec<Event> {
+fn told(messages: Vec<Message>, looks: Vec<Result<Snapshot, KernelError>>) -> Vec<Event> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -143,7 +143,7 @@ fn even_if_nothing_is_different_routes_may_be() {
 fn a_look_that_fails_is_repeated() {
     let looks = vec![
         Ok(snapshot(&[(1, 1500)], &[])),
-        Err(Failure::run_time("the kernel is busy")),
+        Err(KernelError::Lost),
         Ok(snapshot(&[], &[])),
     ];
     let events = told(vec![loss()], looks);

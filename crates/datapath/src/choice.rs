@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Decides whether there is a fast path, from the settings and the abilities of the machine.
 
+use std::fmt::Display;
+
 use diolkos_fastpath::{Attach, FastPath, FastPathError, Inline, Site};
 use diolkos_sys::ethtool;
 use diolkos_sys::kernel::{self, Correction};
-use diolkos_sys::limit;
 
+use crate::error::DatapathError;
 use crate::trace::FastPathKind;
 use diolkos_config::{Datapath, Hook, Mode, Placement, Settings, Translator};
-use diolkos_service::failure::Failure;
-use diolkos_service::privilege::{self, PERFMON, SYS_ADMIN};
 
 /// Starts a fast path unless the settings exclude it. With `auto`, a fast path that cannot be started is not a failure.
-pub fn start<P>(
+pub fn start<P, E: Display>(
     t: &Translator,
-    start: impl FnOnce(Attach) -> Result<P, Failure>,
-) -> Result<Option<P>, Failure> {
+    start: impl FnOnce(Attach) -> Result<P, E>,
+) -> Result<Option<P>, E> {
     if let Datapath::Tun | Datapath::P4 = t.datapath {
         return Ok(None);
     }
     match start(attach(t)) {
         Ok(path) => Ok(Some(path)),
         // The placement `xdp` requires the fast path.
-        Err(failure) if t.datapath == Datapath::Auto && t.placement != Placement::Xdp => {
-            tracing::warn!("no fast path, continuing without it: {failure}");
+        Err(error) if t.datapath == Datapath::Auto && t.placement != Placement::Xdp => {
+            tracing::warn!("no fast path, continuing without it: {error}");
             Ok(None)
         }
-        Err(failure) => Err(failure),
+        Err(error) => Err(error),
     }
 }
 
@@ -36,7 +36,7 @@ pub fn with_drivers<P>(
     t: &Translator,
     inline: &[Inline],
     mut start: impl FnMut(&[Inline]) -> Result<P, FastPathError>,
-) -> Result<P, Failure> {
+) -> Result<P, DatapathError> {
     let has_drivers = inline.iter().any(|inline| inline.driver.is_some());
     let done = match start(inline) {
         Err(error) if has_drivers && t.placement == Placement::Auto && !error.lacks_files() => {
@@ -49,7 +49,7 @@ pub fn with_drivers<P>(
         }
         done => done,
     };
-    done.map_err(failure)
+    done.map_err(DatapathError::from)
 }
 
 /// Returns how programs are attached, according to the settings.
@@ -68,43 +68,6 @@ pub fn site<'a>(t: &'a Translator, attach: Attach, inline: &'a [Inline]) -> Site
         instance: &t.device,
         inline,
     }
-}
-
-/// Converts the failure to one line; the output of the verifier is logged separately.
-pub fn failure(error: FastPathError) -> Failure {
-    if error.lacks_files() {
-        return exhausted();
-    }
-    if let FastPathError::Load { what, log } = &error {
-        tracing::debug!("{log}");
-        // Without CAP_PERFMON the verifier refuses what it otherwise accepts, in many words. CAP_SYS_ADMIN includes all
-        // newer capabilities.
-        if privilege::missing(&[PERFMON, SYS_ADMIN]).len() == 2 {
-            return Failure::missing(format!(
-                "the kernel refuses the BPF programs ({what}), because CAP_PERFMON is missing: run as root, or with \
-                 CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
-            ));
-        }
-    }
-    Failure::from(error)
-}
-
-/// Number of additional files that is enough for any operation that could not open one.
-const MORE: u64 = 128;
-
-/// Describes the failure of a running process that may not open further files: its limit has been lowered.
-fn exhausted() -> Failure {
-    // A process that cannot ask assumes the kernel's default.
-    let limit = limit::open_files_now().unwrap_or(1024);
-    let enough = limit + MORE;
-    let mut failure = Failure::missing(format!(
-        "the limit of open files is {limit}, and all of them are open: raise it (prlimit --pid {} --nofile={enough}; \
-         systemd: LimitNOFILE={enough}, and a restart)",
-        std::process::id()
-    ));
-    // Files may be closed, and the limit raised, while it runs.
-    failure.is_transient = true;
-    failure
 }
 
 /// Since this change, `bpf_skb_change_proto` marks what it has changed ("net: fix segmentation of forwarding fraglist
@@ -149,7 +112,7 @@ pub fn warn_of_routes() {
 }
 
 /// Returns the chosen datapath, as `ready:` names it.
-pub fn datapath(fast: Option<&FastPath>) -> String {
+pub fn name(fast: Option<&FastPath>) -> String {
     match fast {
         Some(fast) => format!("tc ({})", fast.hook_name()),
         None => "tun".to_owned(),
@@ -160,7 +123,7 @@ pub fn datapath(fast: Option<&FastPath>) -> String {
 pub fn named(t: &Translator, fast: Option<&FastPath>) -> String {
     match t.datapath {
         Datapath::P4 => t.datapath.name().to_owned(),
-        Datapath::Auto | Datapath::Tun | Datapath::Tc => datapath(fast),
+        Datapath::Auto | Datapath::Tun | Datapath::Tc => name(fast),
     }
 }
 

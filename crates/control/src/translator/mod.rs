@@ -18,13 +18,14 @@ use std::time::Duration;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 
 use diolkos_datapath::trace::{Imagined, Report};
+use diolkos_datapath::DatapathError;
 use diolkos_figures::cluster_status::ClusterStatus;
 use diolkos_figures::counters::Counter;
 use diolkos_figures::entries::{BindingRow, Entries, Order, SessionRow, TopRow};
 use diolkos_figures::figures::Figures;
 use diolkos_figures::prefixes::PrefixRows;
 use diolkos_figures::selection::Selection;
-use diolkos_service::failure::{Failure, Kind};
+use diolkos_service::failure::{Classified, Exit};
 
 pub use ask::{ask, ask_this, follow, socket, status, unexpected};
 pub use diolkos_figures::finding::{Finding, Kind as FindingKind, Reason};
@@ -159,10 +160,10 @@ pub enum Answer {
 }
 
 /// The answer to [`Request::Trace`].
-pub fn traced(report: Result<Report, Failure>) -> Answer {
+pub fn traced(report: Result<Report, DatapathError>) -> Answer {
     match report {
         Ok(report) => Answer::Trace(Box::new(report)),
-        Err(failure) if failure.kind == Kind::Usage => Answer::Misconfigured(failure.to_string()),
+        Err(failure) if failure.exit() == Exit::Usage => Answer::Misconfigured(failure.to_string()),
         Err(failure) => Answer::Failed(failure.to_string()),
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ipnet::Ipv6Net;
 use tokio::time::Instant;
 
+use crate::error::ResolverError;
 use crate::pref64::Search;
 use diolkos_config::{Dns64, Resolver, Settings};
 use diolkos_control::service::until;
@@ -55,10 +56,7 @@ impl Follower {
             return Ok(None);
         }
         if !privilege::missing(&[NET_RAW]).is_empty() {
-            return Err(Failure::missing(
-                "dns64.pref64 = \"auto\" needs CAP_NET_RAW to hear router advertisements: run it as root, or give it the \
-                 capability",
-            ));
+            return Err(ResolverError::NoRawSockets.into());
         }
         let (net, news) = Net::connect(watch).await?;
         let uplink = net.link(&dns64.uplink).await?;

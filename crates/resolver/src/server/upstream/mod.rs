@@ -18,8 +18,8 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::dns_over_tcp;
+use crate::error::ResolverError;
 use diolkos_config::Dns64;
-use diolkos_service::failure::Failure;
 use diolkos_service::supervise::Watch;
 
 use super::tally::{Fate, Tally};
@@ -63,10 +63,9 @@ struct Resolver {
 
 impl Upstream {
     /// Prepares to ask; nothing is sent yet.
-    pub fn new(dns64: &Dns64, tally: Rc<Tally>, watch: Watch) -> Result<Upstream, Failure> {
-        let ids = Ids::new().map_err(|e| {
-            Failure::run_time(format!("the kernel returned no random numbers: {e}"))
-        })?;
+    pub fn new(dns64: &Dns64, tally: Rc<Tally>, watch: Watch) -> Result<Upstream, ResolverError> {
+        let ids =
+            Ids::new().map_err(|e| ResolverError::Random(std::io::Error::other(e.to_string())))?;
         let ids = Rc::new(ids);
         let resolver = |address| Resolver {
             address,

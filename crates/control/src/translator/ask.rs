@@ -8,44 +8,39 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{interface, Answer, Request, Status, LONG_PATIENCE};
+use crate::error::ControlError;
 use crate::varlink::{Call, Caller, Client, Refusal, Unanswered, PATIENCE};
-use diolkos_service::failure::Failure;
-use diolkos_service::instance::{self, Found, Running};
+use diolkos_service::instance::{self, FoundInstance, Running};
 
 /// Sends a request to the program that runs for a device.
-pub fn ask(device: &str, request: Request) -> Result<Answer, Failure> {
+pub fn ask(device: &str, request: Request) -> Result<Answer, ControlError> {
     ask_this(&find(device)?, device, request)
 }
 
 /// The failure for a reply that does not fit the request, perhaps from a program of another version.
-pub fn unexpected(answer: &Answer) -> Failure {
-    Failure::run_time(format!(
-        "unexpected answer of the running diolkos: {answer:?}"
-    ))
+pub fn unexpected(answer: &Answer) -> ControlError {
+    ControlError::Unexpected(format!("{answer:?}"))
 }
 
 /// The control socket of the program that runs for a device.
-pub fn socket(device: &str) -> Result<PathBuf, Failure> {
+pub fn socket(device: &str) -> Result<PathBuf, ControlError> {
     Ok(find(device)?.socket)
 }
 
-fn find(device: &str) -> Result<Running, Failure> {
-    let nobody = format!("no diolkos runs in this network namespace with the device {device}");
+fn find(device: &str) -> Result<Running, ControlError> {
     match instance::find(device) {
-        Found::At(running) => Ok(running),
-        Found::Nowhere => Err(Failure::run_time(nobody)),
-        Found::Ignored(why) => Err(Failure::run_time(format!(
-            "{nobody}, of root or of this user; {why}"
-        ))),
-        Found::Closed => Err(Failure::missing(
-            "/run/diolkos belongs to another user, and a running diolkos answers only that user, root and the group `control.group` \
-             of its configuration: run this as root, or as a member of that group",
-        )),
+        FoundInstance::At(running) => Ok(running),
+        FoundInstance::Nowhere => Err(ControlError::Nobody(device.to_owned())),
+        FoundInstance::Ignored(why) => Err(ControlError::Ignored {
+            device: device.to_owned(),
+            why,
+        }),
+        FoundInstance::Closed => Err(ControlError::Closed),
     }
 }
 
 /// Sends a request to this program, and to no other one that may have taken its place.
-pub fn ask_this(running: &Running, device: &str, request: Request) -> Result<Answer, Failure> {
+pub fn ask_this(running: &Running, device: &str, request: Request) -> Result<Answer, ControlError> {
     let patience = match request {
         Request::Reload | Request::Roll { .. } | Request::Sessions(_) | Request::Bindings(_) => {
             LONG_PATIENCE
@@ -70,29 +65,33 @@ pub fn ask_this(running: &Running, device: &str, request: Request) -> Result<Ans
         Err(Unanswered::Failed(error)) => Err(error),
     };
     match answer {
-        Ok(Answer::Failed(why) | Answer::NotSupported(why)) => Err(Failure::run_time(why)),
-        Ok(Answer::Misconfigured(why)) => Err(Failure::usage(why)),
+        Ok(Answer::Failed(why) | Answer::NotSupported(why)) => Err(ControlError::Failed(why)),
+        Ok(Answer::Misconfigured(why)) => Err(ControlError::Misconfigured(why)),
         Ok(answer) => Ok(answer),
-        Err(error) => Err(unanswered(device, &error)),
+        Err(error) => Err(ControlError::unanswered(device, error)),
     }
 }
 
 /// The status of the program that runs for a device.
-pub fn status(device: &str) -> Result<Status, Failure> {
+pub fn status(device: &str) -> Result<Status, ControlError> {
     let reply = watch(device, false, |_| true)?;
-    interface::status(reply).map_err(|error| unanswered(device, &error.into()))
+    interface::status(reply).map_err(|error| ControlError::unanswered(device, error.into()))
 }
 
 /// Reports the status of the program, and reports it again at each change, until the program ends or `each` returns false.
-pub fn follow(device: &str, mut each: impl FnMut(Status) -> bool) -> Result<(), Failure> {
+pub fn follow(device: &str, mut each: impl FnMut(Status) -> bool) -> Result<(), ControlError> {
     let told = |reply| interface::status(reply).is_ok_and(&mut each);
     watch(device, true, told).map(|_| ())
 }
 
-fn watch(device: &str, follow: bool, each: impl FnMut(Value) -> bool) -> Result<Value, Failure> {
+fn watch(
+    device: &str,
+    follow: bool,
+    each: impl FnMut(Value) -> bool,
+) -> Result<Value, ControlError> {
     let call = interface::call_for_status(follow);
     let patience = Some(PATIENCE).filter(|_| !follow);
-    call_at(device, &call, patience, each)?.map_err(|e| Failure::run_time(e.reason()))
+    call_at(device, &call, patience, each)?.map_err(|e| ControlError::Failed(e.reason()))
 }
 
 /// Calls a method of the program with this name. `patience` is the time limit for each reply; `None`: the call follows the
@@ -102,7 +101,7 @@ fn call_at(
     call: &Call,
     patience: Option<Duration>,
     each: impl FnMut(Value) -> bool,
-) -> Result<Result<Value, Refusal>, Failure> {
+) -> Result<Result<Value, Refusal>, ControlError> {
     let running = find(device)?;
     let answered = connect(&running)
         .map_err(Unanswered::Failed)
@@ -116,7 +115,7 @@ fn call_at(
         {
             Ok(Ok(Value::Null))
         }
-        Err(Unanswered::Failed(error)) => Err(unanswered(device, &error)),
+        Err(Unanswered::Failed(error)) => Err(ControlError::unanswered(device, error)),
     }
 }
 
@@ -153,25 +152,6 @@ fn connect(running: &Running) -> io::Result<Client> {
     Ok(client)
 }
 
-fn unanswered(device: &str, error: &io::Error) -> Failure {
-    use io::ErrorKind::{
-        BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, PermissionDenied, TimedOut,
-        UnexpectedEof, WouldBlock,
-    };
-    match error.kind() {
-        PermissionDenied => Failure::run_time(error.to_string()),
-        WouldBlock | TimedOut => Failure::run_time(
-            "the running diolkos is busy and has not answered in time: try again",
-        ),
-        NotFound | ConnectionRefused | BrokenPipe | ConnectionReset | UnexpectedEof => {
-            Failure::run_time(format!(
-                "the diolkos with the device {device} is starting or ending and did not answer: try again"
-            ))
-        }
-        _ => Failure::run_time(format!("the running diolkos does not answer: {error}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::fd::OwnedFd;
@@ -202,17 +182,15 @@ mod tests {
             }
         };
         std::fs::remove_file(&path).expect("it is there");
-        assert!(
-            unanswered("x", &full).to_string().contains("busy"),
-            "{full}"
-        );
+        let said = ControlError::unanswered("x", full).to_string();
+        assert!(said.contains("busy"), "{said}");
     }
 
     #[test]
     fn what_does_not_answer_is_busy_and_what_has_gone_starts_or_ends() {
-        let busy = unanswered("x", &io::ErrorKind::WouldBlock.into());
+        let busy = ControlError::unanswered("x", io::ErrorKind::WouldBlock.into());
         assert!(busy.to_string().contains("busy"), "{busy}");
-        let gone = unanswered("x", &io::ErrorKind::UnexpectedEof.into());
+        let gone = ControlError::unanswered("x", io::ErrorKind::UnexpectedEof.into());
         assert!(gone.to_string().contains("starting or ending"), "{gone}");
     }
 }

@@ -19,7 +19,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::{oneshot, Notify};
 use tokio::time::{sleep_until, Instant};
 
-use crate::dns64::tally::{Fate, Tally};
+use crate::server::tally::{Fate, Tally};
 use diolkos_service::supervise::Watch;
 
 use super::ids::Ids;

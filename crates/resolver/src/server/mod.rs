@@ -29,13 +29,14 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
+use crate::error::ResolverError;
 use diolkos_config::{Dns64, Networks, Settings};
-use diolkos_control::control::{self, Answer, Condition, Control, Question, Request, State};
 use diolkos_control::metrics::Metrics;
+use diolkos_control::translator::{self, Answer, Condition, Control, Question, Request, State};
 use diolkos_figures::counters::Counter;
 use diolkos_figures::figures::Figures;
 use diolkos_service::confinement;
-use diolkos_service::failure::{Failure, Kind};
+use diolkos_service::failure::{Exit, Failure};
 use diolkos_service::instance;
 use diolkos_service::signals::Signals;
 use diolkos_service::supervise::{Supervision, Watch};
@@ -75,15 +76,11 @@ pub fn memory(dns64: &Dns64) -> u64 {
     2 * dns64.cache_bytes + answers + connections + PROGRAM
 }
 
-fn section(settings: &Settings) -> Result<Dns64, Failure> {
+fn section(settings: &Settings) -> Result<Dns64, ResolverError> {
     settings
         .dns64
         .clone()
-        .ok_or_else(|| Failure::usage("dns64: the configuration has no section [dns64]"))
-}
-
-fn ended(by: &Failure) -> Failure {
-    Failure::run_time(format!("the DNS64 ends: {by}"))
+        .ok_or_else(|| ResolverError::NoSection)
 }
 
 async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Result<(), Failure> {
@@ -111,7 +108,7 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
             () = signals.reload() => {
                 tracing::warn!("SIGHUP: a DNS64 does not reload: stop it and start it again");
             }
-            failure = alarm.rung() => break Err(ended(&failure)),
+            failure = alarm.rung() => break Err(ResolverError::Ended(failure).into()),
             () = server.handler.rules().changed() => server.publish_condition(&metrics),
             _ = look.tick() => server.publish_condition(&metrics),
             question = server.control.next() => {
@@ -227,14 +224,11 @@ async fn serve_tcp(
 
 fn listen_for_control(name: &str, group: &str, watch: &Watch) -> Result<Control, Failure> {
     if instance::is_running(name) {
-        return Err(Failure::run_time(format!(
-            "a diolkos with the name {name} already runs in this network namespace: stop it, or choose another name \
-             (--name, dns64.name)"
-        )));
+        return Err(ResolverError::NameTaken(name.to_owned()).into());
     }
-    match control::listen("dns64", name, group, watch) {
+    match translator::listen("dns64", name, group, watch) {
         // A DNS64 needs no privileges, so it may run as a user who has no such folder.
-        Err(failure) if failure.kind == Kind::Missing => {
+        Err(failure) if failure.exit() == Exit::Missing => {
             tracing::warn!("`diolkos show --device {name}` will not find this program: {failure}");
             Ok(Control::none())
         }

@@ -17,6 +17,7 @@ use tokio::time::{sleep, Instant};
 
 use super::interface::{self, Asked, Part};
 use super::{Answer, Condition, Request, Status};
+use crate::error::ControlError;
 use crate::varlink::{self, Call, Caller, Interface, Readers, Refusal, Replies, Service, Serving};
 use diolkos_figures::entries::Entries;
 use diolkos_service::failure::Failure;
@@ -115,15 +116,13 @@ pub fn listen(mode: &str, device: &str, readers: &str, watch: &Watch) -> Result<
     if readers.are_some() || peer::own_uid() != 0 {
         instance.let_others_through()?;
     }
-    let listener = varlink::bind(&instance.socket(), readers).map_err(|e| {
-        Failure::run_time(format!(
-            "cannot create the control socket {}: {e}",
-            instance.socket().display()
-        ))
-    })?;
+    let path = instance.socket();
+    let listener =
+        varlink::bind(&path, readers).map_err(|source| ControlError::Socket { path, source })?;
     let status = Status::starting(mode, device);
     Ok(Control::start(
-        (listener, readers),
+        listener,
+        readers,
         status,
         Some(instance),
         watch,
@@ -132,7 +131,8 @@ pub fn listen(mode: &str, device: &str, readers: &str, watch: &Watch) -> Result<
 
 impl Control {
     fn start(
-        (listener, readers): (UnixListener, Readers),
+        listener: UnixListener,
+        readers: Readers,
         status: Status,
         instance: Option<Instance>,
         watch: &Watch,

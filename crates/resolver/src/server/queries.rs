@@ -14,8 +14,8 @@ use diolkos_dns64::{write_refusal, Age, Answer, Cache, Limiter, Message, Origin,
 use diolkos_dns64::{Resolution, Step};
 use ipnet::IpNet;
 
+use crate::error::ResolverError;
 use diolkos_config::Dns64;
-use diolkos_service::failure::Failure;
 use diolkos_service::supervise::Watch;
 
 use super::prefix::{Findings, InForce, DEPENDENT};
@@ -58,7 +58,11 @@ pub struct QueryHandler {
 
 impl QueryHandler {
     /// Prepares the handler.
-    pub fn new(dns64: &Dns64, tally: Rc<Tally>, watch: Watch) -> Result<QueryHandler, Failure> {
+    pub fn new(
+        dns64: &Dns64,
+        tally: Rc<Tally>,
+        watch: Watch,
+    ) -> Result<QueryHandler, ResolverError> {
         let upstream = Upstream::new(dns64, tally.clone(), watch.clone())?;
         Ok(QueryHandler {
             rules: InForce::new(dns64),

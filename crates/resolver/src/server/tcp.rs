@@ -95,7 +95,7 @@ async fn connect(
     }
     let reader = connections.unread.reader(client, close.clone());
     tokio::select! {
-        done = converse(stream, (client, reader), &handler, connections.idle) => {
+        done = converse(stream, client, reader, &handler, connections.idle) => {
             if let Err(error) = done {
                 tracing::debug!("a connection of {client} ended: {error}");
             }
@@ -111,7 +111,8 @@ async fn connect(
 /// Reads questions and writes the answers until the client closes, or is silent for too long.
 async fn converse(
     stream: TcpStream,
-    client: (IpAddr, Reader),
+    client: IpAddr,
+    reader: Reader,
     handler: &Rc<QueryHandler>,
     idle: Duration,
 ) -> io::Result<()> {
@@ -120,7 +121,7 @@ async fn converse(
     let (answers, ready) = mpsc::channel(PIPELINE);
     // Questions under way still hold a sender; their answers are written before the connection closes.
     let (done, ()) = tokio::join!(
-        take_questions(read, answers, client, handler, idle),
+        take_questions(read, answers, client, reader, handler, idle),
         write_answers(write, ready, idle)
     );
     done
@@ -129,7 +130,8 @@ async fn converse(
 async fn take_questions(
     mut read: OwnedReadHalf,
     answers: mpsc::Sender<Reply>,
-    (client, reader): (IpAddr, Reader),
+    client: IpAddr,
+    reader: Reader,
     handler: &Rc<QueryHandler>,
     idle: Duration,
 ) -> io::Result<()> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UdpSocket};
 
+use crate::error::ResolverError;
 use diolkos_config::port_owner::{self, Transport};
-use diolkos_service::failure::Failure;
 
 use super::datagrams::Datagrams;
 use super::tally::{Fate, Tally};
@@ -25,23 +25,23 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Binds an address for datagrams.
-pub fn datagrams(address: SocketAddr) -> Result<Datagrams, Failure> {
+pub fn datagrams(address: SocketAddr) -> Result<Datagrams, ResolverError> {
     let socket =
         udp(address).and_then(|socket| Datagrams::new(UdpSocket::from_std(socket.into())?));
-    socket.map_err(|error| refusal(address, "UDP", &error))
+    socket.map_err(|error| refusal(address, "UDP", error))
 }
 
 /// Binds an address for connections.
-pub fn connections(address: SocketAddr) -> Result<TcpListener, Failure> {
+pub fn connections(address: SocketAddr) -> Result<TcpListener, ResolverError> {
     let socket = tcp(address).and_then(|socket| TcpListener::from_std(socket.into()));
-    socket.map_err(|error| refusal(address, "TCP", &error))
+    socket.map_err(|error| refusal(address, "TCP", error))
 }
 
 /// Serves without end. A socket that fails is bound again, which is logged once.
 pub async fn keep<S>(
     what: String,
     socket: S,
-    bind: impl Fn() -> Result<S, Failure>,
+    bind: impl Fn() -> Result<S, ResolverError>,
     serve: impl AsyncFn(S) -> io::Error,
     tally: &Tally,
 ) {
@@ -111,20 +111,20 @@ fn taken(address: SocketAddr, protocol: &str) -> String {
     }
 }
 
-fn refusal(address: SocketAddr, protocol: &str, error: &io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => Failure::missing(format!(
-            "listening on {address} needs CAP_NET_BIND_SERVICE: give it, or choose a port from 1024 on (--listen, \
-             dns64.listen)"
-        )),
-        io::ErrorKind::AddrInUse => Failure::run_time(format!(
-            "cannot listen on {address}: {}",
-            taken(address, protocol)
-        )),
-        io::ErrorKind::AddrNotAvailable => Failure::run_time(format!(
-            "cannot listen on {address}: this host has no such address"
-        )),
-        _ => Failure::run_time(format!("cannot listen on {address} by {protocol}: {error}")),
+fn refusal(address: SocketAddr, protocol: &'static str, source: io::Error) -> ResolverError {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => ResolverError::PrivilegedPort { address, source },
+        io::ErrorKind::AddrInUse => ResolverError::PortTaken {
+            address,
+            owner: taken(address, protocol),
+            source,
+        },
+        io::ErrorKind::AddrNotAvailable => ResolverError::NoAddress { address, source },
+        _ => ResolverError::Listen {
+            address,
+            protocol,
+            source,
+        },
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
             tries.set(tries.get() + 1);
             times.borrow_mut().push(begin.elapsed().as_secs());
             match tries.get() {
-                1 | 2 => Err(Failure::run_time("it is taken")),
+                1 | 2 => Err(ResolverError::NameTaken("x".to_owned())),
                 number => Ok(number),
             }
         };

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
 use super::*;
-use crate::control::State;
+use crate::translator::State;
 use diolkos_service::supervise;
 
 /// The most connections of root, and the longest call in bytes, as docs/control.md promises them.
@@ -30,7 +30,8 @@ impl Stand {
         drop(StdListener::bind(&path).expect("it is free"));
         let listener = varlink::bind(&path, Readers::default()).expect("it is replaced");
         let control = Control::start(
-            (listener, Readers::default()),
+            listener,
+            Readers::default(),
             Status::starting("nat64", "x"),
             None,
             &supervise::pair().0,
