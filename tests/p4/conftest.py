@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from control import Piped, piped, program
+from router import Router, diolkos
 from wires import Wires
 
 
@@ -43,3 +45,16 @@ def wires(tmp_path: Path) -> Iterator[Wires]:
         yield network
     finally:
         network.remove()
+
+
+@pytest.fixture
+def router(wires: Wires) -> Iterator[Router]:
+    """diolkos beside the switch, once a test starts it."""
+    if not Path(diolkos()).exists():
+        pytest.skip(f"{diolkos()} is not built: run `make build`")
+    running = Router(wires)
+    try:
+        yield running
+    finally:
+        if running.process:
+            running.end(signal.SIGKILL)

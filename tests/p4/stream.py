@@ -4,6 +4,7 @@
 stream.py serve ADDRESS PORT              says "ready", then echoes TCP and UDP until it is ended
 stream.py tcp ADDRESS PORT BYTES          sends so many, and has to get them back
 stream.py udp ADDRESS PORT COUNT          so many datagrams of growing length
+stream.py talk ADDRESS PORT               for each line of its input a datagram of one socket: says "yes" if it came back
 """
 
 from __future__ import annotations
@@ -72,6 +73,23 @@ def udp(address: str, port: int, count: int) -> None:
                     assert again < 4, f"datagram {number} never came back"
 
 
+def talk(address: str, port: int) -> None:
+    """Until the input ends."""
+    with socket.socket(family(address), socket.SOCK_DGRAM) as connection:
+        connection.settimeout(1)
+        connection.connect((address, port))
+        for number, _ in enumerate(sys.stdin):
+            data = number.to_bytes(4, "big") * 20
+            came = b""
+            try:
+                connection.send(data)
+                while came != data:
+                    came = connection.recv(1 << 16)
+            except OSError:
+                pass
+            print("yes" if came == data else "no", flush=True)
+
+
 if __name__ == "__main__":
     what, where, number, *rest = sys.argv[1:]
-    {"serve": serve, "tcp": tcp, "udp": udp}[what](where, int(number), *map(int, rest))
+    {"serve": serve, "tcp": tcp, "udp": udp, "talk": talk}[what](where, int(number), *map(int, rest))

@@ -126,9 +126,11 @@ impl Settings {
             found.push(Objection::new("announce", message));
             return;
         }
-        if t.datapath == Datapath::Tun {
-            let message =
-                "an eBPF program answers, and the datapath is \"tun\": remove one of them";
+        if let Datapath::Tun | Datapath::P4 = t.datapath {
+            let message = format!(
+                "an eBPF program answers, and the datapath is \"{}\": remove one of them",
+                t.datapath.name()
+            );
             found.push(Objection::new("announce", message));
         }
         if self.announce.len() > MOST {

@@ -137,6 +137,12 @@ impl Settings {
                 "an eBPF program forwards packets between the nodes of a cluster: \"tun\" has none",
             );
         }
+        if self.translator.datapath == Datapath::P4 {
+            object(
+                "translator.datapath",
+                "a P4 switch does not forward packets between the nodes of a cluster: \"tc\" does",
+            );
+        }
         if self.nat64.state().is_some() {
             object(
                 "nat64.state",

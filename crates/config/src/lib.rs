@@ -33,6 +33,7 @@ mod print;
 mod resolver;
 mod schema;
 mod siit;
+mod switch;
 mod text;
 mod translation;
 mod translator;

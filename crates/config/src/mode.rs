@@ -41,6 +41,20 @@ pub enum Datapath {
     Tun,
     /// The eBPF fast path at tc, with the slow path for what it declines.
     Tc,
+    /// A P4 switch (`diolkos-switch`) of a router, with the slow path for what it declines and while it is not there.
+    P4,
+}
+
+impl Datapath {
+    /// The name in a file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Datapath::Auto => "auto",
+            Datapath::Tun => "tun",
+            Datapath::Tc => "tc",
+            Datapath::P4 => "p4",
+        }
+    }
 }
 
 /// Where the fast path hooks in.

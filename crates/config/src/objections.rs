@@ -106,6 +106,7 @@ impl Settings {
             Placement::Xdp => self.object_to_inline("xdp", &mut found),
             Placement::Auto => self.object_to_inline("auto", &mut found),
         }
+        self.object_to_switch(&mut found);
         self.object_to_announcements(&mut found);
         self.object_to_cluster(&mut found);
         self.object_to_log(&mut found);
@@ -123,9 +124,10 @@ impl Settings {
         let mut object =
             |message: String| found.push(Objection::new("translator.placement", message));
         let t = &self.translator;
-        if t.datapath == Datapath::Tun {
+        if let Datapath::Tun | Datapath::P4 = t.datapath {
             object(format!(
-                "{placement} needs the fast path, and the datapath is \"tun\""
+                "{placement} needs the eBPF fast path, and the datapath is \"{}\"",
+                t.datapath.name()
             ));
         }
         if t.mode == Mode::Clat {

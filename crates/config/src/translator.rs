@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The section `[translator]`: what the program is, and how packets are translated.
 
+use std::path::PathBuf;
+
 use ipnet::Ipv6Net;
 
 use super::key::section;
@@ -18,6 +20,11 @@ section! {
         placement: Placement = Placement::default(), Restart;
         /// How tc programs are attached.
         hook: Hook = Hook::default(), Restart;
+        /// With the datapath `p4`: the control socket of the switch.
+        switch: PathBuf = PathBuf::from("/run/diolkos-switch.socket"), Restart;
+        /// With the datapath `p4`: the interfaces on which the kernel gets what the switch declines, in the order of its
+        /// `--port` options.
+        switch_ports: Vec<String> = Vec::new(), Restart;
         /// Name of the TUN device.
         device: String = "diolkos0".to_owned(), Restart;
         /// Readers of the TUN device; 0: one for each CPU, at most 4.

@@ -16,7 +16,7 @@ pub fn start<P, E: Display>(
     t: &Translator,
     start: impl FnOnce(Attach) -> Result<P, E>,
 ) -> Result<Option<P>, E> {
-    if t.datapath == Datapath::Tun {
+    if let Datapath::Tun | Datapath::P4 = t.datapath {
         return Ok(None);
     }
     match start(attach(t)) {
@@ -119,6 +119,14 @@ pub fn name(fast: Option<&FastPath>) -> String {
     }
 }
 
+/// The same for a router, which may have a switch.
+pub fn named(t: &Translator, fast: Option<&FastPath>) -> String {
+    match t.datapath {
+        Datapath::P4 => t.datapath.name().to_owned(),
+        Datapath::Auto | Datapath::Tun | Datapath::Tc => name(fast),
+    }
+}
+
 /// Returns the programs, for a trace.
 pub fn kind(settings: &Settings, fast: Option<&FastPath>) -> Option<FastPathKind> {
     let of = |name: &str| {
@@ -154,7 +162,7 @@ pub fn about(settings: &Settings, fast: Option<&FastPath>) -> Vec<(String, Strin
     let about = [
         ("mode", mode.to_owned()),
         ("device", t.device.clone()),
-        ("datapath", name(fast)),
+        ("datapath", named(t, fast)),
         ("placement", placement.to_owned()),
     ];
     about.map(|(name, value)| (name.to_owned(), value)).into()

@@ -63,6 +63,23 @@ impl Controller {
     ) -> Result<Controller, ConfigError> {
         let kernel = fast.map(|(maps, lending)| Arc::new(Kernel::new(maps, lending)));
         let fast = kernel.clone().map(|kernel| kernel as Arc<dyn FastPath>);
+        Controller::of(config, (kernel, fast), secret)
+    }
+
+    /// The same for a fast path outside the kernel.
+    pub fn beside(
+        config: &Nat64Config,
+        fast: Arc<dyn FastPath>,
+        secret: [u64; 4],
+    ) -> Result<Controller, ConfigError> {
+        Controller::of(config, (None, Some(fast)), secret)
+    }
+
+    fn of(
+        config: &Nat64Config,
+        (kernel, fast): (Option<Arc<Kernel>>, Option<Arc<dyn FastPath>>),
+        secret: [u64; 4],
+    ) -> Result<Controller, ConfigError> {
         let nat64 = Nat64::new(config, secret)?;
         let mut mirror = Mirror::new(config, fast.clone());
         mirror.begin(nat64.state());

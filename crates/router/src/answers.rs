@@ -205,14 +205,20 @@ impl Gateway {
                 .translation
                 .stateful()
                 .map_or(Vec::new(), |stateful| stateful.alarms.raised()),
-            datapath: Some(choice::name(self.translation.fast())),
+            datapath: Some(choice::named(
+                &self.settings.translator,
+                self.translation.fast(),
+            )),
             marks_trouble: self.labels.trouble(),
         }
     }
 
     /// Returns the number of translated packets that came from IPv4, and from IPv6.
     pub(super) fn translated(&self) -> [u64; 2] {
-        counters::translated(self.translation.fast(), &self.slow.tallies)
+        let ours = counters::translated(self.translation.fast(), &self.slow.tallies);
+        let switch = self.translation.switch();
+        let [four, six] = switch.map_or([0; 2], |switch| switch.translated());
+        [ours[0] + four, ours[1] + six]
     }
 
     /// Answers when a change survives a restart; the loop does not wait for that. `otherwise` describes the situation
@@ -255,6 +261,9 @@ impl Gateway {
                     Err(error) => {
                         return Answer::Failed(format!("the counters cannot be read: {error}"))
                     }
+                }
+                if let Some(switch) = self.translation.switch() {
+                    counters.extend(switch.counters());
                 }
                 if let Some(cluster) = &self.cluster {
                     counters.extend(cluster.status().counters());

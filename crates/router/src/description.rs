@@ -47,7 +47,7 @@ impl Gateway {
             "{what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
             t.mtu4.or(self.found.mtu4),
             t.mtu6.or(self.found.mtu6),
-            choice::name(self.translation.fast()) + &inline,
+            choice::named(t, self.translation.fast()) + &inline,
         )
     }
 

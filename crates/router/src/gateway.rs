@@ -62,6 +62,7 @@ impl Drop for Gateway {
         if let Err(failure) = self.finish_tables() {
             tracing::error!("{failure}");
         }
+        self.translation.leave_switch(self.ends);
         if self.stays {
             self.forwarding.keep();
         }

@@ -17,6 +17,7 @@ mod description;
 mod drivers;
 mod error;
 mod gateway;
+mod hops;
 mod interfaces;
 mod lifecycle;
 mod loops;
@@ -29,6 +30,7 @@ mod serving;
 mod stateful;
 mod stateless;
 mod survey;
+mod switch;
 mod translation;
 mod unannounced;
 mod vrf;
@@ -126,6 +128,7 @@ async fn serve_by(
         gateway.routes.lead(&net, gateway.index, metric).await?;
         gateway.join_cluster(&net, expected, &host.watch).await?;
         gateway.announcer = Announcer::start(&net, &gateway.settings, &host.watch).await?;
+        gateway.look_at_hops(&net).await;
         gateway.stay(&net).await;
         // Some can do more now that they have a program.
         gateway.look_at_drivers(&net).await?;

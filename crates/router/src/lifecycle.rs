@@ -65,7 +65,8 @@ pub async fn clear(device: String) -> Result<(), Failure> {
 
 fn may_stay(settings: &Settings) -> bool {
     let t = &settings.translator;
-    t.mode == Mode::Nat64 && settings.nat64.state().is_some() && t.datapath != Datapath::Tun
+    let has_programs = !matches!(t.datapath, Datapath::Tun | Datapath::P4);
+    t.mode == Mode::Nat64 && settings.nat64.state().is_some() && has_programs
 }
 
 fn pins(device: &str) -> Result<Pins, RouterError> {

@@ -38,7 +38,7 @@ pub(super) enum Due {
     Alarms,
     /// The gateway of a cluster should get packets, or should no longer.
     Cluster,
-    /// Look up the next hops to the gateways of the cluster.
+    /// Look up the next hops to the gateways of the cluster, and those of a switch.
     Hops,
     /// Check whether packets arrive for addresses that no node answers for.
     Unannounced,
@@ -85,6 +85,8 @@ pub(super) struct Router<'a, R> {
     drivers_next: Instant,
     /// When to look up the next hops to the gateways of a cluster.
     hops_next: Instant,
+    /// Until then, the next hops of a switch are not looked up again.
+    hops_rest: Instant,
     /// Packets that ran out of hops.
     pub(super) expiry: Expiry,
     /// When to check for routing loops.
@@ -123,6 +125,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             findings: BTreeSet::new(),
             drivers_next: Instant::now() + DRIVERS,
             hops_next: Instant::now() + HOPS,
+            hops_rest: Instant::now(),
             expiry,
             loops_next: Instant::now() + expiry::LOOK,
         }
@@ -230,7 +233,9 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     async fn wait(&mut self) -> Due {
         let drivers = until(self.gateway.has_drivers().then_some(self.drivers_next));
         let loops = until(Some(self.loops_next));
-        let hops = until(self.gateway.cluster.is_some().then_some(self.hops_next));
+        let has_hops =
+            self.gateway.cluster.is_some() || self.gateway.translation.switch().is_some();
+        let hops = until(has_hops.then_some(self.hops_next));
         let looks_again = self.unannounced.may_change() || self.has_new_links;
         let suspicion = until(looks_again.then_some(self.suspicion_next));
         let alarms = async {
@@ -274,6 +279,10 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             Due::Hops => {
                 self.hops_next = Instant::now() + HOPS;
                 self.gateway.look_at_nodes(self.net).await;
+                let begun = Instant::now();
+                self.gateway.look_at_hops(self.net).await;
+                self.hops_rest = Instant::now() + 20 * begun.elapsed();
+                self.hops_next = self.hops_next.max(self.hops_rest);
                 if let Err(failure) = self.gateway.follow_cluster(self.net).await {
                     tracing::debug!("{failure}");
                 }
@@ -347,8 +356,14 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     }
 
     fn routes_change(&mut self, news: &RouteNews) -> Heed {
-        if self.gateway.cluster.is_some() && news.moves6(Some(self.gateway.index)) {
+        let has_switch = self.gateway.translation.switch().is_some();
+        let moves = self.gateway.cluster.is_some() && news.moves6(Some(self.gateway.index));
+        if moves {
             self.hops_next = Instant::now();
+        }
+        if has_switch {
+            // Not all the time, where the routes are many and change often.
+            self.hops_next = self.hops_next.min(self.hops_rest.max(Instant::now()));
         }
         // With a million routes, a change of one must not cause a check of all.
         let is_led = |net: &IpNet| self.samples.iter().any(|sample| sample.is_led_by(net));

@@ -13,6 +13,7 @@ use diolkos_fastpath::{
     Prepared, Sessions,
 };
 use diolkos_nat64::config::Nat64Config;
+use diolkos_p4::Switch;
 use diolkos_sys::memory;
 use diolkos_sys::tun::Queue;
 use futures_util::future::{BoxFuture, FutureExt};
@@ -20,6 +21,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use super::error::RouterError;
 use super::rules;
 use super::survey::misconfigured;
+use super::switch;
 use diolkos_bindlog::{BindlogError, Logs};
 use diolkos_config::Settings;
 use diolkos_control::translator::{Finding, Reason};
@@ -43,9 +45,11 @@ pub struct Stateful {
     saver: Option<StateSaver>,
     listener: Option<Listener>,
     fast: Option<Nat64Path>,
+    switch: Option<Arc<Switch>>,
     logs: Logs,
     watch: Watch,
     pub alarms: Arc<Alarms>,
+    has_file: bool,
     /// Sizes of the maps when they were created: sessions, bindings.
     sizes: [u32; 2],
 }
@@ -89,8 +93,15 @@ impl Stateful {
         let (fast, old) = fast_path(settings, rules, inline, past)?;
         let (mut fast, lending) = fast.unzip();
         let sessions = fast.as_ref().map(Nat64Path::sessions);
-        let controller = Controller::new(config, sessions.zip(lending), secret)
-            .map_err(|e| misconfigured(settings, e))?;
+        let switch = switch::start(settings, config.limits.sessions, watch)?;
+        let controller = match &switch {
+            Some(switch) => {
+                switch::follow_stateful(switch, config);
+                Controller::beside(config, switch.clone(), secret)
+            }
+            None => Controller::new(config, sessions.zip(lending), secret),
+        };
+        let controller = controller.map_err(|e| misconfigured(settings, e))?;
         let controller = Arc::new(controller);
         let has_past = !matches!(found, StoredState::Nothing) || old.is_some();
         restore(&controller, &mut found, old.as_ref(), past)?;
@@ -120,9 +131,11 @@ impl Stateful {
             saver,
             listener,
             fast,
+            switch,
             logs,
             watch: watch.clone(),
             alarms,
+            has_file: settings.nat64.state().is_some(),
             sizes,
         };
         Ok((stateful, controller))
@@ -210,6 +223,15 @@ impl Stateful {
         Ok(written?)
     }
 
+    pub fn switch(&self) -> Option<&Switch> {
+        self.switch.as_deref()
+    }
+
+    /// Returns true if a next run has the state of this one.
+    pub fn has_file(&self) -> bool {
+        self.has_file
+    }
+
     pub fn fast(&self) -> Option<&FastPath> {
         self.fast.as_deref()
     }
@@ -250,9 +272,15 @@ impl Stateful {
         next: Next,
     ) -> Result<(), Failure> {
         let (fast, program) = (&mut self.fast, next.program);
-        let swap = || match (fast, program) {
-            (Some(fast), Some(program)) => fast.swap(program),
-            _ => Ok(()),
+        let switch = self.switch.as_deref();
+        let swap = || {
+            if let Some(switch) = switch {
+                switch::follow_stateful(switch, &next.config);
+            }
+            match (fast, program) {
+                (Some(fast), Some(program)) => fast.swap(program),
+                _ => Ok(()),
+            }
         };
         controller
             .reconfigure(&next.config, swap)

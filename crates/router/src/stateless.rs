@@ -5,25 +5,30 @@
 use std::sync::Arc;
 
 use diolkos_fastpath::{Eam, Inline, Media, Prepared, SiitPath, SiitRules};
+use diolkos_p4::Switch;
 use diolkos_xlat::{Config, Translator};
 
 use super::routes::Routes;
 use super::rules;
 use super::survey::misconfigured;
+use super::switch;
 use diolkos_config::Settings;
 use diolkos_datapath::rules as shared;
 use diolkos_datapath::slowpath::{Engine, SlowPath};
 use diolkos_datapath::{choice, DatapathError};
 use diolkos_service::failure::Failure;
 use diolkos_service::random::random;
+use diolkos_service::supervise::Watch;
 
 /// The fast path, if there is one; the slow path has the translator.
 pub struct Stateless {
     fast: Option<SiitPath>,
+    switch: Option<Arc<Switch>>,
 }
 
 /// Another configuration, ready to be put into force.
 pub struct Next {
+    config: Config,
     translator: Arc<Translator>,
     program: Option<Prepared>,
 }
@@ -34,6 +39,7 @@ impl Stateless {
         config: &Config,
         index: u32,
         inline: &[Inline],
+        watch: &Watch,
     ) -> Result<(Stateless, Arc<dyn Engine>), Failure> {
         let translator = Translator::new(config).map_err(|e| misconfigured(settings, e))?;
         let t = &settings.translator;
@@ -43,7 +49,11 @@ impl Stateless {
                 SiitPath::start(&of(settings, config, index, inline), site, random())
             })
         })?;
-        Ok((Stateless { fast }, Arc::new(translator)))
+        let switch = switch::start(settings, 0, watch)?;
+        if let Some(switch) = &switch {
+            switch::follow_stateless(switch, config);
+        }
+        Ok((Stateless { fast, switch }, Arc::new(translator)))
     }
 
     /// Translates at additional interfaces.
@@ -59,6 +69,10 @@ impl Stateless {
 
     pub fn fast(&self) -> Option<&diolkos_fastpath::FastPath> {
         self.fast.as_deref()
+    }
+
+    pub fn switch(&self) -> Option<&Switch> {
+        self.switch.as_deref()
     }
 
     pub fn prepare(
@@ -77,6 +91,7 @@ impl Stateless {
             None => None,
         };
         Ok(Next {
+            config: config.clone(),
             translator: Arc::new(translator),
             program,
         })
@@ -85,6 +100,9 @@ impl Stateless {
     pub fn commit(&mut self, next: Next, slow: &SlowPath) -> Result<(), Failure> {
         if let (Some(fast), Some(program)) = (&mut self.fast, next.program) {
             fast.swap(program).map_err(DatapathError::from)?;
+        }
+        if let Some(switch) = &self.switch {
+            switch::follow_stateless(switch, &next.config);
         }
         slow.swap(next.translator);
         Ok(())

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use diolkos_fastpath::{FastPath, Inline};
+use diolkos_p4::Switch;
 use diolkos_sys::tun::Queue;
 use diolkos_xlat::ErrorSources;
 
@@ -63,7 +64,8 @@ impl Translation {
             }
             Mode::Clat | Mode::Siit => {
                 let config = settings.translation(found);
-                let (stateless, engine) = Stateless::build(settings, &config, index, inline)?;
+                let (stateless, engine) =
+                    Stateless::build(settings, &config, index, inline, watch)?;
                 Ok(Built {
                     translation: Translation::Stateless(stateless),
                     engine,
@@ -131,6 +133,22 @@ impl Translation {
         match self {
             Translation::Stateless(stateless) => stateless.fast(),
             Translation::Stateful(stateful) => stateful.fast(),
+        }
+    }
+
+    /// Returns the P4 switch, if there is to be one.
+    pub fn switch(&self) -> Option<&Switch> {
+        match self {
+            Translation::Stateless(stateless) => stateless.switch(),
+            Translation::Stateful(stateful) => stateful.switch(),
+        }
+    }
+
+    /// Leaves the switch with what it has, if a next run takes it over from the state file; otherwise with nothing.
+    pub fn leave_switch(&self, ends_for_good: bool) {
+        let goes_on = self.stateful().is_some_and(Stateful::has_file);
+        if let Some(switch) = self.switch() {
+            switch.finish(ends_for_good || !goes_on);
         }
     }
 

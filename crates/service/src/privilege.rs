@@ -70,6 +70,11 @@ pub const TABLES: Role = Role {
     capabilities: MAPS,
     calls: &[Calls::Thread, Calls::EventLoop, Calls::Maps],
 };
+/// The thread that writes the tables of a P4 switch, whose socket may belong to another user.
+pub const SWITCH: Role = Role {
+    capabilities: FILES,
+    calls: &[Calls::Thread, Calls::Sockets(&[AF_UNIX])],
+};
 /// The thread that writes the state file.
 pub const SAVER: Role = Role {
     capabilities: MAPS.union(FILES),

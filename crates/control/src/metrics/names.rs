@@ -95,6 +95,8 @@ fn counted(counters: &[Counter]) -> Vec<Family> {
             Some((path @ ("fast" | "slow"), name)) => packets.add(path, name, counter),
             Some(("dns64", event)) => dns64.add(&[("event", event)], value),
             Some(("state", "bindings" | "sessions" | "sources" | "held_syns")) => {}
+            // They may become less.
+            Some(("p4", "up" | "sessions")) => {}
             // The families of the cluster present these, by node.
             Some(("cluster", _)) => {}
             Some((part, event)) => events.add(&[("part", part), ("event", event)], value),

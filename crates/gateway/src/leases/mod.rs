@@ -86,6 +86,8 @@ struct Held {
 impl Leases {
     /// Creates an empty set of leases.
     pub fn new(config: &Nat64Config, fast: Option<Arc<dyn FastPath>>) -> Leases {
+        // A fast path without slots opens nothing by itself.
+        let fast = fast.filter(|fast| fast.places() > 0);
         let places = fast.as_ref().map_or(0, |fast| fast.places());
         Leases {
             fast,

@@ -28,6 +28,11 @@ impl Forwarding {
         self.obstacles()
     }
 
+    /// Returns true if the last check has left forwarding off somewhere.
+    pub fn has_off(&self) -> bool {
+        !self.off.is_empty()
+    }
+
     fn put_back(&mut self) {
         match self.switch_on_again() {
             Ok(names) => {

@@ -291,7 +291,7 @@ fn is_on_link(routes: &[Route], uplink: u32) -> bool {
 }
 
 /// Returns true for the default rules of a network namespace: every lookup goes to `local`, then to `main`.
-fn is_default(rule: &RuleMessage) -> bool {
+pub(super) fn is_default(rule: &RuleMessage) -> bool {
     let plain = |attribute: &RuleAttribute| {
         use RuleAttribute as A;
         matches!(

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Carries out changes of sessions, and finds out which of them the switch has refused. A datagram is carried out as a whole
+//! or not at all, so after a failure each change is tried by itself.
+
+use crate::connection::{Broken, Connection};
+use crate::entry::Entry;
+use crate::wanted::{Change, Known};
+use crate::wire::{Garbage, Request, Status, RECORDS};
+
+/// Changes of one datagram: each has two records.
+pub const TOGETHER: usize = RECORDS / 2;
+
+/// The fate of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The switch has carried it out.
+    Done(Change),
+    /// The switch has refused the session, and has none of its entries.
+    Refused(Known, Status),
+}
+
+/// Carries out at most [`TOGETHER`] changes, in their order.
+pub fn carry_out(connection: &mut Connection, changes: &[Change]) -> Result<Vec<Outcome>, Broken> {
+    let requests: Vec<Request> = changes.iter().flat_map(requests).collect();
+    if failure(connection, &requests)?.is_none() {
+        return Ok(changes.iter().copied().map(Outcome::Done).collect());
+    }
+    let alone = changes.iter().map(|change| match change {
+        Change::Put(known) => put(connection, known),
+        Change::Remove(known) => remove(connection, known).map(|()| Outcome::Done(*change)),
+    });
+    alone.collect()
+}
+
+fn requests(change: &Change) -> Vec<Request> {
+    match change {
+        Change::Put(known) => known.entries().iter().map(Entry::insert).collect(),
+        Change::Remove(known) => known.entries().iter().filter_map(Entry::delete).collect(),
+    }
+}
+
+/// Sends a datagram. Returns why it is refused, if it is.
+pub fn failure(
+    connection: &mut Connection,
+    requests: &[Request],
+) -> Result<Option<Status>, Broken> {
+    if requests.is_empty() {
+        return Ok(None);
+    }
+    let (replies, _) = connection.exchange(requests)?;
+    let failed = replies.iter().map(|reply| reply.status);
+    // Those that were not tried do not say why.
+    Ok(failed
+        .filter(|status| *status != Status::Done)
+        .min_by_key(|status| *status == Status::NotTried))
+}
+
+fn put(connection: &mut Connection, known: &Known) -> Result<Outcome, Broken> {
+    match failure(connection, &requests(&Change::Put(*known)))? {
+        None => Ok(Outcome::Done(Change::Put(*known))),
+        Some(status) => {
+            // Another entry may be in its place.
+            remove(connection, known)?;
+            Ok(Outcome::Refused(*known, status))
+        }
+    }
+}
+
+/// Removes both entries, one of which may not be there. If the switch refuses, nothing is known of it any more.
+fn remove(connection: &mut Connection, known: &Known) -> Result<(), Broken> {
+    for request in requests(&Change::Remove(*known)) {
+        match failure(connection, &[request])? {
+            None | Some(Status::Absent) => {}
+            Some(status) => return Err(Broken::Garbage(Garbage::Kept(status))),
+        }
+    }
+    Ok(())
+}

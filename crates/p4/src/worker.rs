@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The thread that writes the tables of the switch:
+//!
+//! connect → who is it? → empty it → rules → sessions ↔ changes; every second: which were used, what was counted
+//!
+//! Any fault leads back to the beginning. The rules are written as a whole or the switch stays off: with a part of them, it
+//! could send a packet the wrong way.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use diolkos_service::failure::Failure;
+use diolkos_service::watchdog::Heartbeat;
+use diolkos_sys::clock;
+
+use crate::connection::{Broken, Connection};
+use crate::entry::{settings_off, Entry, Place};
+use crate::names::COUNTS;
+use crate::outcome::{carry_out, failure, Outcome, TOGETHER};
+use crate::wanted::{Link, Wanted};
+use crate::wire::{Garbage, Op, Request, Status, MOST_USED, RECORDS};
+
+/// Interval between two readings of the counters and of the use of sessions.
+const READING: Duration = Duration::from_secs(1);
+/// Interval between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What is wanted, and who waits for changes of it.
+#[derive(Debug)]
+pub struct Shared {
+    wanted: Mutex<Wanted>,
+    /// The worker has something to do.
+    pub work: Condvar,
+    /// Removals are confirmed, or the switch is gone.
+    pub settled: Condvar,
+}
+
+impl Shared {
+    /// Nothing is wanted yet.
+    pub fn new(most: u32) -> Shared {
+        Shared {
+            wanted: Mutex::new(Wanted::new(most)),
+            work: Condvar::new(),
+            settled: Condvar::new(),
+        }
+    }
+
+    /// Locks it. A thread that panicked here has ended the program.
+    pub fn lock(&self) -> MutexGuard<'_, Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A switch that has been emptied.
+#[derive(Debug)]
+pub struct Empty {
+    connection: Connection,
+    boot: u64,
+    pairs: u32,
+    slots: u32,
+}
+
+/// Connects to the switch, and empties it.
+pub fn connect(path: &std::path::Path) -> Result<Empty, Broken> {
+    let mut connection = Connection::open(path)?;
+    let (hello, _) = connection.ask(Request::of(Op::Hello, ""))?;
+    if hello.status != Status::Done {
+        return Err(Broken::Garbage(Garbage::Kept(hello.status)));
+    }
+    let empty = Empty {
+        boot: hello.u64_at(0),
+        pairs: hello.u32_at(8),
+        slots: hello.u32_at(12),
+        connection,
+    };
+    empty.emptied()
+}
+
+impl Empty {
+    fn emptied(mut self) -> Result<Empty, Broken> {
+        match failure(&mut self.connection, &[Request::of(Op::Flush, "")])? {
+            None => Ok(self),
+            Some(status) => Err(Broken::Garbage(Garbage::Kept(status))),
+        }
+    }
+}
+
+/// The thread.
+pub struct Worker {
+    /// Shared with the threads that translate.
+    pub shared: Arc<Shared>,
+    /// The socket.
+    pub path: PathBuf,
+    /// Number of port pairs that the configuration names.
+    pub pairs: u32,
+    /// Shows that the thread goes on.
+    pub beat: Heartbeat,
+    /// The process that was the switch last.
+    boot: Option<u64>,
+    /// What was logged last: the switch is there, or not.
+    said: Option<bool>,
+    /// It was logged that the switch refuses sessions.
+    said_full: bool,
+}
+
+impl Worker {
+    /// A worker that has logged nothing yet.
+    pub fn new(shared: Arc<Shared>, path: PathBuf, pairs: u32, beat: Heartbeat) -> Worker {
+        Worker {
+            shared,
+            path,
+            pairs,
+            beat,
+            boot: None,
+            said: None,
+            said_full: false,
+        }
+    }
+
+    /// Serves until it is told to end. `first` is the switch that was there at the start.
+    pub fn run(mut self, first: Result<Empty, Broken>) -> Result<(), Failure> {
+        let mut next = Some(first);
+        loop {
+            let found = next.take().unwrap_or_else(|| connect(&self.path));
+            let broken = match found.map(|empty| self.serve(empty)) {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(broken)) | Err(broken) => broken,
+            };
+            self.shared.settled.notify_all();
+            if matches!(broken, Broken::Garbage(_) | Broken::Silent) {
+                self.shared.lock().figures.garbage += 1;
+            }
+            if self.said != Some(false) {
+                let path = self.path.display();
+                tracing::warn!(
+                    "the switch at {path} is not there ({broken}): the slow path translates until it is"
+                );
+                self.said = Some(false);
+            }
+            let wanted = self.shared.lock();
+            let has_not_ended = |wanted: &mut Wanted| wanted.ended.is_none();
+            let waited = self
+                .shared
+                .work
+                .wait_timeout_while(wanted, PAUSE, has_not_ended);
+            let (wanted, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if wanted.ended.is_some() {
+                return Ok(());
+            }
+            drop(wanted);
+            self.beat.beat();
+        }
+    }
+
+    fn serve(&mut self, mut empty: Empty) -> Result<(), Broken> {
+        if empty.pairs != self.pairs {
+            return Err(Broken::Io(std::io::Error::other(format!(
+                "it has {} pairs of ports, and translator.switch_ports names {}",
+                empty.pairs, self.pairs
+            ))));
+        }
+        let mut wanted = self.shared.lock();
+        wanted.figures.connections += 1;
+        if self.boot.replace(empty.boot) != Some(empty.boot) {
+            wanted.counts_anew();
+        }
+        drop(wanted);
+        let served = self.follow(&mut empty);
+        // Ended changes have been confirmed; what `follow` had taken it has given back.
+        self.shared.lock().go_down(&[]);
+        served
+    }
+
+    fn follow(&mut self, empty: &mut Empty) -> Result<(), Broken> {
+        let mut rules = Rules::default();
+        let mut reading = Instant::now();
+        loop {
+            self.beat.beat();
+            let wanted = self.shared.lock();
+            let until = reading.saturating_duration_since(Instant::now()).min(PAUSE);
+            let version = rules.version;
+            let is_idle = |wanted: &mut Wanted| {
+                wanted.ended.is_none() && !wanted.has_changes() && !wanted.has_rules(version)
+            };
+            let waited = self.shared.work.wait_timeout_while(wanted, until, is_idle);
+            let (mut wanted, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if let Some(empties) = wanted.ended {
+                drop(wanted);
+                if empties {
+                    failure(&mut empty.connection, &[Request::of(Op::Flush, "")])?;
+                }
+                return Ok(());
+            }
+            let is_new = wanted.has_rules(rules.version);
+            let changed = is_new.then(|| (wanted.version, wanted.rules()));
+            let changes = match changed {
+                None => wanted.take(TOGETHER),
+                Some(_) => Vec::new(),
+            };
+            drop(wanted);
+            if let Some((version, next)) = changed {
+                self.write_rules(empty, &mut rules, next)?;
+                rules.version = Some(version);
+            }
+            if !changes.is_empty() {
+                let done = carry_out(&mut empty.connection, &changes);
+                let done = done.inspect_err(|_| self.shared.lock().go_down(&changes))?;
+                self.settle(&done);
+            }
+            if Instant::now() >= reading {
+                reading = Instant::now() + READING;
+                self.read(&mut empty.connection, empty.slots)?;
+            }
+        }
+    }
+
+    /// Writes the rules. Where the switch refuses one of them, it is off.
+    fn write_rules(
+        &mut self,
+        empty: &mut Empty,
+        rules: &mut Rules,
+        next: BTreeMap<Place, Entry>,
+    ) -> Result<(), Broken> {
+        let is_first = !rules.are_written;
+        let (count, connection) = (next.len(), &mut empty.connection);
+        match rules.write(connection, next)? {
+            None if is_first => {
+                let mut wanted = self.shared.lock();
+                wanted.go_up(empty.slots);
+                let sessions = wanted.sessions();
+                drop(wanted);
+                tracing::info!(
+                    "the switch at {} translates: {count} rules, {sessions} sessions",
+                    self.path.display()
+                );
+                self.said = Some(true);
+            }
+            None => {}
+            Some((table, status)) => {
+                self.shared.lock().go_down(&[]);
+                self.shared.settled.notify_all();
+                match failure(connection, &[Request::of(Op::Flush, "")])? {
+                    None => {}
+                    Some(status) => return Err(Broken::Garbage(Garbage::Kept(status))),
+                }
+                if !rules.are_refused {
+                    tracing::warn!(
+                        "the switch at {} refuses {count} rules (table {table}: {}): the slow path translates until there are \
+                         others",
+                        self.path.display(),
+                        status.describe()
+                    );
+                }
+                *rules = Rules {
+                    are_refused: true,
+                    ..Rules::default()
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the fate of changes, and says so once when the switch begins to refuse sessions, and when it takes them again.
+    fn settle(&mut self, done: &[Outcome]) {
+        let mut wanted = self.shared.lock();
+        let (mut is_settled, mut refused, mut has_put) = (false, None, false);
+        for outcome in done {
+            match outcome {
+                Outcome::Done(change) => {
+                    is_settled |= wanted.confirmed(change);
+                    has_put |= matches!(change, crate::wanted::Change::Put(_));
+                }
+                Outcome::Refused(known, status) => {
+                    wanted.refused(known);
+                    refused = Some(*status);
+                }
+            }
+        }
+        let sessions = wanted.sessions();
+        drop(wanted);
+        if is_settled {
+            self.shared.settled.notify_all();
+        }
+        let path = self.path.display();
+        match refused {
+            Some(status) if !self.said_full => {
+                tracing::warn!(
+                    "the switch at {path} refuses sessions ({}), and has {sessions}: the slow path translates those \
+                     (p4.refused counts them)",
+                    status.describe()
+                );
+                self.said_full = true;
+            }
+            None if self.said_full && has_put => {
+                tracing::info!("the switch at {path} takes sessions again");
+                self.said_full = false;
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads which sessions were used, and the counters.
+    fn read(&self, connection: &mut Connection, slots: u32) -> Result<(), Broken> {
+        let mut wanted = self.shared.lock();
+        if wanted.link == Link::Down {
+            drop(wanted);
+            // Is it there?
+            return connection.ask(Request::of(Op::Hello, "")).map(|_| ());
+        }
+        // The switch reads multiples of eight.
+        let count = wanted
+            .begin_reading()
+            .next_multiple_of(8)
+            .min(slots / 8 * 8);
+        drop(wanted);
+        for first in (0..count).step_by(MOST_USED as usize) {
+            let part = (count - first).min(MOST_USED);
+            let now = clock::monotonic();
+            let (reply, bits) = connection.ask(Request::part(Op::Used, "used", first, part))?;
+            if reply.status != Status::Done {
+                return Err(Broken::Garbage(Garbage::Kept(reply.status)));
+            }
+            self.shared.lock().used(first, bits, now);
+        }
+        self.shared.lock().end_reading();
+        let request = Request::part(Op::Read, "counts", 0, COUNTS.len() as u32);
+        let (reply, numbers) = connection.ask(request)?;
+        if reply.status != Status::Done {
+            return Err(Broken::Garbage(Garbage::Kept(reply.status)));
+        }
+        let numbers: Vec<u64> = numbers
+            .chunks_exact(8)
+            .filter_map(|bytes| bytes.first_chunk().copied().map(u64::from_be_bytes))
+            .collect();
+        self.shared.lock().counted(&numbers);
+        Ok(())
+    }
+}
+
+/// The rules that the switch has.
+#[derive(Default)]
+struct Rules {
+    version: Option<u64>,
+    written: BTreeMap<Place, Entry>,
+    are_written: bool,
+    /// The last ones were refused, and the log says so.
+    are_refused: bool,
+}
+
+impl Rules {
+    /// Replaces them. If one is refused, returns its table and the reason; then the switch has an unknown part of them.
+    fn write(
+        &mut self,
+        connection: &mut Connection,
+        next: BTreeMap<Place, Entry>,
+    ) -> Result<Option<(&'static str, Status)>, Broken> {
+        let gone = self
+            .written
+            .iter()
+            .filter(|(place, _)| !next.contains_key(place));
+        let gone = gone.filter_map(|(_, entry)| entry.delete());
+        let is_new = |entry: &&Entry| self.written.get(&entry.place) != Some(entry);
+        let new = next.values().filter(is_new);
+        let (switches, others): (Vec<&Entry>, Vec<&Entry>) = new.partition(|e| e.is_default());
+        let mut requests: Vec<Request> =
+            gone.chain(others.into_iter().map(Entry::insert)).collect();
+        let mut last: Vec<Request> = switches.into_iter().map(Entry::insert).collect();
+        if requests.len() + last.len() > RECORDS {
+            // No packet may see a part of them.
+            requests.insert(0, settings_off().insert());
+            let settings = next.values().filter(|entry| entry.is_default());
+            last = settings.map(Entry::insert).collect();
+        }
+        requests.append(&mut last);
+        for some in requests.chunks(RECORDS) {
+            if let Some(status) = failure(connection, some)? {
+                let table = some.first().map_or("", |request| request.table);
+                return Ok(Some((table, status)));
+            }
+        }
+        self.written = next;
+        self.are_written = true;
+        self.are_refused = false;
+        Ok(None)
+    }
+}
