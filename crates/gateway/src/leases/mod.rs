@@ -32,7 +32,8 @@ use super::mirror::Mirror;
 use super::terms::{at_of, queues_of, Lent, Terms, LENT};
 use warm::Warm;
 
-/// Number of ports in each queue of the first filling. Most nodes open little, and what is lent to them nobody else has.
+/// Half the number of ports in each queue of the first filling, which counts as used up. Most nodes open little, and what is
+/// lent to them nobody else has.
 const FIRST: u32 = 4;
 /// Sessions per port of the first filling: there are more peers than ports.
 const SESSIONS_PER_PORT: u32 = 8;
@@ -176,6 +177,10 @@ impl Leases {
                 let Some(since) = self.warm.note(set.clone(), node, self.sweeps) else {
                     return;
                 };
+                // Before another node's lease ends for it.
+                if self.terms.nothing || self.room(node, state).sessions == 0 {
+                    return;
+                }
                 let Some(place) = self.vacate(set, since, state) else {
                     return;
                 };
@@ -295,12 +300,12 @@ impl Leases {
         for (at, filling) in filling.iter_mut().enumerate() {
             let ports = queues_of(at).map(|queue| fast.ports(place, queue));
             if is_short || ports[0].min(ports[1]) * 2 <= *filling {
-                needs_room |= *filling * 2 > most_ports;
+                needs_room |= *filling * 2 > most_ports && room.ports[at] > 0;
                 *filling = (*filling * 2).min(most_ports);
             }
         }
         if needs_room && !held.is_wide && !self.terms.no_ports {
-            return self.widen(place, state, mirror, random);
+            return self.widen(place, state);
         }
         if is_short {
             let most = MOST_SESSIONS.min(room.sessions / PARTS);
@@ -334,14 +339,9 @@ impl Leases {
         }
     }
 
-    /// Replaces a full lease by one with more room for ports.
-    fn widen(
-        &mut self,
-        place: usize,
-        state: &mut State,
-        mirror: &mut Mirror,
-        random: &mut impl FnMut() -> u64,
-    ) {
+    /// Replaces a full lease by one with more room for ports. The node's next packet that the slow path sees fills it: only
+    /// then is known what programs have taken from the old one at this very moment.
+    fn widen(&mut self, place: usize, state: &mut State) {
         let Some(Held {
             node,
             filling,
@@ -358,7 +358,6 @@ impl Leases {
         if let Some(held) = &mut self.held[place] {
             (held.filling, held.sessions) = (filling, sessions);
         }
-        self.fill(place, state, mirror, random);
     }
 
     /// Returns the slot of the lease by which something was opened, unless that lease has ended since.
