@@ -82,6 +82,8 @@ struct Held {
     last_used: u32,
     /// True if it is wide, or would be if there were room.
     is_wide: bool,
+    /// True if the last filling got less than it wanted.
+    is_lacking: bool,
 }
 
 impl Leases {
@@ -238,6 +240,7 @@ impl Leases {
             sessions: 0,
             last_used: self.sweeps,
             is_wide,
+            is_lacking: false,
         }));
         true
     }
@@ -296,11 +299,11 @@ impl Leases {
         let left = fast.sessions(place);
         let most_ports = fast.most_ports(place);
         let is_short = left * 2 <= sessions;
-        let mut needs_room = false;
+        let (mut needs_room, mut is_lacking) = (false, false);
         for (at, filling) in filling.iter_mut().enumerate() {
             let ports = queues_of(at).map(|queue| fast.ports(place, queue));
             if is_short || ports[0].min(ports[1]) * 2 <= *filling {
-                needs_room |= *filling * 2 > most_ports && room.ports[at] > 0;
+                needs_room |= *filling * 2 > most_ports && !held.is_lacking;
                 *filling = (*filling * 2).min(most_ports);
             }
         }
@@ -315,12 +318,11 @@ impl Leases {
         fast.add_sessions(place, more.sessions);
         for at in 0..LENT.len() {
             for (like, queue) in (0..).zip(queues_of(at)) {
-                while !self.terms.no_ports
-                    && room.ports[at] > 0
-                    && fast.ports(place, queue) < filling[at]
-                {
-                    let lent = state.lend(LENT[at], whose, like, &mut *random, mirror);
-                    let Some(port) = lent else {
+                while !self.terms.no_ports && fast.ports(place, queue) < filling[at] {
+                    let is_room = room.ports[at] > 0;
+                    let mut lend = || state.lend(LENT[at], whose, like, &mut *random, mirror);
+                    let Some(port) = is_room.then(&mut lend).flatten() else {
+                        is_lacking = true;
                         break;
                     };
                     fast.add_port(place, queue, port);
@@ -336,6 +338,7 @@ impl Leases {
         });
         if let Some(held) = &mut self.held[place] {
             (held.filling, held.sessions) = (filling, sessions);
+            held.is_lacking = is_lacking;
         }
     }
 
