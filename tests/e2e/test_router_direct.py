@@ -231,10 +231,10 @@ def test_an_interface_comes_again(siit: SiitNetwork, hook: str) -> None:
     """With another index: packets are translated there as before, and sent out of it."""
     siit.configure(CONFIG.replace("pref64", f'hook = "{hook}"\npref64'))
     running = siit.siit()
-    for time in (1, 2):
+    for turn in (1, 2):
         siit.ip(siit.translator, "link", "del", "b4")
         siit.host("ip", "link", "add", "a0", "netns", siit.v4, "type", "veth", "peer", "b4", "netns", siit.translator)
-        siit.until(lambda times=time: running.log().count("b4 is back") == times)
+        siit.until(lambda turn=turn: running.log().count("b4 is back") == turn)
         for name, link, address in ((siit.v4, "a0", V4), (siit.translator, "b4", TRANSLATOR4)):
             siit.run(name, "ip", "address", "add", f"{address}/24", "dev", link)
             siit.run(name, "ip", "link", "set", link, "up")
