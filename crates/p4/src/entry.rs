@@ -89,7 +89,7 @@ impl Entry {
 
     /// The request that removes it. `None`: default actions are only replaced.
     pub fn delete(&self) -> Option<Request> {
-        (!self.is_default()).then(|| Request {
+        (!self.is_default()).then_some(Request {
             op: Op::Delete,
             priority: 0,
             table: self.place.table,
