@@ -140,9 +140,17 @@ static __always_inline int lease_take_port(struct diolkos_lease *lease, __u32 te
 		if (left - 1 >= (*wide == NOT_WIDE ? DIOLKOS_LEASE_PORTS : DIOLKOS_WIDE_PORTS))
 			return -1;
 		elsewhere = bpf_map_lookup_elem(&wide_ports, wide);
-		port = elsewhere ? *(const volatile __u16 *)&elsewhere
-					->ports[(at & 3) * DIOLKOS_WIDE_PORTS + head % DIOLKOS_WIDE_PORTS]
-				 : *(volatile __u16 *)&queue->ports[head % DIOLKOS_LEASE_PORTS];
+		if (elsewhere) {
+			__u64 n = (at & 3) * DIOLKOS_WIDE_PORTS + head % DIOLKOS_WIDE_PORTS;
+
+			/* As above. It is always below. */
+			asm volatile("" : "+r"(n));
+			if (n >= 4 * DIOLKOS_WIDE_PORTS)
+				return -1;
+			port = *(const volatile __u16 *)&elsewhere->ports[n];
+		} else {
+			port = *(volatile __u16 *)&queue->ports[head % DIOLKOS_LEASE_PORTS];
+		}
 		if (__sync_val_compare_and_swap(&queue->head, head, head >> 32 << 32 | (__u32)(head + 1)) == head)
 			return port;
 	}

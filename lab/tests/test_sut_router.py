@@ -139,7 +139,7 @@ def test_routers_know_the_signature_as_the_generator_writes_it() -> None:
         return {word[1]: word[2] for word in words if word[1] in ("PKTGEN_MAGIC", "PKTGEN_STAMP_BITS")}
 
     known_here = defined(lookup.PROGRAMS / "router" / "signature.h")
-    assert len(known_here) == 2 and known_here == defined(lookup.CLONE / "crates" / "pktgen" / "bpf" / "abi.h")
+    assert len(known_here) == 2 and known_here == defined(lookup.CLONE / "lab" / "pktgen" / "bpf" / "abi.h")
     assert int(known_here["PKTGEN_MAGIC"], 16) == MAGIC
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
@@ -187,7 +188,9 @@ def test_a_reader_costs_little_and_locks_nobody_out(nat64: Nat64Network) -> None
     assert scraped(nat64, nat64.translator)["diolkos_sessions_limit"] > 0
     # The oldest ones had to go.
     silent[0].settimeout(10)
-    assert silent[0].recv(100) == b""
+    # Reset, where the server had not read the request yet.
+    with contextlib.suppress(ConnectionResetError):
+        assert silent[0].recv(100) == b""
 
 
 def test_places_follow_a_reload(nat64: Nat64Network) -> None:

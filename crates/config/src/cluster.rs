@@ -67,7 +67,7 @@ pub struct Node {
     /// Its interfaces on which other gateways, and nobody else, send. Programs forward nothing that comes by them.
     pub links: Vec<String>,
     /// The IPv4 addresses and ports that it gives away. No other node ever does.
-    #[schemars(extend("x-reload" = Reload::Shared.word()))]
+    #[schemars(extend("x-reload" = Reload::Rejoin.word()))]
     pub pool4: Vec<Pool4>,
 }
 

@@ -6,10 +6,11 @@
 
 use std::sync::OnceLock;
 
+use ipnet::Ipv4Net;
 use serde_json::Value;
 
 use crate::key::Reload;
-use crate::Settings;
+use crate::{Cluster, Node, Settings};
 
 /// A key of the file that has no keys below it.
 #[derive(Debug)]
@@ -25,9 +26,10 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
         Ok(values) => values,
         Err(sentence) => return Some(sentence),
     };
-    let shared = match old.cluster.is_some() && new.cluster.is_some() {
-        true => changed(&values, &[Reload::Shared]),
-        false => None,
+    let shared = match (&old.cluster, &new.cluster) {
+        (Some(old), Some(new)) => changed(&values, &[Reload::Shared])
+            .or_else(|| (addresses(old) != addresses(new)).then_some("cluster.node.pool4")),
+        _ => None,
     };
     match shared {
         Some(key) => Some(format!(
@@ -61,6 +63,13 @@ fn needs_start(
     ))
 }
 
+/// The addresses of each node, which all nodes compare. Ports, protocols and how the file divides a network they do not.
+fn addresses(cluster: &Cluster) -> Vec<Vec<Ipv4Net>> {
+    let nets = |node: &Node| node.pool4.iter().map(|part| part.net).collect();
+    let nodes = cluster.node.iter();
+    nodes.map(|node| Ipv4Net::aggregate(&nets(node))).collect()
+}
+
 /// Both configurations as the file has them.
 fn values(old: &Settings, new: &Settings) -> Result<[Value; 2], String> {
     let value = |settings: &Settings| {
@@ -80,21 +89,22 @@ fn changed(values: &[Value; 2], rules: &[Reload]) -> Option<&'static str> {
     let [old, new] = values;
     let has_rule = |key: &&Key| rules.contains(&key.rule.unwrap_or(Reload::Restart));
     let mut keys = keys().iter().filter(has_rule);
-    let key = keys.find(|key| at(old, &key.name) != at(new, &key.name))?;
+    let key = keys.find(|key| {
+        let path: Vec<&str> = key.name.split('.').collect();
+        at(old, &path) != at(new, &path)
+    })?;
     Some(&key.name)
 }
 
-/// The values at a key: several if one of the tables above it may be repeated.
-fn at<'a>(settings: &'a Value, name: &str) -> Vec<Option<&'a Value>> {
-    let mut found = vec![Some(settings)];
-    for part in name.split('.') {
-        let below = found.into_iter().flatten().flat_map(|value| match value {
-            Value::Array(tables) => tables.iter().collect(),
-            _ => vec![value],
-        });
-        found = below.map(|table| table.get(part)).collect();
+/// The value at a key. Where a table may be repeated, an array with that of each: what one table has, no other has instead.
+fn at(value: &Value, path: &[&str]) -> Value {
+    match (path, value) {
+        ([], _) => value.clone(),
+        (_, Value::Array(tables)) => tables.iter().map(|table| at(table, path)).collect(),
+        ([part, below @ ..], table) => table
+            .get(part)
+            .map_or(Value::Null, |value| at(value, below)),
     }
-    found
 }
 
 /// All keys of the schema.
@@ -131,7 +141,9 @@ fn collect(name: &str, schema: &Value, above: Option<Reload>, found: &mut Vec<Ke
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cluster, Networks, Node};
+    use diolkos_nat64::config::Pool4;
+
+    use crate::Networks;
 
     fn rule_of(name: &str) -> Option<Reload> {
         let key = keys().iter().find(|key| key.name == name);
@@ -156,7 +168,7 @@ mod tests {
             ("nat64.timeouts.udp", Reload::Shared),
             ("nat64.timeouts.fragments", Reload::Live),
             ("nat64.pool4.address", Reload::Live),
-            ("cluster.node.pool4.address", Reload::Shared),
+            ("cluster.node.pool4.address", Reload::Rejoin),
             ("cluster.node.links", Reload::Rejoin),
             ("cluster.port", Reload::Rejoin),
             ("dns64.range.v4", Reload::Dns64),
@@ -294,6 +306,47 @@ mod tests {
         new.nat64.metric += 1;
         let said = of_this_process(&old, &new).unwrap_or_default();
         assert!(said.starts_with("nat64.metric cannot"), "{said}");
+    }
+
+    /// Otherwise two nodes would give away the same ports.
+    #[test]
+    fn an_address_does_not_move_from_one_node_to_another() {
+        let with = |pools: [&[&str]; 2]| {
+            let pool = |net: &&str| Pool4 {
+                net: net.parse().expect("a network"),
+                ports: 1024..=65535,
+                protocols: Vec::new(),
+            };
+            let nodes = [("gw1", pools[0]), ("gw2", pools[1])];
+            Settings {
+                cluster: Some(Cluster {
+                    node: nodes
+                        .map(|(name, nets)| Node {
+                            name: name.to_owned(),
+                            pool4: nets.iter().map(pool).collect(),
+                            ..node()
+                        })
+                        .into(),
+                    ..Cluster::default()
+                }),
+                ..Settings::default()
+            }
+        };
+        let old = with([&["192.0.2.0/32", "192.0.2.1/32"], &["192.0.2.2/32"]]);
+        for moved in [
+            with([&["192.0.2.0/32"], &["192.0.2.1/32", "192.0.2.2/32"]]),
+            with([&["192.0.2.1/32", "192.0.2.0/32"], &["192.0.2.3/32"]]),
+            with([&[], &["192.0.2.0/31", "192.0.2.2/32"]]),
+        ] {
+            let said = refusal(&old, &moved).unwrap_or_default();
+            let begin = "cluster.node.pool4 cannot change at one node of a cluster";
+            assert!(said.starts_with(begin), "{said}");
+        }
+        // For the same addresses, otherwise written, a roll would have nothing to do.
+        let same = with([&["192.0.2.0/31"], &["192.0.2.2/32"]]);
+        let said = refusal(&old, &same).unwrap_or_default();
+        let begin = "cluster.node.pool4.address cannot change while diolkos runs";
+        assert!(said.starts_with(begin), "{said}");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Reload {
             Reload::Live | Reload::Each | Reload::Dns64 => None,
             Reload::Restart => Some("A change needs a restart."),
             Reload::Shared => Some("In a cluster, a change needs `diolkos cluster roll`."),
-            Reload::Rejoin => Some("A change needs a restart or `diolkos cluster roll`."),
+            Reload::Rejoin => Some("A change needs a restart, of one node after the other."),
         }
     }
 }

@@ -135,12 +135,8 @@ impl Leases {
 
     /// Ends all leases of another run, which may have had any block.
     pub fn reset(&self) {
-        for place in 0..self.count {
-            let lease = self.at(place);
-            if lease.term() != 0 || lease.sessions() != 0 || self.block_of(place).is_some() {
-                self.end(place);
-            }
-        }
+        // Each of them: one without sessions may have ports yet, in its first term as in any other.
+        (0..self.count).for_each(|place| drop(self.end(place)));
         *self.free() = (0..blocks_for(self.count as u32)).rev().collect();
     }
 
@@ -157,5 +153,86 @@ impl Leases {
 
     fn free(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::size_of;
+    use std::os::fd::AsFd;
+
+    use libbpf_rs::{MapHandle, MapType};
+
+    use super::*;
+
+    const PLACES: u32 = 128;
+
+    fn array(size: usize, entries: u32) -> MapHandle {
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+            map_flags: libbpf_sys::BPF_F_MMAPABLE,
+            ..Default::default()
+        };
+        let name = Some("leases_test");
+        MapHandle::create(MapType::Array, name, 4, size as u32, entries, &options)
+            .expect("a map (as root)")
+    }
+
+    fn leases() -> Leases {
+        let places = array(size_of::<Lease>(), PLACES);
+        let blocks = array(size_of::<Block>(), blocks_for(PLACES));
+        Leases::of(places.as_fd(), blocks.as_fd(), PLACES).expect("they are mapped")
+    }
+
+    /// Otherwise the next node at the place would get ports that are somebody else's by then.
+    #[test]
+    fn nothing_of_another_run_is_left() {
+        for (place, is_wide, sessions) in
+            [(0, false, 0), (0, false, 3), (5, false, 0), (6, true, 0)]
+        {
+            let leases = leases();
+            leases.assign(place, [1, 2], 3, is_wide);
+            leases.at(place).add_sessions(sessions);
+            leases.add_port(place, 2, 4000);
+            leases.reset();
+            leases.assign(place, [5, 6], 7, false);
+            let left = [0, 1, 2, 3].map(|queue| leases.at(place).ports(queue));
+            assert_eq!((left, leases.at(place).sessions()), ([0; 4], 0), "{place}");
+        }
+    }
+
+    #[test]
+    fn terms_of_a_set_differ_and_never_return() {
+        let leases = leases();
+        let mut had = std::collections::HashSet::new();
+        for round in 0..3 {
+            for place in 4..8 {
+                leases.assign(place, [1, 2], 3, false);
+                let term = leases.at(place).term();
+                assert!(had.insert(term), "{term} in round {round}");
+                leases.end(place);
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_has_one_lease_and_comes_back() {
+        let leases = leases();
+        let blocks = blocks_for(PLACES) as usize;
+        assert_eq!(blocks, 2);
+        for place in 0..3 {
+            leases.assign(place, [1, place as u64], 3, true);
+        }
+        let most = [0, 1, 2].map(|place| leases.most_ports(place));
+        assert_eq!(most, [WIDE_PORTS, WIDE_PORTS, LEASE_PORTS]);
+        for (place, port) in [(0, 2000), (1, 3000)] {
+            (0..WIDE_PORTS).for_each(|n| leases.add_port(place, 0, port + n as u16));
+        }
+        let ports: Vec<_> = (2000..2128).map(|port| (0, port)).collect();
+        assert_eq!(leases.end(0), ports);
+        leases.assign(3, [1, 3], 3, true);
+        assert_eq!(leases.most_ports(3), WIDE_PORTS);
+        let ports: Vec<_> = (3000..3128).map(|port| (0, port)).collect();
+        assert_eq!(leases.end(1), ports);
     }
 }

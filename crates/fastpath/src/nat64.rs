@@ -292,6 +292,7 @@ fn load_with<'object>(
         || room("bib")? != rules.max_bindings.max(1)
         || room("away")? != rules.max_away.max(1)
         || room("leases")? != places_for(rules.max_bindings)
+        || room("wide_ports")? != blocks_for(places_for(rules.max_bindings))
     {
         return None;
     }

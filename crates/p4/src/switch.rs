@@ -14,11 +14,11 @@ use ipnet::Ipv6Net;
 use crate::entry::Entry;
 use crate::error::P4Error;
 use crate::names::{COUNTS, TRANSLATED_4TO6, TRANSLATED_6TO4};
-use crate::wanted::Link;
+use crate::wanted::{Link, Wanted};
 use crate::worker::{connect, Shared, Worker};
 
-/// The longest that a new binding waits until the switch has confirmed the end of the old one. The worker gives the switch
-/// up before.
+/// So long a new binding waits for the switch to confirm the end of the old one until the log says so. It waits on: the
+/// worker gives up a switch that does not answer, and empties one that is far behind.
 const SETTLED: Duration = Duration::from_secs(8);
 
 /// The switch, and the thread that writes its tables. The thread ends when this is dropped.
@@ -113,19 +113,18 @@ impl Switch {
 
     /// Waits until the switch has no entries of a port for another node.
     pub(crate) fn settled(&self, outer: crate::leaving::Outer, inner: crate::leaving::Inner) {
-        let wanted = self.shared.lock();
-        if !wanted.leaving.is_of_another(outer, inner) {
-            return;
-        }
-        let (_wanted, waited) = self
-            .shared
-            .settled
-            .wait_timeout_while(wanted, SETTLED, |wanted| {
-                wanted.leaving.is_of_another(outer, inner)
-            })
-            .unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
-            tracing::warn!("the switch does not confirm that a session has ended");
+        let mut wanted = self.shared.lock();
+        while wanted.leaving.is_of_another(outer, inner) {
+            let has_it = |wanted: &mut Wanted| wanted.leaving.is_of_another(outer, inner);
+            let waited = self
+                .shared
+                .settled
+                .wait_timeout_while(wanted, SETTLED, has_it)
+                .unwrap_or_else(PoisonError::into_inner);
+            wanted = waited.0;
+            if waited.1.timed_out() {
+                tracing::warn!("the switch does not confirm that a session has ended: new ones of its port wait");
+            }
         }
     }
 }

@@ -18,8 +18,11 @@ use crate::leaving::{Inner, Leaving, Outer};
 use crate::names::COUNTS;
 use crate::slots::Slots;
 
-/// The most changes that wait for the switch; beyond it, new sessions stay with the slow path.
-const QUEUE: usize = 1 << 16;
+/// The most changes that wait for the switch; beyond it, new sessions stay with the slow path. Who uses a port of a session that
+/// ends waits for all that stand before, so it is short.
+const QUEUE: usize = 1 << 10;
+/// With more, which can only be ends of sessions, it is faster to empty the switch and to write the rest again.
+const BEHIND: usize = 1 << 12;
 
 /// A session: protocol, external port, peer.
 pub type Key = (u8, (Ipv4Addr, u16), (Ipv4Addr, u16));
@@ -212,6 +215,11 @@ impl Wanted {
     /// Returns true if the worker has something to write.
     pub fn has_changes(&self) -> bool {
         !self.queue.is_empty() || !self.rewrite.is_empty()
+    }
+
+    /// Returns true if so many changes wait that the switch is to be emptied instead.
+    pub fn is_behind(&self) -> bool {
+        self.queue.len() > BEHIND
     }
 
     /// Takes the next changes.

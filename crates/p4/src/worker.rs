@@ -193,6 +193,12 @@ impl Worker {
                 }
                 return Ok(());
             }
+            if wanted.is_behind() {
+                drop(wanted);
+                self.empty(&mut empty.connection)?;
+                rules = Rules::default();
+                continue;
+            }
             let is_new = wanted.has_rules(rules.version);
             let changed = is_new.then(|| (wanted.version, wanted.rules()));
             let changes = match changed {
@@ -214,6 +220,17 @@ impl Worker {
                 self.read(&mut empty.connection, empty.slots)?;
             }
         }
+    }
+
+    /// Empties the switch. Only then does anybody believe that old sessions have ended.
+    fn empty(&self, connection: &mut Connection) -> Result<(), Broken> {
+        match failure(connection, &[Request::of(Op::Flush, "")])? {
+            None => {}
+            Some(status) => return Err(Broken::Garbage(Garbage::Kept(status))),
+        }
+        self.shared.lock().go_down(&[]);
+        self.shared.settled.notify_all();
+        Ok(())
     }
 
     /// Writes the rules. Where the switch refuses one of them, it is off.
@@ -239,12 +256,7 @@ impl Worker {
             }
             None => {}
             Some((table, status)) => {
-                self.shared.lock().go_down(&[]);
-                self.shared.settled.notify_all();
-                match failure(connection, &[Request::of(Op::Flush, "")])? {
-                    None => {}
-                    Some(status) => return Err(Broken::Garbage(Garbage::Kept(status))),
-                }
+                self.empty(connection)?;
                 if !rules.are_refused {
                     tracing::warn!(
                         "the switch at {} refuses {count} rules (table {table}: {}): the slow path translates until there are \

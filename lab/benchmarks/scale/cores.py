@@ -20,7 +20,7 @@ SIDES = (0, 1)
 TRANSLATORS = ("siit", "nat64")
 SESSIONS = 1_000  # of each CPU
 KNOWN_PORT = 5000
-OPENINGS = 200  # of each CPU in a round; a lease has 128 ports of each parity, and is filled meanwhile
+OPENINGS = 200  # of each CPU in a round; a lease has 16 ports of each parity, more once it is wide, and is filled meanwhile
 
 
 def siit_config(network: Network, placement: str) -> str:

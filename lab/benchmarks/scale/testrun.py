@@ -23,7 +23,7 @@ SYS_BPF, PROG_TEST_RUN, PROG_GET_FD_BY_ID, MAP_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD 
 PROG_INFO, MAP_IDS_AT, MOST_MAPS = 64, 52, 64  # the beginning of struct bpf_prog_info
 CONTEXT, IFINDEX_AT = 192, 40  # struct __sk_buff
 START_S = 0.4  # so that every worker is there
-BREATH = 32  # frames
+BREATH = 8  # frames
 REDIRECT = 7  # TC_ACT_REDIRECT: translated, and on its way
 SPREAD = (0.01, 0.25, 0.5, 0.75, 0.99)
 

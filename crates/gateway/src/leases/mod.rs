@@ -32,7 +32,8 @@ use super::mirror::Mirror;
 use super::terms::{at_of, queues_of, Lent, Terms, LENT};
 use warm::Warm;
 
-/// Number of ports in each queue of the first filling. Most nodes open little, and what is lent to them nobody else has.
+/// Half the number of ports in each queue of the first filling, which counts as used up. Most nodes open little, and what is
+/// lent to them nobody else has.
 const FIRST: u32 = 4;
 /// Sessions per port of the first filling: there are more peers than ports.
 const SESSIONS_PER_PORT: u32 = 8;
@@ -81,6 +82,8 @@ struct Held {
     last_used: u32,
     /// True if it is wide, or would be if there were room.
     is_wide: bool,
+    /// True if the last filling got less than it wanted.
+    is_lacking: bool,
 }
 
 impl Leases {
@@ -176,6 +179,10 @@ impl Leases {
                 let Some(since) = self.warm.note(set.clone(), node, self.sweeps) else {
                     return;
                 };
+                // Before another node's lease ends for it.
+                if self.terms.nothing || self.room(node, state).sessions == 0 {
+                    return;
+                }
                 let Some(place) = self.vacate(set, since, state) else {
                     return;
                 };
@@ -233,6 +240,7 @@ impl Leases {
             sessions: 0,
             last_used: self.sweeps,
             is_wide,
+            is_lacking: false,
         }));
         true
     }
@@ -291,16 +299,16 @@ impl Leases {
         let left = fast.sessions(place);
         let most_ports = fast.most_ports(place);
         let is_short = left * 2 <= sessions;
-        let mut needs_room = false;
+        let (mut needs_room, mut is_lacking) = (false, false);
         for (at, filling) in filling.iter_mut().enumerate() {
             let ports = queues_of(at).map(|queue| fast.ports(place, queue));
             if is_short || ports[0].min(ports[1]) * 2 <= *filling {
-                needs_room |= *filling * 2 > most_ports;
+                needs_room |= *filling * 2 > most_ports && !held.is_lacking;
                 *filling = (*filling * 2).min(most_ports);
             }
         }
         if needs_room && !held.is_wide && !self.terms.no_ports {
-            return self.widen(place, state, mirror, random);
+            return self.widen(place, state);
         }
         if is_short {
             let most = MOST_SESSIONS.min(room.sessions / PARTS);
@@ -310,12 +318,11 @@ impl Leases {
         fast.add_sessions(place, more.sessions);
         for at in 0..LENT.len() {
             for (like, queue) in (0..).zip(queues_of(at)) {
-                while !self.terms.no_ports
-                    && room.ports[at] > 0
-                    && fast.ports(place, queue) < filling[at]
-                {
-                    let lent = state.lend(LENT[at], whose, like, &mut *random, mirror);
-                    let Some(port) = lent else {
+                while !self.terms.no_ports && fast.ports(place, queue) < filling[at] {
+                    let is_room = room.ports[at] > 0;
+                    let mut lend = || state.lend(LENT[at], whose, like, &mut *random, mirror);
+                    let Some(port) = is_room.then(&mut lend).flatten() else {
+                        is_lacking = true;
                         break;
                     };
                     fast.add_port(place, queue, port);
@@ -331,17 +338,13 @@ impl Leases {
         });
         if let Some(held) = &mut self.held[place] {
             (held.filling, held.sessions) = (filling, sessions);
+            held.is_lacking = is_lacking;
         }
     }
 
-    /// Replaces a full lease by one with more room for ports.
-    fn widen(
-        &mut self,
-        place: usize,
-        state: &mut State,
-        mirror: &mut Mirror,
-        random: &mut impl FnMut() -> u64,
-    ) {
+    /// Replaces a full lease by one with more room for ports. The node's next packet that the slow path sees fills it: only
+    /// then is known what programs have taken from the old one at this very moment.
+    fn widen(&mut self, place: usize, state: &mut State) {
         let Some(Held {
             node,
             filling,
@@ -358,7 +361,6 @@ impl Leases {
         if let Some(held) = &mut self.held[place] {
             (held.filling, held.sessions) = (filling, sessions);
         }
-        self.fill(place, state, mirror, random);
     }
 
     /// Returns the slot of the lease by which something was opened, unless that lease has ended since.
