@@ -115,7 +115,7 @@ wanted_to_run() {
 
 # The switch that runs the P4 program.
 wanted_for_switch() {
-	want "DPDK" "pkg-config --exists libdpdk" "libdpdk-dev"
+	want "DPDK 22.11 or newer" "pkg-config --atleast-version=22.11 libdpdk" "libdpdk-dev"
 }
 
 wanted_to_lint() {

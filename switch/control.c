@@ -259,12 +259,14 @@ static int serve_connection(int fd)
 	static uint8_t in[RECORDS_MAX * RECORD + 1], out[REPLY + USED_MAX / 8 + 8 * READ_MAX + REPLY * RECORDS_MAX];
 	struct iovec part = { in, sizeof(in) };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	struct pollfd end = { .fd = fd, .events = POLLRDHUP };
 	ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT);
 	uint32_t length;
 
 	if (got < 0)
 		return errno == EAGAIN || errno == EINTR;
-	if (!got)
+	/* An empty datagram looks like the end, which is seen in another way. */
+	if (!got && poll(&end, 1, 0))
 		return 0;
 	length = serve_datagram(in, (uint32_t)got, out);
 	return send(fd, out, length, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
@@ -288,6 +290,7 @@ static void take_connections(void)
 
 int control_open(const char *path, uint32_t port_pairs, void (*drained)(void), char *error, uint32_t size)
 {
+	struct stat there;
 	mode_t mask;
 	int bound;
 
@@ -315,8 +318,16 @@ int control_open(const char *path, uint32_t port_pairs, void (*drained)(void), c
 		snprintf(error, size, "%s: another switch serves it", path);
 		return -1;
 	}
-	if (errno == ECONNREFUSED)
+	/* So does everything else that has a name. */
+	if (errno == ECONNREFUSED && !lstat(path, &there)) {
+		if (!S_ISSOCK(there.st_mode)) {
+			close(listener);
+			listener = -1;
+			snprintf(error, size, "%s: there is something else than a socket, which stays", path);
+			return -1;
+		}
 		unlink(path);
+	}
 	mask = umask(0177);
 	bound = bind(listener, (struct sockaddr *)&address, sizeof(address));
 	umask(mask);

@@ -66,6 +66,8 @@ int port_open_device(uint32_t at, const char *device, char *error, uint32_t size
 	if (bind(p->fd, (struct sockaddr *)&address, sizeof(address)))
 		return failed(error, size, device, "bind");
 	snprintf(p->name, sizeof(p->name), "%s", device);
+	p->index = request.ifr_ifindex;
+	p->has_carrier = 1;
 	p->kind = PORT_DEVICE;
 	return 0;
 }
@@ -103,6 +105,7 @@ int port_open_shadow(uint32_t at, const char *shadow, const char *device, char *
 		failed(error, size, shadow, "cannot be set up");
 	else
 		result = 0;
+	ports[at - 1].mtu = (uint32_t)link.ifr_mtu;
 	saved = errno;
 	close(control);
 	errno = saved;
@@ -232,6 +235,7 @@ static uint32_t fill_shadow(struct port *p)
 		f->offset = FRAME_HEADROOM;
 		got = read(p->fd, f->data + FRAME_HEADROOM, FRAME_MAX);
 		if (got <= 0) {
+			p->is_gone |= got < 0 && errno == EBADFD;
 			frame_put(f);
 			break;
 		}
@@ -263,6 +267,14 @@ static void sent(struct port *p, struct frame *f, int done)
 	frame_put(f);
 }
 
+static void say_if_down(struct port *p, int why)
+{
+	if (p->said_down || (p->has_carrier && why != ENETDOWN))
+		return;
+	p->said_down = 1;
+	fprintf(stderr, "diolkos-switch: %s is down: frames for it are lost\n", p->name);
+}
+
 static void send_device(struct port *p)
 {
 	static const struct virtio_net_hdr virtio; /* zeros: a whole packet */
@@ -284,6 +296,7 @@ static void send_device(struct port *p)
 				sent(p, frames[done++], 1);
 		} else {
 			/* The first is too long, the device is down or its queue is full: the next ones have their own chance. */
+			say_if_down(p, errno);
 			sent(p, frames[done++], 0);
 		}
 	}

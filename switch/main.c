@@ -7,6 +7,7 @@
  * One thread does everything, so that a change of the tables needs no lock: it waits until no packet is under way.
  */
 #include "control.h"
+#include "filter.h"
 #include "frames.h"
 #include "match.h"
 #include "port.h"
@@ -14,7 +15,6 @@
 #include "spec.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <poll.h>
 #include <rte_eal.h>
@@ -25,14 +25,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define INSTRUCTIONS 2048u   /* of the pipeline between two looks at the ports */
 #define DRAIN_ROUNDS 100000u /* no program of SPEC_LINES_MAX lines needs that many */
 #define FRAMES 1024u
 #define IDLE_MS 500
-#define FILTER "25716" /* preference of our tc filter */
 
 enum {
 	FAILED = 1,
@@ -54,13 +53,26 @@ static const char usage[] =
 static struct rte_swx_pipeline *pipeline;
 static volatile sig_atomic_t stopped;
 static uint32_t pairs;
-static const char *blocked[PORT_PAIRS_MAX];
-static uint32_t blocks;
 
 static void stop(int number)
 {
 	(void)number;
 	stopped = 1;
+}
+
+/* Every signal that asks for an end: without one, the filters stay, and the devices are deaf. */
+static void stop_at_signals(void)
+{
+	const int numbers[] = { SIGTERM, SIGINT, SIGQUIT, SIGHUP };
+	struct sigaction on_stop = { .sa_handler = stop }, before;
+
+	for (uint32_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		/* nohup(1) */
+		if (numbers[i] == SIGHUP && !sigaction(SIGHUP, NULL, &before) && before.sa_handler == SIG_IGN)
+			continue;
+		sigaction(numbers[i], &on_stop, NULL);
+	}
+	signal(SIGPIPE, SIG_IGN);
 }
 
 static int fail(int code, const char *format, const char *what, const char *why)
@@ -69,55 +81,6 @@ static int fail(int code, const char *format, const char *what, const char *why)
 	fprintf(stderr, format, what, why);
 	fputc('\n', stderr);
 	return code;
-}
-
-/* Runs `tc`, whose complaints nobody needs. 0: it was content. */
-static int tc(char *const arguments[])
-{
-	pid_t child = fork();
-	int status;
-
-	if (!child) {
-		int null = open("/dev/null", O_RDWR);
-
-		dup2(null, 1);
-		dup2(null, 2);
-		execvp("tc", arguments);
-		_exit(127);
-	}
-	if (child < 0 || waitpid(child, &status, 0) < 0)
-		return -1;
-	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -1;
-}
-
-/*
- * AF_PACKET gets a copy. The kernel must not have the frame, too: it would forward and answer what the switch does. Sockets
- * see a frame before the filter drops it.
- */
-static int block(const char *device)
-{
-	char *clsact[] = { "tc", "qdisc", "add", "dev", (char *)device, "clsact", NULL };
-	/* A classic BPF program whose one instruction returns TC_ACT_SHOT: the least that kernels have. */
-	char *drop[] = { "tc",        "filter", "replace", "dev",           (char *)device,
-			 "ingress",   "pref",   FILTER,    "protocol",      "all",
-			 "handle",    "1",      "bpf",     "direct-action", "bytecode",
-			 "1,6 0 0 2", NULL };
-
-	tc(clsact); /* it may be there */
-	if (tc(drop))
-		return -1;
-	blocked[blocks++] = device;
-	return 0;
-}
-
-static void unblock(void)
-{
-	while (blocks) {
-		char *remove[] = { "tc",      "filter", "del",  "dev", (char *)blocked[--blocks],
-				   "ingress", "pref",   FILTER, NULL };
-
-		tc(remove);
-	}
 }
 
 /* Lets every packet leave the pipeline. */
@@ -203,10 +166,12 @@ static int open_port(char *pair)
 	if (port_open_device(2 * pairs, pair, error, sizeof(error)) ||
 	    port_open_shadow(2 * pairs + 1, shadow, pair, error, sizeof(error)))
 		return fail(errno == EPERM ? MISSING : FAILED, "%s%s", error, "");
-	if (block(pair))
+	if (filter_add(ports[2 * pairs].index))
 		return fail(MISSING,
 			    "%s: tc cannot keep its frames from the kernel (is iproute2 installed, and this root?)%s",
 			    pair, "");
+	if (port_follow(2 * pairs, error, sizeof(error)))
+		return fail(FAILED, "%s%s", error, "");
 	pairs++;
 	return 0;
 }
@@ -225,17 +190,42 @@ static int turn(void)
 	return moved || ports_in_flight;
 }
 
-static void forward(int spin)
+/* Once a second: what has become of the devices. 0, or an exit code: one of them is gone. */
+static int follow(void)
+{
+	static time_t last;
+	char error[200];
+	struct timespec now;
+
+	for (uint32_t i = 0; i < 2 * pairs; i++) {
+		if (ports[i].is_gone)
+			return fail(FAILED, "%s is not there any more%s", ports[i].name, "");
+	}
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if (now.tv_sec == last)
+		return 0;
+	last = now.tv_sec;
+	for (uint32_t i = 0; i < pairs; i++) {
+		if (port_follow(2 * i, error, sizeof(error)))
+			return fail(FAILED, "%s%s", error, "");
+	}
+	return 0;
+}
+
+static int forward(int spin)
 {
 	uint32_t idle = 0;
+	int result = 0;
 
-	for (uint32_t round = 0; !stopped; round++) {
+	for (uint32_t round = 0; !stopped && !result; round++) {
 		struct pollfd polls[CONTROL_POLLS + PORTS];
 		uint32_t count;
 
 		idle = turn() ? 0 : idle + 1;
-		if (round % 16 == 0 || idle)
+		if (round % 16 == 0 || idle) {
 			control_serve();
+			result = follow();
+		}
 		if (spin || idle < 64)
 			continue;
 		count = control_polls(polls);
@@ -244,6 +234,7 @@ static void forward(int spin)
 		poll(polls, count, IDLE_MS);
 		idle = 0;
 	}
+	return result;
 }
 
 static int read_all(uint8_t *at, size_t size)
@@ -334,7 +325,6 @@ int main(int argc, char **argv)
 	char *port[PORT_PAIRS_MAX + 1], error[200];
 	uint32_t count = 0, frames = 0;
 	int option, spin = 0, result;
-	struct sigaction on_stop = { .sa_handler = stop };
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
@@ -368,9 +358,7 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return USAGE;
 	}
-	sigaction(SIGTERM, &on_stop, NULL);
-	sigaction(SIGINT, &on_stop, NULL);
-	signal(SIGPIPE, SIG_IGN);
+	stop_at_signals();
 	ports_init();
 	if (frames_init(FRAMES))
 		return fail(FAILED, "%s%s", "out of memory", "");
@@ -393,9 +381,9 @@ int main(int argc, char **argv)
 		if (frames)
 			serve_frames();
 		else
-			forward(spin);
+			result = forward(spin);
 		control_close();
 	}
-	unblock();
+	filter_remove_all();
 	return result;
 }

@@ -23,7 +23,11 @@ struct port {
 	char name[16];
 	struct queue in, out;
 	uint64_t packets_in, bytes_in, packets_out, bytes_out, dropped, refused;
-	int said_refused;
+	int said_refused, said_down;
+	/* Of a device: its index, and what its shadow has been told. */
+	int index, has_carrier;
+	uint32_t mtu;
+	int is_gone; /* a shadow that was removed */
 };
 
 enum {
@@ -45,6 +49,9 @@ void ports_init(void);
 /* 0, or -1 and a sentence in `error`. */
 int port_open_device(uint32_t at, const char *device, char *error, uint32_t size);
 int port_open_shadow(uint32_t at, const char *shadow, const char *device, char *error, uint32_t size);
+
+/* Tells the shadow of this device what has changed. 0, or -1 and a sentence: the device is gone. */
+int port_follow(uint32_t at, char *error, uint32_t size);
 
 /* Frames that wait at the port; how many came. */
 uint32_t port_fill(uint32_t at);

@@ -8,6 +8,7 @@ import random
 import re
 import socket
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,13 @@ from control import (
     REFUSED,
     REPLY,
     ROOT,
+    SPEC,
     USED,
     Change,
     Control,
     Piped,
+    piped,
+    program,
 )
 from tables import settings
 
@@ -55,6 +59,27 @@ def statuses(control: Control, *changes: Change) -> list[int]:
 def test_only_its_owner_may_use_the_socket(switch: Piped) -> None:
     """Mode 0600."""
     assert os.stat(switch.control.path).st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("what", ["file", "link"])
+def test_what_is_no_socket_stays(tmp_path: Path, what: str) -> None:
+    """A slip of the pen in --control costs nobody a file: one sentence, and no start."""
+    path = tmp_path / "valuable"
+    (tmp_path / "file").write_text("mine")
+    (path.symlink_to if what == "link" else path.hardlink_to)(tmp_path / "file")
+    command = [program(), "--spec", SPEC, "--control", path, "--frames", "1"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert path.read_text() == "mine" and path.is_symlink() == (what == "link")
+    assert done.returncode == 1
+    assert done.stderr == f"diolkos-switch: {path}: there is something else than a socket, which stays\n"
+
+
+def test_what_a_killed_switch_left_is_replaced(tmp_path: Path) -> None:
+    """A socket that nobody serves."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
+        left.bind(str(tmp_path / "switch.sock"))
+    with piped(tmp_path) as running:
+        assert running.control.ask(Change(HELLO))[0].status == DONE
 
 
 def test_it_says_who_it_is(switch: Piped) -> None:
@@ -161,7 +186,7 @@ def test_flush_makes_it_as_it_began(switch: Piped) -> None:
 
 def test_sizes_that_are_no_records(switch: Piped) -> None:
     """One record of a reply, and the connection goes on."""
-    for size in (1, RECORD - 1, RECORD + 1, 65 * RECORD):
+    for size in (0, 1, RECORD - 1, RECORD + 1, 65 * RECORD):
         reply = switch.control.raw(bytes(size))
         assert len(reply) == REPLY and reply[11] == MALFORMED
     assert switch.control.ask(Change(HELLO))[0].status == DONE

@@ -27,6 +27,8 @@ V6_MAPPED = "192.0.2.2"
 POOL = "192.0.2.1"
 NUMBER = itertools.count()
 MTU = 1500
+# Seconds that only a hang reaches.
+PATIENCE = 30
 
 
 @dataclass
@@ -38,6 +40,7 @@ class Wires:
     process: subprocess.Popen | None = None
     control: Control | None = None
     macs: dict[str, bytes] = field(default_factory=dict)
+    said: str = ""  # by the last switch that ended, after "ready"
 
     def __post_init__(self) -> None:
         name = f"dio-p4-{os.getpid()}-{next(NUMBER)}"
@@ -87,14 +90,30 @@ class Wires:
     def end(self, how: int = signal.SIGTERM) -> int:
         """Its exit code."""
         assert self.process
+        self.process.send_signal(how)
+        return self.ended()
+
+    def ended(self) -> int:
+        """The exit code of a switch that ends by itself."""
+        assert self.process
         if self.control:
             self.control.socket.close()
-        self.process.send_signal(how)
-        code = self.process.wait()
-        assert self.process.stderr
-        self.process.stderr.close()
-        self.process = None
+        try:
+            code = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            process, self.process = self.process, None
+            assert process.stderr
+            with process.stderr:
+                self.said = process.stderr.read()
         return code
+
+    def is_deaf(self, device: str) -> bool:
+        """Whether the kernel gets no frames of a device of the switch, for want of somebody who removes the filter."""
+        return "25716" in self.run(self.router, "tc", "filter", "show", "dev", device, "ingress")
 
     def remove(self) -> None:
         """Whatever there is."""
