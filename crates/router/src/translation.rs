@@ -34,7 +34,7 @@ pub struct Built {
 
 /// Another configuration, ready to be put into force.
 pub enum Next {
-    Stateless(stateless::Next),
+    Stateless(Box<stateless::Next>),
     Stateful(Box<stateful::Next>),
 }
 
@@ -87,9 +87,8 @@ impl Translation {
         match self {
             Translation::Stateless(stateless) => {
                 let config = settings.translation(found);
-                Ok(Next::Stateless(
-                    stateless.prepare(settings, &config, index, inline)?,
-                ))
+                let next = stateless.prepare(settings, &config, index, inline)?;
+                Ok(Next::Stateless(Box::new(next)))
             }
             Translation::Stateful(stateful) => {
                 let config = settings.stateful(found);
@@ -110,7 +109,7 @@ impl Translation {
     ) -> Result<(), Failure> {
         match (self, next, controller) {
             (Translation::Stateless(stateless), Next::Stateless(next), None) => {
-                stateless.commit(next, slow)
+                stateless.commit(*next, slow)
             }
             (Translation::Stateful(stateful), Next::Stateful(next), Some(controller)) => {
                 stateful.commit(controller, settings, *next)
