@@ -121,7 +121,9 @@ impl Drop for Fake {
         let ended = self.thread.take().map(JoinHandle::join);
         let _ = std::fs::remove_file(&self.path);
         if !std::thread::panicking() {
-            ended.map(|ended| ended.expect("the fake switch does not panic"));
+            if let Some(ended) = ended {
+                ended.expect("the fake switch does not panic");
+            }
         }
     }
 }
@@ -197,7 +199,7 @@ fn place(record: &[u8]) -> Place {
 }
 
 fn answer(request: &[u8], boot: u64, shared: &(Mutex<Model>, Condvar)) -> Option<Vec<u8>> {
-    assert!(!request.is_empty() && request.len() % 256 == 0 && request.len() <= 64 * 256);
+    assert!(!request.is_empty() && request.len().is_multiple_of(256) && request.len() <= 64 * 256);
     let records: Vec<&[u8]> = request.chunks(256).collect();
     let op = |record: &[u8]| u16::from_be_bytes([record[8], record[9]]);
     let mut model = shared.0.lock().expect("no panic");
