@@ -66,7 +66,8 @@ pub struct Node {
     pub address: Ipv6Addr,
     /// Its interfaces on which other gateways, and nobody else, send. Programs forward nothing that comes by them.
     pub links: Vec<String>,
-    /// The IPv4 addresses and ports that it gives away. No other node ever does.
+    /// The IPv4 addresses and ports that it gives away. No other node ever does. `diolkos cluster roll` at all nodes brings other
+    /// addresses.
     #[schemars(extend("x-reload" = Reload::Rejoin.word()))]
     pub pool4: Vec<Pool4>,
 }
