@@ -34,8 +34,7 @@ def test_a_crowd_of_nodes(nat64: Nat64Network) -> None:
     # Else nothing was tried: programs have opened sessions, and ports have changed hands.
     assert seen["heard"] > seen["sent"] // 10, seen
     assert seen["moved"] > 0, seen
-    # All leases end with each reload, and little of a small pool is lent.
-    assert counters["fast.translated_6to4"] > seen["sent"] // 25, counters
+    assert counters["fast.translated_6to4"] > seen["sent"] // 10, counters
 
 
 def test_no_neighbour_is_lost(nat64: Nat64Network) -> None:

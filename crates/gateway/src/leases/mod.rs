@@ -34,7 +34,7 @@ use warm::Warm;
 
 /// Half the number of ports in each queue of the first filling, which counts as used up. Most nodes open little, and what is
 /// lent to them nobody else has.
-const FIRST: u32 = 4;
+const FIRST: u32 = 8;
 /// Sessions per port of the first filling: there are more peers than ports.
 const SESSIONS_PER_PORT: u32 = 8;
 /// Maximum number of sessions in a filling. At 100 000 a second they last while the controller waits for a CPU that
@@ -144,7 +144,7 @@ impl Leases {
         places.sort_unstable();
         places.dedup();
         for place in places {
-            self.fill(place, state, mirror, &mut random);
+            self.fill(place, Lent::default(), state, mirror, &mut random);
         }
     }
 
@@ -196,7 +196,7 @@ impl Leases {
             held.filling[at] = held.filling[at].max(FIRST);
             held.sessions = held.sessions.max(sessions_of(held.filling));
         }
-        self.fill(place, state, mirror, &mut random);
+        self.fill(place, Lent::default(), state, mirror, &mut random);
     }
 
     /// Returns the slot of a set whose lease is the wanted one.
@@ -281,10 +281,12 @@ impl Leases {
         [self.lent.sessions, self.lent.all_ports()]
     }
 
-    /// Refills a lease, with more than before if it is used up fast.
+    /// Refills a lease, with more than before if it is used up fast. `pending` is what the node may have besides, which the
+    /// tables do not know yet.
     fn fill(
         &mut self,
         place: usize,
+        pending: Lent,
         state: &mut State,
         mirror: &mut Mirror,
         random: &mut impl FnMut() -> u64,
@@ -293,6 +295,9 @@ impl Leases {
             return;
         };
         let mut room = self.room(held.node, state);
+        room.sessions = room.sessions.saturating_sub(pending.sessions);
+        let taken = pending.all_ports();
+        room.ports = room.ports.map(|ports| ports.saturating_sub(taken));
         let (mut filling, mut sessions) = (held.filling, held.sessions);
         let whose = (held.node, held.address);
         let mut more = Lent::default();
@@ -308,7 +313,7 @@ impl Leases {
             }
         }
         if needs_room && !held.is_wide && !self.terms.no_ports {
-            return self.widen(place, state);
+            return self.widen(place, state, mirror, random);
         }
         if is_short {
             let most = MOST_SESSIONS.min(room.sessions / PARTS);
@@ -342,9 +347,15 @@ impl Leases {
         }
     }
 
-    /// Replaces a full lease by one with more room for ports. The node's next packet that the slow path sees fills it: only
-    /// then is known what programs have taken from the old one at this very moment.
-    fn widen(&mut self, place: usize, state: &mut State) {
+    /// Replaces a full lease by one with more room for ports. What programs have taken from the old one at this very moment
+    /// they report later; it counts as lent until the new one is filled.
+    fn widen(
+        &mut self,
+        place: usize,
+        state: &mut State,
+        mirror: &mut Mirror,
+        random: &mut impl FnMut() -> u64,
+    ) {
         let Some(Held {
             node,
             filling,
@@ -354,13 +365,14 @@ impl Leases {
         else {
             return;
         };
-        self.end(place, state);
+        let pending = self.end(place, state);
         if !self.begin(place, node, state, true) {
             return;
         }
         if let Some(held) = &mut self.held[place] {
             (held.filling, held.sessions) = (filling, sessions);
         }
+        self.fill(place, pending, state, mirror, random);
     }
 
     /// Returns the slot of the lease by which something was opened, unless that lease has ended since.
@@ -412,15 +424,19 @@ impl Leases {
         }
     }
 
-    fn end(&mut self, place: usize, state: &mut State) {
-        self.count(place, |lent| *lent = Lent::default());
+    /// Ends a lease. Returns what programs may have taken of it and not reported yet.
+    fn end(&mut self, place: usize, state: &mut State) -> Lent {
+        let mut pending = Lent::default();
+        self.count(place, |lent| pending = std::mem::take(lent));
         let (Some(fast), Some(held)) = (&self.fast, self.held[place].take()) else {
-            return;
+            return pending;
         };
         for (queue, port) in fast.end(place) {
             let pool = state.pool_mut();
             pool.give_back(LENT[queue / 2], held.address, port);
+            pending.ports[queue / 2] = pending.ports[queue / 2].saturating_sub(1);
         }
+        pending
     }
 }
 
