@@ -93,14 +93,18 @@ impl Leases {
         self.places.at(place)
     }
 
-    /// Assigns an empty place; see [`lease::Lease::assign`]. A wide lease is an ordinary one if there is no block for it.
+    /// Assigns an empty place; see [`lease::Lease::assign`]. A lease gets a block while more than half of them are free, and
+    /// a wide one while any is.
     pub fn assign(&self, place: usize, node: [u64; 2], v4: u32, is_wide: bool) {
         let lease = self.at(place);
         // The first term of a place: those of a set differ from the beginning.
         if lease.term() as usize % LEASE_WAYS != place % LEASE_WAYS {
             self.end(place);
         }
-        let block = is_wide.then(|| self.free().pop()).flatten();
+        let mut free = self.free();
+        let is_plenty = free.len() * 2 > blocks_for(self.count as u32) as usize;
+        let block = (is_wide || is_plenty).then(|| free.pop()).flatten();
+        drop(free);
         lease.assign(node, v4, block.map_or(0, |block| block + 1));
     }
 
@@ -199,6 +203,18 @@ mod tests {
             let left = [0, 1, 2, 3].map(|queue| leases.at(place).ports(queue));
             assert_eq!((left, leases.at(place).sessions()), ([0; 4], 0), "{place}");
         }
+    }
+
+    #[test]
+    fn half_of_the_blocks_are_for_nodes_that_need_them() {
+        let leases = leases();
+        let most = [0, 1].map(|place| {
+            leases.assign(place, [1, place as u64], 3, false);
+            leases.most_ports(place)
+        });
+        assert_eq!(most, [WIDE_PORTS, LEASE_PORTS]);
+        leases.assign(2, [1, 2], 3, true);
+        assert_eq!(leases.most_ports(2), WIDE_PORTS);
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl Lending {
     }
 
     /// Assigns an empty place of its set to a node; its new bindings get this address. A wide lease has room for more
-    /// ports, if there is any. Returns the term of the lease, which no other of the node has.
+    /// ports, if there is any, and others while there is plenty. Returns the term of the lease, which no other of the node has.
     pub fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, is_wide: bool) -> u32 {
         let v4 = u32::from_ne_bytes(address.octets());
         self.leases.assign(place, halves(node), v4, is_wide);

@@ -39,7 +39,7 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     fn places(&self) -> usize;
     /// Returns the slots of which a node may have one.
     fn set_of(&self, node: Ipv6Addr) -> Range<usize>;
-    /// Gives an empty slot of its set to a node; a wide lease has room for more ports, if there is any. Returns the term
+    /// Gives an empty slot of its set to a node; a wide lease has room for more ports, if there is any, and others while there is plenty. Returns the term
     /// of the lease, which no other of the node has.
     fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, is_wide: bool) -> u32;
     /// Returns the maximum number of ports in each queue.

@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_fastpath::{Opening, Report};
+use diolkos_fastpath::{Opening, Report, WIDE_PORTS};
 use diolkos_nat64::config::{Nat64Config, Protocol};
 use diolkos_nat64::session::{Segment, Side, State};
 
@@ -34,7 +34,9 @@ use warm::Warm;
 
 /// Half the number of ports in each queue of the first filling, which counts as used up. Most nodes open little, and what is
 /// lent to them nobody else has.
-const FIRST: u32 = 8;
+const FIRST: u32 = 4;
+/// The same, of a lease with room for many.
+const FIRST_WIDE: u32 = 8;
 /// Sessions per port of the first filling: there are more peers than ports.
 const SESSIONS_PER_PORT: u32 = 8;
 /// Maximum number of sessions in a filling. At 100 000 a second they last while the controller waits for a CPU that
@@ -192,8 +194,13 @@ impl Leases {
                 place
             }
         };
+        let is_wide = self
+            .fast
+            .as_ref()
+            .is_some_and(|fast| fast.most_ports(place) >= WIDE_PORTS);
+        let first = if is_wide { FIRST_WIDE } else { FIRST };
         if let Some(held) = &mut self.held[place] {
-            held.filling[at] = held.filling[at].max(FIRST);
+            held.filling[at] = held.filling[at].max(first);
             held.sessions = held.sessions.max(sessions_of(held.filling));
         }
         self.fill(place, Lent::default(), state, mirror, &mut random);
@@ -312,7 +319,7 @@ impl Leases {
                 *filling = (*filling * 2).min(most_ports);
             }
         }
-        if needs_room && !held.is_wide && !self.terms.no_ports {
+        if needs_room && !held.is_wide && most_ports < WIDE_PORTS && !self.terms.no_ports {
             return self.widen(place, state, mirror, random);
         }
         if is_short {
