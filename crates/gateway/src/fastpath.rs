@@ -35,28 +35,45 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     /// Returns the kernel's maps, for callers that scan all entries.
     fn maps(&self) -> Option<Arc<Sessions>>;
 
-    /// Returns the maximum number of leases.
-    fn places(&self) -> usize;
+    /// Returns the maximum number of leases: 0 where programs open nothing by themselves. Then nothing below is called, but
+    /// for [`FastPath::drain`].
+    fn places(&self) -> usize {
+        0
+    }
     /// Returns the slots of which a node may have one.
-    fn set_of(&self, node: Ipv6Addr) -> Range<usize>;
-    /// Gives an empty slot of its set to a node; a wide lease has room for more ports, if there is any, and others while there is plenty. Returns the term
-    /// of the lease, which no other of the node has.
-    fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, is_wide: bool) -> u32;
+    fn set_of(&self, _node: Ipv6Addr) -> Range<usize> {
+        0..0
+    }
+    /// Gives an empty slot of its set to a node; a wide lease has room for more ports, if there is any, and others while
+    /// there is plenty. Returns the term of the lease, which no other of the node has.
+    fn assign(&self, _place: usize, _node: Ipv6Addr, _address: Ipv4Addr, _is_wide: bool) -> u32 {
+        0
+    }
     /// Returns the maximum number of ports in each queue.
-    fn most_ports(&self, place: usize) -> u32;
+    fn most_ports(&self, _place: usize) -> u32 {
+        0
+    }
     /// Returns the number of sessions that the node may still open.
-    fn sessions(&self, place: usize) -> u32;
+    fn sessions(&self, _place: usize) -> u32 {
+        0
+    }
     /// Lends `more` sessions in addition.
-    fn add_sessions(&self, place: usize, more: u32);
+    fn add_sessions(&self, _place: usize, _more: u32) {}
     /// Returns the number of ports left in a queue ([`diolkos_fastpath::lease::queue_of`]).
-    fn ports(&self, place: usize, queue: usize) -> u32;
+    fn ports(&self, _place: usize, _queue: usize) -> u32 {
+        0
+    }
     /// Lends a port. Its queue must hold fewer than [`FastPath::most_ports`].
-    fn add_port(&self, place: usize, queue: usize, port: u16);
+    fn add_port(&self, _place: usize, _queue: usize, _port: u16) {}
     /// Ends a lease. Returns the ports that no program has taken, with their queues; programs report those that they
     /// have taken.
-    fn end(&self, place: usize) -> Vec<(usize, u16)>;
+    fn end(&self, _place: usize) -> Vec<(usize, u16)> {
+        Vec::new()
+    }
     /// Returns what programs have opened since the last call.
-    fn drain(&self) -> Vec<Opening>;
+    fn drain(&self) -> Vec<Opening> {
+        Vec::new()
+    }
 }
 
 /// The fast path of the kernel.

@@ -2,12 +2,11 @@
 //! The switch as the controller's fast path. It opens no sessions by itself, so there are no leases.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
-use std::ops::Range;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_fastpath::{NodePort, Opening, Sent, Session, Sessions};
+use diolkos_fastpath::{NodePort, Sent, Session, Sessions};
 use diolkos_gateway::fastpath::FastPath;
 
 use crate::switch::Switch;
@@ -45,41 +44,5 @@ impl FastPath for Switch {
 
     fn maps(&self) -> Option<Arc<Sessions>> {
         None
-    }
-
-    fn places(&self) -> usize {
-        0
-    }
-
-    fn set_of(&self, _: Ipv6Addr) -> Range<usize> {
-        0..0
-    }
-
-    fn assign(&self, _: usize, _: Ipv6Addr, _: Ipv4Addr, _: bool) -> u32 {
-        0
-    }
-
-    fn most_ports(&self, _: usize) -> u32 {
-        0
-    }
-
-    fn sessions(&self, _: usize) -> u32 {
-        0
-    }
-
-    fn add_sessions(&self, _: usize, _: u32) {}
-
-    fn ports(&self, _: usize, _: usize) -> u32 {
-        0
-    }
-
-    fn add_port(&self, _: usize, _: usize, _: u16) {}
-
-    fn end(&self, _: usize) -> Vec<(usize, u16)> {
-        Vec::new()
-    }
-
-    fn drain(&self) -> Vec<Opening> {
-        Vec::new()
     }
 }

@@ -4,13 +4,10 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use diolkos_fastpath::{
-    Gateway as Hop, HostPort, NodePort, Opening, Owner, Sent, Session, Sessions,
-};
+use diolkos_fastpath::{Gateway as Hop, HostPort, NodePort, Owner, Sent, Session, Sessions};
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
 use diolkos_node::order::BUCKETS;
 use diolkos_node::NodeId;
@@ -211,41 +208,5 @@ impl FastPath for Model {
 
     fn maps(&self) -> Option<Arc<Sessions>> {
         None
-    }
-
-    fn places(&self) -> usize {
-        0
-    }
-
-    fn set_of(&self, _: Ipv6Addr) -> Range<usize> {
-        0..0
-    }
-
-    fn assign(&self, _: usize, _: Ipv6Addr, _: Ipv4Addr, _: bool) -> u32 {
-        0
-    }
-
-    fn most_ports(&self, _: usize) -> u32 {
-        0
-    }
-
-    fn sessions(&self, _: usize) -> u32 {
-        0
-    }
-
-    fn add_sessions(&self, _: usize, _: u32) {}
-
-    fn ports(&self, _: usize, _: usize) -> u32 {
-        0
-    }
-
-    fn add_port(&self, _: usize, _: usize, _: u16) {}
-
-    fn end(&self, _: usize) -> Vec<(usize, u16)> {
-        Vec::new()
-    }
-
-    fn drain(&self) -> Vec<Opening> {
-        Vec::new()
     }
 }

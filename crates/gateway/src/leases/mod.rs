@@ -32,8 +32,8 @@ use super::mirror::Mirror;
 use super::terms::{at_of, queues_of, Lent, Terms, LENT};
 use warm::Warm;
 
-/// Half the number of ports in each queue of the first filling, which counts as used up. Most nodes open little, and what is
-/// lent to them nobody else has.
+/// Half the number of ports in each queue of the first filling, which counts as used up. Most nodes open little, and
+/// no other node can use what is lent to them.
 const FIRST: u32 = 4;
 /// The same, of a lease with room for many.
 const FIRST_WIDE: u32 = 8;

@@ -58,12 +58,12 @@ impl Crowd {
     }
 
     fn with<T>(&self, place: usize, see: impl FnOnce(&mut Place) -> T) -> T {
-        see(&mut self.places.lock().expect("nobody has panicked")[place])
+        see(&mut self.places.lock().expect("no thread has panicked")[place])
     }
 
     /// As the program does for a packet of a node's new port: returns true if it opens the session.
     fn open(&self, node: (Ipv6Addr, u16), peer: (Ipv4Addr, u16)) -> bool {
-        let all = self.places.lock().expect("nobody has panicked");
+        let all = self.places.lock().expect("no thread has panicked");
         let having = |&place: &usize| all[place].node == Some(node.0) && all[place].sessions > 0;
         let (place, second) = {
             let mut its = self.set_of(node.0).filter(having);
@@ -83,7 +83,7 @@ impl Crowd {
         };
         self.reports
             .lock()
-            .expect("nobody has panicked")
+            .expect("no thread has panicked")
             .push(Opening {
                 report: Report::Bound,
                 protocol: UDP,
@@ -132,7 +132,7 @@ impl FastPath for Crowd {
     }
 
     fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, is_wide: bool) -> u32 {
-        let mut left = self.wide_left.lock().expect("nobody has panicked");
+        let mut left = self.wide_left.lock().expect("no thread has panicked");
         let is_wide = is_wide && *left > 0;
         *left -= u32::from(is_wide);
         self.with(place, |lease| {
@@ -185,7 +185,7 @@ impl FastPath for Crowd {
             };
             std::mem::replace(lease, next)
         });
-        *self.wide_left.lock().expect("nobody has panicked") += u32::from(ended.is_wide);
+        *self.wide_left.lock().expect("no thread has panicked") += u32::from(ended.is_wide);
         let queues = ended.queues.into_iter().enumerate();
         queues
             .flat_map(|(queue, ports)| ports.into_iter().map(move |port| (queue, port)))
@@ -193,7 +193,7 @@ impl FastPath for Crowd {
     }
 
     fn drain(&self) -> Vec<Opening> {
-        std::mem::take(&mut *self.reports.lock().expect("nobody has panicked"))
+        std::mem::take(&mut *self.reports.lock().expect("no thread has panicked"))
     }
 }
 
@@ -287,7 +287,7 @@ fn open(config: &Nat64Config, sessions: usize, whose: impl Fn(u64) -> u32) -> Op
     let wide = crowd
         .places
         .lock()
-        .expect("nobody has panicked")
+        .expect("no thread has panicked")
         .iter()
         .filter(|p| wide(p))
         .count();
@@ -299,7 +299,7 @@ fn open(config: &Nat64Config, sessions: usize, whose: impl Fn(u64) -> u32) -> Op
         "a loan that nobody gives back"
     );
     assert_eq!(
-        *crowd.wide_left.lock().expect("nobody has panicked") as usize,
+        *crowd.wide_left.lock().expect("no thread has panicked") as usize,
         PLACES / 64
     );
     Opened {
