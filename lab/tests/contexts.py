@@ -12,7 +12,9 @@ def context(version: int) -> ClientContext:
     target = IPv6Address("64:ff9b::c000:ab") if six else IPv4Address("198.19.0.2")
     own = IPv6Address("2001:2:0:1::2") if six else IPv4Address("198.18.1.2")
     many = IPv6Network("2001:2:0:2::/120") if six else IPv4Network("198.18.2.0/24")
-    answers = Answers(IPv4Address("192.0.0.171"), IPv4Address("198.19.0.1"), many, IPv4Network("198.19.0.1/32"))
+    crowd = IPv6Network("2001:2:0:2::/114") if six else IPv4Network("198.18.192.0/18")
+    there = IPv4Network("198.19.0.1/32")
+    answers = Answers(IPv4Address("192.0.0.171"), IPv4Address("198.19.0.1"), many, there, crowd=crowd)
     return ClientContext(target, own, Path("/nowhere"), 7, PacketEndpoints("c:up0", "s:srv0", own, True, answers))
 
 

@@ -2,6 +2,7 @@
 """New flows: what the generator says, the search for the rate, and that the tables hold what they should."""
 
 import dataclasses
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,41 @@ def test_the_generator_is_told_who_asks_and_who_answers(monkeypatch: pytest.Monk
     many = new_flows.client_command(LOAD.model_copy(update={"bindings": "many"}).at(5000.2), context(4))
     assert option(many, "--src") == "198.18.2.0/24" and "--sport" not in many
     assert option(many, "--rate") == "5000" and option(many, "--size") == "64"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "version", "clients"),
+    [
+        (None, 4, "198.18.2.0/24"),
+        (256, 4, "198.18.2.0/24"),
+        (16_384, 4, "198.18.192.0/18"),
+        (16_384, 6, "2001:2:0:2::/114"),
+    ],
+)
+def test_as_many_nodes_ask_as_the_load_says(
+    nodes: int | None, version: int, clients: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
+    load = NewFlowsLoad(name="new-flows", sessions=1000, bindings="many", nodes=nodes)  # type: ignore[arg-type]
+    assert option(new_flows.client_command(load, context(version)), "--src") == clients
+    assert ip_network(clients).num_addresses == (nodes or 256)
+    assert load.factors.get("nodes") == (nodes if nodes and nodes > 256 else None), "old results have no such factor"
+
+
+def test_a_path_with_one_client_has_no_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIOLKOS_PKTGEN", "/bin/true")
+    known = context(4)
+    assert known.ends and known.ends.answers
+    one = dataclasses.replace(known.ends, answers=dataclasses.replace(known.ends.answers, crowd=None))
+    load = NewFlowsLoad(name="new-flows", sessions=1000, bindings="many", nodes=16_384)
+    with pytest.raises(LoadFault, match="knows a single client, and the load asks for 16384"):
+        new_flows.client_command(load, dataclasses.replace(known, ends=one))
+
+
+@pytest.mark.parametrize(("bindings", "nodes"), [("few", 256), ("few", 16_384), ("many", 1)])
+def test_bindings_and_nodes_agree(bindings: str, nodes: int) -> None:
+    with pytest.raises(ValueError, match="one node has few bindings"):
+        NewFlowsLoad(name="new-flows", sessions=1000, bindings=bindings, nodes=nodes)  # type: ignore[arg-type]
 
 
 def test_without_a_translator_answers_go_to_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:

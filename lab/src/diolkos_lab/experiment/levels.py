@@ -64,6 +64,7 @@ TAKEN = frozenset(
         "refines",
         "sessions",
         "bindings",
+        "nodes",
         "first",
         "most",
         "resolution",

@@ -43,6 +43,10 @@ Bindings = Annotated[
     Literal["few", "many"],
     Field(description="few: one client with 2000 ports. many: 256 clients with all of their ports."),
 ]
+Nodes = Annotated[
+    Literal[1, 256, 16_384] | None,
+    Field(description="Clients, each an address of its own. Without it 1 with few bindings, and 256 with many."),
+]
 Resolution = Annotated[
     float, Field(gt=0, lt=1, description="The search ends at an interval this narrow, relative to its upper end.")
 ]
@@ -57,6 +61,7 @@ BOTH_WAYS_S = 0.6  # the same, if both ends send: all threads get ready first
 FILL_ROUNDS = 4  # to open sessions where it does not matter how fast
 PHASES = 3  # of a load that opens sessions, each with a start of its own
 OPENED_PER_S, ANSWERED_PER_S = 250_000, 400_000  # guesses for the time that is left
+MANY_NODES = 256  # clients with many bindings, unless a load says how many
 MOST_SESSIONS = 8_000_000  # that the generator tells apart
 DOUBLINGS = 2  # about how many come before a table is full; only the time that is left depends on it
 LARGE = 1 << 20  # bytes; of an object from this size on the rate counts, of a smaller one the time
@@ -125,6 +130,11 @@ class PpsLoad(FramesLoad):
         return self.seconds + PKTGEN_S
 
 
+def named_nodes(nodes: int | None) -> dict[str, int]:
+    """As a factor, where their number does not follow from the bindings."""
+    return {"nodes": nodes} if nodes is not None and nodes > MANY_NODES else {}
+
+
 class NewFlowsLoad(StrictModel):
     """RFC 9693: each packet opens a session. How many a second, with all of them there and answered? Then packets in both
     directions over them, and the end of all at once.
@@ -136,6 +146,7 @@ class NewFlowsLoad(StrictModel):
     name: Literal["new-flows"]
     sessions: int = Field(200_000, ge=100, le=MOST_SESSIONS, description="Sessions that are opened.")
     bindings: Bindings = "few"
+    nodes: Nodes = None
     seconds: float = Field(0.5, ge=0.1, le=600, description="Length of the stage in both directions (RFC 9693 §4.7), seconds.")
     size: FrameSize = 84
     placement: PlacementChoice = "beside"
@@ -148,6 +159,12 @@ class NewFlowsLoad(StrictModel):
     rate: int | None = Field(None, ge=1, description="Set by the lab: sessions/s of one attempt.")
     offloads: Offloads = ("on",)
 
+    @model_validator(mode="after")
+    def _nodes_have_bindings(self) -> "NewFlowsLoad":
+        if self.nodes is not None and (self.nodes == 1) != (self.bindings == "few"):
+            raise ValueError("one node has few bindings, and more nodes have many")
+        return self
+
     def at(self, rate: float | None) -> "NewFlowsLoad":
         """One attempt of it."""
         return self.model_copy(update={"rate": None if rate is None else max(1, round(rate))})
@@ -159,7 +176,7 @@ class NewFlowsLoad(StrictModel):
     @property
     def factors(self) -> dict[str, str | int | float]:
         names = ("sessions", "bindings", "placement", "size", "seconds")
-        return {name: getattr(self, name) for name in names}
+        return {**{name: getattr(self, name) for name in names}, **named_nodes(self.nodes)}
 
     @property
     def expected_s(self) -> float:
@@ -194,6 +211,7 @@ class CapacityLoad(StrictModel):
     resolution: Resolution = 0.01
     fill_rate: int = Field(100_000, ge=1, description="Sessions/s to open; half of it where some were missing before.")
     bindings: Bindings = "few"
+    nodes: Nodes = None
     size: FrameSize = 84
     placement: PlacementChoice = "beside"
     subjects: Subjects = ()
@@ -212,6 +230,7 @@ class CapacityLoad(StrictModel):
             sessions=sessions,
             rate=max(1, round(rate)),
             bindings=self.bindings,
+            nodes=self.nodes,
             size=self.size,
             placement=self.placement,
             offloads=self.offloads,
@@ -220,7 +239,7 @@ class CapacityLoad(StrictModel):
     @property
     def factors(self) -> dict[str, str | int | float]:
         names = ("bindings", "placement", "size", "first", "most", "resolution", "fill_rate")
-        return {name: getattr(self, name) for name in names}
+        return {**{name: getattr(self, name) for name in names}, **named_nodes(self.nodes)}
 
     @property
     def expected_s(self) -> float:

@@ -7,7 +7,7 @@ Stages: command → parse. Each segment is the answer to the one before, so that
 from diolkos_lab.experiment.loads import NewFlowsLoad
 from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import pktgen
-from diolkos_lab.load.new_flows import FEW_PORTS, SETTLE_S, Sessions
+from diolkos_lab.load.new_flows import SETTLE_S, Sessions, askers
 from diolkos_lab.load.reading import ClientContext, Reading
 
 SEGMENTS = 6  # of a connection: SYN, SYN and ACK, request, answer with FIN, FIN, ACK
@@ -15,10 +15,7 @@ SEGMENTS = 6  # of a connection: SYN, SYN and ACK, request, answer with FIN, FIN
 
 def client_command(load: NewFlowsLoad, context: ClientContext) -> list[str]:
     """One attempt. Each has other 4-tuples, so that no connection is one that was there before."""
-    assert context.ends and context.ends.answers
-    few = load.bindings == "few"
-    asks = ["--src", str(context.ends.source if few else context.ends.answers.clients), "--dst", str(context.target)]
-    asks += ["--sport", FEW_PORTS] if few else []
+    assert context.ends
     amount = ["--connections", str(load.sessions), "--rate", str(load.rate or "max")]
     more = [
         "--size",
@@ -29,7 +26,7 @@ def client_command(load: NewFlowsLoad, context: ClientContext) -> list[str]:
         f"{SETTLE_S:g}",
     ]
     ends = ["--from", context.ends.near, "--to", context.ends.far]
-    return [*pktgen.FIRST, pktgen.program(), "converse", *ends, *asks, *amount, *more]
+    return [*pktgen.FIRST, pktgen.program(), "converse", *ends, *askers(load, context), *amount, *more]
 
 
 def parse(text: str, load: NewFlowsLoad) -> Reading:

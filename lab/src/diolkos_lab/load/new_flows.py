@@ -7,11 +7,11 @@ Stages: command → parse. Where a packet that opens a session is lost, nothing 
 from typing import Any
 
 from diolkos_lab.experiment.frames import CpuPlacement
-from diolkos_lab.experiment.loads import FILL_ROUNDS, LoadName, NewFlowsLoad
+from diolkos_lab.experiment.loads import FILL_ROUNDS, MANY_NODES, LoadName, NewFlowsLoad
 from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import pktgen, tools
 from diolkos_lab.load.interface import Load
-from diolkos_lab.load.reading import ClientContext, Reading
+from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
 from diolkos_lab.metric import MetricName
 
 # Source ports of one client that has few bindings: 100 sessions each, of 200 000.
@@ -25,8 +25,6 @@ def client_command(load: NewFlowsLoad, context: ClientContext) -> list[str]:
     assert context.ends and context.ends.answers
     answers = context.ends.answers
     few = load.bindings == "few"
-    asks = ["--src", str(context.ends.source if few else answers.clients), "--dst", str(context.target)]
-    asks += ["--sport", FEW_PORTS] if few else []
     back = ["--back-src", str(answers.source), "--back-dst", str(answers.target if few else answers.targets[0])]
     sizes = ["--size", str(load.frame(context.target.version)), "--back-size", str(load.frame(answers.source.version))]
     amount = ["--sessions", str(load.sessions), "--rate", str(load.fill_rate or load.rate or "max")]
@@ -34,7 +32,21 @@ def client_command(load: NewFlowsLoad, context: ClientContext) -> list[str]:
     more = ["--seed", str(context.serial * load.sessions), "--settle", f"{SETTLE_S:g}"]
     more += ["--rounds", str(FILL_ROUNDS)] if load.fill_rate else []
     ends = ["--from", context.ends.near, "--to", context.ends.far]
+    asks = askers(load, context)
     return [*pktgen.FIRST, pktgen.program(), "connect", *ends, *asks, *back, *sizes, *amount, *more]
+
+
+def askers(load: NewFlowsLoad, context: ClientContext) -> list[str]:
+    """Whose packets open sessions, and to whom. Raises LoadFault where the path knows a single client and a load wants more."""
+    assert context.ends and context.ends.answers
+    if load.bindings == "few":
+        return ["--src", str(context.ends.source), "--dst", str(context.target), "--sport", FEW_PORTS]
+    clients = context.ends.answers.clients
+    if (load.nodes or MANY_NODES) > MANY_NODES:
+        if context.ends.answers.crowd is None:
+            raise LoadFault(f"this path knows a single client, and the load asks for {load.nodes}")
+        clients = context.ends.answers.crowd
+    return ["--src", str(clients), "--dst", str(context.target)]
 
 
 def parse(text: str, load: NewFlowsLoad) -> Reading:

@@ -53,6 +53,7 @@ class Answers:
     clients: Network  # many of them; where the path knows a single one, that one
     targets: Network  # where answers to these go
     sources: Network | None = None  # of answers from behind many next hops
+    crowd: Network | None = None  # many more clients; None where the path knows a single one
 
 
 @dataclass(frozen=True)

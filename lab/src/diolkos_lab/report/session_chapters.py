@@ -25,10 +25,11 @@ HOW = (
     "with as many as go. Over the open sessions packets then go in both directions at once, each session in its turn, as many "
     "as go (section 4.7). In the end all sessions are ended by one order, which is timed (section 4.8); unlike there, what the "
     "same order takes when there are none is left out. Conntrack is flushed, Diolkos switches to another pool.",
-    "With few bindings one client sends from 2000 ports, with many 256 clients use all their ports. A NAT64 has a binding "
-    "for each port of a client beside the sessions, so the second costs it more; conntrack has none. Generator, forwarding and "
-    "sink share the last CPU, so that the generator cannot send faster than sessions are opened there. A system that is a "
-    "program beside the kernel has the first CPU for that, which NAT44 does not need; or, all on one CPU, has to share.",
+    "With few bindings one client sends from 2000 ports; with many, 256 clients, or as many nodes as stand there, use all of "
+    "theirs. A NAT64 has a binding for each port of a client beside the sessions, so the second costs it more; conntrack has "
+    "none. Generator, forwarding and sink share the last CPU, so the generator cannot send faster than sessions are opened "
+    "there. A system that is a program beside the kernel has the first CPU for that, which NAT44 does not need; or, all on one "
+    "CPU, has to share.",
 )
 
 
@@ -160,4 +161,5 @@ def where(factors: Sequence[tuple[str, object]]) -> str:
         "beside": "programs on a CPU of their own",
         "apart": "the system on a CPU of its own",
     }
-    return f"{level['bindings']} bindings, {words.get(str(level['placement']), level['placement'])}"
+    nodes = f" of {level['nodes']:,} nodes".replace(",", " ") if level.get("nodes") else ""
+    return f"{level['bindings']} bindings{nodes}, {words.get(str(level['placement']), level['placement'])}"

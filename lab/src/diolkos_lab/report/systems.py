@@ -165,6 +165,7 @@ def _variant(part: str) -> str:
         "directions": f"{value} directions",
         "next_hops": f"{value} next hops",
         "streams": f"{value} streams",
+        "nodes": f"{value} nodes",
         "offered": f"{value} a second",
         "seconds": f"{value} s",
         "count": f"{value} echoes",

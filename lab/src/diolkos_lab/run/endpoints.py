@@ -46,7 +46,9 @@ def _source(lane: Lane, family: Family) -> IPv4Address | IPv6Address:
 def _responder(lane: Lane, system: RunningSystem, family: Family) -> Answers:
     """From the server as packets reach it, back to where they come from in its eyes."""
     at, pref64 = lane.shape.addresses, lane.shape.pref64
-    own, clients = lane.client_address(version(family)), at.many6 if family == "ipv6" else at.many4
+    own = lane.client_address(version(family))
+    clients: Network = at.many6 if family == "ipv6" else at.many4
+    crowd: Network | None = at.crowd6 if family == "ipv6" else at.crowd4
     sources = at.neighbours(version(system.server_family))
     if system.datapath.access == "dual-stack" or system.datapath.is_inbound:
         source = at.server(version(system.server_family))
@@ -54,12 +56,12 @@ def _responder(lane: Lane, system: RunningSystem, family: Family) -> Answers:
         literal = plan.LITERAL4
         source = literal if system.server_family == "ipv4" else plan.synthesized(pref64, literal)
         if family == "ipv4":  # a CLAT knows one client
-            clients, sources = ip_network(own), plan.behind(pref64, at.neighbours(4))
+            clients, sources, crowd = ip_network(own), plan.behind(pref64, at.neighbours(4)), None
     if system.keeps_state:
         before = at.s6[0].ip if source.version == 6 else at.s4[0].ip
-        return Answers(source, before, clients, ip_network(before), sources)
+        return Answers(source, before, clients, ip_network(before), sources, crowd)
     if system.server_family == family:
-        return Answers(source, own, clients, clients, sources)
+        return Answers(source, own, clients, clients, sources, crowd)
     if not system.datapath.is_inbound:
         return Answers(source, plan.CLAT6, clients, ip_network(plan.CLAT6), sources)
     assert isinstance(own, IPv4Address)

@@ -153,6 +153,7 @@ class _NewFlows(Shape):
     offloads: Switch
     sessions: Annotated[int, Field(ge=1)]
     bindings: str
+    nodes: Annotated[int, Field(ge=1)] | None = None  # where they do not follow from the bindings
     placement: CpuPlacement
     size: int
 
@@ -160,6 +161,7 @@ class _NewFlows(Shape):
 class _Capacity(Shape):
     offloads: Switch
     bindings: str
+    nodes: Annotated[int, Field(ge=1)] | None = None
     placement: CpuPlacement
     size: int
 

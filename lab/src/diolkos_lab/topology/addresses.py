@@ -30,6 +30,9 @@ S4 = IPv4Interface("198.19.0.1/24"), IPv4Interface("198.19.0.2/24")
 # Clients behind the client: 256 of them, where one is not enough. All routed to link A.
 MANY6 = IPv6Network("2001:2:0:2::/120")
 MANY4 = IPv4Network("198.18.2.0/24")
+# The same for a city: 16 384 of them.
+CROWD6 = IPv6Network("2001:2:0:2::/114")
+CROWD4 = IPv4Network("198.18.192.0/18")
 
 # Neighbours of the router on link S, each with an Ethernet address of its own: destinations behind many next hops. Of their
 # addresses these are the last bits.
@@ -80,6 +83,8 @@ class Plan:
     s4: Link4
     many6: IPv6Network  # clients behind the client
     many4: IPv4Network
+    crowd6: IPv6Network  # many more of them
+    crowd4: IPv4Network
     # Nobody has them: a rule that changes the destination makes the server's address of the first. Those behind it are for
     # rules that no packet meets, which lead to the decoy.
     alias6: IPv6Address
@@ -116,6 +121,8 @@ BENCHMARK = Plan(
     s4=S4,
     many6=MANY6,
     many4=MANY4,
+    crowd6=CROWD6,
+    crowd4=CROWD4,
     alias6=IPv6Address("2001:2:0:e::1"),
     alias4=IPv4Address("198.19.128.1"),
     decoy6=IPv6Address("2001:2:0:1::10"),
@@ -132,6 +139,8 @@ NURSERY = Plan(
     s4=(IPv4Interface("10.253.0.2/24"), IPv4Interface("10.253.0.1/24")),
     many6=IPv6Network("fc00:0:0:2::/120"),
     many4=IPv4Network("10.252.2.0/24"),
+    crowd6=IPv6Network("fc00:0:0:2::/114"),
+    crowd4=IPv4Network("10.252.192.0/18"),
     alias6=IPv6Address("fe00::1"),
     alias4=IPv4Address("10.254.0.1"),
     decoy6=IPv6Address("fc00::10"),

@@ -272,7 +272,8 @@ class Lane:
                 routes["server"].append({"dst": f"{beside}/32", "gateway": beside, "prefsrc": str(own)})
         if dual:
             routes[near].append({"dst": "0.0.0.0/0", "gateway": str(at.a4[1].ip)})
-            routes["router"].append({"dst": str(at.b4[0].network), "gateway": str(at.a4[0].ip)})
+            networks4 = (at.b4[0].network, at.crowd4)
+            routes["router"] += [{"dst": str(each), "gateway": str(at.a4[0].ip)} for each in networks4]
         if self.shape.hops == 2:
             gateway4 = {"gateway": str((at.b4[1] if dual else plan.CLAT4).ip)}
             if not dual:
