@@ -130,9 +130,9 @@ class PpsLoad(FramesLoad):
         return self.seconds + PKTGEN_S
 
 
-def named_nodes(nodes: int | None) -> dict[str, int]:
-    """As a factor, where their number does not follow from the bindings."""
-    return {"nodes": nodes} if nodes is not None and nodes > MANY_NODES else {}
+def number_of_nodes(load: "NewFlowsLoad | CapacityLoad") -> int:
+    """Clients that open sessions."""
+    return load.nodes or (1 if load.bindings == "few" else MANY_NODES)
 
 
 class NewFlowsLoad(StrictModel):
@@ -176,7 +176,7 @@ class NewFlowsLoad(StrictModel):
     @property
     def factors(self) -> dict[str, str | int | float]:
         names = ("sessions", "bindings", "placement", "size", "seconds")
-        return {**{name: getattr(self, name) for name in names}, **named_nodes(self.nodes)}
+        return {**{name: getattr(self, name) for name in names}, "nodes": number_of_nodes(self)}
 
     @property
     def expected_s(self) -> float:
@@ -239,7 +239,7 @@ class CapacityLoad(StrictModel):
     @property
     def factors(self) -> dict[str, str | int | float]:
         names = ("bindings", "placement", "size", "first", "most", "resolution", "fill_rate")
-        return {**{name: getattr(self, name) for name in names}, **named_nodes(self.nodes)}
+        return {**{name: getattr(self, name) for name in names}, "nodes": number_of_nodes(self)}
 
     @property
     def expected_s(self) -> float:

@@ -161,5 +161,5 @@ def where(factors: Sequence[tuple[str, object]]) -> str:
         "beside": "programs on a CPU of their own",
         "apart": "the system on a CPU of its own",
     }
-    nodes = f" of {level['nodes']:,} nodes".replace(",", " ") if level.get("nodes") else ""
+    nodes = f" of {level['nodes']:,} nodes".replace(",", " ") if level.get("nodes", 1) != 1 else ""
     return f"{level['bindings']} bindings{nodes}, {words.get(str(level['placement']), level['placement'])}"

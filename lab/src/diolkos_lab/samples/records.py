@@ -153,7 +153,7 @@ class _NewFlows(Shape):
     offloads: Switch
     sessions: Annotated[int, Field(ge=1)]
     bindings: str
-    nodes: Annotated[int, Field(ge=1)] | None = None  # where they do not follow from the bindings
+    nodes: Annotated[int, Field(ge=1)] | None = None  # not in results of versions before 0.2
     placement: CpuPlacement
     size: int
 
