@@ -10,7 +10,7 @@ use diolkos_xlat::config::auto::number;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::key::section;
-use super::{Cluster, Found, Networks, Settings};
+use super::{AutoValues, Cluster, Networks, Settings};
 
 section! {
     /// A stateful NAT64.
@@ -109,7 +109,7 @@ impl Settings {
     }
 
     /// The configuration for the stateful translator.
-    pub fn stateful(&self, found: Found) -> Nat64Config {
+    pub fn stateful(&self, found: AutoValues) -> Nat64Config {
         let n = &self.nat64;
         Nat64Config {
             translator: self.translation(found),

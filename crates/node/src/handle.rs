@@ -9,7 +9,7 @@ use crate::interface::{Action, Event, Report};
 use crate::message::{Message, Status};
 use crate::node::{Node, LOOKS, TURN};
 use crate::peer::Link;
-use crate::record::{Answer, Part};
+use crate::record::{Answer, RecordRole};
 use crate::store::State;
 use crate::Moment;
 use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
@@ -170,7 +170,7 @@ impl Node {
             self.settle(now, out);
         }
         if self.is_told(now) {
-            self.own.say(Part::Left);
+            self.own.say(RecordRole::Left);
         }
         self.look_at_engine(now, out);
         self.look_around(now, out);

@@ -58,7 +58,7 @@ pub fn ends(session: &Session) -> (Outer, Inner) {
 
 /// A change of the tables of sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum SessionUpdate {
     /// Both entries are written.
     Put(Known),
     /// Both entries are removed.
@@ -107,7 +107,7 @@ pub struct Wanted {
     pub version: u64,
     sessions: HashMap<Key, There>,
     slots: Slots<Key>,
-    queue: VecDeque<Change>,
+    queue: VecDeque<SessionUpdate>,
     /// Sessions to write after a new connection.
     rewrite: Vec<Key>,
     pub leaving: Leaving,
@@ -183,7 +183,7 @@ impl Wanted {
         };
         self.sessions.insert(key, There { known, seen: None });
         if self.link == Link::Up {
-            self.queue.push_back(Change::Put(known));
+            self.queue.push_back(SessionUpdate::Put(known));
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl Wanted {
         }
         let (outer, inner) = ends(&known.session);
         self.leaving.add(outer, inner);
-        self.queue.push_back(Change::Remove(known));
+        self.queue.push_back(SessionUpdate::Remove(known));
     }
 
     /// When a session was last seen, by CLOCK_MONOTONIC.
@@ -223,22 +223,22 @@ impl Wanted {
     }
 
     /// Takes the next changes.
-    pub fn take(&mut self, most: usize) -> Vec<Change> {
+    pub fn take(&mut self, most: usize) -> Vec<SessionUpdate> {
         let first = most.min(self.queue.len());
-        let mut taken: Vec<Change> = self.queue.drain(..first).collect();
+        let mut taken: Vec<SessionUpdate> = self.queue.drain(..first).collect();
         while taken.len() < most {
             let Some(key) = self.rewrite.pop() else { break };
             let there = self.sessions.get(&key);
-            taken.extend(there.map(|there| Change::Put(there.known)));
+            taken.extend(there.map(|there| SessionUpdate::Put(there.known)));
         }
         taken
     }
 
     /// Notes that the switch has carried out a change. Returns true if a port may have become free.
-    pub fn confirmed(&mut self, change: &Change) -> bool {
+    pub fn confirmed(&mut self, change: &SessionUpdate) -> bool {
         match change {
-            Change::Put(_) => false,
-            Change::Remove(known) => {
+            SessionUpdate::Put(_) => false,
+            SessionUpdate::Remove(known) => {
                 self.slots.free(known.slot);
                 let (outer, inner) = ends(&known.session);
                 self.leaving.done(outer, inner)
@@ -273,9 +273,9 @@ impl Wanted {
     }
 
     /// The switch is gone, or empty. `taken` are changes whose fate is unknown.
-    pub fn go_down(&mut self, taken: &[Change]) {
+    pub fn go_down(&mut self, taken: &[SessionUpdate]) {
         for change in self.queue.drain(..).chain(taken.iter().copied()) {
-            if let Change::Remove(known) = change {
+            if let SessionUpdate::Remove(known) = change {
                 self.slots.free(known.slot);
             }
         }

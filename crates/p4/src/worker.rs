@@ -282,7 +282,7 @@ impl Worker {
             match outcome {
                 Outcome::Done(change) => {
                     is_settled |= wanted.confirmed(change);
-                    has_put |= matches!(change, crate::wanted::Change::Put(_));
+                    has_put |= matches!(change, crate::wanted::SessionUpdate::Put(_));
                 }
                 Outcome::Refused(known, status) => {
                     wanted.refused(known);

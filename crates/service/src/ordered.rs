@@ -35,7 +35,7 @@ pub struct Ordered<T> {
 pub struct Guard<'a, T> {
     // The lock is released before the rank.
     inner: MutexGuard<'a, T>,
-    held: Held,
+    held: RankGuard,
 }
 
 impl<T> Ordered<T> {
@@ -53,7 +53,7 @@ impl<T> Ordered<T> {
     ///
     /// With debug assertions: the thread holds a lock of this or a later rank.
     pub fn lock(&self) -> LockResult<Guard<'_, T>> {
-        let held = Held::take(self.rank);
+        let held = RankGuard::take(self.rank);
         match self.inner.lock() {
             Ok(inner) => Ok(Guard { inner, held }),
             Err(poisoned) => Err(PoisonError::new(Guard {
@@ -94,9 +94,9 @@ impl<T> DerefMut for Guard<'_, T> {
 }
 
 #[cfg(debug_assertions)]
-use debug::Held;
+use debug::RankGuard;
 #[cfg(not(debug_assertions))]
-use release::Held;
+use release::RankGuard;
 
 #[cfg(debug_assertions)]
 mod debug {
@@ -109,10 +109,10 @@ mod debug {
     }
 
     /// The rank of a lock that this thread holds, or waits for.
-    pub struct Held(Rank);
+    pub struct RankGuard(Rank);
 
-    impl Held {
-        pub fn take(rank: Rank) -> Held {
+    impl RankGuard {
+        pub fn take(rank: Rank) -> RankGuard {
             // While the thread ends, it has no list any more.
             let last = HELD.try_with(|held| held.borrow().iter().max().copied());
             if let Ok(Some(last)) = last {
@@ -122,11 +122,11 @@ mod debug {
                 );
             }
             let _ = HELD.try_with(|held| held.borrow_mut().push(rank));
-            Held(rank)
+            RankGuard(rank)
         }
     }
 
-    impl Drop for Held {
+    impl Drop for RankGuard {
         fn drop(&mut self) {
             let _ = HELD.try_with(|held| {
                 let mut held = held.borrow_mut();
@@ -142,11 +142,11 @@ mod release {
     use super::Rank;
 
     /// Nothing is checked.
-    pub struct Held;
+    pub struct RankGuard;
 
-    impl Held {
-        pub fn take(_: Rank) -> Held {
-            Held
+    impl RankGuard {
+        pub fn take(_: Rank) -> RankGuard {
+            RankGuard
         }
     }
 }

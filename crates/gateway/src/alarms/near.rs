@@ -129,7 +129,7 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diolkos_nat64::session::Held;
+    use diolkos_nat64::session::QuotaUse;
 
     #[test]
     fn numbers_and_words_agree() {
@@ -162,10 +162,10 @@ mod tests {
             prefix: format!("2001:db8::{n:x}").parse().expect("an address"),
             prefix_len: 128,
             kind: LevelKind::Host,
-            sessions: Held { has, may: 100 },
+            sessions: QuotaUse { has, may: 100 },
             outside: 0,
-            bindings: Held::default(),
-            ports: [Held::default(); 3],
+            bindings: QuotaUse::default(),
+            ports: [QuotaUse::default(); 3],
         }
     }
 

@@ -51,7 +51,7 @@ mod waiting;
 pub use bib::Origin;
 pub use event::{BindingView, BlockView, Event, Missing, SessionView, Watcher, Way};
 pub use expire::Due;
-pub use holding::{Held, Holding};
+pub use holding::{Holding, QuotaUse};
 pub use operate::{BindError, Usage};
 pub use tcp::{Lifetime, Segment, SessionState, Side};
 pub(crate) use trace::come_back;

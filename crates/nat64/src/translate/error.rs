@@ -19,7 +19,7 @@ use diolkos_xlat::translate::legal;
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::verdict::{Reason, Verdict};
 use diolkos_xlat::wire::icmp::{v4, v6, Class, ICMP_CHECKSUM_AT, ICMP_LEN};
-use diolkos_xlat::wire::{protocol, Chain, Ipv4, Ipv6, Part, UDP_CHECKSUM_AT};
+use diolkos_xlat::wire::{protocol, Chain, FragmentKind, Ipv4, Ipv6, UDP_CHECKSUM_AT};
 use std::net::Ipv4Addr;
 
 const TCP_CHECKSUM_AT: usize = 16;
@@ -66,9 +66,11 @@ impl Nat64 {
             .mapper()
             .to_ipv4(quoted.src)
             .map_err(|_| Reason::IcmpInnerUnmapped)?;
-        let part = inner_chain.fragment.map_or(Part::Whole, |fragment| {
-            Part::of(fragment.offset, fragment.more)
-        });
+        let part = inner_chain
+            .fragment
+            .map_or(FragmentKind::Whole, |fragment| {
+                FragmentKind::of(fragment.offset, fragment.more)
+            });
         let inner = Inner::read(
             &quote[inner_chain.payload_at..],
             tuple::protocol_of(inner_chain.protocol, protocol::ICMPV6),
@@ -158,7 +160,7 @@ impl Nat64 {
         let inner = Inner::read(
             &quote[quoted.header_len..],
             tuple::protocol_of(quoted.protocol, protocol::ICMPV4),
-            Part::of(quoted.fragment_offset, quoted.more_fragments),
+            FragmentKind::of(quoted.fragment_offset, quoted.more_fragments),
             v4::class_of,
         )?;
         let bound = Endpoint4 {
@@ -262,11 +264,11 @@ impl Inner {
     fn read(
         transport: &[u8],
         protocol: Result<Protocol, Reason>,
-        part: Part,
+        part: FragmentKind,
         class_of: fn(u8) -> Class,
     ) -> Result<Inner, Reason> {
         let protocol = protocol.map_err(|_| Reason::IcmpInnerUnmapped)?;
-        if part == Part::Later {
+        if part == FragmentKind::Later {
             // Only the first fragment has ports.
             return Err(Reason::IcmpInnerUnmapped);
         }

@@ -7,7 +7,7 @@
 
 use super::store::Store;
 pub use super::store::{Gathered, Key};
-pub use super::whole::Held;
+pub use super::whole::HeldPacket;
 use crate::config::Nat64Config;
 use crate::key::Keys;
 use crate::session::clock::{Clock, Millis};
@@ -67,14 +67,14 @@ impl Fragments {
 
     /// Remembers the ports of a packet whose first fragment the tables have accepted. Returns the fragments that waited
     /// for it, in order of arrival, and the number of evicted others.
-    pub fn first(&mut self, key: Key, numbers: Numbers, now: Duration) -> (Vec<Held>, usize) {
+    pub fn first(&mut self, key: Key, numbers: Numbers, now: Duration) -> (Vec<HeldPacket>, usize) {
         let deadline = self.clock.advance(now) + self.timeout;
         let source = self.source_of(&key);
         self.stores[usize::from(key.is_v6)].first(key, source, numbers, deadline)
     }
 
     /// Forgets a packet whose first fragment was refused. Returns the fragments that waited for it.
-    pub fn refused(&mut self, key: Key) -> Vec<Held> {
+    pub fn refused(&mut self, key: Key) -> Vec<HeldPacket> {
         self.stores[usize::from(key.is_v6)].remove(&key)
     }
 

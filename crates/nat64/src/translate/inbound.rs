@@ -10,7 +10,7 @@ use diolkos_xlat::refusal::Refusal;
 use diolkos_xlat::translate::payload::{self, Numbers, Payload, PayloadKind};
 use diolkos_xlat::translate::{hop, leave, v4to6, Fit};
 use diolkos_xlat::verdict::{Reason, Verdict};
-use diolkos_xlat::wire::{next_header_of, protocol, Ipv4, Part, UDP_CHECKSUM_AT};
+use diolkos_xlat::wire::{next_header_of, protocol, FragmentKind, Ipv4, UDP_CHECKSUM_AT};
 
 /// A packet that has passed the stateless stages.
 pub(super) struct Received<'a> {
@@ -48,11 +48,12 @@ impl Nat64 {
             .map_err(|why| why.reason(Reason::SourceUnmapped))?;
 
         let now = env.now();
-        let part = Part::of(ip.fragment_offset, ip.more_fragments);
+        let part = FragmentKind::of(ip.fragment_offset, ip.more_fragments);
         let bytes = &packet.bytes()[ip.header_len..];
         let numbers = match tuple::numbers_of(carried.kind, bytes, part)? {
             Some(numbers) => {
-                *first = (part == Part::First).then(|| Fragmented::First(Key::v4(&ip), numbers));
+                *first =
+                    (part == FragmentKind::First).then(|| Fragmented::First(Key::v4(&ip), numbers));
                 numbers
             }
             None => match self.fragments.later(Key::v4(&ip), packet, now)? {
@@ -109,7 +110,7 @@ impl Nat64 {
             return Err(Reason::SourceInPool.into());
         }
         let fit = v4to6::fit(&self.translator, ip, carried, packet.offload)?;
-        let part = Part::of(ip.fragment_offset, ip.more_fragments);
+        let part = FragmentKind::of(ip.fragment_offset, ip.more_fragments);
         let arriving = Inbound {
             protocol,
             v4: Endpoint4 {

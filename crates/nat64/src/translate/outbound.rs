@@ -12,7 +12,7 @@ use diolkos_xlat::refusal::Refusal;
 use diolkos_xlat::translate::payload::{self, Numbers, Payload, PayloadKind};
 use diolkos_xlat::translate::{hairpin, hop, leave, legal, v6to4, Fit};
 use diolkos_xlat::verdict::{Reason, Verdict};
-use diolkos_xlat::wire::{protocol, protocol_of, Chain, Ipv6, Part};
+use diolkos_xlat::wire::{protocol, protocol_of, Chain, FragmentKind, Ipv6};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct Received<'a> {
     pub ttl: u8,
     pub chain: &'a Chain,
     pub carried: &'a Payload,
-    pub part: Part,
+    pub part: FragmentKind,
     pub protocol: Protocol,
     /// The IPv4 protocol.
     pub ipv4_protocol: u8,
@@ -69,8 +69,8 @@ impl Nat64 {
             ttl,
             chain: &chain,
             carried: &carried,
-            part: chain.fragment.map_or(Part::Whole, |fragment| {
-                Part::of(fragment.offset, fragment.more)
+            part: chain.fragment.map_or(FragmentKind::Whole, |fragment| {
+                FragmentKind::of(fragment.offset, fragment.more)
             }),
             protocol,
             ipv4_protocol,

@@ -6,7 +6,7 @@
 //! oldest packet of all is evicted. Spoofed sources thus evict each other, and a packet whose fragments arrive together
 //! is complete before it is evicted.
 
-use super::whole::{self, Held, Sum};
+use super::whole::{self, HeldPacket, Sum};
 use crate::config::Limits;
 use crate::key::Keys;
 use crate::session::clock::Millis;
@@ -63,8 +63,8 @@ pub enum Gathered {
     Waits { lost: usize },
     /// It was the last missing one: the packet, and its fragments.
     Whole {
-        packet: Held,
-        pieces: Vec<Held>,
+        packet: HeldPacket,
+        pieces: Vec<HeldPacket>,
         lost: usize,
     },
     /// It contradicts the others, which are refused with it.
@@ -83,7 +83,7 @@ struct Followed {
     source: u128,
     deadline: Millis,
     numbers: Option<Numbers>,
-    held: Vec<Held>,
+    held: Vec<HeldPacket>,
     fate: Fate,
 }
 
@@ -180,7 +180,7 @@ impl Store {
         source: u128,
         numbers: Numbers,
         deadline: Millis,
-    ) -> (Vec<Held>, usize) {
+    ) -> (Vec<HeldPacket>, usize) {
         if let Some(packet) = self.packets.get_mut(&key) {
             packet.numbers = Some(numbers);
             let held = std::mem::take(&mut packet.held);
@@ -280,7 +280,7 @@ impl Store {
             self.follow(key, source, None, deadline);
         }
         if let Some(packet) = self.packets.get_mut(&key) {
-            packet.held.push(Held {
+            packet.held.push(HeldPacket {
                 bytes: bytes.into(),
                 label,
             });
@@ -293,7 +293,7 @@ impl Store {
     }
 
     /// Forgets a packet. Returns its held fragments.
-    pub fn remove(&mut self, key: &Key) -> Vec<Held> {
+    pub fn remove(&mut self, key: &Key) -> Vec<HeldPacket> {
         let Some(packet) = self.packets.remove(key) else {
             return Vec::new();
         };
@@ -371,7 +371,7 @@ impl Store {
         }
     }
 
-    fn note_released(&mut self, source: u128, held: &[Held]) {
+    fn note_released(&mut self, source: u128, held: &[HeldPacket]) {
         self.held -= held.len();
         self.held_bytes -= held.iter().map(|held| held.bytes.len()).sum::<usize>();
         if let Some(has) = self.sources.get_mut(&source) {

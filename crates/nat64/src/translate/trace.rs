@@ -11,7 +11,7 @@ use diolkos_xlat::trace::{End, Mapping, Trace};
 use diolkos_xlat::translate::payload::PayloadKind;
 use diolkos_xlat::translate::{hop, v4to6, v6to4};
 use diolkos_xlat::verdict::{Reason, Verdict};
-use diolkos_xlat::wire::{next_header_of, protocol, protocol_of, Part};
+use diolkos_xlat::wire::{next_header_of, protocol, protocol_of, FragmentKind};
 
 /// The predicted result for a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ impl From<Trace> for Nat64Trace {
 
 /// The results of the lookups.
 #[derive(Default)]
-struct Found {
+struct Lookups {
     mappings: Vec<Mapping>,
     tables: Vec<TableStep>,
     is_port_random: bool,
@@ -50,7 +50,7 @@ impl Nat64 {
     /// Traces a packet as if it arrived now. None for a fragment or an ICMP error, whose treatment depends on other
     /// packets.
     pub fn trace(&self, packet: &[u8], env: &mut impl Env) -> Option<Nat64Trace> {
-        let mut found = Found::default();
+        let mut found = Lookups::default();
         let trace = Trace::of(
             packet,
             (self.translator.icmp(), env),
@@ -77,7 +77,7 @@ impl Nat64 {
         packet: &mut Packet<'_>,
         env: &mut impl Env,
         out: &mut impl Outbox,
-        found: &mut Found,
+        found: &mut Lookups,
     ) -> Result<Verdict, Refusal> {
         let (ip, ttl, chain) = self.receive_ipv6(packet)?;
         let ipv4_protocol = protocol_of(chain.protocol)?;
@@ -100,14 +100,14 @@ impl Nat64 {
             ttl,
             chain: &chain,
             carried: &carried,
-            part: Part::Whole,
+            part: FragmentKind::Whole,
             protocol,
             ipv4_protocol,
             dst,
             prefix,
         };
         let bytes = &packet.bytes()[chain.payload_at..];
-        let numbers = tuple::numbers_of(carried.kind, bytes, Part::Whole)?;
+        let numbers = tuple::numbers_of(carried.kind, bytes, FragmentKind::Whole)?;
         let numbers = numbers.ok_or(Reason::FragmentMalformed)?;
         let asked = self.asked_by_ipv6(&received, numbers, packet)?;
         let sender = self
@@ -154,7 +154,7 @@ impl Nat64 {
         &self,
         packet: &mut Packet<'_>,
         out: &mut impl Outbox,
-        found: &mut Found,
+        found: &mut Lookups,
     ) -> Result<Verdict, Refusal> {
         let ip = v4to6::receive(packet)?;
         let hop_limit = hop(&self.translator, ip.ttl)?;
@@ -178,7 +178,7 @@ impl Nat64 {
             next_header,
         };
         let bytes = &packet.bytes()[ip.header_len..];
-        let numbers = tuple::numbers_of(carried.kind, bytes, Part::Whole)?;
+        let numbers = tuple::numbers_of(carried.kind, bytes, FragmentKind::Whole)?;
         let numbers = numbers.ok_or(Reason::FragmentMalformed)?;
         let (arriving, fit) = self.asked_by_ipv4(&received, numbers, packet)?;
         let inward = self

@@ -9,7 +9,7 @@ use crate::csum::{self, Sum};
 use crate::verdict::Reason;
 use crate::wire::icmp::{self, Class, ICMP_CHECKSUM_AT};
 use crate::wire::{
-    next_header_of, protocol, protocol_of, Chain, Fragment, Ipv4, Ipv6, Part, Transport,
+    next_header_of, protocol, protocol_of, Chain, Fragment, FragmentKind, Ipv4, Ipv6, Transport,
     FRAGMENT_LEN, IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -71,10 +71,10 @@ pub fn to_ipv6(
         fragment.emit(&mut out[IPV6_LEN..]);
     }
     let (transport, len) = copy(&quote[ip.header_len..], out, IPV6_LEN + extra);
-    let change = Change {
+    let change = QuotedRewrite {
         icmp: protocol::ICMPV4,
         class_of: icmp::v4::class_of,
-        part: Part::of(ip.fragment_offset, ip.more_fragments),
+        part: FragmentKind::of(ip.fragment_offset, ip.more_fragments),
         old: Sum::default().ipv4(ip.src).ipv4(ip.dst),
         new: Sum::default().ipv6(src).ipv6(dst),
         old_icmp: Sum::default(),
@@ -117,11 +117,11 @@ pub fn to_ipv4(
     };
     header.emit(out);
     let (transport, len) = copy(&quote[chain.payload_at..], out, IPV4_LEN);
-    let change = Change {
+    let change = QuotedRewrite {
         icmp: protocol::ICMPV6,
         class_of: icmp::v6::class_of,
-        part: chain.fragment.map_or(Part::Whole, |fragment| {
-            Part::of(fragment.offset, fragment.more)
+        part: chain.fragment.map_or(FragmentKind::Whole, |fragment| {
+            FragmentKind::of(fragment.offset, fragment.more)
         }),
         old: Sum::default().ipv6(ip.src).ipv6(ip.dst),
         new: Sum::default().ipv4(src).ipv4(dst),
@@ -142,22 +142,22 @@ fn copy<'a>(payload: &[u8], out: &'a mut [u8], header_len: usize) -> (&'a mut [u
 }
 
 /// The changes to a quoted transport header.
-struct Change {
+struct QuotedRewrite {
     icmp: u8,
     class_of: fn(u8) -> Class,
-    part: Part,
+    part: FragmentKind,
     old: Sum,
     new: Sum,
     old_icmp: Sum,
     new_icmp: Sum,
 }
 
-impl Change {
+impl QuotedRewrite {
     fn apply(self, number: u8, transport: &mut [u8]) -> Result<(), Reason> {
         match Transport::of(number, self.icmp) {
-            Transport::Icmp if self.part != Part::Whole => Err(Reason::FragmentIcmp),
+            Transport::Icmp if self.part != FragmentKind::Whole => Err(Reason::FragmentIcmp),
             Transport::Icmp => self.apply_to_icmp(transport),
-            _ if self.part == Part::Later => Ok(()),
+            _ if self.part == FragmentKind::Later => Ok(()),
             Transport::Udp => {
                 if transport.len() >= UDP_CHECKSUM_AT + 2
                     && csum::field(transport, UDP_CHECKSUM_AT) != 0

@@ -13,8 +13,8 @@ use crate::refusal::Refusal;
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::{v4, Class};
 use crate::wire::{
-    next_header_of, protocol, source_route, Fragment, Ipv4, Ipv6, Part, SourceRoute, FRAGMENT_LEN,
-    IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT,
+    next_header_of, protocol, source_route, Fragment, FragmentKind, Ipv4, Ipv6, SourceRoute,
+    FRAGMENT_LEN, IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT,
 };
 use std::net::Ipv6Addr;
 
@@ -155,7 +155,7 @@ fn is_error(ip: &Ipv4, packet: &Packet<'_>) -> bool {
 /// Classifies the payload, or refuses it if it cannot be translated.
 #[inline]
 pub fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload, Refusal> {
-    let part = Part::of(ip.fragment_offset, ip.more_fragments);
+    let part = FragmentKind::of(ip.fragment_offset, ip.more_fragments);
     let bytes = &packet.bytes()[ip.header_len..];
     let mut carried = payload::inspect(Family::V4, ip.protocol, bytes, part, packet.offload)?;
     if carried.kind == PayloadKind::UdpZeroChecksum {
@@ -167,8 +167,10 @@ pub fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload
         }
         // RFC 7915 section 4.5.
         match (part, t.udp_zero_checksum) {
-            (Part::Whole, UdpZeroChecksum::Compute) => {}
-            (Part::Whole, UdpZeroChecksum::Drop) => return Err(Reason::UdpZeroChecksum.into()),
+            (FragmentKind::Whole, UdpZeroChecksum::Compute) => {}
+            (FragmentKind::Whole, UdpZeroChecksum::Drop) => {
+                return Err(Reason::UdpZeroChecksum.into())
+            }
             _ => return Err(Reason::FragmentUdpZeroChecksum.into()),
         }
     }

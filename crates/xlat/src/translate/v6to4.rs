@@ -11,7 +11,7 @@ use crate::map::Via;
 use crate::packet::{Env, Offload, Outbox, Packet};
 use crate::refusal::Refusal;
 use crate::verdict::{Reason, Verdict};
-use crate::wire::{protocol, protocol_of, Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
+use crate::wire::{protocol, protocol_of, Chain, FragmentKind, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
 use std::net::Ipv4Addr;
 
 /// The smallest MTU of IPv6 (RFC 8200 section 5).
@@ -189,8 +189,8 @@ pub fn follow(packet: &Packet<'_>, ip: &Ipv6) -> Result<Chain, Refusal> {
 /// Classifies the payload, or refuses it if it cannot be translated.
 #[inline]
 pub fn carried(chain: &Chain, packet: &Packet<'_>) -> Result<Payload, Refusal> {
-    let part = chain.fragment.map_or(Part::Whole, |fragment| {
-        Part::of(fragment.offset, fragment.more)
+    let part = chain.fragment.map_or(FragmentKind::Whole, |fragment| {
+        FragmentKind::of(fragment.offset, fragment.more)
     });
     let bytes = &packet.bytes()[chain.payload_at..];
     Ok(payload::inspect(
