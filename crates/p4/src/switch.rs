@@ -113,18 +113,16 @@ impl Switch {
 
     /// Waits until the switch has no entries of a port for another node.
     pub(crate) fn settled(&self, outer: crate::leaving::Outer, inner: crate::leaving::Inner) {
+        let is_of_another = |wanted: &mut Wanted| wanted.leaving.is_of_another(outer, inner);
         let mut wanted = self.shared.lock();
-        while wanted.leaving.is_of_another(outer, inner) {
-            let has_it = |wanted: &mut Wanted| wanted.leaving.is_of_another(outer, inner);
-            let waited = self
-                .shared
-                .settled
-                .wait_timeout_while(wanted, SETTLED, has_it)
-                .unwrap_or_else(PoisonError::into_inner);
-            wanted = waited.0;
-            if waited.1.timed_out() {
-                tracing::warn!("the switch does not confirm that a session has ended: new ones of its port wait");
+        loop {
+            wanted = wanted.wait_timeout_while(&self.shared.settled, SETTLED, is_of_another);
+            if !is_of_another(&mut wanted) {
+                return;
             }
+            tracing::warn!(
+                "the switch does not confirm that a session has ended: new ones of its port wait"
+            );
         }
     }
 }

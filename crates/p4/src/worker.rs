@@ -8,10 +8,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::time::{Duration, Instant};
 
 use diolkos_service::failure::Failure;
+use diolkos_service::ordered::{Guard, Ordered, Rank};
 use diolkos_service::watchdog::Heartbeat;
 use diolkos_sys::clock;
 
@@ -30,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// What is wanted, and who waits for changes of it.
 #[derive(Debug)]
 pub struct Shared {
-    wanted: Mutex<Wanted>,
+    wanted: Ordered<Wanted>,
     /// The worker has something to do.
     pub work: Condvar,
     /// Removals are confirmed, or the switch is gone.
@@ -41,14 +42,14 @@ impl Shared {
     /// Nothing is wanted yet.
     pub fn new(most: u32) -> Shared {
         Shared {
-            wanted: Mutex::new(Wanted::new(most)),
+            wanted: Ordered::new(Rank::Wanted, Wanted::new(most)),
             work: Condvar::new(),
             settled: Condvar::new(),
         }
     }
 
     /// Locks it. A thread that panicked here has ended the program.
-    pub fn lock(&self) -> MutexGuard<'_, Wanted> {
+    pub fn lock(&self) -> Guard<'_, Wanted> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -141,11 +142,7 @@ impl Worker {
             }
             let wanted = self.shared.lock();
             let has_not_ended = |wanted: &mut Wanted| wanted.ended.is_none();
-            let waited = self
-                .shared
-                .work
-                .wait_timeout_while(wanted, PAUSE, has_not_ended);
-            let (wanted, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let wanted = wanted.wait_timeout_while(&self.shared.work, PAUSE, has_not_ended);
             if wanted.ended.is_some() {
                 return Ok(());
             }
@@ -184,8 +181,7 @@ impl Worker {
             let is_idle = |wanted: &mut Wanted| {
                 wanted.ended.is_none() && !wanted.has_changes() && !wanted.has_rules(version)
             };
-            let waited = self.shared.work.wait_timeout_while(wanted, until, is_idle);
-            let (mut wanted, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let mut wanted = wanted.wait_timeout_while(&self.shared.work, until, is_idle);
             if let Some(empties) = wanted.ended {
                 drop(wanted);
                 if empties {

@@ -22,6 +22,8 @@ pub enum Rank {
     Records,
     /// What the worker of a cluster shows to others.
     ClusterView,
+    /// The entries that a P4 switch should have.
+    Wanted,
 }
 
 /// A lock with a rank.
@@ -74,6 +76,19 @@ impl<T> Guard<'_, T> {
     pub fn wait_timeout(self, condition: &Condvar, most: Duration) -> Self {
         let Guard { inner, held } = self;
         let waited = condition.wait_timeout(inner, most);
+        let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        Guard { inner, held }
+    }
+
+    /// As [`Guard::wait_timeout`], and waits again while `waits` returns true and the time is not over.
+    pub fn wait_timeout_while(
+        self,
+        condition: &Condvar,
+        most: Duration,
+        waits: impl FnMut(&mut T) -> bool,
+    ) -> Self {
+        let Guard { inner, held } = self;
+        let waited = condition.wait_timeout_while(inner, most, waits);
         let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
         Guard { inner, held }
     }
@@ -231,6 +246,17 @@ mod tests {
         let guard = guard.wait_timeout(&nothing, Duration::ZERO);
         assert_eq!(*guard, 2);
         drop(guard);
+        drop(tables.lock().expect("nothing is held"));
+        let mut asked = 0;
+        let waits = |value: &mut u8| {
+            asked += 1;
+            *value == 2
+        };
+        let guard = records.lock().expect("it is whole");
+        let guard = guard.wait_timeout_while(&nothing, Duration::ZERO, waits);
+        assert_eq!(*guard, 2);
+        drop(guard);
+        assert!(asked > 0);
         drop(tables.lock().expect("nothing is held"));
     }
 }
