@@ -46,7 +46,7 @@ section! {
         defer: bool = false, Rejoin;
         /// TCP port at which gateways hear each other.
         port: u16 = 4664, Rejoin;
-        /// The nodes.
+        /// The nodes, 32 at most; the same in the files of all of them.
         node: Vec<Node> = Vec::new(), Each;
     }
     not in the file {
