@@ -63,7 +63,7 @@ impl Controller {
     ) -> Result<Controller, ConfigError> {
         let kernel = fast.map(|(maps, lending)| Arc::new(Kernel::new(maps, lending)));
         let fast = kernel.clone().map(|kernel| kernel as Arc<dyn FastPath>);
-        Controller::of(config, (kernel, fast), secret)
+        Controller::of(config, kernel, fast, secret)
     }
 
     /// The same for a fast path outside the kernel.
@@ -72,12 +72,13 @@ impl Controller {
         fast: Arc<dyn FastPath>,
         secret: [u64; 4],
     ) -> Result<Controller, ConfigError> {
-        Controller::of(config, (None, Some(fast)), secret)
+        Controller::of(config, None, Some(fast), secret)
     }
 
     fn of(
         config: &Nat64Config,
-        (kernel, fast): (Option<Arc<Kernel>>, Option<Arc<dyn FastPath>>),
+        kernel: Option<Arc<Kernel>>,
+        fast: Option<Arc<dyn FastPath>>,
         secret: [u64; 4],
     ) -> Result<Controller, ConfigError> {
         let nat64 = Nat64::new(config, secret)?;

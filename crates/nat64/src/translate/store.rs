@@ -10,10 +10,10 @@ use super::whole::{self, HeldPacket, Sum};
 use crate::config::Limits;
 use crate::key::Keys;
 use crate::session::clock::Millis;
+use diolkos_xlat::packet::Packet;
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::verdict::Reason;
 use diolkos_xlat::wire::{Ipv4, Ipv6};
-use diolkos_xlat::Label;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Average size in bytes that a held fragment may have.
@@ -54,6 +54,15 @@ impl Key {
             is_v6: false,
         }
     }
+}
+
+/// The result for a first fragment.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Released {
+    /// The fragments that waited for it, in order of arrival.
+    pub held: Vec<HeldPacket>,
+    /// Number of fragments of other packets that were evicted.
+    pub lost: usize,
 }
 
 /// The result for a fragment of a packet that is reassembled. `lost`: number of fragments evicted for it.
@@ -173,24 +182,25 @@ impl Store {
         self.packets.get(key)?.numbers
     }
 
-    /// Remembers the ports of a packet. Returns the fragments that waited for them, and the number of evicted others.
+    /// Remembers the ports of a packet.
     pub fn first(
         &mut self,
         key: Key,
         source: u128,
         numbers: Numbers,
         deadline: Millis,
-    ) -> (Vec<HeldPacket>, usize) {
+    ) -> Released {
         if let Some(packet) = self.packets.get_mut(&key) {
             packet.numbers = Some(numbers);
             let held = std::mem::take(&mut packet.held);
             self.waiting.remove(&packet.number);
             self.note_released(source, &held);
-            return (held, 0);
+            return Released { held, lost: 0 };
         }
         let lost = self.make_room(source);
         self.follow(key, source, Some(numbers), deadline);
-        (Vec::new(), lost)
+        let held = Vec::new();
+        Released { held, lost }
     }
 
     /// Returns true if the fragments of the packet are to be reassembled.
@@ -204,7 +214,7 @@ impl Store {
         &mut self,
         key: Key,
         source: u128,
-        fragment: (&[u8], Label),
+        fragment: &Packet<'_>,
         deadline: Millis,
     ) -> Result<Gathered, Reason> {
         if self
@@ -258,9 +268,10 @@ impl Store {
         &mut self,
         key: Key,
         source: u128,
-        (bytes, label): (&[u8], Label),
+        fragment: &Packet<'_>,
         deadline: Millis,
     ) -> Result<usize, Reason> {
+        let (bytes, label) = (fragment.bytes(), fragment.offload.label);
         let has = self.sources.get(&source).map_or(0, |has| has.held);
         if has >= self.max_held_of_source {
             return Err(Reason::FragmentSourceLimit);

@@ -54,7 +54,7 @@ impl Nat64 {
         }
         for fragment in held {
             let pieces = std::slice::from_ref(&fragment);
-            match self.begin_anew(&fragment, pieces, (env, out, watcher)) {
+            match self.begin_anew(&fragment, pieces, env, out, watcher) {
                 Verdict::Forward | Verdict::Emitted | Verdict::Held | Verdict::Elsewhere(_) => {}
                 Verdict::Drop(reason) => watcher.dropped(reason),
             }
@@ -69,7 +69,9 @@ impl Nat64 {
         &mut self,
         held: &HeldPacket,
         pieces: &[HeldPacket],
-        (env, out, watcher): (&mut impl Random, &mut impl Outbox, &mut impl Watcher),
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
     ) -> Verdict {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(&held.bytes);

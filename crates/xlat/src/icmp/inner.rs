@@ -9,8 +9,8 @@ use crate::csum::{self, Sum};
 use crate::verdict::Reason;
 use crate::wire::icmp::{self, Class, ICMP_CHECKSUM_AT};
 use crate::wire::{
-    next_header_of, protocol, protocol_of, Chain, Fragment, FragmentKind, Ipv4, Ipv6, Transport,
-    FRAGMENT_LEN, IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT,
+    next_header_of, protocol, protocol_of, Addresses, Chain, Fragment, FragmentKind, Ipv4, Ipv6,
+    Transport, FRAGMENT_LEN, IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -33,7 +33,7 @@ pub fn parse_ipv6(quote: &[u8]) -> Result<(Ipv6, Chain), Reason> {
 }
 
 /// Writes the quoted IPv4 packet `quote`, whose header is `ip`, to `out` as an IPv6 packet between
-/// `src` and `dst`. Returns its length, which may exceed the room in `out`; excess bytes are not
+/// these addresses. Returns its length, which may exceed the room in `out`; excess bytes are not
 /// written.
 ///
 /// # Panics
@@ -42,7 +42,7 @@ pub fn to_ipv6(
     ip: &Ipv4,
     quote: &[u8],
     traffic_class: u8,
-    (src, dst): (Ipv6Addr, Ipv6Addr),
+    Addresses { src, dst }: Addresses<Ipv6Addr>,
     out: &mut [u8],
 ) -> Result<usize, Reason> {
     let next_header = next_header_of(ip.protocol)?;
@@ -90,7 +90,7 @@ pub fn to_ipv4(
     chain: &Chain,
     quote: &[u8],
     tos: u8,
-    (src, dst): (Ipv4Addr, Ipv4Addr),
+    Addresses { src, dst }: Addresses<Ipv4Addr>,
     out: &mut [u8],
 ) -> Result<usize, Reason> {
     let ipv4_protocol = protocol_of(chain.protocol)?;
