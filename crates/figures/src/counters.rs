@@ -268,7 +268,7 @@ pub fn translated(fast: Option<&FastPath>, tallies: &[Arc<QueueCounters>]) -> [u
 pub struct Came {
     /// Packets.
     pub packets: u64,
-    /// Those of them that are no ICMP errors.
+    /// The packets among them that are no ICMP errors.
     pub answers: u64,
 }
 

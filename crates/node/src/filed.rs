@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the records of other nodes say of their files, and how far this node is with its admission.
+//! The files that the records of other nodes name, and the progress of this node's admission.
 
 use crate::config::NodeId;
 use crate::record::{PeerRecord, Record, RecordRole};
@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 /// Maximum number of remembered nodes that this node's file does not name.
 const STRANGERS: usize = 64;
 
-/// What the record of another node says of its file.
+/// The file of another node, by its record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Filed {
     /// There is no record, or the node has left.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a node does with an event: it turns events into actions.
+//! Turns events into actions.
 //!
 //! event → the state that it changes → all that may follow from the state at this time, in the order of `proceed`
 

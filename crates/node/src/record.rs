@@ -28,7 +28,7 @@ pub const RETRY: Duration = Duration::from_secs(3);
 /// Interval at which a node reads its own record: it detects another engine, or a second node of its name.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);
 
-/// The part of a node in the cluster, by its file.
+/// The role of a node in the cluster, by its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordRole {
     /// It opens nothing yet.
@@ -50,7 +50,7 @@ pub struct Record {
     pub epoch: u64,
     /// The digest of what assigns addresses in the node's file; None in a record of format 1.
     pub file: Option<u64>,
-    /// What the node does by that file.
+    /// The role of the node by that file.
     pub part: RecordRole,
     /// For each node, which of its copies are void. Nodes without void copies are omitted at the end.
     pub void: Vec<Mark>,
@@ -165,9 +165,9 @@ pub struct Own {
     incarnation: u64,
     /// The digest of what assigns addresses.
     pub file: u64,
-    /// What the record should say that this node does.
+    /// The role that the record should have.
     part: RecordRole,
-    /// What it says, as far as that is known.
+    /// The role that it has, if that is known.
     written: Option<RecordRole>,
     /// Since when this node has known that the engine has its claim to serve.
     claimed: Option<Moment>,

@@ -69,7 +69,7 @@ fn put(connection: &mut Connection, known: &Known) -> Result<Outcome, Broken> {
     }
 }
 
-/// Removes both entries, one of which may not be there. If the switch refuses, nothing is known of it any more.
+/// Removes both entries, one of which may not be there. If the switch refuses, its state is unknown.
 fn remove(connection: &mut Connection, known: &Known) -> Result<(), Broken> {
     for request in requests(&SessionUpdate::Remove(*known)) {
         match failure(connection, &[request])? {

@@ -23,12 +23,12 @@ pub enum Translation {
     Stateful(Box<Stateful>),
 }
 
-/// What was built.
+/// A translation, with its other owners.
 pub struct Built {
     pub translation: Translation,
     /// The owner of a NAT64's tables.
     pub controller: Option<Arc<Controller>>,
-    /// What the slow path asks for each packet.
+    /// The slow path gives each packet to it.
     pub engine: Arc<dyn Engine>,
 }
 

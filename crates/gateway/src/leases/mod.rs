@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the fast path may open by itself: UDP and TCP sessions of nodes that open many, on ports that are lent to them.
+//! Sessions that the fast path may open by itself: UDP and TCP sessions of nodes that open many, on ports that are lent to them.
 //!
 //! A node that has opened a few sessions gets a lease: a number of sessions, and ports of its own address. The faster
 //! it uses them up, the more it gets, up to a wide lease with more room for ports. Its address allows it a few places; where
