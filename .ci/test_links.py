@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Which links of Markdown files are told to lead nowhere."""
+"""Which links of Markdown files, and which names of source files, are told to lead nowhere."""
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
-from links import broken
+from links import broken, tails, unknown
 
 PAGE = "# A page\n\n## Shares: no node, `all`\n"
 
@@ -38,3 +38,36 @@ def test_leads_somewhere(page: Path, link: str) -> None:
 def test_leads_nowhere(page: Path, link: str) -> None:
     [complaint] = broken(page, f"# A page\n\nSee [this]({link}) and [that](other.md).\n")
     assert complaint.startswith(f"{page}:3: ")
+
+
+TREE = tails(map(PurePosixPath, ["bpf/tc/gso.h", "crates/a/src/b.rs", "crates/a/src/c.rs"]))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bpf/tc/gso.h",
+        "gso.h",
+        "src/{b,c}.rs",
+        "src/*.rs",
+        "include/linux/skbuff.h",
+        "config.toml",
+        "b",
+    ],
+)
+@pytest.mark.parametrize("file", ["page.md", "d.rs"])
+def test_names_a_file(file: str, name: str) -> None:
+    assert list(unknown(PurePosixPath(file), f"// See `{name}`.\n", TREE)) == []
+
+
+@pytest.mark.parametrize("name", ["bpf/gso.h", "so.h", "src/d.rs", "src/{b,d}.rs", "src/*.py", "a/b.rs"])
+@pytest.mark.parametrize("file", ["page.md", "d.rs"])
+def test_names_no_file(file: str, name: str) -> None:
+    [complaint] = unknown(PurePosixPath(file), f"// See `b.rs` and\n// `{name}`.\n", TREE)
+    assert complaint.startswith(f"{file}:2: ")
+
+
+def test_strings_of_a_program_name_what_they_like() -> None:
+    text = "// A program.\n" + "\n" * 20 + 'let a = "`none.rs`";\n'
+    assert list(unknown(PurePosixPath("d.rs"), text, TREE)) == []
+    assert len(list(unknown(PurePosixPath("page.md"), text, TREE))) == 1

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::{Bounds, Digests, Member, Timing};
-use diolkos_node::message::{Beat, Change, Mark, Message, Status, Tag, MAX_BYTES};
-use diolkos_node::record::{Answer, Found, Outcome, Part, Record};
+use diolkos_node::message::{Beat, BindingChange, Mark, Message, Status, Tag, MAX_BYTES};
+use diolkos_node::record::{Answer, Outcome, PeerRecord, Record, RecordRole};
 use diolkos_node::{Action, Asked, Config, Event, Node, NodeId, Via, Way};
 
 use crate::input::Input;
@@ -137,7 +137,7 @@ impl Fuzzed {
                     assert_eq!(again, Some(record));
                 }
                 let revision = u64::from(number / 4);
-                let found = Found {
+                let found = PeerRecord {
                     node: (number & 2 == 0).then_some(peer),
                     name: "gw".to_owned(),
                     bytes: bytes.to_vec(),
@@ -314,9 +314,9 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
     let told = |node| Message::Told {
         through: 1,
         changes: vec![
-            Change::Opened(of(node, 1)),
-            Change::Opened(of(node, 2)),
-            Change::Closed(Protocol::Udp, of(node, 1).v4),
+            BindingChange::Opened(of(node, 1)),
+            BindingChange::Opened(of(node, 2)),
+            BindingChange::Closed(Protocol::Udp, of(node, 1).v4),
         ],
     };
     let end = Message::End {
@@ -332,7 +332,7 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
         incarnation: 7,
         epoch: 1,
         file: Some(1),
-        part: Part::Serving,
+        part: RecordRole::Serving,
         void: vec![Mark::default(), mark],
     };
     // Asked for copies, of an engine without a record of this gateway.

@@ -4,7 +4,7 @@
 use crate::seeds;
 use diolkos_offline::capture::Capture;
 use diolkos_offline::link::network_layer;
-use diolkos_offline::pcap::{Reader, Record, Writer};
+use diolkos_offline::pcap::{PcapReader, PcapWriter, Record};
 use std::time::Duration;
 
 const HEADER: usize = 24;
@@ -37,7 +37,7 @@ fn any_format(file: &[u8]) {
 }
 
 fn classic(file: &[u8]) {
-    let Ok(mut reader) = Reader::new(file) else {
+    let Ok(mut reader) = PcapReader::new(file) else {
         return;
     };
     let (link, precision) = (reader.link(), reader.precision());
@@ -67,13 +67,13 @@ fn classic(file: &[u8]) {
     }
 
     let mut copy = Vec::new();
-    let mut writer = Writer::new(&mut copy, precision).expect("memory takes all");
+    let mut writer = PcapWriter::new(&mut copy, precision).expect("memory takes all");
     for (since_epoch, packet) in &packets {
         writer.stamp(*since_epoch);
         writer.write(packet).expect("memory takes all");
     }
     writer.finish().expect("memory takes all");
-    let mut reader = Reader::new(&copy[..]).expect("its own print");
+    let mut reader = PcapReader::new(&copy[..]).expect("its own print");
     for (since_epoch, packet) in &packets {
         assert!(
             reader.next(&mut record).expect("its own print"),

@@ -5,7 +5,7 @@
 //! A changed byte makes a checksum wrong. So that changes are not all found by that alone, the checksums of an input are made
 //! right before it is read a second time.
 
-use diolkos_gateway::store::format::{salvage, verify, Head, Malformed, Reader, Writer};
+use diolkos_gateway::store::format::{salvage, verify, Head, Malformed, StateReader, StateWriter};
 use diolkos_gateway::store::Moment;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_nat64::session::{SessionState, SessionView};
@@ -74,7 +74,7 @@ fn read(file: &[u8]) {
 }
 
 fn state(file: &[u8]) -> State {
-    let (mut reader, head) = Reader::new(file).expect("it is whole");
+    let (mut reader, head) = StateReader::new(file).expect("it is whole");
     let bindings = std::iter::from_fn(|| reader.binding().expect("it is whole")).collect();
     let sessions = std::iter::from_fn(|| reader.session().expect("it is whole")).collect();
     (head, bindings, sessions)
@@ -82,7 +82,7 @@ fn state(file: &[u8]) -> State {
 
 fn written(head: &Head, bindings: &[Binding], sessions: &[SessionView]) -> Vec<u8> {
     let mut file = Vec::new();
-    let mut writer = Writer::new(&mut file, head).expect("memory takes all");
+    let mut writer = StateWriter::new(&mut file, head).expect("memory takes all");
     for binding in bindings {
         writer.binding(binding).expect("memory takes all");
     }

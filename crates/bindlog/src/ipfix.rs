@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use diolkos_nat64::config::{Binding, Protocol};
 
-use super::record::{Change, Record, What};
+use super::record::{EntryChange, Record, What};
 
 /// The longest message, bytes: with the headers of UDP and IPv6 it fits into the MTU of any link (RFC 7011 section 10.3.3).
 pub const LONGEST: usize = 1232;
@@ -209,7 +209,11 @@ impl Exporter {
             }
             What::Block(change, block) => {
                 // Port blocks have event numbers of their own (RFC 8158).
-                let event = if *change == Change::Deleted { 17 } else { 16 };
+                let event = if *change == EntryChange::Deleted {
+                    17
+                } else {
+                    16
+                };
                 message.extend(record.at.to_be_bytes());
                 message.push(event);
                 address(message, block.source);
@@ -249,12 +253,12 @@ fn head(at: u64, event: u8, binding: &Binding, message: &mut Vec<u8>) {
 }
 
 /// Values of natEvent (RFC 8158). It has no value for existing entries: they are written as if they were created.
-fn nat_event(change: Change, is_session: bool) -> u8 {
+fn nat_event(change: EntryChange, is_session: bool) -> u8 {
     match (change, is_session) {
-        (Change::Created | Change::InForce, true) => 6,
-        (Change::Deleted, true) => 7,
-        (Change::Created | Change::InForce, false) => 10,
-        (Change::Deleted, false) => 11,
+        (EntryChange::Created | EntryChange::InForce, true) => 6,
+        (EntryChange::Deleted, true) => 7,
+        (EntryChange::Created | EntryChange::InForce, false) => 10,
+        (EntryChange::Deleted, false) => 11,
     }
 }
 

@@ -33,10 +33,10 @@ pub use error::BindlogError;
 
 pub use listing::ListPosition;
 pub use queue::Queue;
-pub use record::{Change, Mapped, Record, What};
+pub use record::{EntryChange, Mapped, Record, What};
 pub use writer::Lister;
 
-use writer::{Tally, Writer};
+use writer::{CollectorCounters, Writer};
 
 /// The recorders of all collectors. The tables report each change to all of them.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +87,7 @@ type Division = (u16, u8, Option<(Deterministic, Vec<Pool4>, u16)>);
 struct Running {
     collector: Collector,
     queue: Arc<Queue>,
-    tally: Arc<Tally>,
+    tally: Arc<CollectorCounters>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -211,7 +211,7 @@ impl Logs {
     pub fn counters(&self) -> Vec<Counter> {
         let of = |running: &Running| {
             let name = running.collector.name().to_owned();
-            let Tally {
+            let CollectorCounters {
                 written,
                 bounced,
                 away,
@@ -245,7 +245,7 @@ impl Drop for Logs {
 impl Running {
     fn new(collector: &Collector, instance: &str, lister: Lister) -> (Running, Writer) {
         let queue = Arc::new(Queue::new(collector.queue as usize));
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(CollectorCounters::default());
         queue.push(Record::now(What::Started));
         let writer = Writer {
             name: collector.name().to_owned(),

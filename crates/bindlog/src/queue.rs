@@ -176,7 +176,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Change;
+    use crate::record::EntryChange;
     use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -194,7 +194,7 @@ mod tests {
         };
         Record {
             at,
-            what: What::Binding(Change::Created, binding),
+            what: What::Binding(EntryChange::Created, binding),
         }
     }
 

@@ -39,11 +39,11 @@ pub enum What {
     /// A pool prefix of the mapping, with its index.
     MappedAddresses(u32, Ipv4Net),
     /// A binding (RFC 6146 section 3.1).
-    Binding(Change, Binding),
+    Binding(EntryChange, Binding),
     /// A block of ports that is allocated to a source (RFC 6888 REQ-14).
-    Block(Change, BlockView),
+    Block(EntryChange, BlockView),
     /// A session of a binding with a peer; the last field is the peer's IPv6 address as the node knows it.
-    Session(Change, Binding, Endpoint4, Ipv6Addr),
+    Session(EntryChange, Binding, Endpoint4, Ipv6Addr),
 }
 
 /// A mapping without its prefixes; a record for each prefix follows.
@@ -61,7 +61,7 @@ pub struct Mapped {
 
 /// The change of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum EntryChange {
     /// It was created.
     Created,
     /// It existed already when the log, or a part of it, began.
@@ -103,7 +103,7 @@ impl Record {
 
     /// The name of the event; scripts rely on it.
     pub fn event(&self) -> &'static str {
-        use Change::{Created, Deleted, InForce};
+        use EntryChange::{Created, Deleted, InForce};
         match self.what {
             What::Started => "started",
             What::Listed(_) => "listed",

@@ -78,7 +78,7 @@ pub fn journal(record: &Record, instance: &str, into: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Change;
+    use crate::record::EntryChange;
     use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
     use std::net::Ipv4Addr;
 
@@ -102,7 +102,7 @@ mod tests {
         Record {
             // 2003-10-11T22:14:15.003Z, the time of RFC 5424's first example.
             at: 1_065_910_455_003,
-            what: What::Session(Change::Created, binding, peer, peer6),
+            what: What::Session(EntryChange::Created, binding, peer, peer6),
         }
     }
 

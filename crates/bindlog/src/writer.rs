@@ -34,7 +34,7 @@ pub type Lister = Box<dyn FnMut(ListPosition, &Queue) -> Option<ListPosition> + 
 
 /// The counters of a collector's records.
 #[derive(Default, Debug)]
-pub struct Tally {
+pub struct CollectorCounters {
     /// Records of entries that the collector, or the kernel on the way to it, has accepted.
     pub written: AtomicU64,
     /// Records that are known to be lost on the way.
@@ -45,7 +45,7 @@ pub struct Tally {
     pub is_away: Mutex<Option<String>>,
 }
 
-impl Tally {
+impl CollectorCounters {
     /// The reason why the collector accepts no records now; `None` if it accepts them.
     pub fn why_away(&self) -> Option<String> {
         let why = self.is_away.lock();
@@ -61,7 +61,7 @@ impl Tally {
 pub struct Writer {
     pub name: String,
     pub queue: Arc<Queue>,
-    pub tally: Arc<Tally>,
+    pub tally: Arc<CollectorCounters>,
     pub sink: Box<dyn Sink>,
     pub lister: Lister,
 }

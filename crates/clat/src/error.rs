@@ -68,7 +68,7 @@ pub enum ClatError {
         "{number} CLATs of this host have the addresses {first} to {last}: end one, or choose another address with --v4"
     )]
     V4Exhausted {
-        /// How many.
+        /// The number of CLATs.
         number: usize,
         /// The first address.
         first: Ipv4Addr,
@@ -93,7 +93,7 @@ pub enum ClatError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// Whether another host has the address is not known.
+    /// It is unknown whether another host has the address.
     #[error("cannot run Duplicate Address Detection on {name} for {address}: {source}")]
     Undetected {
         /// The uplink.
@@ -103,10 +103,10 @@ pub enum ClatError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// All candidates for the IPv6 address are taken. `last` says by whom the last one is.
+    /// Other hosts have all candidates for the IPv6 address.
     #[error("{last}: choose another with --v6")]
     V6Taken {
-        /// A sentence about the last one.
+        /// A sentence about the last candidate and its owner.
         last: String,
     },
     /// The uplink has no prefix from which an address could be made.
@@ -114,7 +114,7 @@ pub enum ClatError {
     NoPrefix {
         /// The uplink.
         name: String,
-        /// What it has instead.
+        /// The addresses or prefixes that it has instead.
         has: String,
     },
     /// The uplink has no address, but may still get one.
@@ -123,7 +123,7 @@ pub enum ClatError {
     /// The prefix with the address is gone, and no other is looked for.
     #[error("{why}: restart diolkos to choose another")]
     AddressLost {
-        /// What was lost.
+        /// The prefix that is gone.
         why: String,
     },
     /// The uplink lacks a prefix, and these settings do not allow the alternative.

@@ -25,7 +25,7 @@ const AGAIN_SILENT: Duration = Duration::from_millis(500);
 const AGAIN_SOON: Duration = Duration::from_millis(50);
 
 /// The result of a check.
-struct Found {
+struct RouteCheck {
     passage: Option<Passage>,
     obstacle: Option<String>,
     /// True if packets are sent although there is an obstacle: the kernel may find another router for some of them.
@@ -36,9 +36,9 @@ struct Found {
     goes_round: bool,
 }
 
-impl Found {
-    fn blocked(why: String) -> Found {
-        Found {
+impl RouteCheck {
+    fn blocked(why: String) -> RouteCheck {
+        RouteCheck {
             passage: None,
             obstacle: Some(why),
             sends: false,
@@ -129,7 +129,7 @@ impl Clat {
 
     /// The same with the IPv4 routes in place: by them, a tunnel's own packets may come here, and be sent into the
     /// tunnel again.
-    async fn find_open_way(&mut self) -> Result<Found, Failure> {
+    async fn find_open_way(&mut self) -> Result<RouteCheck, Failure> {
         let found = self.find_way().await?;
         let Site { net, uplink, .. } = &self.site;
         let Some(device) = &mut self.device else {
@@ -147,16 +147,16 @@ impl Clat {
         Ok(
             match circle.or(net.comes_back(uplink, device.index).await?) {
                 None => found,
-                Some(why) => Found {
+                Some(why) => RouteCheck {
                     goes_round: true,
-                    ..Found::blocked(why)
+                    ..RouteCheck::blocked(why)
                 },
             },
         )
     }
 
     /// Asks for the way, and sets it for both paths. Returns the obstacle, if any.
-    async fn find_way(&mut self) -> Result<Found, Failure> {
+    async fn find_way(&mut self) -> Result<RouteCheck, Failure> {
         let Site { net, uplink, .. } = &self.site;
         let Some(device) = &mut self.device else {
             return Err(ClatError::NoDevice.into());
@@ -166,8 +166,8 @@ impl Clat {
             None => net.way(&device.errand(uplink)).await?,
         };
         let found = match asked {
-            Err(why) => Found::blocked(why),
-            Ok(way) => Found {
+            Err(why) => RouteCheck::blocked(why),
+            Ok(way) => RouteCheck {
                 passage: Some(Passage {
                     way,
                     // A VPN may have come up since the lists were read.
@@ -191,7 +191,7 @@ impl Clat {
         }
         let obstacle = device.obstacle().or(astray);
         if let Some(why) = obstacle.or_else(|| device.loses_packets(uplink)) {
-            return Ok(Found::blocked(why));
+            return Ok(RouteCheck::blocked(why));
         }
         let router = passage.way.router;
         let Some(router) = router.filter(|_| uplink.medium == Medium::Ethernet) else {
@@ -206,7 +206,7 @@ impl Clat {
                 self.asks = Some(Instant::now() + AGAIN_SOON);
                 let why =
                     format!("asking the router {router} on {name} for its link-layer address");
-                Ok(Found {
+                Ok(RouteCheck {
                     obstacle: Some(why),
                     is_pending: true,
                     ..found
@@ -215,7 +215,7 @@ impl Clat {
             Verdict::Silent => {
                 self.asks = Some(Instant::now() + AGAIN_SILENT);
                 let why = format!("the router {router} does not answer on {name}");
-                Ok(Found {
+                Ok(RouteCheck {
                     obstacle: Some(why),
                     sends: passage.varies,
                     ..found

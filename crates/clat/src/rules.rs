@@ -8,7 +8,7 @@ use diolkos_fastpath::ClatRules;
 use diolkos_xlat::Config;
 use ipnet::Ipv6Net;
 
-use diolkos_config::{Found, Settings, V6Address};
+use diolkos_config::{AutoValues, Settings, V6Address};
 use diolkos_kernel::net::{Link, Medium};
 
 /// The kernel gives a program no room for a link-layer header in front of a longer packet, unless it is a
@@ -38,7 +38,7 @@ pub struct Side6 {
 
 /// Returns the configuration of the slow path.
 pub fn translation(settings: &Settings, uplink: &Link, side6: Side6) -> Config {
-    let found = Found {
+    let found = AutoValues {
         mtu4: tun_mtu(uplink),
         mtu6: mtu6(uplink),
         address6: Some(side6.address),

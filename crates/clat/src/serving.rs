@@ -19,7 +19,7 @@ use diolkos_kernel::net::{DeviceConfig, Event, PolicyNews, RouteNews, Standing};
 use diolkos_service::failure::Failure;
 
 /// The events of a CLAT.
-pub(super) enum Step {
+pub(super) enum ClatEvent {
     /// There is news about prefixes.
     Prefixes,
     /// A claim of an address has ended.
@@ -39,7 +39,7 @@ pub(super) enum Step {
 }
 
 impl Service for Clat {
-    type Wakeup = Step;
+    type Wakeup = ClatEvent;
 
     fn device(&self) -> &str {
         &self.site.settings.translator.device
@@ -86,32 +86,32 @@ impl Service for Clat {
         }
     }
 
-    async fn wait(&mut self) -> Step {
+    async fn wait(&mut self) -> ClatEvent {
         tokio::select! {
-            () = self.finder.step() => Step::Prefixes,
+            () = self.finder.step() => ClatEvent::Prefixes,
             claimed = made(&mut self.claiming) => {
                 self.claiming = None;
-                Step::Claimed(claimed)
+                ClatEvent::Claimed(claimed)
             }
-            () = found(&mut self.duplicate) => Step::Duplicate,
-            () = until(self.mtus.waits()) => Step::Mtu,
-            () = until(self.holds) => Step::Prefixes,
-            () = until(self.asks) => Step::Way,
-            () = until(self.doubts.waits()) => Step::Doubts,
-            () = until(Some(self.loops_next)) => Step::Loops,
-            () = until(self.arrival.waits()) => Step::Arrived,
-            () = policies(&mut self.policies) => Step::Doubts,
+            () = found(&mut self.duplicate) => ClatEvent::Duplicate,
+            () = until(self.mtus.waits()) => ClatEvent::Mtu,
+            () = until(self.holds) => ClatEvent::Prefixes,
+            () = until(self.asks) => ClatEvent::Way,
+            () = until(self.doubts.waits()) => ClatEvent::Doubts,
+            () = until(Some(self.loops_next)) => ClatEvent::Loops,
+            () = until(self.arrival.waits()) => ClatEvent::Arrived,
+            () = policies(&mut self.policies) => ClatEvent::Doubts,
         }
     }
 
-    async fn obey(&mut self, step: Step) -> Result<(), Failure> {
+    async fn obey(&mut self, step: ClatEvent) -> Result<(), Failure> {
         match step {
-            Step::Prefixes => {}
-            Step::Doubts => {
+            ClatEvent::Prefixes => {}
+            ClatEvent::Doubts => {
                 self.say_doubts();
                 return Ok(());
             }
-            Step::Loops => {
+            ClatEvent::Loops => {
                 self.loops_next = Instant::now() + expiry::LOOK;
                 let device = self.device.as_ref();
                 self.expiry
@@ -119,18 +119,18 @@ impl Service for Clat {
                 self.look_for_circle().await?;
                 return self.look_for_answers().await;
             }
-            Step::Claimed(claimed) => self.claimed(claimed).await?,
-            Step::Duplicate => self.leave_to_other().await,
-            Step::Way => {
+            ClatEvent::Claimed(claimed) => self.claimed(claimed).await?,
+            ClatEvent::Duplicate => self.leave_to_other().await,
+            ClatEvent::Way => {
                 self.ask_for_way().await?;
                 self.say_doubts();
                 return Ok(());
             }
-            Step::Arrived => {
+            ClatEvent::Arrived => {
                 self.arrival.rest();
                 return self.look_at_addresses().await;
             }
-            Step::Mtu => {
+            ClatEvent::Mtu => {
                 self.mtus.rest();
                 self.follow_uplink().await?;
             }

@@ -67,7 +67,7 @@ struct Seen {
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum ProbeAction {
     Nothing,
     Ask,
     /// Send a probe, and report that nothing comes back.
@@ -90,7 +90,7 @@ impl Unanswered {
     }
 
     /// Compares with the last check.
-    fn look(&mut self, now: Instant, seen: Seen) -> Step {
+    fn look(&mut self, now: Instant, seen: Seen) -> ProbeAction {
         let is_new = seen.filters != self.before.filters;
         let came = seen.answers != self.before.answers;
         let heard = seen.routers != self.before.routers;
@@ -101,7 +101,7 @@ impl Unanswered {
         }
         if came || heard {
             self.found = None;
-            return Step::Nothing;
+            return ProbeAction::Nothing;
         }
         let sent = seen.sent - self.before.sent;
         if sent > 0 && self.since.is_none() {
@@ -112,14 +112,14 @@ impl Unanswered {
         if self.rests.is_some_and(|until| now < until)
             || !(is_doubtful || self.questions > 0 || self.found.is_some())
         {
-            return Step::Nothing;
+            return ProbeAction::Nothing;
         }
         self.questions += 1;
         if self.questions <= QUESTIONS {
-            return Step::Ask;
+            return ProbeAction::Ask;
         }
         self.rests = Some(now + AGAIN);
-        Step::Despair
+        ProbeAction::Despair
     }
 }
 
@@ -147,7 +147,7 @@ impl Clat {
         }
         let was_found = self.unanswered.found.is_some();
         let step = self.unanswered.look(Instant::now(), seen);
-        if step != Step::Nothing {
+        if step != ProbeAction::Nothing {
             // Each forwarder decrements the hop limit: the translator, and the kernel if it forwards.
             let ttl = if is_forwarded { 3 } else { 2 };
             let t = &self.site.settings.translator;
@@ -158,7 +158,7 @@ impl Clat {
                 return Ok(());
             }
         }
-        if step == Step::Despair && !was_found {
+        if step == ProbeAction::Despair && !was_found {
             self.unanswered.found = Some(self.nothing_comes_back(is_forwarded, seen));
         }
         if self.unanswered.found.is_some() != was_found {
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     /// Checks once each second; each entry has the numbers of packets sent, answers, router errors, and filters.
-    fn steps(looks: &[(u64, u64, u64, usize)]) -> Vec<Step> {
+    fn steps(looks: &[(u64, u64, u64, usize)]) -> Vec<ProbeAction> {
         let (mut unanswered, start) = (Unanswered::default(), Instant::now());
         let look = |(second, &(sent, answers, routers, filters))| {
             let seen = Seen {
@@ -221,7 +221,7 @@ mod tests {
             };
             let now = start + Duration::from_secs(second as u64);
             let step = unanswered.look(now, seen);
-            if step == Step::Despair {
+            if step == ProbeAction::Despair {
                 unanswered.found = Some(String::new());
             }
             step
@@ -235,14 +235,16 @@ mod tests {
         let idle = [(0, 0, 0, 0); 20];
         let few = [(3, 0, 0, 0); 20];
         for looks in [&answered[..], &idle, &few] {
-            assert!(steps(looks).iter().all(|step| *step == Step::Nothing));
+            assert!(steps(looks)
+                .iter()
+                .all(|step| *step == ProbeAction::Nothing));
         }
     }
 
     #[test]
     fn silence_after_questions() {
         let looks: Vec<_> = (0..16).map(|n| (n, 0, 0, 0)).collect();
-        use Step::{Ask, Despair, Nothing};
+        use ProbeAction::{Ask, Despair, Nothing};
         let quiet = [Nothing; 5];
         let then = [Ask, Ask, Ask, Despair, Nothing];
         assert_eq!(steps(&looks)[..10], [quiet, then].concat());
@@ -255,12 +257,15 @@ mod tests {
         let looks: Vec<_> = (0..40).map(|n| (n, 0, u64::from(n > 5), 0)).collect();
         let asked = steps(&looks);
         let count = |wanted| asked.iter().filter(|step| **step == wanted).count();
-        assert_eq!((count(Step::Ask), count(Step::Despair)), (1, 0));
+        assert_eq!(
+            (count(ProbeAction::Ask), count(ProbeAction::Despair)),
+            (1, 0)
+        );
     }
 
     #[test]
     fn a_firewall_is_reason_enough() {
-        use Step::{Ask, Despair, Nothing};
+        use ProbeAction::{Ask, Despair, Nothing};
         let idle = [(0, 0, 0, 1); 4];
         assert_eq!(steps(&idle), [Ask, Ask, Ask, Despair]);
         // Proven once, until its rules change.

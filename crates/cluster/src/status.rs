@@ -20,7 +20,7 @@ pub use notes::Notes;
 
 use diolkos_config::Cluster;
 use diolkos_figures::cluster_status::{
-    Arrived, ClusterStatus, EngineStatus, Forwarded, NodeStatus, Part, Roll,
+    Arrived, ClusterStatus, EngineStatus, Forwarded, NodeRole, NodeStatus, Roll,
 };
 
 /// The sources of the status.
@@ -71,7 +71,7 @@ fn of_node(section: &Cluster, node: &Node, now: Moment, notes: &mut Notes) -> Cl
     let part = part(node.status(now));
     notes.strangers = node.strangers().to_vec();
     let waits_for = match part {
-        Part::Starting => node.waits_for().map(name).collect(),
+        NodeRole::Starting => node.waits_for().map(name).collect(),
         _ => Vec::new(),
     };
     let others = (0..).map(NodeId).zip(&section.node);
@@ -192,12 +192,12 @@ fn of_engine(
     }
 }
 
-fn part(status: Status) -> Part {
+fn part(status: Status) -> NodeRole {
     match status {
-        Status::Starting => Part::Starting,
-        Status::Serving => Part::Serving,
-        Status::Draining => Part::Draining,
-        Status::Left => Part::Left,
+        Status::Starting => NodeRole::Starting,
+        Status::Serving => NodeRole::Serving,
+        Status::Draining => NodeRole::Draining,
+        Status::Left => NodeRole::Left,
     }
 }
 

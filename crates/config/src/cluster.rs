@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::key::{section, Reload};
 use super::objections::Objection;
-use super::{Datapath, Found, Mode, Settings};
+use super::{AutoValues, Datapath, Mode, Settings};
 
 /// The most nodes: each reports its bindings to all others, and messages can name this many
 /// (`diolkos_node::config::MOST_NODES`).
@@ -46,7 +46,7 @@ section! {
         defer: bool = false, Rejoin;
         /// TCP port at which gateways hear each other.
         port: u16 = 4664, Rejoin;
-        /// The nodes.
+        /// The nodes, 32 at most; the same in the files of all of them.
         node: Vec<Node> = Vec::new(), Each;
     }
     not in the file {
@@ -219,7 +219,7 @@ impl Settings {
             bindings: self.nat64.bindings.clone(),
             owners: None,
             deterministic: None,
-            ..self.stateful(Found::ANYTHING)
+            ..self.stateful(AutoValues::ANYTHING)
         };
         if let Err(error) = anybody.check() {
             let place = |at: usize| keys.get(at).cloned();
@@ -233,7 +233,7 @@ impl Settings {
                 }),
                 ..self.clone()
             };
-            if let Err(error) = this.stateful(Found::ANYTHING).check() {
+            if let Err(error) = this.stateful(AutoValues::ANYTHING).check() {
                 let place = |at| Some(format!("cluster.node[{node}].pool4[{at}]"));
                 return self.of_nodes(error, &place);
             }

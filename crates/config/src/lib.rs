@@ -63,7 +63,7 @@ pub use objections::NO_SHARING_WITH_TC;
 pub use resolver::Resolver;
 pub use schema::schema;
 pub use siit::Siit;
-pub use translation::Found;
+pub use translation::AutoValues;
 pub use translator::Translator;
 pub use warnings::warn;
 pub use zero_checksum::ZeroChecksum;

@@ -10,7 +10,7 @@ use diolkos_xlat::config::auto::number;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::key::section;
-use super::{Cluster, Found, Networks, Settings};
+use super::{AutoValues, Cluster, Networks, Settings};
 
 section! {
     /// A stateful NAT64.
@@ -25,7 +25,8 @@ section! {
         filtering: Filtering = Filtering::default(), Live;
         /// Give a node the port that it uses itself, if it is free.
         port_preservation: bool = false, Live;
-        /// Give a source ports in blocks of so many, 64 to 4096, so that a log needs a line for each block only; 0: port by port.
+        /// Give a source ports in blocks of so many, a power of two from 64 to 4096, so that a log needs a line for each block only;
+        /// 0: port by port.
         ports_per_block: u16 = 0, Live;
         /// Blocks of ports that one source can have.
         max_blocks_per_source: u16 = 8, Live;
@@ -54,7 +55,7 @@ section! {
         source_share: u8 = Limits::default().source_share, Live;
         /// The same for one site.
         site_share: u8 = Limits::default().site_share, Live;
-        /// Percent of the sessions that the IPv4 side may open.
+        /// Percent of the sessions that nodes leave, which the IPv4 side may open.
         outside_share: u8 = Limits::default().outside_share, Live;
         /// Raise an alarm when so many percent of a table, of the pool or of a share are in use; 0: never.
         alarm_percent: u8 = 80, Live;
@@ -62,7 +63,8 @@ section! {
         state: PathBuf = PathBuf::new(), Restart;
         /// How often that file is written while the program runs, seconds. What the operator changes is written at once.
         state_interval: u64 = 60, Restart;
-        /// How long sessions live without a packet.
+        /// How long sessions live without a packet, seconds. RFC 6146 section 4 has minima: 120 for `udp`, and the default of each
+        /// other timeout but `port_block`.
         timeouts: Timeouts = Timeouts::default(), Live;
         /// Fixed ports for each source, so that no log is needed (RFC 7422); without it, ports are dynamic.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,7 +111,7 @@ impl Settings {
     }
 
     /// The configuration for the stateful translator.
-    pub fn stateful(&self, found: Found) -> Nat64Config {
+    pub fn stateful(&self, found: AutoValues) -> Nat64Config {
         let n = &self.nat64;
         Nat64Config {
             translator: self.translation(found),

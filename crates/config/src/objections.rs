@@ -8,7 +8,8 @@ use diolkos_xlat::addr::special::name_of;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::{
-    Datapath, Found, Mode, Mtu, Networks, Placement, Prefix, Settings, V6Address, WELL_KNOWN_PREFIX,
+    AutoValues, Datapath, Mode, Mtu, Networks, Placement, Prefix, Settings, V6Address,
+    WELL_KNOWN_PREFIX,
 };
 
 /// Lengths of a prefix that is routed to a CLAT's node. After the longest, 16 bits remain to choose, and 16 for the checksum.
@@ -320,8 +321,8 @@ impl Settings {
             return self.contradictions_of_nodes(cluster);
         }
         let checked = match self.translator.mode {
-            Mode::Nat64 => self.stateful(Found::ANYTHING).check(),
-            Mode::Clat | Mode::Siit => self.translation(Found::ANYTHING).check(),
+            Mode::Nat64 => self.stateful(AutoValues::ANYTHING).check(),
+            Mode::Clat | Mode::Siit => self.translation(AutoValues::ANYTHING).check(),
         };
         let Err(error) = checked else {
             return Vec::new();

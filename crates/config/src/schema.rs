@@ -84,7 +84,7 @@ mod tests {
         parts.find_map(|part| part.get("properties")?.as_object())
     }
 
-    /// What a file means that names the sections that may be left out, and no key.
+    /// The settings of a file that has the optional sections, without keys.
     fn whole() -> Settings {
         let file = json!({ "cluster": {}, "dns64": {} });
         serde_json::from_value(file).expect("it is right")

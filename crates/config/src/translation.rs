@@ -10,7 +10,7 @@ use super::{Eam, Icmp, Mode, Placement, Settings};
 
 /// The values for the settings with `auto`, which only the machine can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct AutoValues {
     /// MTU of the IPv4 side, bytes.
     pub mtu4: u32,
     /// MTU of the IPv6 side, bytes.
@@ -19,14 +19,14 @@ pub struct Found {
     pub address6: Option<Ipv6Addr>,
 }
 
-impl Found {
+impl AutoValues {
     /// The MTU without a machine, as in `translate`, bytes.
     pub const OFFLINE_MTU: u32 = 1500;
     /// A placeholder for an address that is not known yet: an address of the discard prefix (RFC 6666).
     const UNKNOWN: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1);
 
     /// Values that cause no contradiction, for checks before the machine is examined.
-    pub const ANYTHING: Found = Found {
+    pub const ANYTHING: AutoValues = AutoValues {
         mtu4: 65535,
         mtu6: 65535,
         address6: None,
@@ -35,7 +35,7 @@ impl Found {
 
 impl Settings {
     /// The configuration of the translation for the slow path.
-    pub fn translation(&self, found: Found) -> Config {
+    pub fn translation(&self, found: AutoValues) -> Config {
         let t = &self.translator;
         let own6 = match t.mode {
             Mode::Clat => self.clat.v6.fixed().or(found.address6),
@@ -48,7 +48,7 @@ impl Settings {
             eam: match t.mode {
                 Mode::Clat => vec![Eam {
                     v4: Ipv4Net::from(self.clat.v4()),
-                    v6: Ipv6Net::from(own6.unwrap_or(Found::UNKNOWN)),
+                    v6: Ipv6Net::from(own6.unwrap_or(AutoValues::UNKNOWN)),
                 }],
                 Mode::Nat64 => Vec::new(),
                 Mode::Siit => self.eam.clone(),

@@ -39,7 +39,8 @@ section! {
         pref64: Networks<Ipv6Net> = Networks::Auto, Shared;
         /// The least IPv6 MTU behind the translator, bytes. IPv4 packets without DF are fragmented to fit it (RFC 7915 section 4).
         lowest_ipv6_mtu: u32 = 1280, Live;
-        /// MTU of the next hop on the IPv4 side, bytes. `"auto"`: the device's, which is that of the largest interface.
+        /// MTU of the next hop on the IPv4 side, bytes. `"auto"`: the device's, which is that of the largest interface; 1500 for
+        /// `diolkos translate`, which has no device.
         mtu4: Mtu = Mtu::Auto, Live;
         /// MTU of the next hop on the IPv6 side, bytes. `"auto"`: as `mtu4`; of a CLAT, the uplink's.
         mtu6: Mtu = Mtu::Auto, Live;

@@ -2,7 +2,7 @@
 //! Settings that are allowed but probably a mistake. The program continues with a warning.
 
 use super::objections::Objection;
-use super::{Found, Settings};
+use super::{AutoValues, Settings};
 
 impl Settings {
     /// The warnings, each with the key and a sentence.
@@ -14,7 +14,7 @@ impl Settings {
         };
         if self.dns64_alone().is_none() {
             found.extend(self.prefixes_apart());
-            let warnings = self.translation(Found::ANYTHING).warnings();
+            let warnings = self.translation(AutoValues::ANYTHING).warnings();
             found.extend(warnings.into_iter().map(|warning| Objection {
                 key: self.key(&warning.key),
                 message: warning.message,

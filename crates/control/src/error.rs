@@ -13,14 +13,14 @@ pub enum ControlError {
     /// No program runs for the device.
     #[error("no diolkos runs in this network namespace with the device {0}")]
     Nobody(String),
-    /// What was found for the device is not asked.
+    /// A program claims the device, but is not trusted.
     #[error(
         "no diolkos runs in this network namespace with the device {device}, of root or of this user; {why}"
     )]
     Ignored {
         /// The device.
         device: String,
-        /// What was found.
+        /// The reason.
         why: String,
     },
     /// This user may not look for programs.

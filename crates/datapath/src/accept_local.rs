@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use diolkos_xlat::ErrorSources;
 use ipnet::Ipv4Net;
 
-use diolkos_config::{Found, Settings};
+use diolkos_config::{AutoValues, Settings};
 use diolkos_kernel::error::KernelError;
 use diolkos_kernel::forwarding;
 use diolkos_kernel::net::Net;
@@ -47,7 +47,7 @@ pub async fn admit(net: &Net, settings: &Settings, more: &[Ipv4Addr]) -> Result<
 
 /// Returns the sources of ICMPv4 errors: its own, and those used for IPv6 routers without an IPv4 address.
 fn sources(settings: &Settings) -> Vec<Ipv4Net> {
-    let config = settings.translation(Found::ANYTHING);
+    let config = settings.translation(AutoValues::ANYTHING);
     let mut sources = vec![Ipv4Net::from(ErrorSources::of(&config).address4)];
     sources.extend(config.icmp.source_pool4);
     sources

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use diolkos_xlat::addr::rfc6052::Pref64;
 use diolkos_xlat::addr::special::is_global;
-use diolkos_xlat::wire::{protocol, Ipv4, Ipv6, Part};
+use diolkos_xlat::wire::{protocol, FragmentKind, Ipv4, Ipv6};
 use diolkos_xlat::Reason;
 
 use diolkos_config::WELL_KNOWN_PREFIX;
@@ -116,9 +116,9 @@ fn ends(packet: &[u8]) -> Option<String> {
         return Some(format!("{} to {}", ip.src, ip.dst));
     }
     let ip = Ipv4::parse(packet).ok()?;
-    let part = Part::of(ip.fragment_offset, ip.more_fragments);
+    let part = FragmentKind::of(ip.fragment_offset, ip.more_fragments);
     match packet.get(ip.header_len..ip.header_len + 4) {
-        Some(&[a, b, c, d]) if ip.protocol == protocol::UDP && part != Part::Later => {
+        Some(&[a, b, c, d]) if ip.protocol == protocol::UDP && part != FragmentKind::Later => {
             let end = |addr, port| SocketAddr::from(SocketAddrV4::new(addr, port));
             let from = end(ip.src, u16::from_be_bytes([a, b]));
             let to = end(ip.dst, u16::from_be_bytes([c, d]));

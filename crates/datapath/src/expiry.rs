@@ -10,7 +10,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use diolkos_figures::counters::{self, Expired, Tally};
+use diolkos_figures::counters::{self, Expired, QueueCounters};
 use diolkos_figures::finding::{Finding, Reason};
 use diolkos_figures::rule::{Level, Line, Rule};
 
@@ -32,7 +32,7 @@ pub struct Expiry {
 
 impl Expiry {
     /// Creates the state. `tallies` are those of the slow path.
-    pub fn new(tallies: &[Arc<Tally>]) -> Expiry {
+    pub fn new(tallies: &[Arc<QueueCounters>]) -> Expiry {
         Expiry {
             before: counters::expired(tallies).0 + kernel(),
             at: Instant::now(),
@@ -48,7 +48,7 @@ impl Expiry {
     }
 
     /// Compares with the last check, and logs what is new.
-    pub fn look(&mut self, tallies: &[Arc<Tally>]) {
+    pub fn look(&mut self, tallies: &[Arc<QueueCounters>]) {
         let (expired, last) = counters::expired(tallies);
         self.compare(expired, last);
     }

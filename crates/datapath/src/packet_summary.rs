@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use diolkos_xlat::wire::{protocol, Chain, Ipv4, Ipv6, Part};
+use diolkos_xlat::wire::{protocol, Chain, FragmentKind, Ipv4, Ipv6};
 use diolkos_xlat::Verdict;
 use serde::Serialize;
 
@@ -67,7 +67,7 @@ impl PacketSummary {
             ..PacketSummary::default()
         };
         if let Ok(ip) = Ipv4::parse(packet) {
-            let part = Part::of(ip.fragment_offset, ip.more_fragments);
+            let part = FragmentKind::of(ip.fragment_offset, ip.more_fragments);
             return PacketSummary {
                 src: Some(ip.src.into()),
                 dst: Some(ip.dst.into()),
@@ -91,7 +91,7 @@ impl PacketSummary {
         let (offset, more) = fragment.map_or((0, false), |f| (f.offset, f.more));
         shape.fragment(fragment.is_some(), offset, more).transport(
             chain.protocol,
-            Part::of(offset, more),
+            FragmentKind::of(offset, more),
             packet.get(chain.payload_at..),
         )
     }
@@ -104,7 +104,7 @@ impl PacketSummary {
         self
     }
 
-    fn transport(mut self, number: u8, part: Part, bytes: Option<&[u8]>) -> PacketSummary {
+    fn transport(mut self, number: u8, part: FragmentKind, bytes: Option<&[u8]>) -> PacketSummary {
         self.protocol = Some(match number {
             protocol::TCP => "tcp".to_owned(),
             protocol::UDP => "udp".to_owned(),
@@ -112,7 +112,7 @@ impl PacketSummary {
             protocol::ICMPV6 => "icmpv6".to_owned(),
             number => number.to_string(),
         });
-        let Some(bytes) = bytes.filter(|_| part != Part::Later) else {
+        let Some(bytes) = bytes.filter(|_| part != FragmentKind::Later) else {
             return self;
         };
         let short = |at: usize| Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What only commands say. Everything else that fails is an error of a crate below.
+//! Errors of commands. Every other error comes from a crate below.
 
 use diolkos_service::failure::{Classified, Exit, Failure};
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cli;
 use crate::error;
-use diolkos_config::{self as config, Found, Mode, Settings};
+use diolkos_config::{self as config, AutoValues, Mode, Settings};
 use diolkos_service::failure::Failure;
 
 /// The question.
@@ -78,7 +78,7 @@ pub fn look_up(options: &cli::Lookup) -> Result<String, Failure> {
         )));
     }
     // The settings have been checked, so this cannot fail.
-    let mapping = Mapping::of(&settings.stateful(Found::ANYTHING))
+    let mapping = Mapping::of(&settings.stateful(AutoValues::ANYTHING))
         .ok()
         .flatten()
         .ok_or_else(|| {

@@ -43,6 +43,6 @@ pub use cache::Cache;
 pub use limit::Limiter;
 pub use policy::{Policy, Range, Rules};
 pub use query::{Query, Refusal};
-pub use resolution::{Ask, Resolution, Step};
+pub use resolution::{Ask, Resolution, ResolutionStep};
 pub use shares::{Evicted, Full, Shares, Ticket};
 pub use wire::{Message, Question};

@@ -22,7 +22,7 @@ use crate::{reverse, special};
 
 /// The next step of a resolution.
 #[derive(Debug)]
-pub enum Step {
+pub enum ResolutionStep {
     /// Send this question to upstream, and pass the reply.
     Ask(Ask),
     /// The answer is complete.
@@ -77,7 +77,7 @@ impl Resolution {
         question: Question,
         dnssec_ok: bool,
         checking_disabled: bool,
-    ) -> (Resolution, Step) {
+    ) -> (Resolution, ResolutionStep) {
         let mut resolution = Resolution {
             stage: Stage::Pass,
             question,
@@ -92,13 +92,13 @@ impl Resolution {
     }
 
     /// Starts again, because the policy has changed.
-    pub fn restart(&mut self, policy: &Policy) -> Step {
+    pub fn restart(&mut self, policy: &Policy) -> ResolutionStep {
         (self.stage, self.taken) = (Stage::Pass, 0);
         (self.front, self.front_ttl) = (None, u32::MAX);
         self.first(policy)
     }
 
-    fn first(&mut self, policy: &Policy) -> Step {
+    fn first(&mut self, policy: &Policy) -> ResolutionStep {
         let question = &self.question;
         // RFC 6147 section 5.5: a client that sets both validates and synthesises by itself.
         let synthesis = !(self.dnssec_ok && self.checking_disabled);
@@ -107,7 +107,7 @@ impl Resolution {
             return self.ask(question.clone());
         }
         if let Some(answer) = special::answer(policy, question, synthesis) {
-            return Step::Done(answer);
+            return ResolutionStep::Done(answer);
         }
         // DNS64 applies only to class IN (RFC 6147 section 5.1).
         if !synthesis || question.qclass() != Class::IN {
@@ -115,7 +115,7 @@ impl Resolution {
         }
         if let Some(v4) = reverse::node(policy, question) {
             if let Some(answer) = reverse::known(policy, question, v4) {
-                return Step::Done(answer);
+                return ResolutionStep::Done(answer);
             }
             let name = reverse::in_addr(v4);
             self.stage = Stage::Reverse(name.clone());
@@ -127,8 +127,8 @@ impl Resolution {
         self.ask(question.clone())
     }
 
-    fn ask(&self, question: Question) -> Step {
-        Step::Ask(Ask {
+    fn ask(&self, question: Question) -> ResolutionStep {
+        ResolutionStep::Ask(Ask {
             question,
             dnssec_ok: self.dnssec_ok,
             checking_disabled: self.checking_disabled,
@@ -136,12 +136,14 @@ impl Resolution {
     }
 
     /// Continues with upstream's reply to the last question; None after a timeout.
-    pub fn reply(&mut self, policy: &Policy, reply: Option<&Message<'_>>) -> Step {
+    pub fn reply(&mut self, policy: &Policy, reply: Option<&Message<'_>>) -> ResolutionStep {
         let stage = std::mem::replace(&mut self.stage, Stage::Pass);
         let step = match (stage, reply) {
-            (Stage::Pass, None) | (Stage::Reverse(_), None) => Ok(Step::Done(Answer::failure())),
+            (Stage::Pass, None) | (Stage::Reverse(_), None) => {
+                Ok(ResolutionStep::Done(Answer::failure()))
+            }
             (Stage::Pass, Some(message)) => match self.pass(policy, message) {
-                Ok(answer) => Ok(Step::Done(answer)),
+                Ok(answer) => Ok(ResolutionStep::Done(answer)),
                 Err(Malformed) => Err(Endless),
             },
             (Stage::Aaaa(name), reply) => self.aaaa(policy, &name, reply),
@@ -156,7 +158,7 @@ impl Resolution {
             ) => self.a(policy, &name, without, denial, reply),
             (Stage::Reverse(name), Some(message)) => self.reverse(policy, &name, message),
         };
-        step.unwrap_or_else(|Endless| Step::Done(Answer::failure()))
+        step.unwrap_or_else(|Endless| ResolutionStep::Done(Answer::failure()))
     }
 
     fn aaaa(
@@ -164,22 +166,22 @@ impl Resolution {
         policy: &Policy,
         name: &Name,
         reply: Option<&Message<'_>>,
-    ) -> Result<Step, Endless> {
+    ) -> Result<ResolutionStep, Endless> {
         // A timeout counts as a server failure (RFC 6147 section 5.1.3).
         let Some(message) = reply else {
             return Ok(match policy.passes_errors() {
-                true => Step::Done(Answer::failure()),
+                true => ResolutionStep::Done(Answer::failure()),
                 false => self.ask_a(None, None),
             });
         };
         match message.rcode() {
             OptRcode::NOERROR => {}
             code if code == OptRcode::NXDOMAIN || policy.passes_errors() => {
-                return Ok(Step::Done(self.pass(policy, message)?));
+                return Ok(ResolutionStep::Done(self.pass(policy, message)?));
             }
             OptRcode::SERVFAIL if !self.checking_disabled => {
                 self.stage = Stage::Validation(Some(self.pass(policy, message)?));
-                return Ok(Step::Ask(Ask {
+                return Ok(ResolutionStep::Ask(Ask {
                     question: Question::new_in(name.clone(), Rtype::AAAA),
                     dnssec_ok: self.dnssec_ok,
                     checking_disabled: true,
@@ -191,7 +193,7 @@ impl Resolution {
         let chain = Chain::follow(message, name, self.taken)?;
         let found = synthesis::usable(policy, message, &chain)?;
         if found.excluded == 0 && !found.usable.is_empty() {
-            return Ok(Step::Done(self.pass(policy, message)?));
+            return Ok(ResolutionStep::Done(self.pass(policy, message)?));
         }
         if found.excluded == 0 && chain.is_broken_off(Rtype::AAAA) {
             let end = chain.end.clone();
@@ -218,23 +220,25 @@ impl Resolution {
             }
         };
         if !found.usable.is_empty() {
-            return Ok(Step::Done(without));
+            return Ok(ResolutionStep::Done(without));
         }
         Ok(self.ask_a(Some(without), message.negative_ttl()))
     }
 
     /// If the reply without validation is good, validation has failed, and the client gets SERVFAIL (RFC 6147 section
     /// 5.5). Otherwise the server cannot answer AAAA questions (section 5.1.2, RFC 4074).
-    fn validation(&mut self, first: Option<Answer>, reply: Option<&Message<'_>>) -> Step {
+    fn validation(&mut self, first: Option<Answer>, reply: Option<&Message<'_>>) -> ResolutionStep {
         let good = |m: &Message<'_>| matches!(m.rcode(), OptRcode::NOERROR | OptRcode::NXDOMAIN);
         match reply {
-            Some(message) if good(message) => Step::Done(first.unwrap_or_else(Answer::failure)),
+            Some(message) if good(message) => {
+                ResolutionStep::Done(first.unwrap_or_else(Answer::failure))
+            }
             _ => self.ask_a(None, None),
         }
     }
 
     /// `without`: the answer if there are no A records; if None, the answer to the A question is used.
-    fn ask_a(&mut self, without: Option<Answer>, denial: Option<u32>) -> Step {
+    fn ask_a(&mut self, without: Option<Answer>, denial: Option<u32>) -> ResolutionStep {
         // Start the chain again, because the whole chain belongs in the answer.
         (self.taken, self.front, self.front_ttl) = (0, None, u32::MAX);
         let name = self.question.qname().clone();
@@ -253,13 +257,13 @@ impl Resolution {
         without: Option<Answer>,
         denial: Option<u32>,
         reply: Option<&Message<'_>>,
-    ) -> Result<Step, Endless> {
+    ) -> Result<ResolutionStep, Endless> {
         let Some(message) = reply else {
-            return Ok(Step::Done(Answer::failure()));
+            return Ok(ResolutionStep::Done(Answer::failure()));
         };
         // The error is the answer (RFC 6147 section 5.1.6).
         if message.rcode() != OptRcode::NOERROR {
-            return Ok(Step::Done(self.pass(policy, message)?));
+            return Ok(ResolutionStep::Done(self.pass(policy, message)?));
         }
         let chain = Chain::follow(message, name, self.taken)?;
         if chain.is_broken_off(Rtype::A) {
@@ -276,7 +280,7 @@ impl Resolution {
         if synthetic.is_empty() {
             // The answer to the original question (RFC 6147 section 5.4), unless that was an error.
             let excluded = chain.at_end(Rtype::A).next().is_some();
-            return Ok(Step::Done(match without {
+            return Ok(ResolutionStep::Done(match without {
                 Some(without) => without,
                 None if excluded => Answer::empty(OptRcode::NOERROR, Origin::Filtered, 0),
                 None => self.pass(policy, message)?,
@@ -290,7 +294,7 @@ impl Resolution {
         builder.copy_section(message, Section::Authority)?;
         builder.copy_section(message, Section::Additional)?;
         let answer = builder.finish(policy, OptRcode::NOERROR, Origin::Synthesised, Says::There);
-        Ok(Step::Done(answer))
+        Ok(ResolutionStep::Done(answer))
     }
 
     fn reverse(
@@ -298,7 +302,7 @@ impl Resolution {
         policy: &Policy,
         name: &Name,
         message: &Message<'_>,
-    ) -> Result<Step, Endless> {
+    ) -> Result<ResolutionStep, Endless> {
         let chain = Chain::follow(message, name, self.taken)?;
         if message.rcode() == OptRcode::NOERROR && chain.is_broken_off(Rtype::PTR) {
             let end = chain.end.clone();
@@ -307,7 +311,7 @@ impl Resolution {
             return Ok(self.ask(Question::new_in(end, Rtype::PTR)));
         }
         let answer = reverse::answer(policy, &self.question, message, &chain, self.front_ttl)?;
-        Ok(Step::Done(answer))
+        Ok(ResolutionStep::Done(answer))
     }
 
     /// Keeps the records of an incomplete chain.

@@ -14,7 +14,7 @@ pub const TTL_WITHOUT_SOA: u32 = 600;
 
 /// The AAAA records at the end of a chain.
 #[derive(Debug)]
-pub struct Found<'m> {
+pub struct AaaaRecords<'m> {
     /// The records that an IPv6 node can use.
     pub usable: Vec<&'m Record>,
     /// Number of excluded records.
@@ -26,8 +26,8 @@ pub fn usable<'m>(
     policy: &Policy,
     message: &Message<'_>,
     chain: &Chain<'m>,
-) -> Result<Found<'m>, Malformed> {
-    let mut found = Found {
+) -> Result<AaaaRecords<'m>, Malformed> {
+    let mut found = AaaaRecords {
         usable: Vec::new(),
         excluded: 0,
     };

@@ -3,7 +3,9 @@
 //! parsed.
 
 use diolkos_dns64::answer::LONGEST;
-use diolkos_dns64::{exchange, write_refusal, Message, Policy, Query, Resolution, Rules, Step};
+use diolkos_dns64::{
+    exchange, write_refusal, Message, Policy, Query, Resolution, ResolutionStep, Rules,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -160,8 +162,8 @@ proptest! {
         let mut questions = 0;
         let answer = loop {
             match step {
-                Step::Done(answer) => break answer,
-                Step::Ask(ask) => {
+                ResolutionStep::Done(answer) => break answer,
+                ResolutionStep::Ask(ask) => {
                     let mut out = Vec::new();
                     exchange::write(&ask, 0, 1232, &mut out);
                     prop_assert!(Query::parse(&out).is_ok(), "what is asked can be read");

@@ -26,5 +26,5 @@ mod version;
 mod wire;
 
 pub use client::{Answers, Client, StartError, Status, Unsent};
-pub use operate::{inspect, reset, Found};
+pub use operate::{inspect, reset, ClusterData};
 pub use settings::{is_server, Login, Settings, SettingsError, Tls};

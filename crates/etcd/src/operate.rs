@@ -11,7 +11,7 @@ use crate::wire::{delete_below, range_below, transaction};
 
 /// The data of a cluster in etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ClusterData {
     /// The version of the member that was asked.
     pub version: String,
     /// The name of the data, or the reason why it has none, for example another format.
@@ -21,7 +21,7 @@ pub struct Found {
 }
 
 /// Reads all data of the cluster. Blocks for at most one deadline for each server. The error is a sentence.
-pub fn inspect(settings: &Settings) -> Result<Found, String> {
+pub fn inspect(settings: &Settings) -> Result<ClusterData, String> {
     let prefix = settings.prefix();
     // A delete of nothing orders the read among the writes.
     let nothing = format!("{prefix}nothing/");
@@ -38,7 +38,7 @@ pub fn inspect(settings: &Settings) -> Result<Found, String> {
                 entries.push((key, pair.mod_revision, pair.value));
             }
         }
-        Ok(Found {
+        Ok(ClusterData {
             version: connection.version.clone(),
             name,
             entries,

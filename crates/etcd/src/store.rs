@@ -17,7 +17,7 @@
 //! issue 20418). Reads here are transactions that also delete a key that never exists. etcd orders these in its log,
 //! like writes, and they change nothing.
 
-use diolkos_node::record::{Answer, Found, Outcome, Request};
+use diolkos_node::record::{Answer, Outcome, PeerRecord, Request};
 use diolkos_node::NodeId;
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ impl Store {
             let node = at.and_then(|at| u8::try_from(at).ok()).map(NodeId);
             if node != Some(settings.me) {
                 let bytes = pair.value;
-                others.push(Found { node, name, bytes });
+                others.push(PeerRecord { node, name, bytes });
             }
         }
         Ok(Answer {

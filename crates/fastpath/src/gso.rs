@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds where the running kernel stores the type of a super-packet, for the programs that need it (`bpf/gso.h`).
+//! Finds where the running kernel stores the type of a super-packet, for the programs that need it (`bpf/tc/gso.h`).
 
 use libbpf_rs::btf::types::{Enum, MemberAttr, Struct};
 use libbpf_rs::btf::Btf;

@@ -151,16 +151,21 @@ pub struct FastPath {
     used_hops: Option<Arc<UsedHops>>,
 }
 
+/// Programs that took over the attachments of an earlier run.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Heirs<'a> {
+    /// Those that translate.
+    pub fast: Option<&'a FastPath>,
+    /// Those that read labels.
+    pub labels: Option<&'a LabelPath>,
+}
+
 /// Removes the clsact filters that an earlier run of an instance left on an interface, because they would continue to
 /// take its packets. Also removes clsact after its last filter. Filters that were taken over stay. Returns true if
 /// there were any.
-pub fn take_off_leftovers(
-    ifindex: u32,
-    instance: &str,
-    heirs: (Option<&FastPath>, Option<&LabelPath>),
-) -> bool {
+pub fn take_off_leftovers(ifindex: u32, instance: &str, heirs: Heirs<'_>) -> bool {
     libbpf_rs::set_print(None);
-    let (fast, labels) = heirs;
+    let Heirs { fast, labels } = heirs;
     let fast = fast.into_iter().flat_map(|heir| &heir.hooks);
     let hooks = fast.chain(labels.into_iter().flat_map(LabelPath::hooks));
     hook::take_off_leftovers(ifindex, handle(instance), hooks)

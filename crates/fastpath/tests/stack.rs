@@ -10,7 +10,7 @@ const LIMIT: usize = 512;
 const ROUNDED_TO: usize = 32;
 
 const FRAME_POINTER: u8 = 10;
-/// `include/uapi/linux/bpf_common.h` and `bpf.h`.
+/// `include/uapi/linux/bpf_common.h` and `include/uapi/linux/bpf.h`.
 const CLASS: u8 = 0x07;
 const LDX: u8 = 0x01;
 const ST: u8 = 0x02;

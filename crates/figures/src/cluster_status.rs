@@ -12,7 +12,7 @@ use crate::finding::Finding;
 /// The role of a node in its cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Part {
+pub enum NodeRole {
     /// It does not know yet which of its ports are free, and creates no bindings.
     #[default]
     Starting,
@@ -24,17 +24,22 @@ pub enum Part {
     Left,
 }
 
-impl Part {
+impl NodeRole {
     /// All roles.
-    pub const ALL: [Part; 4] = [Part::Starting, Part::Serving, Part::Draining, Part::Left];
+    pub const ALL: [NodeRole; 4] = [
+        NodeRole::Starting,
+        NodeRole::Serving,
+        NodeRole::Draining,
+        NodeRole::Left,
+    ];
 
     /// The name in JSON and metrics.
     pub fn name(self) -> &'static str {
         match self {
-            Part::Starting => "starting",
-            Part::Serving => "serving",
-            Part::Draining => "draining",
-            Part::Left => "left",
+            NodeRole::Starting => "starting",
+            NodeRole::Serving => "serving",
+            NodeRole::Draining => "draining",
+            NodeRole::Left => "left",
         }
     }
 }
@@ -53,7 +58,7 @@ pub struct ClusterStatus {
     #[serde(default)]
     pub roll: Option<Roll>,
     /// Its role.
-    pub part: Part,
+    pub part: NodeRole,
     /// The time that it has had this role.
     pub part_ms: u64,
     /// While it starts: nodes that have not reported yet which of its bindings they have.
@@ -144,7 +149,7 @@ pub struct NodeStatus {
     /// The address at which it receives other nodes' messages and its packets.
     pub address: Ipv6Addr,
     /// The role that it reports; `None` if no connection with it is up, or its file differs.
-    pub part: Option<Part>,
+    pub part: Option<NodeRole>,
     /// A connection with it is up.
     pub is_connected: bool,
     /// It has answered recently.

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::cluster_status::{ClusterStatus, EngineStatus, NodeStatus, Part};
+use crate::cluster_status::{ClusterStatus, EngineStatus, NodeRole, NodeStatus};
 use crate::finding::Kind as FindingKind;
 
 impl ClusterStatus {
@@ -71,7 +71,7 @@ impl ClusterStatus {
                 text,
                 "{:<16} {:<9} {:<10} {:<12} {:>8} {:>8} {:>15} {:>11}",
                 node.name,
-                node.part.map_or("-", Part::name),
+                node.part.map_or("-", NodeRole::name),
                 if node.is_reachable { "yes" } else { "no" },
                 node.interface.as_deref().unwrap_or("-"),
                 node.copies,

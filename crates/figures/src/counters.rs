@@ -24,7 +24,7 @@ pub struct Counter {
 
 /// The counters of one reader of the TUN device; each reader has its own, so that no two write to the same cache line.
 #[derive(Debug)]
-pub struct Tally {
+pub struct QueueCounters {
     translated: [(AtomicU64, AtomicU64); 2],
     /// Translated ICMPv6 errors. The fast path translates none.
     errors6: AtomicU64,
@@ -79,9 +79,9 @@ pub enum Direction {
     SixToFour = 1,
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally {
+impl Default for QueueCounters {
+    fn default() -> QueueCounters {
+        QueueCounters {
             translated: Default::default(),
             errors6: AtomicU64::default(),
             questions_answered: AtomicU64::default(),
@@ -99,7 +99,7 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl QueueCounters {
     /// Counts a translated packet.
     pub fn translated(&self, direction: Direction, bytes: usize) {
         let (packets, total) = &self.translated[direction as usize];
@@ -172,11 +172,12 @@ impl Tally {
 }
 
 /// The number of packets whose hop limit was reached in the slow path, and the ends of a recent one.
-pub fn expired(tallies: &[Arc<Tally>]) -> (u64, Option<Expired>) {
-    let count = |tally: &Arc<Tally>| {
+pub fn expired(tallies: &[Arc<QueueCounters>]) -> (u64, Option<Expired>) {
+    let count = |tally: &Arc<QueueCounters>| {
         tally.dropped[usize::from(Reason::HopLimit.index())].load(Ordering::Relaxed)
     };
-    let last = |tally: &Arc<Tally>| *tally.expired.lock().unwrap_or_else(PoisonError::into_inner);
+    let last =
+        |tally: &Arc<QueueCounters>| *tally.expired.lock().unwrap_or_else(PoisonError::into_inner);
     (
         tallies.iter().map(count).sum(),
         tallies.iter().find_map(last),
@@ -184,21 +185,21 @@ pub fn expired(tallies: &[Arc<Tally>]) -> (u64, Option<Expired>) {
 }
 
 /// The number of errors of routers that answered probes of a CLAT.
-pub fn questions_answered(tallies: &[Arc<Tally>]) -> u64 {
-    let count = |tally: &Arc<Tally>| tally.questions_answered.load(Ordering::Relaxed);
+pub fn questions_answered(tallies: &[Arc<QueueCounters>]) -> u64 {
+    let count = |tally: &Arc<QueueCounters>| tally.questions_answered.load(Ordering::Relaxed);
     tallies.iter().map(count).sum()
 }
 
 /// The number of packets that the slow path has dropped for lack of a route.
-pub fn unroutable(tallies: &[Arc<Tally>]) -> u64 {
-    let count = |tally: &Arc<Tally>| {
+pub fn unroutable(tallies: &[Arc<QueueCounters>]) -> u64 {
+    let count = |tally: &Arc<QueueCounters>| {
         tally.dropped[usize::from(Reason::NoRoute.index())].load(Ordering::Relaxed)
     };
     tallies.iter().map(count).sum()
 }
 
 /// Reads all counters; those of the fast path come first.
-pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<Counter>> {
+pub fn read(fast: Option<&FastPath>, tallies: &[Arc<QueueCounters>]) -> io::Result<Vec<Counter>> {
     let mut counters = Vec::new();
 
     if let Some(fast) = fast {
@@ -215,7 +216,7 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
             });
         }
     }
-    let sum = |pick: &dyn Fn(&Tally) -> &AtomicU64| {
+    let sum = |pick: &dyn Fn(&QueueCounters) -> &AtomicU64| {
         tallies
             .iter()
             .map(|tally| pick(tally).load(Ordering::Relaxed))
@@ -254,7 +255,7 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> io::Result<Vec<C
 }
 
 /// Packets that both paths have translated so far: from IPv4, from IPv6. Zero if the counters cannot be read.
-pub fn translated(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> [u64; 2] {
+pub fn translated(fast: Option<&FastPath>, tallies: &[Arc<QueueCounters>]) -> [u64; 2] {
     let counters = read(fast, tallies).unwrap_or_default();
     ["translated_4to6", "translated_6to4"].map(|name| {
         let both = counters.iter().filter(|its| its.name.ends_with(name));
@@ -267,12 +268,12 @@ pub fn translated(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> [u64; 2] {
 pub struct Came {
     /// Packets.
     pub packets: u64,
-    /// Those of them that are no ICMP errors.
+    /// The packets among them that are no ICMP errors.
     pub answers: u64,
 }
 
 /// The packets that both paths have translated from IPv6 so far.
-pub fn came(fast: Option<&FastPath>, tallies: &[Arc<Tally>]) -> Came {
+pub fn came(fast: Option<&FastPath>, tallies: &[Arc<QueueCounters>]) -> Came {
     let [_, packets] = translated(fast, tallies);
     let errors = tallies.iter();
     let errors: u64 = errors.map(|t| t.errors6.load(Ordering::Relaxed)).sum();
@@ -340,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_table_leaves_out_zeros_unless_asked() {
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(QueueCounters::default());
         tally.translated(Direction::FourToSix, 100);
         tally.dropped(Reason::HopLimit);
         let counters = read(None, &[tally.clone(), tally]).expect("no kernel is asked");

@@ -2,7 +2,7 @@
 //! Bindings, sessions and prefixes for operators: rows, and tables of rows.
 
 use diolkos_nat64::config::LevelKind;
-use diolkos_nat64::session::{BindingView, Held, Holding, SessionView};
+use diolkos_nat64::session::{BindingView, Holding, QuotaUse, SessionView};
 use serde::{Deserialize, Serialize};
 
 /// An answer: entries, and their number in all.
@@ -210,7 +210,7 @@ impl Row for TopRow {
     fn cells(&self) -> Vec<String> {
         let of = |has: u64, may: u64| match has {
             0 => "-".to_owned(),
-            _ => format!("{has} ({} %)", Held { has, may }.percent()),
+            _ => format!("{has} ({} %)", QuotaUse { has, may }.percent()),
         };
         vec![
             self.prefix.clone(),

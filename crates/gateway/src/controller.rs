@@ -24,7 +24,7 @@ use super::leases::Leases;
 use super::mirror::{Mirror, Restoring};
 use super::records::Records;
 use diolkos_datapath::slowpath::{Clock, Engine, Writer};
-use diolkos_figures::counters::Tally;
+use diolkos_figures::counters::QueueCounters;
 use diolkos_figures::figures::Spread;
 use diolkos_service::random::Stock;
 
@@ -40,7 +40,7 @@ pub struct Controller {
     inner: Ordered<Inner>,
     pub(super) kernel: Option<Arc<Kernel>>,
     /// Counts the fate of packets that were held, and what the sweeper sent.
-    pub tally: Arc<Tally>,
+    pub tally: Arc<QueueCounters>,
 }
 
 /// What one lock protects.
@@ -63,7 +63,7 @@ impl Controller {
     ) -> Result<Controller, ConfigError> {
         let kernel = fast.map(|(maps, lending)| Arc::new(Kernel::new(maps, lending)));
         let fast = kernel.clone().map(|kernel| kernel as Arc<dyn FastPath>);
-        Controller::of(config, (kernel, fast), secret)
+        Controller::of(config, kernel, fast, secret)
     }
 
     /// The same for a fast path outside the kernel.
@@ -72,12 +72,13 @@ impl Controller {
         fast: Arc<dyn FastPath>,
         secret: [u64; 4],
     ) -> Result<Controller, ConfigError> {
-        Controller::of(config, (None, Some(fast)), secret)
+        Controller::of(config, None, Some(fast), secret)
     }
 
     fn of(
         config: &Nat64Config,
-        (kernel, fast): (Option<Arc<Kernel>>, Option<Arc<dyn FastPath>>),
+        kernel: Option<Arc<Kernel>>,
+        fast: Option<Arc<dyn FastPath>>,
         secret: [u64; 4],
     ) -> Result<Controller, ConfigError> {
         let nat64 = Nat64::new(config, secret)?;
@@ -95,7 +96,7 @@ impl Controller {
                 },
             ),
             kernel,
-            tally: Arc::new(Tally::default()),
+            tally: Arc::new(QueueCounters::default()),
         })
     }
 
@@ -231,7 +232,7 @@ impl Inner {
         packet: &Packet<'_>,
         received: usize,
         out: &mut Writer<'_>,
-        tally: &Arc<Tally>,
+        tally: &Arc<QueueCounters>,
     ) -> Verdict {
         let whole = match verdict {
             Verdict::Forward => Some((packet.bytes(), packet.offload)),
@@ -253,7 +254,7 @@ impl Inner {
         }
     }
 
-    fn count_dropped(&mut self, tally: &Tally) {
+    fn count_dropped(&mut self, tally: &QueueCounters) {
         self.mirror
             .take_dropped()
             .for_each(|reason| tally.dropped(reason));
@@ -299,13 +300,13 @@ impl Engine for Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diolkos_config::{self as config, Found};
+    use diolkos_config::{self as config, AutoValues};
     use diolkos_service::supervise;
 
     /// After a panic the tables are unusable, and the alarm is raised.
     #[test]
     fn half_changed_tables_are_used_by_nobody() {
-        let found = Found {
+        let found = AutoValues {
             mtu4: 1500,
             mtu6: 1500,
             address6: None,

@@ -34,7 +34,7 @@ pub enum GatewayError {
     File {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The failed operation.
         action: FileAction,
         /// The kernel's error.
         source: io::Error,
@@ -76,7 +76,7 @@ pub enum GatewayError {
     Service(#[from] ServiceError),
 }
 
-/// What was tried with a state file.
+/// An operation on a state file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileAction {
     /// Read the state.

@@ -12,7 +12,7 @@ use diolkos_xlat::addr::rfc6052::Pref64;
 
 use super::controller::Controller;
 use super::records::Records;
-use diolkos_bindlog::{Change, ListPosition, Lister, Mapped, Queue, Record, Recorders, What};
+use diolkos_bindlog::{EntryChange, ListPosition, Lister, Mapped, Queue, Record, Recorders, What};
 
 /// Number of entries that are listed before packets pass again.
 const BUDGET: usize = 512;
@@ -78,24 +78,26 @@ impl Records for Log {
                 if self.is_in_block(binding) => {}
             Event::BindingOpened(binding) => {
                 self.recorders
-                    .record(What::Binding(Change::Created, *binding));
+                    .record(What::Binding(EntryChange::Created, *binding));
             }
             Event::BindingClosed(binding) => {
                 self.recorders
-                    .record(What::Binding(Change::Deleted, *binding));
+                    .record(What::Binding(EntryChange::Deleted, *binding));
             }
-            Event::SessionOpened(view) => session(Change::Created, view),
-            Event::SessionClosed(view) => session(Change::Deleted, view),
+            Event::SessionOpened(view) => session(EntryChange::Created, view),
+            Event::SessionClosed(view) => session(EntryChange::Deleted, view),
             Event::SessionChanged(..) => {}
             // The gateway that has the binding logs it.
             Event::CopyMade(..) | Event::CopyEnded(..) => {}
             Event::BlockAllocated(view) => {
                 self.blocks.insert((view.addr, view.first), *view);
-                self.recorders.record(What::Block(Change::Created, *view));
+                self.recorders
+                    .record(What::Block(EntryChange::Created, *view));
             }
             Event::BlockReleased(view) => {
                 self.blocks.remove(&(view.addr, view.first));
-                self.recorders.record(What::Block(Change::Deleted, *view));
+                self.recorders
+                    .record(What::Block(EntryChange::Deleted, *view));
             }
         }
     }
@@ -117,7 +119,7 @@ fn prefixes(config: &Nat64Config) -> Vec<Pref64> {
     prefixes.map(|&prefix| Pref64::new(prefix)).collect()
 }
 
-fn session_record(change: Change, view: &SessionView, prefixes: &[Pref64]) -> What {
+fn session_record(change: EntryChange, view: &SessionView, prefixes: &[Pref64]) -> What {
     let peer6 = prefixes
         .get(usize::from(view.prefix))
         .map(|prefix| prefix.embed(view.peer.addr));
@@ -153,7 +155,7 @@ fn list(
             ListPosition::Blocks(first) => {
                 let views = state.blocks_from(first, BUDGET);
                 for view in &views {
-                    queue.push(Record::now(What::Block(Change::InForce, *view)));
+                    queue.push(Record::now(What::Block(EntryChange::InForce, *view)));
                 }
                 match views.len() < BUDGET {
                     true => ListPosition::Bindings(0, 0),
@@ -163,7 +165,10 @@ fn list(
             ListPosition::Bindings(first, before) => {
                 let (views, next) = state.bindings_from(first, BUDGET);
                 for view in views.iter().filter(|v| !state.is_in_block(&v.binding)) {
-                    queue.push(Record::now(What::Binding(Change::InForce, view.binding)));
+                    queue.push(Record::now(What::Binding(
+                        EntryChange::InForce,
+                        view.binding,
+                    )));
                 }
                 let count = before + views.len() as u64;
                 match next {
@@ -177,7 +182,7 @@ fn list(
                 let prefixes = prefixes(nat64.config());
                 for view in &views {
                     queue.push(Record::now(session_record(
-                        Change::InForce,
+                        EntryChange::InForce,
                         view,
                         &prefixes,
                     )));

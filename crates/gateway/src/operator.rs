@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the operator changes in the tables of a controller.
+//! Changes of the tables by the operator.
 
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_nat64::session::{BindError, SessionView};

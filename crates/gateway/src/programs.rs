@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs know of other gateways. The kernel implements it (`loaded`); tests have a model.
+//! The knowledge of the programs about other gateways. The kernel implements it (`loaded`); tests have a model.
 
 use std::fmt;
 use std::io;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the controller tells of its tables, while no packet changes them.
+//! Queries to the controller about its tables. No packet changes them meanwhile.
 
 use diolkos_nat64::config::Protocol;
 use diolkos_nat64::session::{BindingView, Counts, Holding, SessionView};
@@ -58,7 +58,7 @@ impl Controller {
         let (state, nat64) = (inner.nat64.state(), &inner.nat64);
         let (counts, pool, limits) = (state.counts(), state.pool(), &nat64.config().limits);
         let (leases, lent) = inner.leases.lent_out();
-        let outside = state.from_outside();
+        let (outside, blocks) = (state.from_outside(), pool.blocks());
         let of_pool = |protocol: Protocol| PoolFigures {
             ports: pool.ports(protocol),
             free: pool.free_ports(protocol),
@@ -77,7 +77,7 @@ impl Controller {
             held_fragments: nat64.held_fragments() as u64,
             pool_addresses: pool.len() as u64,
             pool: Protocol::ALL.map(of_pool),
-            port_blocks: pool.blocks().into(),
+            port_blocks: [blocks.free, blocks.all],
             is_deterministic: pool.mapping().is_some(),
             outside_sessions: [outside.has, outside.may],
             leases,

@@ -30,14 +30,14 @@ impl Lent {
 
 /// The ports of a protocol in the pool.
 #[derive(Clone, Copy, Debug)]
-pub struct Ports {
+pub struct PortSupply {
     /// Ports that may be lent and used.
     pub lendable: Lendable,
     /// Ports that are bound or lent.
     pub taken: u32,
 }
 
-impl Ports {
+impl PortSupply {
     /// Returns the maximum number of them that a prefix has, if it has `has` ports of all
     /// protocols.
     pub fn of_these(&self, has: u32) -> u32 {
@@ -86,7 +86,7 @@ impl Terms {
     }
 
     /// Returns what may be lent and used: of sessions, of bindings, and of ports.
-    pub fn lendable(&self, state: &State) -> (Lendable, Lendable, [Ports; 2]) {
+    pub fn lendable(&self, state: &State) -> (Lendable, Lendable, [PortSupply; 2]) {
         let limits = &self.limits;
         (
             limits.lendable(limits.sessions, limits.sessions_per_source),
@@ -95,7 +95,7 @@ impl Terms {
                 let all = state.pool().ports(protocol);
                 let taken = all.saturating_sub(state.pool().free_ports(protocol));
                 let [all, taken] = [all, taken].map(|n| n.min(u32::MAX.into()) as u32);
-                Ports {
+                PortSupply {
                     lendable: limits.lendable(all, u32::MAX),
                     taken,
                 }

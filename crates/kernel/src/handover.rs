@@ -2,7 +2,7 @@
 //! The state that a NAT64 with a state file leaves in the kernel when it ends, so that known sessions go on: the TUN device
 //! with its routes, the BPF programs with their maps, and forwarding. The next start takes it over, or removes it.
 
-use diolkos_fastpath::{FastPath, LabelPath, Pins};
+use diolkos_fastpath::{Heirs, Pins};
 
 use crate::error::KernelError;
 use crate::forwarding;
@@ -49,18 +49,14 @@ pub async fn clear(net: &Net, device: &str) -> Result<bool, KernelError> {
         pins.remove();
     }
     Pins::remove_dead();
-    found |= take_off(net, device, (None, None)).await?;
+    found |= take_off(net, device, Heirs::default()).await?;
     found |= forwarding::restore_leftovers(device);
     Ok(found)
 }
 
 /// Detaches the programs that an earlier run left on any interface, also on those that this configuration does not name, except
 /// the programs that the heirs have taken over. Returns true if there were any.
-pub async fn take_off(
-    net: &Net,
-    device: &str,
-    heirs: (Option<&FastPath>, Option<&LabelPath>),
-) -> Result<bool, KernelError> {
+pub async fn take_off(net: &Net, device: &str, heirs: Heirs<'_>) -> Result<bool, KernelError> {
     let mut found = false;
     for link in net.links().await? {
         if diolkos_fastpath::take_off_leftovers(link.index, device, heirs) {

@@ -30,7 +30,7 @@ pub struct Key {
     pub default: Option<Value>,
     /// The words that the value may be, with their meanings. Empty if it is no choice.
     pub choices: Vec<(String, String)>,
-    /// What a change needs to take effect.
+    /// The action that a change needs to take effect.
     pub reload: Option<Reload>,
 }
 
@@ -59,7 +59,7 @@ pub fn sections(schema: &Value) -> Vec<Section> {
     found
 }
 
-/// What stands above the keys of a section.
+/// The text above the keys of a section.
 #[derive(Default)]
 struct About {
     text: String,

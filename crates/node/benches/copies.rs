@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use common::file;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::Bounds;
-use diolkos_node::record::{Answer, Found, Outcome, Request};
+use diolkos_node::record::{Answer, Outcome, PeerRecord, Request};
 use diolkos_node::{Action, Config, Event, Node, NodeId};
 
 const NODES: usize = 3;
@@ -247,7 +247,7 @@ impl Cluster {
                 let records = self.records.iter().enumerate();
                 let found = |(node, record): (usize, &Option<(u64, Vec<u8>)>)| {
                     let (_, bytes) = record.clone()?;
-                    Some(Found {
+                    Some(PeerRecord {
                         node: Some(NodeId(node as u8)),
                         name: format!("gw{node}"),
                         bytes,

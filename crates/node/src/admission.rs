@@ -33,7 +33,7 @@ use crate::interface::Action;
 use crate::message::Status;
 use crate::node::Node;
 use crate::peer::{Link, Peer};
-use crate::record::{Answer, Outcome, Part, Request, LOOK, RETRY};
+use crate::record::{Answer, Outcome, RecordRole, Request, LOOK, RETRY};
 use crate::Moment;
 use std::time::Duration;
 
@@ -57,8 +57,8 @@ impl Node {
         }
         let claims = self.admission.since.is_some() || self.may_claim(now);
         self.own.say(match claims {
-            true => Part::Serving,
-            false => Part::Starting,
+            true => RecordRole::Serving,
+            false => RecordRole::Starting,
         });
     }
 

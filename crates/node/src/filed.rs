@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the records of other nodes say of their files, and how far this node is with its admission.
+//! The files that the records of other nodes name, and the progress of this node's admission.
 
 use crate::config::NodeId;
-use crate::record::{Found, Part, Record};
+use crate::record::{PeerRecord, Record, RecordRole};
 use crate::Moment;
 use std::cmp::Reverse;
 
 /// Maximum number of remembered nodes that this node's file does not name.
 const STRANGERS: usize = 64;
 
-/// What the record of another node says of its file.
+/// The file of another node, by its record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Filed {
     /// There is no record, or the node has left.
@@ -60,15 +60,15 @@ impl Admission {
     }
 
     /// Takes over the records that the engine has; `file` is this node's.
-    pub fn read(&mut self, found: &[Found], file: u64) {
+    pub fn read(&mut self, found: &[PeerRecord], file: u64) {
         (self.records, self.strangers) = (Vec::new(), Vec::new());
         for its in found {
             let filed = match Record::decode(&its.bytes).map(|record| (record.file, record.part)) {
                 None | Some((None, _)) => Filed::Unknown,
-                Some((_, Part::Left)) => Filed::Nothing,
+                Some((_, RecordRole::Left)) => Filed::Nothing,
                 Some((Some(its), _)) if its == file => Filed::Same,
-                Some((_, Part::Starting)) => Filed::Starts,
-                Some((_, Part::Serving)) => Filed::Serves,
+                Some((_, RecordRole::Starting)) => Filed::Starts,
+                Some((_, RecordRole::Serving)) => Filed::Serves,
             };
             // One that has left may have done so just now.
             self.has_met_strangers |= its.node.is_none() && filed != Filed::Same;

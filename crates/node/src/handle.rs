@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a node does with an event: it turns events into actions.
+//! Turns events into actions.
 //!
 //! event → the state that it changes → all that may follow from the state at this time, in the order of `proceed`
 
@@ -9,7 +9,7 @@ use crate::interface::{Action, Event, Report};
 use crate::message::{Message, Status};
 use crate::node::{Node, LOOKS, TURN};
 use crate::peer::Link;
-use crate::record::{Answer, Part};
+use crate::record::{Answer, RecordRole};
 use crate::store::State;
 use crate::Moment;
 use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
@@ -170,7 +170,7 @@ impl Node {
             self.settle(now, out);
         }
         if self.is_told(now) {
-            self.own.say(Part::Left);
+            self.own.say(RecordRole::Left);
         }
         self.look_at_engine(now, out);
         self.look_around(now, out);

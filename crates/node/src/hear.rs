@@ -6,7 +6,7 @@ use diolkos_nat64::config::Binding;
 
 use crate::config::NodeId;
 use crate::interface::Action;
-use crate::message::{Beat, Change, Mark, Message, Status, Tag};
+use crate::message::{Beat, BindingChange, Mark, Message, Status, Tag};
 use crate::node::{Node, LOOKS};
 use crate::order::BUCKETS;
 use crate::peer::{Hearing, Telling};
@@ -142,11 +142,11 @@ impl Node {
 
     /// Applies at most [`TOGETHER`] changes, in order. A snapshot has millions, and each one would wait for memory
     /// twice.
-    fn heard(&mut self, owner: NodeId, changes: &[Change], out: &mut Vec<Action>) {
+    fn heard(&mut self, owner: NodeId, changes: &[BindingChange], out: &mut Vec<Action>) {
         let copies = &self.peers[owner.index()].copies;
         let (mut sides, mut fetched) = ([Sides::default(); TOGETHER], 0);
         for (change, sides) in changes.iter().zip(&mut sides) {
-            if let Change::Opened(binding) = change {
+            if let BindingChange::Opened(binding) = change {
                 *sides = copies.sides(binding);
             }
         }
@@ -159,14 +159,20 @@ impl Node {
         }
     }
 
-    fn heard_one(&mut self, owner: NodeId, change: &Change, sides: Sides, out: &mut Vec<Action>) {
+    fn heard_one(
+        &mut self,
+        owner: NodeId,
+        change: &BindingChange,
+        sides: Sides,
+        out: &mut Vec<Action>,
+    ) {
         let (protocol, v4) = change.key();
         if self.owners.of(v4.addr) != Some(owner) {
             // Only an owner may report its bindings.
             return self.is_strange(owner, out);
         }
         let peer = &mut self.peers[owner.index()];
-        let Change::Opened(binding) = change else {
+        let BindingChange::Opened(binding) = change else {
             let at = peer.copies.find_v4(protocol, v4);
             at.into_iter()
                 .for_each(|at| self.remove_copy(owner, at, out));

@@ -148,7 +148,7 @@ pub enum Report {
     Superseded,
 }
 
-/// What a node has to do with a packet.
+/// The treatment of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Translate by a binding of this node.

@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::store::State;
 use crate::Moment;
 
-/// How a packet has come here.
+/// The way on which a packet arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Via {
     /// From hosts or servers.

@@ -80,19 +80,19 @@ const STATUSES: [Status; 4] = [
 
 /// A change of a binding of the owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum BindingChange {
     /// The binding exists.
     Opened(Binding),
     /// The binding no longer exists.
     Closed(Protocol, Endpoint4),
 }
 
-impl Change {
+impl BindingChange {
     /// Returns the port.
     pub fn key(&self) -> (Protocol, Endpoint4) {
         match self {
-            Change::Opened(binding) => (binding.protocol, binding.v4),
-            Change::Closed(protocol, v4) => (*protocol, *v4),
+            BindingChange::Opened(binding) => (binding.protocol, binding.v4),
+            BindingChange::Closed(protocol, v4) => (*protocol, *v4),
         }
     }
 }
@@ -118,7 +118,7 @@ pub enum Message {
         /// The last change of the owner that the receiver then knows.
         through: u64,
         /// The bindings and changes, in order.
-        changes: Vec<Change>,
+        changes: Vec<BindingChange>,
     },
     /// The end of a snapshot.
     End {
@@ -205,7 +205,7 @@ impl Message {
             Message::Given(bindings) => {
                 out.push(GIVEN);
                 out.extend([0; 8]);
-                write(&mut out, bindings.iter().map(|b| Change::Opened(*b)));
+                write(&mut out, bindings.iter().map(|b| BindingChange::Opened(*b)));
             }
             Message::GivenBack => out.push(GIVEN_BACK),
             Message::Beat(beat) => {
@@ -226,7 +226,7 @@ impl Message {
         if bytes.len() > MAX_BYTES {
             return None;
         }
-        let mut rest = Reader(bytes);
+        let mut rest = WireReader(bytes);
         let [kind] = rest.take()?;
         let message = match kind {
             HELLO => {
@@ -266,8 +266,8 @@ impl Message {
             GIVEN => {
                 let _ = rest.take::<8>()?;
                 let opened = |change| match change {
-                    Change::Opened(binding) => Some(binding),
-                    Change::Closed(..) => None,
+                    BindingChange::Opened(binding) => Some(binding),
+                    BindingChange::Closed(..) => None,
                 };
                 let bindings = rest.changes()?.into_iter().map(opened);
                 Message::Given(bindings.collect::<Option<_>>()?)
@@ -289,7 +289,7 @@ impl Message {
     }
 }
 
-fn write(out: &mut Vec<u8>, changes: impl Iterator<Item = Change>) {
+fn write(out: &mut Vec<u8>, changes: impl Iterator<Item = BindingChange>) {
     let (mut v4_before, mut v6_before) = (Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
     for change in changes {
         let (protocol, v4) = change.key();
@@ -297,7 +297,7 @@ fn write(out: &mut Vec<u8>, changes: impl Iterator<Item = Change>) {
         tag |= if v4.addr == v4_before { SAME_V4 } else { 0 };
         // The first octet of the host's address that is included.
         let mut from = 0;
-        if let Change::Opened(binding) = change {
+        if let BindingChange::Opened(binding) = change {
             let same_prefix = binding.v6.addr.octets()[..8] == v6_before.octets()[..8];
             let (same, octet) = match same_prefix {
                 _ if binding.v6.addr == v6_before => (SAME_ADDRESS, 16),
@@ -313,7 +313,7 @@ fn write(out: &mut Vec<u8>, changes: impl Iterator<Item = Change>) {
             v4_before = v4.addr;
         }
         out.extend(v4.port.to_be_bytes());
-        if let Change::Opened(binding) = change {
+        if let BindingChange::Opened(binding) = change {
             out.extend(&binding.v6.addr.octets()[from..]);
             out.extend(binding.v6.port.to_be_bytes());
         }
@@ -321,9 +321,9 @@ fn write(out: &mut Vec<u8>, changes: impl Iterator<Item = Change>) {
 }
 
 /// Untrusted bytes, read from the front.
-pub(crate) struct Reader<'a>(pub &'a [u8]);
+pub(crate) struct WireReader<'a>(pub &'a [u8]);
 
-impl Reader<'_> {
+impl WireReader<'_> {
     /// Returns the next `N` bytes; `None` if there are fewer.
     pub fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk()?;
@@ -348,7 +348,7 @@ impl Reader<'_> {
         STATUSES.get(usize::from(status)).copied()
     }
 
-    fn changes(&mut self) -> Option<Vec<Change>> {
+    fn changes(&mut self) -> Option<Vec<BindingChange>> {
         let (mut v4_before, mut v6_before) = (Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
         let mut changes = Vec::new();
         while !self.0.is_empty() {
@@ -368,7 +368,7 @@ impl Reader<'_> {
             let octets = v6_before.octets();
             match tag & !(PROTOCOL | SAME_V4) {
                 0 => {
-                    changes.push(Change::Closed(protocol, v4));
+                    changes.push(BindingChange::Closed(protocol, v4));
                     continue;
                 }
                 OPENED => v6_before = self.take::<16>()?.into(),
@@ -384,7 +384,7 @@ impl Reader<'_> {
                 addr: v6_before,
                 port: u16::from_be_bytes(self.take()?),
             };
-            changes.push(Change::Opened(Binding { protocol, v4, v6 }));
+            changes.push(BindingChange::Opened(Binding { protocol, v4, v6 }));
         }
         Some(changes)
     }

@@ -5,7 +5,7 @@ use crate::armed::Armed;
 use crate::config::{Config, Fault, NodeId, Owners};
 use crate::filed::Admission;
 use crate::interface::{Action, Report};
-use crate::message::{Change, Status, MAX_CHANGES};
+use crate::message::{BindingChange, Status, MAX_CHANGES};
 use crate::order::Order;
 use crate::peer::{Link, Peer, Telling};
 use crate::record::Own;
@@ -248,13 +248,13 @@ impl Node {
         self.bindings
             .insert(binding, 0, self.bindings.sides(binding));
         let most = self.config.bounds.changes;
-        self.log.push(Change::Opened(*binding), most);
+        self.log.push(BindingChange::Opened(*binding), most);
     }
 
     /// Begins the rest of a binding's port.
     pub(crate) fn rest(&mut self, now: Moment, at: u32) {
         let binding = self.bindings.get(at).binding();
-        let closed = Change::Closed(binding.protocol, binding.v4);
+        let closed = BindingChange::Closed(binding.protocol, binding.v4);
         let change = self.log.push(closed, self.config.bounds.changes);
         self.rests.count = self.rests.count.wrapping_add(1);
         let rest = self.rests.count;

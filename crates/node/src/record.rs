@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 use crate::config::{NodeId, MOST_NODES};
-use crate::message::{Mark, Reader};
+use crate::message::{Mark, WireReader};
 use crate::Moment;
 
 const FORMAT: u8 = 2;
@@ -28,9 +28,9 @@ pub const RETRY: Duration = Duration::from_secs(3);
 /// Interval at which a node reads its own record: it detects another engine, or a second node of its name.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);
 
-/// The part of a node in the cluster, by its file.
+/// The role of a node in the cluster, by its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum RecordRole {
     /// It opens nothing yet.
     Starting,
     /// It serves, or claims to.
@@ -39,7 +39,7 @@ pub enum Part {
     Left,
 }
 
-const ALL_PARTS: [Part; 3] = [Part::Starting, Part::Serving, Part::Left];
+const ALL_PARTS: [RecordRole; 3] = [RecordRole::Starting, RecordRole::Serving, RecordRole::Left];
 
 /// A record.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,8 +50,8 @@ pub struct Record {
     pub epoch: u64,
     /// The digest of what assigns addresses in the node's file; None in a record of format 1.
     pub file: Option<u64>,
-    /// What the node does by that file.
-    pub part: Part,
+    /// The role of the node by that file.
+    pub part: RecordRole,
     /// For each node, which of its copies are void. Nodes without void copies are omitted at the end.
     pub void: Vec<Mark>,
 }
@@ -78,11 +78,11 @@ impl Record {
 
     /// Decodes a record; None if it is of a later format, or not a record.
     pub fn decode(bytes: &[u8]) -> Option<Record> {
-        let mut rest = Reader(bytes);
+        let mut rest = WireReader(bytes);
         let [format] = rest.take()?;
         let (incarnation, epoch) = (rest.number()?, rest.number()?);
         let (file, part) = match format {
-            FORMER => (None, Part::Serving),
+            FORMER => (None, RecordRole::Serving),
             FORMAT => {
                 let (file, [part]) = (rest.number()?, rest.take()?);
                 (Some(file), *ALL_PARTS.get(usize::from(part))?)
@@ -140,7 +140,7 @@ pub enum Outcome {
     /// The record with its revision, if there is one.
     Value(Option<(u64, Vec<u8>)>),
     /// All records except this node's own.
-    All(Vec<Found>),
+    All(Vec<PeerRecord>),
     /// The record has been written with this revision.
     Written(u64),
     /// The record has another revision.
@@ -149,7 +149,7 @@ pub enum Outcome {
 
 /// The record of another node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct PeerRecord {
     /// The node's position in this node's file; None if the file does not name it.
     pub node: Option<NodeId>,
     /// Its name.
@@ -165,10 +165,10 @@ pub struct Own {
     incarnation: u64,
     /// The digest of what assigns addresses.
     pub file: u64,
-    /// What the record should say that this node does.
-    part: Part,
-    /// What it says, as far as that is known.
-    written: Option<Part>,
+    /// The role that the record should have.
+    part: RecordRole,
+    /// The role that it has, if that is known.
+    written: Option<RecordRole>,
     /// Since when this node has known that the engine has its claim to serve.
     claimed: Option<Moment>,
     /// The engine that has a record of this incarnation; 0: none.
@@ -199,7 +199,7 @@ impl Own {
             me,
             incarnation,
             file,
-            part: Part::Starting,
+            part: RecordRole::Starting,
             written: None,
             claimed: None,
             engine: 0,
@@ -216,11 +216,11 @@ impl Own {
     }
 
     /// Sets what the record is to say. Having left is final.
-    pub fn say(&mut self, part: Part) {
-        if self.part != Part::Left {
+    pub fn say(&mut self, part: RecordRole) {
+        if self.part != RecordRole::Left {
             self.part = part;
         }
-        if self.part != Part::Serving {
+        if self.part != RecordRole::Serving {
             // Only another write can confirm the claim: a withdrawal may be in flight.
             self.claimed = None;
         }
@@ -233,7 +233,7 @@ impl Own {
 
     /// Returns true if the engine has a record that says that this node has left.
     pub fn has_left(&self) -> bool {
-        self.written == Some(Part::Left) && self.engine == self.seen
+        self.written == Some(RecordRole::Left) && self.engine == self.seen
     }
 
     /// Returns the engine that answered last; 0 if none has.
@@ -280,7 +280,7 @@ impl Own {
         };
         let lacks = |node: usize| self.wanted[node] > self.durable[node].0;
         let has_said = match self.part {
-            Part::Serving => self.claimed.is_some(),
+            RecordRole::Serving => self.claimed.is_some(),
             part => self.written == Some(part),
         };
         if self.engine == self.seen && has_said && !(0..MOST_NODES).any(lacks) {
@@ -322,7 +322,7 @@ impl Own {
             (Outcome::Written(revision), Some(record)) => {
                 self.revision = Some(*revision);
                 self.known(now, &record);
-                if (record.part, self.part) == (Part::Serving, Part::Serving) {
+                if (record.part, self.part) == (RecordRole::Serving, RecordRole::Serving) {
                     self.claimed = self.claimed.or(Some(now));
                 }
             }

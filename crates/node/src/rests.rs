@@ -3,19 +3,19 @@
 
 use std::collections::VecDeque;
 
-use crate::message::Change;
+use crate::message::BindingChange;
 use crate::Moment;
 
 /// The last changes, each with its number. Numbers begin at 1 with each incarnation.
 #[derive(Debug, Default)]
 pub struct Log {
-    changes: VecDeque<Change>,
+    changes: VecDeque<BindingChange>,
     head: u64,
 }
 
 impl Log {
     /// Adds a change; returns its number. At most `most` are kept.
-    pub fn push(&mut self, change: Change, most: usize) -> u64 {
+    pub fn push(&mut self, change: BindingChange, most: usize) -> u64 {
         if self.changes.len() >= most {
             self.changes.pop_front();
         }
@@ -30,7 +30,7 @@ impl Log {
     }
 
     /// Returns the changes after a number; None if some of them are no longer kept.
-    pub fn after(&self, number: u64) -> Option<impl Iterator<Item = &Change>> {
+    pub fn after(&self, number: u64) -> Option<impl Iterator<Item = &BindingChange>> {
         let lacking = self.head.checked_sub(number)? as usize;
         let first = self.changes.len().checked_sub(lacking)?;
         Some(self.changes.range(first..))

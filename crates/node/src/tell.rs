@@ -5,7 +5,7 @@
 use crate::config::NodeId;
 
 use crate::interface::{Action, Report};
-use crate::message::{Beat, Change, Message, MAX_CHANGES};
+use crate::message::{Beat, BindingChange, Message, MAX_CHANGES};
 use crate::node::{Node, LOOKS};
 use crate::peer::{Hearing, Link, Telling};
 use crate::store::{State, Store};
@@ -81,7 +81,7 @@ impl Node {
             let Some(changes) = self.log.after(link.sent) else {
                 return false;
             };
-            let changes: Vec<Change> = changes.take(most).copied().collect();
+            let changes: Vec<BindingChange> = changes.take(most).copied().collect();
             if changes.is_empty() {
                 break;
             }
@@ -99,7 +99,7 @@ impl Node {
         let through = link.sent;
         let message = |bindings: Vec<_>| Message::Told {
             through,
-            changes: bindings.into_iter().map(Change::Opened).collect(),
+            changes: bindings.into_iter().map(BindingChange::Opened).collect(),
         };
         let next = say_places(&self.bindings, from, &mut self.left, link, out, message);
         link.telling = Telling::Walking(next.unwrap_or(u32::MAX));

@@ -12,9 +12,9 @@ type Whole<R> = Chain<Cursor<Vec<u8>>, R>;
 /// Reads a capture from its beginning to its end.
 pub enum Capture<R: Read> {
     /// The classic format.
-    Pcap(pcap::Reader<Whole<R>>),
+    Pcap(pcap::PcapReader<Whole<R>>),
     /// The format pcapng.
-    PcapNg(pcapng::Reader<Whole<R>>),
+    PcapNg(pcapng::PcapngReader<Whole<R>>),
 }
 
 impl<R: Read> Capture<R> {
@@ -24,8 +24,8 @@ impl<R: Read> Capture<R> {
         let got = fill(&mut from, &mut first)?;
         let whole = Cursor::new(first[..got].to_vec()).chain(from);
         match u32::from_be_bytes(first) {
-            pcapng::SECTION => Ok(Capture::PcapNg(pcapng::Reader::new(whole))),
-            _ => pcap::Reader::new(whole).map(Capture::Pcap),
+            pcapng::SECTION => Ok(Capture::PcapNg(pcapng::PcapngReader::new(whole))),
+            _ => pcap::PcapReader::new(whole).map(Capture::Pcap),
         }
     }
 

@@ -29,7 +29,7 @@ use diolkos_xlat::{Offload, Outbox};
 
 pub use error::OfflineError;
 
-use diolkos_config::{self as config, Found, Mode, Networks, Placement, Settings};
+use diolkos_config::{self as config, AutoValues, Mode, Networks, Placement, Settings};
 pub use options::Translate;
 
 use capture::Capture;
@@ -37,7 +37,7 @@ use diolkos_datapath::packet_summary::PacketSummary;
 use engine::{Engine, Noted};
 use environment::Environment;
 use lines::{Fate, Form, Lines};
-use pcap::{Record, Writer};
+use pcap::{PcapWriter, Record};
 use summary::Summary;
 
 /// No entry that a packet creates expires sooner: every timeout is longer (RFC 6146 section 4).
@@ -108,9 +108,9 @@ fn refuse_unknown(settings: &Settings, options: &Translate) -> Result<(), Offlin
 }
 
 fn engine(settings: &Settings, world: &mut Environment) -> Result<Engine, OfflineError> {
-    let found = Found {
-        mtu4: Found::OFFLINE_MTU,
-        mtu6: Found::OFFLINE_MTU,
+    let found = AutoValues {
+        mtu4: AutoValues::OFFLINE_MTU,
+        mtu6: AutoValues::OFFLINE_MTU,
         address6: None,
     };
     // No kernel is involved that decrements the hop limit.
@@ -138,11 +138,11 @@ fn writer(options: &Translate, precision: pcap::Precision) -> Result<Option<Outp
         return Err(OfflineError::SameFile);
     }
     let output = File::create(path).map_err(|e| unwritten(path, e))?;
-    let writer = Writer::new(BufWriter::new(output), precision);
+    let writer = PcapWriter::new(BufWriter::new(output), precision);
     writer.map(Some).map_err(|e| unwritten(path, e))
 }
 
-type Output = Writer<BufWriter<File>>;
+type Output = PcapWriter<BufWriter<File>>;
 
 /// The translation of a capture.
 struct Run {

@@ -70,12 +70,12 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_drops: Vec<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    state: Vec<Change>,
+    state: Vec<TableEvent>,
 }
 
 /// A change of the tables of a NAT64.
 #[derive(Serialize)]
-struct Change {
+struct TableEvent {
     event: &'static str,
     protocol: &'static str,
     v6: String,
@@ -86,14 +86,14 @@ struct Change {
     state: Option<&'static str>,
 }
 
-impl Change {
-    fn of(event: &Event) -> Option<Change> {
+impl TableEvent {
+    fn of(event: &Event) -> Option<TableEvent> {
         Some(match event {
-            Event::BindingOpened(binding) => Change::binding("binding-opened", binding),
-            Event::BindingClosed(binding) => Change::binding("binding-closed", binding),
-            Event::SessionOpened(session) => Change::session("session-opened", session),
-            Event::SessionChanged(session, _) => Change::session("session-changed", session),
-            Event::SessionClosed(session) => Change::session("session-closed", session),
+            Event::BindingOpened(binding) => TableEvent::binding("binding-opened", binding),
+            Event::BindingClosed(binding) => TableEvent::binding("binding-closed", binding),
+            Event::SessionOpened(session) => TableEvent::session("session-opened", session),
+            Event::SessionChanged(session, _) => TableEvent::session("session-changed", session),
+            Event::SessionClosed(session) => TableEvent::session("session-closed", session),
             // A block changes no packet; the bindings in it show the ports.
             Event::BlockAllocated(_) | Event::BlockReleased(_) => return None,
             // The pool of a capture is not shared in a cluster.
@@ -101,8 +101,8 @@ impl Change {
         })
     }
 
-    fn binding(event: &'static str, binding: &Binding) -> Change {
-        Change {
+    fn binding(event: &'static str, binding: &Binding) -> TableEvent {
+        TableEvent {
             event,
             protocol: binding.protocol.name(),
             v6: binding.v6.to_string(),
@@ -112,11 +112,11 @@ impl Change {
         }
     }
 
-    fn session(event: &'static str, session: &SessionView) -> Change {
-        Change {
+    fn session(event: &'static str, session: &SessionView) -> TableEvent {
+        TableEvent {
             peer: Some(session.peer.to_string()),
             state: Some(session.state.name()),
-            ..Change::binding(event, &session.binding)
+            ..TableEvent::binding(event, &session.binding)
         }
     }
 }
@@ -156,7 +156,7 @@ impl<W: Write> Lines<W> {
             came: came.map(|(_, bytes)| PacketSummary::of(bytes)),
             out,
             held_drops: noted.dropped.iter().map(|reason| reason.name()).collect(),
-            state: noted.events.iter().filter_map(Change::of).collect(),
+            state: noted.events.iter().filter_map(TableEvent::of).collect(),
         };
         let text = match self.form {
             Form::Json => serde_json::json!(line).to_string(),

@@ -96,7 +96,7 @@ pub struct Record {
 }
 
 /// Reads a capture from its beginning to its end.
-pub struct Reader<R> {
+pub struct PcapReader<R> {
     from: R,
     little_endian: bool,
     precision: Precision,
@@ -104,9 +104,9 @@ pub struct Reader<R> {
     number: u64,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> PcapReader<R> {
     /// Reads the file's header.
-    pub fn new(mut from: R) -> Result<Reader<R>, ReadError> {
+    pub fn new(mut from: R) -> Result<PcapReader<R>, ReadError> {
         let mut header = [0; HEADER];
         let got = fill(&mut from, &mut header)?;
         if got < HEADER {
@@ -121,7 +121,7 @@ impl<R: Read> Reader<R> {
         };
         // The upper half tells whether frames end with a check sequence, which the packet's own length excludes.
         let link_type = word(&header, 20, little_endian) & 0xffff;
-        Ok(Reader {
+        Ok(PcapReader {
             from,
             little_endian,
             precision,
@@ -198,15 +198,15 @@ pub fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, ReadError>
 }
 
 /// Writes a capture of raw IP, in little-endian order.
-pub struct Writer<W> {
+pub struct PcapWriter<W> {
     to: W,
     precision: Precision,
     now: Duration,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> PcapWriter<W> {
     /// Writes the file's header.
-    pub fn new(mut to: W, precision: Precision) -> io::Result<Writer<W>> {
+    pub fn new(mut to: W, precision: Precision) -> io::Result<PcapWriter<W>> {
         let magic = match precision {
             Precision::Micro => MICROSECONDS,
             Precision::Nano => NANOSECONDS,
@@ -217,7 +217,7 @@ impl<W: Write> Writer<W> {
         for word in [0, 0, SNAP_LEN, RAW_IP] {
             to.write_all(&word.to_le_bytes())?;
         }
-        Ok(Writer {
+        Ok(PcapWriter {
             to,
             precision,
             now: Duration::ZERO,
@@ -254,7 +254,7 @@ mod tests {
 
     fn capture(precision: Precision, packets: &[(Duration, &[u8])]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, precision).expect("memory takes all");
+        let mut writer = PcapWriter::new(&mut bytes, precision).expect("memory takes all");
         for (since_epoch, packet) in packets {
             writer.stamp(*since_epoch);
             writer.write(packet).expect("memory takes all");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> Result<Vec<(Duration, Vec<u8>)>, ReadError> {
-        let mut reader = Reader::new(bytes)?;
+        let mut reader = PcapReader::new(bytes)?;
         let mut record = Record::default();
         let mut all = Vec::new();
         while reader.next(&mut record)? {

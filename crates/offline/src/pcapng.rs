@@ -30,7 +30,7 @@ const LONGEST_BLOCK: usize = LONGEST_RECORD + (1 << 16);
 const MOST_INTERFACES: usize = 1 << 16;
 
 /// Reads a capture from its beginning to its end.
-pub struct Reader<R> {
+pub struct PcapngReader<R> {
     from: R,
     little_endian: bool,
     interfaces: Vec<Interface>,
@@ -53,10 +53,10 @@ struct Interface {
     offset: i64,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> PcapngReader<R> {
     /// A reader for a file that begins with [`SECTION`].
-    pub fn new(from: R) -> Reader<R> {
-        Reader {
+    pub fn new(from: R) -> PcapngReader<R> {
+        PcapngReader {
             from,
             little_endian: true,
             interfaces: Vec::new(),

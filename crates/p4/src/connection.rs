@@ -13,16 +13,16 @@ use crate::wire::{replies, Garbage, Reply, Request, LONGEST, RECORD, RECORDS};
 /// Time limit for one exchange. The switch answers within a millisecond, unless the machine is busy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a connection is over.
+/// Why a connection ended.
 #[derive(Debug)]
 pub enum Broken {
     /// The switch has closed it.
     Closed,
     /// The switch has not answered in time.
     Silent,
-    /// The kernel says why.
+    /// The kernel reports an error.
     Io(io::Error),
-    /// The switch sends something else than replies.
+    /// The switch has sent an invalid reply.
     Garbage(Garbage),
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Broken {
 }
 
 impl Broken {
-    /// Returns true if no process serves the socket: whatever the last one had in its tables is gone.
+    /// Returns true if no process serves the socket: the tables of the last one are gone with it.
     pub fn is_absent(&self) -> bool {
         matches!(self, Broken::Io(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused))
@@ -59,7 +59,7 @@ impl Broken {
 #[derive(Debug)]
 pub struct Connection {
     socket: Socket,
-    /// Of the next request.
+    /// The cookie of the next request.
     cookie: u32,
     sent: Vec<u8>,
     received: Vec<u8>,
@@ -69,7 +69,7 @@ impl Connection {
     /// Connects.
     pub fn open(path: &Path) -> Result<Connection, Broken> {
         let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None)?;
-        // The first also limits the wait for a switch that accepts nobody.
+        // The first also limits the wait for a switch that accepts no connection.
         socket.set_write_timeout(Some(PATIENCE))?;
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.connect(&SockAddr::unix(path)?)?;
@@ -104,7 +104,7 @@ impl Connection {
         replies(&self.received[..length], requests, first).map_err(Broken::Garbage)
     }
 
-    /// The same for a single request.
+    /// Sends a single request, and waits for its reply.
     pub fn ask(&mut self, request: Request) -> Result<(Reply, &[u8]), Broken> {
         let (replies, extra) = self.exchange(&[request])?;
         let reply = replies.first().copied();

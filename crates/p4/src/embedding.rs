@@ -9,13 +9,13 @@ use crate::wire::Field;
 /// IPv4 address = base | (((hi >> hr) << hl) & hm) | ((lo >> lr) & lm), and the reverse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shifts {
-    /// Of the upper half, to the right.
+    /// Right shift of the upper half.
     pub hr: u8,
-    /// Of the upper half, to the left.
+    /// Left shift of the upper half.
     pub hl: u8,
     /// Bits of the IPv4 address that stand in the upper half.
     pub hm: u32,
-    /// Of the lower half, to the right.
+    /// Right shift of the lower half.
     pub lr: u8,
     /// Bits of the IPv4 address that stand in the lower half.
     pub lm: u32,
@@ -33,7 +33,7 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// That of a translation prefix (RFC 6052 section 2.2). `None`: no such length.
+    /// Returns the embedding of a translation prefix (RFC 6052 section 2.2); `None` if no prefix has its length.
     pub fn of_prefix(prefix: Ipv6Net) -> Option<Embedding> {
         let (hl, hm, lr, lm) = match prefix.prefix_len() {
             32 => (0, u32::MAX, 0, 0),
@@ -57,7 +57,8 @@ impl Embedding {
         })
     }
 
-    /// That of an explicit mapping: both suffixes begin right after their prefixes. `None`: the IPv6 suffix is shorter.
+    /// Returns the embedding of an explicit mapping, whose suffixes begin right after their prefixes; `None` if the IPv6 suffix
+    /// is shorter.
     pub fn of_mapping(v4: Ipv4Net, v6: Ipv6Net) -> Option<Embedding> {
         let bits = 32 - v4.prefix_len();
         // How far the suffix is above the lowest bit.

@@ -50,9 +50,10 @@ impl Entry {
 
     /// An entry of a ternary table.
     fn ternary(
-        (table, priority): (&'static str, u32),
+        table: &'static str,
+        priority: u32,
         net: IpNet,
-        (action, data): (&'static str, Field),
+        Action { name: action, data }: Action,
     ) -> Entry {
         let (key, mask) = match net {
             IpNet::V4(net) => (octets4(net.network()), octets4(net.netmask())),
@@ -182,14 +183,24 @@ pub fn hop(to: IpNet, exit: Option<Exit>, is_first: bool) -> Entry {
                 .with(&exit.to)
                 .with(&exit.from)
                 .with(&exit.mtu.to_be_bytes());
-            ("forward", data)
+            let name = "forward";
+            Action { name, data }
         }
     };
-    Entry::ternary((table, priority), to, action)
+    Entry::ternary(table, priority, to, action)
+}
+
+/// An action, and its parameters.
+struct Action {
+    name: &'static str,
+    data: Field,
 }
 
 /// The action that leaves a packet to the slow path.
-const DECLINE: (&str, Field) = ("decline", Field::EMPTY);
+const DECLINE: Action = Action {
+    name: "decline",
+    data: Field::EMPTY,
+};
 
 /// Source or destination of packets without state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -206,15 +217,19 @@ pub fn from6(end: End, priority: u32, net: Ipv6Net, by: Option<&Embedding>) -> E
         End::Source => "src6",
         End::Destination => "dst6",
     };
-    let action = by.map_or(DECLINE, |by| ("from6", by.from6()));
-    Entry::ternary((table, priority), net.into(), action)
+    let action = by.map_or(DECLINE, |by| Action {
+        name: "from6",
+        data: by.from6(),
+    });
+    Entry::ternary(table, priority, net.into(), action)
 }
 
 /// Like [`from6`], for embedded IPv4 networks: only bits of the prefix and of the network are compared.
 pub fn decline_embedded(
     end: End,
     priority: u32,
-    (prefix, by): (Ipv6Net, &Embedding),
+    prefix: Ipv6Net,
+    by: &Embedding,
     net: Ipv4Net,
 ) -> Entry {
     let mut entry = from6(end, priority, prefix, None);
@@ -232,8 +247,11 @@ pub fn from4(end: End, priority: u32, net: Ipv4Net, by: Option<&Embedding>) -> E
         End::Source => "src4",
         End::Destination => "dst4",
     };
-    let action = by.map_or(DECLINE, |by| ("from4", by.from4()));
-    Entry::ternary((table, priority), net.into(), action)
+    let action = by.map_or(DECLINE, |by| Action {
+        name: "from4",
+        data: by.from4(),
+    });
+    Entry::ternary(table, priority, net.into(), action)
 }
 
 /// Both directions of a session. `peer6` is the peer as the node sees it, `slot` the index of the pair in `used`.

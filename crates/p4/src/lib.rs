@@ -12,8 +12,8 @@
 //!
 //! * **No port has two owners.** A port gets no new owner before the switch has confirmed the removal of the old one
 //!   ([`Switch`], `settled`).
-//! * **A table that is not known is empty.** After each new connection the switch forgets everything, and gets everything
-//!   again, whoever of the two was away. So nothing of an earlier run, and no half of a broken exchange, stays.
+//! * **A table that is not known is empty.** After each new connection the switch is emptied and gets all entries again, no
+//!   matter which of the two was away. So no entry of an earlier run, and no half of a broken exchange, remains.
 //! * **The switch is not trusted with memory or time.** Each reply has one possible length, each exchange has a time limit, and
 //!   what is queued has a bound. Anything else ends the connection.
 //!

@@ -4,7 +4,7 @@
 
 use crate::connection::{Broken, Connection};
 use crate::entry::Entry;
-use crate::wanted::{Change, Known};
+use crate::wanted::{Known, SessionUpdate};
 use crate::wire::{Garbage, Request, Status, RECORDS};
 
 /// Changes of one datagram: each has two records.
@@ -14,28 +14,31 @@ pub const TOGETHER: usize = RECORDS / 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The switch has carried it out.
-    Done(Change),
+    Done(SessionUpdate),
     /// The switch has refused the session, and has none of its entries.
     Refused(Known, Status),
 }
 
 /// Carries out at most [`TOGETHER`] changes, in their order.
-pub fn carry_out(connection: &mut Connection, changes: &[Change]) -> Result<Vec<Outcome>, Broken> {
+pub fn carry_out(
+    connection: &mut Connection,
+    changes: &[SessionUpdate],
+) -> Result<Vec<Outcome>, Broken> {
     let requests: Vec<Request> = changes.iter().flat_map(requests).collect();
     if failure(connection, &requests)?.is_none() {
         return Ok(changes.iter().copied().map(Outcome::Done).collect());
     }
     let alone = changes.iter().map(|change| match change {
-        Change::Put(known) => put(connection, known),
-        Change::Remove(known) => remove(connection, known).map(|()| Outcome::Done(*change)),
+        SessionUpdate::Put(known) => put(connection, known),
+        SessionUpdate::Remove(known) => remove(connection, known).map(|()| Outcome::Done(*change)),
     });
     alone.collect()
 }
 
-fn requests(change: &Change) -> Vec<Request> {
+fn requests(change: &SessionUpdate) -> Vec<Request> {
     match change {
-        Change::Put(known) => known.entries().iter().map(Entry::insert).collect(),
-        Change::Remove(known) => known.entries().iter().filter_map(Entry::delete).collect(),
+        SessionUpdate::Put(known) => known.entries().iter().map(Entry::insert).collect(),
+        SessionUpdate::Remove(known) => known.entries().iter().filter_map(Entry::delete).collect(),
     }
 }
 
@@ -56,8 +59,8 @@ pub fn failure(
 }
 
 fn put(connection: &mut Connection, known: &Known) -> Result<Outcome, Broken> {
-    match failure(connection, &requests(&Change::Put(*known)))? {
-        None => Ok(Outcome::Done(Change::Put(*known))),
+    match failure(connection, &requests(&SessionUpdate::Put(*known)))? {
+        None => Ok(Outcome::Done(SessionUpdate::Put(*known))),
         Some(status) => {
             // Another entry may be in its place.
             remove(connection, known)?;
@@ -66,9 +69,9 @@ fn put(connection: &mut Connection, known: &Known) -> Result<Outcome, Broken> {
     }
 }
 
-/// Removes both entries, one of which may not be there. If the switch refuses, nothing is known of it any more.
+/// Removes both entries, one of which may not be there. If the switch refuses, its state is unknown.
 fn remove(connection: &mut Connection, known: &Known) -> Result<(), Broken> {
-    for request in requests(&Change::Remove(*known)) {
+    for request in requests(&SessionUpdate::Remove(*known)) {
         match failure(connection, &[request])? {
             None | Some(Status::Absent) => {}
             Some(status) => return Err(Broken::Garbage(Garbage::Kept(status))),

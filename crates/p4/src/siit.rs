@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The tables of a translation without state (RFC 7915): explicit mappings, prefixes, and what must be declined between them.
 //!
-//! An address is mapped as `xlat::addr` maps it: explicit mappings first, by longest match, then prefixes. Whatever `xlat`
-//! refuses, or sends back to IPv6, the switch declines; so it needs none of the reasons.
+//! An address is mapped as `xlat::addr` maps it: explicit mappings first, by longest match, then prefixes. The switch
+//! declines each packet that `xlat` refuses or sends back to IPv6, so it needs no reasons.
 
 use std::net::Ipv4Addr;
 
@@ -13,7 +13,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use crate::embedding::Embedding;
 use crate::entry::{decline_embedded, from4, from6, settings, End, Entry, Mode};
 
-/// The lowest number wins. A mapping has the number of bits after its prefix in addition, at most 128.
+/// The lowest number wins. For a mapping, the number of bits after its prefix is added, at most 128.
 const UNROUTABLE: u32 = 0;
 const MAPPING: u32 = 100;
 const EXCEPTION: u32 = 300;
@@ -89,9 +89,10 @@ pub fn entries(config: &Config) -> Option<Vec<Entry>> {
                 all.extend(refused.map(|net| from4(end, EXCEPTION, net, None)));
                 all.push(from4(end, PREFIX, Ipv4Net::default(), Some(&prefix.1)));
             }
-            let of_prefix = (prefix.0, &prefix.1);
             let embedded = exceptions(end, prefix.0, config);
-            all.extend(embedded.map(|net| decline_embedded(end, EXCEPTION, of_prefix, net)));
+            all.extend(
+                embedded.map(|net| decline_embedded(end, EXCEPTION, prefix.0, &prefix.1, net)),
+            );
             let priority = PREFIX + at as u32;
             all.push(from6(end, priority, prefix.0, Some(&prefix.1)));
         }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Slots of the array `used`, by which the switch reports the use of sessions. Slot 0 belongs to nobody.
+//! Slots of the array `used`, by which the switch reports the use of sessions. Slot 0 belongs to no session.
 //!
 //! A slot of a removed session may still be marked by a packet of that session. So it is given to another session only after
 //! the array has been read, and thereby cleared, since its removal.
 
 use std::collections::VecDeque;
 
-/// The slots, and what `T` each belongs to.
+/// The slots, and the owner of each.
 #[derive(Debug)]
 pub struct Slots<T> {
     owners: Vec<Option<T>>,
@@ -78,7 +78,7 @@ impl<T: Copy> Slots<T> {
         self.free.extend(self.reading.drain(..));
     }
 
-    /// What a slot belongs to.
+    /// Returns the owner of a slot.
     pub fn owner(&self, slot: u32) -> Option<T> {
         self.owners.get(slot as usize).copied().flatten()
     }

@@ -17,8 +17,8 @@ use crate::names::{COUNTS, TRANSLATED_4TO6, TRANSLATED_6TO4};
 use crate::wanted::{Link, Wanted};
 use crate::worker::{connect, Shared, Worker};
 
-/// So long a new binding waits for the switch to confirm the end of the old one until the log says so. It waits on: the
-/// worker gives up a switch that does not answer, and empties one that is far behind.
+/// Time after which the log reports that a new binding waits for the switch to confirm the end of the old one. It goes on
+/// waiting: the worker gives up a switch that does not answer, and empties one that is far behind.
 const SETTLED: Duration = Duration::from_secs(8);
 
 /// The switch, and the thread that writes its tables. The thread ends when this is dropped.
@@ -57,13 +57,13 @@ impl Switch {
         })
     }
 
-    /// Sets what the configuration demands: its prefixes, and rules.
+    /// Sets the prefixes and the rules of the configuration.
     pub fn set_base(&self, prefixes: &[Ipv6Net], rules: Vec<Entry>) {
         self.shared.lock().set_base(prefixes, rules);
         self.shared.work.notify_one();
     }
 
-    /// Sets what interfaces and routes demand.
+    /// Sets the rules of interfaces and routes.
     pub fn set_hops(&self, rules: Vec<Entry>) {
         self.shared.lock().set_hops(rules);
         self.shared.work.notify_one();
@@ -101,7 +101,7 @@ impl Switch {
         [TRANSLATED_4TO6, TRANSLATED_6TO4].map(|at| counts[at])
     }
 
-    /// Ends the thread. With `empties`, the switch then declines everything; otherwise it goes on with what it has.
+    /// Ends the thread. With `empties`, the switch then declines everything; otherwise it goes on with its entries.
     pub fn finish(&self, empties: bool) {
         self.shared.lock().ended.get_or_insert(empties);
         self.shared.work.notify_one();
@@ -113,18 +113,16 @@ impl Switch {
 
     /// Waits until the switch has no entries of a port for another node.
     pub(crate) fn settled(&self, outer: crate::leaving::Outer, inner: crate::leaving::Inner) {
+        let is_of_another = |wanted: &mut Wanted| wanted.leaving.is_of_another(outer, inner);
         let mut wanted = self.shared.lock();
-        while wanted.leaving.is_of_another(outer, inner) {
-            let has_it = |wanted: &mut Wanted| wanted.leaving.is_of_another(outer, inner);
-            let waited = self
-                .shared
-                .settled
-                .wait_timeout_while(wanted, SETTLED, has_it)
-                .unwrap_or_else(PoisonError::into_inner);
-            wanted = waited.0;
-            if waited.1.timed_out() {
-                tracing::warn!("the switch does not confirm that a session has ended: new ones of its port wait");
+        loop {
+            wanted = wanted.wait_timeout_while(&self.shared.settled, SETTLED, is_of_another);
+            if !is_of_another(&mut wanted) {
+                return;
             }
+            tracing::warn!(
+                "the switch does not confirm that a session has ended: new ones of its port wait"
+            );
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the switch should have, and what it has not been told yet. No input or output.
+//! The entries that the switch should have, and the changes that it has not been told yet. No input or output.
 //!
-//! Changes of sessions stand in a queue and are carried out in its order. After a new connection, all sessions are written
-//! again from the table, and those of the queue after them.
+//! Changes of sessions wait in a queue and are carried out in its order. After a new connection, all sessions are written again
+//! from the table, and then the changes of the queue.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -18,10 +18,10 @@ use crate::leaving::{Inner, Leaving, Outer};
 use crate::names::COUNTS;
 use crate::slots::Slots;
 
-/// The most changes that wait for the switch; beyond it, new sessions stay with the slow path. Who uses a port of a session that
-/// ends waits for all that stand before, so it is short.
+/// The most changes that wait for the switch. With more, new sessions stay with the slow path. The next user of a port waits
+/// for all changes before the removal of the old session, so the queue is short.
 const QUEUE: usize = 1 << 10;
-/// With more, which can only be ends of sessions, it is faster to empty the switch and to write the rest again.
+/// With more changes, which can only be removals, it is faster to empty the switch and to write all sessions again.
 const BEHIND: usize = 1 << 12;
 
 /// A session: protocol, external port, peer.
@@ -58,14 +58,14 @@ pub fn ends(session: &Session) -> (Outer, Inner) {
 
 /// A change of the tables of sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum SessionUpdate {
     /// Both entries are written.
     Put(Known),
     /// Both entries are removed.
     Remove(Known),
 }
 
-/// How far the switch is used.
+/// Whether the switch translates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Link {
     /// There is no switch, or it declines everything.
@@ -88,37 +88,37 @@ pub struct Figures {
     pub refused: u64,
     /// Connections to a switch.
     pub connections: u64,
-    /// Connections that ended by something else than a reply.
+    /// Connections that ended because a reply was invalid or did not come in time.
     pub garbage: u64,
     /// Packets, over all runs of the switch.
     pub counts: [u64; COUNTS.len()],
     last: [u64; COUNTS.len()],
 }
 
-/// Everything.
+/// The wanted entries, and the changes on their way to the switch.
 #[derive(Debug)]
 pub struct Wanted {
     prefixes: Vec<Pref64>,
-    /// What the configuration demands.
+    /// Entries of the configuration.
     base: Vec<Entry>,
-    /// What the interfaces and routes demand.
+    /// Entries of interfaces and routes.
     hops: Vec<Entry>,
     /// Grows with each change of these.
     pub version: u64,
     sessions: HashMap<Key, There>,
     slots: Slots<Key>,
-    queue: VecDeque<Change>,
+    queue: VecDeque<SessionUpdate>,
     /// Sessions to write after a new connection.
     rewrite: Vec<Key>,
     pub leaving: Leaving,
     pub link: Link,
-    /// The worker is to end; true: and to empty the switch.
+    /// Set when the worker is to end; true if it empties the switch first.
     pub ended: Option<bool>,
     pub figures: Figures,
 }
 
 impl Wanted {
-    /// Nothing is wanted. `most` is the maximum number of sessions.
+    /// Wants no entries yet. `most` is the maximum number of sessions.
     pub fn new(most: u32) -> Wanted {
         Wanted {
             prefixes: Vec::new(),
@@ -149,7 +149,7 @@ impl Wanted {
         self.hops = hops;
     }
 
-    /// Returns true if these are other rules than the given version has, and there are any.
+    /// Returns true if there are rules, and they are not those of the given version.
     pub fn has_rules(&self, besides: Option<u64>) -> bool {
         !self.base.is_empty() && Some(self.version) != besides
     }
@@ -183,7 +183,7 @@ impl Wanted {
         };
         self.sessions.insert(key, There { known, seen: None });
         if self.link == Link::Up {
-            self.queue.push_back(Change::Put(known));
+            self.queue.push_back(SessionUpdate::Put(known));
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl Wanted {
         }
         let (outer, inner) = ends(&known.session);
         self.leaving.add(outer, inner);
-        self.queue.push_back(Change::Remove(known));
+        self.queue.push_back(SessionUpdate::Remove(known));
     }
 
     /// When a session was last seen, by CLOCK_MONOTONIC.
@@ -223,22 +223,22 @@ impl Wanted {
     }
 
     /// Takes the next changes.
-    pub fn take(&mut self, most: usize) -> Vec<Change> {
+    pub fn take(&mut self, most: usize) -> Vec<SessionUpdate> {
         let first = most.min(self.queue.len());
-        let mut taken: Vec<Change> = self.queue.drain(..first).collect();
+        let mut taken: Vec<SessionUpdate> = self.queue.drain(..first).collect();
         while taken.len() < most {
             let Some(key) = self.rewrite.pop() else { break };
             let there = self.sessions.get(&key);
-            taken.extend(there.map(|there| Change::Put(there.known)));
+            taken.extend(there.map(|there| SessionUpdate::Put(there.known)));
         }
         taken
     }
 
     /// Notes that the switch has carried out a change. Returns true if a port may have become free.
-    pub fn confirmed(&mut self, change: &Change) -> bool {
+    pub fn confirmed(&mut self, change: &SessionUpdate) -> bool {
         match change {
-            Change::Put(_) => false,
-            Change::Remove(known) => {
+            SessionUpdate::Put(_) => false,
+            SessionUpdate::Remove(known) => {
                 self.slots.free(known.slot);
                 let (outer, inner) = ends(&known.session);
                 self.leaving.done(outer, inner)
@@ -257,7 +257,7 @@ impl Wanted {
         }
     }
 
-    /// The switch is empty, has its rules, and takes sessions: `slots` is the size of its array.
+    /// Notes that the switch is empty, has its rules, and takes sessions. `slots` is the size of its array.
     pub fn go_up(&mut self, slots: u32) {
         self.go_down(&[]);
         self.slots.resize(slots);
@@ -272,10 +272,10 @@ impl Wanted {
         self.link = Link::Up;
     }
 
-    /// The switch is gone, or empty. `taken` are changes whose fate is unknown.
-    pub fn go_down(&mut self, taken: &[Change]) {
+    /// Notes that the switch is gone, or empty. `taken` are changes whose fate is unknown.
+    pub fn go_down(&mut self, taken: &[SessionUpdate]) {
         for change in self.queue.drain(..).chain(taken.iter().copied()) {
-            if let Change::Remove(known) = change {
+            if let SessionUpdate::Remove(known) = change {
                 self.slots.free(known.slot);
             }
         }
@@ -302,7 +302,7 @@ impl Wanted {
         }
     }
 
-    /// The whole array has been read.
+    /// Notes that the whole array has been read.
     pub fn end_reading(&mut self) {
         self.slots.end_reading();
     }
@@ -317,7 +317,7 @@ impl Wanted {
         }
     }
 
-    /// Another process is the switch: it counts from 0.
+    /// Notes that another process is the switch now, whose counters begin at 0.
     pub fn counts_anew(&mut self) {
         self.figures.last = Default::default();
     }

@@ -22,10 +22,10 @@ pub const LONGEST: usize = REPLY + 8 * MOST_READ as usize;
 
 const _: () = assert!(LONGEST >= REPLY + MOST_USED as usize / 8 && LONGEST >= RECORDS * REPLY);
 
-/// What a record asks for.
+/// The operation that a record requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Who the switch is: `boot`, number of pairs, size of `used`.
+    /// Identifies the switch: `boot`, number of pairs, size of `used`.
     Hello = 1,
     /// Adds or replaces an entry.
     Insert = 2,
@@ -145,9 +145,9 @@ impl fmt::Debug for Field {
 /// One record of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What is asked for.
+    /// The operation.
     pub op: Op,
-    /// Of a ternary entry: the lowest number wins.
+    /// The priority of a ternary entry; the lowest number wins.
     pub priority: u32,
     /// Name of the table or array.
     pub table: &'static str,
@@ -247,9 +247,9 @@ impl Reply {
 /// Why a datagram is no reply to the requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Garbage {
-    /// It has this many bytes.
+    /// Its length is wrong: this many bytes.
     Length(usize),
-    /// Its version is another one.
+    /// Its version is not the one of this client.
     Version(u32),
     /// It answers another request.
     Cookie,

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The thread that writes the tables of the switch:
 //!
-//! connect → who is it? → empty it → rules → sessions ↔ changes; every second: which were used, what was counted
+//! connect → identify it → empty it → rules → sessions ↔ changes; every second: used sessions, counters
 //!
-//! Any fault leads back to the beginning. The rules are written as a whole or the switch stays off: with a part of them, it
-//! could send a packet the wrong way.
+//! After any fault it begins again. It writes all rules or leaves the switch off: with a part of the rules, the switch could
+//! send a packet the wrong way.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::time::{Duration, Instant};
 
 use diolkos_service::failure::Failure;
+use diolkos_service::ordered::{Guard, Ordered, Rank};
 use diolkos_service::watchdog::Heartbeat;
 use diolkos_sys::clock;
 
@@ -27,10 +28,10 @@ const READING: Duration = Duration::from_secs(1);
 /// Interval between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What is wanted, and who waits for changes of it.
+/// The wanted entries, and the conditions for which threads wait.
 #[derive(Debug)]
 pub struct Shared {
-    wanted: Mutex<Wanted>,
+    wanted: Ordered<Wanted>,
     /// The worker has something to do.
     pub work: Condvar,
     /// Removals are confirmed, or the switch is gone.
@@ -38,17 +39,17 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Nothing is wanted yet.
+    /// Wants no entries yet.
     pub fn new(most: u32) -> Shared {
         Shared {
-            wanted: Mutex::new(Wanted::new(most)),
+            wanted: Ordered::new(Rank::Wanted, Wanted::new(most)),
             work: Condvar::new(),
             settled: Condvar::new(),
         }
     }
 
     /// Locks it. A thread that panicked here has ended the program.
-    pub fn lock(&self) -> MutexGuard<'_, Wanted> {
+    pub fn lock(&self) -> Guard<'_, Wanted> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,7 +88,7 @@ impl Empty {
     }
 }
 
-/// The thread.
+/// The work of the thread.
 pub struct Worker {
     /// Shared with the threads that translate.
     pub shared: Arc<Shared>,
@@ -95,13 +96,13 @@ pub struct Worker {
     pub path: PathBuf,
     /// Number of port pairs that the configuration names.
     pub pairs: u32,
-    /// Shows that the thread goes on.
+    /// Tells the watchdog that the thread goes on.
     pub beat: Heartbeat,
     /// The process that was the switch last.
     boot: Option<u64>,
-    /// What was logged last: the switch is there, or not.
+    /// The presence of the switch that was logged last.
     said: Option<bool>,
-    /// It was logged that the switch refuses sessions.
+    /// True after the log has said that the switch refuses sessions.
     said_full: bool,
 }
 
@@ -119,7 +120,7 @@ impl Worker {
         }
     }
 
-    /// Serves until it is told to end. `first` is the switch that was there at the start.
+    /// Works until it is told to end. `first` is the switch that was there at the start.
     pub fn run(mut self, first: Result<Empty, Broken>) -> Result<(), Failure> {
         let mut next = Some(first);
         loop {
@@ -141,11 +142,7 @@ impl Worker {
             }
             let wanted = self.shared.lock();
             let has_not_ended = |wanted: &mut Wanted| wanted.ended.is_none();
-            let waited = self
-                .shared
-                .work
-                .wait_timeout_while(wanted, PAUSE, has_not_ended);
-            let (wanted, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let wanted = wanted.wait_timeout_while(&self.shared.work, PAUSE, has_not_ended);
             if wanted.ended.is_some() {
                 return Ok(());
             }
@@ -184,8 +181,7 @@ impl Worker {
             let is_idle = |wanted: &mut Wanted| {
                 wanted.ended.is_none() && !wanted.has_changes() && !wanted.has_rules(version)
             };
-            let waited = self.shared.work.wait_timeout_while(wanted, until, is_idle);
-            let (mut wanted, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let mut wanted = wanted.wait_timeout_while(&self.shared.work, until, is_idle);
             if let Some(empties) = wanted.ended {
                 drop(wanted);
                 if empties {
@@ -222,7 +218,7 @@ impl Worker {
         }
     }
 
-    /// Empties the switch. Only then does anybody believe that old sessions have ended.
+    /// Empties the switch. Until then, its old sessions count as alive.
     fn empty(&self, connection: &mut Connection) -> Result<(), Broken> {
         match failure(connection, &[Request::of(Op::Flush, "")])? {
             None => {}
@@ -233,7 +229,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes the rules. Where the switch refuses one of them, it is off.
+    /// Writes the rules. If the switch refuses one of them, it stays off.
     fn write_rules(
         &mut self,
         empty: &mut Empty,
@@ -274,7 +270,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Notes the fate of changes, and says so once when the switch begins to refuse sessions, and when it takes them again.
+    /// Notes the results of changes. Logs once that the switch begins to refuse sessions, and once that it takes them again.
     fn settle(&mut self, done: &[Outcome]) {
         let mut wanted = self.shared.lock();
         let (mut is_settled, mut refused, mut has_put) = (false, None, false);
@@ -282,7 +278,7 @@ impl Worker {
             match outcome {
                 Outcome::Done(change) => {
                     is_settled |= wanted.confirmed(change);
-                    has_put |= matches!(change, crate::wanted::Change::Put(_));
+                    has_put |= matches!(change, crate::wanted::SessionUpdate::Put(_));
                 }
                 Outcome::Refused(known, status) => {
                     wanted.refused(known);

@@ -140,7 +140,7 @@ pub enum RouterError {
     /// An error in this program.
     #[error("the mode cannot change")]
     Mode,
-    /// What an earlier run left has no programs.
+    /// The leftovers of an earlier run have no programs.
     #[error("its programs are gone")]
     ProgramsGone,
     /// The state of an earlier run cannot be read.

@@ -12,7 +12,7 @@ use super::survey::device_mtu;
 use super::translation::Translation;
 use crate::announce::Announcer;
 use diolkos_cluster::Cluster;
-use diolkos_config::{Found, Settings};
+use diolkos_config::{AutoValues, Settings};
 use diolkos_datapath::labels::Labels;
 use diolkos_datapath::slowpath::SlowPath;
 use diolkos_gateway::Controller;
@@ -25,7 +25,7 @@ use diolkos_service::failure::Failure;
 pub struct Gateway {
     pub index: u32,
     pub settings: Settings,
-    pub found: Found,
+    pub found: AutoValues,
     pub routes: Routes,
     /// Its membership in a cluster, which ends before the tables do.
     pub cluster: Option<Cluster>,
@@ -90,7 +90,7 @@ impl Gateway {
 }
 
 /// Returns what a configuration has on the device.
-pub fn own(index: u32, settings: &Settings, found: Found, routes: &Routes) -> DeviceConfig {
+pub fn own(index: u32, settings: &Settings, found: AutoValues, routes: &Routes) -> DeviceConfig {
     DeviceConfig {
         mtu: device_mtu(settings, found),
         ..routes.own(index, Routes::metric(settings))

@@ -2,7 +2,7 @@
 //! Start and end of a router: it starts from a clean state and leaves nothing; or, with a state file and a fast path,
 //! it starts from what an earlier run has left in the kernel, and leaves that again.
 
-use diolkos_fastpath::Pins;
+use diolkos_fastpath::{Heirs, Pins};
 
 use super::error::RouterError;
 use super::gateway::Gateway;
@@ -43,7 +43,10 @@ async fn take_over(host: &Host, device: &str, settings: Settings) -> Result<Gate
     let pins = pins(device)?;
     let gateway = Gateway::build(host, settings, Some(&pins)).await?;
     Pins::remove_dead();
-    let heirs = (gateway.translation.fast(), gateway.labels.path());
+    let heirs = Heirs {
+        fast: gateway.translation.fast(),
+        labels: gateway.labels.path(),
+    };
     handover::take_off(&host.net, device, heirs).await?;
     Ok(gateway)
 }

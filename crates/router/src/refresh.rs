@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the programs know of the interfaces, which may change at run time: addresses, VRFs, and what drivers send.
+//! Keeps the programs up to date about the interfaces, which may change at run time: addresses, VRFs, and the abilities
+//! of drivers.
 
 use diolkos_fastpath::{Abilities, FastPath, Inline, Port};
 use diolkos_sys::ethtool;

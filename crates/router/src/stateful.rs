@@ -54,7 +54,7 @@ pub struct Stateful {
     sizes: [u32; 2],
 }
 
-/// What an earlier run has left, beside its file.
+/// The leftovers of an earlier run, besides its file.
 #[derive(Clone, Copy)]
 pub struct Past<'a> {
     /// The pins of its programs, which still translate.

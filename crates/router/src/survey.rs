@@ -4,7 +4,7 @@
 use diolkos_xlat::ConfigError;
 
 use super::error::RouterError;
-use diolkos_config::{self as config, Found, Settings};
+use diolkos_config::{self as config, AutoValues, Settings};
 use diolkos_kernel::net::Net;
 use diolkos_service::failure::Failure;
 
@@ -15,7 +15,7 @@ const LARGEST_MTU: u32 = 65535;
 
 /// Determines what the settings leave to the program: as MTU that of the largest interface from which or to which
 /// packets go, so that the kernel's own limits decide; and an address of the router for ICMPv6 errors.
-pub async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failure> {
+pub async fn look_around(net: &Net, settings: &Settings) -> Result<AutoValues, Failure> {
     let t = &settings.translator;
     let links = net.links().await?;
     for name in &t.interfaces {
@@ -30,9 +30,9 @@ pub async fn look_around(net: &Net, settings: &Settings) -> Result<Found, Failur
         .filter(|link| among(&link.name))
         .map(|link| link.mtu)
         .max()
-        .unwrap_or(Found::OFFLINE_MTU)
+        .unwrap_or(AutoValues::OFFLINE_MTU)
         .clamp(IPV6_MINIMUM_MTU, LARGEST_MTU);
-    let found = Found {
+    let found = AutoValues {
         mtu4: mtu,
         mtu6: mtu,
         address6: net.global_address6().await?,
@@ -67,7 +67,7 @@ pub fn misconfigured(settings: &Settings, source: ConfigError) -> RouterError {
 }
 
 /// Returns the MTU of the device, which fits what either side can send.
-pub fn device_mtu(settings: &Settings, found: Found) -> u32 {
+pub fn device_mtu(settings: &Settings, found: AutoValues) -> u32 {
     let t = &settings.translator;
     t.mtu4
         .or(found.mtu4)

@@ -11,7 +11,7 @@ use diolkos_xlat::ErrorSources;
 use super::error::RouterError;
 use super::stateful::{self, Past, Stateful};
 use super::stateless::{self, Stateless};
-use diolkos_config::{Found, Mode, Settings};
+use diolkos_config::{AutoValues, Mode, Settings};
 use diolkos_datapath::slowpath::{Engine, SlowPath};
 use diolkos_gateway::Controller;
 use diolkos_service::failure::Failure;
@@ -23,12 +23,12 @@ pub enum Translation {
     Stateful(Box<Stateful>),
 }
 
-/// What was built.
+/// A translation, with its other owners.
 pub struct Built {
     pub translation: Translation,
     /// The owner of a NAT64's tables.
     pub controller: Option<Arc<Controller>>,
-    /// What the slow path asks for each packet.
+    /// The slow path gives each packet to it.
     pub engine: Arc<dyn Engine>,
 }
 
@@ -43,7 +43,7 @@ impl Translation {
     /// translated; `queue` is a queue of the device to send through; `past` is what an earlier run has left.
     pub fn build(
         settings: &Settings,
-        found: Found,
+        found: AutoValues,
         index: u32,
         inline: &[Inline],
         queue: impl FnOnce() -> Result<Queue, Failure>,
@@ -79,7 +79,7 @@ impl Translation {
     pub fn prepare(
         &self,
         settings: &Settings,
-        found: Found,
+        found: AutoValues,
         index: u32,
         inline: &[Inline],
     ) -> Result<Next, Failure> {
@@ -168,7 +168,7 @@ impl Translation {
     }
 }
 
-fn warn_without_source(settings: &Settings, found: Found) {
+fn warn_without_source(settings: &Settings, found: AutoValues) {
     if ErrorSources::of(&settings.translation(found))
         .address6
         .is_none()

@@ -45,7 +45,7 @@ pub enum ServiceError {
         path: PathBuf,
         /// The kernel's error, or what is wrong with the folder.
         source: io::Error,
-        /// What this user can do.
+        /// Advice for this user.
         advice: &'static str,
     },
     /// The environment names a confinement that does not exist.

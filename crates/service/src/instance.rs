@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use diolkos_sys::lock::{Held, Lock};
+use diolkos_sys::lock::{HeldLock, Lock};
 use diolkos_sys::{namespace, peer};
 
 use crate::error::ServiceError;
@@ -67,7 +67,8 @@ impl Instance {
             }
         }
         let holder = folder()?.join(format!("{name}.lock"));
-        let pid = Held::find(&holder).and_then(|held| held.map_or(Ok(String::new()), |h| h.pid()));
+        let pid =
+            HeldLock::find(&holder).and_then(|held| held.map_or(Ok(String::new()), |h| h.pid()));
         Err(ServiceError::Taken {
             name: name.to_owned(),
             pid: pid.unwrap_or_default(),

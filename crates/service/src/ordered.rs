@@ -22,6 +22,8 @@ pub enum Rank {
     Records,
     /// What the worker of a cluster shows to others.
     ClusterView,
+    /// The entries that a P4 switch should have.
+    Wanted,
 }
 
 /// A lock with a rank.
@@ -35,7 +37,7 @@ pub struct Ordered<T> {
 pub struct Guard<'a, T> {
     // The lock is released before the rank.
     inner: MutexGuard<'a, T>,
-    held: Held,
+    held: RankGuard,
 }
 
 impl<T> Ordered<T> {
@@ -53,7 +55,7 @@ impl<T> Ordered<T> {
     ///
     /// With debug assertions: the thread holds a lock of this or a later rank.
     pub fn lock(&self) -> LockResult<Guard<'_, T>> {
-        let held = Held::take(self.rank);
+        let held = RankGuard::take(self.rank);
         match self.inner.lock() {
             Ok(inner) => Ok(Guard { inner, held }),
             Err(poisoned) => Err(PoisonError::new(Guard {
@@ -77,6 +79,19 @@ impl<T> Guard<'_, T> {
         let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
         Guard { inner, held }
     }
+
+    /// As [`Guard::wait_timeout`], and waits again while `waits` returns true and the time is not over.
+    pub fn wait_timeout_while(
+        self,
+        condition: &Condvar,
+        most: Duration,
+        waits: impl FnMut(&mut T) -> bool,
+    ) -> Self {
+        let Guard { inner, held } = self;
+        let waited = condition.wait_timeout_while(inner, most, waits);
+        let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        Guard { inner, held }
+    }
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -94,9 +109,9 @@ impl<T> DerefMut for Guard<'_, T> {
 }
 
 #[cfg(debug_assertions)]
-use debug::Held;
+use debug::RankGuard;
 #[cfg(not(debug_assertions))]
-use release::Held;
+use release::RankGuard;
 
 #[cfg(debug_assertions)]
 mod debug {
@@ -109,10 +124,10 @@ mod debug {
     }
 
     /// The rank of a lock that this thread holds, or waits for.
-    pub struct Held(Rank);
+    pub struct RankGuard(Rank);
 
-    impl Held {
-        pub fn take(rank: Rank) -> Held {
+    impl RankGuard {
+        pub fn take(rank: Rank) -> RankGuard {
             // While the thread ends, it has no list any more.
             let last = HELD.try_with(|held| held.borrow().iter().max().copied());
             if let Ok(Some(last)) = last {
@@ -122,11 +137,11 @@ mod debug {
                 );
             }
             let _ = HELD.try_with(|held| held.borrow_mut().push(rank));
-            Held(rank)
+            RankGuard(rank)
         }
     }
 
-    impl Drop for Held {
+    impl Drop for RankGuard {
         fn drop(&mut self) {
             let _ = HELD.try_with(|held| {
                 let mut held = held.borrow_mut();
@@ -142,11 +157,11 @@ mod release {
     use super::Rank;
 
     /// Nothing is checked.
-    pub struct Held;
+    pub struct RankGuard;
 
-    impl Held {
-        pub fn take(_: Rank) -> Held {
-            Held
+    impl RankGuard {
+        pub fn take(_: Rank) -> RankGuard {
+            RankGuard
         }
     }
 }
@@ -231,6 +246,17 @@ mod tests {
         let guard = guard.wait_timeout(&nothing, Duration::ZERO);
         assert_eq!(*guard, 2);
         drop(guard);
+        drop(tables.lock().expect("nothing is held"));
+        let mut asked = 0;
+        let waits = |value: &mut u8| {
+            asked += 1;
+            *value == 2
+        };
+        let guard = records.lock().expect("it is whole");
+        let guard = guard.wait_timeout_while(&nothing, Duration::ZERO, waits);
+        assert_eq!(*guard, 2);
+        drop(guard);
+        assert!(asked > 0);
         drop(tables.lock().expect("nothing is held"));
     }
 }

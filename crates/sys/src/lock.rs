@@ -31,7 +31,7 @@ pub struct Lock {
 
 impl Lock {
     /// Takes the lock and writes the number of this process to its file; `None` if another process holds it. Each holder
-    /// creates a file of its own, so a [`Held`] lock refers to one holder, and never to the next one.
+    /// creates a file of its own, so a [`HeldLock`] lock refers to one holder, and never to the next one.
     pub fn take(path: &Path) -> io::Result<Option<Lock>> {
         loop {
             let file = options()
@@ -60,7 +60,7 @@ impl Lock {
         }
     }
 
-    /// Leaves a message for processes that wait for the end of this one. See [`Held::word`].
+    /// Leaves a message for processes that wait for the end of this one. See [`HeldLock::word`].
     pub fn leave_word(&self, word: &str) -> io::Result<()> {
         let line = word.split_whitespace().collect::<Vec<_>>().join(" ");
         (&self.file).write_all(format!("\n{line}").as_bytes())
@@ -121,18 +121,18 @@ impl Drop for Claim {
 
 /// A lock that a process held when this value was made. Reading it takes no lock, so it disturbs no other process.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldLock {
     file: File,
 }
 
-impl Held {
+impl HeldLock {
     /// `None` if no process has the lock.
-    pub fn find(path: &Path) -> io::Result<Option<Held>> {
+    pub fn find(path: &Path) -> io::Result<Option<HeldLock>> {
         let file = match options().read(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
-        let held = Held { file };
+        let held = HeldLock { file };
         Ok(held.lasts()?.then_some(held))
     }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn holder(path: &Path) -> Option<String> {
-        let held = Held::find(path).expect("no file is no error")?;
+        let held = HeldLock::find(path).expect("no file is no error")?;
         Some(held.pid().expect("a file"))
     }
 
@@ -224,7 +224,7 @@ mod tests {
         let path = path("next");
         for is_killed in [false, true] {
             let first = Lock::take(&path).expect("a file").expect("free");
-            let held = Held::find(&path).expect("a file").expect("it is held");
+            let held = HeldLock::find(&path).expect("a file").expect("it is held");
             assert!(held.lasts().expect("a file"));
             let away = path.with_extension("away");
             if is_killed {
@@ -247,7 +247,7 @@ mod tests {
     fn a_last_word_is_read_after_the_end() {
         let path = path("word");
         let lock = Lock::take(&path).expect("a file").expect("free");
-        let held = Held::find(&path).expect("a file").expect("it is held");
+        let held = HeldLock::find(&path).expect("a file").expect("it is held");
         assert_eq!(held.word().expect("a file"), None);
         lock.leave_word("there is\nno room").expect("a file");
         drop(lock);

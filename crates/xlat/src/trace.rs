@@ -67,7 +67,8 @@ impl Trace {
     /// sender.
     pub fn of<E: Env>(
         bytes: &[u8],
-        (icmp, env): (&IcmpErrors, &mut E),
+        icmp: &IcmpErrors,
+        env: &mut E,
         translate: impl FnOnce(&mut Packet<'_>, &mut E, &mut Leaving) -> Result<Verdict, Refusal>,
         answer_to: impl FnOnce(&Refusal, &[u8]) -> Answer,
     ) -> Trace {

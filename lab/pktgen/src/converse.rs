@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TCP connections from the first SYN to the last acknowledgement, as many per second as possible.
 //!
-//! ends ─► generator: SYNs ─► each sink answers with the next segment (`bpf/pktgen/converse.h`) ─► wait for the last ─► report
+//! ends ─► generator: SYNs ─► each sink answers with the next segment (`lab/pktgen/bpf/converse.h`) ─► wait for the last ─► report
 
 use std::time::{Duration, Instant};
 

@@ -20,7 +20,7 @@ fn created(port: u16) -> Record {
     };
     Record {
         at: 0x0102_0304_0506_0708,
-        what: What::Binding(Change::Created, binding),
+        what: What::Binding(EntryChange::Created, binding),
     }
 }
 
@@ -67,9 +67,9 @@ fn a_block_is_laid_out_as_the_rfcs_say() {
     let mut expected = vec![1, 2, 0, 38, 1, 2, 3, 4, 5, 6, 7, 8, 16];
     expected.extend([0x20, 1, 0x0d, 0xb8, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 64]);
     expected.extend([192, 0, 2, 1, 0x12, 0, 0x12, 0xff]);
-    assert_eq!(told(Change::Created)[16..], expected);
+    assert_eq!(told(EntryChange::Created)[16..], expected);
     expected[12] = 17;
-    assert_eq!(told(Change::Deleted)[16..], expected);
+    assert_eq!(told(EntryChange::Deleted)[16..], expected);
 }
 
 /// Written by hand: RFC 7011 sections 3.1 (message), 3.3.2 (set), 3.4.1 (template), with the information elements of IANA's
@@ -110,8 +110,8 @@ fn a_message_of_blocks_is_that_of_the_rfcs() {
     // 2026-11-23 12:00:00 UTC is 1 795 435 200 s, 0x6b04_2ac0; in milliseconds 0x1a2_0846_fe00.
     let noon = 1_795_435_200_000;
     let records = [
-        record(noon, Change::Created),
-        record(noon + 1000, Change::Deleted),
+        record(noon, EntryChange::Created),
+        record(noon + 1000, EntryChange::Deleted),
     ];
     let (message, taken) = Exporter::new(0x0102_0304).message(&records, noon + 2000);
     let expected = [

@@ -11,7 +11,7 @@ use diolkos_node::{Filed, Moment};
 use super::file_part;
 use super::notes::{is_recent, NodeNotes, Notes};
 use diolkos_control::translator::{Finding, Reason};
-use diolkos_figures::cluster_status::{ClusterStatus, NodeStatus, Part};
+use diolkos_figures::cluster_status::{ClusterStatus, NodeRole, NodeStatus};
 
 /// Gateways that have just started, and connections that have just ended, are not yet reported.
 const AWAY: Duration = Duration::from_secs(3);
@@ -27,7 +27,7 @@ const BLOCKED_MS: u64 = 5000;
 /// Returns all problems.
 pub(super) fn findings(status: &ClusterStatus, notes: &Notes, now: Moment) -> Vec<Finding> {
     let mut found = Vec::new();
-    if status.part == Part::Starting {
+    if status.part == NodeRole::Starting {
         found.push(starting(status, notes));
     }
     if status.engine.silent_ms >= SILENT_MS {

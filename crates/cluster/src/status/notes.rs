@@ -13,7 +13,7 @@ use diolkos_sys::clock::kernel_boottime;
 use diolkos_sys::namespace;
 
 use diolkos_config::Cluster as Section;
-use diolkos_figures::cluster_status::Part;
+use diolkos_figures::cluster_status::NodeRole;
 
 /// Void copies are logged at most once in this time for each gateway.
 const QUIET: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ pub struct Notes {
     /// The program that forwards, and this gateway.
     programs: Option<(Arc<Forwarding>, NodeId)>,
     /// The role of this gateway, and since when it has it.
-    part: (Part, Moment),
+    part: (NodeRole, Moment),
     /// The number of requests that etcd had answered, and when this was last seen to grow.
     engine: (u64, Moment),
 }
@@ -47,9 +47,9 @@ pub(super) struct NodeNotes {
     pub differs: Option<&'static str>,
     /// The file according to its record in etcd, unless the gateway reports the file itself.
     pub filed: Filed,
-    pub strange: Tally,
-    pub slow: Tally,
-    pub voided: Tally,
+    pub strange: Occurrences,
+    pub slow: Occurrences,
+    pub voided: Occurrences,
     /// Why a connection with it was refused, the address of the other side, and when.
     pub refused: Option<(Refusal, IpAddr, Moment)>,
     /// Since when it has used another etcd cluster than this gateway.
@@ -62,12 +62,12 @@ pub(super) struct NodeNotes {
 
 /// Counts how often something was reported.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Occurrences {
     pub times: u64,
     last: Option<Moment>,
 }
 
-impl Tally {
+impl Occurrences {
     fn add(&mut self, now: Moment) {
         self.times += 1;
         self.last = Some(now);
@@ -104,7 +104,7 @@ impl Notes {
             strangers: Vec::new(),
             arrived: ForwardCount::default(),
             programs: None,
-            part: (Part::Starting, now),
+            part: (NodeRole::Starting, now),
             engine: (0, now),
         }
     }
@@ -211,7 +211,7 @@ impl Notes {
     }
 
     /// Notes the current role of this gateway. Returns for how long it has had it.
-    pub(super) fn part(&mut self, part: Part, now: Moment) -> Duration {
+    pub(super) fn part(&mut self, part: NodeRole, now: Moment) -> Duration {
         if self.part.0 != part {
             self.part = (part, now);
         }

@@ -9,7 +9,7 @@ use diolkos_node::{Event, Report};
 use super::*;
 use diolkos_config::Node as Named;
 use diolkos_control::translator::{FindingKind, Reason};
-use diolkos_figures::cluster_status::Part;
+use diolkos_figures::cluster_status::NodeRole;
 
 const GW2: NodeId = NodeId(1);
 
@@ -86,7 +86,7 @@ fn a_node_that_starts_says_for_whom_it_waits() {
     let mut lab = Lab::new();
     let status = lab.look(at(2), 1);
     assert_eq!((&*status.name, &*status.node), ("city", "gw1"));
-    assert_eq!((status.part, status.part_ms), (Part::Starting, 2000));
+    assert_eq!((status.part, status.part_ms), (NodeRole::Starting, 2000));
     assert_eq!(status.waits_for, ["gw2"]);
     assert!(!status.attracts);
     let names: Vec<&str> = status.nodes.iter().map(|its| &*its.name).collect();
@@ -182,7 +182,7 @@ fn another_file_is_named_by_its_part_until_it_is_the_same() {
         (status.nodes[0].differs.as_deref(), status.waits_for.len()),
         (None, 0)
     );
-    assert_eq!(status.nodes[0].part, Some(Part::Starting));
+    assert_eq!(status.nodes[0].part, Some(NodeRole::Starting));
 }
 
 #[test]

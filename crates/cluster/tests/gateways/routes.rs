@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 
 use diolkos_cluster::turn::turn;
 
-/// Interval between two checks in nanoseconds, as in `src/router/serving.rs`.
+/// Interval between two checks in nanoseconds, as in `crates/router/src/serving.rs`.
 const LOOK: u64 = 1_000_000_000;
 
 /// Routes, and the kernel that accepts their changes.

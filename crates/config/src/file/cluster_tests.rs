@@ -2,7 +2,7 @@
 use diolkos_nat64::config::Nat64Config;
 
 use super::parse;
-use crate::{Cluster, Found, Settings};
+use crate::{AutoValues, Cluster, Settings};
 
 const FILE: &str = r#"
 [translator]
@@ -42,7 +42,7 @@ fn settings(text: &str, me: &str) -> Settings {
 }
 
 fn stateful(text: &str, me: &str) -> Nat64Config {
-    settings(text, me).stateful(Found::ANYTHING)
+    settings(text, me).stateful(AutoValues::ANYTHING)
 }
 
 fn refusal(from: &str, to: &str) -> String {

@@ -12,7 +12,7 @@ const QUOTED: usize = 60;
 
 /// A step on the path from the file to one of its values.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum PathStep {
     /// A key of a table.
     Key(String),
     /// An element of an array.
@@ -23,7 +23,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Place<'a> {
     /// The path to the value.
-    pub path: Vec<Step>,
+    pub path: Vec<PathStep>,
     /// The value.
     pub value: &'a DeValue<'a>,
     span: Range<usize>,
@@ -41,16 +41,16 @@ impl<'a> Place<'a> {
     }
 
     /// The path of the table that contains `key` on this path.
-    pub fn above(&self, key: &str) -> &[Step] {
-        let is_key = |step: &Step| matches!(step, Step::Key(name) if name == key);
+    pub fn above(&self, key: &str) -> &[PathStep] {
+        let is_key = |step: &PathStep| matches!(step, PathStep::Key(name) if name == key);
         let at = self.path.iter().rposition(is_key);
         &self.path[..at.unwrap_or(self.path.len())]
     }
 
     /// The path of a key in this table.
-    pub fn path_to(&self, name: &str) -> Vec<Step> {
+    pub fn path_to(&self, name: &str) -> Vec<PathStep> {
         let mut path = self.path.clone();
-        path.push(Step::Key(name.to_owned()));
+        path.push(PathStep::Key(name.to_owned()));
         path
     }
 
@@ -82,29 +82,29 @@ impl<'a> Place<'a> {
 }
 
 /// `[a.b]`, or `[[a.b]]` for one of several.
-pub fn header(path: &[Step]) -> String {
+pub fn header(path: &[PathStep]) -> String {
     let names: Vec<&str> = path
         .iter()
         .filter_map(|step| match step {
-            Step::Key(name) => Some(name.as_str()),
-            Step::Index(_) => None,
+            PathStep::Key(name) => Some(name.as_str()),
+            PathStep::Index(_) => None,
         })
         .collect();
     match path.last() {
         None => "the file".to_owned(),
-        Some(Step::Key(_)) => format!("[{}]", names.join(".")),
-        Some(Step::Index(_)) => format!("[[{}]]", names.join(".")),
+        Some(PathStep::Key(_)) => format!("[{}]", names.join(".")),
+        Some(PathStep::Index(_)) => format!("[[{}]]", names.join(".")),
     }
 }
 
-fn written(path: &[Step]) -> String {
+fn written(path: &[PathStep]) -> String {
     let mut text = String::new();
     for step in path {
         // Writing to a string cannot fail.
         let _ = match step {
-            Step::Key(name) if text.is_empty() => write!(text, "{name}"),
-            Step::Key(name) => write!(text, ".{name}"),
-            Step::Index(at) => write!(text, "[{at}]"),
+            PathStep::Key(name) if text.is_empty() => write!(text, "{name}"),
+            PathStep::Key(name) => write!(text, ".{name}"),
+            PathStep::Index(at) => write!(text, "[{at}]"),
         };
     }
     text
@@ -112,7 +112,7 @@ fn written(path: &[Step]) -> String {
 
 fn in_table<'a>(table: &'a DeTable<'a>, at: usize) -> Option<Place<'a>> {
     table.iter().find_map(|(key, value)| {
-        let step = Step::Key(key.get_ref().to_string());
+        let step = PathStep::Key(key.get_ref().to_string());
         if key.span().contains(&at) && !is_header(value) {
             return Some(here(step, value));
         }
@@ -130,14 +130,14 @@ fn is_header(value: &Spanned<DeValue<'_>>) -> bool {
     }
 }
 
-fn inside<'a>(step: Step, value: &'a Spanned<DeValue<'a>>, at: usize) -> Option<Place<'a>> {
+fn inside<'a>(step: PathStep, value: &'a Spanned<DeValue<'a>>, at: usize) -> Option<Place<'a>> {
     // The span of a section covers only its first line, but the section continues below.
     let below = match value.get_ref() {
         DeValue::Table(table) => in_table(table, at),
         DeValue::Array(array) => array
             .iter()
             .enumerate()
-            .find_map(|(nth, element)| inside(Step::Index(nth), element, at)),
+            .find_map(|(nth, element)| inside(PathStep::Index(nth), element, at)),
         _ => None,
     };
     if let Some(mut found) = below {
@@ -147,7 +147,7 @@ fn inside<'a>(step: Step, value: &'a Spanned<DeValue<'a>>, at: usize) -> Option<
     value.span().contains(&at).then(|| here(step, value))
 }
 
-fn here<'a>(step: Step, value: &'a Spanned<DeValue<'a>>) -> Place<'a> {
+fn here<'a>(step: PathStep, value: &'a Spanned<DeValue<'a>>) -> Place<'a> {
     Place {
         path: vec![step],
         value: value.get_ref(),

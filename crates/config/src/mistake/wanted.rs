@@ -5,18 +5,18 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::near::{listed, meant};
-use super::place::{header, Place, Step};
+use super::place::{header, PathStep, Place};
 
 /// The values that a key accepts.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     schema: &'a Value,
-    path: Vec<Step>,
+    path: Vec<PathStep>,
 }
 
 impl<'a> Wanted<'a> {
     /// Looks up a key by its path. An unknown key accepts nothing in particular.
-    pub fn of(root: &'a Value, path: &[Step]) -> Wanted<'a> {
+    pub fn of(root: &'a Value, path: &[PathStep]) -> Wanted<'a> {
         Wanted {
             schema: at(root, path).unwrap_or(&Value::Null),
             path: path.to_vec(),
@@ -102,8 +102,8 @@ impl<'a> Wanted<'a> {
 }
 
 /// The section on the path that was written as several tables although there can be only one.
-pub fn only_one(root: &Value, path: &[Step]) -> Option<String> {
-    let ends = (1..path.len()).filter(|&end| matches!(path[end], Step::Index(_)));
+pub fn only_one(root: &Value, path: &[PathStep]) -> Option<String> {
+    let ends = (1..path.len()).filter(|&end| matches!(path[end], PathStep::Index(_)));
     let mut sections = ends.map(|end| &path[..end]);
     let section = sections.find(|section| {
         let schema = at(root, section).map(alternative);
@@ -113,7 +113,7 @@ pub fn only_one(root: &Value, path: &[Step]) -> Option<String> {
 }
 
 /// The keys of a table.
-pub fn keys(root: &Value, path: &[Step]) -> Vec<String> {
+pub fn keys(root: &Value, path: &[PathStep]) -> Vec<String> {
     let properties =
         at(root, path).and_then(|schema| alternative(schema)["properties"].as_object());
     properties.map_or(Vec::new(), |map| map.keys().cloned().collect())
@@ -126,16 +126,16 @@ pub fn sections_with(root: &Value, name: &str) -> Vec<String> {
     found
 }
 
-fn collect(schema: &Value, path: &mut Vec<Step>, name: &str, found: &mut Vec<String>) {
+fn collect(schema: &Value, path: &mut Vec<PathStep>, name: &str, found: &mut Vec<String>) {
     let schema = alternative(schema);
     for (key, below) in schema["properties"].as_object().into_iter().flatten() {
         if key == name && !path.is_empty() {
             found.push(header(path));
         }
-        path.push(Step::Key(key.clone()));
+        path.push(PathStep::Key(key.clone()));
         let one = alternative(below);
         if is_type(one, "array") {
-            path.push(Step::Index(0));
+            path.push(PathStep::Index(0));
             collect(&one["items"], path, name, found);
             path.pop();
         } else {
@@ -145,12 +145,12 @@ fn collect(schema: &Value, path: &mut Vec<Step>, name: &str, found: &mut Vec<Str
     }
 }
 
-fn at<'a>(root: &'a Value, path: &[Step]) -> Option<&'a Value> {
+fn at<'a>(root: &'a Value, path: &[PathStep]) -> Option<&'a Value> {
     path.iter().try_fold(root, |schema, step| {
         let schema = alternative(schema);
         match step {
-            Step::Key(name) => schema["properties"].get(name),
-            Step::Index(_) => schema.get("items"),
+            PathStep::Key(name) => schema["properties"].get(name),
+            PathStep::Index(_) => schema.get("items"),
         }
     })
 }

@@ -4,7 +4,7 @@
 use prometheus_client::registry::Unit;
 
 use super::family::{Family, Value};
-use diolkos_figures::cluster_status::{ClusterStatus, NodeStatus, Part};
+use diolkos_figures::cluster_status::{ClusterStatus, NodeRole, NodeStatus};
 
 /// All families.
 pub fn families(status: &ClusterStatus) -> Vec<Family> {
@@ -20,7 +20,7 @@ fn own(status: &ClusterStatus) -> Vec<Family> {
         "diolkos_cluster_part",
         "What this node does in its cluster: 1 for one of the parts.",
     );
-    for its in Part::ALL {
+    for its in NodeRole::ALL {
         let is_it = u64::from(its == status.part);
         part.add(&[("part", its.name())], Value::Gauge(is_it));
     }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_page_has_this_node_and_each_other_one() {
         let status = ClusterStatus {
-            part: Part::Draining,
+            part: NodeRole::Draining,
             resting: 3,
             engine: EngineStatus {
                 silent_ms: 1500,

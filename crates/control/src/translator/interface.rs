@@ -203,7 +203,7 @@ pub fn status(reply: Value) -> serde_json::Result<Status> {
 }
 
 /// Writes an answer that fits into one reply: its parameters, or an error. Sessions and bindings are sent in parts (see
-/// [`Part`]).
+/// [`EntriesPage`]).
 pub fn reply(answer: &Answer) -> Result<Value, Refusal> {
     let refuse = |error, reason: &String| Err(Refusal::because(INTERFACE.name, error, reason));
     match answer {
@@ -230,7 +230,7 @@ pub fn busy(reason: &str) -> Refusal {
 
 /// Some of the entries of an answer, as one reply contains them.
 #[derive(Debug, Serialize)]
-pub struct Part<'a, T> {
+pub struct EntriesPage<'a, T> {
     /// As many entries as fit.
     pub entries: &'a [T],
     /// The number of all entries.

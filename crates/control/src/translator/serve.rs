@@ -15,7 +15,7 @@ use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot, watch, Semaphore};
 use tokio::time::{sleep, Instant};
 
-use super::interface::{self, Asked, Part};
+use super::interface::{self, Asked, EntriesPage};
 use super::{Answer, Condition, Request, Status};
 use crate::error::ControlError;
 use crate::varlink::{self, Call, Caller, Interface, Readers, Refusal, Replies, Service, Serving};
@@ -349,14 +349,16 @@ async fn parts<T: Serialize + Sync>(
     let (entries, total) = (&all.entries[..], all.total);
     if !more {
         let entries = &entries[..entries.len().min(SOLE)];
-        return replies.send(&Part { entries, total }, false).await;
+        return replies.send(&EntriesPage { entries, total }, false).await;
     }
     // An empty answer is still one reply.
     let last = entries.len().div_ceil(PART).max(1) - 1;
     for at in 0..=last {
         let end = entries.len().min((at + 1) * PART);
         let entries = &entries[at * PART..end];
-        replies.send(&Part { entries, total }, at < last).await?;
+        replies
+            .send(&EntriesPage { entries, total }, at < last)
+            .await?;
     }
     if last > 0 {
         memory::give_back();

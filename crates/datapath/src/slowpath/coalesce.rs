@@ -16,7 +16,7 @@ use super::join::{self, Train, HEADERS, MOST};
 use super::label::Outlet;
 use super::offload::{self, Received};
 use super::slots::{Place, Slots, SLOTS};
-use diolkos_figures::counters::Tally;
+use diolkos_figures::counters::QueueCounters;
 
 /// Maximum number of flows with waiting packets.
 const TRAINS: usize = 64;
@@ -56,7 +56,7 @@ pub struct Endpoint<'a> {
     /// The queue that they are written to.
     pub outlet: &'a Outlet,
     /// Counts those that the kernel does not accept.
-    pub tally: &'a Tally,
+    pub tally: &'a QueueCounters,
 }
 
 impl Coalescer {

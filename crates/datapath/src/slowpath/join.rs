@@ -63,7 +63,7 @@ fn transport(packet: &[u8]) -> Option<(usize, u8)> {
 
 /// A packet that others may follow, or that may follow others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct GroSegment {
     kind: GsoKind,
     l4_at: usize,
     /// Bytes of all headers.
@@ -76,7 +76,7 @@ pub struct Part {
 
 /// Returns the description of a packet. `checked`: a device has verified the checksum. `None`: the packet must leave
 /// unchanged.
-pub fn part(packet: &[u8], offload: Offload, checked: bool) -> Option<Part> {
+pub fn part(packet: &[u8], offload: Offload, checked: bool) -> Option<GroSegment> {
     let (l4_at, protocol) = transport(packet)?;
     let length = |at: usize| usize::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
     let is_right = match l4_at {
@@ -98,7 +98,7 @@ pub fn part(packet: &[u8], offload: Offload, checked: bool) -> Option<Part> {
         (GsoKind::Udp, plain.then_some(8)?)
     };
     let data = transport.len().checked_sub(len).filter(|&data| data > 0)?;
-    offload.gso.is_none().then_some(Part {
+    offload.gso.is_none().then_some(GroSegment {
         kind,
         l4_at,
         headers: l4_at + len,
@@ -108,7 +108,7 @@ pub fn part(packet: &[u8], offload: Offload, checked: bool) -> Option<Part> {
     })
 }
 
-impl Part {
+impl GroSegment {
     /// Returns the range of the data in the packet.
     pub fn data(&self) -> std::ops::Range<usize> {
         self.headers..self.headers + self.data
@@ -140,7 +140,7 @@ impl Part {
 pub struct Train {
     /// The flow of all its packets.
     pub flow: Flow,
-    first: Part,
+    first: GroSegment,
     header: [u8; HEADERS],
     data: usize,
     packets: u16,
@@ -150,7 +150,7 @@ pub struct Train {
 
 impl Train {
     /// Begins a train with one packet.
-    pub fn new(flow: Flow, packet: &[u8], part: Part) -> Train {
+    pub fn new(flow: Flow, packet: &[u8], part: GroSegment) -> Train {
         let mut header = [0; HEADERS];
         header[..part.headers].copy_from_slice(&packet[..part.headers]);
         Train {
@@ -169,7 +169,7 @@ impl Train {
     }
 
     /// Appends a packet of the same flow, if it is the next one. `first` is the packet with which the train began.
-    pub fn take(&mut self, packet: &[u8], part: &Part, first: &[u8]) -> bool {
+    pub fn take(&mut self, packet: &[u8], part: &GroSegment, first: &[u8]) -> bool {
         let fits = !self.is_closed
             && (part.kind, part.headers) == (self.first.kind, self.first.headers)
             && part.label == self.first.label
@@ -266,7 +266,7 @@ impl Train {
 }
 
 /// Returns true if TCP asks to deliver the data so far to the reader.
-fn pushes(part: &Part, packet: &[u8]) -> bool {
+fn pushes(part: &GroSegment, packet: &[u8]) -> bool {
     part.kind == GsoKind::Tcp && packet[part.l4_at + FLAGS_AT] & PSH != 0
 }
 

@@ -30,7 +30,7 @@ use diolkos_xlat::{Offload, Packet, Reason, Translator, Verdict, HEADROOM};
 
 use crate::error::DatapathError;
 use crate::events::Events;
-use diolkos_figures::counters::{Direction, Tally};
+use diolkos_figures::counters::{Direction, QueueCounters};
 use diolkos_service::privilege;
 use diolkos_service::supervise::Watch;
 use diolkos_service::watchdog::Heartbeat;
@@ -106,7 +106,7 @@ pub struct SlowPath {
     bell: Arc<Bell>,
     threads: Vec<JoinHandle<()>>,
     /// The counters of each thread.
-    pub tallies: Vec<Arc<Tally>>,
+    pub tallies: Vec<Arc<QueueCounters>>,
     /// The engine of all of them; replaced as a whole.
     engine: Arc<RwLock<Arc<dyn Engine>>>,
     /// The ways to other gateways of a cluster: none until they are set.
@@ -138,9 +138,9 @@ impl SlowPath {
         };
 
         for (i, queue) in queues.into_iter().enumerate() {
-            let tally = Arc::new(Tally::default());
+            let tally = Arc::new(QueueCounters::default());
             let slot = labels.clone().map(|slots| (slots, i));
-            let mut reader = Reader {
+            let mut reader = QueueReader {
                 outlet: Arc::new(Outlet::new(queue, slot)),
                 bell: slow.bell.clone(),
                 engine: slow.engine.clone(),
@@ -194,11 +194,11 @@ impl Drop for SlowPath {
     }
 }
 
-struct Reader {
+struct QueueReader {
     outlet: Arc<Outlet>,
     bell: Arc<Bell>,
     engine: Arc<RwLock<Arc<dyn Engine>>>,
-    tally: Arc<Tally>,
+    tally: Arc<QueueCounters>,
     events: Events,
     env: Clock,
     slots: Slots,
@@ -207,7 +207,7 @@ struct Reader {
     beat: Heartbeat,
 }
 
-impl Reader {
+impl QueueReader {
     fn run(&mut self) -> io::Result<()> {
         loop {
             self.beat.beat();

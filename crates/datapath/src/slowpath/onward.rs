@@ -14,13 +14,13 @@ use super::label::Outlet;
 use super::offload;
 use super::ways::Ways;
 use super::{Clock, Engine, Writer};
-use diolkos_figures::counters::Tally;
+use diolkos_figures::counters::QueueCounters;
 
 /// The sender of one reader.
 pub struct Onward<'a> {
     pub outlet: &'a Outlet,
     pub ways: &'a Ways,
-    pub tally: &'a Tally,
+    pub tally: &'a QueueCounters,
     pub engine: &'a dyn Engine,
 }
 

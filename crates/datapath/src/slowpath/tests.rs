@@ -30,17 +30,17 @@ impl Engine for Echo {
 }
 
 /// Returns a reader with this engine, and the other end of its queue.
-fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (Reader, UnixDatagram) {
+fn reader(engine: impl FnOnce(&UnixDatagram) -> Arc<dyn Engine>) -> (QueueReader, UnixDatagram) {
     let (inside, outside) = UnixDatagram::pair().expect("a pair of sockets");
     for socket in [&inside, &outside] {
         socket.set_nonblocking(true).expect("a socket of our own");
     }
-    let reader = Reader {
+    let reader = QueueReader {
         beat: diolkos_service::supervise::pair().0.beat("a reader"),
         engine: Arc::new(RwLock::new(engine(&outside))),
         outlet: outlet(inside.into()),
         bell: Arc::new(Bell::new().expect("a descriptor")),
-        tally: Arc::new(Tally::default()),
+        tally: Arc::new(QueueCounters::default()),
         events: Events::default(),
         env: Clock::new(),
         slots: Slots::new(),
@@ -97,7 +97,7 @@ fn what_is_originated_leaves_before_the_packet() {
 #[test]
 fn what_is_set_aside_leaves_later() {
     let (reader, outside) = reader(|_| Arc::new(Passes));
-    let (first, second) = (Tally::default(), Tally::default());
+    let (first, second) = (QueueCounters::default(), QueueCounters::default());
     let mut events = Events::default();
     let mut out = Writer::new(&reader.outlet, &first, &mut events);
     out.emit(b"a part", Offload::default());
@@ -136,7 +136,7 @@ impl Engine for Passes {
 }
 
 /// The same with a reader that sends every packet unchanged, over UDP, which has room for more packets.
-fn reader_over_udp() -> (Reader, UnixDatagram) {
+fn reader_over_udp() -> (QueueReader, UnixDatagram) {
     let (mut reader, _) = reader(|_| Arc::new(Passes));
     let [inside, outside] = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port"));
     for (socket, peer) in [(&inside, &outside), (&outside, &inside)] {
@@ -172,7 +172,11 @@ fn fragment() -> Vec<u8> {
 }
 
 /// Returns what leaves of these packets: the port (255: a fragment), and the data of all datagrams in it.
-fn departed(reader: &mut Reader, outside: &UnixDatagram, packets: &[Vec<u8>]) -> Vec<(u8, String)> {
+fn departed(
+    reader: &mut QueueReader,
+    outside: &UnixDatagram,
+    packets: &[Vec<u8>],
+) -> Vec<(u8, String)> {
     for packet in packets {
         outside.send(packet).expect("a queue with room");
     }

@@ -11,13 +11,13 @@ use diolkos_xlat::{Label, Offload, Outbox, Reason};
 use super::label::Outlet;
 use super::offload;
 use crate::events::{Events, Line};
-use diolkos_figures::counters::{Direction, Tally};
+use diolkos_figures::counters::{Direction, QueueCounters};
 
 /// The writer for one packet, or for one round of the sweeper. It keeps what it is given until [`Writer::send`]. The
 /// caller first counts the fate of the packet, so that the cause of an ICMP error is counted before the error is sent.
 pub struct Writer<'a> {
     outlet: &'a Arc<Outlet>,
-    tally: &'a Tally,
+    tally: &'a QueueCounters,
     events: &'a mut Events,
     /// Packets with their offload headers, in the order in which they leave.
     waiting: Vec<(Vec<u8>, Label)>,
@@ -30,7 +30,11 @@ pub type Forwarded = (Gateway, Vec<u8>, Offload);
 
 impl<'a> Writer<'a> {
     /// Creates a writer. It counts what it sends in `tally`; `events` has the recent lines about drops.
-    pub fn new(outlet: &'a Arc<Outlet>, tally: &'a Tally, events: &'a mut Events) -> Writer<'a> {
+    pub fn new(
+        outlet: &'a Arc<Outlet>,
+        tally: &'a QueueCounters,
+        events: &'a mut Events,
+    ) -> Writer<'a> {
         Writer {
             outlet,
             tally,
@@ -98,7 +102,7 @@ pub struct Aside {
 
 impl Aside {
     /// Sends it, and counts it as a packet that has just been translated.
-    pub fn send(self, tally: &Tally) {
+    pub fn send(self, tally: &QueueCounters) {
         // Only packets of the IPv6 side open bindings.
         tally.translated(Direction::SixToFour, self.received);
         self.parts.iter().for_each(|_| tally.emitted());

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use diolkos_nat64::config::LevelKind;
-use diolkos_nat64::session::{Held, Holding, TableStep};
+use diolkos_nat64::session::{Holding, QuotaUse, TableStep};
 use diolkos_nat64::Nat64Trace;
 use diolkos_xlat::map::Via;
 use diolkos_xlat::trace::{End, Mapping};
@@ -170,7 +170,7 @@ pub fn shares(report: &mut Report, reason: Reason, holdings: &[Holding]) {
             LevelKind::Source => "source",
             LevelKind::Host => "host",
         };
-        let of = |held: Held| format!("{} of {}", held.has, held.may);
+        let of = |held: QuotaUse| format!("{} of {}", held.has, held.may);
         let [tcp, udp, icmp] = holding.ports.map(of);
         report.step(
             "share",

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use diolkos_etcd::Found;
-use diolkos_node::record::{Part as Does, Record};
+use diolkos_etcd::ClusterData;
+use diolkos_node::record::{Record, RecordRole};
 use diolkos_node::NodeId;
 
 use super::output::{json, print};
@@ -15,7 +15,7 @@ use crate::error;
 use diolkos_cluster::engine;
 use diolkos_config as config;
 use diolkos_control::translator::{self, Answer, Request};
-use diolkos_figures::cluster_status::{ClusterStatus, Part};
+use diolkos_figures::cluster_status::{ClusterStatus, NodeRole};
 use diolkos_service::failure::Failure;
 
 mod roll;
@@ -82,7 +82,7 @@ fn drain(device: &str, timeout: Duration) -> Result<(), Failure> {
 }
 
 fn is_drained(status: &ClusterStatus) -> bool {
-    status.part == Part::Draining && status.part_ms >= KNOWN_MS && !status.attracts
+    status.part == NodeRole::Draining && status.part_ms >= KNOWN_MS && !status.attracts
 }
 
 /// The bindings that are left at a drained node, in words.
@@ -118,7 +118,7 @@ fn reset(options: &cli::Reset) -> Result<(), Failure> {
 }
 
 /// The cluster's data in etcd, one key on each line.
-fn listed(found: &Found, cluster: &str, nodes: &[String]) -> String {
+fn listed(found: &ClusterData, cluster: &str, nodes: &[String]) -> String {
     let data = match &found.name {
         Ok(name) => format!("data {name}"),
         Err(why) => why.clone(),
@@ -145,9 +145,9 @@ fn told(record: &Record, nodes: &[String]) -> String {
     let mut text = format!("incarnation {}", record.epoch);
     text += match (record.file, record.part) {
         (None, _) => ", without its file",
-        (_, Does::Starting) => ", starting",
-        (_, Does::Serving) => ", serving",
-        (_, Does::Left) => ", left",
+        (_, RecordRole::Starting) => ", starting",
+        (_, RecordRole::Serving) => ", serving",
+        (_, RecordRole::Left) => ", left",
     };
     if let Some(file) = record.file {
         // Writing to a string cannot fail.
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_node_is_drained_when_the_others_have_heard_of_it() {
         let mut status = ClusterStatus {
-            part: Part::Draining,
+            part: NodeRole::Draining,
             part_ms: 499,
             bindings: 12,
             ..ClusterStatus::default()
@@ -218,7 +218,7 @@ mod tests {
             incarnation: 7,
             epoch: 3,
             file: Some(0xfe),
-            part: Does::Serving,
+            part: RecordRole::Serving,
             void: vec![
                 Mark::default(),
                 Mark {
@@ -228,7 +228,7 @@ mod tests {
             ],
         };
         let key = |name: &str| format!("/diolkos/city/node/{name}/record");
-        let found = Found {
+        let found = ClusterData {
             version: "3.5.21".to_owned(),
             name: Ok("7b".to_owned()),
             entries: vec![(key("gw1"), 9, record.encode()), (key("gw2"), 10, vec![9])],
@@ -240,7 +240,7 @@ mod tests {
              /diolkos/city/node/gw1/record, revision 9: incarnation 3, serving, file 00000000000000fe, copies at gw2 void up to snapshot 5 of incarnation 2\n  \
              /diolkos/city/node/gw2/record, revision 10: 1 bytes of another format\n"
         );
-        let nothing = Found {
+        let nothing = ClusterData {
             name: Err("the engine has no name yet".to_owned()),
             entries: Vec::new(),
             ..found

@@ -11,7 +11,7 @@ mod others;
 use crate::answer::{Answer, Origin, LONGEST};
 use crate::policy::{Policy, Rules};
 use crate::query::Query;
-use crate::resolution::{Ask, Resolution, Step};
+use crate::resolution::{Ask, Resolution, ResolutionStep};
 use crate::testing::{bytes, query, reply, rr, soa, wire_name};
 use crate::wire::{Message, OptRcode, Rtype, Section};
 
@@ -86,8 +86,8 @@ impl Case {
         let mut replies = replies.iter();
         let answer = loop {
             match step {
-                Step::Done(answer) => break answer,
-                Step::Ask(ask) => {
+                ResolutionStep::Done(answer) => break answer,
+                ResolutionStep::Ask(ask) => {
                     assert_eq!(ask.dnssec_ok, self.dnssec_ok, "DO goes upstream");
                     asked.push(text_of(&ask));
                     let reply = replies

@@ -13,13 +13,22 @@ use diolkos_service::counted::counted;
 /// Number of prefixes that are named.
 const NAMED: usize = 3;
 
+/// A prefix near its share.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct NearPrefix {
+    percent: u64,
+    /// Number of its sessions.
+    sessions: u64,
+    name: String,
+}
+
 /// The result of a scan.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Near {
     /// Number of prefixes, in the order of [`KINDS`].
     pub counts: [u64; 3],
-    /// The prefixes with the highest percentage: the percentage, the amount in use, and the name.
-    most: Vec<(u64, u64, String)>,
+    /// The prefixes with the highest percentage, the highest first.
+    most: Vec<NearPrefix>,
 }
 
 impl Near {
@@ -37,24 +46,27 @@ impl Near {
         let kind = kind_of(holding.kind);
         self.counts[kind] += 1;
         let has = holding.sessions.has;
-        let is_more =
-            |(least, its_least, _): &(u64, u64, String)| (its, has) > (*least, *its_least);
+        let is_more = |least: &NearPrefix| (its, has) > (least.percent, least.sessions);
         if self.most.len() >= NAMED && !self.most.last().is_some_and(is_more) {
             return;
         }
         let name = format!("{} {}/{}", KINDS[kind], holding.prefix, holding.prefix_len);
-        self.most.push((its, has, name));
+        self.most.push(NearPrefix {
+            percent: its,
+            sessions: has,
+            name,
+        });
         self.most.sort_by(|a, b| {
-            Reverse((a.0, a.1))
-                .cmp(&Reverse((b.0, b.1)))
-                .then_with(|| a.2.cmp(&b.2))
+            Reverse((a.percent, a.sessions))
+                .cmp(&Reverse((b.percent, b.sessions)))
+                .then_with(|| a.name.cmp(&b.name))
         });
         self.most.truncate(NAMED);
     }
 
     /// Returns the highest percentage of a prefix.
     pub fn highest(&self) -> u64 {
-        self.most.first().map_or(0, |(percent, ..)| *percent)
+        self.most.first().map_or(0, |prefix| prefix.percent)
     }
 
     /// Describes how many prefixes are near their share, and which use most.
@@ -76,7 +88,7 @@ impl Near {
         let most: Vec<String> = self
             .most
             .iter()
-            .map(|(percent, _, name)| format!("{name} {percent} %"))
+            .map(|prefix| format!("{} {} %", prefix.name, prefix.percent))
             .collect();
         format!(
             "{kinds} {have} {percent} % or more of what {they} may have; most: {}",
@@ -129,12 +141,16 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diolkos_nat64::session::Held;
+    use diolkos_nat64::session::QuotaUse;
 
     #[test]
     fn numbers_and_words_agree() {
         let told = |counts| {
-            let most = vec![(100, 1, "source 2001:db8::/64".to_owned())];
+            let most = vec![NearPrefix {
+                percent: 100,
+                sessions: 1,
+                name: "source 2001:db8::/64".to_owned(),
+            }];
             Near { counts, most }.summary(80)
         };
         let most = "; most: source 2001:db8::/64 100 %";
@@ -162,10 +178,10 @@ mod tests {
             prefix: format!("2001:db8::{n:x}").parse().expect("an address"),
             prefix_len: 128,
             kind: LevelKind::Host,
-            sessions: Held { has, may: 100 },
+            sessions: QuotaUse { has, may: 100 },
             outside: 0,
-            bindings: Held::default(),
-            ports: [Held::default(); 3],
+            bindings: QuotaUse::default(),
+            ports: [QuotaUse::default(); 3],
         }
     }
 

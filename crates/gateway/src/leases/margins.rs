@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 
 use diolkos_nat64::session::State;
 
-use super::super::terms::{Lent, Ports, LENT};
+use super::super::terms::{Lent, PortSupply, LENT};
 use super::Leases;
 
 /// Within this margin of a limit nothing is lent; within half of it leases end. One packet opens at most two
@@ -57,7 +57,7 @@ impl Leases {
         };
         let (sessions, bindings, ports) = self.terms.lendable(state);
         let all = self.lent;
-        let are_ports_near = |(ports, lent): (&Ports, u32)| {
+        let are_ports_near = |(ports, lent): (&PortSupply, u32)| {
             let bound = ports.taken.saturating_sub(lent);
             is_near(ports.lendable.all, bound, lent)
         };
@@ -71,7 +71,7 @@ impl Leases {
         for (at, prefix) in prefixes {
             let its = self.lent_to.get(&(at, prefix)).copied().unwrap_or_default();
             let (of_sessions, of_bindings) = used.of_level[at];
-            let are_its_near = |(ports, lent): (&Ports, u32)| {
+            let are_its_near = |(ports, lent): (&PortSupply, u32)| {
                 let has = ports.of_these(of_bindings.saturating_add(its.all_ports()));
                 is_near(ports.lendable.of_level[at], has.saturating_sub(lent), lent)
             };

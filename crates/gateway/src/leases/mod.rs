@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the fast path may open by itself: UDP and TCP sessions of nodes that open many, on ports that are lent to them.
+//! Sessions that the fast path may open by itself: UDP and TCP sessions of nodes that open many, on ports that are lent to them.
 //!
 //! A node that has opened a few sessions gets a lease: a number of sessions, and ports of its own address. The faster
 //! it uses them up, the more it gets, up to a wide lease with more room for ports. Its address allows it a few places; where
@@ -54,7 +54,7 @@ const SWEEPS: u32 = 32;
 pub struct Leases {
     fast: Option<Arc<dyn FastPath>>,
     /// The leases, by slot.
-    held: Vec<Option<Box<Held>>>,
+    held: Vec<Option<Box<GrantedLease>>>,
     warm: Warm,
     lent: Lent,
     /// What is lent, by level and prefix.
@@ -67,7 +67,7 @@ pub struct Leases {
 
 /// A lease.
 #[derive(Clone, Debug)]
-struct Held {
+struct GrantedLease {
     node: Ipv6Addr,
     /// The term by which reports name the lease.
     term: u32,
@@ -207,7 +207,11 @@ impl Leases {
     }
 
     /// Returns the slot of a set whose lease is the wanted one.
-    fn place_of(&self, mut set: Range<usize>, is_it: impl Fn(&Held) -> bool) -> Option<usize> {
+    fn place_of(
+        &self,
+        mut set: Range<usize>,
+        is_it: impl Fn(&GrantedLease) -> bool,
+    ) -> Option<usize> {
         set.find(|&place| self.held[place].as_deref().is_some_and(&is_it))
     }
 
@@ -238,7 +242,7 @@ impl Leases {
             return false;
         }
         let term = fast.assign(place, node, address, is_wide);
-        self.held[place] = Some(Box::new(Held {
+        self.held[place] = Some(Box::new(GrantedLease {
             node,
             term,
             address,
@@ -363,7 +367,7 @@ impl Leases {
         mirror: &mut Mirror,
         random: &mut impl FnMut() -> u64,
     ) {
-        let Some(Held {
+        let Some(GrantedLease {
             node,
             filling,
             sessions,
@@ -423,7 +427,7 @@ impl Leases {
         }
     }
 
-    fn end_where(&mut self, state: &mut State, is_it: impl Fn(&Held) -> bool) {
+    fn end_where(&mut self, state: &mut State, is_it: impl Fn(&GrantedLease) -> bool) {
         for place in 0..self.held.len() {
             if self.held[place].as_deref().is_some_and(&is_it) {
                 self.end(place, state);

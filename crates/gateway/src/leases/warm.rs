@@ -22,7 +22,7 @@ struct Entry {
     times: u8,
     /// The sweep of the first of them.
     first: u32,
-    /// That of the last one.
+    /// The sweep of the last one.
     last: u32,
 }
 

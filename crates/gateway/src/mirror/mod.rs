@@ -188,7 +188,7 @@ impl Mirror {
         );
         // The entry in its place may belong to another node.
         let owner = state.v6_of(protocol, v4, view.peer).ok();
-        match owner.and_then(|(node, _)| state.session(protocol, node, view.peer)) {
+        match owner.and_then(|owner| state.session(protocol, owner.node, view.peer)) {
             Some(there) => self.copy(&there),
             None => self.remove(view),
         }

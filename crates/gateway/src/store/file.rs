@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use diolkos_sys::peer;
 
 use super::backup;
-use super::format::{self, Head, Malformed, Reader, Salvage};
+use super::format::{self, Head, Malformed, Salvage, StateReader};
 use super::owner::Owner;
 use crate::error::{FileAction, GatewayError, NotTrusted};
 
@@ -271,10 +271,10 @@ impl Drop for New<'_> {
 
 impl Stored {
     /// Returns its entries, which are known to be whole.
-    pub fn reader(&mut self) -> Result<Reader<BufReader<&File>>, Malformed> {
+    pub fn reader(&mut self) -> Result<StateReader<BufReader<&File>>, Malformed> {
         self.file.rewind().map_err(Malformed::Unreadable)?;
         let input = BufReader::with_capacity(BUFFER, &self.file);
-        Reader::new(input).map(|(reader, _)| reader)
+        StateReader::new(input).map(|(reader, _)| reader)
     }
 }
 

@@ -18,7 +18,7 @@ use ipnet::Ipv6Net;
 
 use super::super::controller::Controller;
 use super::file::StoredState;
-use super::format::{Head, Malformed, Reader};
+use super::format::{Head, Malformed, StateReader};
 use super::moment::Moment;
 use super::reconcile::{self, places};
 use super::restored::Restored;
@@ -139,7 +139,7 @@ fn binding(tables: &mut Tables<'_>, binding: Binding, own: &[Ipv4Addr], restored
 /// Restores the sessions of the file. Logs how many the maps had already restored.
 fn sessions(
     tables: &mut Tables<'_>,
-    file: &mut Reader<impl Read>,
+    file: &mut StateReader<impl Read>,
     head: &Head,
     old: Option<&Old>,
     is_in_vain: &dyn Fn() -> bool,

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::super::controller::Controller;
 use super::super::error::GatewayError;
 use super::file::StateFile;
-use super::format::{Head, Writer};
+use super::format::{Head, StateWriter};
 use super::moment::Moment;
 use diolkos_service::error::ServiceError;
 use diolkos_service::privilege;
@@ -320,7 +320,7 @@ fn put(
         secret,
         pref64: pref64.clone(),
     };
-    let mut writer = Writer::new(out, &head)?;
+    let mut writer = StateWriter::new(out, &head)?;
     walk(
         controller,
         &pref64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a restore fills.
+//! The tables and maps that a restore fills.
 
 use diolkos_nat64::Nat64;
 

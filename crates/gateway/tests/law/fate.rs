@@ -17,14 +17,14 @@ pub enum Fate {
 
 /// The number of packets of each fate.
 #[derive(Default)]
-pub struct Tally(BTreeMap<Fate, usize>);
+pub struct FateCounts(BTreeMap<Fate, usize>);
 
-impl Tally {
+impl FateCounts {
     pub fn add(&mut self, fate: Fate) {
         *self.0.entry(fate).or_default() += 1;
     }
 
-    pub fn merge(&mut self, other: &Tally) {
+    pub fn merge(&mut self, other: &FateCounts) {
         for (&fate, count) in &other.0 {
             *self.0.entry(fate).or_default() += count;
         }
@@ -44,7 +44,7 @@ impl Tally {
     }
 }
 
-impl std::fmt::Display for Tally {
+impl std::fmt::Display for FateCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (fate, count) in &self.0 {
             writeln!(f, "{count:9} {fate:?}")?;

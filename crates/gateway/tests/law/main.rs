@@ -38,7 +38,7 @@ mod setup;
 #[path = "../../../xlat/tests/vectors/file.rs"]
 mod vectors;
 
-use fate::{Fate, Tally};
+use fate::{Fate, FateCounts};
 use grammar::Recipe;
 use paths::Paths;
 use setup::Setup;
@@ -88,7 +88,7 @@ fn the_law_holds_for_every_vector() {
 
     // One peer of a documentation network, as in the vectors, and one that the well-known prefix may carry.
     let peers = [Ipv4Addr::new(198, 51, 100, 2), Ipv4Addr::new(8, 8, 4, 4)];
-    let (mut unchanged, mut readdressed) = (Tally::default(), Tally::default());
+    let (mut unchanged, mut readdressed) = (FateCounts::default(), FateCounts::default());
     for setup in configurations::all() {
         let mut paths = Paths::new(&setup);
         for vector in &all {
@@ -107,7 +107,7 @@ fn the_law_holds_for_every_vector() {
 
     // Then each vector as it is meant, with its own configuration. Those that depend on earlier packets belong to the
     // slow path.
-    let mut own = Tally::default();
+    let mut own = FateCounts::default();
     let mut made: Vec<Paths> = Vec::new();
     for vector in all.iter().filter(|v| v.environment.earlier.is_empty()) {
         let Some(given) = readdress::as_it_is(&vector.input.hex) else {
@@ -134,11 +134,11 @@ fn the_law_holds_for_every_packet_of_the_grammar() {
     let cases = from_environment("DIOLKOS_LAW_CASES").unwrap_or(CASES);
     let only: Option<usize> = from_environment("DIOLKOS_LAW_ONLY");
     let setups = configurations::all();
-    let (mut all, mut plain, mut inline) = (Tally::default(), Tally::default(), 0);
+    let (mut all, mut plain, mut inline) = (FateCounts::default(), FateCounts::default(), 0);
     let mut driver = [0; 2];
     for (at, setup) in setups.iter().enumerate() {
         let mut paths = Paths::new(setup);
-        let mut plain_here = Tally::default();
+        let mut plain_here = FateCounts::default();
         for case in (at..cases).step_by(setups.len()) {
             if only.is_some_and(|only| only != case) {
                 continue;
@@ -210,12 +210,12 @@ fn has_driver_floor([behind, within]: [usize; 2]) -> bool {
 
 /// Runs packets between nodes and peers. Returns their fates, with the number of UDP and TCP sessions, and of those
 /// that the fast path has opened.
-fn flows_of(setup: &Setup) -> (Tally, [[u32; 2]; 2]) {
+fn flows_of(setup: &Setup) -> (FateCounts, [[u32; 2]; 2]) {
     let seed = from_environment("DIOLKOS_LAW_SEED").unwrap_or(SEED);
     let cases = from_environment("DIOLKOS_LAW_CASES").unwrap_or(CASES);
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut paths = Paths::new(setup);
-    let mut all = Tally::default();
+    let mut all = FateCounts::default();
     for case in 0..cases / 3 {
         let given = flows::next(setup, paths.slow.nat64(), &mut rng);
         let ipv4_id = rng.u16(..);

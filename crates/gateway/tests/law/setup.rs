@@ -12,7 +12,7 @@ use diolkos_xlat::{Config, Eam, Icmp};
 use ipnet::Ipv6Net;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A translator, as the slow path is configured (`Settings::translation` in `src/config/translation.rs`).
+/// A translator, as the slow path is configured (`Settings::translation` in `crates/config/src/translation.rs`).
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub name: String,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The controller without its lock and clock: the tables, and the leases and the mirror of the program
-//! (`src/nat64/controller.rs`).
+//! (`src/controller.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};

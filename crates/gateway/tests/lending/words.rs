@@ -14,17 +14,17 @@ pub enum Steps {}
 
 /// Such a word.
 #[derive(Default)]
-pub struct Step<T>(Cell<T>);
+pub struct StepWord<T>(Cell<T>);
 
 impl Memory for Steps {
-    type U16 = Step<u16>;
-    type U32 = Step<u32>;
-    type U64 = Step<u64>;
+    type U16 = StepWord<u16>;
+    type U32 = StepWord<u32>;
+    type U64 = StepWord<u64>;
 }
 
 macro_rules! step {
     ($number:ty) => {
-        impl Word<$number> for Step<$number> {
+        impl Word<$number> for StepWord<$number> {
             fn load(&self, _: Ordering) -> $number {
                 self.0.get()
             }

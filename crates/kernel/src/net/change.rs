@@ -16,7 +16,7 @@ use crate::error::KernelError;
 
 /// One request to the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Step {
+enum NetlinkRequest {
     Mtu(u32),
     AddAddress(Ipv4Addr),
     RemoveAddress(Ipv4Addr),
@@ -31,27 +31,27 @@ enum Step {
 
 /// Carries out steps. Tests replace the kernel by a device in memory.
 trait Device {
-    async fn carry_out(&self, step: &Step) -> Result<(), KernelError>;
+    async fn carry_out(&self, step: &NetlinkRequest) -> Result<(), KernelError>;
 }
 
 /// The TUN device with this index.
 struct Tun<'a>(&'a Net, u32);
 
 impl Device for Tun<'_> {
-    async fn carry_out(&self, step: &Step) -> Result<(), KernelError> {
+    async fn carry_out(&self, step: &NetlinkRequest) -> Result<(), KernelError> {
         let Tun(net, index) = *self;
         match step {
-            Step::Mtu(mtu) => net.set_mtu(index, *mtu).await,
-            Step::AddAddress(address) => net.add_address4(index, *address).await,
-            Step::RemoveAddress(address) => net.remove_address4(index, *address).await,
+            NetlinkRequest::Mtu(mtu) => net.set_mtu(index, *mtu).await,
+            NetlinkRequest::AddAddress(address) => net.add_address4(index, *address).await,
+            NetlinkRequest::RemoveAddress(address) => net.remove_address4(index, *address).await,
             // A device that is down cannot hold routes; [`Net::restore`] adds them when it is up again.
-            Step::Add4(route) => net.add_route4(route).await.map(|_| ()),
-            Step::Replace4(route) => net.replace_route4(route).await.map(|_| ()),
-            Step::Remove4(route) => net.remove_route4(route).await,
-            Step::Add6(route) => net.add_route6(route).await.map(|_| ()),
-            Step::Remove6(route) => net.remove_route6(route).await,
-            Step::SetExit(route) => net.set_exit(route).await,
-            Step::RemoveExit(route) => net.remove_exit(route).await,
+            NetlinkRequest::Add4(route) => net.add_route4(route).await.map(|_| ()),
+            NetlinkRequest::Replace4(route) => net.replace_route4(route).await.map(|_| ()),
+            NetlinkRequest::Remove4(route) => net.remove_route4(route).await,
+            NetlinkRequest::Add6(route) => net.add_route6(route).await.map(|_| ()),
+            NetlinkRequest::Remove6(route) => net.remove_route6(route).await,
+            NetlinkRequest::SetExit(route) => net.set_exit(route).await,
+            NetlinkRequest::RemoveExit(route) => net.remove_exit(route).await,
         }
     }
 }
@@ -96,7 +96,12 @@ async fn change<E: From<KernelError>>(
         match (device.carry_out(&step).await, step) {
             (Ok(()), _) => {}
             // Another program has removed the route already, or the device is down.
-            (Err(failure), Step::Remove4(_) | Step::Remove6(_) | Step::RemoveExit(_)) => {
+            (
+                Err(failure),
+                NetlinkRequest::Remove4(_)
+                | NetlinkRequest::Remove6(_)
+                | NetlinkRequest::RemoveExit(_),
+            ) => {
                 tracing::debug!("{failure}");
             }
             (Err(failure), _) => tracing::warn!("{failure}"),
@@ -106,64 +111,77 @@ async fn change<E: From<KernelError>>(
 }
 
 /// The steps before the commit, each with the step that undoes it.
-fn make(old: &DeviceConfig, new: &DeviceConfig) -> Vec<(Step, Step)> {
+fn make(old: &DeviceConfig, new: &DeviceConfig) -> Vec<(NetlinkRequest, NetlinkRequest)> {
     let mut steps = Vec::new();
     if new.mtu > old.mtu {
-        steps.push((Step::Mtu(new.mtu), Step::Mtu(old.mtu)));
+        steps.push((NetlinkRequest::Mtu(new.mtu), NetlinkRequest::Mtu(old.mtu)));
     }
     if let Some(address) = new.address.filter(|_| new.address != old.address) {
-        steps.push((Step::AddAddress(address), Step::RemoveAddress(address)));
+        steps.push((
+            NetlinkRequest::AddAddress(address),
+            NetlinkRequest::RemoveAddress(address),
+        ));
     }
     if let Some(exit) = new.exit.as_ref().filter(|_| new.exit != old.exit) {
         let back = match &old.exit {
-            Some(before) if before.takes_place_of(exit) => Step::SetExit(before.clone()),
-            _ => Step::RemoveExit(exit.clone()),
+            Some(before) if before.takes_place_of(exit) => NetlinkRequest::SetExit(before.clone()),
+            _ => NetlinkRequest::RemoveExit(exit.clone()),
         };
-        steps.push((Step::SetExit(exit.clone()), back));
+        steps.push((NetlinkRequest::SetExit(exit.clone()), back));
     }
     let (there4, there6) = (by_key4(old), by_key6(old));
     let new6 = new
         .routes6
         .iter()
         .filter(|r| !there6.contains_key(&key6(r)));
-    steps.extend(new6.map(|r| (Step::Add6(r.clone()), Step::Remove6(r.clone()))));
+    steps.extend(new6.map(|r| {
+        (
+            NetlinkRequest::Add6(r.clone()),
+            NetlinkRequest::Remove6(r.clone()),
+        )
+    }));
     let new4 = new
         .routes4
         .iter()
         .filter(|r| !there4.contains_key(&key4(r)));
-    steps.extend(new4.map(|r| (Step::Add4(r.clone()), Step::Remove4(r.clone()))));
+    steps.extend(new4.map(|r| {
+        (
+            NetlinkRequest::Add4(r.clone()),
+            NetlinkRequest::Remove4(r.clone()),
+        )
+    }));
     steps
 }
 
 /// The steps after the commit.
-fn cut(old: &DeviceConfig, new: &DeviceConfig) -> Vec<Step> {
+fn cut(old: &DeviceConfig, new: &DeviceConfig) -> Vec<NetlinkRequest> {
     let (there4, wanted4, wanted6) = (by_key4(old), by_key4(new), by_key6(new));
     let is_other = |route: &&Route4| there4.get(&key4(route)).is_some_and(|old| old != route);
     let changed = new.routes4.iter().filter(is_other);
-    let mut steps: Vec<Step> = changed.cloned().map(Step::Replace4).collect();
+    let mut steps: Vec<NetlinkRequest> = changed.cloned().map(NetlinkRequest::Replace4).collect();
     let old6 = old
         .routes6
         .iter()
         .filter(|r| !wanted6.contains_key(&key6(r)));
-    steps.extend(old6.cloned().map(Step::Remove6));
+    steps.extend(old6.cloned().map(NetlinkRequest::Remove6));
     let old4 = old
         .routes4
         .iter()
         .filter(|r| !wanted4.contains_key(&key4(r)));
-    steps.extend(old4.cloned().map(Step::Remove4));
+    steps.extend(old4.cloned().map(NetlinkRequest::Remove4));
     if let Some(exit) = &old.exit {
         let stays = new
             .exit
             .as_ref()
             .is_some_and(|new| new.takes_place_of(exit));
         if !stays {
-            steps.push(Step::RemoveExit(exit.clone()));
+            steps.push(NetlinkRequest::RemoveExit(exit.clone()));
         }
     }
     let address = old.address.filter(|_| new.address != old.address);
-    steps.extend(address.map(Step::RemoveAddress));
+    steps.extend(address.map(NetlinkRequest::RemoveAddress));
     if new.mtu < old.mtu {
-        steps.push(Step::Mtu(new.mtu));
+        steps.push(NetlinkRequest::Mtu(new.mtu));
     }
     steps
 }

@@ -23,15 +23,15 @@ const HEADERS: usize = 20;
 
 /// The content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum NetconfChange {
     /// A setting has another value, or new settings appeared.
     Value,
     /// The settings of the interface with this index are gone. If they appear again, they have their default values.
     Forgotten(u32),
 }
 
-impl Change {
-    fn of(message: &[u8]) -> Change {
+impl NetconfChange {
+    fn of(message: &[u8]) -> NetconfChange {
         let word = |at: usize| {
             Some(u16::from_ne_bytes(
                 message.get(at..at + 2)?.try_into().ok()?,
@@ -42,9 +42,9 @@ impl Change {
         let index = index.and_then(|bytes| bytes.try_into().ok());
         match (word(4), word(HEADERS + 2), index) {
             (Some(RTM_DELNETCONF), Some(NETCONFA_IFINDEX), Some(index)) => {
-                Change::Forgotten(u32::from_ne_bytes(index))
+                NetconfChange::Forgotten(u32::from_ne_bytes(index))
             }
-            _ => Change::Value,
+            _ => NetconfChange::Value,
         }
     }
 }
@@ -53,7 +53,8 @@ impl Change {
 ///
 /// When the socket buffer is full, the kernel discards messages. The reader looks up its settings after the messages that are
 /// still in the buffer, and so also sees the changes that the lost ones reported.
-pub fn changes() -> io::Result<impl Stream<Item = io::Result<Change>> + Unpin + Send + 'static> {
+pub fn changes(
+) -> io::Result<impl Stream<Item = io::Result<NetconfChange>> + Unpin + Send + 'static> {
     let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
     socket.socket_mut().bind(&SocketAddr::new(0, 0))?;
     socket.socket_mut().set_no_enobufs(true)?;
@@ -66,7 +67,7 @@ pub fn changes() -> io::Result<impl Stream<Item = io::Result<Change>> + Unpin + 
             let socket = socket?;
             let mut message = Vec::with_capacity(LARGEST);
             match socket.recv(&mut message).await {
-                Ok(()) => Some((Ok(Change::of(&message)), Some(socket))),
+                Ok(()) => Some((Ok(NetconfChange::of(&message)), Some(socket))),
                 Err(error) => Some((Err(error), None)),
             }
         },
@@ -95,9 +96,13 @@ mod tests {
     #[test]
     fn settings_that_are_gone() {
         let gone = message(RTM_DELNETCONF, &[(NETCONFA_IFINDEX, 7)]);
-        assert_eq!(Change::of(&gone), Change::Forgotten(7));
+        assert_eq!(NetconfChange::of(&gone), NetconfChange::Forgotten(7));
         for cut in 0..gone.len() {
-            assert_eq!(Change::of(&gone[..cut]), Change::Value, "{cut} bytes");
+            assert_eq!(
+                NetconfChange::of(&gone[..cut]),
+                NetconfChange::Value,
+                "{cut} bytes"
+            );
         }
     }
 
@@ -107,8 +112,8 @@ mod tests {
         const NETCONFA_FORWARDING: u16 = 2;
         let attributes = [(NETCONFA_IFINDEX, 7), (NETCONFA_FORWARDING, 0)];
         assert_eq!(
-            Change::of(&message(RTM_NEWNETCONF, &attributes)),
-            Change::Value
+            NetconfChange::of(&message(RTM_NEWNETCONF, &attributes)),
+            NetconfChange::Value
         );
     }
 }

@@ -24,7 +24,7 @@ use tokio::sync::mpsc::{channel, Receiver, Sender};
 
 use super::address::Address;
 use super::link::Link;
-use super::settings::Change;
+use super::settings::NetconfChange;
 use super::{route, Net};
 use crate::error::KernelError;
 use diolkos_service::failure::Failure;
@@ -172,7 +172,7 @@ type Message = NetlinkMessage<RouteNetlinkMessage>;
 pub(super) async fn start(
     net: Net,
     messages: impl Stream<Item = (Message, rtnetlink::sys::SocketAddr)> + Unpin + Send + 'static,
-    settings: impl Stream<Item = io::Result<Change>> + Unpin + Send + 'static,
+    settings: impl Stream<Item = io::Result<NetconfChange>> + Unpin + Send + 'static,
     received: Task,
     watch: &Watch,
 ) -> Result<News, KernelError> {
@@ -204,7 +204,7 @@ impl<L: Look> Watcher<L> {
     async fn run(
         mut self,
         messages: impl Stream<Item = Message> + Unpin,
-        settings: impl Stream<Item = io::Result<Change>> + Unpin,
+        settings: impl Stream<Item = io::Result<NetconfChange>> + Unpin,
     ) -> Result<(), Failure> {
         let (mut messages, mut settings) = (messages.fuse(), settings.fuse());
         loop {
@@ -225,8 +225,8 @@ impl<L: Look> Watcher<L> {
                     Some(message) => self.hear(message),
                 },
                 change = settings.next() => match change {
-                    Some(Ok(Change::Value)) => push(&mut self.pending, Event::SettingsChanged),
-                    Some(Ok(Change::Forgotten(index))) => push(&mut self.pending, Event::SettingsForgotten(index)),
+                    Some(Ok(NetconfChange::Value)) => push(&mut self.pending, Event::SettingsChanged),
+                    Some(Ok(NetconfChange::Forgotten(index))) => push(&mut self.pending, Event::SettingsForgotten(index)),
                     Some(Err(error)) => return Err(KernelError::Settings(error).into()),
                     None => return Err(KernelError::Lost.into()),
                 },

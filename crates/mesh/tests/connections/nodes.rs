@@ -10,7 +10,7 @@ use diolkos_mesh::Settings;
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::{Bounds, Member, Timing};
 use diolkos_node::message::Status;
-use diolkos_node::record::{Answer, Found, Outcome, Request};
+use diolkos_node::record::{Answer, Outcome, PeerRecord, Request};
 use diolkos_node::{Action, Config, Event, Moment, Node, NodeId};
 
 use crate::certificates::Authority;
@@ -29,7 +29,7 @@ impl Engine {
         let outcome = match request {
             Request::Read(of) => Outcome::Value(records.get(of).cloned()),
             Request::ReadAll => {
-                let found = |(node, (_, bytes)): (&NodeId, &(u64, Vec<u8>))| Found {
+                let found = |(node, (_, bytes)): (&NodeId, &(u64, Vec<u8>))| PeerRecord {
                     node: Some(*node),
                     name: name(node.index()),
                     bytes: bytes.clone(),

@@ -12,6 +12,7 @@ use diolkos_xlat::config::check::{is_unicast6, not_unicast};
 use diolkos_xlat::config::Problem;
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 /// Port counts are multiples of this number.
 const UNIT: u32 = 64;
@@ -62,7 +63,7 @@ impl Mapping {
         };
         let len = config.limits.source_prefix_len;
         check_sources(&wanted.sources, len)?;
-        let (first, end) = ports_of(&config.pool4)?;
+        let Range { start: first, end } = ports_of(&config.pool4)?;
         let pool = config.pool4.iter().map(|part| part.net).collect();
         let addresses = Numbered::new(pool, 32).map_err(|why| {
             problem(
@@ -79,7 +80,7 @@ impl Mapping {
             overflow: wanted.overflow_share,
             len,
         };
-        let (ports, per_address) = division.solve(wanted)?;
+        let Layout { ports, per_address } = division.solve(wanted)?;
         let behind = first + ports * per_address;
         let overflow_last = match (wanted.overflow_share, &config.blocks) {
             (0, None) => 0,
@@ -206,9 +207,16 @@ struct Division {
     len: u8,
 }
 
+/// How the addresses of the pool are divided.
+struct Layout {
+    /// Ports of a source.
+    ports: u32,
+    /// Sources of an address.
+    per_address: u32,
+}
+
 impl Division {
-    /// Returns the ports of a source and the sources of an address.
-    fn solve(&self, wanted: &Deterministic) -> Result<(u32, u32), Problem> {
+    fn solve(&self, wanted: &Deterministic) -> Result<Layout, Problem> {
         let Division {
             sources,
             addresses,
@@ -243,7 +251,10 @@ impl Division {
                         ),
                     ));
                 }
-                Ok((ports as u32, per_address as u32))
+                Ok(Layout {
+                    ports: ports as u32,
+                    per_address: per_address as u32,
+                })
             }
             Some(ports) => {
                 if ports == 0 || !ports.is_multiple_of(UNIT) {
@@ -264,7 +275,7 @@ impl Division {
                         ),
                     ));
                 }
-                Ok((ports, per_address))
+                Ok(Layout { ports, per_address })
             }
         }
     }
@@ -299,8 +310,8 @@ fn check_sources(sources: &[Ipv6Net], len: u8) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The first port that every address of the pool has, and the port after the last one.
-fn ports_of(pool: &[Pool4]) -> Result<(u32, u32), Problem> {
+/// The ports that every address of the pool has.
+fn ports_of(pool: &[Pool4]) -> Result<Range<u32>, Problem> {
     let Some(first) = pool.first() else {
         return Err(problem(
             "nat64.pool4",
@@ -331,7 +342,7 @@ fn ports_of(pool: &[Pool4]) -> Result<(u32, u32), Problem> {
             format!("{from}-{to} has no {UNIT} ports above 1023, from a multiple of {UNIT} on, for a source"),
         ));
     }
-    Ok((low, end))
+    Ok(low..end)
 }
 
 fn problem(key: &str, message: String) -> Problem {

@@ -10,30 +10,54 @@ pub(super) struct Numbered<N> {
     pub nets: Vec<N>,
     /// The first number of each network, in list order.
     starts: Vec<u64>,
-    /// First address, last address and list index of each network, in ascending order.
-    rising: Vec<(u128, u128, u32)>,
+    /// The networks in ascending order.
+    rising: Vec<Listed>,
     /// Number of address bits below a numbered prefix.
     shift: u32,
     /// The total count.
     pub len: u64,
 }
 
-/// The range of a network.
+/// A network and its place in the list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Listed {
+    first: u128,
+    last: u128,
+    at: u32,
+}
+
+/// The addresses of a network.
+pub(super) struct AddressRange {
+    pub first: u128,
+    pub last: u128,
+    /// Bits of an address of its family.
+    pub bits: u32,
+}
+
+/// A network of any family.
 pub(super) trait Span: Copy + std::fmt::Display {
-    /// First address, last address, and bits of an address.
-    fn span(self) -> (u128, u128, u32);
+    /// Its addresses.
+    fn span(self) -> AddressRange;
 }
 
 impl Span for Ipv4Net {
-    fn span(self) -> (u128, u128, u32) {
+    fn span(self) -> AddressRange {
         let bits = |addr: Ipv4Addr| u128::from(addr.to_bits());
-        (bits(self.network()), bits(self.broadcast()), 32)
+        AddressRange {
+            first: bits(self.network()),
+            last: bits(self.broadcast()),
+            bits: 32,
+        }
     }
 }
 
 impl Span for Ipv6Net {
-    fn span(self) -> (u128, u128, u32) {
-        (self.network().to_bits(), self.broadcast().to_bits(), 128)
+    fn span(self) -> AddressRange {
+        AddressRange {
+            first: self.network().to_bits(),
+            last: self.broadcast().to_bits(),
+            bits: 128,
+        }
     }
 }
 
@@ -45,10 +69,14 @@ impl<N: Span> Numbered<N> {
         let mut rising = Vec::with_capacity(nets.len());
         let (mut count, mut shift) = (0u64, 0);
         for (at, net) in nets.iter().enumerate() {
-            let (first, last, bits) = net.span();
+            let AddressRange { first, last, bits } = net.span();
             shift = bits.saturating_sub(u32::from(len));
             starts.push(count);
-            rising.push((first, last, at as u32));
+            rising.push(Listed {
+                first,
+                last,
+                at: at as u32,
+            });
             let its = ((last - first) >> shift).saturating_add(1);
             let its = u64::try_from(its)
                 .ok()
@@ -59,8 +87,8 @@ impl<N: Span> Numbered<N> {
         }
         rising.sort_unstable();
         for pair in rising.windows(2) {
-            if pair[1].0 <= pair[0].1 {
-                let (one, other) = (nets[pair[0].2 as usize], nets[pair[1].2 as usize]);
+            if pair[1].first <= pair[0].last {
+                let (one, other) = (nets[pair[0].at as usize], nets[pair[1].at as usize]);
                 return Err(format!("{one} and {other} overlap"));
             }
         }
@@ -75,8 +103,8 @@ impl<N: Span> Numbered<N> {
 
     /// The number of the prefix that contains an address.
     pub fn number_of(&self, bits: u128) -> Option<u64> {
-        let behind = self.rising.partition_point(|(first, ..)| *first <= bits);
-        let (first, last, at) = *self.rising.get(behind.checked_sub(1)?)?;
+        let behind = self.rising.partition_point(|net| net.first <= bits);
+        let Listed { first, last, at } = *self.rising.get(behind.checked_sub(1)?)?;
         (bits <= last).then(|| self.starts[at as usize] + ((bits - first) >> self.shift) as u64)
     }
 
@@ -87,7 +115,7 @@ impl<N: Span> Numbered<N> {
         }
         let behind = self.starts.partition_point(|start| *start <= number);
         let at = behind.checked_sub(1)?;
-        let (first, ..) = self.nets[at].span();
+        let first = self.nets[at].span().first;
         Some(first + (u128::from(number - self.starts[at]) << self.shift))
     }
 }

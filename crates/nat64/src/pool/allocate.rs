@@ -59,13 +59,13 @@ fn draw(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::block::Ports;
+    use crate::pool::block::PortSet;
     use std::collections::HashSet;
     use std::ops::RangeInclusive;
     use std::sync::Arc;
 
     fn block<const N: usize>(ranges: [RangeInclusive<u16>; N]) -> Block {
-        Block::new(Arc::new(Ports::new(ranges.into_iter())))
+        Block::new(Arc::new(PortSet::new(ranges.into_iter())))
     }
 
     /// A small generator (xorshift) with a fixed seed, so that failures are reproducible.

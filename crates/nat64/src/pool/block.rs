@@ -69,17 +69,17 @@ type Group = [u64; GROUP];
 
 /// The set of ports of one protocol on an address. Addresses with equal sets share one copy.
 #[derive(Debug)]
-pub struct Ports {
+pub struct PortSet {
     words: Box<[u64; WORDS]>,
     /// Number of even and of odd ports of each group.
     groups: [[u16; 2]; GROUPS],
     count: u32,
 }
 
-impl Ports {
+impl PortSet {
     /// Creates the set from `ranges`, which may overlap.
-    pub fn new(ranges: impl Iterator<Item = RangeInclusive<u16>>) -> Ports {
-        let mut ports = Ports {
+    pub fn new(ranges: impl Iterator<Item = RangeInclusive<u16>>) -> PortSet {
+        let mut ports = PortSet {
             words: Box::new([0; WORDS]),
             groups: [[0; 2]; GROUPS],
             count: 0,
@@ -134,7 +134,7 @@ fn add([even, odd]: &mut [u16; 2], ports: u64) {
 #[derive(Clone, Debug)]
 pub struct Block {
     /// All ports in the pool, free or not.
-    pooled: Arc<Ports>,
+    pooled: Arc<PortSet>,
     /// The free ports of each group with a taken port; in all other groups, every port is free.
     free: [Option<Box<Group>>; GROUPS],
     /// Number of free even and of free odd ports of each group.
@@ -147,7 +147,7 @@ pub struct Block {
 
 impl Block {
     /// Creates a block in which all ports are free.
-    pub fn new(ports: Arc<Ports>) -> Block {
+    pub fn new(ports: Arc<PortSet>) -> Block {
         Block {
             free: [const { None }; GROUPS],
             groups: ports.groups,

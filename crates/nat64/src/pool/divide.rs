@@ -28,6 +28,15 @@ pub struct Place {
     pub first: u16,
 }
 
+/// The number of port blocks.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct BlockCount {
+    /// Those without an owner.
+    pub free: u64,
+    /// All of them.
+    pub all: u64,
+}
+
 /// The port blocks of the pool.
 #[derive(Debug)]
 pub struct Division {
@@ -127,10 +136,13 @@ impl Pool {
         });
     }
 
-    /// Number of unowned blocks, and of all blocks.
-    pub fn blocks(&self) -> (u64, u64) {
+    /// The number of blocks; 0 if ports are not divided.
+    pub fn blocks(&self) -> BlockCount {
         let division = self.division.as_ref();
-        division.map_or((0, 0), |division| (division.free_blocks, division.blocks))
+        division.map_or(BlockCount::default(), |division| BlockCount {
+            free: division.free_blocks,
+            all: division.blocks,
+        })
     }
 
     /// The owners of the fixed blocks, if there are any.
@@ -300,13 +312,15 @@ impl Pool {
         true
     }
 
-    /// Takes a free port of a block: the preferred one, or one with the parity of `like`, or with `any` also one of the
+    /// Takes a free port of a block: `best`, or one with the parity of `like`, or with `any` also one of the
     /// other parity.
     pub fn take_in(
         &mut self,
         protocol: Protocol,
         place: Place,
-        (best, like, any): (Option<u16>, u16, bool),
+        best: Option<u16>,
+        like: u16,
+        any: bool,
         random: impl FnMut() -> u64,
     ) -> Option<u16> {
         let at = self.position(place.addr)?;

@@ -19,8 +19,8 @@ mod rest;
 
 use crate::config::{Endpoint4, Pool4, Protocol};
 use allocate::Wish;
-use block::{Block, Ports};
-pub use divide::Place;
+use block::{Block, PortSet};
+pub use divide::{BlockCount, Place};
 pub use rest::Subscriber;
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
@@ -69,7 +69,7 @@ struct Address {
 struct Kind {
     ranges: Ranges,
     /// Created when the first port of a protocol is requested.
-    ports: [Option<Arc<Ports>>; 3],
+    ports: [Option<Arc<PortSet>>; 3],
 }
 
 /// The configured port ranges of an address for each protocol; they may overlap.
@@ -331,7 +331,8 @@ impl Pool {
         blocks[protocol.index()].get_or_insert_with(|| {
             let Kind { ranges, ports } = &mut self.kinds[*kind as usize];
             let ranges = ranges[protocol.index()].iter().cloned();
-            let ports = ports[protocol.index()].get_or_insert_with(|| Arc::new(Ports::new(ranges)));
+            let ports =
+                ports[protocol.index()].get_or_insert_with(|| Arc::new(PortSet::new(ranges)));
             Box::new(Block::new(ports.clone()))
         })
     }

@@ -58,7 +58,7 @@ impl State {
 
     /// Checks whether a source may get another port block.
     pub(super) fn admit_block(&self, node: &[Has; LEVELS]) -> Result<(), Reason> {
-        let (free, _) = self.pool.blocks();
+        let free = self.pool.blocks().free;
         if free == 0 {
             return Err(Reason::PoolExhausted);
         }
@@ -90,7 +90,8 @@ impl State {
     /// The source can always open the other half itself.
     pub(super) fn admit_within_limits(
         &self,
-        (side, whose): (Side, Whose),
+        side: Side,
+        whose: Whose,
         node: &[Has; LEVELS],
     ) -> Result<(), Reason> {
         let limits = &self.config.limits;
@@ -110,10 +111,11 @@ impl State {
     /// Checks absolute limits and shares for a session.
     pub(super) fn admit_session(
         &self,
-        (side, whose): (Side, Whose),
+        side: Side,
+        whose: Whose,
         node: &[Has; LEVELS],
     ) -> Result<(), Reason> {
-        self.admit_within_limits((side, whose), node)?;
+        self.admit_within_limits(side, whose, node)?;
         self.within_shares(node, |has| has.sessions, self.free_sessions(whose))
             .map_err(|of| match of {
                 Of::Host => Reason::HostSessionLimit,
@@ -130,7 +132,8 @@ impl State {
     /// limits honest peers. A binding and a peer are single nodes, so the share of a host applies to them.
     pub(super) fn admit_from_outside(
         &self,
-        (node, whose): (&[Has; LEVELS], Whose),
+        node: &[Has; LEVELS],
+        whose: Whose,
         of_binding: u32,
         peer: Ipv4Addr,
     ) -> Result<(), Reason> {

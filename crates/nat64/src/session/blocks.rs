@@ -104,8 +104,10 @@ impl State {
         for its in [fixed.as_slice(), &given] {
             for any in [false, true] {
                 for &place in its {
-                    let wish = (best, own, any);
-                    if let Some(port) = self.pool.take_in(protocol, place, wish, &mut random) {
+                    let port = self
+                        .pool
+                        .take_in(protocol, place, best, own, any, &mut random);
+                    if let Some(port) = port {
                         self.note_used(place);
                         return Ok(Endpoint4 {
                             addr: place.addr,
@@ -115,10 +117,8 @@ impl State {
                 }
             }
         }
-        let place = self.open_block(node, (begin, false), &mut random, watcher)?;
-        let port = self
-            .pool
-            .take_in(protocol, place, (best, own, true), random);
+        let place = self.open_block(node, begin, false, &mut random, watcher)?;
+        let port = self.pool.take_in(protocol, place, best, own, true, random);
         let addr = place.addr;
         port.map(|port| Endpoint4 { addr, port })
             .ok_or(Reason::PoolExhausted)
@@ -167,7 +167,7 @@ impl State {
             .map(|place| u64::from(self.pool.free_in(protocol, place)));
         let given = self.given_to(source).len();
         let more = usize::from(blocks.rules.per_source).saturating_sub(given) as u64;
-        let more = more.min(self.pool.blocks().0);
+        let more = more.min(self.pool.blocks().free);
         free.sum::<u64>() + more * u64::from(blocks.rules.ports)
     }
 
@@ -175,7 +175,8 @@ impl State {
     pub(super) fn open_block(
         &mut self,
         node: Ipv6Addr,
-        (address, only): (Ipv4Addr, bool),
+        address: Ipv4Addr,
+        only: bool,
         random: impl FnMut() -> u64,
         watcher: &mut impl Watcher,
     ) -> Result<Place, Reason> {

@@ -7,9 +7,10 @@ use super::bib::Whose;
 use super::clock::Millis;
 use super::entry::Session;
 use super::event::{BindingView, Event, SessionView, Watcher};
+use super::table::{KnownPeer, NewSession};
 use super::tcp::{Segment, SessionState, Side};
 use super::{table, Outbound, State};
-use crate::config::{Binding, Endpoint4};
+use crate::config::Binding;
 use crate::pool::{Applicant, Claim};
 use diolkos_xlat::verdict::Reason;
 use std::net::Ipv4Addr;
@@ -46,7 +47,7 @@ impl State {
             return Err(Reason::NotServing);
         }
         let node = self.sources.of_node(packet.v6.addr);
-        self.admit_session((Side::V6, Whose::Own), &node)?;
+        self.admit_session(Side::V6, Whose::Own, &node)?;
         match self.blocks.is_some() {
             true => self.admit_binding_in_block(&node),
             false => {
@@ -169,13 +170,13 @@ impl State {
     pub(super) fn open_session(
         &mut self,
         bib: u32,
-        peer: (Endpoint4, u8),
+        peer: KnownPeer,
         state: SessionState,
         last: Millis,
         side: Side,
         watcher: &mut impl Watcher,
     ) -> Result<u32, Reason> {
-        self.may_open_session(bib, peer.0.addr, side)?;
+        self.may_open_session(bib, peer.v4.addr, side)?;
         Ok(self.add_session(bib, peer, state, last, side, watcher))
     }
 
@@ -189,9 +190,9 @@ impl State {
         let binding = &self.bib[bib];
         let whose = binding.whose();
         let node = self.sources_of(whose).upwards(binding.source);
-        self.admit_session((side, whose), &node)?;
+        self.admit_session(side, whose, &node)?;
         match side {
-            Side::V4 => self.admit_from_outside((&node, whose), binding.outside, peer),
+            Side::V4 => self.admit_from_outside(&node, whose, binding.outside, peer),
             Side::V6 => Ok(()),
         }
     }
@@ -199,7 +200,7 @@ impl State {
     pub(super) fn add_session(
         &mut self,
         bib: u32,
-        peer: (Endpoint4, u8),
+        peer: KnownPeer,
         state: SessionState,
         last: Millis,
         side: Side,
@@ -207,16 +208,22 @@ impl State {
     ) -> u32 {
         let (source, whose) = (self.bib[bib].source, self.bib[bib].whose());
         let outside = side == Side::V4;
-        let by = outside.then_some(peer.0.addr);
+        let by = outside.then_some(peer.v4.addr);
         self.sources_mut_of(whose).open(source, by);
         self.count_session(bib, |sessions| *sessions += 1);
         if let Some(permissions) = &mut self.permissions {
-            permissions.add(bib, peer.0.addr);
+            permissions.add(bib, peer.v4.addr);
         }
         let deadline = last + table::millis_of(state.lifetime(), &self.config.timeouts);
-        let at = self
-            .sessions
-            .insert(&mut self.bib, bib, (peer, outside), (state, last, deadline));
+        let session = NewSession {
+            bib,
+            peer,
+            outside,
+            state,
+            last,
+            deadline,
+        };
+        let at = self.sessions.insert(&mut self.bib, session);
         watcher.event(Event::SessionOpened(self.session_view(at)));
         at
     }

@@ -9,14 +9,14 @@ use std::net::Ipv6Addr;
 
 /// An amount and its limit.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct QuotaUse {
     /// The current amount.
     pub has: u64,
     /// The current limit. It depends on the amounts of others, so it may be less than `has`.
     pub may: u64,
 }
 
-impl Held {
+impl QuotaUse {
     /// The amount in percent of the limit, rounded down; 100 if the limit is 0.
     pub fn percent(&self) -> u64 {
         (self.has * 100).checked_div(self.may).unwrap_or(100)
@@ -33,13 +33,13 @@ pub struct Holding {
     /// The kind of prefix.
     pub kind: LevelKind,
     /// Sessions.
-    pub sessions: Held,
+    pub sessions: QuotaUse,
     /// Number of these that the IPv4 side opened.
     pub outside: u32,
     /// Bindings of all protocols.
-    pub bindings: Held,
+    pub bindings: QuotaUse,
     /// Bindings of each protocol, by [`Protocol::index`], and the limit on their ports.
-    pub ports: [Held; 3],
+    pub ports: [QuotaUse; 3],
 }
 
 impl Holding {
@@ -48,7 +48,7 @@ impl Holding {
         let ports = self.ports.iter().filter(|ports| ports.has > 0);
         let all = ports.chain([&self.sessions, &self.bindings]);
         all.filter(|held| held.has > 0)
-            .map(Held::percent)
+            .map(QuotaUse::percent)
             .max()
             .unwrap_or(0)
     }
@@ -80,9 +80,9 @@ impl State {
     }
 
     /// Number of sessions opened from the IPv4 side, and their current limit.
-    pub fn from_outside(&self) -> Held {
+    pub fn from_outside(&self) -> QuotaUse {
         let has = u64::from(self.sources.outside());
-        Held {
+        QuotaUse {
             has,
             may: self.most_from_outside(Whose::Own),
         }
@@ -92,7 +92,7 @@ impl State {
         let has = &all[level];
         let limits = &self.config.limits;
         let free = |limit: u32, used: u32| u64::from(limit.saturating_sub(used));
-        let held = |used: &dyn Fn(&Has) -> u32, of_source: u32, free: u64| Held {
+        let held = |used: &dyn Fn(&Has) -> u32, of_source: u32, free: u64| QuotaUse {
             has: u64::from(used(has)),
             may: self.may_have(all, level, used, (of_source, free)),
         };

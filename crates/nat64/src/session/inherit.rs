@@ -8,10 +8,10 @@
 use super::bib::Origin;
 use super::clock::Millis;
 use super::event::{Missing, Watcher};
-use super::table::millis_of;
+use super::table::{millis_of, KnownPeer};
 use super::tcp::{Lifetime, Segment, SessionState, Side};
 use super::State;
-use crate::config::{Binding, Endpoint4, Protocol};
+use crate::config::{Binding, Protocol};
 use crate::pool::Claim;
 use diolkos_xlat::verdict::Reason;
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl State {
     pub(super) fn open_in_the_middle(
         &mut self,
         bib: u32,
-        peer: (Endpoint4, u8),
+        peer: KnownPeer,
         (side, segment): (Side, Segment),
         now: Millis,
         watcher: &mut impl Watcher,
@@ -109,8 +109,8 @@ impl State {
     /// Removes and returns an inherited binding whose time to get a session is over at `now`.
     pub(super) fn pop_waiting(&mut self, now: Millis) -> Option<u32> {
         let over = |protocol: &Protocol| {
-            let (bib, since) = self.waiting.oldest(*protocol)?;
-            (since + self.patience(*protocol) <= now).then_some(bib)
+            let oldest = self.waiting.oldest(*protocol)?;
+            (oldest.since + self.patience(*protocol) <= now).then_some(oldest.bib)
         };
         let bib = Protocol::ALL.iter().find_map(over)?;
         self.waiting.remove(bib);
@@ -120,8 +120,8 @@ impl State {
     /// The earliest time at which [`State::pop_waiting`] returns a binding. None if none waits.
     pub(super) fn next_waiting(&self) -> Option<Millis> {
         let over = |protocol: &Protocol| {
-            let (_, since) = self.waiting.oldest(*protocol)?;
-            Some(since + self.patience(*protocol))
+            let oldest = self.waiting.oldest(*protocol)?;
+            Some(oldest.since + self.patience(*protocol))
         };
         Protocol::ALL.iter().filter_map(over).min()
     }

@@ -59,7 +59,7 @@ impl State {
             return None;
         }
         let place = self
-            .open_block(node, (address, true), &mut random, watcher)
+            .open_block(node, address, true, &mut random, watcher)
             .ok()?;
         self.pool.lend_in(protocol, place, like, random)
     }

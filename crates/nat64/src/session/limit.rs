@@ -33,7 +33,7 @@ impl Has {
 }
 
 #[derive(Debug)]
-struct Part {
+struct SourcePrefix {
     prefix: [u8; 16],
     has: Has,
     /// The wider entry that contains it.
@@ -45,7 +45,7 @@ struct Part {
 /// All entries with state.
 #[derive(Debug)]
 pub struct Sources {
-    parts: Slab<Part>,
+    parts: Slab<SourcePrefix>,
     by_prefix: Table,
     keys: Keys,
     /// The widest first.
@@ -108,7 +108,7 @@ impl Sources {
     ) -> impl Iterator<Item = (u32, Option<(usize, u128)>)> + '_ {
         self.parts.iter_from(first).map(|(at, part)| {
             let part = part.filter(|part| part.level != PEER);
-            let told = |part: &Part| (part.level.into(), u128::from_be_bytes(part.prefix));
+            let told = |part: &SourcePrefix| (part.level.into(), u128::from_be_bytes(part.prefix));
             (at, part.map(told))
         })
     }
@@ -199,7 +199,7 @@ impl Sources {
         if let Some(at) = self.find(level, prefix) {
             return at;
         }
-        let at = self.parts.insert(Part {
+        let at = self.parts.insert(SourcePrefix {
             prefix: prefix.to_be_bytes(),
             has: Has::default(),
             parent,

@@ -6,6 +6,15 @@ use super::State;
 use crate::config::{Endpoint4, Endpoint6, Protocol};
 use diolkos_xlat::verdict::Reason;
 
+/// The node that gets a packet from the IPv4 side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recipient {
+    /// Its transport address.
+    pub node: Endpoint6,
+    /// Index of the translation prefix in which it sees the sender.
+    pub prefix: u8,
+}
+
 impl State {
     /// The IPv4 transport address of a node's port, if it is bound.
     pub fn v4_of(&self, protocol: Protocol, v6: Endpoint6) -> Option<Endpoint4> {
@@ -13,21 +22,21 @@ impl State {
         Some(self.bib[bib].v4)
     }
 
-    /// The node of an IPv4 transport address, if the IPv4 node `peer` may send to it, and the prefix in which that
-    /// node is seen.
+    /// The node of an IPv4 transport address, if the IPv4 node `peer` may send to it.
     pub fn v6_of(
         &self,
         protocol: Protocol,
         v4: Endpoint4,
         peer: Endpoint4,
-    ) -> Result<(Endpoint6, u8), Reason> {
+    ) -> Result<Recipient, Reason> {
         let bib = self.bib.find_v4(protocol, v4).ok_or(Reason::NoBinding)?;
-        let v6 = self.bib[bib].v6;
+        let node = self.bib[bib].v6;
         if let Some(at) = self.sessions.find(bib, peer) {
-            return Ok((v6, self.sessions[at].prefix));
+            let prefix = self.sessions[at].prefix;
+            return Ok(Recipient { node, prefix });
         }
         match self.permits(bib, peer) {
-            true => Ok((v6, 0)),
+            true => Ok(Recipient { node, prefix: 0 }),
             false => Err(Reason::Filtered),
         }
     }

@@ -51,7 +51,8 @@ mod waiting;
 pub use bib::Origin;
 pub use event::{BindingView, BlockView, Event, Missing, SessionView, Watcher, Way};
 pub use expire::Due;
-pub use holding::{Held, Holding};
+pub use holding::{Holding, QuotaUse};
+pub use look::Recipient;
 pub use operate::{BindError, Usage};
 pub use tcp::{Lifetime, Segment, SessionState, Side};
 pub(crate) use trace::come_back;
@@ -69,7 +70,7 @@ use limit::Sources;
 use shared::Shared;
 use std::time::Duration;
 use syn::Syns;
-use table::Sessions;
+use table::{KnownPeer, Sessions};
 use waiting::Waiting;
 
 /// A packet from the IPv6 side.
@@ -206,12 +207,15 @@ impl State {
             },
         };
         let v4 = self.bib[bib].v4;
+        let peer = KnownPeer {
+            v4: packet.peer,
+            prefix: packet.prefix,
+        };
         if let Some(at) = self.sessions.find(bib, packet.peer) {
             self.pass(at, Side::V6, packet.segment, Some(packet.prefix), watcher);
         } else if opens {
             let is_awaited = self.syns.holds((v4, packet.peer));
             let state = SessionState::first(packet.protocol, is_awaited);
-            let peer = (packet.peer, packet.prefix);
             let opened = self.open_session(bib, peer, state, now, Side::V6, watcher);
             if let Err(reason) = opened {
                 self.close_binding_if_unused(bib, watcher);
@@ -221,7 +225,7 @@ impl State {
                 self.syns.remove((v4, packet.peer));
             }
         } else {
-            let (peer, by) = ((packet.peer, packet.prefix), (Side::V6, packet.segment));
+            let by = (Side::V6, packet.segment);
             self.open_in_the_middle(bib, peer, by, now, watcher);
         }
         Ok(v4)
@@ -264,6 +268,10 @@ impl State {
                 Err(Reason::Filtered)
             };
         }
+        let peer = KnownPeer {
+            v4: packet.peer,
+            prefix: 0,
+        };
         let state = match packet.protocol {
             Protocol::Udp => SessionState::Udp,
             Protocol::Icmp => SessionState::Icmp,
@@ -272,11 +280,11 @@ impl State {
             // begins, unless another gateway may have seen the connection begin.
             Protocol::Tcp => {
                 let by = (Side::V4, packet.segment);
-                self.open_in_the_middle(bib, (packet.peer, 0), by, now, watcher);
+                self.open_in_the_middle(bib, peer, by, now, watcher);
                 return Ok(Inward::Node(v6, 0));
             }
         };
-        self.open_session(bib, (packet.peer, 0), state, now, Side::V4, watcher)?;
+        self.open_session(bib, peer, state, now, Side::V4, watcher)?;
         Ok(Inward::Node(v6, 0))
     }
 

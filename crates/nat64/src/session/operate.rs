@@ -6,7 +6,7 @@ use super::bib::Origin;
 use super::bib::Whose;
 use super::clock::Millis;
 use super::event::{BindingView, Event, SessionView, Watcher};
-use super::table;
+use super::table::{self, KnownPeer};
 use super::tcp::{Segment, SessionState, Side};
 use super::State;
 use crate::config::{Binding, Endpoint4, Endpoint6, Protocol, LEVELS};
@@ -323,12 +323,15 @@ impl State {
             return Ok(());
         }
         let last = self.last_of(view);
-        let peer = (view.peer, view.prefix);
+        let peer = KnownPeer {
+            v4: view.peer,
+            prefix: view.prefix,
+        };
         let whose = self.bib[at].whose();
         let node = self.sources_of(whose).upwards(self.bib[at].source);
         let admitted = match coming {
-            Coming::Back => self.admit_within_limits((Side::V6, whose), &node),
-            Coming::Leased => self.admit_session((Side::V6, whose), &node),
+            Coming::Back => self.admit_within_limits(Side::V6, whose, &node),
+            Coming::Leased => self.admit_session(Side::V6, whose, &node),
         };
         match admitted {
             Ok(()) => {

@@ -42,7 +42,8 @@ impl State {
         }
         let is_short = |(free, all): (u64, u64)| free * SHORT_BELOW < all;
         if self.blocks.is_some() {
-            return is_short(self.pool.blocks());
+            let blocks = self.pool.blocks();
+            return is_short((blocks.free, blocks.all));
         }
         let of = |protocol| (self.pool.free_ports(protocol), self.pool.ports(protocol));
         Protocol::ALL.into_iter().map(of).any(is_short)

@@ -13,12 +13,20 @@ use crate::key::Keys;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+/// Addresses of one gateway.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct OwnedRange {
+    first: Ipv4Addr,
+    last: Ipv4Addr,
+    owner: Gateway,
+}
+
 /// The state in addition to this gateway's own tables.
 #[derive(Debug)]
 pub struct Shared {
     pub rules: Owners,
-    /// First and last address of each range, in ascending order.
-    ranges: Vec<(Ipv4Addr, Ipv4Addr, Gateway)>,
+    /// In ascending order.
+    ranges: Vec<OwnedRange>,
     /// By owner, in time of [`super::Watcher::boottime`].
     pub deadlines: Vec<Duration>,
     /// True if this gateway may open bindings and lend ports.
@@ -38,8 +46,11 @@ impl Shared {
     /// Creates the state without copies. None if the configuration has no owners.
     pub fn of(config: &Nat64Config, keys: Keys) -> Option<Shared> {
         let rules = config.owners.clone()?;
-        let range =
-            |(net, owner): &(ipnet::Ipv4Net, Gateway)| (net.network(), net.broadcast(), *owner);
+        let range = |(net, owner): &(ipnet::Ipv4Net, Gateway)| OwnedRange {
+            first: net.network(),
+            last: net.broadcast(),
+            owner: *owner,
+        };
         let mut ranges: Vec<_> = rules.addresses.iter().map(range).collect();
         ranges.sort_unstable();
         Some(Shared {
@@ -57,8 +68,8 @@ impl Shared {
 
     /// The gateway that owns an address.
     pub fn owner_of(&self, addr: Ipv4Addr) -> Option<Gateway> {
-        let after = self.ranges.partition_point(|(first, ..)| *first <= addr);
-        let (_, last, owner) = *self.ranges.get(after.checked_sub(1)?)?;
+        let after = self.ranges.partition_point(|range| range.first <= addr);
+        let OwnedRange { last, owner, .. } = *self.ranges.get(after.checked_sub(1)?)?;
         (addr <= last).then_some(owner)
     }
 

@@ -11,6 +11,29 @@ use super::timer::Wheel;
 use crate::config::{Endpoint4, Timeouts};
 use crate::key::{Keys, Table};
 
+/// A peer of a binding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KnownPeer {
+    /// Its transport address.
+    pub v4: Endpoint4,
+    /// Index of the translation prefix in which the node sees it.
+    pub prefix: u8,
+}
+
+/// What a session begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct NewSession {
+    /// Its binding.
+    pub bib: u32,
+    pub peer: KnownPeer,
+    /// True if the IPv4 side has opened it.
+    pub outside: bool,
+    pub state: SessionState,
+    /// The time of its last packet.
+    pub last: Millis,
+    pub deadline: Millis,
+}
+
 /// All sessions, of all protocols.
 #[derive(Debug)]
 pub struct Sessions {
@@ -52,13 +75,15 @@ impl Sessions {
     }
 
     /// Adds a session that is not there.
-    pub fn insert(
-        &mut self,
-        bindings: &mut Bib,
-        bib: u32,
-        ((peer, prefix), outside): ((Endpoint4, u8), bool),
-        (state, last, deadline): (SessionState, Millis, Millis),
-    ) -> u32 {
+    pub fn insert(&mut self, bindings: &mut Bib, session: NewSession) -> u32 {
+        let NewSession {
+            bib,
+            peer: KnownPeer { v4: peer, prefix },
+            outside,
+            state,
+            last,
+            deadline,
+        } = session;
         let binding = &mut bindings[bib];
         let first = binding.first;
         let at = self.sessions.insert(Session {

@@ -8,12 +8,13 @@ use crate::config::{Endpoint4, Protocol};
 use crate::key::{Keys, Table};
 use std::net::Ipv4Addr;
 
+/// A binding that waits for a session.
 #[derive(Debug)]
-struct Wait {
+pub struct Wait {
     /// The time at which it was inherited.
-    since: Millis,
+    pub since: Millis,
     /// The binding.
-    bib: u32,
+    pub bib: u32,
     protocol: Protocol,
     previous: u32,
     next: u32,
@@ -89,11 +90,11 @@ impl Waiting {
         }
     }
 
-    /// The binding of a protocol that was inherited first, and the time of that.
-    pub fn oldest(&self, protocol: Protocol) -> Option<(u32, Millis)> {
+    /// The binding of a protocol that was inherited first.
+    pub fn oldest(&self, protocol: Protocol) -> Option<&Wait> {
         match self.ends[protocol.index()].oldest {
             NONE => None,
-            at => Some((self.waits[at].bib, self.waits[at].since)),
+            at => Some(&self.waits[at]),
         }
     }
 
@@ -114,7 +115,7 @@ mod tests {
 
     fn drain(waiting: &mut Waiting, protocol: Protocol) -> Vec<(u32, Millis)> {
         let mut all = vec![];
-        while let Some((bib, since)) = waiting.oldest(protocol) {
+        while let Some(&Wait { bib, since, .. }) = waiting.oldest(protocol) {
             all.push((bib, since));
             waiting.remove(bib);
         }

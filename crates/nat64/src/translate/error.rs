@@ -9,7 +9,7 @@
 
 use super::{tuple, Nat64, Random};
 use crate::config::{Endpoint4, Endpoint6, Protocol};
-use crate::session::{Missing, Watcher};
+use crate::session::{Missing, Recipient, Watcher};
 use diolkos_xlat::addr::special::{kind_of_ipv4, AddressKind};
 use diolkos_xlat::csum;
 use diolkos_xlat::icmp::{parse_quoted_ipv4, parse_quoted_ipv6, Ends, LARGEST_ERROR};
@@ -19,7 +19,9 @@ use diolkos_xlat::translate::legal;
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::verdict::{Reason, Verdict};
 use diolkos_xlat::wire::icmp::{v4, v6, Class, ICMP_CHECKSUM_AT, ICMP_LEN};
-use diolkos_xlat::wire::{protocol, Chain, Ipv4, Ipv6, Part, UDP_CHECKSUM_AT};
+use diolkos_xlat::wire::{
+    protocol, Addresses, FragmentKind, Headers4, Headers6, Ipv4, UDP_CHECKSUM_AT,
+};
 use std::net::Ipv4Addr;
 
 const TCP_CHECKSUM_AT: usize = 16;
@@ -28,20 +30,15 @@ impl Nat64 {
     /// Translates an error from the IPv4 side, about a packet from the IPv6 side.
     pub(super) fn error_from_ipv4(
         &mut self,
-        (ip, hop_limit): (&Ipv4, u8),
+        headers: Headers4<'_>,
         packet: &mut Packet<'_>,
         watcher: &mut impl Watcher,
     ) -> Result<Verdict, Refusal> {
-        let message = &packet.bytes()[ip.header_len..];
+        let message = &packet.bytes()[headers.ip.header_len..];
         verify(message, csum::Sum::default(), packet.offload.checksum)?;
         let mut error = [0; LARGEST_ERROR];
-        let len = self.error_to_ipv6(
-            (ip, hop_limit),
-            packet.bytes_mut(),
-            Side::Ipv4,
-            &mut error,
-            watcher,
-        )?;
+        let len =
+            self.error_to_ipv6(headers, packet.bytes_mut(), Side::Ipv4, &mut error, watcher)?;
         leave(packet, &error[..len])
     }
 
@@ -49,16 +46,17 @@ impl Nat64 {
     /// of the IPv6 side.
     pub(super) fn error_from_ipv6(
         &mut self,
-        (ip, ttl, chain): (&Ipv6, u8, &Chain),
+        headers: Headers6<'_>,
         packet: &mut Packet<'_>,
         env: &mut impl Random,
         watcher: &mut impl Watcher,
     ) -> Result<Verdict, Refusal> {
+        let Headers6 { ip, chain, .. } = headers;
         let at = chain.payload_at;
         let message = &packet.bytes()[at..];
         let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, message.len());
         verify(message, pseudo, packet.offload.checksum)?;
-        let (dst, _) = self.destination(ip)?;
+        let dst = self.destination(ip)?.addr;
 
         let quote = message.get(ICMP_LEN..).ok_or(Reason::TransportTruncated)?;
         let (quoted, inner_chain) = parse_quoted_ipv6(quote)?;
@@ -66,9 +64,11 @@ impl Nat64 {
             .mapper()
             .to_ipv4(quoted.src)
             .map_err(|_| Reason::IcmpInnerUnmapped)?;
-        let part = inner_chain.fragment.map_or(Part::Whole, |fragment| {
-            Part::of(fragment.offset, fragment.more)
-        });
+        let part = inner_chain
+            .fragment
+            .map_or(FragmentKind::Whole, |fragment| {
+                FragmentKind::of(fragment.offset, fragment.more)
+            });
         let inner = Inner::read(
             &quote[inner_chain.payload_at..],
             tuple::protocol_of(inner_chain.protocol, protocol::ICMPV6),
@@ -113,7 +113,10 @@ impl Nat64 {
                 false => bound.addr,
             },
             dst,
-            inner: (inner_src, bound.addr),
+            inner: Addresses {
+                src: inner_src,
+                dst: bound.addr,
+            },
             stands_in: stands_in && !turns,
         };
         let id = chain
@@ -121,8 +124,9 @@ impl Nat64 {
             .map_or_else(|| env.ipv4_id(), |fragment| fragment.id as u16);
         let mut error = [0; LARGEST_ERROR];
         let mut len = self.translator.icmp().to_ipv4_between(
-            (ip, ttl, id),
-            (packet.bytes(), at),
+            headers,
+            id,
+            packet.bytes(),
             Checksum::Partial,
             |_| Ok(ends),
             &mut error,
@@ -131,13 +135,11 @@ impl Nat64 {
             // Both passes together count as one hop.
             let mut there = error;
             let between = Ipv4::parse_packet(&there[..len])?;
-            len = self.error_to_ipv6(
-                (&between, ttl),
-                &mut there[..len],
-                Side::Ipv6,
-                &mut error,
-                watcher,
-            )?;
+            let back = Headers4 {
+                ip: &between,
+                hop_limit: headers.hop_limit,
+            };
+            len = self.error_to_ipv6(back, &mut there[..len], Side::Ipv6, &mut error, watcher)?;
         }
         leave(packet, &error[..len])
     }
@@ -146,19 +148,20 @@ impl Nat64 {
     /// `out` as an IPv6 packet.
     fn error_to_ipv6(
         &mut self,
-        (ip, hop_limit): (&Ipv4, u8),
+        headers: Headers4<'_>,
         packet: &mut [u8],
         from: Side,
         out: &mut [u8; LARGEST_ERROR],
         watcher: &mut impl Watcher,
     ) -> Result<usize, Refusal> {
+        let ip = headers.ip;
         let quote_at = ip.header_len + ICMP_LEN;
         let quote = packet.get(quote_at..).ok_or(Reason::TransportTruncated)?;
         let quoted = parse_quoted_ipv4(quote)?;
         let inner = Inner::read(
             &quote[quoted.header_len..],
             tuple::protocol_of(quoted.protocol, protocol::ICMPV4),
-            Part::of(quoted.fragment_offset, quoted.more_fragments),
+            FragmentKind::of(quoted.fragment_offset, quoted.more_fragments),
             v4::class_of,
         )?;
         let bound = Endpoint4 {
@@ -182,7 +185,7 @@ impl Nat64 {
         // Look up only packets that may belong to this gateway and may have been answered.
         let missing = Missing::V4(inner.protocol, bound);
         self.state.look_for(missing, watcher)?;
-        let (node, prefix) = self
+        let Recipient { node, prefix } = self
             .state
             .v6_of(inner.protocol, bound, peer)
             .map_err(|_| Reason::IcmpInnerUnmapped)?;
@@ -210,17 +213,14 @@ impl Nat64 {
         let ends = Ends {
             src,
             dst: node.addr,
-            inner: (node.addr, inner_dst),
+            inner: Addresses {
+                src: node.addr,
+                dst: inner_dst,
+            },
             stands_in: embedded.is_none(),
         };
         let icmp = self.translator.icmp();
-        Ok(icmp.to_ipv6_between(
-            (ip, hop_limit),
-            packet,
-            Checksum::Partial,
-            |_| Ok(ends),
-            out,
-        )?)
+        Ok(icmp.to_ipv6_between(headers, packet, Checksum::Partial, |_| Ok(ends), out)?)
     }
 }
 
@@ -262,11 +262,11 @@ impl Inner {
     fn read(
         transport: &[u8],
         protocol: Result<Protocol, Reason>,
-        part: Part,
+        part: FragmentKind,
         class_of: fn(u8) -> Class,
     ) -> Result<Inner, Reason> {
         let protocol = protocol.map_err(|_| Reason::IcmpInnerUnmapped)?;
-        if part == Part::Later {
+        if part == FragmentKind::Later {
             // Only the first fragment has ports.
             return Err(Reason::IcmpInnerUnmapped);
         }

@@ -6,12 +6,12 @@
 //! Ports are remembered once the tables have accepted the first fragment. Each family has a separate, bounded `store`.
 
 use super::store::Store;
-pub use super::store::{Gathered, Key};
-pub use super::whole::Held;
+pub use super::store::{Gathered, Key, Released};
+pub use super::whole::HeldPacket;
 use crate::config::Nat64Config;
 use crate::key::Keys;
 use crate::session::clock::{Clock, Millis};
-use diolkos_xlat::packet::{Label, Packet};
+use diolkos_xlat::packet::Packet;
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::verdict::Reason;
 use std::time::Duration;
@@ -65,16 +65,15 @@ impl Fragments {
         self.stores.iter().map(Store::len).sum()
     }
 
-    /// Remembers the ports of a packet whose first fragment the tables have accepted. Returns the fragments that waited
-    /// for it, in order of arrival, and the number of evicted others.
-    pub fn first(&mut self, key: Key, numbers: Numbers, now: Duration) -> (Vec<Held>, usize) {
+    /// Remembers the ports of a packet whose first fragment the tables have accepted.
+    pub fn first(&mut self, key: Key, numbers: Numbers, now: Duration) -> Released {
         let deadline = self.clock.advance(now) + self.timeout;
         let source = self.source_of(&key);
         self.stores[usize::from(key.is_v6)].first(key, source, numbers, deadline)
     }
 
     /// Forgets a packet whose first fragment was refused. Returns the fragments that waited for it.
-    pub fn refused(&mut self, key: Key) -> Vec<Held> {
+    pub fn refused(&mut self, key: Key) -> Vec<HeldPacket> {
         self.stores[usize::from(key.is_v6)].remove(&key)
     }
 
@@ -92,9 +91,7 @@ impl Fragments {
         if let Some(numbers) = store.numbers(&key) {
             return Ok(Later::Of(numbers));
         }
-        store
-            .hold(key, source, held(fragment), deadline)
-            .map(Later::Held)
+        store.hold(key, source, fragment, deadline).map(Later::Held)
     }
 
     /// Returns true if the first fragment has shown that the packet must be reassembled.
@@ -112,7 +109,7 @@ impl Fragments {
         let deadline = self.clock.advance(now) + self.timeout;
         let source = self.source_of(&key);
         let store = &mut self.stores[usize::from(key.is_v6)];
-        store.gather(key, source, held(fragment), deadline)
+        store.gather(key, source, fragment, deadline)
     }
 
     /// Forgets packets whose timeout has expired. Returns the number of their held fragments.
@@ -134,10 +131,6 @@ impl Fragments {
             false => key.src,
         }
     }
-}
-
-fn held<'a>(fragment: &'a Packet<'_>) -> (&'a [u8], Label) {
-    (fragment.bytes(), fragment.offload.label)
 }
 
 /// The result for a fragment that is not the first.

@@ -3,19 +3,20 @@
 
 use super::fragment::{Key, Later};
 use super::{note_lost, refusal, tuple, Fragmented, Nat64, Random};
-use crate::config::{Endpoint4, Endpoint6, Protocol};
-use crate::session::{Inbound, Inward, Watcher};
+use crate::config::{Endpoint4, Protocol};
+use crate::session::{Inbound, Inward, Recipient, Watcher};
 use diolkos_xlat::packet::{Outbox, Packet};
 use diolkos_xlat::refusal::Refusal;
 use diolkos_xlat::translate::payload::{self, Numbers, Payload, PayloadKind};
-use diolkos_xlat::translate::{hop, leave, v4to6, Fit};
+use diolkos_xlat::translate::{hop, leave, v4to6, Fit, Outgoing};
 use diolkos_xlat::verdict::{Reason, Verdict};
-use diolkos_xlat::wire::{next_header_of, protocol, Ipv4, Part, UDP_CHECKSUM_AT};
+use diolkos_xlat::wire::{
+    next_header_of, protocol, Addresses, FragmentKind, Headers4, Ipv4, UDP_CHECKSUM_AT,
+};
 
 /// A packet that has passed the stateless stages.
 pub(super) struct Received<'a> {
-    pub ip: &'a Ipv4,
-    pub hop_limit: u8,
+    pub headers: Headers4<'a>,
     pub carried: &'a Payload,
     pub protocol: Protocol,
     /// The IPv6 next header.
@@ -38,9 +39,10 @@ impl Nat64 {
         if ip.is_fragment() && self.only_whole(protocol, &ip, packet) {
             return self.gather(Key::v4(&ip), packet, env.now(), watcher, first);
         }
+        let headers = Headers4 { ip: &ip, hop_limit };
         let carried = v4to6::carried(&self.translator, &ip, packet)?;
         if carried.kind == PayloadKind::IcmpError {
-            return self.error_from_ipv4((&ip, hop_limit), packet, watcher);
+            return self.error_from_ipv4(headers, packet, watcher);
         }
         // The source must be representable in IPv6, regardless of the tables.
         self.mapper()
@@ -48,11 +50,12 @@ impl Nat64 {
             .map_err(|why| why.reason(Reason::SourceUnmapped))?;
 
         let now = env.now();
-        let part = Part::of(ip.fragment_offset, ip.more_fragments);
+        let part = FragmentKind::of(ip.fragment_offset, ip.more_fragments);
         let bytes = &packet.bytes()[ip.header_len..];
         let numbers = match tuple::numbers_of(carried.kind, bytes, part)? {
             Some(numbers) => {
-                *first = (part == Part::First).then(|| Fragmented::First(Key::v4(&ip), numbers));
+                *first =
+                    (part == FragmentKind::First).then(|| Fragmented::First(Key::v4(&ip), numbers));
                 numbers
             }
             None => match self.fragments.later(Key::v4(&ip), packet, now)? {
@@ -64,8 +67,7 @@ impl Nat64 {
             },
         };
         let received = Received {
-            ip: &ip,
-            hop_limit,
+            headers,
             carried: &carried,
             protocol,
             next_header,
@@ -78,7 +80,7 @@ impl Nat64 {
         match inward {
             Inward::Node(node, prefix) => {
                 let src = numbers.src;
-                self.send_to_ipv6(&received, src, (node, prefix), fit, packet, out)
+                self.send_to_ipv6(&received, src, Recipient { node, prefix }, fit, packet, out)
             }
             Inward::Held => Ok(Verdict::Held),
         }
@@ -93,7 +95,7 @@ impl Nat64 {
         packet: &'p Packet<'_>,
     ) -> Result<(Inbound<'p>, Fit), Refusal> {
         let &Received {
-            ip,
+            headers: Headers4 { ip, .. },
             carried,
             protocol,
             ..
@@ -109,7 +111,7 @@ impl Nat64 {
             return Err(Reason::SourceInPool.into());
         }
         let fit = v4to6::fit(&self.translator, ip, carried, packet.offload)?;
-        let part = Part::of(ip.fragment_offset, ip.more_fragments);
+        let part = FragmentKind::of(ip.fragment_offset, ip.more_fragments);
         let arriving = Inbound {
             protocol,
             v4: Endpoint4 {
@@ -126,24 +128,24 @@ impl Nat64 {
         Ok((arriving, fit))
     }
 
-    /// Sends the packet as IPv6 to this node, which sees the sender in this prefix. `src`: the port of the sender.
+    /// Sends the packet as IPv6 to this node. `src`: the port of the sender.
     #[inline]
     pub(super) fn send_to_ipv6(
         &self,
         received: &Received<'_>,
         src: u16,
-        (node, prefix): (Endpoint6, u8),
+        Recipient { node, prefix }: Recipient,
         fit: Fit,
         packet: &mut Packet<'_>,
         out: &mut impl Outbox,
     ) -> Result<Verdict, Refusal> {
         let &Received {
-            ip,
-            hop_limit,
+            headers,
             carried,
             protocol,
             next_header,
         } = received;
+        let Headers4 { ip, hop_limit } = headers;
         let numbers = Numbers {
             src: match protocol {
                 Protocol::Icmp => node.port,
@@ -163,19 +165,33 @@ impl Nat64 {
             numbers,
         );
         let t = &self.translator;
-        let addresses = (src, node.addr);
+        let addresses = Addresses {
+            src,
+            dst: node.addr,
+        };
         if fit == Fit::Segments {
             return v4to6::segments(ip, packet, |segment| {
                 let ip = v4to6::receive(segment)?;
                 let carried = v4to6::carried(t, &ip, segment)?;
                 let fit = v4to6::fit(t, &ip, &carried, segment.offload)?;
-                let what = (next_header, &carried, fit);
-                let verdict = v4to6::send(t, segment, out, (&ip, hop_limit), what, addresses)?;
+                let headers = Headers4 { ip: &ip, hop_limit };
+                let outgoing = Outgoing {
+                    protocol: next_header,
+                    carried: &carried,
+                    fit,
+                    addresses,
+                };
+                let verdict = v4to6::send(t, segment, out, headers, outgoing)?;
                 leave(verdict, segment, out)
             });
         }
-        let what = (next_header, carried, fit);
-        v4to6::send(t, packet, out, (ip, hop_limit), what, addresses)
+        let outgoing = Outgoing {
+            protocol: next_header,
+            carried,
+            fit,
+            addresses,
+        };
+        v4to6::send(t, packet, out, headers, outgoing)
     }
 
     /// Returns true if a fragment can only be translated with its whole packet: ICMP, and UDP without checksum as its

@@ -35,7 +35,7 @@ use diolkos_xlat::packet::{Env, Outbox, Packet};
 use diolkos_xlat::refusal::Refusal;
 use diolkos_xlat::translate::Translator;
 use diolkos_xlat::verdict::{Reason, Verdict};
-use fragment::Fragments;
+use fragment::{Fragments, Released};
 use std::time::Duration;
 use together::{note_lost, Fragmented};
 pub use trace::Nat64Trace;
@@ -102,13 +102,13 @@ impl Nat64 {
             None => return verdict,
             Some(Fragmented::First(key, numbers)) => (key, numbers),
             Some(Fragmented::Whole(whole, pieces)) => {
-                return self.begin_anew(&whole, &pieces, (env, out, watcher))
+                return self.begin_anew(&whole, &pieces, env, out, watcher)
             }
         };
         // Only accepted fragments are remembered; otherwise spoofed ones would decide about the rest of a packet.
         let held = match verdict {
             Verdict::Forward | Verdict::Emitted | Verdict::Elsewhere(_) => {
-                let (held, lost) = self.fragments.first(key, numbers, env.now());
+                let Released { held, lost } = self.fragments.first(key, numbers, env.now());
                 note_lost(lost, watcher);
                 held
             }

@@ -13,7 +13,7 @@ use diolkos_xlat::refusal::Refusal;
 use diolkos_xlat::translate::payload::{self, Family};
 use diolkos_xlat::translate::{v4to6, v6to4};
 use diolkos_xlat::verdict::{Reason, Verdict};
-use diolkos_xlat::wire::{Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
+use diolkos_xlat::wire::{Chain, FragmentKind, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
 
 const TTL_AT: usize = 8;
 const CHECKSUM_AT: usize = 10;
@@ -115,7 +115,7 @@ fn fragments(
 ) -> Result<(), Refusal> {
     let offload = packet.offload;
     if offload.checksum == Checksum::Partial {
-        let part = Part::of(ip.fragment_offset, ip.more_fragments);
+        let part = FragmentKind::of(ip.fragment_offset, ip.more_fragments);
         let transport = &mut packet.bytes_mut()[ip.header_len..ip.total_len];
         let carried = payload::inspect(Family::V4, ip.protocol, transport, part, offload)?;
         payload::complete(transport, carried.kind, offload);

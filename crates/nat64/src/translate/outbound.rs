@@ -4,32 +4,42 @@
 use super::fragment::{Key, Later};
 use super::{note_lost, refusal, tuple, Fragmented, Nat64, Random};
 use crate::config::{Endpoint4, Endpoint6, Protocol};
-use crate::session::{Inbound, Inward, Outbound, Segment, Watcher};
+use crate::session::{Inbound, Inward, Outbound, Recipient, Segment, Watcher};
 use diolkos_xlat::addr::special::{kind_of_ipv4, AddressKind};
 use diolkos_xlat::map::Via;
 use diolkos_xlat::packet::{Env, Outbox, Packet};
 use diolkos_xlat::refusal::Refusal;
 use diolkos_xlat::translate::payload::{self, Numbers, Payload, PayloadKind};
-use diolkos_xlat::translate::{hairpin, hop, leave, legal, v6to4, Fit};
+use diolkos_xlat::translate::{hairpin, hop, leave, legal, v6to4, Fit, Outgoing};
 use diolkos_xlat::verdict::{Reason, Verdict};
-use diolkos_xlat::wire::{protocol, protocol_of, Chain, Ipv6, Part};
+use diolkos_xlat::wire::{protocol, protocol_of, Addresses, Chain, FragmentKind, Headers6, Ipv6};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+/// The headers of a packet that may be translated.
+pub(super) struct Accepted {
+    pub ip: Ipv6,
+    /// The hop limit with which the packet leaves.
+    pub hop_limit: u8,
+    pub chain: Chain,
+}
+
+/// The destination of a packet.
+pub(super) struct Destination {
+    pub addr: Ipv4Addr,
+    /// Index of its translation prefix.
+    pub prefix: u8,
+}
+
 /// A packet that has passed the stateless stages.
 pub(super) struct Received<'a> {
-    pub ip: &'a Ipv6,
-    pub ttl: u8,
-    pub chain: &'a Chain,
+    pub headers: Headers6<'a>,
     pub carried: &'a Payload,
-    pub part: Part,
+    pub part: FragmentKind,
     pub protocol: Protocol,
     /// The IPv4 protocol.
     pub ipv4_protocol: u8,
-    /// The IPv4 destination.
-    pub dst: Ipv4Addr,
-    /// Index of the translation prefix of the destination.
-    pub prefix: u8,
+    pub dst: Destination,
 }
 
 /// The query to the tables for a packet, and properties that the tables do not decide.
@@ -50,7 +60,16 @@ impl Nat64 {
         watcher: &mut impl Watcher,
         first: &mut Option<Fragmented>,
     ) -> Result<Verdict, Refusal> {
-        let (ip, ttl, chain) = self.receive_ipv6(packet)?;
+        let Accepted {
+            ip,
+            hop_limit,
+            chain,
+        } = self.receive_ipv6(packet)?;
+        let headers = Headers6 {
+            ip: &ip,
+            hop_limit,
+            chain: &chain,
+        };
         let ipv4_protocol = protocol_of(chain.protocol)?;
         let protocol = tuple::protocol_of(chain.protocol, protocol::ICMPV6).map_err(refusal)?;
         if protocol == Protocol::Icmp {
@@ -61,21 +80,17 @@ impl Nat64 {
         }
         let carried = v6to4::carried(&chain, packet)?;
         if carried.kind == PayloadKind::IcmpError {
-            return self.error_from_ipv6((&ip, ttl, &chain), packet, env, watcher);
+            return self.error_from_ipv6(headers, packet, env, watcher);
         }
-        let (dst, prefix) = self.destination(&ip)?;
         let received = Received {
-            ip: &ip,
-            ttl,
-            chain: &chain,
+            dst: self.destination(&ip)?,
+            headers,
             carried: &carried,
-            part: chain.fragment.map_or(Part::Whole, |fragment| {
-                Part::of(fragment.offset, fragment.more)
+            part: chain.fragment.map_or(FragmentKind::Whole, |fragment| {
+                FragmentKind::of(fragment.offset, fragment.more)
             }),
             protocol,
             ipv4_protocol,
-            dst,
-            prefix,
         };
 
         let now = env.now();
@@ -95,14 +110,14 @@ impl Nat64 {
         if !asked.turns {
             return self.send_to_ipv4(&received, from, &asked, packet, env, out);
         }
-        let arriving = received.turned((from, asked.to), packet);
+        let arriving = received.turned(from, asked.to, packet);
         let inward = self
             .state
             .inbound(now, &arriving, watcher)
             .map_err(refusal)?;
         match inward {
-            Inward::Node(node, known_by) => {
-                self.turn(&received, from, (node, known_by), packet, out)
+            Inward::Node(node, prefix) => {
+                self.turn(&received, from, Recipient { node, prefix }, packet, out)
             }
             Inward::Held => Ok(Verdict::Held),
         }
@@ -110,22 +125,23 @@ impl Nat64 {
 
     /// Returns the headers of a packet that may be translated.
     #[inline]
-    pub(super) fn receive_ipv6(
-        &self,
-        packet: &mut Packet<'_>,
-    ) -> Result<(Ipv6, u8, Chain), Refusal> {
+    pub(super) fn receive_ipv6(&self, packet: &mut Packet<'_>) -> Result<Accepted, Refusal> {
         let ip = v6to4::receive(packet)?;
         // "The NAT64 MUST silently discard all incoming IPv6 packets containing a source address that contains the
         // Pref64::/n" (RFC 6146 section 3.5); they could loop.
         if self.mapper().holds(ip.src) {
             return Err(Reason::SourceInPrefix.into());
         }
-        let ttl = hop(&self.translator, ip.hop_limit)?;
+        let hop_limit = hop(&self.translator, ip.hop_limit)?;
         let chain = match Chain::empty(ip.next_header) {
             Some(chain) => chain,
             None => v6to4::follow(packet, &ip)?,
         };
-        Ok((ip, ttl, chain))
+        Ok(Accepted {
+            ip,
+            hop_limit,
+            chain,
+        })
     }
 
     /// Builds the query to the tables for a packet with these ports. Fails if it does not fit.
@@ -137,16 +153,14 @@ impl Nat64 {
         packet: &Packet<'_>,
     ) -> Result<Asked, Refusal> {
         let &Received {
-            ip,
-            chain,
+            headers: Headers6 { ip, chain, .. },
             carried,
             protocol,
-            dst,
-            prefix,
+            ref dst,
             ..
         } = received;
         let to = Endpoint4 {
-            addr: dst,
+            addr: dst.addr,
             port: numbers.dst,
         };
         let turns = self.state.is_ours(protocol, to);
@@ -164,7 +178,7 @@ impl Nat64 {
                 port: tuple::peer_port(protocol, to.port),
                 ..to
             },
-            prefix,
+            prefix: dst.prefix,
             segment: received.segment(packet),
         };
         Ok(Asked {
@@ -187,13 +201,16 @@ impl Nat64 {
         out: &mut impl Outbox,
     ) -> Result<Verdict, Refusal> {
         let &Received {
-            ip,
-            ttl,
-            chain,
+            headers,
             carried,
             ipv4_protocol,
             ..
         } = received;
+        let Headers6 {
+            ip,
+            hop_limit,
+            chain,
+        } = headers;
         let offload = packet.offload;
         let numbers = Numbers {
             src: from.port,
@@ -206,22 +223,38 @@ impl Nat64 {
             numbers,
         );
         let t = &self.translator;
-        let addresses = (from.addr, to.addr);
+        let addresses = Addresses {
+            src: from.addr,
+            dst: to.addr,
+        };
         if fit == Fit::Segments {
             return v6to4::segments(ip, chain, packet, |segment| {
                 let ip = v6to4::receive(segment)?;
                 let chain = Chain::empty(ip.next_header).ok_or(Reason::ExtensionChain)?;
                 let carried = v6to4::carried(&chain, segment)?;
                 let fit = v6to4::fit(t, segment, &chain, &carried)?;
-                let received = (&ip, ttl, &chain);
-                let what = (ipv4_protocol, &carried, fit);
-                let verdict = v6to4::send(t, segment, env, out, received, what, addresses);
+                let headers = Headers6 {
+                    ip: &ip,
+                    hop_limit,
+                    chain: &chain,
+                };
+                let outgoing = Outgoing {
+                    protocol: ipv4_protocol,
+                    carried: &carried,
+                    fit,
+                    addresses,
+                };
+                let verdict = v6to4::send(t, segment, env, out, headers, outgoing);
                 leave(verdict, segment, out)
             });
         }
-        let received = (ip, ttl, chain);
-        let what = (ipv4_protocol, carried, fit);
-        Ok(v6to4::send(t, packet, env, out, received, what, addresses))
+        let outgoing = Outgoing {
+            protocol: ipv4_protocol,
+            carried,
+            fit,
+            addresses,
+        };
+        Ok(v6to4::send(t, packet, env, out, headers, outgoing))
     }
 
     /// The ports of a packet, or of its first fragment. Sets `first` if the packet is the first fragment.
@@ -232,10 +265,11 @@ impl Nat64 {
         now: Duration,
         first: &mut Option<Fragmented>,
     ) -> Result<Later, Reason> {
-        let bytes = &packet.bytes()[received.chain.payload_at..];
+        let Headers6 { ip, chain, .. } = received.headers;
+        let bytes = &packet.bytes()[chain.payload_at..];
         let numbers = tuple::numbers_of(received.carried.kind, bytes, received.part)?;
-        let fragment = received.chain.fragment.filter(|f| !f.is_atomic());
-        let key = fragment.map(|f| Key::v6(received.ip, f.id, received.chain.protocol));
+        let fragment = chain.fragment.filter(|f| !f.is_atomic());
+        let key = fragment.map(|f| Key::v6(ip, f.id, chain.protocol));
         match (numbers, key) {
             (Some(numbers), key) => {
                 *first = key.map(|key| Fragmented::First(key, numbers));
@@ -247,35 +281,35 @@ impl Nat64 {
         }
     }
 
-    /// The IPv4 address of the destination, and the index of its prefix.
-    pub(super) fn destination(&self, ip: &Ipv6) -> Result<(Ipv4Addr, u8), Refusal> {
-        let (dst, via) = self
+    /// The destination of a packet in IPv4.
+    pub(super) fn destination(&self, ip: &Ipv6) -> Result<Destination, Refusal> {
+        let (addr, via) = self
             .mapper()
             .to_ipv4(ip.dst)
             .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
         // An IPv6 address may embed an IPv4 address that no node can have.
-        legal(AddressKind::Unicast, kind_of_ipv4(dst))?;
+        legal(AddressKind::Unicast, kind_of_ipv4(addr))?;
         match via {
-            Via::Pref64(prefix) => Ok((dst, prefix)),
+            Via::Pref64(prefix) => Ok(Destination { addr, prefix }),
             Via::Eam => Err(Reason::DestinationUnmapped.into()),
         }
     }
 
-    /// Hairpins a packet to a node behind this gateway (RFC 6146 section 3.8), which sees the sender in this prefix.
+    /// Hairpins a packet to a node behind this gateway (RFC 6146 section 3.8).
     /// `from`: the IPv4 transport address of the sender.
     pub(super) fn turn(
         &self,
         received: &Received<'_>,
         from: Endpoint4,
-        (node, known_by): (Endpoint6, u8),
+        Recipient { node, prefix }: Recipient,
         packet: &mut Packet<'_>,
         out: &mut impl Outbox,
     ) -> Result<Verdict, Refusal> {
         // The node may see its peer in another prefix than the sender sees the node.
         let src = self
             .mapper()
-            .embed(known_by, from.addr)
-            .or_else(|_| self.mapper().embed(received.prefix, from.addr))
+            .embed(prefix, from.addr)
+            .or_else(|_| self.mapper().embed(received.dst.prefix, from.addr))
             .map_err(|why| why.reason(Reason::SourceUnmapped))?;
         let is_query = received.protocol == Protocol::Icmp;
         let numbers = Numbers {
@@ -284,8 +318,12 @@ impl Nat64 {
         };
         hairpin::send(
             &self.translator,
-            (received.ip, received.ttl, received.chain),
-            (src, node.addr, Some(numbers)),
+            received.headers,
+            Addresses {
+                src,
+                dst: node.addr,
+            },
+            Some(numbers),
             received.carried,
             packet,
             out,
@@ -297,7 +335,8 @@ impl Received<'_> {
     /// The packet as it would arrive from the IPv4 side (RFC 6146 section 3.8), from `from` to `to`.
     pub(super) fn turned<'p>(
         &self,
-        (from, to): (Endpoint4, Endpoint4),
+        from: Endpoint4,
+        to: Endpoint4,
         packet: &'p Packet<'_>,
     ) -> Inbound<'p> {
         let is_query = self.protocol == Protocol::Icmp;
@@ -318,7 +357,7 @@ impl Received<'_> {
     }
 
     fn segment(&self, packet: &Packet<'_>) -> Segment {
-        let bytes = &packet.bytes()[self.chain.payload_at..];
+        let bytes = &packet.bytes()[self.headers.chain.payload_at..];
         tuple::segment_of(self.protocol, bytes, self.part)
     }
 }

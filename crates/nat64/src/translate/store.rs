@@ -6,14 +6,14 @@
 //! oldest packet of all is evicted. Spoofed sources thus evict each other, and a packet whose fragments arrive together
 //! is complete before it is evicted.
 
-use super::whole::{self, Held, Sum};
+use super::whole::{self, HeldPacket, Sum};
 use crate::config::Limits;
 use crate::key::Keys;
 use crate::session::clock::Millis;
+use diolkos_xlat::packet::Packet;
 use diolkos_xlat::translate::payload::Numbers;
 use diolkos_xlat::verdict::Reason;
 use diolkos_xlat::wire::{Ipv4, Ipv6};
-use diolkos_xlat::Label;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Average size in bytes that a held fragment may have.
@@ -56,6 +56,15 @@ impl Key {
     }
 }
 
+/// The result for a first fragment.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Released {
+    /// The fragments that waited for it, in order of arrival.
+    pub held: Vec<HeldPacket>,
+    /// Number of fragments of other packets that were evicted.
+    pub lost: usize,
+}
+
 /// The result for a fragment of a packet that is reassembled. `lost`: number of fragments evicted for it.
 #[derive(Debug)]
 pub enum Gathered {
@@ -63,8 +72,8 @@ pub enum Gathered {
     Waits { lost: usize },
     /// It was the last missing one: the packet, and its fragments.
     Whole {
-        packet: Held,
-        pieces: Vec<Held>,
+        packet: HeldPacket,
+        pieces: Vec<HeldPacket>,
         lost: usize,
     },
     /// It contradicts the others, which are refused with it.
@@ -83,7 +92,7 @@ struct Followed {
     source: u128,
     deadline: Millis,
     numbers: Option<Numbers>,
-    held: Vec<Held>,
+    held: Vec<HeldPacket>,
     fate: Fate,
 }
 
@@ -173,24 +182,25 @@ impl Store {
         self.packets.get(key)?.numbers
     }
 
-    /// Remembers the ports of a packet. Returns the fragments that waited for them, and the number of evicted others.
+    /// Remembers the ports of a packet.
     pub fn first(
         &mut self,
         key: Key,
         source: u128,
         numbers: Numbers,
         deadline: Millis,
-    ) -> (Vec<Held>, usize) {
+    ) -> Released {
         if let Some(packet) = self.packets.get_mut(&key) {
             packet.numbers = Some(numbers);
             let held = std::mem::take(&mut packet.held);
             self.waiting.remove(&packet.number);
             self.note_released(source, &held);
-            return (held, 0);
+            return Released { held, lost: 0 };
         }
         let lost = self.make_room(source);
         self.follow(key, source, Some(numbers), deadline);
-        (Vec::new(), lost)
+        let held = Vec::new();
+        Released { held, lost }
     }
 
     /// Returns true if the fragments of the packet are to be reassembled.
@@ -204,7 +214,7 @@ impl Store {
         &mut self,
         key: Key,
         source: u128,
-        fragment: (&[u8], Label),
+        fragment: &Packet<'_>,
         deadline: Millis,
     ) -> Result<Gathered, Reason> {
         if self
@@ -258,9 +268,10 @@ impl Store {
         &mut self,
         key: Key,
         source: u128,
-        (bytes, label): (&[u8], Label),
+        fragment: &Packet<'_>,
         deadline: Millis,
     ) -> Result<usize, Reason> {
+        let (bytes, label) = (fragment.bytes(), fragment.offload.label);
         let has = self.sources.get(&source).map_or(0, |has| has.held);
         if has >= self.max_held_of_source {
             return Err(Reason::FragmentSourceLimit);
@@ -280,7 +291,7 @@ impl Store {
             self.follow(key, source, None, deadline);
         }
         if let Some(packet) = self.packets.get_mut(&key) {
-            packet.held.push(Held {
+            packet.held.push(HeldPacket {
                 bytes: bytes.into(),
                 label,
             });
@@ -293,7 +304,7 @@ impl Store {
     }
 
     /// Forgets a packet. Returns its held fragments.
-    pub fn remove(&mut self, key: &Key) -> Vec<Held> {
+    pub fn remove(&mut self, key: &Key) -> Vec<HeldPacket> {
         let Some(packet) = self.packets.remove(key) else {
             return Vec::new();
         };
@@ -371,7 +382,7 @@ impl Store {
         }
     }
 
-    fn note_released(&mut self, source: u128, held: &[Held]) {
+    fn note_released(&mut self, source: u128, held: &[HeldPacket]) {
         self.held -= held.len();
         self.held_bytes -= held.iter().map(|held| held.bytes.len()).sum::<usize>();
         if let Some(has) = self.sources.get_mut(&source) {

@@ -2,7 +2,7 @@
 //! Continues with fragments that have waited: those behind their first fragment (`release`), and reassembled packets
 //! (`gather`, `begin_anew`).
 
-use super::fragment::{Gathered, Held, Key};
+use super::fragment::{Gathered, HeldPacket, Key};
 use super::{Nat64, Random};
 use crate::session::Watcher;
 use diolkos_xlat::packet::{Offload, Outbox, Packet, HEADROOM};
@@ -16,7 +16,7 @@ pub(super) enum Fragmented {
     /// The first fragment: the key and ports of its packet.
     First(Key, Numbers),
     /// The last missing fragment: the reassembled packet, and its fragments.
-    Whole(Held, Vec<Held>),
+    Whole(HeldPacket, Vec<HeldPacket>),
 }
 
 /// Reports fragments that were evicted before the first fragment of their packet arrived.
@@ -31,7 +31,7 @@ impl Nat64 {
         &mut self,
         verdict: Verdict,
         first: &Packet<'_>,
-        held: Vec<Held>,
+        held: Vec<HeldPacket>,
         env: &mut impl Random,
         out: &mut impl Outbox,
         watcher: &mut impl Watcher,
@@ -54,7 +54,7 @@ impl Nat64 {
         }
         for fragment in held {
             let pieces = std::slice::from_ref(&fragment);
-            match self.begin_anew(&fragment, pieces, (env, out, watcher)) {
+            match self.begin_anew(&fragment, pieces, env, out, watcher) {
                 Verdict::Forward | Verdict::Emitted | Verdict::Held | Verdict::Elsewhere(_) => {}
                 Verdict::Drop(reason) => watcher.dropped(reason),
             }
@@ -67,9 +67,11 @@ impl Nat64 {
     #[cold]
     pub(super) fn begin_anew(
         &mut self,
-        held: &Held,
-        pieces: &[Held],
-        (env, out, watcher): (&mut impl Random, &mut impl Outbox, &mut impl Watcher),
+        held: &HeldPacket,
+        pieces: &[HeldPacket],
+        env: &mut impl Random,
+        out: &mut impl Outbox,
+        watcher: &mut impl Watcher,
     ) -> Verdict {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(&held.bytes);
@@ -81,7 +83,7 @@ impl Nat64 {
         let mut packet = Packet::new(&mut buffer, HEADROOM, end, offload);
         let verdict = self.translate(&mut packet, env, out, watcher);
         if let Verdict::Elsewhere(gateway) = verdict {
-            for Held { bytes, label } in pieces {
+            for HeldPacket { bytes, label } in pieces {
                 let label = *label;
                 let offload = Offload {
                     label,

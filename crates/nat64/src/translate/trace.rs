@@ -3,7 +3,7 @@
 
 use super::{inbound, outbound, refusal, tuple, Nat64};
 use crate::config::{Endpoint4, Protocol};
-use crate::session::{come_back, Inward, TableStep};
+use crate::session::{come_back, Inward, Recipient, TableStep};
 use diolkos_xlat::map::Via;
 use diolkos_xlat::packet::{Env, Outbox, Packet};
 use diolkos_xlat::refusal::Refusal;
@@ -11,7 +11,7 @@ use diolkos_xlat::trace::{End, Mapping, Trace};
 use diolkos_xlat::translate::payload::PayloadKind;
 use diolkos_xlat::translate::{hop, v4to6, v6to4};
 use diolkos_xlat::verdict::{Reason, Verdict};
-use diolkos_xlat::wire::{next_header_of, protocol, protocol_of, Part};
+use diolkos_xlat::wire::{next_header_of, protocol, protocol_of, FragmentKind, Headers4, Headers6};
 
 /// The predicted result for a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ impl From<Trace> for Nat64Trace {
 
 /// The results of the lookups.
 #[derive(Default)]
-struct Found {
+struct Lookups {
     mappings: Vec<Mapping>,
     tables: Vec<TableStep>,
     is_port_random: bool,
@@ -50,10 +50,11 @@ impl Nat64 {
     /// Traces a packet as if it arrived now. None for a fragment or an ICMP error, whose treatment depends on other
     /// packets.
     pub fn trace(&self, packet: &[u8], env: &mut impl Env) -> Option<Nat64Trace> {
-        let mut found = Found::default();
+        let mut found = Lookups::default();
         let trace = Trace::of(
             packet,
-            (self.translator.icmp(), env),
+            self.translator.icmp(),
+            env,
             |packet, env, out| match packet.bytes().first().map(|byte| byte >> 4) {
                 Some(4) => self.trace_inbound(packet, out, &mut found),
                 Some(6) => self.trace_outbound(packet, env, out, &mut found),
@@ -77,9 +78,13 @@ impl Nat64 {
         packet: &mut Packet<'_>,
         env: &mut impl Env,
         out: &mut impl Outbox,
-        found: &mut Found,
+        found: &mut Lookups,
     ) -> Result<Verdict, Refusal> {
-        let (ip, ttl, chain) = self.receive_ipv6(packet)?;
+        let outbound::Accepted {
+            ip,
+            hop_limit,
+            chain,
+        } = self.receive_ipv6(packet)?;
         let ipv4_protocol = protocol_of(chain.protocol)?;
         let protocol = tuple::protocol_of(chain.protocol, protocol::ICMPV6).map_err(refusal)?;
         found.is_of_others = chain.fragment.is_some_and(|f| !f.is_atomic());
@@ -88,26 +93,28 @@ impl Nat64 {
         if found.is_of_others {
             return Ok(Verdict::Held);
         }
-        let (dst, prefix) = self.destination(&ip)?;
+        let dst = self.destination(&ip)?;
+        let prefix = dst.prefix;
         found.mappings.push(Mapping::Mapped {
             end: End::Destination,
             v6: ip.dst,
-            v4: dst,
+            v4: dst.addr,
             via: Via::Pref64(prefix),
         });
         let received = outbound::Received {
-            ip: &ip,
-            ttl,
-            chain: &chain,
+            headers: Headers6 {
+                ip: &ip,
+                hop_limit,
+                chain: &chain,
+            },
             carried: &carried,
-            part: Part::Whole,
+            part: FragmentKind::Whole,
             protocol,
             ipv4_protocol,
             dst,
-            prefix,
         };
         let bytes = &packet.bytes()[chain.payload_at..];
-        let numbers = tuple::numbers_of(carried.kind, bytes, Part::Whole)?;
+        let numbers = tuple::numbers_of(carried.kind, bytes, FragmentKind::Whole)?;
         let numbers = numbers.ok_or(Reason::FragmentMalformed)?;
         let asked = self.asked_by_ipv6(&received, numbers, packet)?;
         let sender = self
@@ -123,7 +130,7 @@ impl Nat64 {
         if !asked.turns {
             return self.send_to_ipv4(&received, from, &asked, packet, env, out);
         }
-        let arriving = received.turned((from, asked.to), packet);
+        let arriving = received.turned(from, asked.to, packet);
         let is_query = protocol == Protocol::Icmp;
         let passing = &asked.passing;
         let is_session =
@@ -143,8 +150,8 @@ impl Nat64 {
             inward.map_err(refusal)?
         };
         match inward {
-            Inward::Node(node, known_by) => {
-                self.turn(&received, from, (node, known_by), packet, out)
+            Inward::Node(node, prefix) => {
+                self.turn(&received, from, Recipient { node, prefix }, packet, out)
             }
             Inward::Held => Ok(Verdict::Held),
         }
@@ -154,7 +161,7 @@ impl Nat64 {
         &self,
         packet: &mut Packet<'_>,
         out: &mut impl Outbox,
-        found: &mut Found,
+        found: &mut Lookups,
     ) -> Result<Verdict, Refusal> {
         let ip = v4to6::receive(packet)?;
         let hop_limit = hop(&self.translator, ip.ttl)?;
@@ -171,14 +178,13 @@ impl Nat64 {
             .embed(0, ip.src)
             .map_err(|why| why.reason(Reason::SourceUnmapped))?;
         let received = inbound::Received {
-            ip: &ip,
-            hop_limit,
+            headers: Headers4 { ip: &ip, hop_limit },
             carried: &carried,
             protocol,
             next_header,
         };
         let bytes = &packet.bytes()[ip.header_len..];
-        let numbers = tuple::numbers_of(carried.kind, bytes, Part::Whole)?;
+        let numbers = tuple::numbers_of(carried.kind, bytes, FragmentKind::Whole)?;
         let numbers = numbers.ok_or(Reason::FragmentMalformed)?;
         let (arriving, fit) = self.asked_by_ipv4(&received, numbers, packet)?;
         let inward = self
@@ -198,6 +204,13 @@ impl Nat64 {
                     via: Via::Pref64(prefix),
                 }),
         );
-        self.send_to_ipv6(&received, numbers.src, (node, prefix), fit, packet, out)
+        self.send_to_ipv6(
+            &received,
+            numbers.src,
+            Recipient { node, prefix },
+            fit,
+            packet,
+            out,
+        )
     }
 }

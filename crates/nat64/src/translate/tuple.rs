@@ -5,7 +5,7 @@ use crate::config::Protocol;
 use crate::session::Segment;
 use diolkos_xlat::translate::payload::{Numbers, PayloadKind};
 use diolkos_xlat::verdict::Reason;
-use diolkos_xlat::wire::{protocol, Part};
+use diolkos_xlat::wire::{protocol, FragmentKind};
 
 /// The binding table for a transport; `icmp` is the number of ICMP in the packet's own family.
 pub fn protocol_of(number: u8, icmp: u8) -> Result<Protocol, Reason> {
@@ -19,8 +19,12 @@ pub fn protocol_of(number: u8, icmp: u8) -> Result<Protocol, Reason> {
 
 /// The ports of a packet with the transport part `bytes`; for ICMP, the identifier in both fields.
 /// None for a later fragment, which has no ports.
-pub fn numbers_of(kind: PayloadKind, bytes: &[u8], part: Part) -> Result<Option<Numbers>, Reason> {
-    if part == Part::Later {
+pub fn numbers_of(
+    kind: PayloadKind,
+    bytes: &[u8],
+    part: FragmentKind,
+) -> Result<Option<Numbers>, Reason> {
+    if part == FragmentKind::Later {
         return Ok(None);
     }
     let at = match kind {
@@ -38,9 +42,9 @@ pub fn numbers_of(kind: PayloadKind, bytes: &[u8], part: Part) -> Result<Option<
 }
 
 /// The effect of a packet on a TCP session.
-pub fn segment_of(protocol: Protocol, bytes: &[u8], part: Part) -> Segment {
+pub fn segment_of(protocol: Protocol, bytes: &[u8], part: FragmentKind) -> Segment {
     match (protocol, bytes.get(13)) {
-        (Protocol::Tcp, Some(&flags)) if part != Part::Later => Segment::of(flags),
+        (Protocol::Tcp, Some(&flags)) if part != FragmentKind::Later => Segment::of(flags),
         _ => Segment::Other,
     }
 }

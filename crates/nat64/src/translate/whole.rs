@@ -15,7 +15,7 @@ const MAX_PARTS: usize = 64;
 
 /// A held fragment, or a reassembled packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct HeldPacket {
     /// The whole packet from its IP header on.
     pub bytes: Box<[u8]>,
     /// The metadata with which it arrived.
@@ -28,13 +28,13 @@ pub enum Sum {
     /// Fragments are missing.
     Incomplete,
     /// The whole packet. It has the label of the first fragment, as with reassembly in the kernel.
-    Whole(Held),
+    Whole(HeldPacket),
     /// The fragments contradict each other, or are more than any packet needs.
     Spoilt(Reason),
 }
 
 /// A fragment and its position in the packet in bytes.
-struct Part<'a> {
+struct PlacedFragment<'a> {
     packet: &'a [u8],
     label: Label,
     from: usize,
@@ -42,15 +42,15 @@ struct Part<'a> {
     more: bool,
 }
 
-impl Part<'_> {
+impl PlacedFragment<'_> {
     fn to(&self) -> usize {
         self.from + self.data.len()
     }
 }
 
 /// Reassembles fragments in any order. Each has passed the checks of a fragment that is translated by itself.
-pub fn sum(held: &[Held]) -> Sum {
-    let mut parts: Vec<Part<'_>> = held.iter().filter_map(part).collect();
+pub fn sum(held: &[HeldPacket]) -> Sum {
+    let mut parts: Vec<PlacedFragment<'_>> = held.iter().filter_map(part).collect();
     if parts.len() != held.len() || parts.iter().any(|part| part.data.is_empty()) {
         return Sum::Spoilt(Reason::FragmentMalformed);
     }
@@ -73,11 +73,11 @@ pub fn sum(held: &[Held]) -> Sum {
     }
 }
 
-fn part(held: &Held) -> Option<Part<'_>> {
+fn part(held: &HeldPacket) -> Option<PlacedFragment<'_>> {
     let (packet, label) = (&*held.bytes, held.label);
     if packet.first()? >> 4 == 4 {
         let ip = Ipv4::parse(packet).ok()?;
-        return Some(Part {
+        return Some(PlacedFragment {
             packet,
             label,
             from: usize::from(ip.fragment_offset) * 8,
@@ -86,7 +86,7 @@ fn part(held: &Held) -> Option<Part<'_>> {
         });
     }
     let (_, chain, fragment) = ipv6(packet)?;
-    Some(Part {
+    Some(PlacedFragment {
         packet,
         label,
         from: usize::from(fragment.offset) * 8,
@@ -102,7 +102,7 @@ fn ipv6(packet: &[u8]) -> Option<(Ipv6, Chain, Fragment)> {
 }
 
 /// Joins the fragments, with the headers of the first one.
-fn join(parts: &[Part<'_>], len: usize) -> Sum {
+fn join(parts: &[PlacedFragment<'_>], len: usize) -> Sum {
     let headers = match parts[0].packet[0] >> 4 {
         4 => headers4(parts, len),
         _ => headers6(parts, len),
@@ -111,14 +111,14 @@ fn join(parts: &[Part<'_>], len: usize) -> Sum {
         return Sum::Spoilt(Reason::TooLong);
     };
     parts.iter().for_each(|part| whole.extend(part.data));
-    Sum::Whole(Held {
+    Sum::Whole(HeldPacket {
         bytes: whole.into(),
         label: parts[0].label,
     })
 }
 
 /// The IPv4 header without options, which are not translated.
-fn headers4(parts: &[Part<'_>], len: usize) -> Option<Vec<u8>> {
+fn headers4(parts: &[PlacedFragment<'_>], len: usize) -> Option<Vec<u8>> {
     let ip = Ipv4::parse(parts[0].packet).ok()?;
     let classes = parts.iter().map(|part| part.packet[1]);
     let header = Ipv4 {
@@ -138,7 +138,7 @@ fn headers4(parts: &[Part<'_>], len: usize) -> Option<Vec<u8>> {
     Some(whole)
 }
 
-fn headers6(parts: &[Part<'_>], len: usize) -> Option<Vec<u8>> {
+fn headers6(parts: &[PlacedFragment<'_>], len: usize) -> Option<Vec<u8>> {
     let (ip, chain, fragment) = ipv6(parts[0].packet)?;
     let classes = parts
         .iter()

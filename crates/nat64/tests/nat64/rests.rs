@@ -2,6 +2,7 @@
 //! Resting ports: only the same subscriber gets them before they are freed.
 
 use crate::harness::*;
+use diolkos_nat64::pool::BlockCount;
 use diolkos_nat64::config::{
     Binding, Deterministic, Endpoint4, Endpoint6, Nat64Config, Owners, PortBlocks, Protocol,
 };
@@ -197,17 +198,17 @@ fn a_subscriber_goes_on_in_its_block_and_the_block_stays_with_it() {
     // Two blocks whose 64 ports have all been used several times.
     let state = r.nat64.state();
     assert!(state.resting() >= 64 && state.counts().bindings == 0);
-    assert!(state.pool().blocks().0 >= 2);
+    assert!(state.pool().blocks().free >= 2);
     for _ in 0..10 {
         r.wait(1000.0);
     }
-    let (free, all) = r.nat64.state().pool().blocks();
+    let BlockCount { free, all } = r.nat64.state().pool().blocks();
     assert!(free < all, "something rests in it");
     // Other subscribers get the remaining blocks.
     for subnet in 2..6 {
         let _ = udp(&mut r, host(subnet, 1, 2000));
     }
-    assert_eq!(r.nat64.state().pool().blocks().0, 0);
+    assert_eq!(r.nat64.state().pool().blocks().free, 0);
     assert!(udp(&mut r, host(9, 1, 2000)).is_err());
     assert!(udp(&mut r, host(1, 1, 2000)).is_ok());
 }

@@ -322,7 +322,7 @@ proptest! {
         }
         let state = r.nat64.state();
         prop_assert_eq!(state.resting(), 0);
-        prop_assert_eq!(state.pool().blocks().0, state.pool().blocks().1);
+        prop_assert_eq!(state.pool().blocks().free, state.pool().blocks().all);
         for protocol in Protocol::ALL {
             let bound = m.bound.keys().filter(|at| at.0 == protocol).count() as u64;
             let lent = m.lent.iter().filter(|at| at.0 == protocol).count() as u64;

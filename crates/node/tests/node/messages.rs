@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_node::config::FORMAT;
-use diolkos_node::message::{Beat, Change, Mark, Message, Status, Tag, MAX_BYTES, MAX_CHANGES};
-use diolkos_node::record::{Part, Record};
+use diolkos_node::message::{
+    Beat, BindingChange, Mark, Message, Status, Tag, MAX_BYTES, MAX_CHANGES,
+};
+use diolkos_node::record::{Record, RecordRole};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -29,10 +31,10 @@ fn binding() -> impl Strategy<Value = Binding> {
     )
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = BindingChange> {
     prop_oneof![
-        binding().prop_map(Change::Opened),
-        binding().prop_map(|b| Change::Closed(b.protocol, b.v4)),
+        binding().prop_map(BindingChange::Opened),
+        binding().prop_map(|b| BindingChange::Closed(b.protocol, b.v4)),
     ]
 }
 
@@ -132,7 +134,7 @@ proptest! {
         void in vec(any::<(u64, u32)>(), 0..64),
     ) {
         // Records of format 1 do not mention a file.
-        let parts = [Part::Serving, Part::Starting, Part::Serving, Part::Left];
+        let parts = [RecordRole::Serving, RecordRole::Starting, RecordRole::Serving, RecordRole::Left];
         let (file, part) = ((part > 0).then_some(file), parts[part]);
         let mut void: Vec<Mark> =
             void.into_iter().map(|(epoch, serial)| Mark { epoch, serial }).collect();
@@ -146,7 +148,7 @@ proptest! {
 fn the_longest_message_fits_and_a_longer_one_is_refused() {
     let change = |n: usize| {
         let bits = (n as u128) << 64 | 1;
-        Change::Opened(Binding {
+        BindingChange::Opened(Binding {
             protocol: Protocol::Tcp,
             v4: Endpoint4 {
                 addr: Ipv4Addr::from_bits(n as u32 + 1),
@@ -158,7 +160,7 @@ fn the_longest_message_fits_and_a_longer_one_is_refused() {
             },
         })
     };
-    let changes: Vec<Change> = (0..MAX_CHANGES).map(change).collect();
+    let changes: Vec<BindingChange> = (0..MAX_CHANGES).map(change).collect();
     let through = u64::MAX;
     let longest = Message::Told { through, changes }.encode();
     assert!(longest.len() <= MAX_BYTES, "{}", longest.len());

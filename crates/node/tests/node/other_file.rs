@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::file;
 use diolkos_node::config::{FORMAT, PARTS};
 use diolkos_node::message::{Beat, Message, Status};
-use diolkos_node::record::{Answer, Found, Outcome, Part, Record, Request};
+use diolkos_node::record::{Answer, Outcome, PeerRecord, Record, RecordRole, Request};
 use diolkos_node::{Action, Config, Event, Filed, Node, NodeId, Report};
 
 const B: NodeId = NodeId(1);
@@ -64,7 +64,7 @@ fn greets_as(
 /// The engine, which has these records of other nodes.
 #[derive(Default)]
 struct Engine {
-    others: Vec<Found>,
+    others: Vec<PeerRecord>,
     own: Option<(u64, Vec<u8>)>,
     reads: u32,
 }
@@ -86,13 +86,13 @@ impl Engine {
         }
     }
 
-    fn own(&self) -> Option<Part> {
+    fn own(&self) -> Option<RecordRole> {
         let (_, bytes) = self.own.as_ref()?;
         Record::decode(bytes).map(|record| record.part)
     }
 }
 
-fn record(file: Option<u64>, part: Part) -> Vec<u8> {
+fn record(file: Option<u64>, part: RecordRole) -> Vec<u8> {
     let (incarnation, epoch, void) = (9, 1, Vec::new());
     let record = Record {
         incarnation,
@@ -104,10 +104,10 @@ fn record(file: Option<u64>, part: Part) -> Vec<u8> {
     record.encode()
 }
 
-fn found(node: Option<NodeId>, file: Option<u64>, part: Part) -> Found {
+fn found(node: Option<NodeId>, file: Option<u64>, part: RecordRole) -> PeerRecord {
     let name = "b".to_owned();
     let bytes = record(file, part);
-    Found { node, name, bytes }
+    PeerRecord { node, name, bytes }
 }
 
 /// Returns the state that the node reports then. Without an engine there are no answers; nodes that have greeted return
@@ -176,20 +176,20 @@ fn one_that_starts_opens_nothing_while_another_deals_addresses_out_otherwise() {
     assert!(said.contains(&Action::Report(Report::Differs(B, "nodes"))));
     greets(&mut node, 20, C, None);
     assert_eq!(after(&mut node, 30..4000, &mut engine), Status::Starting);
-    assert_eq!(engine.own(), Some(Part::Starting));
+    assert_eq!(engine.own(), Some(RecordRole::Starting));
     greets(&mut node, 4500, B, Some("nodes"));
     assert_eq!(after(&mut node, 4600..9000, &mut engine), Status::Starting);
     // It has this node's file again.
     greets(&mut node, 9100, B, None);
     assert_eq!(after(&mut node, 9200..14_000, &mut engine), Status::Serving);
-    assert_eq!(engine.own(), Some(Part::Serving));
+    assert_eq!(engine.own(), Some(RecordRole::Serving));
     // A node that serves continues.
     greets(&mut node, 14_600, B, Some("nodes"));
     assert_eq!(
         after(&mut node, 14_700..20_000, &mut engine),
         Status::Serving
     );
-    assert_eq!(engine.own(), Some(Part::Serving));
+    assert_eq!(engine.own(), Some(RecordRole::Serving));
 }
 
 #[test]
@@ -197,11 +197,11 @@ fn of_nodes_that_start_together_those_with_one_file_go_on_if_they_are_more() {
     let (mut node, mut engine) = (node(), Engine::default());
     greets_as(&mut node, 20, B, (Some("nodes"), Status::Starting));
     assert_eq!(after(&mut node, 30..4000, &mut engine), Status::Starting);
-    assert_eq!(engine.own(), Some(Part::Starting), "one against one");
+    assert_eq!(engine.own(), Some(RecordRole::Starting), "one against one");
     greets_as(&mut node, 4000, B, (Some("nodes"), Status::Starting));
     greets_as(&mut node, 4010, C, (None, Status::Starting));
     after(&mut node, 4100..8000, &mut engine);
-    assert_eq!(engine.own(), Some(Part::Serving), "two against one");
+    assert_eq!(engine.own(), Some(RecordRole::Serving), "two against one");
 }
 
 #[test]
@@ -224,32 +224,32 @@ fn without_an_engine_one_starts_if_all_others_are_reachable_with_the_same_file()
 fn the_records_of_others_are_waited_for_until_none_says_another_file() {
     let (same, other) = (config().deal(), config().deal() ^ 1);
     for (node_of, file, part, filed) in [
-        (Some(B), Some(other), Part::Serving, Filed::Serves),
-        (Some(B), Some(other), Part::Starting, Filed::Starts),
+        (Some(B), Some(other), RecordRole::Serving, Filed::Serves),
+        (Some(B), Some(other), RecordRole::Starting, Filed::Starts),
         // Of an older version.
-        (Some(B), None, Part::Serving, Filed::Unknown),
+        (Some(B), None, RecordRole::Serving, Filed::Unknown),
         // This node's file does not name it.
-        (None, Some(other), Part::Serving, Filed::Serves),
-        (None, Some(other), Part::Starting, Filed::Starts),
+        (None, Some(other), RecordRole::Serving, Filed::Serves),
+        (None, Some(other), RecordRole::Starting, Filed::Starts),
     ] {
         let (mut node, mut engine) = (node(), Engine::default());
         engine.others.push(found(node_of, file, part));
         assert_eq!(after(&mut node, 0..60_000, &mut engine), Status::Starting);
-        assert_eq!(engine.own(), Some(Part::Starting), "{filed:?}");
+        assert_eq!(engine.own(), Some(RecordRole::Starting), "{filed:?}");
         match node_of {
             Some(of) => assert_eq!(node.standing(of, Duration::ZERO).filed, filed),
             None => assert_eq!(node.strangers(), [("b".to_owned(), filed)]),
         }
         // Either of these will do.
         engine.others = match part {
-            Part::Starting => vec![found(Some(B), Some(same), Part::Serving)],
-            _ => vec![found(node_of, Some(other), Part::Left)],
+            RecordRole::Starting => vec![found(Some(B), Some(same), RecordRole::Serving)],
+            _ => vec![found(node_of, Some(other), RecordRole::Left)],
         };
         assert_eq!(
             after(&mut node, 60_000..75_000, &mut engine),
             Status::Serving
         );
-        assert_eq!(engine.own(), Some(Part::Serving));
+        assert_eq!(engine.own(), Some(RecordRole::Serving));
         assert_eq!(node.strangers(), []);
     }
 }
@@ -258,11 +258,13 @@ fn the_records_of_others_are_waited_for_until_none_says_another_file() {
 fn a_claim_is_withdrawn_if_another_node_has_claimed_by_another_file() {
     let (mut node, mut engine) = (node(), Engine::default());
     after(&mut node, 0..2000, &mut engine);
-    assert_eq!(engine.own(), Some(Part::Serving));
+    assert_eq!(engine.own(), Some(RecordRole::Serving));
     let other = Some(config().deal() ^ 1);
-    engine.others.push(found(Some(B), other, Part::Serving));
+    engine
+        .others
+        .push(found(Some(B), other, RecordRole::Serving));
     after(&mut node, 2000..4000, &mut engine);
-    assert_eq!(engine.own(), Some(Part::Starting));
+    assert_eq!(engine.own(), Some(RecordRole::Starting));
     engine.others.clear();
     assert_eq!(after(&mut node, 4000..20_000, &mut engine), Status::Serving);
     // It leaves, and its record says so before the process ends.
@@ -271,7 +273,7 @@ fn a_claim_is_withdrawn_if_another_node_has_claimed_by_another_file() {
     assert!(!out.contains(&Action::Left));
     answer(&mut node, now, out, &mut engine);
     after(&mut node, 21_000..21_400, &mut engine);
-    assert_eq!(engine.own(), Some(Part::Left));
+    assert_eq!(engine.own(), Some(RecordRole::Left));
 }
 
 #[test]
@@ -280,18 +282,18 @@ fn a_node_that_only_another_file_names_has_time_to_end_after_it_has_left() {
     let other = Some(config().deal() ^ 1);
     greets_as(&mut node, 10, B, (None, Status::Starting));
     greets_as(&mut node, 20, C, (None, Status::Starting));
-    engine.others = vec![found(None, other, Part::Serving)];
+    engine.others = vec![found(None, other, RecordRole::Serving)];
     assert_eq!(after(&mut node, 30..10_000, &mut engine), Status::Starting);
-    engine.others = vec![found(None, other, Part::Left)];
+    engine.others = vec![found(None, other, RecordRole::Left)];
     let early = after(&mut node, 10_000..15_000, &mut engine);
     assert_eq!(early, Status::Starting, "its programs may still run");
-    assert_eq!(engine.own(), Some(Part::Serving));
+    assert_eq!(engine.own(), Some(RecordRole::Serving));
     let late = after(&mut node, 15_000..20_000, &mut engine);
     assert_eq!(late, Status::Serving);
 
     // It may have left just before this node starts.
     let (mut node, mut engine) = (self::node(), Engine::default());
-    engine.others = vec![found(None, other, Part::Left)];
+    engine.others = vec![found(None, other, RecordRole::Left)];
     greets_as(&mut node, 10, B, (None, Status::Starting));
     greets_as(&mut node, 20, C, (None, Status::Starting));
     assert_eq!(after(&mut node, 30..8000, &mut engine), Status::Starting);
@@ -330,6 +332,6 @@ fn another_format_is_named_whatever_its_hello_has() {
     }
     // Its record shows the assignment of its addresses.
     let same = Some(config().deal());
-    engine.others = vec![found(Some(B), same, Part::Serving)];
+    engine.others = vec![found(Some(B), same, RecordRole::Serving)];
     assert_eq!(after(&mut node, 100..20_000, &mut engine), Status::Serving);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use diolkos_node::record::{Answer, Found, Outcome, Request};
+use diolkos_node::record::{Answer, Outcome, PeerRecord, Request};
 use diolkos_node::NodeId;
 
 type Records = BTreeMap<NodeId, (u64, Vec<u8>)>;
@@ -33,7 +33,7 @@ impl Engine {
             Request::Read(of) => Outcome::Value(self.records.get(of).cloned()),
             Request::ReadAll => {
                 let others = self.records.iter().filter(|(of, _)| **of != node);
-                let found = others.map(|(of, (_, bytes))| Found {
+                let found = others.map(|(of, (_, bytes))| PeerRecord {
                     node: Some(*of),
                     name: String::new(),
                     bytes: bytes.clone(),

@@ -6,7 +6,7 @@
 
 use diolkos_nat64::config::Binding;
 use diolkos_node::config::FORMAT;
-use diolkos_node::message::{Change, Message};
+use diolkos_node::message::{BindingChange, Message};
 use diolkos_node::record::{Answer, Outcome, Record, Request};
 
 /// The differences of a version from this one.
@@ -98,12 +98,12 @@ fn turned(mut bytes: Vec<u8>) -> Vec<u8> {
     message.encode()
 }
 
-fn of_neighbour(change: Change) -> Change {
+fn of_neighbour(change: BindingChange) -> BindingChange {
     match change {
-        Change::Opened(binding) => Change::Opened(neighbour(binding)),
-        Change::Closed(protocol, mut v4) => {
+        BindingChange::Opened(binding) => BindingChange::Opened(neighbour(binding)),
+        BindingChange::Closed(protocol, mut v4) => {
             v4.port ^= 1;
-            Change::Closed(protocol, v4)
+            BindingChange::Closed(protocol, v4)
         }
     }
 }

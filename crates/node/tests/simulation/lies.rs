@@ -4,7 +4,7 @@
 use std::net::Ipv6Addr;
 
 use diolkos_nat64::config::{Binding, Endpoint6};
-use diolkos_node::message::{Change, Message};
+use diolkos_node::message::{BindingChange, Message};
 
 use crate::machine::{address, v4, FIRST_PORT, PROTOCOLS};
 use crate::truth::key_of;
@@ -30,13 +30,15 @@ pub fn instead(world: &mut World, _at: usize, bytes: Vec<u8>) -> Vec<u8> {
         3 => Message::GivenBack,
         4 => Message::Told {
             through: world.random.next() % 100,
-            changes: (0..3).map(|_| Change::Opened(binding(world))).collect(),
+            changes: (0..3)
+                .map(|_| BindingChange::Opened(binding(world)))
+                .collect(),
         },
         5 => {
             let of = binding(world);
             Message::Told {
                 through: 0,
-                changes: vec![Change::Closed(of.protocol, of.v4)],
+                changes: vec![BindingChange::Closed(of.protocol, of.v4)],
             }
         }
         6..12 => match Message::decode(&bytes) {

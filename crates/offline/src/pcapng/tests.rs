@@ -85,7 +85,7 @@ fn simple(len: u32, frame: &[u8], big: bool) -> Vec<u8> {
 type Packets = Vec<(Duration, Link, Vec<u8>)>;
 
 fn read(bytes: &[u8]) -> Result<Packets, ReadError> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = PcapngReader::new(bytes);
     let mut record = Record::default();
     let mut all = Vec::new();
     while reader.next(&mut record)? {

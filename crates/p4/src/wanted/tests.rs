@@ -22,8 +22,8 @@ fn wanted(slots: u32) -> Wanted {
     wanted
 }
 
-fn is_put(change: &Change) -> bool {
-    matches!(change, Change::Put(_))
+fn is_put(change: &SessionUpdate) -> bool {
+    matches!(change, SessionUpdate::Put(_))
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn after_a_restart_of_the_switch_everything_is_written_again() {
     assert!(all.iter().all(is_put));
     let mut ports: Vec<u8> = Vec::new();
     for change in &all {
-        if let Change::Put(known) = change {
+        if let SessionUpdate::Put(known) = change {
             ports.push(known.session.peer.0.octets()[3]);
         }
     }
@@ -96,14 +96,14 @@ fn a_refused_session_is_gone_unless_it_has_changed_since() {
     let mut wanted = wanted(50);
     let one = session(5000, 1);
     wanted.put(&one).expect("there is room");
-    let Some(&Change::Put(first)) = wanted.take(1).first() else {
+    let Some(&SessionUpdate::Put(first)) = wanted.take(1).first() else {
         panic!("it is to be put")
     };
     wanted.remove(key(&one));
     wanted.put(&one).expect("there is room");
     wanted.refused(&first);
     assert_eq!(wanted.sessions(), 1, "the later one is not meant");
-    let Some(&Change::Put(second)) = wanted.take(2).get(1) else {
+    let Some(&SessionUpdate::Put(second)) = wanted.take(2).get(1) else {
         panic!("it is to be put again")
     };
     wanted.refused(&second);

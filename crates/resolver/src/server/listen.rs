@@ -12,7 +12,7 @@ use crate::error::ResolverError;
 use diolkos_config::port_owner::{self, Transport};
 
 use super::datagrams::Datagrams;
-use super::tally::{Fate, Tally};
+use super::tally::{Fate, QueryCounters};
 
 /// Connections that the kernel queues until they are accepted.
 const BACKLOG: i32 = 256;
@@ -43,7 +43,7 @@ pub async fn keep<S>(
     socket: S,
     bind: impl Fn() -> Result<S, ResolverError>,
     serve: impl AsyncFn(S) -> io::Error,
-    tally: &Tally,
+    tally: &QueryCounters,
 ) {
     let mut socket = Some(socket);
     let mut pause = FIRST_PAUSE;
@@ -134,7 +134,7 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::rc::Rc;
 
-    fn failed(tally: &Tally) -> u64 {
+    fn failed(tally: &QueryCounters) -> u64 {
         let counters = tally.counters();
         let of = counters.iter().find(|c| c.name == "dns64.listen_failed");
         of.expect("a counter").packets
@@ -143,7 +143,7 @@ mod tests {
     /// The socket fails, cannot be bound twice, fails again, and then works.
     #[tokio::test(start_paused = true)]
     async fn a_socket_is_bound_until_it_holds() {
-        let tally = Rc::new(Tally::default());
+        let tally = Rc::new(QueryCounters::default());
         let begin = tokio::time::Instant::now();
         let at = Rc::new(RefCell::new(Vec::new()));
         let (tries, times) = (Cell::new(0), at.clone());

@@ -45,7 +45,7 @@ use datagrams::Datagrams;
 use follow::Follower;
 use prefix::InForce;
 use queries::QueryHandler;
-use tally::Tally;
+use tally::QueryCounters;
 use tcp::Connections;
 
 /// Memory of the program without questions and answers, estimated generously, bytes.
@@ -140,7 +140,7 @@ impl Server {
     /// Binds its addresses, and serves them on tasks of the current `LocalSet`.
     async fn start(settings: Settings, dns64: Dns64, watch: &Watch) -> Result<Server, Failure> {
         let control = listen_for_control(&dns64.name, &settings.control.group, watch)?;
-        let tally = Rc::new(Tally::default());
+        let tally = Rc::new(QueryCounters::default());
         let handler = Rc::new(QueryHandler::new(&dns64, tally, watch.clone())?);
         let follower = Follower::begin(&settings, &dns64, watch).await?;
         let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));

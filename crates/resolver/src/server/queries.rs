@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use diolkos_dns64::answer::LONGEST;
 use diolkos_dns64::wire::{OptRcode, Rtype};
 use diolkos_dns64::{write_refusal, Age, Answer, Cache, Limiter, Message, Origin, Query};
-use diolkos_dns64::{Resolution, Step};
+use diolkos_dns64::{Resolution, ResolutionStep};
 use ipnet::IpNet;
 
 use crate::error::ResolverError;
@@ -19,7 +19,7 @@ use diolkos_config::Dns64;
 use diolkos_service::supervise::Watch;
 
 use super::prefix::{Findings, InForce, DEPENDENT};
-use super::tally::{Fate, Tally};
+use super::tally::{Fate, QueryCounters};
 use super::upstream::Upstream;
 use super::waiter::{Transport, Waiter};
 use super::waiting::{Loser, Waiting};
@@ -53,14 +53,14 @@ pub struct QueryHandler {
     patience: Duration,
     started: Instant,
     /// The counters.
-    pub tally: Rc<Tally>,
+    pub tally: Rc<QueryCounters>,
 }
 
 impl QueryHandler {
     /// Prepares the handler.
     pub fn new(
         dns64: &Dns64,
-        tally: Rc<Tally>,
+        tally: Rc<QueryCounters>,
         watch: Watch,
     ) -> Result<QueryHandler, ResolverError> {
         let upstream = Upstream::new(dns64, tally.clone(), watch.clone())?;
@@ -209,7 +209,7 @@ impl QueryHandler {
             query.dnssec_ok(),
             query.checking_disabled,
         );
-        if let Step::Done(answer) = step {
+        if let ResolutionStep::Done(answer) = step {
             let answer = self.keep(&scratch.key, answer);
             self.answer(waiter, &query, &answer, 0, &mut scratch.answer);
             return;
@@ -232,7 +232,12 @@ impl QueryHandler {
     }
 
     /// Asks upstream until the question is answered, and sends the answer to all clients that wait.
-    async fn run(self: Rc<QueryHandler>, key: Box<[u8]>, mut resolution: Resolution, step: Step) {
+    async fn run(
+        self: Rc<QueryHandler>,
+        key: Box<[u8]>,
+        mut resolution: Resolution,
+        step: ResolutionStep,
+    ) {
         let asking = self.ask(&mut resolution, step);
         let answer = tokio::time::timeout(self.patience, asking).await;
         let answer = self.keep(&key, answer.unwrap_or_else(|_| Answer::failure()));
@@ -243,12 +248,12 @@ impl QueryHandler {
         }
     }
 
-    async fn ask(&self, resolution: &mut Resolution, mut step: Step) -> Answer {
+    async fn ask(&self, resolution: &mut Resolution, mut step: ResolutionStep) -> Answer {
         let mut changes = self.rules.changes();
         loop {
             let ask = match step {
-                Step::Done(answer) => return answer,
-                Step::Ask(ask) => ask,
+                ResolutionStep::Done(answer) => return answer,
+                ResolutionStep::Ask(ask) => ask,
             };
             let bytes = self.upstream.ask(&ask).await;
             let policy = self.rules.policy();

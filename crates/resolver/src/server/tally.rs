@@ -127,15 +127,15 @@ const NAMES: [&str; NUMBER] = [
 
 /// The count of each fate.
 #[derive(Debug)]
-pub struct Tally([Cell<u64>; NUMBER]);
+pub struct QueryCounters([Cell<u64>; NUMBER]);
 
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally([const { Cell::new(0) }; NUMBER])
+impl Default for QueryCounters {
+    fn default() -> QueryCounters {
+        QueryCounters([const { Cell::new(0) }; NUMBER])
     }
 }
 
-impl Tally {
+impl QueryCounters {
     /// Counts a fate.
     pub fn count(&self, fate: Fate) {
         let cell = &self.0[fate as usize];
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_fate_has_its_name() {
-        let tally = Tally::default();
+        let tally = QueryCounters::default();
         tally.count(Fate::UpstreamPortAged);
         tally.count(Fate::CacheHit);
         tally.resolved(Origin::Synthesised);

@@ -19,7 +19,7 @@ use diolkos_service::supervise::Watch;
 
 use super::queries::{QueryHandler, Scratch};
 use super::tally::Fate;
-use super::unread::{Memory, Reader};
+use super::unread::{ClientConnection, Memory};
 use super::waiter::{Reply, Waiter};
 
 /// The longest query, bytes. A client that sends a longer one is disconnected.
@@ -112,7 +112,7 @@ async fn connect(
 async fn converse(
     stream: TcpStream,
     client: IpAddr,
-    reader: Reader,
+    reader: ClientConnection,
     handler: &Rc<QueryHandler>,
     idle: Duration,
 ) -> io::Result<()> {
@@ -131,7 +131,7 @@ async fn take_questions(
     mut read: OwnedReadHalf,
     answers: mpsc::Sender<Reply>,
     client: IpAddr,
-    reader: Reader,
+    reader: ClientConnection,
     handler: &Rc<QueryHandler>,
     idle: Duration,
 ) -> io::Result<()> {

@@ -22,7 +22,7 @@ pub struct Memory(RefCell<Shares<Rc<Notify>>>);
 
 /// One connection of a client.
 #[derive(Clone)]
-pub struct Reader {
+pub struct ClientConnection {
     memory: Rc<Memory>,
     client: IpAddr,
     /// Tells the connection to close.
@@ -48,8 +48,8 @@ impl Memory {
     }
 
     /// Registers a connection of a client; `close` ends it.
-    pub fn reader(self: &Rc<Self>, client: IpAddr, close: Rc<Notify>) -> Reader {
-        Reader {
+    pub fn reader(self: &Rc<Self>, client: IpAddr, close: Rc<Notify>) -> ClientConnection {
+        ClientConnection {
             memory: self.clone(),
             client,
             close,
@@ -57,7 +57,7 @@ impl Memory {
     }
 }
 
-impl Reader {
+impl ClientConnection {
     /// Takes memory for an answer. If none is free, the connection with the oldest unread answer of the largest holder is
     /// closed.
     pub fn take(&self, bytes: usize) -> Unread {

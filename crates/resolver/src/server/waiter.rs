@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::datagrams::{Datagrams, Return};
-use super::unread::{Reader, Unread};
+use super::unread::{ClientConnection, Unread};
 use crate::dns_over_tcp::framed;
 
 /// An answer on its way to a connection. Its question counts as under way until the client has read the answer.
@@ -34,7 +34,7 @@ pub enum Waiter {
     /// The sender of a datagram.
     Datagram(Rc<Datagrams>, Return),
     /// A connection, the place of the question on it, and its account of unread answers.
-    Connection(mpsc::Sender<Reply>, OwnedSemaphorePermit, Reader),
+    Connection(mpsc::Sender<Reply>, OwnedSemaphorePermit, ClientConnection),
 }
 
 impl Waiter {

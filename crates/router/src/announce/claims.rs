@@ -46,7 +46,7 @@ pub type Mac = [u8; 6];
 
 /// An action for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ClaimAction {
     /// Probe for the address.
     Probe(IpAddr),
     /// Poll the node that has it.
@@ -196,7 +196,7 @@ impl Claims {
     }
 
     /// Returns everything that is due, in the order in which it has to be done.
-    pub fn due(&mut self, now: Instant, mut chance: impl FnMut() -> u64) -> Vec<Step> {
+    pub fn due(&mut self, now: Instant, mut chance: impl FnMut() -> u64) -> Vec<ClaimAction> {
         let mut steps = self.poll(now);
         let mut is_free_again = false;
         for (&address, claim) in &mut self.claims {
@@ -209,7 +209,7 @@ impl Claims {
             };
             let sent = match claim.state {
                 State::Probing(sent) if sent < probes => {
-                    steps.push(Step::Probe(address));
+                    steps.push(ClaimAction::Probe(address));
                     claim.state = State::Probing(sent + 1);
                     let pause = match address {
                         IpAddr::V6(_) => RETRANSMIT,
@@ -225,14 +225,14 @@ impl Claims {
                     continue;
                 }
                 State::Probing(_) => {
-                    steps.push(Step::Hold(address));
+                    steps.push(ClaimAction::Hold(address));
                     is_free_again |= std::mem::take(&mut claim.conflicts) > 0;
                     0
                 }
                 State::Announcing(sent) => sent,
                 State::Held => continue,
             };
-            steps.push(Step::Announce(address));
+            steps.push(ClaimAction::Announce(address));
             let interval = match address {
                 IpAddr::V4(_) => ANNOUNCE_INTERVAL,
                 IpAddr::V6(_) => RETRANSMIT,
@@ -256,7 +256,7 @@ impl Claims {
     }
 
     /// Polls the owners of addresses. When an owner is gone, all its addresses are tried at once.
-    fn poll(&mut self, now: Instant) -> Vec<Step> {
+    fn poll(&mut self, now: Instant) -> Vec<ClaimAction> {
         let mut steps = Vec::new();
         if self.poll.is_none_or(|at| at > now) {
             return steps;
@@ -272,7 +272,7 @@ impl Claims {
             let owner = self.owners.entry(mac).or_default();
             if !owner.answers || owner.polls < POLLS {
                 owner.polls = owner.polls.saturating_add(1);
-                steps.push(Step::Poll(address, mac));
+                steps.push(ClaimAction::Poll(address, mac));
                 continue;
             }
             self.owners.remove(&mac);

@@ -31,7 +31,7 @@ use diolkos_service::supervise::{Task, Watch};
 
 use claims::Claims;
 use speaker::{release, serve, Speaker};
-use tally::Tally;
+use tally::SpeakerCounters;
 
 /// A network of more addresses is neither probed nor announced one by one.
 const MOST_OF_NETWORK: u32 = 256;
@@ -74,7 +74,7 @@ struct Speaking {
 pub struct Announcer {
     path: AnswerPath,
     served: Arc<Served>,
-    tally: Arc<Tally>,
+    tally: Arc<SpeakerCounters>,
     own: Arc<Mutex<BTreeSet<[u8; 6]>>>,
     plans: Plans,
     /// Notified when an address is answered for, or left to another node.

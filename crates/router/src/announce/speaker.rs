@@ -20,8 +20,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::arp;
-use super::claims::{Claims, Clash, Mac, Spoke, Step};
-use super::tally::Tally;
+use super::claims::{ClaimAction, Claims, Clash, Mac, Spoke};
+use super::tally::SpeakerCounters;
 use diolkos_control::service::until;
 use diolkos_kernel::neighbour;
 use diolkos_service::counted::counted;
@@ -54,7 +54,7 @@ pub struct Speaker {
     /// Notified when an address is answered for, or left to another node.
     pub moved: Arc<Notify>,
     pub served: Arc<Served>,
-    pub tally: Arc<Tally>,
+    pub tally: Arc<SpeakerCounters>,
 }
 
 struct Sockets {
@@ -178,9 +178,9 @@ impl Speaker {
         Ok(Some(socket))
     }
 
-    fn take(&self, step: Step, sockets: &Sockets) -> io::Result<()> {
+    fn take(&self, step: ClaimAction, sockets: &Sockets) -> io::Result<()> {
         match step {
-            Step::Probe(address) => {
+            ClaimAction::Probe(address) => {
                 // Without a link, no node can object. A driver that does not report the link counts as having one.
                 if !ethtool::has_link(&self.interface).unwrap_or(true) {
                     self.claims().ask_again(address, Instant::now() + RETRY);
@@ -189,11 +189,11 @@ impl Speaker {
                 self.tally.probes.add();
                 self.ask(address, None, sockets)
             }
-            Step::Poll(address, owner) => {
+            ClaimAction::Poll(address, owner) => {
                 self.tally.polls.add();
                 self.ask(address, Some(owner), sockets)
             }
-            Step::Hold(address) => {
+            ClaimAction::Hold(address) => {
                 serve(
                     &self.served,
                     self.ifindex,
@@ -204,7 +204,7 @@ impl Speaker {
                 self.moved.notify_one();
                 Ok(())
             }
-            Step::Announce(address) => self.announce(address, sockets),
+            ClaimAction::Announce(address) => self.announce(address, sockets),
         }
     }
 

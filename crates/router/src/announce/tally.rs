@@ -20,7 +20,7 @@ impl Count {
 
 /// The counters of the speakers; the program has its own.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct SpeakerCounters {
     pub probes: Count,
     pub polls: Count,
     pub announcements: Count,
@@ -28,7 +28,7 @@ pub struct Tally {
     pub defences: Count,
 }
 
-impl Tally {
+impl SpeakerCounters {
     /// Returns all counters by name, those of the program first.
     pub fn read(&self, served: &Served) -> io::Result<Vec<Counter>> {
         let answers = ANSWER_NAMES.iter().zip(served.counts()?);

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use diolkos_sys::lock::Held;
+use diolkos_sys::lock::HeldLock;
 use diolkos_sys::{namespace, peer};
 
 use super::runtime_directories;
@@ -34,14 +34,14 @@ pub struct Running {
     /// The user who may answer there besides root and this user: root has given the folder to that user.
     pub owner: Option<u32>,
     /// `None`: this user cannot read the lock, and only a connection shows whether the program runs.
-    held: Option<Held>,
+    held: Option<HeldLock>,
 }
 
 impl Running {
     /// The program that holds this lock, if one does; its control socket is beside the lock. Fails if this user cannot read the
     /// lock.
     pub fn of(lock: &Path) -> io::Result<Option<Running>> {
-        let held = Held::find(lock)?;
+        let held = HeldLock::find(lock)?;
         Ok(held.map(|held| Running {
             socket: lock.with_extension("sock"),
             owner: None,
@@ -53,7 +53,7 @@ impl Running {
     /// know.
     pub fn lasts(&self) -> bool {
         // The lock of an open file can always be queried.
-        let lasts = |held: &Held| held.lasts().unwrap_or(false);
+        let lasts = |held: &HeldLock| held.lasts().unwrap_or(false);
         self.held.as_ref().is_none_or(lasts)
     }
 
@@ -74,7 +74,7 @@ impl Running {
 /// The program with this name that runs in this folder.
 fn running(folder: &Path, name: &str, owner: Option<u32>) -> io::Result<Option<Running>> {
     let socket = folder.join(format!("{name}.sock"));
-    let held = match Held::find(&folder.join(format!("{name}.lock"))) {
+    let held = match HeldLock::find(&folder.join(format!("{name}.lock"))) {
         // A process that can open the lock could also take it, so readers have no access to it; they find a socket beside it.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             if !fs::symlink_metadata(&socket)?.file_type().is_socket() {
@@ -182,7 +182,7 @@ pub fn others(own: &str) -> Vec<(String, String)> {
             .to_str()?
             .strip_suffix(".lock")?
             .to_owned();
-        let held = Held::find(&entry.path()).ok()??;
+        let held = HeldLock::find(&entry.path()).ok()??;
         (name != own).then(|| (name, held.pid().unwrap_or_default()))
     });
     named.collect()

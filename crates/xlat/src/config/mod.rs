@@ -68,7 +68,8 @@ pub struct Eam {
     /// The nodes' IPv4 network; without a length, one node (RFC 7757 section 3.2).
     #[cfg_attr(feature = "file", serde(deserialize_with = "network::network"))]
     pub v4: Ipv4Net,
-    /// The nodes' IPv6 network, or one node.
+    /// The nodes' IPv6 network, or one node. It leaves at least as many bits to hosts as `v4` (RFC 7757 section 3.2). Where several
+    /// mappings match, the longest prefix decides (section 3.3).
     #[cfg_attr(feature = "file", serde(deserialize_with = "network::network"))]
     pub v6: Ipv6Net,
 }

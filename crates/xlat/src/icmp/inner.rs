@@ -9,8 +9,8 @@ use crate::csum::{self, Sum};
 use crate::verdict::Reason;
 use crate::wire::icmp::{self, Class, ICMP_CHECKSUM_AT};
 use crate::wire::{
-    next_header_of, protocol, protocol_of, Chain, Fragment, Ipv4, Ipv6, Part, Transport,
-    FRAGMENT_LEN, IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT,
+    next_header_of, protocol, protocol_of, Addresses, Chain, Fragment, FragmentKind, Ipv4, Ipv6,
+    Transport, FRAGMENT_LEN, IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -33,7 +33,7 @@ pub fn parse_ipv6(quote: &[u8]) -> Result<(Ipv6, Chain), Reason> {
 }
 
 /// Writes the quoted IPv4 packet `quote`, whose header is `ip`, to `out` as an IPv6 packet between
-/// `src` and `dst`. Returns its length, which may exceed the room in `out`; excess bytes are not
+/// these addresses. Returns its length, which may exceed the room in `out`; excess bytes are not
 /// written.
 ///
 /// # Panics
@@ -42,7 +42,7 @@ pub fn to_ipv6(
     ip: &Ipv4,
     quote: &[u8],
     traffic_class: u8,
-    (src, dst): (Ipv6Addr, Ipv6Addr),
+    Addresses { src, dst }: Addresses<Ipv6Addr>,
     out: &mut [u8],
 ) -> Result<usize, Reason> {
     let next_header = next_header_of(ip.protocol)?;
@@ -71,10 +71,10 @@ pub fn to_ipv6(
         fragment.emit(&mut out[IPV6_LEN..]);
     }
     let (transport, len) = copy(&quote[ip.header_len..], out, IPV6_LEN + extra);
-    let change = Change {
+    let change = QuotedRewrite {
         icmp: protocol::ICMPV4,
         class_of: icmp::v4::class_of,
-        part: Part::of(ip.fragment_offset, ip.more_fragments),
+        part: FragmentKind::of(ip.fragment_offset, ip.more_fragments),
         old: Sum::default().ipv4(ip.src).ipv4(ip.dst),
         new: Sum::default().ipv6(src).ipv6(dst),
         old_icmp: Sum::default(),
@@ -90,7 +90,7 @@ pub fn to_ipv4(
     chain: &Chain,
     quote: &[u8],
     tos: u8,
-    (src, dst): (Ipv4Addr, Ipv4Addr),
+    Addresses { src, dst }: Addresses<Ipv4Addr>,
     out: &mut [u8],
 ) -> Result<usize, Reason> {
     let ipv4_protocol = protocol_of(chain.protocol)?;
@@ -117,11 +117,11 @@ pub fn to_ipv4(
     };
     header.emit(out);
     let (transport, len) = copy(&quote[chain.payload_at..], out, IPV4_LEN);
-    let change = Change {
+    let change = QuotedRewrite {
         icmp: protocol::ICMPV6,
         class_of: icmp::v6::class_of,
-        part: chain.fragment.map_or(Part::Whole, |fragment| {
-            Part::of(fragment.offset, fragment.more)
+        part: chain.fragment.map_or(FragmentKind::Whole, |fragment| {
+            FragmentKind::of(fragment.offset, fragment.more)
         }),
         old: Sum::default().ipv6(ip.src).ipv6(ip.dst),
         new: Sum::default().ipv4(src).ipv4(dst),
@@ -142,22 +142,22 @@ fn copy<'a>(payload: &[u8], out: &'a mut [u8], header_len: usize) -> (&'a mut [u
 }
 
 /// The changes to a quoted transport header.
-struct Change {
+struct QuotedRewrite {
     icmp: u8,
     class_of: fn(u8) -> Class,
-    part: Part,
+    part: FragmentKind,
     old: Sum,
     new: Sum,
     old_icmp: Sum,
     new_icmp: Sum,
 }
 
-impl Change {
+impl QuotedRewrite {
     fn apply(self, number: u8, transport: &mut [u8]) -> Result<(), Reason> {
         match Transport::of(number, self.icmp) {
-            Transport::Icmp if self.part != Part::Whole => Err(Reason::FragmentIcmp),
+            Transport::Icmp if self.part != FragmentKind::Whole => Err(Reason::FragmentIcmp),
             Transport::Icmp => self.apply_to_icmp(transport),
-            _ if self.part == Part::Later => Ok(()),
+            _ if self.part == FragmentKind::Later => Ok(()),
             Transport::Udp => {
                 if transport.len() >= UDP_CHECKSUM_AT + 2
                     && csum::field(transport, UDP_CHECKSUM_AT) != 0

@@ -30,7 +30,7 @@ impl IcmpErrors {
         env: &mut impl Env,
         out: &mut impl Outbox,
     ) {
-        self.originate_with((answer, Tokens::Take), packet, env, out);
+        self.originate_with(answer, Tokens::Take, packet, env, out);
     }
 
     /// Returns the error that would be sent now. It takes no token from the rate limit.
@@ -41,12 +41,13 @@ impl IcmpErrors {
         env: &mut impl Env,
         out: &mut impl Outbox,
     ) {
-        self.originate_with((answer, Tokens::Look), packet, env, out);
+        self.originate_with(answer, Tokens::Look, packet, env, out);
     }
 
     fn originate_with(
         &self,
-        (answer, tokens): (Answer, Tokens),
+        answer: Answer,
+        tokens: Tokens,
         packet: &[u8],
         env: &mut impl Env,
         out: &mut impl Outbox,
@@ -55,15 +56,16 @@ impl IcmpErrors {
             return;
         }
         match packet.first().map(|byte| byte >> 4) {
-            Some(4) => self.originate_v4((answer, tokens), packet, env, out),
-            Some(6) => self.originate_v6((answer, tokens), packet, env, out),
+            Some(4) => self.originate_v4(answer, tokens, packet, env, out),
+            Some(6) => self.originate_v6(answer, tokens, packet, env, out),
             _ => {}
         }
     }
 
     fn originate_v4(
         &self,
-        (answer, tokens): (Answer, Tokens),
+        answer: Answer,
+        tokens: Tokens,
         packet: &[u8],
         env: &mut impl Env,
         out: &mut impl Outbox,
@@ -116,7 +118,8 @@ impl IcmpErrors {
 
     fn originate_v6(
         &self,
-        (answer, tokens): (Answer, Tokens),
+        answer: Answer,
+        tokens: Tokens,
         packet: &[u8],
         env: &mut impl Env,
         out: &mut impl Outbox,

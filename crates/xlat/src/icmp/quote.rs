@@ -50,20 +50,29 @@ pub fn length_field_of_icmpv6(icmp_type: u8) -> Option<LengthField> {
     })
 }
 
-/// Splits the body of an ICMP error with this header into the quoted packet and its extensions,
-/// which may be empty.
+/// The body of an ICMP error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Body<'a> {
+    /// The quoted packet.
+    pub quote: &'a [u8],
+    /// The extensions (RFC 4884), which may be empty.
+    pub extensions: &'a [u8],
+}
+
+/// Splits the body of an ICMP error with this header.
 ///
 /// Quotes shorter than [`LEAST_QUOTE`] are accepted, because some routers do not pad.
 pub fn split<'a>(
     header: &[u8],
     body: &'a [u8],
     field: Option<LengthField>,
-) -> Result<(&'a [u8], &'a [u8]), Reason> {
+) -> Result<Body<'a>, Reason> {
     let len = field.map_or(0, |field| usize::from(header[field.at]) * field.unit);
-    match len {
-        0 => Ok((body, &[])),
-        len => body.split_at_checked(len).ok_or(Reason::IcmpExtension),
-    }
+    let (quote, extensions) = match len {
+        0 => (body, &[][..]),
+        len => body.split_at_checked(len).ok_or(Reason::IcmpExtension)?,
+    };
+    Ok(Body { quote, extensions })
 }
 
 /// The layout of a quote of `quote` bytes and its extensions in a message with `room` bytes after
@@ -135,24 +144,24 @@ mod tests {
         let body = [7; 200];
         let header = |length| [11, 0, 0, 0, 0, length, 0, 0];
         assert_eq!(
-            split(&header(0), &body, V4).map(|(q, e)| (q.len(), e.len())),
+            split(&header(0), &body, V4).map(|body| (body.quote.len(), body.extensions.len())),
             Ok((200, 0))
         );
         assert_eq!(
-            split(&header(32), &body, V4).map(|(q, e)| (q.len(), e.len())),
+            split(&header(32), &body, V4).map(|body| (body.quote.len(), body.extensions.len())),
             Ok((128, 72))
         );
         assert_eq!(
-            split(&header(7), &body, V4).map(|(q, e)| (q.len(), e.len())),
+            split(&header(7), &body, V4).map(|body| (body.quote.len(), body.extensions.len())),
             Ok((28, 172))
         );
         assert_eq!(
-            split(&header(50), &body, V4).map(|(q, e)| (q.len(), e.len())),
+            split(&header(50), &body, V4).map(|body| (body.quote.len(), body.extensions.len())),
             Ok((200, 0))
         );
         assert_eq!(split(&header(51), &body, V4), Err(Reason::IcmpExtension));
         assert_eq!(
-            split(&header(51), &body, None).map(|(q, e)| (q.len(), e.len())),
+            split(&header(51), &body, None).map(|body| (body.quote.len(), body.extensions.len())),
             Ok((200, 0))
         );
     }

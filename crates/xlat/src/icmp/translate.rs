@@ -11,7 +11,7 @@ use crate::map::{Mapper, Via};
 use crate::packet::Checksum;
 use crate::verdict::Reason;
 use crate::wire::icmp::{ICMP_CHECKSUM_AT, ICMP_LEN};
-use crate::wire::{protocol, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
+use crate::wire::{protocol, Addresses, Headers4, Headers6, Ipv4, Ipv6, IPV4_LEN, IPV6_LEN};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Marks an error about a packet that was hairpinned from IPv6 to IPv6. Holds the configuration
@@ -26,11 +26,19 @@ pub struct Ends<A> {
     pub src: A,
     /// Its destination.
     pub dst: A,
-    /// Source and destination of the quoted packet.
-    pub inner: (A, A),
+    /// The addresses of the quoted packet.
+    pub inner: Addresses<A>,
     /// True if the source represents a router without an address; the translated error has this
     /// source.
     pub stands_in: bool,
+}
+
+/// An ICMPv6 error that was translated.
+pub(crate) struct TranslatedError {
+    /// Length of the IPv4 packet, bytes.
+    pub len: usize,
+    /// Set if the packet that it quotes was hairpinned to IPv6.
+    pub hairpin: Option<Hairpin>,
 }
 
 /// The parts of an error before translation.
@@ -55,15 +63,15 @@ impl<'a> Error<'a> {
         let (&[icmp_type, code, _, _, a, b, c, d], body) = message
             .split_first_chunk::<ICMP_LEN>()
             .ok_or(Reason::TransportTruncated)?;
-        let (quote, extensions) = quote::split(message, body, field(icmp_type))?;
+        let body = quote::split(message, body, field(icmp_type))?;
         Ok(Error {
             head: Head {
                 icmp_type,
                 code,
                 rest: [a, b, c, d],
             },
-            quote,
-            extensions,
+            quote: body.quote,
+            extensions: body.extensions,
         })
     }
 }
@@ -84,16 +92,18 @@ impl IcmpErrors {
         }
     }
 
-    /// Writes the ICMPv4 error in `packet`, whose header is `ip`, to `out` as an IPv6 packet.
+    /// Writes the ICMPv4 error in `packet` to `out` as an IPv6 packet. `hairpin`: the error is about a packet that was hairpinned.
     /// Returns its length in bytes.
     pub(crate) fn to_ipv6(
         &self,
-        (mapper, hairpin): (&Mapper, Option<Hairpin>),
-        (ip, hop_limit): (&Ipv4, u8),
+        mapper: &Mapper,
+        hairpin: Option<Hairpin>,
+        headers: Headers4<'_>,
         packet: &[u8],
         checksum: Checksum,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<usize, Reason> {
+        let ip = headers.ip;
         let addresses = |quoted: &Ipv4| {
             let map = |addr| mapper.to_ipv6(addr).map(|(addr, _)| addr);
             let inner_src = map(quoted.src).map_err(|_| Reason::IcmpInnerUnmapped)?;
@@ -116,22 +126,26 @@ impl IcmpErrors {
             Ok(Ends {
                 src,
                 dst,
-                inner: (inner_src, inner_dst),
+                inner: Addresses {
+                    src: inner_src,
+                    dst: inner_dst,
+                },
                 stands_in,
             })
         };
-        self.to_ipv6_between((ip, hop_limit), packet, checksum, addresses, out)
+        self.to_ipv6_between(headers, packet, checksum, addresses, out)
     }
 
     /// Like `to_ipv6`, but `addresses` chooses the addresses from the quoted header.
     pub fn to_ipv6_between(
         &self,
-        (ip, hop_limit): (&Ipv4, u8),
+        headers: Headers4<'_>,
         packet: &[u8],
         checksum: Checksum,
         addresses: impl FnOnce(&Ipv4) -> Result<Ends<Ipv6Addr>, Reason>,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<usize, Reason> {
+        let Headers4 { ip, hop_limit } = headers;
         let message = &packet[ip.header_len..];
         let error = Error::read(
             message,
@@ -174,17 +188,17 @@ impl IcmpErrors {
         Ok(len)
     }
 
-    /// Writes the ICMPv6 error at byte `message_at` of `packet`, whose header is `ip`, to `out` as
-    /// an IPv4 packet. Returns its length in bytes, and whether the packet it quotes was hairpinned
-    /// to IPv6.
+    /// Writes the ICMPv6 error in `packet` to `out` as an IPv4 packet with the identification `id`.
     pub(crate) fn to_ipv4(
         &self,
         mapper: &Mapper,
-        (ip, ttl, id): (&Ipv6, u8, u16),
-        (packet, message_at): (&[u8], usize),
+        headers: Headers6<'_>,
+        id: u16,
+        packet: &[u8],
         checksum: Checksum,
         out: &mut [u8; LARGEST_ERROR],
-    ) -> Result<(usize, Option<Hairpin>), Reason> {
+    ) -> Result<TranslatedError, Reason> {
+        let ip = headers.ip;
         let mut hairpin = None;
         let addresses = |quoted: &Ipv6| {
             let map = |addr| mapper.to_ipv4(addr);
@@ -202,25 +216,29 @@ impl IcmpErrors {
             Ok(Ends {
                 src: by,
                 dst,
-                inner: (inner_src, inner_dst),
+                inner: Addresses {
+                    src: inner_src,
+                    dst: inner_dst,
+                },
                 stands_in: src.is_none() && hairpin.is_none(),
             })
         };
-        let message = (packet, message_at);
-        let len = self.to_ipv4_between((ip, ttl, id), message, checksum, addresses, out)?;
-        Ok((len, hairpin))
+        let len = self.to_ipv4_between(headers, id, packet, checksum, addresses, out)?;
+        Ok(TranslatedError { len, hairpin })
     }
 
     /// Like `to_ipv4`, but `addresses` chooses the addresses from the quoted header.
     pub fn to_ipv4_between(
         &self,
-        (ip, ttl, id): (&Ipv6, u8, u16),
-        (packet, message_at): (&[u8], usize),
+        headers: Headers6<'_>,
+        id: u16,
+        packet: &[u8],
         checksum: Checksum,
         addresses: impl FnOnce(&Ipv6) -> Result<Ends<Ipv4Addr>, Reason>,
         out: &mut [u8; LARGEST_ERROR],
     ) -> Result<usize, Reason> {
-        let message = &packet[message_at..];
+        let ip = headers.ip;
+        let message = &packet[headers.chain.payload_at..];
         let pseudo = csum::pseudo_ipv6(ip.src, ip.dst, protocol::ICMPV6, message.len());
         let error = Error::read(message, pseudo, checksum, quote::length_field_of_icmpv6)?;
         let (quoted, chain) = inner::parse_ipv6(error.quote)?;
@@ -269,7 +287,7 @@ impl IcmpErrors {
             dont_fragment: false,
             more_fragments: false,
             fragment_offset: 0,
-            ttl,
+            ttl: headers.hop_limit,
             protocol: protocol::ICMPV4,
             src,
             dst,

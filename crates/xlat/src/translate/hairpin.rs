@@ -15,16 +15,16 @@ use crate::packet::{Outbox, Packet};
 use crate::refusal::Refusal;
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::ICMP_CHECKSUM_AT;
-use crate::wire::{protocol, Chain, Fragment, Ipv6, FRAGMENT_LEN, IPV6_LEN};
+use crate::wire::{protocol, Addresses, Fragment, Headers6, Ipv6, FRAGMENT_LEN, IPV6_LEN};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Sends the packet back to IPv6, from `src` in the translation prefix with index `prefix` to the
-/// node with the address `dst`.
+/// Sends the packet back to IPv6. `prefix`: the index of the translation prefix in which the source is embedded. The destination
+/// is that of a node with a mapping of its own.
 pub(super) fn turn(
     t: &Translator,
-    (ip, hop_limit, chain): (&Ipv6, u8, &Chain),
+    headers: Headers6<'_>,
     prefix: u8,
-    (src, dst): (Ipv4Addr, Ipv4Addr),
+    Addresses { src, dst }: Addresses<Ipv4Addr>,
     carried: &Payload,
     packet: &mut Packet<'_>,
     out: &mut impl Outbox,
@@ -38,19 +38,32 @@ pub(super) fn turn(
         .to_ipv6(dst)
         .map_err(|why| why.reason(Reason::DestinationUnmapped))?
         .0;
-    let ends = (src, dst, None);
-    send(t, (ip, hop_limit, chain), ends, carried, packet, out)
+    send(
+        t,
+        headers,
+        Addresses { src, dst },
+        None,
+        carried,
+        packet,
+        out,
+    )
 }
 
 /// Sends the packet back to IPv6 between these addresses, and with other ports if given.
 pub fn send(
     t: &Translator,
-    (ip, hop_limit, chain): (&Ipv6, u8, &Chain),
-    (src, dst, numbers): (Ipv6Addr, Ipv6Addr, Option<Numbers>),
+    headers: Headers6<'_>,
+    Addresses { src, dst }: Addresses<Ipv6Addr>,
+    numbers: Option<Numbers>,
     carried: &Payload,
     packet: &mut Packet<'_>,
     out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
+    let Headers6 {
+        ip,
+        hop_limit,
+        chain,
+    } = headers;
     // An atomic fragment is not a fragment in IPv4, so it returns without a Fragment header.
     let fragment = chain.fragment.filter(|fragment| !fragment.is_atomic());
     let header_len = IPV6_LEN + if fragment.is_some() { FRAGMENT_LEN } else { 0 };

@@ -30,6 +30,8 @@ use crate::map::Mapper;
 use crate::packet::{Env, Outbox, Packet};
 use crate::refusal::Refusal;
 use crate::verdict::{Reason, Verdict};
+use crate::wire::Addresses;
+use payload::Payload;
 
 /// A complete stateless translator. It is immutable; create another one to change the configuration.
 ///
@@ -206,4 +208,17 @@ pub enum Fit {
     Cut(usize),
     /// As separate segments.
     Segments,
+}
+
+/// A packet that is to be sent in the other family: what its received headers do not say.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a, A> {
+    /// The protocol number, as the other family has it.
+    pub protocol: u8,
+    /// Its payload.
+    pub carried: &'a Payload,
+    /// How it fits.
+    pub fit: Fit,
+    /// Its addresses.
+    pub addresses: Addresses<A>,
 }

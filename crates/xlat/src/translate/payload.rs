@@ -7,7 +7,7 @@ use crate::frag;
 use crate::packet::{Checksum, GsoKind, Offload};
 use crate::verdict::Reason;
 use crate::wire::icmp::{self, Class, ICMP_CHECKSUM_AT, ICMP_LEN};
-use crate::wire::{protocol, Part, Transport, UdpHeader, UDP_CHECKSUM_AT};
+use crate::wire::{protocol, FragmentKind, Transport, UdpHeader, UDP_CHECKSUM_AT};
 use zerocopy::FromBytes;
 
 /// The address family of a packet.
@@ -78,7 +78,7 @@ pub fn inspect(
     family: Family,
     number: u8,
     bytes: &[u8],
-    part: Part,
+    part: FragmentKind,
     offload: Offload,
 ) -> Result<Payload, Reason> {
     let kind = kind(family, number, bytes, part)?;
@@ -92,7 +92,12 @@ pub fn inspect(
 }
 
 #[inline]
-fn kind(family: Family, number: u8, bytes: &[u8], part: Part) -> Result<PayloadKind, Reason> {
+fn kind(
+    family: Family,
+    number: u8,
+    bytes: &[u8],
+    part: FragmentKind,
+) -> Result<PayloadKind, Reason> {
     let icmp = match family {
         Family::V4 => protocol::ICMPV4,
         Family::V6 => protocol::ICMPV6,
@@ -100,8 +105,8 @@ fn kind(family: Family, number: u8, bytes: &[u8], part: Part) -> Result<PayloadK
     match Transport::of(number, icmp) {
         // "Fragmented ICMP/ICMPv6 packets will not be translated by IP/ICMP translators" (RFC 7915
         // section 1.2).
-        Transport::Icmp if part != Part::Whole => Err(Reason::FragmentIcmp),
-        _ if part == Part::Later => Ok(PayloadKind::Opaque),
+        Transport::Icmp if part != FragmentKind::Whole => Err(Reason::FragmentIcmp),
+        _ if part == FragmentKind::Later => Ok(PayloadKind::Opaque),
         Transport::Icmp => icmp_kind(family, bytes),
         Transport::Udp => udp_kind(bytes, part),
         Transport::Checksummed {
@@ -122,10 +127,10 @@ fn kind(family: Family, number: u8, bytes: &[u8], part: Part) -> Result<PayloadK
 }
 
 #[inline]
-fn udp_kind(bytes: &[u8], part: Part) -> Result<PayloadKind, Reason> {
+fn udp_kind(bytes: &[u8], part: FragmentKind) -> Result<PayloadKind, Reason> {
     let (udp, _) = UdpHeader::ref_from_prefix(bytes).map_err(|_| Reason::TransportTruncated)?;
     let len = usize::from(udp.len.get());
-    if len < size_of::<UdpHeader>() || (part == Part::Whole && len > bytes.len()) {
+    if len < size_of::<UdpHeader>() || (part == FragmentKind::Whole && len > bytes.len()) {
         return Err(Reason::UdpLength);
     }
     if udp.checksum.get() == 0 {
@@ -158,10 +163,10 @@ fn inspect_offloaded(
     kind: PayloadKind,
     number: u8,
     bytes: &[u8],
-    part: Part,
+    part: FragmentKind,
     offload: Offload,
 ) -> Result<Payload, Reason> {
-    if part != Part::Whole {
+    if part != FragmentKind::Whole {
         return Err(Reason::OffloadMismatch);
     }
     let kind = match (offload.checksum, kind) {

@@ -13,7 +13,8 @@ impl Translator {
             mappings: self.mappings(packet),
             ..Trace::of(
                 packet,
-                (&self.icmp, env),
+                &self.icmp,
+                env,
                 |packet, env, out| self.path(packet, env, out),
                 |refusal, _| refusal.answer,
             )

@@ -2,7 +2,7 @@
 //! Translates from IPv4 to IPv6 (RFC 7915 section 4).
 
 use super::payload::{self, Family, Payload, PayloadKind};
-use super::{hop, leave, legal, place_in_datagram, Fit, Translator};
+use super::{hop, leave, legal, place_in_datagram, Fit, Outgoing, Translator};
 use crate::addr::special::{kind_of_ipv4, AddressKind};
 use crate::config::UdpZeroChecksum;
 use crate::csum::{self, Sum};
@@ -13,8 +13,8 @@ use crate::refusal::Refusal;
 use crate::verdict::{Reason, Verdict};
 use crate::wire::icmp::{v4, Class};
 use crate::wire::{
-    next_header_of, protocol, source_route, Fragment, Ipv4, Ipv6, Part, SourceRoute, FRAGMENT_LEN,
-    IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT,
+    next_header_of, protocol, source_route, Addresses, Fragment, FragmentKind, Headers4, Ipv4,
+    Ipv6, SourceRoute, FRAGMENT_LEN, IPV4_LEN, IPV6_LEN, UDP_CHECKSUM_AT,
 };
 use std::net::Ipv6Addr;
 
@@ -30,30 +30,41 @@ pub(super) fn translate(
     }
     let next_header = next_header_of(ip.protocol)?;
     let carried = carried(t, &ip, packet)?;
+    let headers = Headers4 { ip: &ip, hop_limit };
     if carried.kind == PayloadKind::IcmpError {
-        return error(t, &ip, hop_limit, packet);
+        return error(t, headers, packet);
     }
-    let (src, dst) = map(t, &ip)?;
+    let addresses = map(t, &ip)?;
     let fit = fit(t, &ip, &carried, packet.offload)?;
     if fit == Fit::Segments {
         return segments(&ip, packet, |segment| {
             leave(translate(t, segment, out)?, segment, out)
         });
     }
-    let what = (next_header, &carried, fit);
-    send(t, packet, out, (&ip, hop_limit), what, (src, dst))
+    let outgoing = Outgoing {
+        protocol: next_header,
+        carried: &carried,
+        fit,
+        addresses,
+    };
+    send(t, packet, out, headers, outgoing)
 }
 
-/// Sends a packet that fits as an IPv6 packet between these addresses.
+/// Sends a packet that fits as an IPv6 packet.
 #[inline(always)]
 pub fn send(
     t: &Translator,
     packet: &mut Packet<'_>,
     out: &mut impl Outbox,
-    (ip, hop_limit): (&Ipv4, u8),
-    (next_header, carried, fit): (u8, &Payload, Fit),
-    (src, dst): (Ipv6Addr, Ipv6Addr),
+    Headers4 { ip, hop_limit }: Headers4<'_>,
+    outgoing: Outgoing<'_, Ipv6Addr>,
 ) -> Result<Verdict, Refusal> {
+    let Outgoing {
+        protocol: next_header,
+        carried,
+        fit,
+        addresses: Addresses { src, dst },
+    } = outgoing;
     let header_len = if fit == Fit::Whole && !ip.is_fragment() {
         IPV6_LEN
     } else {
@@ -155,7 +166,7 @@ fn is_error(ip: &Ipv4, packet: &Packet<'_>) -> bool {
 /// Classifies the payload, or refuses it if it cannot be translated.
 #[inline]
 pub fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload, Refusal> {
-    let part = Part::of(ip.fragment_offset, ip.more_fragments);
+    let part = FragmentKind::of(ip.fragment_offset, ip.more_fragments);
     let bytes = &packet.bytes()[ip.header_len..];
     let mut carried = payload::inspect(Family::V4, ip.protocol, bytes, part, packet.offload)?;
     if carried.kind == PayloadKind::UdpZeroChecksum {
@@ -167,8 +178,10 @@ pub fn carried(t: &Translator, ip: &Ipv4, packet: &Packet<'_>) -> Result<Payload
         }
         // RFC 7915 section 4.5.
         match (part, t.udp_zero_checksum) {
-            (Part::Whole, UdpZeroChecksum::Compute) => {}
-            (Part::Whole, UdpZeroChecksum::Drop) => return Err(Reason::UdpZeroChecksum.into()),
+            (FragmentKind::Whole, UdpZeroChecksum::Compute) => {}
+            (FragmentKind::Whole, UdpZeroChecksum::Drop) => {
+                return Err(Reason::UdpZeroChecksum.into())
+            }
             _ => return Err(Reason::FragmentUdpZeroChecksum.into()),
         }
     }
@@ -183,15 +196,15 @@ fn ports_of(udp: &[u8]) -> [u16; 2] {
 /// Rewrites an ICMP error.
 fn error(
     t: &Translator,
-    ip: &Ipv4,
-    hop_limit: u8,
+    headers: Headers4<'_>,
     packet: &mut Packet<'_>,
 ) -> Result<Verdict, Refusal> {
     let mut error = [0; LARGEST_ERROR];
     let checksum = packet.offload.checksum;
     let len = t.icmp.to_ipv6(
-        (&t.mapper, None),
-        (ip, hop_limit),
+        &t.mapper,
+        None,
+        headers,
         packet.bytes(),
         checksum,
         &mut error,
@@ -205,7 +218,7 @@ fn error(
 
 /// Maps both addresses (RFC 7915 section 6).
 #[inline]
-fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
+fn map(t: &Translator, ip: &Ipv4) -> Result<Addresses<Ipv6Addr>, Refusal> {
     let src = t
         .mapper
         .to_ipv6(ip.src)
@@ -216,7 +229,7 @@ fn map(t: &Translator, ip: &Ipv4) -> Result<(Ipv6Addr, Ipv6Addr), Refusal> {
         .to_ipv6(ip.dst)
         .map_err(|why| why.reason(Reason::DestinationUnmapped))?
         .0;
-    Ok((src, dst))
+    Ok(Addresses { src, dst })
 }
 
 /// Checks the size (RFC 7915 section 4.1). For a super-packet, one segment must fit.

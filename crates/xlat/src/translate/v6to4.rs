@@ -2,7 +2,7 @@
 //! Translates from IPv6 to IPv4 (RFC 7915 section 5).
 
 use super::payload::{self, Family, Payload, PayloadKind};
-use super::{hairpin, hop, leave, legal, place_in_datagram, Fit, Translator};
+use super::{hairpin, hop, leave, legal, place_in_datagram, Fit, Outgoing, Translator};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6};
 use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
@@ -11,7 +11,10 @@ use crate::map::Via;
 use crate::packet::{Env, Offload, Outbox, Packet};
 use crate::refusal::Refusal;
 use crate::verdict::{Reason, Verdict};
-use crate::wire::{protocol, protocol_of, Chain, Ipv4, Ipv6, Part, IPV4_LEN, IPV6_LEN};
+use crate::wire::{
+    protocol, protocol_of, Addresses, Chain, FragmentKind, Headers4, Headers6, Ipv4, Ipv6,
+    IPV4_LEN, IPV6_LEN,
+};
 use std::net::Ipv4Addr;
 
 /// The smallest MTU of IPv6 (RFC 8200 section 5).
@@ -24,14 +27,21 @@ pub(super) fn translate(
     out: &mut impl Outbox,
 ) -> Result<Verdict, Refusal> {
     let ip = receive(packet)?;
-    let ttl = hop(t, ip.hop_limit)?;
+    let hop_limit = hop(t, ip.hop_limit)?;
     if t.clat && !matches!(t.mapper.to_ipv4(ip.dst), Ok((_, Via::Eam))) {
         return Err(Reason::DestinationUnmapped.into());
     }
     // Most packets have no extension headers and take a specialised path.
     match Chain::empty(ip.next_header) {
-        Some(chain) => carry(t, packet, env, out, &ip, ttl, &chain),
-        None => follow_and_carry(t, packet, env, out, &ip, ttl),
+        Some(chain) => {
+            let headers = Headers6 {
+                ip: &ip,
+                hop_limit,
+                chain: &chain,
+            };
+            carry(t, packet, env, out, headers)
+        }
+        None => follow_and_carry(t, packet, env, out, &ip, hop_limit),
     }
 }
 
@@ -43,10 +53,14 @@ fn follow_and_carry(
     env: &mut impl Env,
     out: &mut impl Outbox,
     ip: &Ipv6,
-    ttl: u8,
+    hop_limit: u8,
 ) -> Result<Verdict, Refusal> {
-    let chain = follow(packet, ip)?;
-    carry(t, packet, env, out, ip, ttl, &chain)
+    let headers = Headers6 {
+        ip,
+        hop_limit,
+        chain: &follow(packet, ip)?,
+    };
+    carry(t, packet, env, out, headers)
 }
 
 #[inline(always)]
@@ -55,20 +69,18 @@ fn carry(
     packet: &mut Packet<'_>,
     env: &mut impl Env,
     out: &mut impl Outbox,
-    ip: &Ipv6,
-    ttl: u8,
-    chain: &Chain,
+    headers: Headers6<'_>,
 ) -> Result<Verdict, Refusal> {
+    let Headers6 { ip, chain, .. } = headers;
     let ipv4_protocol = protocol_of(chain.protocol)?;
     let carried = carried(chain, packet)?;
     if carried.kind == PayloadKind::IcmpError {
-        return error(t, (ip, ttl, chain), packet, env);
+        return error(t, headers, packet, env);
     }
-    let (src, dst, via) = map(t, ip)?;
+    let (addresses, via) = map(t, ip)?;
     if let Via::Pref64(prefix) = via {
-        if t.mapper.is_explicit(dst) {
-            let ends = (src, dst);
-            return hairpin::turn(t, (ip, ttl, chain), prefix, ends, &carried, packet, out);
+        if t.mapper.is_explicit(addresses.dst) {
+            return hairpin::turn(t, headers, prefix, addresses, &carried, packet, out);
         }
     }
     let fit = fit(t, packet, chain, &carried)?;
@@ -77,29 +89,32 @@ fn carry(
             leave(translate(t, segment, env, out)?, segment, out)
         });
     }
-    let what = (ipv4_protocol, &carried, fit);
-    Ok(send(
-        t,
-        packet,
-        env,
-        out,
-        (ip, ttl, chain),
-        what,
-        (src, dst),
-    ))
+    let outgoing = Outgoing {
+        protocol: ipv4_protocol,
+        carried: &carried,
+        fit,
+        addresses,
+    };
+    Ok(send(t, packet, env, out, headers, outgoing))
 }
 
-/// Sends a packet that fits as an IPv4 packet between these addresses.
+/// Sends a packet that fits as an IPv4 packet.
 #[inline(always)]
 pub fn send(
     t: &Translator,
     packet: &mut Packet<'_>,
     env: &mut impl Env,
     out: &mut impl Outbox,
-    (ip, ttl, chain): (&Ipv6, u8, &Chain),
-    (ipv4_protocol, carried, fit): (u8, &Payload, Fit),
-    (src, dst): (Ipv4Addr, Ipv4Addr),
+    headers: Headers6<'_>,
+    outgoing: Outgoing<'_, Ipv4Addr>,
 ) -> Verdict {
+    let Headers6 { ip, chain, .. } = headers;
+    let Outgoing {
+        protocol,
+        carried,
+        fit,
+        addresses: Addresses { src, dst },
+    } = outgoing;
     rewrite_payload(packet, ip, chain, carried.kind, src, dst);
     let may_fragment =
         chain.fragment.is_some() || IPV4_LEN + carried.largest() <= LARGEST_WITHOUT_DF;
@@ -122,8 +137,8 @@ pub fn send(
         dont_fragment: !may_fragment,
         more_fragments: chain.fragment.is_some_and(|fragment| fragment.more),
         fragment_offset: chain.fragment.map_or(0, |fragment| fragment.offset),
-        ttl,
-        protocol: ipv4_protocol,
+        ttl: headers.hop_limit,
+        protocol,
         src,
         dst,
     };
@@ -189,8 +204,8 @@ pub fn follow(packet: &Packet<'_>, ip: &Ipv6) -> Result<Chain, Refusal> {
 /// Classifies the payload, or refuses it if it cannot be translated.
 #[inline]
 pub fn carried(chain: &Chain, packet: &Packet<'_>) -> Result<Payload, Refusal> {
-    let part = chain.fragment.map_or(Part::Whole, |fragment| {
-        Part::of(fragment.offset, fragment.more)
+    let part = chain.fragment.map_or(FragmentKind::Whole, |fragment| {
+        FragmentKind::of(fragment.offset, fragment.more)
     });
     let bytes = &packet.bytes()[chain.payload_at..];
     Ok(payload::inspect(
@@ -205,28 +220,33 @@ pub fn carried(chain: &Chain, packet: &Packet<'_>) -> Result<Payload, Refusal> {
 /// Rewrites an ICMP error. An error about a packet that was hairpinned is rewritten twice.
 fn error(
     t: &Translator,
-    (ip, ttl, chain): (&Ipv6, u8, &Chain),
+    headers: Headers6<'_>,
     packet: &mut Packet<'_>,
     env: &mut impl Env,
 ) -> Result<Verdict, Refusal> {
     let mut error = [0; LARGEST_ERROR];
     let checksum = packet.offload.checksum;
-    let message = (packet.bytes(), chain.payload_at);
     // The identification of an atomic fragment is kept for the error (RFC 7915 section 5.1.1).
-    let id = match chain.fragment {
+    let id = match headers.chain.fragment {
         Some(fragment) => fragment.id as u16,
         None => env.ipv4_id(),
     };
-    let (mut len, hairpin) =
+    let translated =
         t.icmp
-            .to_ipv4(&t.mapper, (ip, ttl, id), message, checksum, &mut error)?;
+            .to_ipv4(&t.mapper, headers, id, packet.bytes(), checksum, &mut error)?;
+    let mut len = translated.len;
     packet.offload = Offload::default();
-    if hairpin.is_some() {
+    if translated.hairpin.is_some() {
         let there = error;
         let between = Ipv4::parse_packet(&there[..len])?;
+        let back = Headers4 {
+            ip: &between,
+            hop_limit: headers.hop_limit,
+        };
         len = t.icmp.to_ipv6(
-            (&t.mapper, hairpin),
-            (&between, ttl),
+            &t.mapper,
+            translated.hairpin,
+            back,
             &there[..len],
             Default::default(),
             &mut error,
@@ -240,7 +260,7 @@ fn error(
 
 /// Maps both addresses (RFC 7915 section 6) and returns how the destination was mapped.
 #[inline]
-fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> {
+fn map(t: &Translator, ip: &Ipv6) -> Result<(Addresses<Ipv4Addr>, Via), Refusal> {
     let (src, _) = t
         .mapper
         .to_ipv4(ip.src)
@@ -251,7 +271,7 @@ fn map(t: &Translator, ip: &Ipv6) -> Result<(Ipv4Addr, Ipv4Addr, Via), Refusal> 
         .map_err(|why| why.reason(Reason::DestinationUnmapped))?;
     // An IPv6 address may embed an IPv4 address that no node can have.
     legal(kind_of_ipv4(src), kind_of_ipv4(dst))?;
-    Ok((src, dst, via))
+    Ok((Addresses { src, dst }, via))
 }
 
 /// Checks the size (RFC 7915 sections 1.4 and 5). For a super-packet, one segment must fit.

@@ -9,12 +9,16 @@ mod extension;
 pub mod icmp;
 mod ipv4;
 mod ipv6;
+mod packet;
 mod transport;
 
 pub use extension::{Chain, Fragment, FRAGMENT_LEN, MAX_EXTENSIONS};
 pub use ipv4::{source_route, Ipv4, SourceRoute, IPV4_LEN};
 pub use ipv6::{Ipv6, IPV6_LEN};
-pub use transport::{next_header_of, protocol_of, Part, Transport, UdpHeader, UDP_CHECKSUM_AT};
+pub use packet::{Addresses, Headers4, Headers6};
+pub use transport::{
+    next_header_of, protocol_of, FragmentKind, Transport, UdpHeader, UDP_CHECKSUM_AT,
+};
 
 /// Assigned Internet protocol numbers: the protocol field of IPv4 and the next header of IPv6.
 pub mod protocol {

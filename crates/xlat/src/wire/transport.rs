@@ -40,7 +40,7 @@ pub fn protocol_of(next_header: u8) -> Result<u8, Reason> {
 
 /// The part of a datagram that a packet holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum FragmentKind {
     /// The whole datagram.
     Whole,
     /// The first fragment, with the transport header.
@@ -49,14 +49,14 @@ pub enum Part {
     Later,
 }
 
-impl Part {
+impl FragmentKind {
     /// Chooses the part from the fragment offset, in any unit, and the more-fragments flag.
     #[inline]
-    pub fn of(offset: u16, more: bool) -> Part {
+    pub fn of(offset: u16, more: bool) -> FragmentKind {
         match (offset, more) {
-            (0, false) => Part::Whole,
-            (0, true) => Part::First,
-            _ => Part::Later,
+            (0, false) => FragmentKind::Whole,
+            (0, true) => FragmentKind::First,
+            _ => FragmentKind::Later,
         }
     }
 }

@@ -163,7 +163,7 @@ fn answers_come_back_as_they_were_given() {
 
 #[test]
 fn entries_are_joined() {
-    let part = |entries: &[u32]| json!(Part { entries, total: 9 });
+    let part = |entries: &[u32]| json!(EntriesPage { entries, total: 9 });
     let all: Entries<u32> = joined(vec![part(&[1, 2])], part(&[3])).expect("they are entries");
     assert_eq!((all.entries, all.total), (vec![1, 2, 3], 9));
 }

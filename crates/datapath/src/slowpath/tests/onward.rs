@@ -50,7 +50,7 @@ impl Engine for Gatewayed {
     }
 }
 
-fn gateway() -> (Reader, UnixDatagram) {
+fn gateway() -> (QueueReader, UnixDatagram) {
     let config = Nat64Config {
         translator: Config {
             pref64: vec!["2001:db8:64::/96".parse().expect("a prefix")],
@@ -80,7 +80,7 @@ fn from_host(port: u8, data: &[u8]) -> Vec<u8> {
 }
 
 /// Returns everything that leaves when these packets arrive.
-fn written(reader: &mut Reader, outside: &UnixDatagram, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+fn written(reader: &mut QueueReader, outside: &UnixDatagram, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     for packet in packets {
         outside.send(packet).expect("a queue with room");
     }
@@ -96,7 +96,7 @@ fn written(reader: &mut Reader, outside: &UnixDatagram, packets: &[Vec<u8>]) -> 
     left
 }
 
-fn counted(reader: &Reader, name: &str) -> u64 {
+fn counted(reader: &QueueReader, name: &str) -> u64 {
     let counters =
         counters::read(None, std::slice::from_ref(&reader.tally)).expect("no kernel is asked");
     let counter = counters.iter().find(|counter| counter.name == name);
@@ -183,7 +183,7 @@ fn what_cannot_get_there_is_answered_and_counted() {
 #[test]
 fn without_a_way_nothing_leaves() {
     let (mut reader, outside) = gateway();
-    let drops = |reader: &mut Reader, port| {
+    let drops = |reader: &mut QueueReader, port| {
         let before = counted(reader, "slow.drop.owner_unreachable");
         let left = written(reader, &outside, &[from_host(port, b"data")]);
         assert_eq!(left, Vec::<Vec<u8>>::new());

@@ -25,7 +25,7 @@ impl Words {
     /// the node reaches by the translation prefix. `pref64` is called only in that case.
     pub fn read(text: &str, pref64: &dyn Fn() -> Option<Ipv6Net>) -> Result<Words, String> {
         let rest = text;
-        let mut words = Reader { text, rest, pref64 };
+        let mut words = PacketParser { text, rest, pref64 };
         let packet = words.packet()?;
         words.end()?;
         Ok(packet)
@@ -33,14 +33,14 @@ impl Words {
 }
 
 /// The unread rest of a text.
-struct Reader<'a> {
+struct PacketParser<'a> {
     text: &'a str,
     rest: &'a str,
     /// The translation prefix, if it is known.
     pref64: &'a dyn Fn() -> Option<Ipv6Net>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PacketParser<'a> {
     /// Returns the next word, if any, without taking it.
     fn peek(&self) -> Option<&'a str> {
         self.rest.split_whitespace().next()

@@ -38,7 +38,7 @@ fn head() -> Head {
 
 fn write_empty(state: &mut StateFile) {
     state
-        .replace(|out| format::Writer::new(out, &head())?.finish())
+        .replace(|out| format::StateWriter::new(out, &head())?.finish())
         .expect("it can be written");
 }
 
@@ -150,7 +150,7 @@ fn what_is_damaged_is_put_aside_under_a_new_name_each_time() {
     {
         state
             .replace(|out| {
-                let mut writer = format::Writer::new(out, &head())?;
+                let mut writer = format::StateWriter::new(out, &head())?;
                 writer.binding(&binding)?;
                 writer.finish()
             })

@@ -35,6 +35,6 @@ mod write;
 
 pub use head::{Head, Salvage, OUTDATED, SEAL_AT};
 pub use malformed::{Malformed, VERSION};
-pub use read::{verify, Reader};
+pub use read::{verify, StateReader};
 pub use salvage::salvage;
-pub use write::Writer;
+pub use write::StateWriter;

@@ -15,9 +15,9 @@ use super::head::{Head, CLEAN, NAT64, OUTDATED, SESSION};
 use super::malformed::{Malformed, VERSION};
 use super::section::{self, Section, END, MOMENT, OPERATOR, POOL, SESSIONS};
 
-/// Reads a state: first the bindings, then the sessions. Do not rely on its entries before [`Reader::session`] has
+/// Reads a state: first the bindings, then the sessions. Do not rely on its entries before [`StateReader::session`] has
 /// returned the end of the state: read a state twice, and use nothing the first time ([`verify`]).
-pub struct Reader<R: Read> {
+pub struct StateReader<R: Read> {
     input: R,
     /// The section that is being read.
     section: Section,
@@ -27,9 +27,9 @@ pub struct Reader<R: Read> {
     sessions: u32,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> StateReader<R> {
     /// Reads the head. `input` should be buffered.
-    pub fn new(mut input: R) -> Result<(Reader<R>, Head), Malformed> {
+    pub fn new(mut input: R) -> Result<(StateReader<R>, Head), Malformed> {
         let beginning = section::beginning(&mut input)?;
         if beginning.version != VERSION {
             return Err(Malformed::Version(beginning.version));
@@ -44,7 +44,7 @@ impl<R: Read> Reader<R> {
         };
         let secret = secret(&expect(&mut input, POOL)?)?;
         let (moment, pref64) = moment(&expect(&mut input, MOMENT)?)?;
-        let mut reader = Reader {
+        let mut reader = StateReader {
             section: next(&mut input)?,
             input,
             at: 0,
@@ -117,7 +117,7 @@ impl<R: Read> Reader<R> {
 
 /// Reads a state to its end; fails unless it is whole.
 pub fn verify(input: impl Read) -> Result<Head, Malformed> {
-    let (mut reader, head) = Reader::new(input)?;
+    let (mut reader, head) = StateReader::new(input)?;
     while reader.binding()?.is_some() {}
     while reader.session()?.is_some() {}
     Ok(head)

@@ -70,7 +70,7 @@ fn sessions() -> Vec<SessionView> {
 
 fn write(head: &Head, bindings: &[Binding], sessions: &[SessionView]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut writer = Writer::new(&mut bytes, head).expect("memory takes all");
+    let mut writer = StateWriter::new(&mut bytes, head).expect("memory takes all");
     for binding in bindings {
         writer.binding(binding).expect("memory takes all");
     }
@@ -88,7 +88,7 @@ fn written() -> Vec<u8> {
 type Read = (Head, Vec<Binding>, Vec<SessionView>);
 
 fn read(bytes: &[u8]) -> Result<Read, Malformed> {
-    let (mut reader, head) = Reader::new(bytes)?;
+    let (mut reader, head) = StateReader::new(bytes)?;
     let (mut bindings, mut sessions) = (vec![], vec![]);
     while let Some(binding) = reader.binding()? {
         bindings.push(binding);

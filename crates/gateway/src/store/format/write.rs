@@ -12,7 +12,7 @@ use super::malformed::VERSION;
 use super::section::{self, Name, END, LONGEST, MOMENT, OPERATOR, POOL, SESSIONS};
 
 /// Writes a state: first the bindings, then the sessions.
-pub struct Writer<W: Write> {
+pub struct StateWriter<W: Write> {
     out: W,
     /// The section that is being filled.
     name: Name,
@@ -21,9 +21,9 @@ pub struct Writer<W: Write> {
     sessions: u32,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> StateWriter<W> {
     /// Begins with the head. `out` should be buffered.
-    pub fn new(mut out: W, head: &Head) -> io::Result<Writer<W>> {
+    pub fn new(mut out: W, head: &Head) -> io::Result<StateWriter<W>> {
         section::begin(&mut out, VERSION, NAT64)?;
         out.write_all(&[if head.clean { CLEAN } else { OUTDATED }])?;
         section::put(&mut out, POOL, &head.secret.map(u64::to_le_bytes).concat())?;
@@ -39,7 +39,7 @@ impl<W: Write> Writer<W> {
             body.push(prefix.prefix_len());
         }
         section::put(&mut out, MOMENT, &body)?;
-        Ok(Writer {
+        Ok(StateWriter {
             out,
             name: OPERATOR,
             body: Vec::new(),

@@ -216,7 +216,7 @@ impl State {
                 };
                 let (addr, port) = (v4(16)?, destination);
                 let ours = Endpoint4 { addr, port };
-                let (node, _) = state.v6_of(Protocol::Tcp, ours, peer).ok()?;
+                let node = state.v6_of(Protocol::Tcp, ours, peer).ok()?.node;
                 Some(((node, peer), Side::V4, segment))
             }
         }

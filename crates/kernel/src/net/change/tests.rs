@@ -15,7 +15,7 @@ struct Twin {
 }
 
 impl Device for Twin {
-    async fn carry_out(&self, step: &Step) -> Result<(), KernelError> {
+    async fn carry_out(&self, step: &NetlinkRequest) -> Result<(), KernelError> {
         let number = *self.steps.borrow();
         *self.steps.borrow_mut() += 1;
         if self.fails_at == Some(number) {
@@ -25,30 +25,32 @@ impl Device for Twin {
         let has4 =
             |own: &DeviceConfig, route: &Route4| own.routes4.iter().any(|r| key4(r) == key4(route));
         match step {
-            Step::Mtu(mtu) => own.mtu = *mtu,
-            Step::AddAddress(address) => own.address = Some(*address),
-            Step::RemoveAddress(address) => own.address = own.address.filter(|a| a != address),
-            Step::Add4(route) => {
+            NetlinkRequest::Mtu(mtu) => own.mtu = *mtu,
+            NetlinkRequest::AddAddress(address) => own.address = Some(*address),
+            NetlinkRequest::RemoveAddress(address) => {
+                own.address = own.address.filter(|a| a != address)
+            }
+            NetlinkRequest::Add4(route) => {
                 assert!(!has4(&own, route), "the kernel refuses {route:?}");
                 own.routes4.push(route.clone());
             }
-            Step::Replace4(route) => {
+            NetlinkRequest::Replace4(route) => {
                 assert!(has4(&own, route), "nothing is replaced by {route:?}");
                 own.routes4.retain(|r| key4(r) != key4(route));
                 own.routes4.push(route.clone());
             }
-            Step::Remove4(route) => {
+            NetlinkRequest::Remove4(route) => {
                 assert!(has4(&own, route), "there is no {route:?}");
                 own.routes4.retain(|r| key4(r) != key4(route));
             }
-            Step::Add6(route) => own.routes6.push(route.clone()),
-            Step::Remove6(route) => own.routes6.retain(|r| r != route),
-            Step::SetExit(route) => {
+            NetlinkRequest::Add6(route) => own.routes6.push(route.clone()),
+            NetlinkRequest::Remove6(route) => own.routes6.retain(|r| r != route),
+            NetlinkRequest::SetExit(route) => {
                 let mut exits = self.exits.borrow_mut();
                 exits.retain(|r| !route.takes_place_of(r));
                 exits.push(route.clone());
             }
-            Step::RemoveExit(route) => self.exits.borrow_mut().retain(|r| r != route),
+            NetlinkRequest::RemoveExit(route) => self.exits.borrow_mut().retain(|r| r != route),
         }
         Ok(())
     }

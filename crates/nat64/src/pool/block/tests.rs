@@ -5,7 +5,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn block(ranges: impl IntoIterator<Item = RangeInclusive<u16>>) -> Block {
-    Block::new(Arc::new(Ports::new(ranges.into_iter())))
+    Block::new(Arc::new(PortSet::new(ranges.into_iter())))
 }
 
 /// A pool of 65 536 addresses has this many blocks for each protocol.

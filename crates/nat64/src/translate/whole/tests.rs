@@ -9,7 +9,7 @@ use proptest::prelude::*;
 const LEN: usize = 160;
 
 /// Bytes `from` to `to` of a packet in which byte `n` has the value `n`, as a fragment.
-fn piece(is_v6: bool, from: usize, to: usize, more: bool) -> Held {
+fn piece(is_v6: bool, from: usize, to: usize, more: bool) -> HeldPacket {
     let data: Vec<u8> = (from..to).map(|at| at as u8).collect();
     let offset = (from / 8) as u16;
     let mut packet;
@@ -54,8 +54,8 @@ fn piece(is_v6: bool, from: usize, to: usize, more: bool) -> Held {
 }
 
 /// A held fragment, labelled with its position.
-fn held(packet: Vec<u8>, from: usize) -> Held {
-    Held {
+fn held(packet: Vec<u8>, from: usize) -> HeldPacket {
+    HeldPacket {
         bytes: packet.into(),
         label: Label {
             mark: from as u32 + 1,
@@ -152,7 +152,7 @@ fn a_copy_with_other_bytes_is_an_overlap() {
 
 #[test]
 fn no_packet_comes_in_more_fragments_than_a_path_makes() {
-    let held: Vec<Held> = (0..65)
+    let held: Vec<HeldPacket> = (0..65)
         .map(|n| piece(true, n * 16, n * 16 + 8, true))
         .collect();
     assert!(matches!(sum(&held[..64]), Sum::Incomplete));
@@ -177,7 +177,7 @@ fn congestion_met_by_any_fragment_is_told() {
 
 #[test]
 fn what_is_too_long_together_is_no_packet() {
-    let options = |fragment: Held| {
+    let options = |fragment: HeldPacket| {
         let mut packet = fragment.bytes.into_vec();
         // Destination options of 8 bytes in front of the Fragment header.
         let at = IPV6_LEN;

@@ -22,9 +22,9 @@ use crate::error::ResolverError;
 use diolkos_config::Dns64;
 use diolkos_service::supervise::Watch;
 
-use super::tally::{Fate, Tally};
+use super::tally::{Fate, QueryCounters};
 use ids::Ids;
-use udp::{Heard, Ports};
+use udp::{Heard, UpstreamPorts};
 
 /// A resolver that did not answer is asked last for this time.
 const PENALTY: Duration = Duration::from_secs(10);
@@ -47,13 +47,13 @@ pub struct Upstream {
     udp_size: u16,
     ids: Rc<Ids>,
     connections: Semaphore,
-    tally: Rc<Tally>,
+    tally: Rc<QueryCounters>,
 }
 
 /// One upstream resolver.
 struct Resolver {
     address: SocketAddr,
-    ports: Ports,
+    ports: UpstreamPorts,
     /// Until this time, other resolvers are preferred.
     penalised: Cell<Option<Instant>>,
     /// Until this time, the log does not report it again, so that a client that alternates between slow and fast names cannot
@@ -63,13 +63,17 @@ struct Resolver {
 
 impl Upstream {
     /// Prepares to ask; nothing is sent yet.
-    pub fn new(dns64: &Dns64, tally: Rc<Tally>, watch: Watch) -> Result<Upstream, ResolverError> {
+    pub fn new(
+        dns64: &Dns64,
+        tally: Rc<QueryCounters>,
+        watch: Watch,
+    ) -> Result<Upstream, ResolverError> {
         let ids =
             Ids::new().map_err(|e| ResolverError::Random(std::io::Error::other(e.to_string())))?;
         let ids = Rc::new(ids);
         let resolver = |address| Resolver {
             address,
-            ports: Ports::new(address, ids.clone(), tally.clone(), watch.clone()),
+            ports: UpstreamPorts::new(address, ids.clone(), tally.clone(), watch.clone()),
             penalised: Cell::default(),
             told: Cell::default(),
         };

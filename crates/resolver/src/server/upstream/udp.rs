@@ -19,7 +19,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::{oneshot, Notify};
 use tokio::time::{sleep_until, Instant};
 
-use crate::server::tally::{Fate, Tally};
+use crate::server::tally::{Fate, QueryCounters};
 use diolkos_service::supervise::Watch;
 
 use super::ids::Ids;
@@ -44,11 +44,11 @@ pub fn files(resolvers: usize, waiting: usize) -> usize {
 }
 
 /// The ports from which one resolver is asked.
-pub struct Ports {
+pub struct UpstreamPorts {
     resolver: SocketAddr,
     ports: Rc<RefCell<[Option<Rc<Port>>; PORTS]>>,
     ids: Rc<Ids>,
-    tally: Rc<Tally>,
+    tally: Rc<QueryCounters>,
     watch: Watch,
 }
 
@@ -99,10 +99,15 @@ impl Drop for Place {
     }
 }
 
-impl Ports {
+impl UpstreamPorts {
     /// Ports to a resolver; each is opened when it is first drawn.
-    pub fn new(resolver: SocketAddr, ids: Rc<Ids>, tally: Rc<Tally>, watch: Watch) -> Ports {
-        Ports {
+    pub fn new(
+        resolver: SocketAddr,
+        ids: Rc<Ids>,
+        tally: Rc<QueryCounters>,
+        watch: Watch,
+    ) -> UpstreamPorts {
+        UpstreamPorts {
             resolver,
             ports: Rc::default(),
             ids,
@@ -234,7 +239,7 @@ impl Port {
 }
 
 /// Reads the datagrams of a port until it is closed.
-async fn read(port: &Port, tally: &Tally) {
+async fn read(port: &Port, tally: &QueryCounters) {
     let mut buffer = vec![0; LONGEST];
     loop {
         let received = tokio::select! {

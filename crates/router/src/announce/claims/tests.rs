@@ -10,7 +10,7 @@ const OTHER: Mac = [2, 0, 0, 0, 0, 7];
 
 /// Returns everything that is done within this number of seconds, with the milliseconds since
 /// `begin`.
-fn done(claims: &mut Claims, begin: Instant, seconds: u64) -> Vec<(u128, Step)> {
+fn done(claims: &mut Claims, begin: Instant, seconds: u64) -> Vec<(u128, ClaimAction)> {
     let mut all = Vec::new();
     let end = begin + Duration::from_secs(seconds);
     while let Some(at) = claims.next().filter(|at| *at <= end) {
@@ -30,12 +30,12 @@ fn an_ipv4_address_is_probed_three_times_and_announced_twice() {
     let (begin, mut claims) = (Instant::now(), Claims::default());
     claims.add(V4, true, begin, 512);
     let expected = [
-        (500, Step::Probe(V4)),
-        (2000, Step::Probe(V4)),
-        (3500, Step::Probe(V4)),
-        (5500, Step::Hold(V4)),
-        (5500, Step::Announce(V4)),
-        (7500, Step::Announce(V4)),
+        (500, ClaimAction::Probe(V4)),
+        (2000, ClaimAction::Probe(V4)),
+        (3500, ClaimAction::Probe(V4)),
+        (5500, ClaimAction::Hold(V4)),
+        (5500, ClaimAction::Announce(V4)),
+        (7500, ClaimAction::Announce(V4)),
     ];
     assert_eq!(done(&mut claims, begin, 100), expected);
     assert_eq!(claims.held().collect::<Vec<_>>(), [V4]);
@@ -48,7 +48,7 @@ fn a_probe_that_nobody_could_hear_does_not_count() {
     claims.add(V4, true, begin, 0);
     let mut probes = 0;
     let mut now = begin;
-    while !matches!(claims.due(now, || 0)[..], [Step::Hold(_), ..]) {
+    while !matches!(claims.due(now, || 0)[..], [ClaimAction::Hold(_), ..]) {
         probes += 1;
         if probes < 10 {
             claims.ask_again(V4, now + RETRANSMIT);
@@ -64,11 +64,11 @@ fn an_ipv6_address_is_probed_once_and_announced_three_times() {
     let (begin, mut claims) = (Instant::now(), Claims::default());
     claims.add(V6, true, begin, 0);
     let expected = [
-        (0, Step::Probe(V6)),
-        (1000, Step::Hold(V6)),
-        (1000, Step::Announce(V6)),
-        (2000, Step::Announce(V6)),
-        (3000, Step::Announce(V6)),
+        (0, ClaimAction::Probe(V6)),
+        (1000, ClaimAction::Hold(V6)),
+        (1000, ClaimAction::Announce(V6)),
+        (2000, ClaimAction::Announce(V6)),
+        (3000, ClaimAction::Announce(V6)),
     ];
     assert_eq!(done(&mut claims, begin, 100), expected);
 }
@@ -78,7 +78,7 @@ fn without_detection_it_is_held_at_once() {
     let (begin, mut claims) = (Instant::now(), Claims::default());
     claims.add(V4, false, begin, 7);
     let steps = claims.due(begin, || 0);
-    assert_eq!(steps, [Step::Hold(V4), Step::Announce(V4)]);
+    assert_eq!(steps, [ClaimAction::Hold(V4), ClaimAction::Announce(V4)]);
 }
 
 #[test]
@@ -86,16 +86,18 @@ fn what_another_has_is_left_to_it_and_tried_again() {
     for spoke in [Spoke::Claims, Spoke::Probes] {
         let (begin, mut claims) = (Instant::now(), Claims::default());
         claims.add(V4, true, begin, 0);
-        assert_eq!(claims.due(begin, || 0), [Step::Probe(V4)]);
+        assert_eq!(claims.due(begin, || 0), [ClaimAction::Probe(V4)]);
         assert_eq!(claims.heard(V4, spoke, OTHER, begin), Some(Clash::Taken));
         assert_eq!(claims.held().count(), 0);
         let polls = done(&mut claims, begin, 3);
-        assert!(polls.iter().all(|(_, step)| *step == Step::Poll(V4, OTHER)));
+        assert!(polls
+            .iter()
+            .all(|(_, step)| *step == ClaimAction::Poll(V4, OTHER)));
         assert_eq!(polls.len(), 6);
         let mut later = done(&mut claims, begin, 20);
-        later.retain(|(_, step)| !matches!(step, Step::Poll(..)));
+        later.retain(|(_, step)| !matches!(step, ClaimAction::Poll(..)));
         assert!(
-            matches!(later.first(), Some((4_500..=5_500, Step::Probe(V4)))),
+            matches!(later.first(), Some((4_500..=5_500, ClaimAction::Probe(V4)))),
             "{later:?}"
         );
         assert_eq!(claims.held().collect::<Vec<_>>(), [V4]);
@@ -115,15 +117,15 @@ fn who_holds_addresses_for_long_does_so_no_minute_longer_than_he_speaks() {
     while let Some(now) = claims.next() {
         for step in claims.due(now, || 512) {
             match step {
-                Step::Probe(address) if now < leaves => {
+                ClaimAction::Probe(address) if now < leaves => {
                     tries += 1;
                     assert_eq!(
                         claims.heard(address, Spoke::Claims, OTHER, now),
                         Some(Clash::Taken)
                     );
                 }
-                Step::Hold(_) => free = free.or(Some(now)),
-                Step::Probe(_) | Step::Poll(..) | Step::Announce(_) => {}
+                ClaimAction::Hold(_) => free = free.or(Some(now)),
+                ClaimAction::Probe(_) | ClaimAction::Poll(..) | ClaimAction::Announce(_) => {}
             }
         }
     }
@@ -146,14 +148,14 @@ fn what_a_node_had_that_answers_no_more_is_probed_at_once() {
     while let Some(now) = claims.next() {
         for step in claims.due(now, || 1023) {
             match step {
-                Step::Probe(address) if now < dies => {
+                ClaimAction::Probe(address) if now < dies => {
                     claims.heard(address, Spoke::Claims, OTHER, now);
                 }
-                Step::Poll(address, OTHER) if now < dies => {
+                ClaimAction::Poll(address, OTHER) if now < dies => {
                     polls += 1;
                     assert_eq!(claims.heard(address, Spoke::Claims, OTHER, now), None);
                 }
-                Step::Hold(_) => last = now,
+                ClaimAction::Hold(_) => last = now,
                 _ => {}
             }
         }
@@ -171,7 +173,7 @@ fn what_its_owner_releases_is_probed_at_once() {
     claims.due(begin, || 0);
     claims.heard(V4, Spoke::Claims, OTHER, begin);
     assert_eq!(claims.heard(V4, Spoke::Releases, OTHER, begin), None);
-    assert_eq!(claims.due(begin, || 0), [Step::Probe(V4)]);
+    assert_eq!(claims.due(begin, || 0), [ClaimAction::Probe(V4)]);
     assert_eq!(
         claims.heard(V4, Spoke::Claims, OTHER, begin),
         Some(Clash::Taken)
@@ -201,7 +203,7 @@ fn whoever_probes_first_is_not_disturbed() {
     let probes = done(&mut claims, begin, 9);
     assert!(!probes
         .iter()
-        .any(|(_, step)| matches!(step, Step::Probe(_))));
+        .any(|(_, step)| matches!(step, ClaimAction::Probe(_))));
 }
 
 /// RFC 5227 section 2.4 (c).
@@ -226,5 +228,5 @@ fn what_is_held_is_defended_once_in_ten_seconds() {
     );
     assert_eq!(claims.heard(V6, Spoke::Claims, OTHER, at(30)), None);
     claims.announce_again(at(40));
-    assert_eq!(claims.due(at(40), || 0), [Step::Announce(V4)]);
+    assert_eq!(claims.due(at(40), || 0), [ClaimAction::Announce(V4)]);
 }

@@ -16,18 +16,18 @@ fn ask(name: &str) -> Ask {
 }
 
 /// A resolver, and ports towards it.
-fn world() -> (Resolver, Rc<Ports>, Rc<Tally>) {
+fn world() -> (Resolver, Rc<UpstreamPorts>, Rc<QueryCounters>) {
     let resolver = Resolver::bind("127.0.0.1:0").expect("a socket");
     resolver.set_nonblocking(true).expect("it does not wait");
     let address = resolver.local_addr().expect("an address");
-    let tally = Rc::new(Tally::default());
+    let tally = Rc::new(QueryCounters::default());
     let ids = Rc::new(Ids::new().expect("random numbers"));
     let (watch, _) = supervise::pair();
-    let ports = Ports::new(address, ids, tally.clone(), watch);
+    let ports = UpstreamPorts::new(address, ids, tally.clone(), watch);
     (resolver, Rc::new(ports), tally)
 }
 
-fn count(tally: &Tally, name: &str) -> u64 {
+fn count(tally: &QueryCounters, name: &str) -> u64 {
     let counters = tally.counters();
     let counter = counters.iter().find(|c| c.name == format!("dns64.{name}"));
     counter.expect("a counter").packets
@@ -36,7 +36,7 @@ fn count(tally: &Tally, name: &str) -> u64 {
 type Asking = tokio::task::JoinHandle<io::Result<Heard>>;
 
 /// Asks, and returns when the question has arrived: the query, and the port that it came from.
-async fn begin(ports: &Rc<Ports>, resolver: &Resolver) -> (Asking, Vec<u8>, SocketAddr) {
+async fn begin(ports: &Rc<UpstreamPorts>, resolver: &Resolver) -> (Asking, Vec<u8>, SocketAddr) {
     let ports = ports.clone();
     let exchange = async move { ports.exchange(&ask("a.example."), 1232).await };
     let asking = tokio::task::spawn_local(exchange);
