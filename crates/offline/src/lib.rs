@@ -111,6 +111,8 @@ fn engine(settings: &Settings, world: &mut Environment) -> Result<Engine, Offlin
     let found = Found {
         mtu4: Found::OFFLINE_MTU,
         mtu6: Found::OFFLINE_MTU,
+        narrowest4: Found::OFFLINE_MTU,
+        narrowest6: Found::OFFLINE_MTU,
         address6: None,
     };
     // No kernel is involved that decrements the hop limit.
