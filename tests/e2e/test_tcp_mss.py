@@ -84,6 +84,7 @@ def carries(sender: socket.socket, receiver: socket.socket, most: int) -> None:
     assert sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= most
     data, got = bytes(range(256)) * (MIB // 256), b""
     sender.settimeout(0)
+    receiver.settimeout(30)
     sent = 0
     while len(got) < MIB:
         with contextlib.suppress(BlockingIOError):
