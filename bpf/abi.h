@@ -34,7 +34,8 @@
  * What became of a packet that a program looked at. One counter each.
  *
  * TRANSLATED_* left the fast path translated; SENT_DIRECT and SENT_XDP say of
- * which it was sent on without the kernel's forwarding. DECLINE_* went on to the slow path
+ * which it was sent on without the kernel's forwarding, MSS_CLAMPED of which
+ * the maximum segment size was lowered. DECLINE_* went on to the slow path
  * unchanged, which has the last word; each is also a reason of the slow
  * path's list, under the same name. FAILED is lost in a program: a helper
  * refused after the point of no return (no memory for a header, mostly). DROP_*
@@ -49,6 +50,7 @@
 	X(SLOW_PATH_OUT)     /* IPv6 from the slow path, sent out of the uplink */     \
 	X(SENT_DIRECT)       /* TRANSLATED_*, and sent past the forwarding */          \
 	X(SENT_XDP)          /* TRANSLATED_*, and sent by the driver (XDP) */          \
+	X(MSS_CLAMPED)       /* TRANSLATED_*, a SYN whose MSS was lowered */           \
 	X(DECLINE_HEADER)    /* IPv4 options, or a header that does not look right */  \
 	X(DECLINE_FRAGMENT)  /* a fragment */                                          \
 	X(DECLINE_ICMP)      /* ICMP other than echo */                                \
@@ -61,6 +63,7 @@
 	X(DECLINE_OFFLOAD)   /* a tunnel's super-packet; a checksum within */          \
 	X(DECLINE_STATE)     /* begins, changes or ends a session, or has none here */ \
 	X(DECLINE_COPY)      /* by a copy of another's binding, past its deadline */   \
+	X(DECLINE_MSS)       /* a SYN with other options before its MSS, or without */ \
 	X(DECLINE_ROUTE)     /* no route leads through the uplink */                   \
 	X(DROP_NO_ROUTE)     /* from the slow path, and no route leads through the uplink */
 
@@ -91,7 +94,7 @@ struct diolkos_rules {
 	__u32 lowest_ipv6_mtu;   /* RFC 7915 section 4, bytes */
 	__u8 traffic_class_zero; /* 1: TOS and traffic class are sent as 0 */
 	__u8 device_hops;        /* taken at the slow path's device; 0: the kernel takes those of its way */
-	__u8 pad[2];
+	__u16 tcp_mss;           /* the largest maximum segment size of a SYN, bytes; 0: it is left as it is */
 };
 
 /*

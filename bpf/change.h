@@ -6,7 +6,7 @@
  *
  *   struct change                what was decided about a packet
  *   write_header_4to6, _6to4     the new network header
- *   checksum_for, write_l4       the transport header, with its checksum
+ *   checksum_for, write_l4       the transport header, with its checksum, and the maximum segment size of a SYN
  *   write_echo                   the same of ICMP
  *
  * Nothing here knows at which hook the packet is. What makes room for the
@@ -157,6 +157,39 @@ static __always_inline __be16 checksum_behind(const struct seen *s, const struct
 	return (whole ? field_be : s->checksum_be) ? field_be : checksum_of_zeros(s, sum, port);
 }
 
+/* Of a SYN whose maximum segment size is lowered. */
+static __always_inline __be16 mss_behind(const struct seen *s)
+{
+	return rules.tcp_mss && s->mss_be ? bpf_htons(rules.tcp_mss) : 0;
+}
+
+/* Counts it. len: bytes of the packet as it arrived. */
+static __always_inline void count_mss(const struct seen *s, __u32 len)
+{
+	if (mss_behind(s))
+		count(DIOLKOS_MSS_CLAMPED, len);
+}
+
+/*
+ * Lowers it, behind the header at l4 whose checksum fits the rest by now (RFC 1624 section 3). One that a device finishes does
+ * not cover it yet. 0, or -1.
+ */
+static __always_inline int write_mss(void *l4, void *end, const struct seen *s, const struct checksum *sum)
+{
+	struct tcphdr *tcp = l4;
+	struct tcp_mss_option *option = (void *)(tcp + 1);
+	__be16 mss_be = mss_behind(s);
+
+	if (!mss_be)
+		return 0;
+	if ((void *)(option + 1) > end)
+		return -1;
+	option->mss_be = mss_be;
+	if (!sum->is_partial)
+		tcp->check = ~csum_fold16((__u64)(__u16)~tcp->check + (__u16)~s->mss_be + mss_be);
+	return 0;
+}
+
 /* Checksum and port of the TCP or UDP header at l4, of which the verifier knows the first 8 bytes. 0, or -1. */
 static __always_inline int write_l4(void *l4, void *end, const struct seen *s, const struct checksum *sum,
 				    const struct renumbering *port)
@@ -169,7 +202,7 @@ static __always_inline int write_l4(void *l4, void *end, const struct seen *s, c
 	*field = checksum_behind(s, sum, port);
 	if (port->from_be != port->to_be)
 		*number = port->to_be;
-	return 0;
+	return write_mss(l4, end, s, sum);
 }
 
 /*
@@ -196,7 +229,7 @@ static __always_inline void write_echo(struct icmp_echo *echo, __u8 new_type, co
 /* The sum of all that write_l4 or write_echo overwrite. */
 static __always_inline __u64 l4_sum_before(const struct seen *s, const struct renumbering *port)
 {
-	__u64 sum = (__u64)s->checksum_be + port->from_be;
+	__u64 sum = (__u64)s->checksum_be + port->from_be + (mss_behind(s) ? s->mss_be : 0);
 
 	return s->l4_proto == IPPROTO_ICMP ? sum + bpf_htons((__u16)s->icmp_type << 8) : sum;
 }
@@ -210,7 +243,7 @@ static __always_inline __u64 l4_sum_behind(const void *l4, const void *end, cons
 
 	if (s->l4_proto == IPPROTO_ICMP)
 		return (__u64) * (const __u32 *)echo + port->to_be;
-	return (void *)(field + 1) > end ? 0 : (__u64)*field + port->to_be;
+	return (void *)(field + 1) > end ? 0 : (__u64)*field + port->to_be + mss_behind(s);
 }
 
 static __always_inline __u64 icmpv6_pseudo_sum(const struct in6_addr *src, const struct in6_addr *dst, __u16 len)

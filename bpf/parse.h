@@ -28,6 +28,13 @@
 #define TCP_FIN_SYN_RST 0x07
 #define TCP_SYN 0x02
 #define TCP_RST 0x04
+#define TCP_MSS_KIND_AND_LEN 0x0204 /* RFC 9293 section 3.2 */
+
+/* The option where most systems send it: directly behind the header. */
+struct tcp_mss_option {
+	__be16 kind_and_len_be;
+	__be16 mss_be;
+};
 
 /* What the translation needs of a packet, copied out before anything is touched. */
 struct seen {
@@ -47,7 +54,25 @@ struct seen {
 	__be16 src_port_be, dst_port_be; /* of an echo, both are the identifier */
 	__be16 icmp_seq_be;
 	__be16 checksum_be; /* of the transport header */
+	__be16 mss_be;      /* the maximum segment size of a SYN that becomes rules.tcp_mss; 0: none does */
 };
+
+/*
+ * Is the maximum segment size of a SYN to be lowered? Behind other options, the slow path looks for it. (Where the packet is
+ * not linear so far, too: to make it so for all would copy the data of segments that have no option.)
+ */
+static __always_inline int parse_mss(const struct tcphdr *tcp, const void *end, struct seen *s)
+{
+	const struct tcp_mss_option *option = (const void *)(tcp + 1);
+
+	if (tcp->doff * 4 == sizeof(*tcp))
+		return 0;
+	if ((const void *)(option + 1) > end || option->kind_and_len_be != bpf_htons(TCP_MSS_KIND_AND_LEN))
+		return DIOLKOS_DECLINE_MSS;
+	if (bpf_ntohs(option->mss_be) > rules.tcp_mss)
+		s->mss_be = option->mss_be;
+	return 0;
+}
 
 static __always_inline int parse_l4(const struct packet *p, __u32 off, struct seen *s)
 {
@@ -56,6 +81,7 @@ static __always_inline int parse_l4(const struct packet *p, __u32 off, struct se
 
 	s->tcp_flags = 0;
 	s->icmp_type = 0;
+	s->mss_be = 0;
 	switch (s->l4_proto) {
 	case IPPROTO_TCP: {
 		struct tcphdr *tcp = l4;
@@ -69,6 +95,8 @@ static __always_inline int parse_l4(const struct packet *p, __u32 off, struct se
 		s->src_port_be = tcp->source;
 		s->dst_port_be = tcp->dest;
 		s->checksum_be = tcp->check;
+		if (rules.tcp_mss && s->tcp_flags & TCP_SYN && parse_mss(tcp, end, s))
+			return DIOLKOS_DECLINE_MSS;
 		break;
 	}
 	case IPPROTO_UDP: {

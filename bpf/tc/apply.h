@@ -136,6 +136,7 @@ static __always_inline int apply_4to6(struct __sk_buff *skb, __u32 l2, const str
 	if (is_summed(skb))
 		bpf_csum_update(skb, csum_delta(l4_sum_before(s, &c->port),
 						l4_sum_behind(echo, end, s, &c->port) + header_sum_4to6(s, c)));
+	count_mss(s, sizeof(struct iphdr) + s->payload_len + s->padding);
 	return DIOLKOS_TRANSLATED_4TO6;
 }
 
@@ -172,6 +173,7 @@ static __always_inline int apply_6to4(struct __sk_buff *skb, __u32 l2, const str
 	if (is_summed(skb))
 		bpf_csum_update(skb, csum_delta(l4_sum_before(s, &c->port) + s->src6.s6_addr32[3] + csum_in6(&s->dst6),
 						l4_sum_behind(echo, end, s, &c->port)));
+	count_mss(s, sizeof(struct ipv6hdr) + s->payload_len);
 	return DIOLKOS_TRANSLATED_6TO4;
 }
 

@@ -70,6 +70,7 @@ static __always_inline int apply_frame_4to6(struct xdp_md *ctx, const struct see
 		return DIOLKOS_FAILED;
 	write_header_4to6(ip, s, c);
 	write_ethernet(eth, route, bpf_htons(ETH_P_IPV6));
+	count_mss(s, sizeof(struct iphdr) + s->payload_len + s->padding);
 	return DIOLKOS_TRANSLATED_4TO6;
 }
 
@@ -99,6 +100,7 @@ static __always_inline int apply_frame_6to4(struct xdp_md *ctx, const struct see
 		return DIOLKOS_FAILED;
 	write_header_6to4(ip, s, c);
 	write_ethernet(eth, route, bpf_htons(ETH_P_IP));
+	count_mss(s, sizeof(struct ipv6hdr) + s->payload_len);
 	return DIOLKOS_TRANSLATED_6TO4;
 }
 

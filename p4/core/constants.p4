@@ -9,6 +9,7 @@
 #define IPV4_WITHOUT_OPTIONS    8w0x45
 #define TCP                     8w6
 #define UDP                     8w17
+#define TCP_SYN                 8w2
 #define ICMP                    8w1
 #define ICMPV6                  8w58
 #define ECHO_REPLY4             8w0
@@ -29,6 +30,7 @@
 #define MODE_STATELESS          8w1
 #define MODE_SESSIONS           8w2
 #define MODE_LEARN              8w3
+#define MODE_STATELESS_NO_SYN   8w4
 
 /* 2^48 - 1: a multiple of 0xffff above any sum of a few 32-bit words. */
 #define SUM_ZERO                64w0xffffffffffff

@@ -34,6 +34,13 @@
         } else {
             hdr.work.fate = DECLINED_ETHERTYPE;
         }
+        if (hdr.work.mode == MODE_STATELESS_NO_SYN) {
+            /* A SYN may have its MSS behind any options, which no target walks: the slow path lowers it. */
+            hdr.work.mode = MODE_STATELESS;
+            if (hdr.work.fate == UNDECIDED && (hdr.work.syn_fin_rst & TCP_SYN) != 0) {
+                hdr.work.fate = DECLINED_TCP_FLAGS;
+            }
+        }
         if (hdr.work.fate == UNDECIDED) {
             echo.apply(hdr);
         }

@@ -50,9 +50,14 @@ def finished(pseudo: bytes, protocol: int, segment: bytes, at: int) -> bytes:
     return segment[:at] + value.to_bytes(2, "big") + segment[at + 2 :]
 
 
+SYN, MSS_OFFSET = 0x02, 6
+
+
 def tcp(pseudo: bytes, source: int, destination: int, data: bytes, flags: int = 0x10, offset: int = 5) -> bytes:
     """A segment; its header is as long as its offset says, or pretends to be."""
     options = bytes([1]) * (4 * max(0, offset - 5))
+    if flags & SYN and offset == MSS_OFFSET:
+        options = bytes.fromhex("020405b4")  # MSS 1460, as systems send it
     header = struct.pack("!HHIIBBHHH", source, destination, 1, 1, offset << 4, flags, 1000, 0, 0)
     return finished(pseudo, TCP, header + options + data, 16)
 

@@ -9,7 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from control import DEFAULT, INSERT, Change
 
-OFF, STATELESS, SESSIONS, LEARN = range(4)
+OFF, STATELESS, SESSIONS, LEARN, STATELESS_NO_SYN = range(5)
 SWITCH_MAC = bytes.fromhex("020000000001")
 HOST_MAC = bytes.fromhex("020000000002")
 PORT4, PORT6 = 0, 2
@@ -98,7 +98,8 @@ def stateless(config: dict) -> list[Change]:
     """The tables of a configuration as vectors have it (vectors/README.md)."""
     is_clat = config.get("clat", False)
     mask = 0 if config.get("traffic_class") == "zero" else 255
-    changes = [settings(STATELESS, mask, config.get("lowest_ipv6_mtu", 1280)), *local_macs(SWITCH_MAC)]
+    mode = STATELESS_NO_SYN if config.get("tcp_mss", "off") != "off" else STATELESS
+    changes = [settings(mode, mask, config.get("lowest_ipv6_mtu", 1280)), *local_macs(SWITCH_MAC)]
     changes.append(hop("0.0.0.0/0", PORT4, HOST_MAC, SWITCH_MAC, config.get("mtu4", 1500)))
     changes.append(hop("::/0", PORT6, HOST_MAC, SWITCH_MAC, config.get("mtu6", 1500)))
     for mapping in config.get("eam", []):

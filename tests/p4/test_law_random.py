@@ -14,6 +14,7 @@ import subprocess
 from ipaddress import ip_address
 from pathlib import Path
 
+import pytest
 from control import INSERT, Change, Piped, program
 from packets import ETHERNET, checksum_is_right, framed, icmp, ipv4, ipv6, is_ipv4, tcp, udp, without_id
 from tables import HOST_MAC, PORT4, PORT6, SESSIONS, SWITCH_MAC, hop, local_macs, settings, stateless
@@ -139,14 +140,15 @@ def any_packet(chance: random.Random) -> bytes:
     return packet
 
 
-def test_stateless_packets(tmp_path: Path, switch: Piped) -> None:
+@pytest.mark.parametrize("mss", ["off", 1220])
+def test_stateless_packets(tmp_path: Path, switch: Piped, mss: str | int) -> None:
     """Prefix and mappings of several lengths, one inside of the other."""
     chance = chance_of("stateless")
     packets = [any_packet(chance) for _ in range(CASES)]
-    config = f'[translator]\nmode = "siit"\npref64 = ["{PREFIX}"]\nmtu4 = 1500\nmtu6 = 1500\n'
+    config = f'[translator]\nmode = "siit"\npref64 = ["{PREFIX}"]\nmtu4 = 1500\nmtu6 = 1500\ntcp_mss = {json.dumps(mss)}\n'
     config += "".join(f'[[eam]]\nv4 = "{mapping["v4"]}"\nv6 = "{mapping["v6"]}"\n' for mapping in MAPPINGS)
     wanted, _ = slow_path(tmp_path, config, packets)
-    switch.control.write(stateless({"pref64": [PREFIX], "eam": MAPPINGS}))
+    switch.control.write(stateless({"pref64": [PREFIX], "eam": MAPPINGS, "tcp_mss": mss}))
     results = [obeys(switch, sent, out) for sent, out in zip(packets, wanted, strict=True)]
     wrong = [packet.hex() for packet, result in zip(packets, results, strict=True) if result is None]
     assert not wrong

@@ -41,6 +41,8 @@ pub fn translation(settings: &Settings, uplink: &Link, side6: Side6) -> Config {
     let found = AutoValues {
         mtu4: tun_mtu(uplink),
         mtu6: mtu6(uplink),
+        narrowest4: tun_mtu(uplink),
+        narrowest6: mtu6(uplink),
         address6: Some(side6.address),
     };
     // The address in force counts, whatever the operator wants next.
@@ -124,6 +126,7 @@ mod tests {
                     (fast.rules.mtu4, fast.rules.mtu6, fast.rules.lowest_ipv6_mtu),
                     (slow.mtu4, slow.mtu6, slow.lowest_ipv6_mtu)
                 );
+                assert_eq!(fast.rules.tcp_mss, slow.tcp_mss);
                 assert_eq!(
                     fast.rules.traffic_class_zero,
                     slow.traffic_class == diolkos_xlat::TrafficClass::Zero

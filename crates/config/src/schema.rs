@@ -8,13 +8,14 @@
 use std::borrow::Cow;
 
 use diolkos_xlat::config::auto::schema_or_auto;
+use diolkos_xlat::config::LEAST_MSS;
 use schemars::generate::SchemaSettings;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 
 use super::auto::{Mtu, Networks, V6Address};
 use super::metrics::MetricsAddress;
 use super::resolver::Resolver;
-use super::Settings;
+use super::{Settings, TcpMss};
 
 /// JSON Schema of a configuration file, without references.
 pub fn schema() -> Schema {
@@ -61,6 +62,10 @@ told! {
         { "const": "auto" }, { "const": "shared" }, { "type": "string", "title": "IPv6 address" },
     ] });
     Mtu: schema_or_auto(&json_schema!({ "type": "integer", "title": "number of bytes" }));
+    TcpMss: json_schema!({ "anyOf": [
+        { "type": "integer", "format": "uint16", "minimum": LEAST_MSS, "title": "number of bytes" },
+        { "const": "mtu" }, { "const": "off" },
+    ] });
     Resolver: json_schema!({ "type": "string", "title": "IP address, with a port if it is not 53" });
     MetricsAddress: json_schema!({ "type": "string", "title": "IP address and port, or path of a Unix socket" });
 }

@@ -15,6 +15,10 @@ pub struct AutoValues {
     pub mtu4: u32,
     /// MTU of the IPv6 side, bytes.
     pub mtu6: u32,
+    /// The least MTU of all interfaces for IPv4, bytes.
+    pub narrowest4: u32,
+    /// The same for IPv6.
+    pub narrowest6: u32,
     /// The address of the CLAT, or a global address of the router.
     pub address6: Option<Ipv6Addr>,
 }
@@ -29,6 +33,8 @@ impl AutoValues {
     pub const ANYTHING: AutoValues = AutoValues {
         mtu4: 65535,
         mtu6: 65535,
+        narrowest4: 65535,
+        narrowest6: 65535,
         address6: None,
     };
 }
@@ -65,6 +71,7 @@ impl Settings {
                 Mode::Siit => self.siit.loops4.clone(),
                 Mode::Clat | Mode::Nat64 => Vec::new(),
             },
+            tcp_mss: self.tcp_mss(found),
             takes_hop: t.placement == Placement::Device,
             icmp: Icmp {
                 address6: self.icmp.address6.or(own6_for_errors),

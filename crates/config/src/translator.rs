@@ -7,7 +7,7 @@ use ipnet::Ipv6Net;
 
 use super::key::section;
 use super::mode::{Datapath, Hook, Mode, Placement};
-use super::{Mtu, Networks, TrafficClass, ZeroChecksum};
+use super::{Mtu, Networks, TcpMss, TrafficClass, ZeroChecksum};
 
 section! {
     /// How packets are translated, and where.
@@ -44,6 +44,10 @@ section! {
         mtu4: Mtu = Mtu::Auto, Live;
         /// MTU of the next hop on the IPv6 side, bytes. `"auto"`: as `mtu4`; of a CLAT, the uplink's.
         mtu6: Mtu = Mtu::Auto, Live;
+        /// The maximum segment size that a TCP SYN may announce behind the translation, bytes, 536 to 65535: a larger one is
+        /// lowered, a smaller one stays, none is added. `"mtu"`: what fits the narrowest interface in both families, its MTU less
+        /// 60 bytes of headers; `mtu4` and `mtu6`, where they are numbers, go before it. `"off"`: as the sender says.
+        tcp_mss: TcpMss = TcpMss::Mtu, Live;
         /// What becomes of UDP over IPv4 without a checksum, which IPv6 does not allow. `"auto"`: `"drop"` of a CLAT and a SIIT
         /// (RFC 7915 section 4.5), `"compute"` of a NAT64 (RFC 6146 section 3.4).
         udp_zero_checksum: ZeroChecksum = ZeroChecksum::default(), Live;

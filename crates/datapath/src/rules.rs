@@ -14,6 +14,7 @@ pub fn of(config: &Config, tun_ifindex: u32) -> Rules {
         lowest_ipv6_mtu: config.lowest_ipv6_mtu,
         traffic_class_zero: config.traffic_class == TrafficClass::Zero,
         takes_hop: config.takes_hop,
+        tcp_mss: config.tcp_mss,
     }
 }
 

@@ -107,6 +107,8 @@ pub struct Rules {
     pub traffic_class_zero: bool,
     /// Decrement the hop limit at the TUN device, as the slow path does.
     pub takes_hop: bool,
+    /// The largest maximum segment size of a translated TCP SYN, in bytes. None leaves it as it is.
+    pub tcp_mss: Option<u16>,
 }
 
 /// A translation prefix (RFC 6052); see `struct diolkos_pref64` in `bpf/abi.h`.

@@ -129,6 +129,7 @@ macro_rules! fill_rules {
         $data.rules.lowest_ipv6_mtu = $rules.lowest_ipv6_mtu;
         $data.rules.traffic_class_zero = $rules.traffic_class_zero.into();
         $data.rules.device_hops = $rules.takes_hop.into();
+        $data.rules.tcp_mss = $rules.tcp_mss.unwrap_or(0);
         if let Some(layout) = $crate::kernel_layout::kernel_layout().gso {
             $data.gso.head_at = layout.head_at;
             $data.gso.end_at = layout.end_at;

@@ -32,6 +32,7 @@ pub struct QueueCounters {
     questions_answered: AtomicU64,
     emitted: AtomicU64,
     held: AtomicU64,
+    mss_clamped: AtomicU64,
     unwritten: AtomicU64,
     led: (AtomicU64, AtomicU64),
     strayed: AtomicU64,
@@ -87,6 +88,7 @@ impl Default for QueueCounters {
             questions_answered: AtomicU64::default(),
             emitted: AtomicU64::default(),
             held: AtomicU64::default(),
+            mss_clamped: AtomicU64::default(),
             unwritten: AtomicU64::default(),
             led: Default::default(),
             strayed: AtomicU64::default(),
@@ -126,6 +128,11 @@ impl QueueCounters {
     /// other side.
     pub fn held(&self) {
         self.held.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a translated SYN whose maximum segment size was lowered.
+    pub fn mss_clamped(&self) {
+        self.mss_clamped.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a packet that the kernel did not accept.
@@ -238,6 +245,7 @@ pub fn read(fast: Option<&FastPath>, tallies: &[Arc<QueueCounters>]) -> io::Resu
     }
     slow("originated", sum(&|t| &t.emitted), None);
     slow("held", sum(&|t| &t.held), None);
+    slow("mss_clamped", sum(&|t| &t.mss_clamped), None);
     slow("write_failed", sum(&|t| &t.unwritten), None);
     slow("forwarded", sum(&|t| &t.led.0), Some(sum(&|t| &t.led.1)));
     slow("deferred", sum(&|t| &t.deferred), None);

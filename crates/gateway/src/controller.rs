@@ -309,6 +309,8 @@ mod tests {
         let found = AutoValues {
             mtu4: 1500,
             mtu6: 1500,
+            narrowest4: 1500,
+            narrowest6: 1500,
             address6: None,
         };
         let text = "[translator]\nmode = \"nat64\"\npref64 = [\"64:ff9b::/96\"]\n[[nat64.pool4]]\naddress = \"192.0.2.0/29\"\n";

@@ -111,6 +111,8 @@ fn engine(settings: &Settings, world: &mut Environment) -> Result<Engine, Offlin
     let found = AutoValues {
         mtu4: AutoValues::OFFLINE_MTU,
         mtu6: AutoValues::OFFLINE_MTU,
+        narrowest4: AutoValues::OFFLINE_MTU,
+        narrowest6: AutoValues::OFFLINE_MTU,
         address6: None,
     };
     // No kernel is involved that decrements the hop limit.

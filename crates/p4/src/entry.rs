@@ -119,6 +119,8 @@ pub enum Mode {
     Stateless = 1,
     /// It translates by the sessions in its tables.
     Sessions = 2,
+    /// It translates without state, and declines TCP with SYN.
+    StatelessWithoutSyn = 4,
 }
 
 /// The settings of the program. Once they are written, it translates.

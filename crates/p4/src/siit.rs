@@ -64,7 +64,12 @@ pub fn entries(config: &Config) -> Option<Vec<Entry>> {
     let prefixes = prefixes.collect::<Option<Vec<_>>>()?;
     let lowest = u16::try_from(config.lowest_ipv6_mtu).unwrap_or(u16::MAX);
     let copies = config.traffic_class == TrafficClass::Copy;
-    let mut all = vec![settings(Mode::Stateless, copies, lowest)];
+    // The switch does not walk the options of TCP: SYNs are left to what lowers their maximum segment size.
+    let mode = match config.tcp_mss {
+        Some(_) => Mode::StatelessWithoutSyn,
+        None => Mode::Stateless,
+    };
+    let mut all = vec![settings(mode, copies, lowest)];
     for end in ENDS {
         for net in UNROUTABLE4 {
             all.push(from4(end, UNROUTABLE, net, None));

@@ -126,6 +126,11 @@ fn settings_are_a_default_action() {
         zero.insert().data.bytes(),
         hex("01 00 0578 0000 0000 0000 0000")
     );
+    let without = settings(Mode::StatelessWithoutSyn, true, 1280);
+    assert_eq!(
+        without.insert().data.bytes(),
+        hex("04 ff 0500 0000 0000 0000 0000")
+    );
 }
 
 #[test]

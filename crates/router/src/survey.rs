@@ -5,7 +5,7 @@ use diolkos_xlat::ConfigError;
 
 use super::error::RouterError;
 use diolkos_config::{self as config, AutoValues, Settings};
-use diolkos_kernel::net::Net;
+use diolkos_kernel::net::{Link, Net};
 use diolkos_service::failure::Failure;
 
 /// RFC 8200 section 5, in bytes.
@@ -25,19 +25,34 @@ pub async fn look_around(net: &Net, settings: &Settings) -> Result<AutoValues, F
         true => name != "lo" && *name != t.device,
         false => t.interfaces.contains(name),
     };
-    let mtu = links
+    let ours: Vec<&Link> = links.iter().filter(|link| among(&link.name)).collect();
+    let mtu = ours
         .iter()
-        .filter(|link| among(&link.name))
         .map(|link| link.mtu)
         .max()
         .unwrap_or(AutoValues::OFFLINE_MTU)
         .clamp(IPV6_MINIMUM_MTU, LARGEST_MTU);
+    // Nobody has named the interfaces: one that is down carries nothing.
+    let counts = |link: &&&Link| !t.interfaces.is_empty() || link.running;
+    let [narrowest4, narrowest6] = narrowest(ours.iter().filter(counts).copied());
     let found = AutoValues {
         mtu4: mtu,
         mtu6: mtu,
+        narrowest4: narrowest4.unwrap_or(mtu),
+        narrowest6: narrowest6.unwrap_or(mtu),
         address6: net.global_address6().await?,
     };
     Ok(found)
+}
+
+/// The least MTU of these interfaces for each family, in bytes. One below the minimum MTU of IPv6 carries no IPv6 (RFC
+/// 8200 section 5).
+fn narrowest<'a>(links: impl Iterator<Item = &'a Link> + Clone) -> [Option<u32>; 2] {
+    let for6 = links.clone().map(|link| link.mtu6);
+    [
+        links.map(|link| link.mtu).min(),
+        for6.filter(|mtu| *mtu >= IPV6_MINIMUM_MTU).min(),
+    ]
 }
 
 /// Warns of interfaces that are too narrow, now that they are known.
@@ -73,4 +88,25 @@ pub fn device_mtu(settings: &Settings, found: AutoValues) -> u32 {
         .or(found.mtu4)
         .max(t.mtu6.or(found.mtu6))
         .max(IPV6_MINIMUM_MTU)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_narrowest_interface_counts_where_it_carries_the_family() {
+        let link = |mtu, mtu6| Link {
+            mtu6,
+            ..Link::ethernet(2, mtu)
+        };
+        let [wide, tunnel, announced, thin] =
+            [(1500, 1500), (1480, 1480), (1500, 1400), (1000, 1000)]
+                .map(|(mtu, mtu6)| link(mtu, mtu6));
+        let of = |links: &[&Link]| narrowest(links.iter().copied());
+        assert_eq!(of(&[]), [None, None]);
+        assert_eq!(of(&[&wide, &tunnel]), [Some(1480), Some(1480)]);
+        assert_eq!(of(&[&tunnel, &announced]), [Some(1480), Some(1400)]);
+        assert_eq!(of(&[&wide, &thin]), [Some(1000), Some(1500)]);
+    }
 }

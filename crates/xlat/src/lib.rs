@@ -72,7 +72,9 @@ pub mod wire;
 
 pub use config::{Config, ConfigError, Eam, Icmp, TrafficClass, UdpZeroChecksum};
 pub use icmp::ErrorSources;
-pub use packet::{Checksum, Env, Gso, GsoKind, Label, Offload, Outbox, Packet, HEADROOM};
+pub use packet::{
+    Checksum, ClampedMss, Env, Gso, GsoKind, Label, Offload, Outbox, Packet, HEADROOM,
+};
 pub use trace::Trace;
 pub use translate::Translator;
 pub use verdict::{Gateway, Reason, Verdict};

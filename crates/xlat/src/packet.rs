@@ -191,6 +191,15 @@ pub trait Env {
     }
 }
 
+/// The maximum segment size in a TCP SYN that was lowered, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClampedMss {
+    /// What its sender announced.
+    pub from: u16,
+    /// What the translated SYN announces.
+    pub to: u16,
+}
+
 /// Receives the packets sent in addition to the translated one: fragments and originated ICMP errors.
 pub trait Outbox {
     /// Receives one complete IP packet. The callee must copy or send it before it returns.
@@ -201,6 +210,11 @@ pub trait Outbox {
     /// before it returns.
     fn forward(&mut self, to: Gateway, packet: &[u8], offload: Offload) {
         let _ = (to, packet, offload);
+    }
+
+    /// Reports a SYN whose maximum segment size was lowered, before the packet leaves.
+    fn clamped(&mut self, mss: ClampedMss) {
+        let _ = mss;
     }
 
     /// Reports a refused packet before the ICMP error about it is sent. The packet is as it was received, except that

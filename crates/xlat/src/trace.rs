@@ -6,7 +6,7 @@
 
 use crate::icmp::{Answer, IcmpErrors};
 use crate::map::Via;
-use crate::packet::{Env, Offload, Outbox, Packet, HEADROOM};
+use crate::packet::{ClampedMss, Env, Offload, Outbox, Packet, HEADROOM};
 use crate::refusal::Refusal;
 use crate::verdict::Verdict;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -54,6 +54,8 @@ pub struct Trace {
     /// True if source and destination are both behind the translator, so that the packet is hairpinned (RFC 6146
     /// section 3.8, RFC 7757 section 4.2).
     pub turns: bool,
+    /// The maximum segment size of a SYN, if it would be lowered.
+    pub clamped: Option<ClampedMss>,
     /// The verdict of [`crate::Translator::translate`].
     pub verdict: Verdict,
     /// The translated packets that would be sent: one packet, or several fragments.
@@ -86,25 +88,33 @@ impl Trace {
             }
         };
         if verdict == Verdict::Forward {
-            sent.0.push(packet.bytes().to_vec());
+            sent.packets.push(packet.bytes().to_vec());
         }
         let is_v6 = |packet: &[u8]| packet.first().is_some_and(|byte| byte >> 4 == 6);
         Trace {
             mappings: Vec::new(),
-            turns: is_v6(bytes) && sent.0.first().is_some_and(|sent| is_v6(sent)),
+            turns: is_v6(bytes) && sent.packets.first().is_some_and(|sent| is_v6(sent)),
+            clamped: sent.clamped,
             verdict,
-            sent: sent.0,
-            answer: answer.0.pop(),
+            sent: sent.packets,
+            answer: answer.packets.pop(),
         }
     }
 }
 
 /// An outbox that collects the packets.
 #[derive(Default)]
-pub struct Leaving(Vec<Vec<u8>>);
+pub struct Leaving {
+    packets: Vec<Vec<u8>>,
+    clamped: Option<ClampedMss>,
+}
 
 impl Outbox for Leaving {
     fn emit(&mut self, packet: &[u8], _: Offload) {
-        self.0.push(packet.to_vec());
+        self.packets.push(packet.to_vec());
+    }
+
+    fn clamped(&mut self, mss: ClampedMss) {
+        self.clamped = Some(mss);
     }
 }

@@ -170,6 +170,7 @@ reasons! {
         DeclineOffload "decline_offload" "A tunnel's super-packet, or a tunnel whose inner checksum is left to the device.";
         DeclineState "decline_state" "A packet that may begin, change or end a session.";
         DeclineCopy "decline_copy" "A session made from a copy of another gateway's binding, which may not be used at the moment.";
+        DeclineMss "decline_mss" "A SYN whose first option is not its maximum segment size, which the slow path looks for.";
         DeclineRoute "decline_route" "No route leads through the uplink, or its router does not answer.";
     }
 }

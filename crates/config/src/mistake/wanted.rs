@@ -41,10 +41,7 @@ impl<'a> Wanted<'a> {
     /// The message for a value of the wrong kind, or out of range.
     pub fn refusal(&self, place: &Place<'_>, literal: &str) -> String {
         let one = alternative(self.schema);
-        let or_auto = match is_or_auto(self.schema) {
-            true => " or \"auto\"",
-            false => "",
-        };
+        let or_auto = or_words(self.schema);
         let name = header(&self.path);
         let is_list = is_type(one, "array");
         match place.value {
@@ -165,9 +162,12 @@ fn alternative(schema: &Value) -> &Value {
     one.unwrap_or(schema)
 }
 
-fn is_or_auto(schema: &Value) -> bool {
-    let any = schema["anyOf"].as_array();
-    any.is_some_and(|any| any.iter().any(|one| one["const"] == "auto"))
+/// The words that are allowed beside a value of another kind, as ` or "auto"`.
+fn or_words(schema: &Value) -> String {
+    let any = schema["anyOf"].as_array().into_iter().flatten();
+    any.filter_map(|one| one["const"].as_str())
+        .map(|word| format!(" or \"{word}\""))
+        .collect()
 }
 
 /// Returns true if the schema has this type; an optional value has two types.
@@ -191,10 +191,7 @@ fn words(schema: &Value) -> Vec<&str> {
 
 fn kind(schema: &Value) -> String {
     let one = alternative(schema);
-    let auto = match is_or_auto(schema) {
-        true => " or \"auto\"",
-        false => "",
-    };
+    let or_words = or_words(schema);
     let words = words(one);
     let kind = match (one["title"].as_str(), one["format"].as_str()) {
         (Some(title), _) => with_article(title),
@@ -208,7 +205,7 @@ fn kind(schema: &Value) -> String {
         (_, Some("ip")) => "an IP address".to_owned(),
         _ => "a text".to_owned(),
     };
-    kind + auto
+    kind + &or_words
 }
 
 fn with_article(title: &str) -> String {

@@ -117,6 +117,7 @@ fn imagined(call: &mut Call) -> Result<Imagined, Refusal> {
             length: call.take("length")?,
             dont_fragment: call.take::<Option<bool>>("dont_fragment")?.unwrap_or(false),
             hop_limit: call.take::<Option<u8>>("hop_limit")?.unwrap_or(64),
+            mss: call.take("mss")?,
         },
     })
 }
@@ -132,6 +133,7 @@ pub fn call(request: Request) -> Call {
                 length,
                 dont_fragment,
                 hop_limit,
+                mss,
             } = packet.details;
             let mut parameters = json!({
                 "packet": packet.words.to_string(),
@@ -140,6 +142,9 @@ pub fn call(request: Request) -> Call {
             });
             if let Some(length) = length {
                 parameters["length"] = json!(length);
+            }
+            if let Some(mss) = mss {
+                parameters["mss"] = json!(mss);
             }
             ("Trace", parameters)
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use diolkos_nat64::config::Gateway;
 use diolkos_sys::vnet::LEN as VNET;
-use diolkos_xlat::{Label, Offload, Outbox, Reason};
+use diolkos_xlat::{ClampedMss, Label, Offload, Outbox, Reason};
 
 use super::label::Outlet;
 use super::offload;
@@ -129,6 +129,10 @@ impl Outbox for Writer<'_> {
 
     fn forward(&mut self, to: Gateway, packet: &[u8], offload: Offload) {
         self.elsewhere.push((to, packet.to_vec(), offload));
+    }
+
+    fn clamped(&mut self, _mss: ClampedMss) {
+        self.tally.mss_clamped();
     }
 
     fn refused(&mut self, reason: Reason, packet: &[u8]) {

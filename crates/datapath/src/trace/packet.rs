@@ -55,6 +55,9 @@ pub struct Details {
     pub dont_fragment: bool,
     /// Hop limit or TTL.
     pub hop_limit: u8,
+    /// Of a TCP SYN: the maximum segment size that it announces, in bytes; None: it has no such option.
+    #[serde(default)]
+    pub mss: Option<u16>,
 }
 
 /// A packet for a trace.

@@ -8,7 +8,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepRow {
     /// What it is about: `arrival`, `destination`, `source`, `hairpin`, `binding`, `session`, `filtering`, `block`,
-    /// `share`.
+    /// `share`, `mss`.
     pub step: String,
     /// A sentence.
     pub text: String,

@@ -39,6 +39,13 @@ pub fn steps(report: &mut Report, trace: &Nat64Trace, config: &Config) {
         let (name, text) = table_step(step);
         report.step(name, text);
     }
+    if let Some(mss) = trace.packet.clamped {
+        let text = format!(
+            "the SYN announces {} bytes and leaves with {} (translator.tcp_mss)",
+            mss.from, mss.to
+        );
+        report.step("mss", text);
+    }
 }
 
 fn table_step(step: &TableStep) -> (&'static str, String) {

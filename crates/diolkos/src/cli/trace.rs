@@ -28,6 +28,9 @@ pub struct Trace {
     /// Hop limit or TTL with which it reaches the translator
     #[arg(long, value_name = "NUMBER", default_value_t = 64)]
     pub hop_limit: u8,
+    /// The maximum segment size that a SYN announces [default: it has no such option]
+    #[arg(long, value_name = "BYTES")]
+    pub mss: Option<u16>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

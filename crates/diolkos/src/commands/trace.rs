@@ -27,6 +27,7 @@ fn report(options: &cli::Trace) -> Result<String, Failure> {
             length: options.length,
             dont_fragment: options.df,
             hop_limit: options.hop_limit,
+            mss: options.mss,
         },
     };
     imagined.bytes().map_err(error::usage)?;

@@ -81,6 +81,7 @@ fn the_xdp_program_loads_with_exits() {
             lowest_ipv6_mtu: 1280,
             traffic_class_zero: false,
             takes_hop: true,
+            tcp_mss: None,
         },
         pref64: vec![Pref64 {
             network: Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0),

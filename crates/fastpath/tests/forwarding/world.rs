@@ -72,6 +72,7 @@ pub fn programs() -> Programs {
             lowest_ipv6_mtu: 1280,
             traffic_class_zero: false,
             takes_hop: true,
+            tcp_mss: None,
         },
         pref64: vec![Pref64 {
             network: address("64:ff9b::"),

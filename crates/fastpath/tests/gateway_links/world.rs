@@ -127,6 +127,7 @@ pub fn world(attach: Attach) -> World {
             lowest_ipv6_mtu: 1280,
             traffic_class_zero: false,
             takes_hop: true,
+            tcp_mss: None,
         },
         pref64: vec![],
         max_sessions: 100,

@@ -28,6 +28,12 @@ pub fn nat64s() -> Vec<Setup> {
         ),
         nat64("NAT64, /40", &["2001:db8:100::/40"], EndpointIndependent),
         nat64(
+            "NAT64 that lowers the MSS",
+            &["64:ff9b::/96"],
+            EndpointIndependent,
+        )
+        .clamping(1220),
+        nat64(
             "NAT64, /96 with bits 64 to 71 set",
             &["2001:db8:64:64:ab12::/96"],
             EndpointIndependent,
@@ -120,6 +126,10 @@ fn clats() -> Vec<Setup> {
                 config.mtu4 = 9016;
                 config.lowest_ipv6_mtu = 1400;
             }),
+        clat("the MSS is lowered", "2001:db8:64::/96").clamping(1440),
+        clat("the MSS is lowered, neutral", "64:ff9b::/96")
+            .neutral()
+            .clamping(536),
         clat("IPv4 MTU 1300", "2001:db8:64::/96")
             .neutral()
             .having(|config| {
@@ -211,6 +221,22 @@ fn siits() -> Vec<Setup> {
             &["2001:db8:64:64:ab12::/96"],
             &[("192.0.2.1/32", "2001:db8:12:34::1/128")],
         ),
+        siit(
+            "the MSS is lowered",
+            &["2001:db8:46::/96", "64:ff9b::/96"],
+            &[
+                ("192.0.2.1/32", "2001:db8:12:34::1/128"),
+                ("198.51.100.0/24", "2001:db8:56::/120"),
+            ],
+        )
+        .clamping(1360),
+        siit(
+            "the MSS is lowered, and the kernel takes the hops",
+            &["2001:db8:64::/96"],
+            &[("198.51.100.0/24", "2001:db8:96::/120")],
+        )
+        .having(|config| config.takes_hop = false)
+        .clamping(8960),
         siit(
             "prefixes of every length, no mapping",
             &[

@@ -5,6 +5,7 @@
 //! seed, and what the tables say ─► flow, direction, flags ─► bytes
 
 use super::common::ones_sum;
+use super::grammar::options;
 use super::input::{Input, Way};
 use super::setup::Setup;
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Protocol};
@@ -151,10 +152,35 @@ fn transport(protocol: Protocol, ports: (u16, u16), echo: u8, rng: &mut Rng) -> 
     let mut l4 = match protocol {
         Protocol::Tcp => {
             let flags = FLAGS[rng.usize(..FLAGS.len())];
+            let options = match (flags & SYN != 0, rng.u8(..16)) {
+                (true, 0) => options::of_syn(None, rng),
+                // MSS 1460, as most systems send it.
+                (true, 1..10) => vec![2, 4, 0x05, 0xb4, 1, 3, 3, 7],
+                _ => Vec::new(),
+            };
+            let words = 5 + options.len() as u8 / 4;
             [
                 &first[..],
                 &second,
-                &[0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 255, 255, 0, 0, 0, 0],
+                &[
+                    0,
+                    0,
+                    0,
+                    1,
+                    0,
+                    0,
+                    0,
+                    2,
+                    words << 4,
+                    flags,
+                    255,
+                    255,
+                    0,
+                    0,
+                    0,
+                    0,
+                ],
+                &options,
             ]
             .concat()
         }

@@ -5,6 +5,7 @@
 //! seed → recipe → bytes (`bytes`); and, when a packet breaks the law, recipe → simpler recipes.
 
 mod bytes;
+pub mod options;
 
 use super::input::Way;
 use super::setup::{Node, Setup};
@@ -20,6 +21,8 @@ pub struct Recipe {
     transport: Transport,
     /// Both ports, or identifier and sequence number.
     head: [u16; 2],
+    /// A SYN's other flags, and its options in whole words of 32 bits; an ordinary segment has none.
+    syn: Option<(u8, Vec<u8>)>,
     data_len: usize,
     fill: Fill,
     checksum: Checksum,
@@ -152,6 +155,7 @@ impl Recipe {
             way,
             transport,
             head: [rng.u16(..), rng.u16(..)],
+            syn: None,
             data_len: data_len(setup, transport, rng),
             fill: match rng.u8(..4) {
                 0 => Fill::Zeros,
@@ -172,6 +176,9 @@ impl Recipe {
         };
         if way == Way::FourToSix {
             recipe.picks[1] = Setup::in_first_prefix(recipe.picks[1]);
+        }
+        if transport == Transport::Tcp && rng.u8(..4) == 0 {
+            recipe.syn = Some((rng.u8(..), options::of_syn(setup.config.tcp_mss, rng)));
         }
         match rng.u8(..20) {
             0 => recipe.head = [0, 0],
@@ -244,7 +251,7 @@ impl Recipe {
     /// Returns true for packets of which the fast path has to translate nearly every one: complete TCP, UDP or echo
     /// packets that fit, with correct fields, between addresses without special rules in any RFC.
     pub fn is_plain(&self, setup: &Setup) -> bool {
-        let segment = self.transport.header_len()
+        let segment = self.header_len()
             + self
                 .gso_size
                 .map_or(self.data_len, |size| self.data_len.min(size.into()));
@@ -257,6 +264,7 @@ impl Recipe {
         // 0xffff.
         let zeros = self.transport == Transport::EchoReply && self.head == [0, 0];
         fits && !zeros
+            && self.shows_mss(setup)
             && self.hops > 1
             && !matches!(self.checksum, Checksum::Is(_))
             && self.odd.is_empty()
@@ -289,6 +297,12 @@ impl Recipe {
                 r.changed.remove(at);
             });
         }
+        step(&|r| r.syn = None);
+        step(&|r| {
+            if let Some((flags, _)) = &mut r.syn {
+                *flags = 0;
+            }
+        });
         step(&|r| r.gso_size = None);
         step(&|r| r.data_len = 0);
         step(&|r| r.data_len /= 2);
@@ -305,6 +319,17 @@ impl Recipe {
         step(&|r| r.peer = Ipv4Addr::new(8, 8, 8, 8));
         step(&|r| r.summed_again = false);
         all
+    }
+
+    /// Bytes of the transport header.
+    fn header_len(&self) -> usize {
+        self.transport.header_len() + self.syn.as_ref().map_or(0, |(_, options)| options.len())
+    }
+
+    /// Returns true unless the maximum segment size of a SYN matters and may stand behind other options.
+    fn shows_mss(&self, setup: &Setup) -> bool {
+        let first = self.syn.as_ref().map(|(_, options)| &options[..]);
+        setup.config.tcp_mss.is_none() || matches!(first, None | Some([] | [2, 4, ..]))
     }
 
     fn near(&self, setup: &Setup) -> Node {

@@ -162,7 +162,9 @@ impl Paths {
         match &inline.fates[..] {
             [] if inline.packet == given.bytes => Ok(None),
             [] => Err("inline, a packet is changed that is not translated".into()),
-            [(name, _)] if !name.starts_with("translated_") => Err(format!("inline, it is {name}")),
+            [(name, _), ..] if !name.starts_with("translated_") => {
+                Err(format!("inline, it is {name}"))
+            }
             _ if unpadded.len() < given.bytes.len() => Ok(Some(inline)),
             same if same == &device.fates[..] && inline.packet == self.at_interface(device) => {
                 self.inline += 1;
@@ -219,10 +221,15 @@ impl Paths {
             return Ok(());
         };
         self.driver[0] += usize::from(inline.is_some() && !looks_unfinished(given));
-        let (translated, len) = match (driver.action, &driver.fates[..]) {
-            (Action::Next, []) if driver.packet == given.bytes => return Ok(()),
-            (Action::Next, []) => return Err("a driver changes a packet and leaves it".into()),
-            (Action::Back, [translated, ("sent_xdp", sent)]) => (translated, sent.bytes as usize),
+        let (sent, others): (Vec<_>, Vec<_>) = driver
+            .fates
+            .iter()
+            .copied()
+            .partition(|(name, _)| *name == "sent_xdp");
+        let len = match (driver.action, &sent[..], &others[..]) {
+            (Action::Next, [], []) if driver.packet == given.bytes => return Ok(()),
+            (Action::Next, [], []) => return Err("a driver changes a packet and leaves it".into()),
+            (Action::Back, [(_, sent)], [_, ..]) => sent.bytes as usize,
             other => return Err(format!("in a driver, it is {other:?}")),
         };
         // Padding of the frame is no part of the packet, and must be zero.
@@ -233,9 +240,7 @@ impl Paths {
             ));
         }
         let is_same = |inline: &&Run| {
-            inline.fates == [*translated]
-                && inline.packet == packet
-                && inline.ipv4_ids == driver.ipv4_ids
+            inline.fates == others && inline.packet == packet && inline.ipv4_ids == driver.ipv4_ids
         };
         if inline.filter(is_same).is_none() {
             return Err(format!(

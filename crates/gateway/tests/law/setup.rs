@@ -88,6 +88,14 @@ impl Setup {
         self
     }
 
+    /// Lowers the maximum segment size of SYNs.
+    pub fn clamping(mut self, mss: u16) -> Setup {
+        if let Some(nat64) = &mut self.nat64 {
+            nat64.translator.tcp_mss = Some(mss);
+        }
+        self.having(|config| config.tcp_mss = Some(mss))
+    }
+
     /// Sets another address of the CLAT.
     pub fn node(self, v4: &str, v6: &str) -> Setup {
         self.having(|config| config.eam = vec![mapping(v4, v6)])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The contradictions that [`Config::check`] reports, in the order of the keys.
 
-use super::{overlap, Config, Eam, Problem};
+use super::{overlap, Config, Eam, Problem, LEAST_MSS};
 use crate::addr::rfc6052::{PREFIX_LENGTHS, U_OCTET};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6, name_of, AddressKind};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -14,6 +14,7 @@ pub fn problems(config: &Config) -> Vec<Problem> {
     found.0.extend(overlap::identical(&config.eam));
     found.mtus(config);
     found.ports(config);
+    found.mss(config);
     found.icmp(config);
     found.0
 }
@@ -81,6 +82,14 @@ impl Problems {
                     );
                 }
             }
+        }
+    }
+
+    fn mss(&mut self, config: &Config) {
+        if let Some(mss) = config.tcp_mss.filter(|mss| *mss < LEAST_MSS) {
+            let why =
+                "what peers send that announce no maximum segment size (RFC 9293 section 3.7.1)";
+            self.add("tcp_mss", format!("{mss} is below {LEAST_MSS}, {why}"));
         }
     }
 

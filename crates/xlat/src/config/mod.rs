@@ -9,6 +9,7 @@ pub mod network;
 mod overlap;
 
 use crate::addr::rfc6052::U_OCTET;
+use crate::wire::{IPV4_LEN, IPV6_LEN};
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -52,6 +53,9 @@ pub struct Config {
     /// Decrement TTL and hop limit. If none is left, send Time Exceeded to the sender (RFC 7915 sections 4.1 and 5.1).
     /// False if the router around the translator decrements and reports.
     pub takes_hop: bool,
+    /// The largest maximum segment size, in bytes, that a TCP SYN may announce behind the translation (RFC 9293 section
+    /// 3.7.1); None leaves it as it is.
+    pub tcp_mss: Option<u16>,
     /// ICMP errors.
     pub icmp: Icmp,
 }
@@ -103,6 +107,19 @@ pub enum TrafficClass {
     Copy,
     /// The field of a translated packet is zero.
     Zero,
+}
+
+/// The smallest maximum segment size to which a SYN is lowered, in bytes: what a peer sends that announces none (RFC
+/// 9293 section 3.7.1).
+pub const LEAST_MSS: u16 = 536;
+
+/// The largest maximum segment size, in bytes, whose segments fit packets of these lengths in both families. The headers
+/// have no options, as the option is defined (RFC 6691 section 2).
+pub fn mss_of(mtu4: u32, mtu6: u32) -> u16 {
+    const TCP_LEN: usize = 20;
+    let data = |mtu: u32, header: usize| mtu.saturating_sub((header + TCP_LEN) as u32);
+    let least = data(mtu4, IPV4_LEN).min(data(mtu6, IPV6_LEN));
+    u16::try_from(least).unwrap_or(u16::MAX).max(LEAST_MSS)
 }
 
 /// Settings for ICMP errors: those originated here, and those of routers whose address cannot be mapped.
@@ -160,6 +177,7 @@ impl Default for Config {
             allow_private_with_wkp: false,
             loops4: Vec::new(),
             takes_hop: true,
+            tcp_mss: None,
             icmp: Icmp::default(),
         }
     }

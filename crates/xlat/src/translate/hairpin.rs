@@ -7,7 +7,7 @@
 //! source has its own mapping, so that the answer returns through the translator.
 
 use super::payload::{self, Numbers, Payload, PayloadKind};
-use super::Translator;
+use super::{mss, Translator};
 use crate::csum::Sum;
 use crate::frag;
 use crate::icmp::Answer;
@@ -91,7 +91,10 @@ pub fn send(
         }
         PayloadKind::UdpZeroChecksum | PayloadKind::IcmpError | PayloadKind::Opaque => {}
     }
+    let what = (chain.protocol, carried.kind);
+    mss::clamp(t, what, packet, chain.payload_at, out);
     if let Some(fragment) = pieces_of {
+        let bytes = &mut packet.bytes_mut()[chain.payload_at..];
         payload::complete(bytes, carried.kind, offload);
         let limit = t.longest_fragment6 - IPV6_LEN - FRAGMENT_LEN;
         let header_len = IPV6_LEN + FRAGMENT_LEN;

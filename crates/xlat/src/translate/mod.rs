@@ -10,14 +10,15 @@
 //!    separate path from here (`icmp`).
 //! 4. map: map both addresses. A packet to the side it came from is hairpinned here (`hairpin`).
 //! 5. fit: compare with the size limit of the other side; for a super-packet, the size of one segment.
-//! 6. rewrite: no refusals from here on. Update the transport checksum, then write the new header in front of
-//!    it. A packet that has to be fragmented is sent in pieces (`frag`).
+//! 6. rewrite: no refusals from here on. Update the transport checksum, lower the MSS of a SYN (`mss`), then write
+//!    the new header in front of it. A packet that has to be fragmented is sent in pieces (`frag`).
 //!
 //! Super-packets (GSO) stay whole if one segment fits. If it does not fit and must not be fragmented, the
 //! sender gets one answer. Otherwise the packet is cut into its segments, and these into fragments, because
 //! no device would do both.
 
 pub mod hairpin;
+mod mss;
 pub mod payload;
 mod trace;
 pub mod v4to6;
@@ -50,6 +51,7 @@ pub struct Translator {
     udp_zero_checksum_ports: Box<[u16]>,
     traffic_class: TrafficClass,
     takes_hop: bool,
+    tcp_mss: Option<u16>,
 }
 
 impl Translator {
@@ -68,6 +70,7 @@ impl Translator {
             udp_zero_checksum_ports: sorted(&config.udp_zero_checksum_ports),
             traffic_class: config.traffic_class,
             takes_hop: config.takes_hop,
+            tcp_mss: config.tcp_mss,
         })
     }
 

@@ -2,7 +2,7 @@
 //! Translates from IPv4 to IPv6 (RFC 7915 section 4).
 
 use super::payload::{self, Family, Payload, PayloadKind};
-use super::{hop, leave, legal, place_in_datagram, Fit, Outgoing, Translator};
+use super::{hop, leave, legal, mss, place_in_datagram, Fit, Outgoing, Translator};
 use crate::addr::special::{kind_of_ipv4, AddressKind};
 use crate::config::UdpZeroChecksum;
 use crate::csum::{self, Sum};
@@ -74,6 +74,7 @@ pub fn send(
         return Err(Reason::Headroom.into());
     }
     rewrite_payload(packet, ip, carried.kind, src, dst);
+    mss::clamp(t, (protocol, carried.kind), packet, ip.header_len, out);
     let header = Ipv6 {
         traffic_class: t.class_out(ip.tos),
         flow_label: 0,

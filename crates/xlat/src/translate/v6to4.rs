@@ -2,7 +2,7 @@
 //! Translates from IPv6 to IPv4 (RFC 7915 section 5).
 
 use super::payload::{self, Family, Payload, PayloadKind};
-use super::{hairpin, hop, leave, legal, place_in_datagram, Fit, Outgoing, Translator};
+use super::{hairpin, hop, leave, legal, mss, place_in_datagram, Fit, Outgoing, Translator};
 use crate::addr::special::{kind_of_ipv4, kind_of_ipv6};
 use crate::csum::{self, Sum};
 use crate::frag::{self, Piece};
@@ -116,6 +116,8 @@ pub fn send(
         addresses: Addresses { src, dst },
     } = outgoing;
     rewrite_payload(packet, ip, chain, carried.kind, src, dst);
+    let what = (protocol, carried.kind);
+    mss::clamp(t, what, packet, chain.payload_at, out);
     let may_fragment =
         chain.fragment.is_some() || IPV4_LEN + carried.largest() <= LARGEST_WITHOUT_DF;
     let header = Ipv4 {

@@ -151,6 +151,7 @@ impl Keys {
             },
             udp_zero_checksum_ports: self.udp_zero_checksum_ports.clone(),
             takes_hop: otherwise.takes_hop,
+            tcp_mss: otherwise.tcp_mss,
             traffic_class: match self.traffic_class {
                 Some(Class::Copy) => TrafficClass::Copy,
                 Some(Class::Zero) => TrafficClass::Zero,

@@ -14,6 +14,7 @@ mod hairpin;
 mod headers;
 mod icmp_errors;
 mod icmp_extensions;
+mod mss;
 mod own_errors;
 mod path;
 mod properties;

@@ -57,11 +57,13 @@ fn a_call_says_what_was_asked_and_is_described() {
         length: None,
         dont_fragment: false,
         hop_limit: 64,
+        mss: None,
     };
     let long = Details {
         length: Some(1500),
         dont_fragment: true,
         hop_limit: 1,
+        mss: Some(1460),
     };
     let datagram = "udp 192.0.2.1 53 > 192.0.2.2 80";
     let echo = "icmp echo 7 192.0.2.2 > 192.0.2.1";

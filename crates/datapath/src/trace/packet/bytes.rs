@@ -12,6 +12,10 @@ use super::{Imagined, Transport, Words};
 const UDP_LEN: usize = 8;
 const TCP_LEN: usize = 20;
 const TCP_CHECKSUM_AT: usize = 16;
+const SYN: u8 = 1 << 1;
+/// Kind and length of the option that announces the maximum segment size (RFC 9293 section 3.2).
+const MSS: u16 = 0x0204;
+const MSS_LEN: usize = 4;
 
 impl Imagined {
     /// Returns its bytes, with all checksums; an error if its length is impossible.
@@ -25,10 +29,17 @@ impl Imagined {
         let least = head
             + match words.transport {
                 Transport::Udp(..) => UDP_LEN,
+                Transport::Tcp(..) if details.mss.is_some() => TCP_LEN + MSS_LEN,
                 Transport::Tcp(..) => TCP_LEN,
                 Transport::Echo { .. } => ICMP_LEN,
                 Transport::Other(_) => 0,
             };
+        let is_syn = matches!(words.transport, Transport::Tcp(_, _, flags) if flags & SYN != 0);
+        if details.mss.is_some() && !is_syn {
+            return Err(format!(
+                "`{words}` announces no maximum segment size: only TCP with SYN does"
+            ));
+        }
         let length = details.length.map_or(least, usize::from);
         if length < least {
             return Err(format!(
@@ -36,7 +47,7 @@ impl Imagined {
             ));
         }
         let mut bytes = vec![0; length];
-        words.write_transport(&mut bytes[head..]);
+        words.write_transport(&mut bytes[head..], details.mss);
         let number = words.transport.number(words.src.is_ipv4());
         match (words.src, words.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => Ipv4 {
@@ -71,7 +82,7 @@ impl Imagined {
 
 impl Words {
     /// Writes the transport header in front of the zeros of `bytes`.
-    fn write_transport(&self, bytes: &mut [u8]) {
+    fn write_transport(&self, bytes: &mut [u8], mss: Option<u16>) {
         let len = bytes.len();
         let is_v4 = self.src.is_ipv4();
         let mut put =
@@ -87,8 +98,13 @@ impl Words {
                 put(0, from);
                 put(2, to);
                 // The length of the header, in words, and the flags; a window.
-                put(12, 5 << 12 | u16::from(flags));
+                let words = (TCP_LEN + mss.map_or(0, |_| MSS_LEN)) / 4;
+                put(12, (words as u16) << 12 | u16::from(flags));
                 put(14, u16::MAX);
+                if let Some(mss) = mss {
+                    put(TCP_LEN, MSS);
+                    put(TCP_LEN + 2, mss);
+                }
                 TCP_CHECKSUM_AT
             }
             Transport::Echo { id, is_reply } => {

@@ -7,6 +7,7 @@ const PLAIN: Details = Details {
     length: None,
     dont_fragment: false,
     hop_limit: 64,
+    mss: None,
 };
 
 #[test]
@@ -134,4 +135,28 @@ fn bytes_are_those_of_the_rfcs() {
         .bytes()
         .expect_err("it is too short");
     assert!(why.contains("has at least 28"), "{why}");
+}
+
+/// RFC 9293 section 3.2: kind 2, length 4, the size.
+#[test]
+fn a_syn_may_announce_its_maximum_segment_size() {
+    let imagine = |text: &str| Imagined {
+        words: text.parse().expect(text),
+        details: Details {
+            mss: Some(1460),
+            ..PLAIN
+        },
+    };
+    let syn = imagine("tcp 192.0.2.1 80 > 192.0.2.2 1024").bytes();
+    let syn = syn.expect("it is a packet");
+    assert_eq!(syn.len(), 44);
+    assert_eq!(syn[32..34], [0x60, 0x02]);
+    assert_eq!(syn[40..], [2, 4, 0x05, 0xb4]);
+    for other in [
+        "tcp ack 192.0.2.1 80 > 192.0.2.2 1024",
+        "udp 192.0.2.1 80 > 192.0.2.2 1024",
+    ] {
+        let refused = imagine(other).bytes();
+        assert!(refused.is_err_and(|why| why.contains("only TCP with SYN")));
+    }
 }

@@ -10,6 +10,11 @@ use crate::setup::Setup;
 use fastrand::Rng;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// Flags of a segment (RFC 9293 section 3.1).
+const SYN: u8 = 0x02;
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+
 impl Recipe {
     /// Returns the packet.
     pub fn given(&self, setup: &Setup) -> Input {
@@ -80,7 +85,7 @@ impl Recipe {
     /// other family.
     fn transport_bytes(&self, here: &[u8], there: &[u8]) -> Vec<u8> {
         let [first, second] = self.head.map(u16::to_be_bytes);
-        let len = self.transport.header_len() + self.data_len;
+        let len = self.header_len() + self.data_len;
         let (types, protocols) = match self.transport {
             Transport::Tcp => ([0; 2], [6, 6]),
             Transport::Udp => ([0; 2], [17, 17]),
@@ -95,7 +100,15 @@ impl Recipe {
             }
         };
         match self.transport {
-            Transport::Tcp => l4.extend([0x50, 0x18, 0xff, 0xff, 0, 0, 0, 0]),
+            Transport::Tcp => {
+                let (flags, options) = match &self.syn {
+                    Some((flags, options)) => (flags | SYN, &options[..]),
+                    None => (ACK | PSH, &[][..]),
+                };
+                let words = 5 + options.len() as u8 / 4;
+                l4.extend([words << 4, flags, 0xff, 0xff, 0, 0, 0, 0]);
+                l4.extend(options);
+            }
             Transport::Udp => l4.extend([0, 0]),
             _ => {}
         }

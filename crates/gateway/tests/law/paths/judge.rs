@@ -20,6 +20,7 @@ pub fn judge(setup: &Setup, given: &Input, fast: &Run, slow: &Outcome) -> Result
         packet,
         ipv4_ids,
         moved,
+        clamped,
     } = slow
     else {
         return Err("the slow path panics".into());
@@ -29,7 +30,15 @@ pub fn judge(setup: &Setup, given: &Input, fast: &Run, slow: &Outcome) -> Result
         bytes: given.bytes.len() as u64,
     };
     let untouched = fast.packet == given.bytes;
-    let fate = match fast.fates[..] {
+    let fates = match fast.fates[..] {
+        [_, ("mss_clamped", count)] if count == once && *clamped => &fast.fates[..1],
+        [_, ("mss_clamped", _)] => return Err("a SYN is counted that is not lowered".into()),
+        [(name, _)] if *clamped && name.starts_with("translated_") => {
+            return Err("a SYN is lowered and not counted".into());
+        }
+        ref fates => fates,
+    };
+    let fate = match *fates {
         [] => {
             // A packet socket answers requests for the CLAT's address; all other packets for it belong to the
             // CLAT.

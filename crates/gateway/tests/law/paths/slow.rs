@@ -14,7 +14,9 @@ use diolkos_nat64::config::{Endpoint4, Endpoint6, Nat64Config, Protocol};
 use diolkos_nat64::session::{Segment, SessionState, Side};
 use diolkos_nat64::{Nat64, Random};
 use diolkos_xlat::addr::rfc6052::Pref64;
-use diolkos_xlat::{Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM};
+use diolkos_xlat::{
+    ClampedMss, Config, Env, Offload, Outbox, Packet, Translator, Verdict, HEADROOM,
+};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
@@ -43,6 +45,8 @@ pub enum Outcome {
         packet: Vec<u8>,
         /// Number of IPv4 identifications that it used.
         ipv4_ids: u16,
+        /// True if the maximum segment size of a SYN was lowered.
+        clamped: bool,
         /// The effect of the fast path's report on the session of a TCP segment.
         moved: Option<Moved>,
     },
@@ -120,7 +124,7 @@ impl SlowPath {
             sent: 0,
             drawn: self.drawn,
         };
-        let mut wire = Wire(0);
+        let mut wire = Wire::default();
         let mut moved = None;
         if let Engine::Stateful(state) = &mut self.engine {
             let segment = state.segment(given);
@@ -154,7 +158,8 @@ impl SlowPath {
         match verdict {
             Ok(verdict) => Outcome::Done {
                 verdict,
-                sent: wire.0,
+                sent: wire.sent,
+                clamped: wire.clamped,
                 offload: packet.offload,
                 ipv4_ids: world.sent,
                 moved,
@@ -287,10 +292,18 @@ impl Env for World {
     }
 }
 
-struct Wire(usize);
+#[derive(Default)]
+struct Wire {
+    sent: usize,
+    clamped: bool,
+}
 
 impl Outbox for Wire {
     fn emit(&mut self, _packet: &[u8], _offload: Offload) {
-        self.0 += 1;
+        self.sent += 1;
+    }
+
+    fn clamped(&mut self, _mss: ClampedMss) {
+        self.clamped = true;
     }
 }

@@ -23,6 +23,7 @@ impl Setup {
             lowest_ipv6_mtu: config.lowest_ipv6_mtu,
             traffic_class_zero: config.traffic_class == TrafficClass::Zero,
             takes_hop: config.takes_hop,
+            tcp_mss: config.tcp_mss,
         }
     }
 
