@@ -144,7 +144,9 @@ def test_a_nat64_between_links_of_different_mtu(nat64: Nat64Network, link: str) 
 def test_a_siit_between_links_of_different_mtu(siit: SiitNetwork, link: str) -> None:
     """The same without state. With a fast path, it lowers the SYNs itself."""
     squeeze(siit, link)
-    siit.siit()
+    assert ", MSS 1340, datapath" in siit.siit().log()
+    said = siit.run(siit.translator, str(siit.program), "trace", "--mss", "8000", f"tcp {V4}:5 to {V6_MAPPED}:6").stdout
+    assert "mss          the SYN announces 8000 bytes and leaves with 1340 (translator.tcp_mss)\n" in said
     inside, outside = (siit.v6, V6), (siit.v4, V4)
     for client, to, server in ((inside, V4_IN_IPV6, outside), (outside, V6_MAPPED, inside)):
         asking, answering = connected(siit, client, to, server)
