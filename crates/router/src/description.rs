@@ -43,8 +43,10 @@ impl Gateway {
                 }
             }
         };
+        let mss = self.settings.tcp_mss(self.found);
+        let mss = mss.map_or(String::new(), |mss| format!(", MSS {mss}"));
         format!(
-            "{what}, MTU {} (IPv4) and {} (IPv6), datapath {}",
+            "{what}, MTU {} (IPv4) and {} (IPv6){mss}, datapath {}",
             t.mtu4.or(self.found.mtu4),
             t.mtu6.or(self.found.mtu6),
             choice::named(t, self.translation.fast()) + &inline,

@@ -169,6 +169,21 @@ const VALUES: [Wrong; 19] = [
         "2:10: nat64.pool4[0]: \"192.0.2.1\" is not a section; write [[nat64.pool4]] on a line of its own, and its keys below",
     ),
     (
+        "a segment size that is too small",
+        "[translator]\ntcp_mss = 535\n",
+        "2:11: translator.tcp_mss: 535 is not between 536 and 65535",
+    ),
+    (
+        "a word for a segment size",
+        "[translator]\ntcp_mss = \"auto\"\n",
+        "2:11: translator.tcp_mss: \"auto\" is neither a number of bytes nor \"mtu\" nor \"off\"",
+    ),
+    (
+        "a flag for a segment size",
+        "[translator]\ntcp_mss = true\n",
+        "2:11: translator.tcp_mss: true is not a number; write a number from 536 to 65535 in digits or \"mtu\" or \"off\"",
+    ),
+    (
         "a number with a unit",
         "[nat64]\nmax_sessions = \"4M\"\n",
         "2:16: nat64.max_sessions: \"4M\" is not a number; write a number from 0 to 4294967295 in digits",
