@@ -47,6 +47,7 @@ struct seen {
 	__be16 src_port_be, dst_port_be; /* of an echo, both are the identifier */
 	__be16 icmp_seq_be;
 	__be16 checksum_be; /* of the transport header */
+	__u8 l2;            /* bytes of link-layer header in front, at XDP */
 };
 
 static __always_inline int parse_l4(const struct packet *p, __u32 off, struct seen *s)
