@@ -183,9 +183,7 @@ fn vlan(infos: &[LinkInfo]) -> Option<u16> {
         LinkInfo::Data(InfoData::Vlan(data)) => Some(data),
         _ => None,
     })?;
-    let is_plain = data
-        .iter()
-        .any(|info| *info == InfoVlan::Protocol(VlanProtocol::Ieee8021Q));
+    let is_plain = data.contains(&InfoVlan::Protocol(VlanProtocol::Ieee8021Q));
     let number = data.iter().find_map(|info| match info {
         InfoVlan::Id(number) => Some(*number),
         _ => None,
