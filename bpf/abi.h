@@ -138,17 +138,24 @@ enum diolkos_sends {
 	DIOLKOS_SENDS_BUFFERS, /* those in several buffers, too */
 };
 
-/* An interface whose driver runs the XDP program. */
+/*
+ * An interface whose frames a driver hands to the XDP program: a card, or a VLAN of IEEE 802.1Q on one. Frames of a VLAN
+ * arrive and leave by the card, with the VLAN's tag.
+ */
 struct diolkos_port {
-	__u32 ifindex;
+	__u32 ifindex;   /* as routes have it */
+	__u32 card;      /* the interface whose driver it is: the same, or that which the VLAN is on */
+	__be16 vlan_be;  /* its number; 0: frames have no tag */
 	__u8 address[6]; /* of its link layer: what is sent to another one is not for this host */
 	__u8 sends;      /* enum diolkos_sends */
-	__u8 turns;      /* 1: it sends what it has received back (XDP_TX) */
+	__u8 turns;      /* 1: the card sends what it has received back (XDP_TX) */
+	__u8 pad[2];
 };
 
 struct diolkos_ports {
 	__u32 ports;         /* how many; 0: everything is left to tc */
 	__u32 takes_buffers; /* 1: a frame may lie in several buffers (Linux 5.18) */
+	__u32 vlans;         /* 1: some of them are VLANs */
 	struct diolkos_port port[DIOLKOS_EXITS];
 };
 
@@ -443,7 +450,7 @@ _Static_assert(sizeof(struct diolkos_rules) == 20, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_gso) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_namespace_layout) == 36, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_direct) == 68, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_port) == 12 && sizeof(struct diolkos_ports) == 200, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_port) == 20 && sizeof(struct diolkos_ports) == 332, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_used_hop) == 32, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");

@@ -55,6 +55,7 @@ struct seen {
 	__be16 icmp_seq_be;
 	__be16 checksum_be; /* of the transport header */
 	__be16 mss_be;      /* the maximum segment size of a SYN that becomes rules.tcp_mss; 0: none does */
+	__u8 l2;            /* bytes of link-layer header in front, at XDP */
 };
 
 /*

@@ -4,12 +4,15 @@
  *
  *   is_unfinished                        a checksum that some device was to finish
  *   apply_frame_4to6, apply_frame_6to4   0: the frame is as it was. Otherwise the fate of the packet
+ *
+ * A tag comes, goes or changes with the headers.
  */
 #ifndef DIOLKOS_XDP_APPLY_H
 #define DIOLKOS_XDP_APPLY_H
 
 #include "../change.h"
 #include "../route.h"
+#include "port.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>
@@ -38,28 +41,50 @@ static __always_inline int is_unfinished(const struct seen *s, int is_ipv6)
 	return csum_delta_is_zero(csum_delta(pseudo, s->checksum_be));
 }
 
-static __always_inline void write_ethernet(struct ethhdr *eth, const struct bpf_fib_lookup *route, __be16 proto_be)
+/* Bytes of the link-layer header with which it leaves. */
+static __always_inline __u32 l2_behind(const struct bpf_fib_lookup *route)
 {
-	write_macs(eth, route);
-	eth->h_proto = proto_be;
+	return ports.vlans && route->h_vlan_TCI ? ETH_HLEN + sizeof(struct vlan_tag) : ETH_HLEN;
 }
 
+/* By how many bytes the link-layer header becomes shorter. */
+static __always_inline int gone_l2(const struct seen *s, const struct bpf_fib_lookup *route)
+{
+	return ports.vlans ? (int)s->l2 - (int)l2_behind(route) : 0;
+}
+
+/* A tag has priority 0. */
+static __always_inline void write_link_layer(struct ethhdr *eth, const struct bpf_fib_lookup *route, __be16 type_be)
+{
+	write_macs(eth, route);
+	eth->h_proto = type_be;
+	if (ports.vlans && route->h_vlan_TCI) {
+		struct vlan_tag *tag = (void *)(eth + 1);
+
+		eth->h_proto = bpf_htons(ETH_P_8021Q);
+		tag->tci_be = route->h_vlan_TCI;
+		tag->type_be = type_be;
+	}
+}
+
+/* route: see lead_by_card. */
 static __always_inline int apply_frame_4to6(struct xdp_md *ctx, const struct seen *s, const struct change *c,
 					    const struct bpf_fib_lookup *route)
 {
 	__u64 to = csum_in6(&c->src6) + csum_in6(&c->dst6);
 	struct checksum sum = checksum_for(addresses_sum(s, 0), to);
+	int shorter = gone_l2(s, route) - LONGER;
 
-	if (bpf_xdp_adjust_head(ctx, -LONGER))
+	if (bpf_xdp_adjust_head(ctx, shorter))
 		return 0;
 	if (s->padding && bpf_xdp_adjust_tail(ctx, -(int)s->padding)) {
 		/* The frame as it was: nothing is written yet. */
-		return bpf_xdp_adjust_head(ctx, LONGER) ? DIOLKOS_FAILED : 0;
+		return bpf_xdp_adjust_head(ctx, -shorter) ? DIOLKOS_FAILED : 0;
 	}
 
 	void *end = (void *)(long)ctx->data_end;
 	struct ethhdr *eth = (void *)(long)ctx->data;
-	struct ipv6hdr *ip = (void *)(eth + 1);
+	struct ipv6hdr *ip = (void *)eth + l2_behind(route);
 	struct icmp_echo *echo = (void *)(ip + 1);
 
 	if ((void *)(echo + 1) > end)
@@ -69,7 +94,7 @@ static __always_inline int apply_frame_4to6(struct xdp_md *ctx, const struct see
 	else if (write_l4(echo, end, s, &sum, &c->port))
 		return DIOLKOS_FAILED;
 	write_header_4to6(ip, s, c);
-	write_ethernet(eth, route, bpf_htons(ETH_P_IPV6));
+	write_link_layer(eth, route, bpf_htons(ETH_P_IPV6));
 	count_mss(s, sizeof(struct iphdr) + s->payload_len + s->padding);
 	return DIOLKOS_TRANSLATED_4TO6;
 }
@@ -79,17 +104,19 @@ static __always_inline int apply_frame_6to4(struct xdp_md *ctx, const struct see
 {
 	__u64 to = (__u64)c->src4_be + c->dst4_be;
 	struct checksum sum = checksum_for(addresses_sum(s, 1), to);
+	int shorter = gone_l2(s, route) + LONGER;
+	/* With a tag, the frame is long enough without it: who takes it off need not know. */
 	int lacks = ETH_ZLEN - ETH_HLEN - (int)sizeof(struct iphdr) - (int)s->payload_len;
 
 	/* Zeros up to the shortest frame of an Ethernet, before the frame is that short. */
 	if (lacks > 0 && bpf_xdp_adjust_tail(ctx, lacks))
 		return 0;
-	if (bpf_xdp_adjust_head(ctx, LONGER))
+	if (bpf_xdp_adjust_head(ctx, shorter))
 		return lacks > 0 && bpf_xdp_adjust_tail(ctx, -lacks) ? DIOLKOS_FAILED : 0;
 
 	void *end = (void *)(long)ctx->data_end;
 	struct ethhdr *eth = (void *)(long)ctx->data;
-	struct iphdr *ip = (void *)(eth + 1);
+	struct iphdr *ip = (void *)eth + l2_behind(route);
 	struct icmp_echo *echo = (void *)(ip + 1);
 
 	if ((void *)(echo + 1) > end)
@@ -99,7 +126,7 @@ static __always_inline int apply_frame_6to4(struct xdp_md *ctx, const struct see
 	else if (write_l4(echo, end, s, &sum, &c->port))
 		return DIOLKOS_FAILED;
 	write_header_6to4(ip, s, c);
-	write_ethernet(eth, route, bpf_htons(ETH_P_IP));
+	write_link_layer(eth, route, bpf_htons(ETH_P_IP));
 	count_mss(s, sizeof(struct ipv6hdr) + s->payload_len);
 	return DIOLKOS_TRANSLATED_6TO4;
 }

@@ -48,8 +48,11 @@ static __always_inline int is_hop(const struct diolkos_used_hop *hop, const stru
 	       hop->address[2] == route->ipv6_dst[2] && hop->address[3] == route->ipv6_dst[3];
 }
 
-/* 1: the kernel knows that the next hop is in use. 0: this packet has to tell it, by the way of tc. */
-static __always_inline int is_confirmed(const struct bpf_fib_lookup *route)
+/*
+ * 1: the kernel knows that the next hop is in use. 0: this packet has to tell it, by the way of tc. Out of line: asked once in
+ * a tick, and the stack that Linux 6.1 allows has no room for more in the program.
+ */
+static __noinline int is_confirmed(const struct bpf_fib_lookup *route)
 {
 	__u32 now = bpf_ktime_get_coarse_ns() >> DIOLKOS_HOP_TICK, key = place_of_hop(route);
 	struct diolkos_used_hop *hop = bpf_map_lookup_elem(&used_hops, &key);

@@ -26,28 +26,37 @@ struct {
 	__type(value, struct route_set);
 } xdp_routes SEC(".maps");
 
-/* The exit's driver transmits it. */
-static __always_inline int is_sendable(struct xdp_md *ctx, __u32 exit)
-{
-	int port = port_of(exit);
-	__u8 sends = port < 0 ? DIOLKOS_SENDS_NOTHING : ports.port[port & (DIOLKOS_EXITS - 1)].sends;
-	__u8 turns = port < 0 ? 0 : ports.port[port & (DIOLKOS_EXITS - 1)].turns;
-
-	/* Out where it came in, the driver does not redirect. */
-	if (exit == ctx->ingress_ifindex ? !turns : sends < DIOLKOS_SENDS_FRAMES)
-		return 0;
-	return sends >= DIOLKOS_SENDS_BUFFERS || !is_in_buffers(ctx);
-}
-
-/* There is a route, the exit's driver can go it, and the kernel knows that the next hop is in use. */
+/*
+ * There is a route, the exit's driver can go it, and the kernel knows that the next hop is in use. route: ifindex is that of
+ * the card, see lead_by_card.
+ */
 static __always_inline int finds_route(struct xdp_md *ctx, const struct route_key *k, struct bpf_fib_lookup *route,
 				       int checks_source)
 {
-	int found = find_route(ctx, &xdp_routes, k, route, AT_XDP | (checks_source ? CHECKS_SOURCE : 0));
+	int found = find_route(ctx, &xdp_routes, k, route, AT_XDP | (checks_source ? CHECKS_SOURCE : 0)), at;
 
-	if (!found || !is_sendable(ctx, route->ifindex))
+	if (!found)
 		return 0;
-	return found & KNOWN_ROUTE || is_confirmed(route);
+	at = port_of(route->ifindex);
+	if (!is_sendable(at, ctx->ingress_ifindex, is_in_buffers(ctx)))
+		return 0;
+	if (!(found & KNOWN_ROUTE) && !is_confirmed(route))
+		return 0;
+	lead_by_card(at, route);
+	return 1;
+}
+
+/* The program's return value. fate: of a packet of so many bytes, which has become longer; 0: its frame is as it was. */
+static __always_inline int leave(struct xdp_md *ctx, int fate, __u32 len, int longer,
+				 const struct bpf_fib_lookup *route)
+{
+	if (!fate)
+		return XDP_PASS;
+	count(fate, len);
+	if (fate == DIOLKOS_FAILED)
+		return XDP_DROP;
+	count(DIOLKOS_SENT_XDP, len + longer);
+	return route->ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect(route->ifindex, 0);
 }
 
 #define HAS_TABLES 1
@@ -62,46 +71,35 @@ static __always_inline int finds_route(struct xdp_md *ctx, const struct route_ke
 static __always_inline int translate_xdp(struct xdp_md *ctx, decide_fn from_v4, decide_fn from_v6, int checks_source,
 					 int has_tables)
 {
-	struct bpf_fib_lookup route = { .ifindex = ctx->ingress_ifindex };
-	__be16 type_be = frame_type(ctx);
+	struct arrival a = arrival(ctx);
+	struct bpf_fib_lookup route = { .ifindex = ctx->ingress_ifindex, .h_vlan_TCI = a.vlan_be };
 	struct route_key k;
 	struct change c = {};
-	struct seen s = {};
+	struct seen s = { .l2 = a.l2 };
 	struct packet p;
-	__u32 len;
-	int fate;
 
-	if (type_be == bpf_htons(ETH_P_IP)) {
-		p = frame(ctx);
+	if (a.type_be == bpf_htons(ETH_P_IP)) {
+		p = frame(ctx, &a);
 		if (decide_4to6(&p, from_v4, &s, &c) || is_unfinished(&s, 0))
 			return XDP_PASS;
 		if (has_tables && (s.hop_limit <= HOPS_SENT_XDP ||
 				   !(route_key_4to6(&p, &s, &c, &k) && finds_route(ctx, &k, &route, 0))))
 			return XDP_PASS;
 		s.hop_limit -= has_tables ? HOPS_SENT_XDP - 1 : 0;
-		len = sizeof(struct ipv6hdr) + s.payload_len;
-		fate = apply_frame_4to6(ctx, &s, &c, &route);
-	} else if (type_be == bpf_htons(ETH_P_IPV6)) {
-		p = frame(ctx);
+		return leave(ctx, apply_frame_4to6(ctx, &s, &c, &route), s.payload_len + sizeof(struct iphdr), LONGER,
+			     &route);
+	} else if (a.type_be == bpf_htons(ETH_P_IPV6)) {
+		p = frame(ctx, &a);
 		if (decide_6to4(&p, from_v6, &s, &c) || is_unfinished(&s, 1))
 			return XDP_PASS;
 		if (has_tables && (s.hop_limit <= HOPS_SENT_XDP ||
 				   !(route_key_6to4(&p, &s, &c, &k) && finds_route(ctx, &k, &route, checks_source))))
 			return XDP_PASS;
 		s.hop_limit -= has_tables ? HOPS_SENT_XDP - 1 : 0;
-		len = sizeof(struct iphdr) + s.payload_len;
-		fate = apply_frame_6to4(ctx, &s, &c, &route);
-	} else {
-		return XDP_PASS;
+		return leave(ctx, apply_frame_6to4(ctx, &s, &c, &route), s.payload_len + sizeof(struct ipv6hdr),
+			     -LONGER, &route);
 	}
-
-	if (!fate)
-		return XDP_PASS;
-	count(fate, p.len - s.padding);
-	if (fate == DIOLKOS_FAILED)
-		return XDP_DROP;
-	count(DIOLKOS_SENT_XDP, len);
-	return route.ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect(route.ifindex, 0);
+	return XDP_PASS;
 }
 
 #endif

@@ -130,6 +130,30 @@ def test_unfinished_checksums_are_left_to_tc(siit: SiitNetwork, probe) -> None:
     assert sent(siit)[0] == before
 
 
+def test_drivers_that_send_nothing_are_said(siit: SiitNetwork, probe) -> None:
+    """tc sends what they leave, so nothing is lost, and nobody would notice. Once they send, that is said, too."""
+    running = siit.siit()
+    siit.offload("tx")
+    there = probe(TO_IPV6)
+    there.until(siit, DIRECT)
+    crowd = create_socket(siit.v4, socket.AF_INET, socket.SOCK_DGRAM)
+    crowd.bind((V4, 0))
+    before = sent(siit)[0]
+
+    def is_said() -> bool:
+        for _ in range(1000):
+            crowd.sendto(b"x", (V6_MAPPED, 4001))
+        return "have sent none of the last" in running.log()
+
+    siit.until(is_said)
+    assert sent(siit)[0] == before
+    assert sent(siit)[1] > 10_000
+    siit.run(siit.v4, "ethtool", "-K", "a0", "tx", "off")
+    until_xdp(siit, there)
+    siit.until(lambda: "drivers send packets again" in running.log())
+    assert running.log().count("have sent none of the last") == 1
+
+
 def test_finished_checksums_are_right(siit: SiitNetwork, probe) -> None:
     """TCP both ways, whose receivers look at each checksum, and both drivers send."""
     siit.siit()

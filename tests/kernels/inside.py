@@ -127,11 +127,12 @@ def parts(told: dict) -> list[Part]:
         Part("copies", [told["copies"], "--test-threads=1"], CLONE / "crates/fastpath", least=4),
         Part("forwarding", [told["forwarding"], "--test-threads=1"], CLONE / "crates/fastpath", least=12),
         Part("gateway-links", [told["gateway_links"], "--test-threads=1"], CLONE / "crates/fastpath", least=2),
+        Part("vlans", [told["vlans"], "--test-threads=1"], CLONE / "crates/fastpath", least=3),
     ]
 
 
 # Of Rust, by the names of their files.
-TESTS = ("law", "copies", "forwarding", "gateway_links", "kernel")
+TESTS = ("law", "copies", "forwarding", "gateway_links", "vlans", "kernel")
 NAMES = [part.name for part in parts({**dict.fromkeys(TESTS, ""), "law_cases": 0})]
 
 

@@ -178,11 +178,14 @@ macro_rules! fill_ports {
         let ports = &mut $data.ports;
         for (to, port) in ports.port.iter_mut().zip($drivers) {
             to.ifindex = port.ifindex;
+            to.card = port.card;
+            to.vlan_be = port.vlan_be();
             to.address = port.address;
             to.sends = port.sends as u8;
             to.turns = port.turns.into();
         }
         ports.ports = ports.port.len().min($drivers.len()) as u32;
+        ports.vlans = $drivers.iter().any(|port| port.vlan.is_some()).into();
         ports.takes_buffers = $crate::load::takes_buffers().into();
     }};
 }

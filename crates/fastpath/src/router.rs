@@ -2,6 +2,7 @@
 //! The programs of a router (`bpf/tc/translate.h`), at the TUN device and, inline, at interfaces: attaches them, and
 //! replaces them while packets pass.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -290,8 +291,11 @@ fn places<'a>(
         true => (Place::Ethernet, inline.ifindex, Side::Ingress),
         false => (Place::BareIp, inline.ifindex, Side::Ingress),
     });
-    let drivers = site.inline.iter().filter_map(|inline| inline.driver);
-    let drivers = drivers.map(|port| (Place::Driver, port.ifindex, Side::Driver));
+    // VLANs of a card share its driver.
+    let ports = site.inline.iter().filter_map(|inline| inline.driver);
+    let cards: BTreeSet<u32> = ports.map(|port| port.card).collect();
+    let drivers = cards.into_iter();
+    let drivers = drivers.map(|card| (Place::Driver, card, Side::Driver));
     std::iter::once(device).chain(inline).chain(drivers)
 }
 

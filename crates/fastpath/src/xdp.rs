@@ -39,11 +39,16 @@ const KNOWN: [&str; 10] = [
 /// The prefix of kernel messages in libbpf's log.
 const KERNEL_SAYS: &str = "Kernel error message: ";
 
-/// An interface whose driver runs the program; see `struct diolkos_port` in `bpf/abi.h`.
+/// An interface whose frames a driver hands to the program: a card, or a VLAN on one. See `struct diolkos_port` in
+/// `bpf/abi.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Port {
     /// Index of the interface.
     pub ifindex: u32,
+    /// Index of the interface whose driver it is: the same, or the one that the VLAN is on.
+    pub card: u32,
+    /// Number of the VLAN by IEEE 802.1Q, 1 to 4094. None: its frames have no tag.
+    pub vlan: Option<u16>,
     /// Its link-layer address; the program accepts only frames with this destination.
     pub address: [u8; 6],
     /// True if frames that it receives are translated; otherwise they are left to tc.
@@ -52,6 +57,15 @@ pub struct Port {
     pub sends: Sends,
     /// True if the driver can send a frame back (XDP_TX).
     pub turns: bool,
+    /// True if the card takes tags off the frames that it receives. The program does not ask.
+    pub hides_tags: bool,
+}
+
+impl Port {
+    /// The tag of its frames as they have it, or 0.
+    pub(super) fn vlan_be(&self) -> u16 {
+        self.vlan.unwrap_or(0).to_be()
+    }
 }
 
 /// The frames redirected from other interfaces that a driver transmits.

@@ -6,9 +6,12 @@ use diolkos_sys::ethtool::{self, Channels};
 use diolkos_sys::kernel;
 
 use super::error::RouterError;
-use super::vrf::vrf;
 use diolkos_config::Placement;
-use diolkos_kernel::net::{Link, LinkKind, Medium};
+use diolkos_kernel::net::Link;
+
+mod obstacles;
+
+use obstacles::{card_of, obstacle, Tags};
 
 /// Its packets do not pass through what a real device does to them.
 const VETH: &str = "veth";
@@ -24,6 +27,8 @@ pub struct Candidate {
     driver: String,
     reported: bool,
     channels: Option<Channels>,
+    /// The name of the card, if it is a VLAN on one.
+    on: Option<String>,
 }
 
 /// Examines for each of these links whether its driver can translate. `all` are the links of this network namespace.
@@ -32,24 +37,39 @@ pub fn examine(links: &[Link], all: &[Link]) -> Vec<Candidate> {
 }
 
 fn candidate(link: &Link, all: &[Link]) -> Candidate {
-    let name = link.name.clone();
-    let driver = ethtool::driver(&name).unwrap_or_default();
-    let abilities = Abilities::of(link.index, &driver);
-    let is_on = |feature| ethtool::is_on(&name, feature).unwrap_or(false);
+    match card_of(link, all) {
+        Ok(card) => candidate_on(link, card, all),
+        Err(obstacle) => Candidate {
+            name: link.name.clone(),
+            port: Err(obstacle),
+            driver: String::new(),
+            reported: false,
+            channels: None,
+            on: None,
+        },
+    }
+}
+
+/// `card`: the interface whose driver it is.
+fn candidate_on(link: &Link, card: &Link, all: &[Link]) -> Candidate {
+    let driver = ethtool::driver(&card.name).unwrap_or_default();
+    let abilities = Abilities::of(card.index, &driver);
+    let is_on = |feature| ethtool::is_on(&card.name, feature).unwrap_or(false);
+    let hides_tags = is_on(ethtool::RX_VLAN);
     let tags = match driver.as_str() {
         VETH => Tags::Beside,
-        _ if !is_on(ethtool::RX_VLAN) => Tags::Inside,
+        _ if !hides_tags => Tags::Inside,
         _ if is_on(ethtool::RX_VLAN_FILTER) => Tags::TakenOfKnown,
         _ => Tags::Taken,
     };
     let reported = abilities.as_ref().is_ok_and(|abilities| abilities.reported);
     // With a program, those of XDP are counted, too.
-    let channels = match driver == VIRTIO && matches!(attached(link.index), Ok(None)) {
-        true => ethtool::channels(&name).ok(),
+    let channels = match driver == VIRTIO && matches!(attached(card.index), Ok(None)) {
+        true => ethtool::channels(&card.name).ok(),
         false => None,
     };
-    let obstacle = obstacle(link, all, tags).or_else(|| {
-        channels.and_then(|channels| unbearable(&name, channels, kernel::possible_cpus()))
+    let obstacle = obstacle(link, card, all, tags).or_else(|| {
+        channels.and_then(|channels| unbearable(&card.name, channels, kernel::possible_cpus()))
     });
     let port = match (obstacle, abilities) {
         (Some(obstacle), _) => Err(obstacle),
@@ -62,35 +82,27 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
         (None, Ok(abilities)) => match link.address[..].try_into() {
             Ok(address) => Ok(Port {
                 ifindex: link.index,
+                card: card.index,
+                vlan: link.vlan,
                 address,
-                takes: true,
+                // The card goes on receiving its frames.
+                takes: link.vlan.is_none() || link.is_up,
                 sends: abilities.sends,
                 // Its peer is not notified of what is sent back, unless the peer has a program of its own.
                 turns: driver != VETH,
+                hides_tags,
             }),
             Err(_) => Err("it has no Ethernet address".to_owned()),
         },
     };
     Candidate {
-        name,
+        name: link.name.clone(),
         port,
         driver,
         reported,
         channels,
+        on: (link.index != card.index).then(|| card.name.clone()),
     }
-}
-
-/// Where XDP finds the VLAN tags of an interface's frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Tags {
-    /// In the frame.
-    Inside,
-    /// Nowhere: the sender may pass them beside the frame, whatever features this end has.
-    Beside,
-    /// Nowhere, but frames of VLANs that this host is not in do not arrive.
-    TakenOfKnown,
-    /// Nowhere.
-    Taken,
 }
 
 /// If more channels are in use than there are CPUs, Linux assumes that XDP has its own. If too few are left for that,
@@ -121,34 +133,6 @@ fn sharing(name: &str, channels: Channels, cpus: u32) -> Option<String> {
     Some(format!(
         ", under locks, because {used} of its {most} channels are in use: {advice}"
     ))
-}
-
-/// Describes what the program could not see, or must not bypass.
-fn obstacle(link: &Link, all: &[Link], tags: Tags) -> Option<String> {
-    let vlan = |other: &&Link| other.kind == LinkKind::Vlan && other.lower == Some(link.index);
-    let vlan = all.iter().find(vlan);
-    match (link.medium, vrf(link, all), vlan) {
-        (Medium::BareIp | Medium::Other, _, _) => {
-            Some("it is not an Ethernet interface".to_owned())
-        }
-        (_, Some(vrf), _) => Some(format!(
-            "it belongs to the VRF \"{}\", and XDP was not tried in one",
-            vrf.name
-        )),
-        (_, _, Some(vlan)) if tags == Tags::Beside => Some(format!(
-            "a virtual Ethernet may hide VLAN tags from XDP, and \"{}\" is a VLAN on it",
-            vlan.name
-        )),
-        (_, _, Some(vlan)) if tags != Tags::Inside => Some(format!(
-            "it hides VLAN tags from XDP, and \"{}\" is a VLAN on it: `ethtool -K {} rxvlan off`",
-            vlan.name, link.name
-        )),
-        _ if tags == Tags::Taken => Some(format!(
-            "it hides VLAN tags from XDP, and takes frames of any VLAN: `ethtool -K {} rxvlan off`",
-            link.name
-        )),
-        _ => None,
-    }
 }
 
 /// Returns the ports, in the order of the candidates, as the settings require, and a description of the choice with its
@@ -213,7 +197,14 @@ impl Candidate {
                     .channels
                     .and_then(|channels| sharing(&self.name, channels, kernel::possible_cpus()));
                 let shares = shares.unwrap_or_default();
-                format!("{} ({}) {sends}{source}{shares}", self.name, self.driver)
+                let vlan = match (&self.on, port.vlan) {
+                    (Some(card), Some(vlan)) => format!(", VLAN {vlan} of {card}"),
+                    _ => String::new(),
+                };
+                format!(
+                    "{} ({}{vlan}) {sends}{source}{shares}",
+                    self.name, self.driver
+                )
             }
         }
     }
@@ -223,71 +214,37 @@ impl Candidate {
 mod tests {
     use super::*;
 
-    fn link(index: u32, name: &str, kind: LinkKind) -> Link {
-        Link {
-            index,
-            name: name.to_owned(),
-            alias: String::new(),
-            mtu: 1500,
-            mtu6: 1500,
-            address: vec![2, 0, 0, 0, 0, 1],
-            medium: Medium::Ethernet,
-            kind,
-            is_virtual: false,
-            outer: None,
-            master: None,
-            lower: None,
-            no_arp: false,
-            is_up: true,
-            running: true,
-        }
-    }
-
     fn candidate(name: &str, driver: &str, port: Result<Sends, &str>) -> Candidate {
         Candidate {
             name: name.to_owned(),
             port: port.map_err(str::to_owned).map(|sends| Port {
                 ifindex: 2,
+                card: 2,
+                vlan: None,
                 address: [2, 0, 0, 0, 0, 1],
                 takes: true,
                 sends,
                 turns: true,
+                hides_tags: false,
             }),
             driver: driver.to_owned(),
             reported: true,
             channels: None,
+            on: None,
         }
     }
 
     #[test]
-    fn tags_that_the_card_takes_away_are_an_obstacle_if_there_are_vlans() {
-        let eth0 = link(2, "eth0", LinkKind::Other);
-        let mut vlan = link(3, "eth0.5", LinkKind::Vlan);
-        vlan.lower = Some(9);
-        let of = |vlan: &Link, tags| obstacle(&eth0, &[eth0.clone(), vlan.clone()], tags);
-        for hidden in [Tags::Beside, Tags::TakenOfKnown] {
-            assert_eq!(of(&vlan, hidden), None, "it lies on another one");
+    fn a_vlan_is_said_with_its_card() {
+        let mut vlan = candidate("eth0.5", "ice", Ok(Sends::Buffers));
+        vlan.on = Some("eth0".to_owned());
+        if let Ok(port) = &mut vlan.port {
+            port.vlan = Some(5);
         }
-        vlan.lower = Some(2);
-        assert_eq!(of(&vlan, Tags::Inside), None, "the program sees the tag");
-        for hidden in [Tags::Beside, Tags::TakenOfKnown, Tags::Taken] {
-            let why = of(&vlan, hidden).expect("it is refused");
-            assert!(why.contains("\"eth0.5\""), "{why}");
-            let off = why.ends_with("`ethtool -K eth0 rxvlan off`");
-            assert_eq!(off, hidden != Tags::Beside, "{why}");
-        }
-    }
-
-    /// The kernel drops frames of VLANs that the host is not in, by their tags.
-    #[test]
-    fn tags_that_the_card_takes_away_are_an_obstacle_if_it_takes_all_vlans() {
-        let eth0 = link(2, "eth0", LinkKind::Other);
-        let of = |tags| obstacle(&eth0, std::slice::from_ref(&eth0), tags);
-        assert_eq!(of(Tags::TakenOfKnown), None);
-        let why = of(Tags::Taken).expect("it is refused");
+        let (_, said) = choose(Placement::Xdp, &[vlan]).expect("it can be had");
         assert!(
-            why.ends_with("any VLAN: `ethtool -K eth0 rxvlan off`"),
-            "{why}"
+            said.starts_with("XDP: eth0.5 (ice, VLAN 5 of eth0) sends"),
+            "{said}"
         );
     }
 
@@ -309,23 +266,6 @@ mod tests {
         assert!(!is_borne(4, 4) && !is_borne(4, 3));
         let why = unbearable("eth0", Channels { most: 4, used: 4 }, 2);
         assert!(why.is_some_and(|why| why.ends_with("`ethtool -L eth0 combined 2`")));
-    }
-
-    #[test]
-    fn vrfs_and_bare_ip_are_obstacles_and_bridges_are_none() {
-        let (vrf, bridge) = (
-            link(7, "red", LinkKind::Vrf),
-            link(8, "br0", LinkKind::Other),
-        );
-        let mut eth0 = link(2, "eth0", LinkKind::Other);
-        let all = [eth0.clone(), vrf, bridge];
-        eth0.master = Some(8);
-        assert_eq!(obstacle(&eth0, &all, Tags::TakenOfKnown), None);
-        eth0.master = Some(7);
-        let why = obstacle(&eth0, &all, Tags::Inside).expect("it is refused");
-        assert!(why.contains("VRF \"red\""), "{why}");
-        eth0.medium = Medium::BareIp;
-        assert!(obstacle(&eth0, &[], Tags::Inside).is_some());
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod drivers;
 mod error;
 mod gateway;
 mod hops;
+mod idle_drivers;
 mod interfaces;
 mod lifecycle;
 mod loops;

@@ -13,13 +13,27 @@ use diolkos_kernel::net::{Event, Link, Net};
 use diolkos_service::failure::Failure;
 
 /// Returns true if a driver can now do what the program does not know, or the reverse. It is cheap: no link is listed.
+/// The kernel reports a change of offloads, but nothing of it can be seen in a link.
 fn has_moved(inline: &[Inline]) -> bool {
-    let ports = inline.iter().filter_map(|inline| inline.driver);
-    ports.filter(|port| port.takes).any(|port| {
-        let name = namespace::interface_name(port.ifindex);
+    let mut ports = inline.iter().filter_map(|inline| inline.driver);
+    ports.any(|port| {
+        let name = namespace::interface_name(port.card);
         let driver = name.and_then(|name| ethtool::driver(&name).ok());
-        let now = Abilities::of(port.ifindex, &driver.unwrap_or_default());
-        now.is_ok_and(|now| now.sends != port.sends)
+        let now = Abilities::of(port.card, &driver.unwrap_or_default());
+        port.takes && now.is_ok_and(|now| now.sends != port.sends)
+            || hides_tags(port.card).is_some_and(|hides| hides != port.hides_tags)
+    })
+}
+
+/// Returns true if a card takes tags off the frames that it receives. None if it does not tell, or is gone.
+fn hides_tags(card: u32) -> Option<bool> {
+    let name = namespace::interface_name(card)?;
+    ethtool::is_on(&name, ethtool::RX_VLAN).ok()
+}
+
+fn is_ours(known: &[Inline], index: u32) -> bool {
+    known.iter().any(|inline| {
+        inline.ifindex == index || inline.driver.is_some_and(|port| port.card == index)
     })
 }
 
@@ -29,15 +43,18 @@ impl Gateway {
         self.translation.fast().is_some() && self.known.iter().any(|inline| inline.driver.is_some())
     }
 
-    /// Returns true if one of our interfaces, or one on top of it, has changed: its address, its VRF, its VLANs.
+    /// Returns true if one of our interfaces, its card, or a link on top of it has changed: its address, its VRF, its
+    /// VLANs.
     pub fn concerns_programs(&self, event: &Event) -> bool {
-        let is_ours = |index: u32| self.known.iter().any(|inline| inline.ifindex == index);
         match event {
-            Event::LinkChanged(link) => is_ours(link.index) || link.lower.is_some_and(is_ours),
-            // It may have been the VLAN that was the obstacle.
-            Event::LinkGone(_) => {
-                let ports = self.known.iter().filter_map(|inline| inline.driver);
-                ports.into_iter().any(|port| !port.takes)
+            Event::LinkChanged(link) => {
+                is_ours(&self.known, link.index)
+                    || link.lower.is_some_and(|lower| is_ours(&self.known, lower))
+            }
+            Event::LinkGone(index) => {
+                let mut ports = self.known.iter().filter_map(|inline| inline.driver);
+                // It may have been the VLAN that was the obstacle; and a VLAN of ours ends while its card goes on.
+                ports.any(|port| !port.takes || (port.vlan.is_some() && port.ifindex == *index))
             }
             _ => false,
         }
@@ -118,6 +135,7 @@ fn look_again(known: &mut [Inline], links: &[Link], all: &[Link]) -> String {
         inline.driver = inline.driver.map(|old| {
             let idle = Port {
                 takes: false,
+                hides_tags: hides_tags(old.card).unwrap_or(old.hides_tags),
                 ..old
             };
             port.copied().unwrap_or(idle)

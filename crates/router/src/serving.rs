@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::bypassed::Bypassed;
 use super::cluster::HOPS;
 use super::gateway::Gateway;
+use super::idle_drivers::IdleDrivers;
 use super::unannounced::Unannounced;
 use super::{addresses, ways};
 use diolkos_config::Settings;
@@ -83,6 +84,7 @@ pub(super) struct Router<'a, R> {
     pub(super) findings: BTreeSet<Finding>,
     /// When to check the drivers' abilities.
     drivers_next: Instant,
+    idle_drivers: IdleDrivers,
     /// When to look up the next hops to the gateways of a cluster.
     hops_next: Instant,
     /// Until then, the next hops of a switch are not looked up again.
@@ -124,6 +126,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             bypassed,
             findings: BTreeSet::new(),
             drivers_next: Instant::now() + DRIVERS,
+            idle_drivers: IdleDrivers::default(),
             hops_next: Instant::now() + HOPS,
             hops_rest: Instant::now(),
             expiry,
@@ -312,6 +315,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
         if let Err(failure) = self.gateway.look_at_drivers(self.net).await {
             tracing::warn!("cannot read the XDP features of the drivers: {failure}");
         }
+        self.idle_drivers.look(self.gateway.translation.fast());
         Ok(())
     }
 

@@ -66,12 +66,15 @@ fn every_mapping_lies_in_the_common_network() {
 /// Without exits, the verifier does not check the code with which a driver sends.
 #[test]
 fn the_xdp_program_loads_with_exits() {
-    let port = |ifindex, sends, turns| Port {
+    let port = |ifindex, vlan, sends, turns| Port {
         ifindex,
+        card: 1,
+        vlan,
         address: [2, 0, 0, 0, 0, 1],
         takes: true,
         sends,
         turns,
+        hides_tags: false,
     };
     let rules = SiitRules {
         rules: Rules {
@@ -100,8 +103,8 @@ fn the_xdp_program_loads_with_exits() {
             bare_ip: true,
         },
         drivers: Some(vec![
-            port(1, Sends::Nothing, false),
-            port(2, Sends::Buffers, true),
+            port(1, None, Sends::Nothing, false),
+            port(2, Some(5), Sends::Buffers, true),
         ]),
     };
     let mut storage = MaybeUninit::uninit();

@@ -21,10 +21,23 @@ pub enum Action {
     Drop,
     /// `XDP_TX`: the packet is sent back to its interface.
     Back,
-    /// `TC_ACT_REDIRECT`: the packet is sent to another interface, which the kernel does not report.
+    /// `TC_ACT_REDIRECT`, `XDP_REDIRECT`: the packet is sent to another interface, which the kernel does not report.
     Redirect,
     /// A value that no program of this project returns.
     Other(u32),
+}
+
+impl Action {
+    /// The result of a program in a driver.
+    pub(super) fn of_driver(result: u32) -> Action {
+        match result {
+            1 => Action::Drop,
+            2 => Action::Next,
+            3 => Action::Back,
+            4 => Action::Redirect,
+            other => Action::Other(other),
+        }
+    }
 }
 
 /// Runs the program once on a frame with the packet, as a driver passes it.
@@ -75,7 +88,7 @@ pub(super) fn run_frame(
 }
 
 /// Returns the result of the program, and the frame after it.
-fn run_once(
+pub(super) fn run_once(
     program: &OwnedFd,
     data_in: &[u8],
     context: Option<&[u8; CONTEXT]>,

@@ -25,10 +25,12 @@ use super::{
 use diolkos_sys::bpf::read;
 
 mod answering;
+mod driver;
 mod forwarding;
 mod frame;
 
 pub use answering::AnswerRun;
+pub use driver::DriverRun;
 pub use forwarding::{ForwardRun, Verdict};
 pub use frame::Action;
 use frame::{run, run_on_frame, ETHERNET};
@@ -54,10 +56,13 @@ const ETHERNETS: Media = Media {
 };
 const LOOPBACK: Port = Port {
     ifindex: 1,
+    card: 1,
+    vlan: None,
     address: [0; 6],
     takes: true,
     sends: Sends::Buffers,
     turns: true,
+    hides_tags: false,
 };
 
 /// The kernel takes no type of super-packet from the context, so the segments are declared datagrams.
@@ -278,13 +283,8 @@ impl TestRun {
             return Ok(None);
         };
         let (result, bytes) = run_on_frame(program, ethertype, packet)?;
-        let action = match result {
-            1 => Action::Drop,
-            2 => Action::Next,
-            3 => Action::Back,
-            other => Action::Other(other),
-        };
-        self.outcome(action, bytes, ETHERNET).map(Some)
+        self.outcome(Action::of_driver(result), bytes, ETHERNET)
+            .map(Some)
     }
 
     fn outcome(&mut self, action: Action, mut bytes: Vec<u8>, front: usize) -> io::Result<Run> {

@@ -5,8 +5,8 @@ use std::fs;
 
 use futures_util::TryStreamExt;
 use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoKind, LinkAttribute, LinkFlags, LinkInfo,
-    LinkLayerType, LinkMessage,
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVlan, LinkAttribute,
+    LinkFlags, LinkInfo, LinkLayerType, LinkMessage, VlanProtocol,
 };
 use rtnetlink::LinkUnspec;
 
@@ -30,6 +30,8 @@ pub enum Medium {
 pub enum LinkKind {
     /// A VLAN on a lower link.
     Vlan,
+    /// Several interfaces as one. Frames that they receive are received by them first.
+    Bond,
     /// A routing domain (VRF) for other interfaces.
     Vrf,
     /// An interface of the same medium on a lower link, such as a macvlan.
@@ -66,8 +68,10 @@ pub struct Link {
     pub outer: Option<Outer>,
     /// Index of the interface that it is a port of.
     pub master: Option<u32>,
-    /// Index of the lower link that carries it.
+    /// Index of the lower link that carries it, if that is in the same network namespace.
     pub lower: Option<u32>,
+    /// Its number, if it is a VLAN of IEEE 802.1Q (not of 802.1ad).
+    pub vlan: Option<u16>,
     /// Its nodes do not resolve addresses (no ARP and no Neighbour Discovery).
     pub no_arp: bool,
     /// The operator has set it up.
@@ -92,6 +96,7 @@ impl Link {
             outer: None,
             master: None,
             lower: None,
+            vlan: None,
             no_arp: false,
             is_up: true,
             running: true,
@@ -124,6 +129,7 @@ impl Link {
             outer: None,
             master: None,
             lower: None,
+            vlan: None,
             no_arp: message.header.flags.contains(LinkFlags::Noarp),
             is_up: message.header.flags.contains(LinkFlags::Up),
             running: message.header.flags.contains(LinkFlags::Running),
@@ -139,8 +145,10 @@ impl Link {
                 LinkAttribute::LinkInfo(infos) => {
                     link.is_virtual = infos.iter().any(|info| matches!(info, LinkInfo::Kind(_)));
                     link.outer = Outer::of(infos);
+                    link.vlan = vlan(infos);
                     link.kind = infos.iter().fold(link.kind, |kind, info| match info {
                         LinkInfo::Kind(InfoKind::Vlan) => LinkKind::Vlan,
+                        LinkInfo::Kind(InfoKind::Bond) => LinkKind::Bond,
                         LinkInfo::Kind(InfoKind::Vrf) => LinkKind::Vrf,
                         LinkInfo::Kind(InfoKind::Wireguard | InfoKind::Tun) => LinkKind::Opaque,
                         LinkInfo::Kind(kind) if outer::is_upon(kind) => LinkKind::Upon,
@@ -149,6 +157,12 @@ impl Link {
                 }
                 _ => {}
             }
+        }
+        // An index of another network namespace says nothing here.
+        let is_elsewhere =
+            |attribute: &LinkAttribute| matches!(attribute, LinkAttribute::LinkNetNsId(_));
+        if message.attributes.iter().any(is_elsewhere) {
+            link.lower = None;
         }
         link
     }
@@ -161,6 +175,20 @@ impl Link {
         self.mtu6 = mtu6.map_or(self.mtu, |mtu6: u32| mtu6.min(self.mtu));
         self
     }
+}
+
+/// The number of a VLAN of IEEE 802.1Q.
+fn vlan(infos: &[LinkInfo]) -> Option<u16> {
+    let data = infos.iter().find_map(|info| match info {
+        LinkInfo::Data(InfoData::Vlan(data)) => Some(data),
+        _ => None,
+    })?;
+    let is_plain = data.contains(&InfoVlan::Protocol(VlanProtocol::Ieee8021Q));
+    let number = data.iter().find_map(|info| match info {
+        InfoVlan::Id(number) => Some(*number),
+        _ => None,
+    });
+    number.filter(|_| is_plain)
 }
 
 /// `IN6_ADDR_GEN_MODE_NONE` of linux/if_link.h.
@@ -317,3 +345,6 @@ impl Net {
             .map_err(|refusal| refusal.change("set the TUN device up"))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Notices drivers that have the program and send nothing: tc then sends all packets, and nobody sees why it is slow.
+
+use diolkos_fastpath::{FastPath, FATE_NAMES};
+
+/// So many packets in a row are no accident: a program leaves the first packets to each next hop to tc.
+const MANY: u64 = 10_000;
+
+/// What the programs have sent, packets, since the last check in which drivers had sent some.
+#[derive(Default)]
+pub struct IdleDrivers {
+    by_drivers: u64,
+    by_tc: u64,
+    said: bool,
+}
+
+/// News about the drivers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum News {
+    Idle(u64),
+    Busy,
+}
+
+impl IdleDrivers {
+    /// Reads the counters, and logs when drivers begin to send nothing, and when they send again.
+    pub fn look(&mut self, fast: Option<&FastPath>) {
+        let Some(counts) = fast.and_then(|fast| fast.counts().ok()) else {
+            return;
+        };
+        let of = |name: &str| {
+            let mut named = FATE_NAMES.iter().zip(&counts);
+            named
+                .find(|(fate, _)| **fate == name)
+                .map_or(0, |(_, count)| count.packets)
+        };
+        match self.compare(of("sent_xdp"), of("sent_direct")) {
+            Some(News::Idle(packets)) => tracing::warn!(
+                "drivers have the XDP program and have sent none of the last {packets} packets that were sent directly: tc \
+                 sends them instead; see \"Drivers that send nothing\" in docs/troubleshooting.md"
+            ),
+            Some(News::Busy) => tracing::info!("drivers send packets again"),
+            None => {}
+        }
+    }
+
+    fn compare(&mut self, by_drivers: u64, by_tc: u64) -> Option<News> {
+        // New programs share the counters of the old ones; those of another run begin again.
+        if by_drivers != self.by_drivers || by_tc < self.by_tc {
+            (self.by_drivers, self.by_tc) = (by_drivers, by_tc);
+            return std::mem::take(&mut self.said).then_some(News::Busy);
+        }
+        let alone = by_tc - self.by_tc;
+        if self.said || alone < MANY {
+            return None;
+        }
+        self.said = true;
+        Some(News::Idle(alone))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drivers_that_send_nothing_are_said_once() {
+        let mut idle = IdleDrivers::default();
+        assert_eq!(idle.compare(0, MANY - 1), None);
+        assert_eq!(idle.compare(0, MANY + 5), Some(News::Idle(MANY + 5)));
+        assert_eq!(idle.compare(0, 9 * MANY), None);
+        assert_eq!(idle.compare(1, 9 * MANY), Some(News::Busy));
+        assert_eq!(idle.compare(1, 10 * MANY - 1), None);
+        assert_eq!(idle.compare(1, 10 * MANY), Some(News::Idle(MANY)));
+    }
+
+    #[test]
+    fn few_that_drivers_leave_are_nothing() {
+        let mut idle = IdleDrivers::default();
+        for round in 0..100 {
+            assert_eq!(idle.compare(round, round * (MANY - 1)), None);
+        }
+    }
+}
