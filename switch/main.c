@@ -20,6 +20,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
+#include <rte_version.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -48,7 +49,8 @@ static const char usage[] =
     "  --port DEVICE=SHADOW   a device, and a TAP device through which the kernel gets what the program declines\n"
     "  --frames PAIRS         for tests: frames from standard input, results to standard output\n"
     "  --memory MIB           for DPDK (default: 256)\n"
-    "  --spin                 never sleep: a CPU of its own\n";
+    "  --spin                 never sleep: a CPU of its own\n"
+    "  --version              that of DPDK, whose pipeline it is\n";
 
 static struct rte_swx_pipeline *pipeline;
 static volatile sig_atomic_t stopped;
@@ -320,7 +322,8 @@ int main(int argc, char **argv)
 	static const struct option options[] = { { "spec", 1, NULL, 's' },   { "control", 1, NULL, 'c' },
 						 { "port", 1, NULL, 'p' },   { "frames", 1, NULL, 'f' },
 						 { "memory", 1, NULL, 'm' }, { "spin", 0, NULL, 'S' },
-						 { "help", 0, NULL, 'h' },   { NULL, 0, NULL, 0 } };
+						 { "help", 0, NULL, 'h' },   { "version", 0, NULL, 'v' },
+						 { NULL, 0, NULL, 0 } };
 	const char *spec = NULL, *control = NULL, *memory = "256";
 	char *port[PORT_PAIRS_MAX + 1], error[200];
 	uint32_t count = 0, frames = 0;
@@ -349,6 +352,9 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 			fputs(usage, stdout);
+			return 0;
+		case 'v':
+			printf("diolkos-switch, %s\n", rte_version());
 			return 0;
 		default:
 			return USAGE;
