@@ -11,6 +11,7 @@
 #include "filter.h"
 #include "frames.h"
 #include "match.h"
+#include "notify.h"
 #include "port.h"
 #include "program.h"
 #include "rights.h"
@@ -368,6 +369,7 @@ int main(int argc, char **argv)
 		result = fail(FAILED, "capabilities cannot be given up: %s%s", strerror(errno), "");
 	if (!result) {
 		fprintf(stderr, "diolkos-switch: ready\n");
+		notify_ready();
 		if (frames)
 			serve_frames();
 		else
