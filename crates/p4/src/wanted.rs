@@ -16,6 +16,7 @@ use ipnet::Ipv6Net;
 use crate::entry::{self, Entry, Place};
 use crate::leaving::{Inner, Leaving, Outer};
 use crate::names::COUNTS;
+use crate::said::Troubles;
 use crate::slots::Slots;
 
 /// The most changes that wait for the switch; beyond it, new sessions stay with the slow path. Who uses a port of a session that
@@ -115,6 +116,7 @@ pub struct Wanted {
     /// The worker is to end; true: and to empty the switch.
     pub ended: Option<bool>,
     pub figures: Figures,
+    pub troubles: Troubles,
 }
 
 impl Wanted {
@@ -133,6 +135,7 @@ impl Wanted {
             link: Link::Down,
             ended: None,
             figures: Figures::default(),
+            troubles: Troubles::default(),
         }
     }
 
