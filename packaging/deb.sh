@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Builds the Debian packages diolkos, diolkos-pktgen and diolkos-lab of what git knows here: target/deb/*.deb.
+# Builds the Debian packages diolkos, diolkos-pktgen, diolkos-switch (amd64 only) and diolkos-lab of what git knows here: target/deb/*.deb.
 #
 #   packaging/deb.sh               for this machine
 #   packaging/deb.sh arm64         for arm64, from another machine (packaging/setup.sh arm64 installs what that needs)
@@ -88,6 +88,10 @@ mkdir -p "$stage/built"
 git -c safe.directory="$project" ls-files -z | tar --null --files-from=- --create | tar --extract --directory "$stage"
 cp "$DIOLKOS_BIN/diolkos" "$DIOLKOS_BIN/diolkos-pktgen" "$stage/built/"
 cp -r "$DIOLKOS_BIN/manual" "$stage/built/manual"
+# It is linked with the distribution's DPDK, of whose version it needs exactly the libraries.
+if [ "$arch" = amd64 ]; then
+	make -C switch OUT="$stage/built" CFLAGS="-O2 -g -ffile-prefix-map=$project=/usr/src/diolkos ${CFLAGS-}"
+fi
 (
 	cd "$stage/built/manual"
 	mkdir diolkos diolkos-pktgen

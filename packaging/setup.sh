@@ -44,7 +44,7 @@ look() {
 	missing=() packages=()
 	wanted_to_build
 	case $purpose in demo | run) wanted_for_demo ;; esac
-	case $purpose in run | switch) wanted_for_switch ;; esac
+	case $purpose in run | switch | deb) wanted_for_switch ;; esac
 	[ "$purpose" != run ] || wanted_to_run
 	[ "$purpose" != lint ] || wanted_to_lint
 	[ "$purpose" != fuzz ] || wanted_to_fuzz

@@ -2,25 +2,28 @@
 /*
  * main.c - diolkos-switch: runs a P4 program for DPDK's SWX pipeline on network devices, without huge pages.
  *
- *   command line → EAL → ports → spec → tables → control socket → loop
+ *   command line → EAL → spec → tables → ports → control socket → rights are given up → loop
  *
  * One thread does everything, so that a change of the tables needs no lock: it waits until no packet is under way.
  */
 #include "control.h"
+#include "eal.h"
 #include "filter.h"
 #include "frames.h"
 #include "match.h"
+#include "notify.h"
 #include "port.h"
 #include "program.h"
+#include "rights.h"
 #include "spec.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <linux/capability.h>
 #include <poll.h>
-#include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
-#include <sched.h>
+#include <rte_version.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +51,8 @@ static const char usage[] =
     "  --port DEVICE=SHADOW   a device, and a TAP device through which the kernel gets what the program declines\n"
     "  --frames PAIRS         for tests: frames from standard input, results to standard output\n"
     "  --memory MIB           for DPDK (default: 256)\n"
-    "  --spin                 never sleep: a CPU of its own\n";
+    "  --spin                 never sleep: a CPU of its own\n"
+    "  --version              that of DPDK, whose pipeline it is\n";
 
 static struct rte_swx_pipeline *pipeline;
 static volatile sig_atomic_t stopped;
@@ -94,26 +98,6 @@ static void drain(void)
 		abort();
 	}
 	ports_paused = 0;
-}
-
-static int start_eal(const char *memory)
-{
-	char *arguments[] = { "diolkos-switch", "--no-huge", "--no-pci",  "--no-shconf", "--no-telemetry", "-m",
-			      (char *)memory,   "--lcores",  "(0)@(0-0)", "--log-level", "*:error",        NULL };
-	cpu_set_t before;
-	char cpus[32];
-	int result, cpu;
-
-	/* EAL binds the thread to a CPU; which one is the operator's affair (taskset). */
-	if (sched_getaffinity(0, sizeof(before), &before))
-		return -1;
-	for (cpu = 0; cpu < CPU_SETSIZE && !CPU_ISSET(cpu, &before); cpu++)
-		;
-	snprintf(cpus, sizeof(cpus), "0@%d", cpu);
-	arguments[8] = cpus;
-	result = rte_eal_init((int)(sizeof(arguments) / sizeof(*arguments)) - 1, arguments);
-	sched_setaffinity(0, sizeof(before), &before);
-	return result < 0 ? -1 : 0;
 }
 
 static int start_pipeline(const char *spec)
@@ -320,9 +304,10 @@ int main(int argc, char **argv)
 	static const struct option options[] = { { "spec", 1, NULL, 's' },   { "control", 1, NULL, 'c' },
 						 { "port", 1, NULL, 'p' },   { "frames", 1, NULL, 'f' },
 						 { "memory", 1, NULL, 'm' }, { "spin", 0, NULL, 'S' },
-						 { "help", 0, NULL, 'h' },   { NULL, 0, NULL, 0 } };
-	const char *spec = NULL, *control = NULL, *memory = "256";
-	char *port[PORT_PAIRS_MAX + 1], error[200];
+						 { "help", 0, NULL, 'h' },   { "version", 0, NULL, 'v' },
+						 { NULL, 0, NULL, 0 } };
+	const char *spec = NULL, *control = NULL;
+	char *memory = "256", *port[PORT_PAIRS_MAX + 1], error[200];
 	uint32_t count = 0, frames = 0;
 	int option, spin = 0, result;
 
@@ -350,6 +335,9 @@ int main(int argc, char **argv)
 		case 'h':
 			fputs(usage, stdout);
 			return 0;
+		case 'v':
+			printf("diolkos-switch, %s\n", rte_version());
+			return 0;
 		default:
 			return USAGE;
 		}
@@ -362,7 +350,7 @@ int main(int argc, char **argv)
 	ports_init();
 	if (frames_init(FRAMES))
 		return fail(FAILED, "%s%s", "out of memory", "");
-	if (start_eal(memory))
+	if (eal_start(memory))
 		return fail(FAILED, "DPDK does not start with %s MiB: %s", memory, rte_strerror(rte_errno));
 	for (uint32_t i = 0; i < frames; i++)
 		ports[2 * i].kind = ports[2 * i + 1].kind = PORT_PIPE;
@@ -376,8 +364,12 @@ int main(int argc, char **argv)
 	}
 	if (!result && control_open(control, pairs, drain, error, sizeof(error)))
 		result = fail(FAILED, "%s%s", error, "");
+	/* What is open stays so. MTUs of shadows follow, and filters are removed, by CAP_NET_ADMIN. */
+	if (!result && rights_keep(frames ? 0 : 1ull << CAP_NET_ADMIN))
+		result = fail(FAILED, "capabilities cannot be given up: %s%s", strerror(errno), "");
 	if (!result) {
 		fprintf(stderr, "diolkos-switch: ready\n");
+		notify_ready();
 		if (frames)
 			serve_frames();
 		else

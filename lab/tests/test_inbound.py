@@ -31,7 +31,7 @@ def test_the_study_has_both_directions_of_each_translator() -> None:
     places = {place for system, place in outbound if system == "diolkos"}
     assert places == {"tc", "inline", "direct", "tun"}
     assert {subject.datapath.rpartition("-")[2] for subject in INBOUND if subject.system == "diolkos"} == places
-    assert {subject.system for subject in INBOUND} == {"diolkos", "tayga", "jool64"}
+    assert {subject.system for subject in INBOUND} == {"diolkos", "tayga", "jool64", "p4swx", "p4bmv2"}
     native = ("native/kernel/ipv4/1", "native/kernel/ipv6/1")
     assert {(subject.family, STUDY.baselines(subject)) for subject in INBOUND} == {("ipv4", native)}
     streams = [load.streams for load in STUDY.form["full"].load if load.name == "tcp-upload"]

@@ -46,6 +46,8 @@ def test_shipped_systems_are_valid_and_only_translators_are_plats() -> None:
         "box/nat64",
         "tayga/masquerade",
         "jool64/nat64-module",
+        "p4swx/nat64",
+        "p4bmv2/nat64",
     }
 
 

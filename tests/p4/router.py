@@ -54,11 +54,11 @@ class Router:
     process: subprocess.Popen | None = None
     logs: list[Path] = field(default_factory=list)
 
-    def start(self, mode: str, *options: str) -> None:
-        """Start it, and wait until it is ready."""
+    def start(self, mode: str, *options: str, more: str = "") -> None:
+        """Start it, and wait until it is ready. more: of the configuration."""
         text = {"nat64": NAT64, "siit": SIIT}[mode]
         config = self.wires.folder / "diolkos.toml"
-        config.write_text(text.format(mode=mode, socket=self.wires.folder / "switch.sock"))
+        config.write_text(text.format(mode=mode, socket=self.wires.folder / "switch.sock") + more)
         self.logs.append(self.wires.folder / f"log-{len(self.logs)}")
         with self.logs[-1].open("w") as sink:
             command = ["ip", "netns", "exec", self.wires.router, diolkos(), mode, "--config", str(config), *options]
@@ -81,6 +81,12 @@ class Router:
     def counters(self) -> dict[str, int]:
         """Packets by fate."""
         return json.loads(self.wires.run(self.wires.router, diolkos(), "show", "counters", "--json"))["counters"]
+
+    def troubles(self) -> list[str]:
+        """Sentences of the findings whose reason is the switch."""
+        command = ["ip", "netns", "exec", self.wires.router, diolkos(), "show", "status", "--json"]
+        status = json.loads(subprocess.run(command, check=False, capture_output=True, text=True).stdout)
+        return [finding["text"] for finding in status["findings"] if finding["reason"] == "switch"]
 
     def sessions(self) -> list[dict]:
         """Of the NAT64."""

@@ -73,10 +73,11 @@ class Wires:
         """Of a device."""
         return bytes.fromhex(self.run(namespace, "cat", f"/sys/class/net/{device}/address").strip().replace(":", ""))
 
-    def start(self, *options: str, addresses: bool = True) -> Control:
+    def start(self, *options: str, addresses: bool = True, ports: tuple[str, ...] = ("w4=s4", "w6=s6")) -> Control:
         """Start the switch; its tables are empty. addresses: the kernel has those of the gateway."""
         path = self.folder / "switch.sock"
-        command = [program(), "--spec", self.spec, "--control", path, "--port", "w4=s4", "--port", "w6=s6", *options]
+        command = [program(), "--spec", self.spec, "--control", path, *options]
+        command += [word for pair in ports for word in ("--port", pair)]
         self.process = subprocess.Popen(["ip", "netns", "exec", self.router, *command], stderr=subprocess.PIPE, text=True)
         assert self.process.stderr
         said = self.process.stderr.readline()

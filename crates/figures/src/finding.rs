@@ -41,6 +41,8 @@ pub enum Reason {
     Log,
     /// Metrics cannot be served at one of their addresses.
     Metrics,
+    /// The P4 switch is not there, or refuses rules or sessions.
+    Switch,
     /// A cluster node does not create bindings yet.
     ClusterStarting,
     /// The engine of a cluster does not answer, or nodes use different engines.
@@ -62,7 +64,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons of this version.
-    pub const ALL: [Reason; 19] = [
+    pub const ALL: [Reason; 20] = [
         Reason::Way,
         Reason::Unannounced,
         Reason::AddressElsewhere,
@@ -75,6 +77,7 @@ impl Reason {
         Reason::StateFile,
         Reason::Log,
         Reason::Metrics,
+        Reason::Switch,
         Reason::ClusterStarting,
         Reason::ClusterEngine,
         Reason::ClusterUnreachable,
@@ -99,6 +102,7 @@ impl Reason {
             Reason::StateFile => "state_file",
             Reason::Log => "log",
             Reason::Metrics => "metrics",
+            Reason::Switch => "switch",
             Reason::ClusterStarting => "cluster_starting",
             Reason::ClusterEngine => "cluster_engine",
             Reason::ClusterUnreachable => "cluster_unreachable",

@@ -27,6 +27,7 @@ mod fast;
 mod leaving;
 pub mod names;
 mod outcome;
+mod said;
 pub mod siit;
 mod slots;
 mod switch;

@@ -74,6 +74,11 @@ impl Switch {
         self.shared.lock().link == Link::Up
     }
 
+    /// Returns what is wrong with it, in a sentence; the log has it as well.
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.lock().troubles.now().map(str::to_owned)
+    }
+
     /// Returns the counters, at most a second old. Those of earlier runs of the switch are included.
     pub fn counters(&self) -> Vec<Counter> {
         let wanted = self.shared.lock();

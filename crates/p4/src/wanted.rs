@@ -16,6 +16,7 @@ use ipnet::Ipv6Net;
 use crate::entry::{self, Entry, Place};
 use crate::leaving::{Inner, Leaving, Outer};
 use crate::names::COUNTS;
+use crate::said::Troubles;
 use crate::slots::Slots;
 
 /// The most changes that wait for the switch. With more, new sessions stay with the slow path. The next user of a port waits
@@ -115,6 +116,7 @@ pub struct Wanted {
     /// Set when the worker is to end; true if it empties the switch first.
     pub ended: Option<bool>,
     pub figures: Figures,
+    pub troubles: Troubles,
 }
 
 impl Wanted {
@@ -133,6 +135,7 @@ impl Wanted {
             link: Link::Down,
             ended: None,
             figures: Figures::default(),
+            troubles: Troubles::default(),
         }
     }
 

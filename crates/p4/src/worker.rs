@@ -20,6 +20,7 @@ use crate::connection::{Broken, Connection};
 use crate::entry::{settings_off, Entry, Place};
 use crate::names::COUNTS;
 use crate::outcome::{carry_out, failure, Outcome, TOGETHER};
+use crate::said::Said;
 use crate::wanted::{Link, Wanted};
 use crate::wire::{Garbage, Op, Request, Status, MOST_USED, RECORDS};
 
@@ -100,10 +101,7 @@ pub struct Worker {
     pub beat: Heartbeat,
     /// The process that was the switch last.
     boot: Option<u64>,
-    /// The presence of the switch that was logged last.
-    said: Option<bool>,
-    /// True after the log has said that the switch refuses sessions.
-    said_full: bool,
+    said: Said,
 }
 
 impl Worker {
@@ -111,12 +109,11 @@ impl Worker {
     pub fn new(shared: Arc<Shared>, path: PathBuf, pairs: u32, beat: Heartbeat) -> Worker {
         Worker {
             shared,
+            said: Said::nothing(path.clone()),
             path,
             pairs,
             beat,
             boot: None,
-            said: None,
-            said_full: false,
         }
     }
 
@@ -133,14 +130,9 @@ impl Worker {
             if matches!(broken, Broken::Garbage(_) | Broken::Silent) {
                 self.shared.lock().figures.garbage += 1;
             }
-            if self.said != Some(false) {
-                let path = self.path.display();
-                tracing::warn!(
-                    "the switch at {path} is not there ({broken}): the slow path translates until it is"
-                );
-                self.said = Some(false);
-            }
-            let wanted = self.shared.lock();
+            self.said.is_gone(&broken);
+            let mut wanted = self.shared.lock();
+            wanted.troubles = self.said.troubles.clone();
             let has_not_ended = |wanted: &mut Wanted| wanted.ended.is_none();
             let wanted = wanted.wait_timeout_while(&self.shared.work, PAUSE, has_not_ended);
             if wanted.ended.is_some() {
@@ -242,24 +234,15 @@ impl Worker {
             None if is_first => {
                 let mut wanted = self.shared.lock();
                 wanted.go_up(empty.slots);
-                let sessions = wanted.sessions();
-                drop(wanted);
-                tracing::info!(
-                    "the switch at {} translates: {count} rules, {sessions} sessions",
-                    self.path.display()
-                );
-                self.said = Some(true);
+                self.said.translates(count, wanted.sessions());
+                wanted.troubles = self.said.troubles.clone();
             }
             None => {}
             Some((table, status)) => {
                 self.empty(connection)?;
                 if !rules.are_refused {
-                    tracing::warn!(
-                        "the switch at {} refuses {count} rules (table {table}: {}): the slow path translates until there are \
-                         others",
-                        self.path.display(),
-                        status.describe()
-                    );
+                    self.said.refuses_rules(count, (table, status));
+                    self.shared.lock().troubles = self.said.troubles.clone();
                 }
                 *rules = Rules {
                     are_refused: true,
@@ -287,25 +270,11 @@ impl Worker {
             }
         }
         let sessions = wanted.sessions();
+        self.said.takes_sessions(refused, has_put, sessions);
+        wanted.troubles = self.said.troubles.clone();
         drop(wanted);
         if is_settled {
             self.shared.settled.notify_all();
-        }
-        let path = self.path.display();
-        match refused {
-            Some(status) if !self.said_full => {
-                tracing::warn!(
-                    "the switch at {path} refuses sessions ({}), and has {sessions}: the slow path translates those \
-                     (p4.refused counts them)",
-                    status.describe()
-                );
-                self.said_full = true;
-            }
-            None if self.said_full && has_put => {
-                tracing::info!("the switch at {path} takes sessions again");
-                self.said_full = false;
-            }
-            _ => {}
         }
     }
 

@@ -341,10 +341,11 @@ def _facts_of_run(found: Mapping[str, lookup.Found], seed: int, request: RunRequ
 
 
 def _facts_of_lanes(session: Session) -> dict[str, Any]:
-    """Offloads and MTU of the links, as the kernel tells of one lane per offload level."""
+    """Offloads and MTU of the links, as the kernel tells of one lane per offload level; not of a system that cannot take what
+    the others have."""
     shown: dict[str, Any] = {}
     for cell, testbed in session.testbeds_by_lane.items():
-        if cell.offloads not in shown:
+        if cell.offloads not in shown and testbed.lane.shape.offloads == (cell.offloads == "on"):
             role, device = next(testbed.lane.devices())
             shown[cell.offloads] = testbed.lane.features(role, device)
     mtu = next(iter(session.testbeds_by_lane.values())).lane.shape.mtu if session.testbeds_by_lane else None

@@ -10,7 +10,8 @@ use super::Router;
 use crate::announce::Announcer;
 use crate::bypassed;
 use diolkos_config::Settings;
-use diolkos_control::translator::{Finding, FindingKind};
+use diolkos_control::translator::{Finding, FindingKind, Reason};
+use diolkos_p4::Switch;
 use diolkos_service::failure::Failure;
 
 /// Interval between two checks of addresses that no node seems to answer for: neither proxied neighbours nor packets
@@ -79,6 +80,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         }
         all.extend(self.metrics.findings());
         all.extend(self.expiry.trouble());
+        let switch = self.gateway.translation.switch().and_then(Switch::trouble);
+        all.extend(switch.map(|text| Finding::trouble(Reason::Switch, text)));
         all
     }
 }

@@ -8,6 +8,7 @@ import numpy as np
 from diolkos_lab.report import facts
 from diolkos_lab.report.quantities import count, digits, join_words
 from diolkos_lab.report.read import Results
+from diolkos_lab.report.systems import short_label
 
 FEW_CPUS = 4  # generator, translator, server and the rest of the system want one each
 SHORT_TRIAL = 10.0  # s
@@ -23,6 +24,7 @@ def run_limits(results: Results, more: str | None) -> list[str]:
         _clock(results),
         _governor(results),
         _offloads(results),
+        _without(results),
         _loads(results),
         _duration(results),
         _resolution(results),
@@ -96,6 +98,24 @@ def _offloads(results: Results) -> str | None:
             "packets costs more per byte."
         )
     return None
+
+
+def _without(results: Results) -> str | None:
+    """Systems in whose lanes something was off that native paths had."""
+    known = results.study.get("resolved", {}).get("systems", {})
+    cells = {(cell.system, cell.datapath): cell for cell in results.cells}
+    found = [
+        short_label(cell)
+        for (system, datapath), cell in sorted(cells.items())
+        if known.get(system, {}).get("definition", {}).get("datapath", {}).get(datapath, {}).get("without")
+    ]
+    if not found or offloads(results) == {"off"}:
+        return None
+    return (
+        f"{join_words(found)} cannot take what offloads make of packets, so these were off in their own lanes, at senders too. "
+        "Native paths kept theirs: with offloads on, a ratio is what a host loses that changes over; only ratios with offloads "
+        "off are the translator's own."
+    )
 
 
 def _loads(results: Results) -> str | None:

@@ -58,6 +58,14 @@ _LOOKS = {
     ("jool64", "inbound-module"): Look("jool64-inbound", "#2f7d52", "#8fdcae", "square"),
     ("forwarder", "tc"): Look("forwarder-tc", "#6b6b00", "#cfcf4d", "cross"),
     ("forwarder", "xdp"): Look("forwarder-xdp", "#2e6b00", "#93d04d", "square"),
+    ("p4swx", "siit"): Look("p4swx-siit", "#8f6a00", "#d9b23a", "square"),
+    ("p4swx", "siit-dc"): Look("p4swx-siit-dc", "#8f6a00", "#d9b23a", "circle"),
+    ("p4swx", "nat64"): Look("p4swx-nat64", "#a3541b", "#f0a35e", "cross"),
+    ("p4swx", "inbound"): Look("p4swx-inbound", "#7d3f00", "#cf8a4a", "triangle-left"),
+    ("p4bmv2", "siit"): Look("p4bmv2-siit", "#7a1f3d", "#d9799b", "square"),
+    ("p4bmv2", "siit-dc"): Look("p4bmv2-siit-dc", "#7a1f3d", "#d9799b", "circle"),
+    ("p4bmv2", "nat64"): Look("p4bmv2-nat64", "#a3325a", "#f0a0bd", "cross"),
+    ("p4bmv2", "inbound"): Look("p4bmv2-inbound", "#5c1030", "#c7678a", "triangle-left"),
     ("nat44", ""): Look("nat44", "#b04a85", "#e79ac6", "cross"),
 }
 # For systems that are measured by path and unknown here; taken in turn, in order of their names.
@@ -77,11 +85,13 @@ _TITLES = {
     "jool64": "Jool NAT64",
     "nat44": "NAT44",
     "forwarder": "BPF forwarding",
+    "p4swx": "P4 on SWX",
+    "p4bmv2": "P4 on BMv2",
     "natrules": "NAT rules",
     "wireguard": "WireGuard",
     "bridge": "bridge",
 }
-_ORDER = ["native", "forwarder", "diolkos", "jool", "jool64", "nat44", "tundra", "tayga", "unbound"]
+_ORDER = ["native", "forwarder", "diolkos", "jool", "jool64", "nat44", "p4swx", "p4bmv2", "tundra", "tayga", "unbound"]
 _DATAPATHS = ["kernel", "xdp", "direct", "inline", "tc", "tun"]  # or after what the system does, as in `nat64-tc`
 CHAIN = "464xlat"
 _BY_THEMSELVES = {"backend", "position", "engine"}  # factors whose levels need no name before them

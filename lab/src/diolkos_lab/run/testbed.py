@@ -64,14 +64,17 @@ class Testbed:
     ) -> None:
         """`loads` are all that this testbed has to measure; `resolver` serves names where one of them needs it."""
         datapath = found.system.datapath[cell.subject.datapath]
+        parts = found.system.path(cell.subject.datapath)
+        lacks = {each for part in parts for each in part.without}
         shape = Shape(
             hops=cell.subject.hops,
             ipv6_only=datapath.access == "ipv6-only",
-            offloads=cell.offloads == "on",
+            offloads=cell.offloads == "on" and "super-packets" not in lacks,
+            checksums="unfinished-checksums" not in lacks,
             pref64=environment.topology.pref64,
             mtu=environment.topology.mtu,
             inbound=datapath.is_inbound,
-            plat=any(part.is_plat for part in found.system.path(cell.subject.datapath)),
+            plat=any(part.is_plat for part in parts),
             neighbours=any(isinstance(load, Traffic) and load.next_hops > 1 for load in loads),
             addresses=plan.PLANS[environment.topology.shape],
         )

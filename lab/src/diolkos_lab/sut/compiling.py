@@ -65,6 +65,9 @@ def values(found: lookup.Found, architecture: str) -> dict[str, str]:
         "binary": str(found.binary),
         "installation": str(found.installation),
         "scripts": str(lookup.SCRIPTS),
+        "controller": str(found.controller),
+        "p4": str(found.p4),
+        "p4_sources": str(lookup.P4),
         "programs": str(lookup.PROGRAMS / (found.system.programs or "")),
         "headers": f"/usr/include/{architecture}-linux-gnu",
     }

@@ -29,6 +29,9 @@ PLACEHOLDERS = {
     "binary": "path of the program",
     "installation": "root folder of the installation that the program belongs to; / is the host's own",
     "scripts": "folder with the scripts that start what is no single program",
+    "controller": "path of the program that controls it",
+    "p4": "path of its P4 program",
+    "p4_sources": "folder with the sources of P4 programs and the scripts beside them",
     "config": "path of the file that `config` was written to",
     "directory": "an empty folder of the lane's own",
     "uplink": "device towards the router, where the system runs",
@@ -110,6 +113,8 @@ class Datapath(document.StrictModel):
     container: str | None = None  # image in which podman runs the command
     own_mounts: bool = False  # the command runs in a mount namespace of its own
     ready: str | None = None  # text it prints when traffic can flow
+    # What it cannot take, and is switched off at the devices of its lane whatever the load says. Others keep theirs.
+    without: tuple[Literal["super-packets", "unfinished-checksums"], ...] = ()
     xdp: bool = False  # it sends frames of XDP, which enter a virtual Ethernet only where that polls (GRO)
     external: bool = False  # it runs outside of this host, between the interfaces of --box
     keeps_state: bool = True  # on the router: it remembers flows, each of which is opened before packets are counted
@@ -198,6 +203,8 @@ class System(document.StrictModel):
     binary: str | None = None  # looked up by --path, environment and PATH
     installation: str | None = None  # path of the program in another installation, whose root folder may be named instead
     oldest: str | None = Field(None, pattern=r"^[0-9]+(\.[0-9]+)*$")  # version from which on it can be measured
+    controller: str | None = None  # another program that it needs, looked for by its own name as `binary` is
+    p4: str | None = None  # P4 program that it runs: a file of the clone's p4/ or target/p4/, or of the package diolkos-switch
     module: str | None = None  # kernel module it needs
     programs: str | None = None  # folder in sut/bpf/ with the BPF programs that it compiles
     package: str | None = None  # distribution package that can tell the version

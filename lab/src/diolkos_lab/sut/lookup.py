@@ -23,6 +23,7 @@ CLONE = Path(__file__).parents[4]  # the repository the lab is installed from
 BESIDE = Path(os.environ.get("DIOLKOS_PROGRAMS", CLONE / "bin")).absolute()
 PROGRAMS = Path(__file__).parent / "bpf"  # sources that systems compile
 SCRIPTS = Path(__file__).parent / "scripts"
+P4, P4_COMPILED, P4_PACKAGED = CLONE / "p4", CLONE / "target/p4", Path("/usr/share/diolkos-switch")
 ROOT = Path("/")
 
 
@@ -33,6 +34,8 @@ class Found:
     system: System
     binary: Path | None
     version: str | None
+    controller: Path | None = None
+    p4: Path | None = None
     # Over two machines: was it found on the router's, and the same system on this one, where it runs on both?
     on_router: bool = False
     here: "Found | None" = None
@@ -66,10 +69,15 @@ def find(system: System, given: Mapping[str, str]) -> Found | Missing:
             return Missing(system, f"the program {system.binary} is not on this host", system.how)
     if lack := _lack(system):
         return Missing(system, *lack)
+    controller, p4 = _controller(system, given), _p4(system)
+    if system.controller and controller is None:
+        return Missing(system, f"the program {system.controller}, which controls it, is not on this host", system.how)
+    if system.p4 and p4 is None:
+        return Missing(system, f"its P4 program {Path(system.p4).name} is not on this host", system.how)
     version = _version(system, binary)
     if reason := too_old(system, version):
         return Missing(system, reason, system.how)
-    return Found(system, binary, version)
+    return Found(system, binary, version, controller, p4)
 
 
 def _lack(system: System) -> tuple[str, str] | None:
@@ -85,6 +93,20 @@ def _lack(system: System) -> tuple[str, str] | None:
     if any(path.tun for path in system.datapath.values()) and not Path("/dev/net/tun").exists():
         return "/dev/net/tun does not exist", "load the module with `modprobe tun`"
     return None
+
+
+def _controller(system: System, given: Mapping[str, str]) -> Path | None:
+    name = system.controller
+    return program(name, given.get(name), os.environ.get(name.upper())) if name else None
+
+
+def _p4(system: System) -> Path | None:
+    """The clone's, what a compiler was told to put there, or that of the package; the last two have one folder for all."""
+    name = system.p4
+    if name is None:
+        return None
+    found = (P4 / name, P4_COMPILED / Path(name).name, P4_PACKAGED / Path(name).name)
+    return next((path for path in found if path.is_file()), None)
 
 
 def installation(system: System, binary: Path | None) -> Path:

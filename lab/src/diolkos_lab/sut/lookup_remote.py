@@ -36,6 +36,8 @@ def _lack(system: System, machine: Machine) -> tuple[str, str] | None:
     """What else that machine lacks, and how to get it."""
     if any(path.container for path in system.datapath.values()) and machine.program("podman") is None:
         return f"podman is not on {machine.host}, and it runs in a container", "install podman there"
+    if system.controller or system.p4:
+        return "its controller and its P4 program are not brought to another machine", "measure it on one machine"
     if system.programs:
         return "its BPF programs are not brought to another machine", "measure it on one machine"
     if system.module and not machine.exists(Path(f"/sys/module/{system.module}")):

@@ -8,7 +8,7 @@ another. A lane that is not measured sleeps and costs nothing.
 Stages: namespaces → settings → links → addresses → routes → offloads.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
@@ -24,6 +24,7 @@ from diolkos_lab.topology.nic_links import LinkEnd, NicLinks
 
 IPV6_HEADER_MINUS_IPV4 = 20
 ENDS = ("client", "server")
+CHECKSUMS = "tx-checksum-ip-generic"  # the one feature by which a veth device promises to finish them
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Shape:
     mtu: int
     inbound: bool = False  # the client has IPv4, and a translator on the router leads to a server that has IPv6
     plat: bool = False  # the system on the router translates to IPv4; without it the server itself answers behind the prefix
+    checksums: bool = True  # senders may leave them to their devices
     neighbours: bool = False  # the router has many on the link to the server, each of them a next hop
     addresses: plan.Plan = plan.BENCHMARK
 
@@ -135,9 +137,11 @@ class Lane:
         self._routes(near)
         if self.shape.neighbours:
             self._neighbours()
-        if not self.shape.offloads:
-            for role, device in self.devices():
+        for role, device in self.devices():
+            if not self.shape.offloads:
                 self._switch_offloads_off(role, device)
+            if not self.shape.checksums:
+                self._switch_off(role, device, [CHECKSUMS])
 
     def devices(self) -> Iterator[tuple[str, str]]:
         """Every (role, device) of the lane, from the client to the server."""
@@ -318,9 +322,11 @@ class Lane:
 
     def _switch_offloads_off(self, role: str, device: str) -> None:
         """No super-packets: every segment crosses the lane as a packet of its own. Checksum offload stays."""
-        machine, where = self.at(role), self._namespaces[role]
-        many = [name for name in machine.features(where, device) if name.endswith("-segmentation") or name == "rx-gro"]
-        machine.set_features(where, device, dict.fromkeys(many, False))
+        features = self.features(role, device)
+        self._switch_off(role, device, [name for name in features if name.endswith("-segmentation") or name == "rx-gro"])
+
+    def _switch_off(self, role: str, device: str, features: Iterable[str]) -> None:
+        self.at(role).set_features(self._namespaces[role], device, dict.fromkeys(features, False))
 
     def _netlink(self, role: str) -> AbstractContextManager[Any]:
         return self.at(role).netlink(self._namespaces[role])
