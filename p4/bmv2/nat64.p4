@@ -44,11 +44,13 @@ control main_control(inout headers_t hdr, inout meta_t m, inout standard_metadat
 
 control egress(inout headers_t hdr, inout meta_t m, inout standard_metadata_t standard) {
     apply {
-        /* Padding of the link, which the packet would carry on behind its new header. */
-        if (hdr.ipv4.isValid()) {
-            truncate((bit<32>)hdr.ipv4.total_len + 14);
-        } else if (hdr.ipv6.isValid()) {
-            truncate((bit<32>)hdr.ipv6.payload_len + 54);
+        /* Padding of the link, which the packet would carry on behind its new header. What is declined stays as it came. */
+        if (hdr.work.fate < FROM_KERNEL) {
+            if (hdr.ipv4.isValid()) {
+                truncate((bit<32>)hdr.ipv4.total_len + 14);
+            } else if (hdr.ipv6.isValid()) {
+                truncate((bit<32>)hdr.ipv6.payload_len + 54);
+            }
         }
     }
 }
