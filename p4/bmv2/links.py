@@ -16,6 +16,7 @@ from pathlib import Path
 FILTER = "25716"  # the preference that diolkos-switch has, too
 # A classic BPF program whose one instruction returns TC_ACT_SHOT.
 DROP = ["protocol", "all", "handle", "1", "bpf", "direct-action", "bytecode", "1,6 0 0 2"]
+OWNER = "bmv2-switch "
 KEPT = ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "tx_dropped")
 
 
@@ -49,10 +50,13 @@ def add(of: Pair) -> None:
     if not about.exists():
         raise OSError(f"{of.device}: no such device")
     if (Path("/sys/class/net") / of.shadow).exists():
-        raise OSError(f"{of.shadow}: is there already")
+        if not is_left(of.shadow):
+            raise OSError(f"{of.shadow}: is there already")
+        run("ip", "link", "del", of.shadow)
     mac, mtu = ((about / name).read_text().strip() for name in ("address", "mtu"))
     inner = ["peer", "name", of.inner, "mtu", mtu]
     run("ip", "link", "add", of.shadow, "address", mac, "mtu", mtu, "type", "veth", *inner)
+    run("ip", "link", "set", of.shadow, "alias", f"{OWNER}{os.getpid()}")
     # Nobody speaks there, and a checksum that the kernel leaves to a device is finished before a frame leaves it.
     run("ip", "link", "set", of.inner, "addrgenmode", "none")
     run("ethtool", "-K", of.shadow, "tx", "off", "tso", "off", "gso", "off", "gro", "off")
@@ -62,6 +66,18 @@ def add(of: Pair) -> None:
     for name in (of.device, of.inner):
         subprocess.run(["tc", "qdisc", "add", "dev", name, "clsact"], check=False, capture_output=True)  # it may be there
         run("tc", "filter", "replace", "dev", name, "ingress", "pref", FILTER, *DROP)
+
+
+def is_left(shadow: str) -> bool:
+    """Whether one of us has made it who was killed."""
+    alias = (Path("/sys/class/net") / shadow / "ifalias").read_text().strip()
+    owner = alias.removeprefix(OWNER)
+    if owner == alias or not owner.isdigit():
+        return False
+    try:
+        return b"switch.py" not in Path(f"/proc/{owner}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return True
 
 
 def remove(of: Pair) -> None:

@@ -66,7 +66,7 @@ class Server:
         """One datagram. Who has gone, or does not read its replies, is disconnected."""
         try:
             datagram = peer.recv(RECORD * RECORDS + 1)
-            if datagram:
+            if datagram or not has_gone(peer):
                 peer.send(self.answer(datagram))
                 return
         except OSError:
@@ -123,3 +123,10 @@ class Server:
                 statuses = [failed.status if other == at else NOT_TRIED for other in range(len(records))]
                 return b"".join(reply(of, status) for of, status in zip(records, statuses, strict=True))
         return b"".join(reply(each, 0) for each in records)
+
+
+def has_gone(peer: socket.socket) -> bool:
+    """Nothing was received: a datagram may be empty, too."""
+    state = select.poll()
+    state.register(peer, select.POLLRDHUP)
+    return bool(state.poll(0))

@@ -76,6 +76,7 @@ def stop(number: int, frame: object) -> NoReturn:
 def run(arguments: argparse.Namespace, stack: ExitStack) -> int:
     """Until the end; what it has made is removed by the stack."""
     program = read_program(arguments.program)
+    make_room(arguments.control)
     switch, cli = found("simple_switch"), found("simple_switch_CLI")
     pairs = [pair(text, number) for number, text in enumerate(arguments.port)]
     for each in pairs:
@@ -90,7 +91,6 @@ def run(arguments: argparse.Namespace, stack: ExitStack) -> int:
     stack.callback(runtime.end)
     tables = Tables(program, runtime)
     tables.empty()
-    arguments.control.unlink(missing_ok=True)
     listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
     before = os.umask(0o177)
     listener.bind(str(arguments.control))
@@ -100,6 +100,13 @@ def run(arguments: argparse.Namespace, stack: ExitStack) -> int:
     print(f"{NAME}: ready", file=sys.stderr, flush=True)
     Server(tables, pairs, listener).serve(lambda: process.poll() is None)
     raise Lost
+
+
+def make_room(path: Path) -> None:
+    """A socket that somebody has left is removed, and nothing else."""
+    if path.is_symlink() or (path.exists() and not path.is_socket()):
+        raise OSError(f"{path}: there is something else than a socket, which stays")
+    path.unlink(missing_ok=True)
 
 
 def found(name: str) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from program import Action, Program, Table
 from records import (
     ABSENT,
-    ACTION,
     CHANGES,
     DEFAULT,
     DELETE,
@@ -77,8 +76,7 @@ class Tables:
             return self.delete(table, key_of(table, of))
         action = table.actions.get(of.action)
         if not action:
-            known = any(of.action in other.actions for other in self.program.tables.values())
-            raise Failed(ACTION if known else NAME)
+            raise Failed(NAME)
         data = " ".join(numbers(of.data, action.widths))
         if of.op == DEFAULT:
             if any(of.key) or any(of.mask) or of.priority:

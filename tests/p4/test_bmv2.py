@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import test_control
 import test_controller
 import test_law_random
 import test_law_vectors
@@ -40,15 +41,34 @@ def wires(tmp_path: Path, program: Path) -> Iterator[Wires]:
         network.remove()
 
 
+test_only_its_owner_may_use_the_socket = test_control.test_only_its_owner_may_use_the_socket
+test_it_says_who_it_is = test_control.test_it_says_who_it_is
+test_entries_come_and_go = test_control.test_entries_come_and_go
+test_what_makes_no_sense_is_refused = test_control.test_what_makes_no_sense_is_refused
+test_a_datagram_is_applied_as_a_whole_or_not_at_all = test_control.test_a_datagram_is_applied_as_a_whole_or_not_at_all
+test_a_full_table_says_so_and_keeps_what_it_has = test_control.test_a_full_table_says_so_and_keeps_what_it_has
+test_flush_makes_it_as_it_began = test_control.test_flush_makes_it_as_it_began
+test_sizes_that_are_no_records = test_control.test_sizes_that_are_no_records
+test_random_records_change_nothing = test_control.test_random_records_change_nothing
+test_a_fifth_connection_is_closed = test_control.test_a_fifth_connection_is_closed
+
 test_each_vector_is_translated_or_declined = test_law_vectors.test_each_vector_is_translated_or_declined
 test_control_packets_of_stf_files = test_law_vectors.test_control_packets_of_stf_files
 test_stateless_packets = test_law_random.test_stateless_packets
 test_packets_of_sessions = test_law_random.test_packets_of_sessions
+
 test_ping_tcp_and_udp_from_ipv4 = test_traffic.test_ping_tcp_and_udp_from_ipv4
 test_the_switch_answers_for_itself = test_traffic.test_the_switch_answers_for_itself
 test_with_empty_tables_the_kernel_has_everything = test_traffic.test_with_empty_tables_the_kernel_has_everything
+
+test_killed_it_passes_nothing_and_the_next_one_begins_anew = (
+    test_traffic.test_killed_it_passes_nothing_and_the_next_one_begins_anew
+)
+test_a_second_switch_leaves_the_first_alone = test_traffic.test_a_second_switch_leaves_the_first_alone
+
 test_sessions_go_over_to_the_switch = test_controller.test_sessions_go_over_to_the_switch
 test_an_ended_session_leaves_the_switch = test_controller.test_an_ended_session_leaves_the_switch
+test_a_killed_switch = test_controller.test_a_killed_switch
 test_a_killed_controller = test_controller.test_a_killed_controller
 test_without_state = test_controller.test_without_state
 
