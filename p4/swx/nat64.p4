@@ -32,6 +32,10 @@ control main_control(inout headers_t hdr, inout meta_t m, in pna_main_input_meta
     Register<bit<32>, bit<32>>(1, 0) ports;
 #include "../core/main.p4"
     learn() learnt;
+    /* p4c takes only what an action was given as argument of send_to_port. */
+    action send(PortId_t port) {
+        send_to_port(port);
+    }
 
 #define COUNT(fate)     counts.count(fate);
 #define USE_SLOT(slot)  if (slot != 0) { used.write(slot, 1); }
@@ -44,7 +48,7 @@ control main_control(inout headers_t hdr, inout meta_t m, in pna_main_input_meta
         if (hdr.work.fate == DROPPED_COLLISION) {
             drop_packet();
         } else {
-            send_to_port((PortId_t)hdr.work.out_port);
+            send((PortId_t)hdr.work.out_port);
         }
     }
 }
