@@ -6,6 +6,7 @@
 #include "../core/constants.p4"
 #include "../core/reasons.p4"
 #include "../core/headers.p4"
+#include "fold.p4"
 #include "../core/checksum.p4"
 #include "../core/check.p4"
 #include "../core/answer.p4"
