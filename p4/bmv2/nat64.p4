@@ -6,6 +6,7 @@
 #include "../core/constants.p4"
 #include "../core/reasons.p4"
 #include "../core/headers.p4"
+#include "fold.p4"
 #include "../core/checksum.p4"
 #include "../core/check.p4"
 #include "../core/answer.p4"
@@ -44,11 +45,13 @@ control main_control(inout headers_t hdr, inout meta_t m, inout standard_metadat
 
 control egress(inout headers_t hdr, inout meta_t m, inout standard_metadata_t standard) {
     apply {
-        /* Padding of the link, which the packet would carry on behind its new header. */
-        if (hdr.ipv4.isValid()) {
-            truncate((bit<32>)hdr.ipv4.total_len + 14);
-        } else if (hdr.ipv6.isValid()) {
-            truncate((bit<32>)hdr.ipv6.payload_len + 54);
+        /* Padding of the link, which the packet would carry on behind its new header. What is declined stays as it came. */
+        if (hdr.work.fate < FROM_KERNEL) {
+            if (hdr.ipv4.isValid()) {
+                truncate((bit<32>)hdr.ipv4.total_len + 14);
+            } else if (hdr.ipv6.isValid()) {
+                truncate((bit<32>)hdr.ipv6.payload_len + 54);
+            }
         }
     }
 }

@@ -351,6 +351,8 @@ class Reader:
                 table.size = self.expression()[1]
             elif word == "add_on_miss":
                 table.learns = self.next() == "true"
+            elif word == "idle_timeout_with_auto_delete":
+                self.next()  # what is learnt always expires
             else:
                 raise Unsupported(f"property {word} of table {name}")
             self.want(";")

@@ -75,6 +75,7 @@ control learn(inout headers_t hdr) {
         }
         actions = { @tableonly learnt4; @defaultonly learn4; }
         add_on_miss = true;
+        idle_timeout_with_auto_delete = true;
         const default_action = learn4();
         size = SESSIONS;
     }
@@ -105,6 +106,7 @@ control learn(inout headers_t hdr) {
         }
         actions = { @tableonly learnt6; @defaultonly learn6; }
         add_on_miss = true;
+        idle_timeout_with_auto_delete = true;
         const default_action = learn6();
         size = SESSIONS;
     }

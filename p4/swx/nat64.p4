@@ -6,6 +6,7 @@
 #include "../core/constants.p4"
 #include "../core/reasons.p4"
 #include "../core/headers.p4"
+#include "fold.p4"
 #include "../core/checksum.p4"
 #include "../core/check.p4"
 #include "../core/answer.p4"
@@ -32,6 +33,10 @@ control main_control(inout headers_t hdr, inout meta_t m, in pna_main_input_meta
     Register<bit<32>, bit<32>>(1, 0) ports;
 #include "../core/main.p4"
     learn() learnt;
+    /* p4c takes only what an action was given as argument of send_to_port. */
+    action send(PortId_t port) {
+        send_to_port(port);
+    }
 
 #define COUNT(fate)     counts.count(fate);
 #define USE_SLOT(slot)  if (slot != 0) { used.write(slot, 1); }
@@ -44,7 +49,7 @@ control main_control(inout headers_t hdr, inout meta_t m, in pna_main_input_meta
         if (hdr.work.fate == DROPPED_COLLISION) {
             drop_packet();
         } else {
-            send_to_port((PortId_t)hdr.work.out_port);
+            send((PortId_t)hdr.work.out_port);
         }
     }
 }

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
-from control import ROOT, piped
+from control import ROOT, Piped
 from packets import ETHERNET, checksum_is_right, framed, is_ipv4, without_id
 from tables import stateless
 
@@ -24,25 +23,30 @@ def every_vector() -> dict[str, list[dict]]:
     return groups
 
 
-def test_each_vector_is_translated_or_declined(tmp_path: Path) -> None:
-    """And of those that are plain, none is declined."""
+def fates(switch: Piped) -> tuple[set[str], set[str], list[tuple[str, list[tuple[int, str]]]]]:
+    """Names of the vectors that a switch translates as they demand, of those that it declines, and what it makes of others."""
     translated, declined, wrong = set(), set(), []
-    with piped(tmp_path) as switch:
-        for config, vectors in every_vector().items():
-            switch.control.flush()
-            switch.control.write(stateless(json.loads(config)))
-            for vector in vectors:
-                sent = bytes.fromhex(vector["input"]["hex"])
-                port, frame = framed(sent)
-                out = switch.send(port, frame)
-                if not out and len(sent) < 20:
-                    declined.add(vector["name"])  # refused by the port: shorter than its headers
-                elif [at for at, _ in out] == [port ^ 1] and frame.startswith(out[0][1]):
-                    declined.add(vector["name"])
-                elif is_right(vector, [frame[ETHERNET:] for _, frame in out]):
-                    translated.add(vector["name"])
-                elif out or vector["verdict"] == "forward":
-                    wrong.append((vector["name"], [(at, frame.hex()) for at, frame in out]))
+    for config, vectors in every_vector().items():
+        switch.control.flush()
+        switch.control.write(stateless(json.loads(config)))
+        for vector in vectors:
+            sent = bytes.fromhex(vector["input"]["hex"])
+            port, frame = framed(sent)
+            out = switch.send(port, frame)
+            if not out and len(sent) < 20:
+                declined.add(vector["name"])  # refused by the port: shorter than its headers
+            elif [at for at, _ in out] == [port ^ 1] and frame.startswith(out[0][1]):
+                declined.add(vector["name"])
+            elif is_right(vector, [frame[ETHERNET:] for _, frame in out]):
+                translated.add(vector["name"])
+            elif out or vector["verdict"] == "forward":
+                wrong.append((vector["name"], [(at, frame.hex()) for at, frame in out]))
+    return translated, declined, wrong
+
+
+def test_each_vector_is_translated_or_declined(switch: Piped) -> None:
+    """And of those that are plain, none is declined."""
+    translated, declined, wrong = fates(switch)
     assert not wrong
     assert {"udp-6to4", "tcp-6to4", "echo-request-4to6", "echo-reply-6to4", "df-clear-at-1260"} <= translated
     assert len(translated) > 100, sorted(declined)
@@ -59,17 +63,16 @@ def is_right(vector: dict, packets: list[bytes]) -> bool:
     return chosen and checksum_is_right(packets[0]) and without_id(packets[0]) == without_id(wanted)
 
 
-def test_control_packets_of_stf_files(tmp_path: Path) -> None:
+def test_control_packets_of_stf_files(switch: Piped) -> None:
     """In each configuration, a packet each way that a translator must translate: else no pipeline passes a file."""
     sys.path.append(str(VECTORS))
     from stf_control import control_packets  # noqa: PLC0415
 
-    with piped(tmp_path) as switch:
-        for config in map(json.loads, every_vector()):
-            switch.control.flush()
-            switch.control.write(stateless(config))
-            for sent, wanted in control_packets(config):
-                port, frame = framed(sent)
-                ((at, out),) = switch.send(port, frame)
-                assert at == 2 - port, config
-                assert is_right({"verdict": "forward", "output": [{"hex": wanted.hex()}]}, [out[ETHERNET:]]), config
+    for config in map(json.loads, every_vector()):
+        switch.control.flush()
+        switch.control.write(stateless(config))
+        for sent, wanted in control_packets(config):
+            port, frame = framed(sent)
+            ((at, out),) = switch.send(port, frame)
+            assert at == 2 - port, config
+            assert is_right({"verdict": "forward", "output": [{"hex": wanted.hex()}]}, [out[ETHERNET:]]), config

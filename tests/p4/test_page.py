@@ -16,6 +16,7 @@ def test_each_feature_has_its_tests() -> None:
         for file in Path(__file__).parent.glob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", file.read_text(), re.M)
     }
+    on_bmv2 = set(re.findall(r"^(?:def )?(test_\w+)", Path(__file__).with_name("test_bmv2.py").read_text(), re.M))
     page = (ROOT / "docs/p4.md").read_text()
     rows = [line for line in page.splitlines() if re.search(r"\| (✓|✗)", line)]
     assert len(rows) == 13
@@ -23,3 +24,4 @@ def test_each_feature_has_its_tests() -> None:
         named = re.findall(r"`(test_\w+)`", row)
         assert named, row
         assert set(named) <= tests, row
+        assert set(named) & on_bmv2, row
