@@ -59,7 +59,7 @@ use claim::Claim;
 use device::{ClatDevice, Site};
 use doubts::Doubts;
 use finder::Finder;
-use place::{check_metric, Place};
+use place::{check_metric, Reservation};
 use router::Router;
 use rules::Side6;
 use unanswered::Unanswered;
@@ -90,7 +90,7 @@ pub async fn run(
 
     handover::clear(&net, &settings.translator.device).await?;
     check_metric(&net, &settings).await.map_err(as_usage)?;
-    let mut place = Place::default();
+    let mut place = Reservation::default();
     let is_given = settings.clat.v4.fixed().is_some();
     let settled = service::wait_for(&mut host, &mut control, "clat", async || {
         place.settle(&net, &mut settings).await
@@ -185,7 +185,7 @@ struct Clat {
     /// Reads the configuration again.
     read: Read,
     /// Its IPv4 address and metric.
-    place: Place,
+    place: Reservation,
     /// True if the operator has named no uplink: it is that of the default route.
     chooses_uplink: bool,
     /// True if it ends because another uplink has the default route now.
@@ -255,7 +255,7 @@ struct Clat {
 }
 
 impl Clat {
-    fn new(site: Site, finder: Finder, watch: Watch, read: Read, place: Place) -> Clat {
+    fn new(site: Site, finder: Finder, watch: Watch, read: Read, place: Reservation) -> Clat {
         Clat {
             read,
             place,

@@ -18,9 +18,9 @@ use diolkos_service::instance;
 /// some programs take it for a network.
 const ADDRESSES: u8 = 6;
 
-/// What a CLAT has reserved. It is released when this is dropped.
+/// The address and the metric that a CLAT has reserved. Dropping this releases them.
 #[derive(Default)]
-pub struct Place {
+pub struct Reservation {
     /// The address, if the program chose it, not the operator.
     chosen: Option<Ipv4Addr>,
     /// The metric that was chosen for routes through it.
@@ -28,7 +28,7 @@ pub struct Place {
     reserved: Option<(Ipv4Addr, Lock)>,
 }
 
-impl Place {
+impl Reservation {
     /// Sets an address and a metric where the settings leave them to the program. An earlier choice stays. The inner
     /// error says what another program has: it may be released later.
     pub async fn settle(

@@ -16,7 +16,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::schema;
 use near::{listed, meant};
-use place::Place;
+use place::LocatedValue;
 use wanted::Wanted;
 
 /// The position of the mistake in the text, in bytes, and a sentence that begins with the key, if there is one.
@@ -28,7 +28,7 @@ pub fn explained(text: &str, error: &toml::de::Error) -> (usize, String) {
         return (at, sentence.replace(['\n', '\r'], " "));
     };
     let root = schema();
-    let Some(place) = Place::find(&document, at) else {
+    let Some(place) = LocatedValue::find(&document, at) else {
         return (at, message.replace('\n', " "));
     };
     let sentence = sentence(text, root.as_value(), &place, message);
@@ -36,7 +36,12 @@ pub fn explained(text: &str, error: &toml::de::Error) -> (usize, String) {
     (at, sentence.replace(['\n', '\r'], " "))
 }
 
-fn sentence(text: &str, root: &serde_json::Value, place: &Place<'_>, message: &str) -> String {
+fn sentence(
+    text: &str,
+    root: &serde_json::Value,
+    place: &LocatedValue<'_>,
+    message: &str,
+) -> String {
     let key = place.key();
     if let Some(section) = wanted::only_one(root, &place.path) {
         return format!("there is only one such section; write {section}, with single brackets");
@@ -71,7 +76,7 @@ fn sentence(text: &str, root: &serde_json::Value, place: &Place<'_>, message: &s
 }
 
 /// The message for an unknown key or section.
-fn unknown_key(root: &serde_json::Value, place: &Place<'_>, name: &str) -> String {
+fn unknown_key(root: &serde_json::Value, place: &LocatedValue<'_>, name: &str) -> String {
     let parent = place.above(name);
     let known = wanted::keys(root, parent);
     let names: Vec<&str> = known.iter().map(String::as_str).collect();

@@ -16,9 +16,9 @@ const ICMPV6: u8 = 58;
 /// A link-layer address.
 pub type Mac = [u8; 6];
 
-/// The place of an entry in a table: an entry replaces one with the same place. A default action has no key.
+/// Identifies an entry: an entry replaces one with the same table, key and mask. A default action has no key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Place {
+pub struct EntryKey {
     table: &'static str,
     key: Field,
     mask: Field,
@@ -28,7 +28,7 @@ pub struct Place {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// Where it is.
-    pub place: Place,
+    pub place: EntryKey,
     priority: u32,
     action: &'static str,
     data: Field,
@@ -37,7 +37,7 @@ pub struct Entry {
 impl Entry {
     fn exact(table: &'static str, key: Field, action: &'static str, data: Field) -> Entry {
         Entry {
-            place: Place {
+            place: EntryKey {
                 table,
                 key,
                 mask: Field::EMPTY,
@@ -60,7 +60,7 @@ impl Entry {
             IpNet::V6(net) => (octets6(net.network()), octets6(net.netmask())),
         };
         Entry {
-            place: Place { table, key, mask },
+            place: EntryKey { table, key, mask },
             priority,
             action,
             data,

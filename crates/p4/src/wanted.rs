@@ -13,7 +13,7 @@ use diolkos_fastpath::Session;
 use diolkos_xlat::addr::rfc6052::Pref64;
 use ipnet::Ipv6Net;
 
-use crate::entry::{self, Entry, Place};
+use crate::entry::{self, Entry, EntryKey};
 use crate::leaving::{Inner, Leaving, Outer};
 use crate::names::COUNTS;
 use crate::said::Troubles;
@@ -158,7 +158,7 @@ impl Wanted {
     }
 
     /// All entries besides those of sessions.
-    pub fn rules(&self) -> BTreeMap<Place, Entry> {
+    pub fn rules(&self) -> BTreeMap<EntryKey, Entry> {
         let all = self.hops.iter().chain(&self.base);
         all.map(|entry| (entry.place, *entry)).collect()
     }

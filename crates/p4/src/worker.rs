@@ -17,7 +17,7 @@ use diolkos_service::watchdog::Heartbeat;
 use diolkos_sys::clock;
 
 use crate::connection::{Broken, Connection};
-use crate::entry::{settings_off, Entry, Place};
+use crate::entry::{settings_off, Entry, EntryKey};
 use crate::names::COUNTS;
 use crate::outcome::{carry_out, failure, Outcome, TOGETHER};
 use crate::said::Said;
@@ -226,7 +226,7 @@ impl Worker {
         &mut self,
         empty: &mut Empty,
         rules: &mut Rules,
-        next: BTreeMap<Place, Entry>,
+        next: BTreeMap<EntryKey, Entry>,
     ) -> Result<(), Broken> {
         let is_first = !rules.are_written;
         let (count, connection) = (next.len(), &mut empty.connection);
@@ -320,7 +320,7 @@ impl Worker {
 #[derive(Default)]
 struct Rules {
     version: Option<u64>,
-    written: BTreeMap<Place, Entry>,
+    written: BTreeMap<EntryKey, Entry>,
     are_written: bool,
     /// The last ones were refused, and the log says so.
     are_refused: bool,
@@ -331,7 +331,7 @@ impl Rules {
     fn write(
         &mut self,
         connection: &mut Connection,
-        next: BTreeMap<Place, Entry>,
+        next: BTreeMap<EntryKey, Entry>,
     ) -> Result<Option<(&'static str, Status)>, Broken> {
         let gone = self
             .written

@@ -21,7 +21,7 @@ pub enum PathStep {
 
 /// A value of the file.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct LocatedValue<'a> {
     /// The path to the value.
     pub path: Vec<PathStep>,
     /// The value.
@@ -29,9 +29,9 @@ pub struct Place<'a> {
     span: Range<usize>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> LocatedValue<'a> {
     /// The innermost value at a position, or the value of the key at that position.
-    pub fn find(document: &'a Spanned<DeTable<'a>>, at: usize) -> Option<Place<'a>> {
+    pub fn find(document: &'a Spanned<DeTable<'a>>, at: usize) -> Option<LocatedValue<'a>> {
         in_table(document.get_ref(), at)
     }
 
@@ -110,7 +110,7 @@ fn written(path: &[PathStep]) -> String {
     text
 }
 
-fn in_table<'a>(table: &'a DeTable<'a>, at: usize) -> Option<Place<'a>> {
+fn in_table<'a>(table: &'a DeTable<'a>, at: usize) -> Option<LocatedValue<'a>> {
     table.iter().find_map(|(key, value)| {
         let step = PathStep::Key(key.get_ref().to_string());
         if key.span().contains(&at) && !is_header(value) {
@@ -130,7 +130,11 @@ fn is_header(value: &Spanned<DeValue<'_>>) -> bool {
     }
 }
 
-fn inside<'a>(step: PathStep, value: &'a Spanned<DeValue<'a>>, at: usize) -> Option<Place<'a>> {
+fn inside<'a>(
+    step: PathStep,
+    value: &'a Spanned<DeValue<'a>>,
+    at: usize,
+) -> Option<LocatedValue<'a>> {
     // The span of a section covers only its first line, but the section continues below.
     let below = match value.get_ref() {
         DeValue::Table(table) => in_table(table, at),
@@ -147,8 +151,8 @@ fn inside<'a>(step: PathStep, value: &'a Spanned<DeValue<'a>>, at: usize) -> Opt
     value.span().contains(&at).then(|| here(step, value))
 }
 
-fn here<'a>(step: PathStep, value: &'a Spanned<DeValue<'a>>) -> Place<'a> {
-    Place {
+fn here<'a>(step: PathStep, value: &'a Spanned<DeValue<'a>>) -> LocatedValue<'a> {
+    LocatedValue {
         path: vec![step],
         value: value.get_ref(),
         span: value.span(),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::near::{listed, meant};
-use super::place::{header, PathStep, Place};
+use super::place::{header, LocatedValue, PathStep};
 
 /// The values that a key accepts.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// The message for a value of the wrong kind, or out of range.
-    pub fn refusal(&self, place: &Place<'_>, literal: &str) -> String {
+    pub fn refusal(&self, place: &LocatedValue<'_>, literal: &str) -> String {
         let one = alternative(self.schema);
         let or_auto = or_words(self.schema);
         let name = header(&self.path);

@@ -23,9 +23,9 @@ pub struct Places {
     others: Arc<Mutex<BTreeMap<u32, usize>>>,
 }
 
-/// A place that is taken. Dropping it frees the place.
+/// The place of a connection. Dropping this frees it.
 #[derive(Debug)]
-pub enum Place {
+pub enum ConnectionPermit {
     /// A place of root or the program's own user.
     Trusted(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit),
     /// A place of this user.
@@ -42,10 +42,10 @@ impl Places {
     }
 
     /// A place for a caller. Root waits for a free one. Other callers do not wait, because that would delay all callers.
-    pub async fn take(&self, caller: Caller) -> Option<Place> {
+    pub async fn take(&self, caller: Caller) -> Option<ConnectionPermit> {
         if caller.is_trusted() {
             let place = self.trusted.clone().acquire_owned().await;
-            return place.ok().map(Place::Trusted);
+            return place.ok().map(ConnectionPermit::Trusted);
         }
         let mut others = self.others();
         let own = others.get(&caller.uid()).copied().unwrap_or(0);
@@ -53,7 +53,7 @@ impl Places {
             return None;
         }
         others.insert(caller.uid(), own + 1);
-        Some(Place::Other(caller.uid(), self.clone()))
+        Some(ConnectionPermit::Other(caller.uid(), self.clone()))
     }
 
     /// Waits until all trusted places are free.
@@ -72,9 +72,9 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let Place::Other(uid, places) = self else {
+        let ConnectionPermit::Other(uid, places) = self else {
             return;
         };
         let mut others = places.others();

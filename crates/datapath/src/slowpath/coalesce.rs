@@ -15,7 +15,7 @@ use diolkos_xlat::{Label, Offload};
 use super::join::{self, Train, HEADERS, MOST};
 use super::label::Outlet;
 use super::offload::{self, Received};
-use super::slots::{Place, Slots, SLOTS};
+use super::slots::{BufferPlace, Slots, SLOTS};
 use diolkos_figures::counters::QueueCounters;
 
 /// Maximum number of flows with waiting packets.
@@ -41,7 +41,7 @@ pub struct Coalescer {
 /// A packet in its slot.
 #[derive(Debug)]
 struct Waiting {
-    place: Place,
+    place: BufferPlace,
     range: Range<usize>,
     /// The range of its bytes.
     data: Range<usize>,
@@ -78,7 +78,7 @@ impl Coalescer {
     pub fn send(
         &mut self,
         endpoint: &mut Endpoint<'_>,
-        place: Place,
+        place: BufferPlace,
         range: Range<usize>,
         offload: Offload,
         received: &Received,
@@ -87,8 +87,8 @@ impl Coalescer {
         let front = offload::write(offload, received.ecn, packet);
         let flow = join::flow(packet);
         let part = match place {
-            Place::Slot(_) => join::part(packet, offload, received.checked),
-            Place::Large => None,
+            BufferPlace::Slot(_) => join::part(packet, offload, received.checked),
+            BufferPlace::Large => None,
         };
         endpoint.slots.buffer(place)[range.start - VNET..range.start].copy_from_slice(&front);
 
@@ -179,7 +179,7 @@ impl Coalescer {
 
 impl Endpoint<'_> {
     /// Writes one packet, with the offload header in front of it.
-    fn write(&mut self, place: Place, range: &Range<usize>, label: Label) {
+    fn write(&mut self, place: BufferPlace, range: &Range<usize>, label: Label) {
         let bytes = self.slots.bytes(place, &(range.start - VNET..range.end));
         if self.outlet.write(bytes, label).is_err() {
             self.tally.unwritten();

@@ -39,7 +39,7 @@ pub use clock::Clock;
 use coalesce::{Coalescer, Endpoint};
 pub use label::Outlet;
 use onward::Onward;
-use slots::{Place, Slots};
+use slots::{BufferPlace, Slots};
 pub use ways::Ways;
 pub use writer::Writer;
 
@@ -239,7 +239,7 @@ impl QueueReader {
         });
     }
 
-    fn packet(&mut self, place: Place, len: usize) {
+    fn packet(&mut self, place: BufferPlace, len: usize) {
         self.coalescer.read_one(&mut Endpoint {
             slots: &mut self.slots,
             outlet: &self.outlet,

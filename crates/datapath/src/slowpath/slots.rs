@@ -18,7 +18,7 @@ const SLOT: usize = FRONT + SMALL + BACK;
 
 /// The place of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum BufferPlace {
     /// It may stay until the slot is freed.
     Slot(usize),
     /// It may stay until the next packet is read.
@@ -45,7 +45,7 @@ impl Slots {
 
     /// Reads one packet; its bytes begin at [`FRONT`], with its offload header in front. There must be a free
     /// slot.
-    pub fn read(&mut self, queue: &Queue) -> io::Result<(Place, usize)> {
+    pub fn read(&mut self, queue: &Queue) -> io::Result<(BufferPlace, usize)> {
         let slot = *self.free.last().expect("the caller frees slots");
         let at = slot * SLOT;
         let begin = &mut self.small[at + FRONT - VNET..at + FRONT + SMALL];
@@ -53,31 +53,31 @@ impl Slots {
         let len = queue.read_vectored(&mut [IoSliceMut::new(begin), IoSliceMut::new(rest)])?;
         if len <= VNET + SMALL {
             self.free.pop();
-            return Ok((Place::Slot(slot), len));
+            return Ok((BufferPlace::Slot(slot), len));
         }
         self.large[FRONT - VNET..FRONT + SMALL].copy_from_slice(begin);
-        Ok((Place::Large, len))
+        Ok((BufferPlace::Large, len))
     }
 
     /// Returns a packet and all the room around it.
-    pub fn buffer(&mut self, place: Place) -> &mut [u8] {
+    pub fn buffer(&mut self, place: BufferPlace) -> &mut [u8] {
         match place {
-            Place::Slot(slot) => &mut self.small[slot * SLOT..][..SLOT],
-            Place::Large => &mut self.large,
+            BufferPlace::Slot(slot) => &mut self.small[slot * SLOT..][..SLOT],
+            BufferPlace::Large => &mut self.large,
         }
     }
 
     /// Returns bytes of a packet.
-    pub fn bytes(&self, place: Place, range: &Range<usize>) -> &[u8] {
+    pub fn bytes(&self, place: BufferPlace, range: &Range<usize>) -> &[u8] {
         match place {
-            Place::Slot(slot) => &self.small[slot * SLOT..][..SLOT][range.clone()],
-            Place::Large => &self.large[range.clone()],
+            BufferPlace::Slot(slot) => &self.small[slot * SLOT..][..SLOT][range.clone()],
+            BufferPlace::Large => &self.large[range.clone()],
         }
     }
 
     /// Frees the slot of a packet.
-    pub fn free(&mut self, place: Place) {
-        if let Place::Slot(slot) = place {
+    pub fn free(&mut self, place: BufferPlace) {
+        if let BufferPlace::Slot(slot) = place {
             self.free.push(slot);
         }
     }

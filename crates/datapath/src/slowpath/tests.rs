@@ -63,8 +63,8 @@ fn sent(verdict: Verdict, counter: &str) -> Vec<usize> {
         Arc::new(Echo { outside, verdict })
     });
     let tally = reader.tally.clone();
-    reader.slots.buffer(Place::Large)[FRONT] = 0x60;
-    reader.packet(Place::Large, 40);
+    reader.slots.buffer(BufferPlace::Large)[FRONT] = 0x60;
+    reader.packet(BufferPlace::Large, 40);
     let counters = counters::read(None, &[tally]).expect("no kernel is asked");
     let counted = |name| counters.iter().any(|c| c.name == name && c.packets == 1);
     assert!(counted(counter) && counted("slow.originated"));

@@ -21,7 +21,7 @@ type Bits = [u64; WORDS];
 
 /// The identity of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Place {
+pub struct BlockId {
     /// Its address.
     pub addr: Ipv4Addr,
     /// Its first port.
@@ -53,7 +53,7 @@ pub struct Division {
     free_blocks: u64,
     blocks: u64,
     /// Blocks with resting ports, which are not given to any source.
-    resting: HashMap<Place, Resting, Keys>,
+    resting: HashMap<BlockId, Resting, Keys>,
 }
 
 /// The resting ports of a block.
@@ -76,7 +76,7 @@ impl Division {
         }
     }
 
-    fn size_of(&self, place: Place) -> u16 {
+    fn size_of(&self, place: BlockId) -> u16 {
         let fixed = self.mapping.as_ref();
         match fixed.filter(|mapping| mapping.first_of(place.first).is_some()) {
             Some(mapping) => mapping.figures().ports_per_source,
@@ -151,15 +151,15 @@ impl Pool {
     }
 
     /// Number of ports of a block.
-    pub fn size_of(&self, place: Place) -> u16 {
+    pub fn size_of(&self, place: BlockId) -> u16 {
         let division = self.division.as_ref();
         division.map_or(0, |division| division.size_of(place))
     }
 
     /// The block of a port, whether owned or not. None if the port is in no block.
-    pub fn place_of(&self, v4: Endpoint4) -> Option<Place> {
+    pub fn place_of(&self, v4: Endpoint4) -> Option<BlockId> {
         let first = self.division.as_ref()?.first_of(v4.port)?;
-        Some(Place {
+        Some(BlockId {
             addr: v4.addr,
             first,
         })
@@ -171,7 +171,7 @@ impl Pool {
         address: Ipv4Addr,
         only: bool,
         mut random: impl FnMut() -> u64,
-    ) -> Option<Place> {
+    ) -> Option<BlockId> {
         let at = match only {
             true => self.position(address)? as usize,
             false => self.next_with_block(address)?,
@@ -190,7 +190,7 @@ impl Pool {
                 (0..n).for_each(|_| bits &= bits - 1);
                 let index = word as u32 * 64 + bits.trailing_zeros();
                 let first = (index * u32::from(division.size)) as u16;
-                let place = Place {
+                let place = BlockId {
                     addr: self.addresses[at].addr,
                     first,
                 };
@@ -215,7 +215,7 @@ impl Pool {
 
     /// Takes a given block for the source of a host. Returns false if the pool does not have the block, if it has an
     /// owner, or if one of its ports rests for another subscriber.
-    pub fn claim_block(&mut self, place: Place, host: Ipv6Addr) -> bool {
+    pub fn claim_block(&mut self, place: BlockId, host: Ipv6Addr) -> bool {
         let resting = self.resting_in(place);
         if resting.is_none_or(|resting| resting.is_owned) {
             return self.mark(place, false);
@@ -230,7 +230,7 @@ impl Pool {
     }
 
     /// Returns a block to the pool.
-    pub fn put_back_block(&mut self, place: Place) {
+    pub fn put_back_block(&mut self, place: BlockId) {
         match self.resting_in(place) {
             Some(resting) => resting.is_owned = false,
             None => {
@@ -239,7 +239,7 @@ impl Pool {
         }
     }
 
-    fn resting_in(&mut self, place: Place) -> Option<&mut Resting> {
+    fn resting_in(&mut self, place: BlockId) -> Option<&mut Resting> {
         self.division.as_mut()?.resting.get_mut(&place)
     }
 
@@ -279,7 +279,7 @@ impl Pool {
     }
 
     /// Marks a block as unowned or owned. Returns false if it already is, or if there is no such block.
-    fn mark(&mut self, place: Place, is_free: bool) -> bool {
+    fn mark(&mut self, place: BlockId, is_free: bool) -> bool {
         let Some(at) = self.position(place.addr) else {
             return false;
         };
@@ -317,7 +317,7 @@ impl Pool {
     pub fn take_in(
         &mut self,
         protocol: Protocol,
-        place: Place,
+        place: BlockId,
         best: Option<u16>,
         like: u16,
         any: bool,
@@ -341,7 +341,7 @@ impl Pool {
     pub fn lend_in(
         &mut self,
         protocol: Protocol,
-        place: Place,
+        place: BlockId,
         like: u16,
         random: impl FnMut() -> u64,
     ) -> Option<u16> {
@@ -355,7 +355,7 @@ impl Pool {
     }
 
     /// Number of free ports of a protocol in a block.
-    pub fn free_in(&self, protocol: Protocol, place: Place) -> u32 {
+    pub fn free_in(&self, protocol: Protocol, place: BlockId) -> u32 {
         let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
             return 0;
         };
@@ -366,7 +366,7 @@ impl Pool {
     }
 
     /// Number of lent ports of a protocol in a block.
-    pub fn lent_in(&self, protocol: Protocol, place: Place) -> u32 {
+    pub fn lent_in(&self, protocol: Protocol, place: BlockId) -> u32 {
         let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
             return 0;
         };
@@ -377,7 +377,7 @@ impl Pool {
     }
 
     /// Returns true if any port of a block is bound, lent or resting.
-    pub fn is_used(&self, place: Place) -> bool {
+    pub fn is_used(&self, place: BlockId) -> bool {
         let (Some(at), Some(division)) = (self.position(place.addr), &self.division) else {
             return false;
         };

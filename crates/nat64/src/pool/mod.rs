@@ -20,7 +20,7 @@ mod rest;
 use crate::config::{Endpoint4, Pool4, Protocol};
 use allocate::Wish;
 use block::{Block, PortSet};
-pub use divide::{BlockCount, Place};
+pub use divide::{BlockCount, BlockId};
 pub use rest::Subscriber;
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;

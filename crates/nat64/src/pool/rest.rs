@@ -8,7 +8,7 @@
 //!
 //! A resting port takes 13 bytes, plus the spare room of a hash table.
 
-use super::divide::Place;
+use super::divide::BlockId;
 use super::Pool;
 use crate::config::{Endpoint4, Protocol};
 use crate::key::Keys;
@@ -277,7 +277,7 @@ impl Pool {
     }
 
     /// Returns true if all resting ports of a block rest for this subscriber.
-    pub(super) fn rests_only_for(&self, place: Place, of: Subscriber) -> bool {
+    pub(super) fn rests_only_for(&self, place: BlockId, of: Subscriber) -> bool {
         let ports = place.first..=place.first + (self.size_of(place) - 1);
         let others = |protocol: &Protocol| {
             ports.clone().any(|port| {

@@ -4,7 +4,7 @@
 use super::clock::Millis;
 use crate::config::{Nat64Config, PortBlocks};
 use crate::key::Keys;
-use crate::pool::Place;
+use crate::pool::BlockId;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ pub struct Blocks {
     pub idle: Duration,
     /// In no order.
     pub owned: Vec<Owned>,
-    pub by_place: HashMap<Place, u32, Keys>,
+    pub by_place: HashMap<BlockId, u32, Keys>,
     /// Sorted by age, the oldest first.
-    by_source: HashMap<u128, Vec<Place>, Keys>,
+    by_source: HashMap<u128, Vec<BlockId>, Keys>,
     pub next_look: usize,
 }
 
 /// An owned block.
 #[derive(Debug)]
 pub struct Owned {
-    pub place: Place,
+    pub place: BlockId,
     /// The prefix of its source.
     pub source: u128,
     /// Index in [`super::limit::Sources`].
@@ -59,12 +59,12 @@ impl Blocks {
     }
 
     /// The blocks of a source, without its fixed one.
-    pub fn of_source(&self, source: u128) -> &[Place] {
+    pub fn of_source(&self, source: u128) -> &[BlockId] {
         self.by_source.get(&source).map_or(&[], Vec::as_slice)
     }
 
     /// Adds a block to a source.
-    pub fn add(&mut self, place: Place, source: u128, part: u32) {
+    pub fn add(&mut self, place: BlockId, source: u128, part: u32) {
         self.by_place.insert(place, self.owned.len() as u32);
         self.by_source.entry(source).or_default().push(place);
         self.owned.push(Owned {
@@ -92,7 +92,7 @@ impl Blocks {
     }
 
     /// Records that a port of a block is in use, so the block is not idle.
-    pub fn note_used(&mut self, place: Place) {
+    pub fn note_used(&mut self, place: BlockId) {
         if let Some(&at) = self.by_place.get(&place) {
             self.owned[at as usize].idle_since = None;
         }

@@ -10,7 +10,7 @@ use super::clock::Millis;
 use super::event::{BlockView, Event, Watcher};
 use super::State;
 use crate::config::{Binding, Endpoint4, LevelKind, Protocol};
-use crate::pool::{Applicant, Place};
+use crate::pool::{Applicant, BlockId};
 use diolkos_xlat::verdict::Reason;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -60,22 +60,22 @@ impl State {
     }
 
     /// The fixed block of a source. None without a mapping, or if the mapping does not have the source.
-    pub(super) fn fixed_of(&self, source: u128) -> Option<Place> {
+    pub(super) fn fixed_of(&self, source: u128) -> Option<BlockId> {
         let range = self.pool.mapping()?.ports_of(Ipv6Addr::from_bits(source))?;
-        Some(Place {
+        Some(BlockId {
             addr: range.addr,
             first: range.first,
         })
     }
 
     /// All blocks of a source, the fixed one first.
-    pub(super) fn places_of(&self, source: u128) -> impl Iterator<Item = Place> + '_ {
+    pub(super) fn places_of(&self, source: u128) -> impl Iterator<Item = BlockId> + '_ {
         let given = self.given_to(source).iter().copied();
         self.fixed_of(source).into_iter().chain(given)
     }
 
     /// The blocks given to a source, the oldest first.
-    pub(super) fn given_to(&self, source: u128) -> &[Place] {
+    pub(super) fn given_to(&self, source: u128) -> &[BlockId] {
         let blocks = self.blocks.as_ref();
         blocks.map_or(&[], |blocks| blocks.of_source(source))
     }
@@ -179,7 +179,7 @@ impl State {
         only: bool,
         random: impl FnMut() -> u64,
         watcher: &mut impl Watcher,
-    ) -> Result<Place, Reason> {
+    ) -> Result<BlockId, Reason> {
         self.may_open_block(node)?;
         let source = self.source_of(node);
         let taken = self.pool.take_block(address, only, random);
@@ -215,7 +215,7 @@ impl State {
         self.note_used(place);
     }
 
-    fn own(&mut self, place: Place, source: u128) {
+    fn own(&mut self, place: BlockId, source: u128) {
         let part = self.sources.hold(Ipv6Addr::from_bits(source));
         if let Some(blocks) = &mut self.blocks {
             blocks.add(place, source, part);
@@ -291,17 +291,17 @@ impl State {
         }
     }
 
-    pub(super) fn note_used(&mut self, place: Place) {
+    pub(super) fn note_used(&mut self, place: BlockId) {
         if let Some(blocks) = &mut self.blocks {
             blocks.note_used(place);
         }
     }
 
-    fn owns(&self, source: u128, place: Place) -> bool {
+    fn owns(&self, source: u128, place: BlockId) -> bool {
         let Some(blocks) = &self.blocks else {
             return false;
         };
-        let Place { addr, first: port } = place;
+        let BlockId { addr, first: port } = place;
         let fixed = |source| self.pool.mapping()?.source_of(source);
         if let Some(owner) = fixed(Endpoint4 { addr, port }) {
             return owner.network().to_bits() == source;
@@ -319,12 +319,12 @@ impl State {
         node.to_bits() & u128::MAX << (128 - u32::from(len.clamp(1, 128)))
     }
 
-    fn block_view(&self, place: Place, source: u128) -> BlockView {
+    fn block_view(&self, place: BlockId, source: u128) -> BlockView {
         view(self.blocks.as_ref(), place, source)
     }
 }
 
-fn view(blocks: Option<&Blocks>, place: Place, source: u128) -> BlockView {
+fn view(blocks: Option<&Blocks>, place: BlockId, source: u128) -> BlockView {
     let (ports, len) = blocks.map_or((1, 128), |b| (b.rules.ports, b.rules.source_prefix_len));
     BlockView {
         source: Ipv6Addr::from_bits(source),

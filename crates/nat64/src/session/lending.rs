@@ -7,7 +7,7 @@
 use super::event::Watcher;
 use super::State;
 use crate::config::{PortBlocks, Protocol};
-use crate::pool::Place;
+use crate::pool::BlockId;
 use ipnet::Ipv6Net;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ const TAKE_BACK_BELOW: u64 = 8;
 
 /// The blocks of a source from which ports are lent, with their ports of one protocol.
 struct Lendable {
-    places: Vec<Place>,
+    places: Vec<BlockId>,
     free: u64,
     all: u64,
 }
@@ -69,7 +69,7 @@ impl State {
         let blocks = self.blocks.as_ref()?;
         let source = self.source_of(node);
         let Lendable { places, free, all } = self.lendable(protocol, source);
-        let is_lent = |place: &Place| self.pool.lent_in(protocol, *place) > 0;
+        let is_lent = |place: &BlockId| self.pool.lent_in(protocol, *place) > 0;
         if free * TAKE_BACK_BELOW > all || !places.iter().any(is_lent) {
             return None;
         }
@@ -104,13 +104,13 @@ impl State {
                 all: rules.map_or(0, of),
             };
         }
-        let is_left = |place: &Place| {
+        let is_left = |place: &BlockId| {
             self.pool.free_in(protocol, *place) + self.pool.lent_in(protocol, *place) > 0
         };
         let fixed = self.fixed_of(source).filter(is_left);
         let places = fixed.map_or_else(|| given.to_vec(), |fixed| vec![fixed]);
-        let free = |place: &Place| u64::from(self.pool.free_in(protocol, *place));
-        let all = |place: &Place| u64::from(self.pool.size_of(*place));
+        let free = |place: &BlockId| u64::from(self.pool.free_in(protocol, *place));
+        let all = |place: &BlockId| u64::from(self.pool.size_of(*place));
         Lendable {
             free: places.iter().map(free).sum(),
             all: places.iter().map(all).sum(),

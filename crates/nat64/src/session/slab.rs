@@ -10,7 +10,7 @@ pub const NONE: u32 = u32::MAX;
 const CHUNK: usize = 4096;
 
 #[derive(Debug)]
-enum Place<T> {
+enum SlabEntry<T> {
     /// The number of the next vacant place.
     Vacant(u32),
     Used(T),
@@ -19,7 +19,7 @@ enum Place<T> {
 /// Numbered entries. The number of a removed entry is reused.
 #[derive(Debug)]
 pub struct Slab<T> {
-    chunks: Vec<Vec<Place<T>>>,
+    chunks: Vec<Vec<SlabEntry<T>>>,
     vacant: u32,
     len: u32,
 }
@@ -56,7 +56,7 @@ impl<T> Slab<T> {
         if self.vacant != NONE {
             let at = self.vacant;
             let place = self.place_mut(at);
-            if let Place::Vacant(next) = std::mem::replace(place, Place::Used(value)) {
+            if let SlabEntry::Vacant(next) = std::mem::replace(place, SlabEntry::Used(value)) {
                 self.vacant = next;
             }
             return at;
@@ -66,7 +66,7 @@ impl<T> Slab<T> {
         }
         let chunks = self.chunks.len();
         let chunk = &mut self.chunks[chunks - 1];
-        chunk.push(Place::Used(value));
+        chunk.push(SlabEntry::Used(value));
         ((chunks - 1) * CHUNK + chunk.len() - 1) as u32
     }
 
@@ -76,14 +76,14 @@ impl<T> Slab<T> {
     /// Panics if there is no such entry.
     pub fn remove(&mut self, at: u32) -> T {
         let vacant = self.vacant;
-        let place = std::mem::replace(self.place_mut(at), Place::Vacant(vacant));
+        let place = std::mem::replace(self.place_mut(at), SlabEntry::Vacant(vacant));
         match place {
-            Place::Used(value) => {
+            SlabEntry::Used(value) => {
                 self.vacant = at;
                 self.len -= 1;
                 value
             }
-            Place::Vacant(_) => panic!("entry {at} removed twice"),
+            SlabEntry::Vacant(_) => panic!("entry {at} removed twice"),
         }
     }
 
@@ -99,18 +99,18 @@ impl<T> Slab<T> {
         let chunks = self.chunks.iter().skip(first / CHUNK);
         let places = chunks.flatten().skip(first % CHUNK);
         (first as u32..).zip(places).map(|(at, place)| match place {
-            Place::Used(value) => (at, Some(value)),
-            Place::Vacant(_) => (at, None),
+            SlabEntry::Used(value) => (at, Some(value)),
+            SlabEntry::Vacant(_) => (at, None),
         })
     }
 
     /// Heap size in bytes.
     pub fn memory(&self) -> usize {
         let places: usize = self.chunks.iter().map(Vec::capacity).sum();
-        places * size_of::<Place<T>>() + self.chunks.capacity() * size_of::<Vec<Place<T>>>()
+        places * size_of::<SlabEntry<T>>() + self.chunks.capacity() * size_of::<Vec<SlabEntry<T>>>()
     }
 
-    fn place_mut(&mut self, at: u32) -> &mut Place<T> {
+    fn place_mut(&mut self, at: u32) -> &mut SlabEntry<T> {
         &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK]
     }
 }
@@ -121,8 +121,8 @@ impl<T> Index<u32> for Slab<T> {
     #[inline]
     fn index(&self, at: u32) -> &T {
         match &self.chunks[at as usize / CHUNK][at as usize % CHUNK] {
-            Place::Used(value) => value,
-            Place::Vacant(_) => panic!("no entry {at}"),
+            SlabEntry::Used(value) => value,
+            SlabEntry::Vacant(_) => panic!("no entry {at}"),
         }
     }
 }
@@ -131,8 +131,8 @@ impl<T> IndexMut<u32> for Slab<T> {
     #[inline]
     fn index_mut(&mut self, at: u32) -> &mut T {
         match self.place_mut(at) {
-            Place::Used(value) => value,
-            Place::Vacant(_) => panic!("no entry {at}"),
+            SlabEntry::Used(value) => value,
+            SlabEntry::Vacant(_) => panic!("no entry {at}"),
         }
     }
 }

@@ -84,12 +84,12 @@ struct Asked {
 }
 
 /// A waiting question; dropping it ends the wait.
-struct Place {
+struct PendingQuestion {
     port: Rc<Port>,
     id: u16,
 }
 
-impl Drop for Place {
+impl Drop for PendingQuestion {
     fn drop(&mut self) {
         if let Some(asked) = self.port.asked.borrow_mut().get_mut(&self.id) {
             asked.reply = None;
@@ -196,7 +196,7 @@ impl Port {
     }
 
     /// Registers a waiting question under an identification that is drawn.
-    fn wait(self: &Rc<Port>, ask: &Ask, ids: &Ids) -> (Place, oneshot::Receiver<Heard>) {
+    fn wait(self: &Rc<Port>, ask: &Ask, ids: &Ids) -> (PendingQuestion, oneshot::Receiver<Heard>) {
         let mut asked = self.asked.borrow_mut();
         // A port has at most 2 * USES questions, so most identifications are free.
         let mut id = ids.next();
@@ -211,7 +211,7 @@ impl Port {
         asked.insert(id, one);
         self.open.set(self.open.get() + 1);
         let port = self.clone();
-        (Place { port, id }, reply)
+        (PendingQuestion { port, id }, reply)
     }
 
     /// Delivers a datagram to the question that waits for it, or returns its fate if there is none.
