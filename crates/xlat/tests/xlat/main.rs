@@ -15,6 +15,7 @@ mod headers;
 mod icmp_errors;
 mod icmp_extensions;
 mod mss;
+mod mss_lists;
 mod own_errors;
 mod path;
 mod properties;
