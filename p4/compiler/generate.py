@@ -206,8 +206,6 @@ class Generator:
                 self.table(scope.control.tables[of], scope)
             else:
                 self.inline(self.program.controls[scope.control.instances[of]], arguments, scope)
-        elif len(names) == 1 and of in scope.control.actions:
-            self.act(of, arguments, scope)
         elif method == "add_entry":
             self.learn(arguments, scope)
         elif method in ("setValid", "setInvalid"):
@@ -251,13 +249,6 @@ class Generator:
                 found = kept
             known[name] = (found, kind)
         self.statement(control.apply, Scope(control, known))
-
-    def act(self, name: str, arguments: list[Expression], scope: Scope) -> None:
-        """An action that is called, not chosen by a table."""
-        parameters, body = scope.control.actions[name]
-        values = zip(parameters, arguments, strict=True)
-        given = {parameter: (self.value(argument, scope)[0], width) for (parameter, width), argument in values}
-        self.statement(body, Scope(scope.control, scope.arguments | given))
 
     def table(self, table: Table, scope: Scope) -> None:
         """A look-up; and its actions, if they are new."""

@@ -46,7 +46,7 @@ def compiled(source: Path) -> str:
         # The architecture's declarations are known here: its files may be missing.
         for name in ("core.p4", "pna.p4"):
             (Path(empty) / name).touch()
-        command = ["cpp", "-P", "-undef", "-nostdinc", f"-I{empty}", source]
+        command = ["cpp", "-P", "-undef", "-nostdinc", "-DMAKE_SPEC", f"-I{empty}", source]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     program = Reader(text).read()
     generator = Generator(program)

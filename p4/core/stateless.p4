@@ -9,8 +9,11 @@
 #ifndef DIOLKOS_STATELESS_P4
 #define DIOLKOS_STATELESS_P4
 
-/* Nobody's address on a wire, whatever the tables say (RFC 7915 section 5.1, RFC 6890). The rest is the controller's. */
-#define IS_SPECIAL4(a) ((a) >= 32w0xe0000000 || ((a) >> 24) == 0 || ((a) >> 24) == 127 || ((a) >> 16) == 32w0xa9fe)
+/*
+ * Nobody's address on a wire, whatever the tables say (RFC 7915 section 5.1, RFC 6890). The rest is the controller's.
+ * `>`, since p4c-dpdk 1.2.4.8 fails on `>=` at the left of `||`.
+ */
+#define IS_SPECIAL4(a) ((a) > 32w0xdfffffff || ((a) >> 24) == 0 || ((a) >> 24) == 127 || ((a) >> 16) == 32w0xa9fe)
 #define IS_SPECIAL6(hi) ((hi) == 0 || ((hi) >> 54) == 64w0x3fa || ((hi) >> 56) == 64w0xff)
 
 control stateless(inout headers_t hdr) {

@@ -33,10 +33,6 @@ control main_control(inout headers_t hdr, inout meta_t m, in pna_main_input_meta
     Register<bit<32>, bit<32>>(1, 0) ports;
 #include "../core/main.p4"
     learn() learnt;
-    /* p4c takes only what an action was given as argument of send_to_port. */
-    action send(PortId_t port) {
-        send_to_port(port);
-    }
 
 #define COUNT(fate)     counts.count(fate);
 #define USE_SLOT(slot)  if (slot != 0) { used.write(slot, 1); }
@@ -44,12 +40,21 @@ control main_control(inout headers_t hdr, inout meta_t m, in pna_main_input_meta
 #define LEARN           hdr.work.slot = ports.read(0); ports.write(0, hdr.work.slot + 1); learnt.apply(hdr);
 #define PACKET_IS_WHOLE true
 #define IN_PORT         (bit<32>)istd.input_port
+#ifdef MAKE_SPEC
+#define SEND(port)      send_to_port((PortId_t)port);
+#else
+/* p4c takes a constant, or what a table chose. Ports are 0 to 15 (hop.p4). */
+#define TO(port, n)     if (port == n) { send_to_port((PortId_t)n); }
+#define SEND(port) \
+    TO(port, 0) TO(port, 1) TO(port, 2) TO(port, 3) TO(port, 4) TO(port, 5) TO(port, 6) TO(port, 7) \
+    TO(port, 8) TO(port, 9) TO(port, 10) TO(port, 11) TO(port, 12) TO(port, 13) TO(port, 14) TO(port, 15)
+#endif
     apply {
 #include "../core/flow.p4"
         if (hdr.work.fate == DROPPED_COLLISION) {
             drop_packet();
         } else {
-            send((PortId_t)hdr.work.out_port);
+            SEND(hdr.work.out_port)
         }
     }
 }

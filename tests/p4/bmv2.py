@@ -23,7 +23,7 @@ from wires import Wires
 
 SWITCH = ROOT / "p4/bmv2/switch.py"
 FRAMES = str(Path(__file__).with_name("frames.py"))
-LARGEST = "65535"
+LARGEST = "65535"  # MTU: no device of Linux carries more
 NUMBER = itertools.count()
 
 
@@ -54,6 +54,12 @@ class Bmv2Wires(Wires):
     """Two hosts, and simple_switch between them."""
 
     program: Path = field(default=Path())
+
+    def build(self) -> None:
+        """simple_switch gets frames of virtual Ethernets as they are: a sender has to finish its checksums itself."""
+        super().build()
+        for host in (self.four, self.six):
+            self.run(host, "ethtool", "-K", "a0", "tx", "off")
 
     def switch(self) -> list[str | Path]:
         """The command that runs the program."""
@@ -87,7 +93,7 @@ def piped(folder: Path, program: Path) -> Iterator[Piped]:
                 await_ready(process, b"ready\n")
                 connected = Control(control)
                 with connected.socket:
-                    yield Piped(process, connected)
+                    yield Piped(process, connected, longest=14 + int(LARGEST))
     finally:
         subprocess.run(["ip", "netns", "del", namespace], check=False)
 

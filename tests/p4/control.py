@@ -115,6 +115,7 @@ class Piped:
 
     process: subprocess.Popen
     control: Control
+    longest: int = 1 << 17  # bytes of a frame that comes through the pipe
 
     def send(self, port: int, frame: bytes) -> list[tuple[int, bytes]]:
         """Port and bytes of each frame that comes out."""
