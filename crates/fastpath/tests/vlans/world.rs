@@ -138,6 +138,7 @@ pub fn world() -> World {
             lowest_ipv6_mtu: 1280,
             traffic_class_zero: false,
             takes_hop: false,
+            tcp_mss: None,
         },
         pref64: vec![Pref64 {
             network: "64:ff9b::".parse().expect("an address"),

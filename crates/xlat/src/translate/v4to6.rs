@@ -74,7 +74,7 @@ pub fn send(
         return Err(Reason::Headroom.into());
     }
     rewrite_payload(packet, ip, carried.kind, src, dst);
-    mss::clamp(t, (protocol, carried.kind), packet, ip.header_len, out);
+    mss::clamp(t, (next_header, carried.kind), packet, ip.header_len, out);
     let header = Ipv6 {
         traffic_class: t.class_out(ip.tos),
         flow_label: 0,
