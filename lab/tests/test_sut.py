@@ -47,6 +47,7 @@ def test_shipped_systems_are_valid_and_only_translators_are_plats() -> None:
         "tayga/masquerade",
         "jool64/nat64-module",
         "p4swx/nat64",
+        "p4swx/nat64-learn",
         "p4bmv2/nat64",
     }
 

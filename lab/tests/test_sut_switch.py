@@ -40,7 +40,7 @@ def program(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("name", SWITCHES)
 def test_their_lanes_have_no_super_packets(name: str) -> None:
     assert all("super-packets" in datapath.without for datapath in SYSTEMS[name].datapath.values())
-    assert set(SYSTEMS[name].datapath) == {"siit", "siit-dc", "nat64", "inbound"}
+    assert set(SYSTEMS[name].datapath) - {"nat64-learn"} == {"siit", "siit-dc", "nat64", "inbound"}
 
 
 @pytest.mark.usefixtures("clean_machine")
@@ -68,8 +68,7 @@ def _reason(system: definition.System, given: dict[str, str]) -> str:
 
 @pytest.mark.root
 @pytest.mark.usefixtures("clean_machine")
-@pytest.mark.parametrize("name", SWITCHES)
-@pytest.mark.parametrize("datapath", ["siit", "siit-dc", "nat64", "inbound"])
+@pytest.mark.parametrize(("name", "datapath"), [(name, datapath) for name in SWITCHES for datapath in SYSTEMS[name].datapath])
 def test_a_switch_translates_and_gives_its_devices_back(tmp_path: Path, name: str, datapath: str) -> None:
     found = lookup.find(SYSTEMS[name], {})
     if isinstance(found, lookup.Missing):
@@ -95,7 +94,7 @@ def test_a_switch_translates_and_gives_its_devices_back(tmp_path: Path, name: st
             for _ in range(2):  # it can be started again
                 running.start()
                 assert not any(know(device) for device in devices), "what the kernel knew of them moved to their shadows"
-                assert running.counters()["p4.up"] == 1
+                assert of_it.tun is None or running.counters()["p4.up"] == 1
                 running.stop()
                 assert {device: know(device) for device in devices} == before
             # Who is killed gives nothing back, and begins all the same.

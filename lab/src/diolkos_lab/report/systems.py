@@ -61,6 +61,7 @@ _LOOKS = {
     ("p4swx", "siit"): Look("p4swx-siit", "#8f6a00", "#d9b23a", "square"),
     ("p4swx", "siit-dc"): Look("p4swx-siit-dc", "#8f6a00", "#d9b23a", "circle"),
     ("p4swx", "nat64"): Look("p4swx-nat64", "#a3541b", "#f0a35e", "cross"),
+    ("p4swx", "nat64-learn"): Look("p4swx-nat64-learn", "#c2410c", "#ffb27a", "triangle-up"),
     ("p4swx", "inbound"): Look("p4swx-inbound", "#7d3f00", "#cf8a4a", "triangle-left"),
     ("p4bmv2", "siit"): Look("p4bmv2-siit", "#7a1f3d", "#d9799b", "square"),
     ("p4bmv2", "siit-dc"): Look("p4bmv2-siit-dc", "#7a1f3d", "#d9799b", "circle"),

@@ -67,7 +67,7 @@ def values(found: lookup.Found, architecture: str) -> dict[str, str]:
         "scripts": str(lookup.SCRIPTS),
         "controller": str(found.controller),
         "p4": str(found.p4),
-        "p4_sources": str(lookup.P4),
+        "p4_sources": str(lookup.P4 if lookup.P4.is_dir() else lookup.P4_PACKAGED),
         "programs": str(lookup.PROGRAMS / (found.system.programs or "")),
         "headers": f"/usr/include/{architecture}-linux-gnu",
     }
