@@ -77,12 +77,14 @@ class Runner:
         tables = {table["name"]: table for pipeline in self.made["pipelines"] for table in pipeline["tables"]}
         types = {kind["name"]: {name: width for name, width, *_ in kind["fields"]} for kind in self.made["header_types"]}
         headers = {header["name"]: types[header["header_type"]] for header in self.made["headers"]}
-        actions = {action["name"].rpartition(".")[2]: action["runtime_data"] for action in self.made["actions"]}
+        actions = {action["name"]: action["runtime_data"] for action in self.made["actions"]}
         found = []
         for change in changes:
             table = tables[change.table]
-            arguments = [(argument["name"], argument["bitwidth"]) for argument in actions[change.action]]
-            action = f"{change.action}({', '.join(f'{name}:0x{part.hex()}' for name, part in parts(change.data, arguments))})"
+            # In full: the runner takes every name that ends so for the same.
+            (called,) = (name for name in table["actions"] if name.rpartition(".")[2] == change.action)
+            arguments = [(argument["name"], argument["bitwidth"]) for argument in actions[called]]
+            action = f"{called}({', '.join(f'{name}:0x{part.hex()}' for name, part in parts(change.data, arguments))})"
             if change.op == DEFAULT:
                 found.append(f"setdefault {change.table} {action}")
                 continue
