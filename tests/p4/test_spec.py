@@ -103,7 +103,7 @@ def test_the_program_is_made_of_its_source() -> None:
 
 
 def test_p4c_takes_the_program_and_swx_does_not_take_what_it_makes(tmp_path: Path) -> None:
-    """The source is P4-16 and PNA. What p4c-dpdk 1.2.4.8 makes of it has a temporary for each step, and SWX 256 bytes for them."""
+    """The source is P4-16 and PNA. p4c-dpdk 1.2.4.8 makes a temporary for each step, and SWX has 256 bytes for them."""
     made = tmp_path / "nat64.spec"
     subprocess.run([compiler("p4c-dpdk"), "--arch", "pna", "-o", made, P4 / "swx/nat64.p4"], check=True)
     assert "struct meta_t has more than 256 bytes" in said_of(tmp_path, made.read_text())
