@@ -3,10 +3,10 @@
 //! returned (RFC 6888 REQ-4, REQ-14).
 
 use crate::harness::*;
-use diolkos_nat64::pool::BlockCount;
 use diolkos_nat64::config::{
     Endpoint4, Endpoint6, Limits, Nat64Config, PortBlocks, Protocol, Timeouts,
 };
+use diolkos_nat64::pool::BlockCount;
 use diolkos_nat64::session::{BlockView, Event, Segment};
 use diolkos_xlat::Reason;
 use proptest::prelude::*;

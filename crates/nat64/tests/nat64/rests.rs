@@ -2,10 +2,10 @@
 //! Resting ports: only the same subscriber gets them before they are freed.
 
 use crate::harness::*;
-use diolkos_nat64::pool::BlockCount;
 use diolkos_nat64::config::{
     Binding, Deterministic, Endpoint4, Endpoint6, Nat64Config, Owners, PortBlocks, Protocol,
 };
+use diolkos_nat64::pool::BlockCount;
 use diolkos_nat64::session::{
     BindError, Event, Outbound, Segment, SessionState, SessionView, Watcher,
 };
