@@ -142,7 +142,7 @@ const KEYS: [Wrong; 10] = [
     ),
 ];
 
-const VALUES: [Wrong; 19] = [
+const VALUES: [Wrong; 22] = [
     (
         "a mode that is none",
         "[translator]\nmode = \"nat46\"\n",
