@@ -19,7 +19,7 @@ from tables import PORT4, PORT6, stateless
 from test_law_vectors import fates
 
 VECTORS = ROOT / "vectors"
-AT_ONCE = 4
+AT_ONCE, AGAIN = 4, 2
 # The runner turns the priorities of its files round.
 HIGHEST = 10000
 # The runner waits a second between a command and the next packet, in which its CLI has to start and to write all entries: too
@@ -58,7 +58,7 @@ class Runner:
     def passes(self, file: Path) -> tuple[bool, str]:
         """Whether a file passes, and what the runner says."""
         at = file.with_suffix("")
-        at.mkdir()
+        at.mkdir(exist_ok=True)
         arguments = [self.script.parents[2], ROOT / "p4/bmv2/nat64.p4", "-bd", self.build, "-tf", file]
         done = subprocess.run(
             [SYSTEM_PYTHON, self.script, *arguments, "--observation-log", at / "observed"],
@@ -140,8 +140,12 @@ def test_p4c_s_runner_passes_them(tmp_path: Path, switch: Piped, runner: Runner)
         text = file.read_text()
         config = json.loads(text.partition("\n")[0].removeprefix("# config "))
         file.write_text("\n".join([*runner.statements(stateless(config)), *WAIT]) + "\n" + text)
-    failed = [said for passed, said in runner.all(files) if not passed]
-    assert not failed, "\n".join(failed)
+    failed = [file for file, (passed, _) in zip(files, runner.all(files), strict=True) if not passed]
+    # Two seconds after the last packet the runner ends the switch, done or not. What failed is tried again alone.
+    for _ in range(AGAIN):
+        failed = [file for file in failed if not runner.passes(file)[0]]
+    said = [runner.passes(file) for file in failed]
+    assert all(passed for passed, _ in said), "\n".join(text for passed, text in said if not passed)
 
 
 def test_a_program_that_translates_nothing_fails(tmp_path: Path, runner: Runner) -> None:
