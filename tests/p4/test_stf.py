@@ -19,9 +19,12 @@ from tables import PORT4, PORT6, stateless
 from test_law_vectors import fates
 
 VECTORS = ROOT / "vectors"
-AT_ONCE = 4
+AT_ONCE, AGAIN = 4, 2
 # The runner turns the priorities of its files round.
 HIGHEST = 10000
+# The runner waits a second between a command and the next packet, in which its CLI has to start and to write all entries: too
+# little on a busy machine. A frame that nobody translates leaves by a port that it does not watch.
+WAIT = ["counter_read counts 0", f"packet {PORT4} 0200000000010200000000021234{'00' * 46}"] * 6
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
@@ -55,7 +58,7 @@ class Runner:
     def passes(self, file: Path) -> tuple[bool, str]:
         """Whether a file passes, and what the runner says."""
         at = file.with_suffix("")
-        at.mkdir()
+        at.mkdir(exist_ok=True)
         arguments = [self.script.parents[2], ROOT / "p4/bmv2/nat64.p4", "-bd", self.build, "-tf", file]
         done = subprocess.run(
             [SYSTEM_PYTHON, self.script, *arguments, "--observation-log", at / "observed"],
@@ -136,9 +139,13 @@ def test_p4c_s_runner_passes_them(tmp_path: Path, switch: Piped, runner: Runner)
     for file in files:
         text = file.read_text()
         config = json.loads(text.partition("\n")[0].removeprefix("# config "))
-        file.write_text("\n".join(runner.statements(stateless(config))) + "\n" + text)
-    failed = [said for passed, said in runner.all(files) if not passed]
-    assert not failed, "\n".join(failed)
+        file.write_text("\n".join([*runner.statements(stateless(config)), *WAIT]) + "\n" + text)
+    failed = [file for file, (passed, _) in zip(files, runner.all(files), strict=True) if not passed]
+    # Two seconds after the last packet the runner ends the switch, done or not. What failed is tried again alone.
+    for _ in range(AGAIN):
+        failed = [file for file in failed if not runner.passes(file)[0]]
+    said = [runner.passes(file) for file in failed]
+    assert all(passed for passed, _ in said), "\n".join(text for passed, text in said if not passed)
 
 
 def test_a_program_that_translates_nothing_fails(tmp_path: Path, runner: Runner) -> None:
