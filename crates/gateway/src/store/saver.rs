@@ -346,14 +346,14 @@ fn put(
 }
 
 /// A part of the tables, and where to continue.
-type Part<T> = (Vec<T>, Option<u32>);
+type TablePart<T> = (Vec<T>, Option<u32>);
 
 /// Reads the tables in parts; packets pass in between.
 fn walk<T>(
     controller: &Controller,
     pref64: &[Ipv6Net],
     breath: Duration,
-    part: impl Fn(&Controller, u32) -> Part<T>,
+    part: impl Fn(&Controller, u32) -> TablePart<T>,
     mut put: impl FnMut(T) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut next = Some(0);
