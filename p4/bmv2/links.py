@@ -16,7 +16,8 @@ from pathlib import Path
 FILTER = "25716"  # the preference that diolkos-switch has, too
 # A classic BPF program whose one instruction returns TC_ACT_SHOT.
 DROP = ["protocol", "all", "handle", "1", "bpf", "direct-action", "bytecode", "1,6 0 0 2"]
-OWNER = "bmv2-switch "
+OWNER = "bmv2-switch "  # alias of a shadow; process and device follow
+DEVICES = Path("/sys/class/net")
 KEPT = ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "tx_dropped")
 
 
@@ -44,19 +45,25 @@ def run(*command: str) -> None:
         raise OSError(f"{' '.join(command[:5])} …: {done.stderr.strip()}")
 
 
-def add(of: Pair) -> None:
-    """The shadow has address and MTU of the device, and both ends are up."""
-    about = Path("/sys/class/net") / of.device
-    if not about.exists():
+def check(of: Pair) -> None:
+    """Whether it may be added. Raises OSError; changes nothing, so that what another switch has stays whole."""
+    if not (DEVICES / of.device).exists():
         raise OSError(f"{of.device}: no such device")
-    if (Path("/sys/class/net") / of.shadow).exists():
-        if not is_left(of.shadow):
-            raise OSError(f"{of.shadow}: is there already")
+    if (DEVICES / of.shadow).exists() and not is_left(of.shadow):
+        raise OSError(f"{of.shadow}: is there already")
+    for shadow in DEVICES.iterdir():
+        if owner(shadow.name)[1:] == [of.device] and not is_left(shadow.name):
+            raise OSError(f"{of.device}: a switch has it already, with the shadow {shadow.name}")
+
+
+def add(of: Pair) -> None:
+    """The shadow has address and MTU of the device, and both ends are up. After `check`."""
+    if (DEVICES / of.shadow).exists():
         run("ip", "link", "del", of.shadow)
-    mac, mtu = ((about / name).read_text().strip() for name in ("address", "mtu"))
+    mac, mtu = ((DEVICES / of.device / name).read_text().strip() for name in ("address", "mtu"))
     inner = ["peer", "name", of.inner, "mtu", mtu]
     run("ip", "link", "add", of.shadow, "address", mac, "mtu", mtu, "type", "veth", *inner)
-    run("ip", "link", "set", of.shadow, "alias", f"{OWNER}{os.getpid()}")
+    run("ip", "link", "set", of.shadow, "alias", f"{OWNER}{os.getpid()} {of.device}")
     # Nobody speaks there, and a checksum that the kernel leaves to a device is finished before a frame leaves it.
     run("ip", "link", "set", of.inner, "addrgenmode", "none")
     run("ethtool", "-K", of.shadow, "tx", "off", "tso", "off", "gso", "off", "gro", "off")
@@ -68,14 +75,23 @@ def add(of: Pair) -> None:
         run("tc", "filter", "replace", "dev", name, "ingress", "pref", FILTER, *DROP)
 
 
+def owner(shadow: str) -> list[str]:
+    """Process and device, if one of us has made it."""
+    try:
+        alias = (DEVICES / shadow / "ifalias").read_text().strip()
+    except OSError:  # it has gone, or is no device
+        return []
+    words = alias.removeprefix(OWNER).split()
+    return words if alias.startswith(OWNER) and len(words) == 2 and words[0].isdigit() else []
+
+
 def is_left(shadow: str) -> bool:
     """Whether one of us has made it who was killed."""
-    alias = (Path("/sys/class/net") / shadow / "ifalias").read_text().strip()
-    owner = alias.removeprefix(OWNER)
-    if owner == alias or not owner.isdigit():
+    made = owner(shadow)
+    if not made:
         return False
     try:
-        return b"switch.py" not in Path(f"/proc/{owner}/cmdline").read_bytes()
+        return b"switch.py" not in Path(f"/proc/{made[0]}/cmdline").read_bytes()
     except FileNotFoundError:
         return True
 
@@ -91,5 +107,5 @@ def remove(of: Pair) -> None:
 
 def counters(of: Pair, port: int) -> list[int]:
     """Of a port, as op PORT has them."""
-    folder = Path("/sys/class/net") / (of.inner if port % 2 else of.device) / "statistics"
+    folder = DEVICES / (of.inner if port % 2 else of.device) / "statistics"
     return [int((folder / name).read_text()) for name in KEPT] + [0]

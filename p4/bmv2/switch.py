@@ -6,7 +6,8 @@
 
 simple_switch and simple_switch_CLI are those of the path, or of the folder that BMV2_PROGRAMS names. What differs
 from diolkos-switch: a datagram is applied record by record (all or none, but packets may see a part), and a shadow does not
-follow the carrier and the MTU of its device. simple_switch listens on a TCP port of every address: keep others away from it.
+follow the carrier and the MTU of its device. simple_switch listens on a TCP port of every address, for every local user, too:
+keep others away from it.
 
     devices → simple_switch → CLI → control socket → loop
 """
@@ -14,6 +15,7 @@ follow the carrier and the MTU of its device. simple_switch listens on a TCP por
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import shutil
 import signal
@@ -25,8 +27,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
-from links import Pair, add, pair, remove
+from links import Pair, add, check, pair, remove
 from program import read as read_program
+from records import Failed
 from runtime import Lost, Runtime
 from server import Server
 from tables import Tables
@@ -58,6 +61,10 @@ def main() -> int:
         except Lost:
             print(f"{NAME}: simple_switch has ended", file=sys.stderr)
             return FAILED
+        except Failed as failed:
+            # A change that could not be undone: nobody knows what the tables have.
+            print(f"{NAME}: simple_switch does not do what it has done before: {failed}", file=sys.stderr)
+            return FAILED
         except (OSError, ValueError) as error:
             print(f"{NAME}: {error}", file=sys.stderr)
             return USAGE
@@ -76,10 +83,14 @@ def stop(number: int, frame: object) -> NoReturn:
 def run(arguments: argparse.Namespace, stack: ExitStack) -> int:
     """Until the end; what it has made is removed by the stack."""
     program = read_program(arguments.program)
-    make_room(arguments.control)
     switch, cli = found("simple_switch"), found("simple_switch_CLI")
     pairs = [pair(text, number) for number, text in enumerate(arguments.port)]
     for each in pairs:
+        check(each)
+    make_sure_free(arguments.thrift_port)
+    make_room(arguments.control)
+    for each in pairs:
+        check(each)  # beside those before it, too
         stack.callback(remove, each)
         add(each)
     events = Path(f"{arguments.control}.events")
@@ -106,7 +117,26 @@ def make_room(path: Path) -> None:
     """A socket that somebody has left is removed, and nothing else."""
     if path.is_symlink() or (path.exists() and not path.is_socket()):
         raise OSError(f"{path}: there is something else than a socket, which stays")
-    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        probe.setblocking(False)
+        answer = probe.connect_ex(str(path))
+    if answer == errno.ECONNREFUSED:  # what still has an owner does something else
+        path.unlink(missing_ok=True)
+    elif answer != errno.ENOENT:
+        raise OSError(f"{path}: another program serves it")
+
+
+def make_sure_free(port: int) -> None:
+    """Whoever listens there would be taken for our simple_switch."""
+    if not 0 < port < 1 << 16:
+        raise ValueError(f"{port} is no port")
+    with socket.socket() as probe:
+        # As its own server does: connections that have ended do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            raise OSError(f"port {port} is taken ({error.strerror}): name another with --thrift-port") from error
 
 
 def found(name: str) -> str:
@@ -137,9 +167,11 @@ def await_port(process: subprocess.Popen, port: int) -> None:
     while process.poll() is None and time.monotonic() < until:
         with socket.socket() as probe:
             if not probe.connect_ex(("localhost", port)):
-                return
+                break
         time.sleep(0.05)
-    raise Lost
+    # Another one may have been quicker, and then ours ends.
+    if process.poll() is not None or time.monotonic() >= until:
+        raise Lost
 
 
 def end(process: subprocess.Popen) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import test_law_random
 import test_law_vectors
 import test_traffic
 from bmv2 import Bmv2Wires, compiled, piped
-from control import Piped
+from control import DONE, HELLO, Change, Control, Piped
 from wires import Wires
 
 
@@ -71,6 +72,28 @@ test_an_ended_session_leaves_the_switch = test_controller.test_an_ended_session_
 test_a_killed_switch = test_controller.test_a_killed_switch
 test_a_killed_controller = test_controller.test_a_killed_controller
 test_without_state = test_controller.test_without_state
+
+
+@pytest.mark.parametrize("taken", ["shadow", "device", "socket", "port"])
+def test_what_another_has_stays_its_own(wires: Wires, tmp_path: Path, taken: str) -> None:
+    """One line, before anything is changed, if only one thing is not free."""
+    control = wires.start()
+    command: list[str | Path] = ["ip", "netns", "exec", wires.router, *wires.switch()]
+    command += ["--control", control.path if taken == "socket" else tmp_path / "other.sock"]
+    command += ["--thrift-port", "9090" if taken == "port" else "9091"]
+    command += ["--port", f"{'w4' if taken == 'device' else 'lo'}={'s4' if taken == 'shadow' else 't4'}"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    said = {
+        "shadow": "s4: is there already",
+        "device": "w4: a switch has it already, with the shadow s4",
+        "socket": f"{control.path}: another program serves it",
+        "port": "port 9090 is taken (Address already in use): name another with --thrift-port",
+    }
+    assert (done.returncode, done.stderr) == (2, f"bmv2-switch: {said[taken]}\n")
+    assert wires.is_deaf("w4")
+    another = Control(control.path)
+    with another.socket:
+        assert another.ask(Change(HELLO))[0].status == DONE
 
 
 def test_ping_tcp_and_udp_from_ipv6(wires: Wires) -> None:

@@ -152,7 +152,7 @@ def test_killed_it_passes_nothing_and_the_next_one_begins_anew(wires: Wires) -> 
 
 
 def test_a_second_switch_leaves_the_first_alone(wires: Wires) -> None:
-    """One line, and its tables stand."""
+    """One line, its tables stand, the kernel is still deaf to its device, and it takes connections."""
     control = wires.start()
     control.write([Change(INSERT, "local_mac", "mine", bytes(6))])
     second = wires.process
@@ -160,6 +160,10 @@ def test_a_second_switch_leaves_the_first_alone(wires: Wires) -> None:
         wires.start()
     wires.process, wires.control = second, control
     assert control.ask(Change(9, "local_mac"))[0].payload[:8] == (1).to_bytes(8, "big")
+    assert wires.is_deaf("w4")
+    another = Control(control.path)
+    with another.socket:
+        assert another.ask(Change(9, "local_mac"))[0].payload[:8] == (1).to_bytes(8, "big")
 
 
 def test_the_page_from_the_first_line_to_a_ping(wires: Wires) -> None:
