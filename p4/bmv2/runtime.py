@@ -9,6 +9,9 @@ import subprocess
 # Answered by one line that no other command has.
 MARK, MARKED = "greet", "hello"
 PROMPT = "RuntimeCmd: "
+# Commands that are written before their answers are read. With less than 128 bytes each, they fit into a pipe (64 kB): so the
+# CLI may wait until we read, and we never until it does.
+AT_ONCE = 256
 
 
 class Lost(Exception):
@@ -39,12 +42,14 @@ class Runtime:
             self.end()
             raise
 
-    def ask(self, command: str) -> list[str]:
-        """Lines that answer it. Raises Refused, Lost."""
+    def ask(self, *commands: str) -> list[str]:
+        """Lines that answer them. Of many, each has less than 128 bytes. Raises Refused, if one has failed, Lost."""
         assert self.process.stdin
+        lines = []
         try:
-            self.process.stdin.write(f"{command}\n")
-            lines = self.said()
+            for at in range(0, len(commands), AT_ONCE):
+                self.process.stdin.write("".join(f"{command}\n" for command in commands[at : at + AT_ONCE]))
+                lines += self.said()
         except BrokenPipeError as error:
             raise Lost from error
         for line in lines:

@@ -28,6 +28,7 @@ from runtime import Refused, Runtime
 MOST_READ, MOST_USED, ONE_BY_ONE = 1024, 65536, 1024
 ADDED = re.compile(r"Entry has been added with handle (\d+)")
 COUNTED = re.compile(r".*\]= \(\d+ bytes, (\d+) packets\)")
+HELD = re.compile(r"[^=]+= *\d+(, *\d+)*")
 HIGHEST = (1 << 31) - 1  # Thrift has signed numbers
 
 Undo = Callable[[], object]
@@ -52,10 +53,10 @@ class Tables:
     entries: dict[str, dict[str, Entry]] = field(default_factory=dict)
     defaults: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def ask(self, command: str) -> list[str]:
-        """Raises Failed, if it is refused."""
+    def ask(self, *commands: str) -> list[str]:
+        """Raises Failed, if one is refused."""
         try:
-            return self.runtime.ask(command)
+            return self.runtime.ask(*commands)
         except Refused as refused:
             raise Failed(FULL if "TABLE_FULL" in str(refused) else REFUSED) from refused
 
@@ -174,8 +175,8 @@ class Tables:
         if of.table in self.program.registers:
             found = self.register(of.table, first, count)
         else:
-            said = (self.ask(f"counter_read {of.table} {index}") for index in range(first, first + count))
-            found = [int(match[1]) for lines in said for match in map(COUNTED.fullmatch, lines) if match]
+            said = self.ask(*(f"counter_read {of.table} {index}" for index in range(first, first + count)))
+            found = [int(match[1]) for match in map(COUNTED.fullmatch, said) if match]
         if len(found) != count:
             raise Failed(REFUSED)
         return struct.pack(f"!{count}Q", *found)
@@ -189,20 +190,25 @@ class Tables:
         within(self.program.registers, of.table, first, count)
         if count % 8:
             raise Failed(RANGE)
+        seen = [index for index, number in enumerate(self.register(of.table, first, count)) if number]
         bits = bytearray(count // 8)
-        for index, number in enumerate(self.register(of.table, first, count)):
-            if number:
-                bits[index // 8] |= 1 << index % 8
-                self.ask(f"register_write {of.table} {first + index} 0")
+        for index in seen:
+            bits[index // 8] |= 1 << index % 8
+        self.ask(*(f"register_write {of.table} {first + index} 0" for index in seen))
         return bytes(bits)
 
     def register(self, name: str, first: int, count: int) -> list[int]:
         """The CLI reads one number or all, which is as much work as a thousand times one."""
         if count > ONE_BY_ONE:
-            (line,) = self.ask(f"register_read {name}")
-            return [int(number) for number in line.partition("=")[2].split(",")][first : first + count]
-        said = [self.ask(f"register_read {name} {index}")[-1] for index in range(first, first + count)]
-        return [int(line.partition("=")[2]) for line in said]
+            said = self.ask(f"register_read {name}")
+            found = [int(number) for line in said if HELD.fullmatch(line) for number in line.partition("=")[2].split(",")]
+            found = found[first : first + count]
+        else:
+            said = self.ask(*(f"register_read {name} {index}" for index in range(first, first + count)))
+            found = [int(line.partition("=")[2]) for line in said if HELD.fullmatch(line)]
+        if len(found) != count:
+            raise Failed(REFUSED)
+        return found
 
 
 def key_of(table: Table, of: Record) -> str:
