@@ -41,13 +41,17 @@ int eal_start(char *memory)
 	pthread_t thread;
 	int cpu;
 
-	if (sched_getaffinity(0, sizeof(ours), &ours))
+	if (sched_getaffinity(0, sizeof(ours), &ours)) {
+		rte_errno = errno;
 		return -1;
+	}
 	for (cpu = 0; cpu < CPU_SETSIZE && !CPU_ISSET(cpu, &ours); cpu++)
 		;
 	snprintf(of.cpus, sizeof(of.cpus), "0@%d", cpu);
-	if (pthread_create(&thread, NULL, start, &of) || pthread_join(thread, NULL))
-		return -1;
-	rte_errno = of.error;
-	return of.error ? -1 : 0;
+	rte_errno = pthread_create(&thread, NULL, start, &of);
+	if (!rte_errno)
+		rte_errno = pthread_join(thread, NULL);
+	if (!rte_errno)
+		rte_errno = of.error;
+	return rte_errno ? -1 : 0;
 }

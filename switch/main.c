@@ -374,8 +374,8 @@ int main(int argc, char **argv)
 			serve_frames();
 		else
 			result = forward(spin);
-		control_close();
 	}
+	control_close();
 	filter_remove_all();
 	return result;
 }
