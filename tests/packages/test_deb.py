@@ -71,6 +71,7 @@ def test_install_upgrade_purge(host: Host, network: Nat64Network, packages: Path
     assert "diolkos" in host.run("getent", "passwd", "diolkos").stdout
 
     host.write("/etc/diolkos/nat.toml", CONFIG)
+    host.write("/etc/diolkos/nat.switch", "PORTS=\n")
     host.run("systemctl", "enable", "--now", UNIT)
     conversation = Conversation(network)
     first = host.shown(UNIT, "MainPID")
@@ -84,7 +85,7 @@ def test_install_upgrade_purge(host: Host, network: Nat64Network, packages: Path
 
     host.run("apt-get", "purge", "-y", "diolkos")
     assert host.run("systemctl", "is-active", UNIT, check=False).stdout.strip() != "active"
-    assert host.files() - before == set()
+    assert host.files() - before == {"/etc/diolkos", "/etc/diolkos/nat.switch"}, "what belongs to diolkos-switch stays"
     assert host.run("getent", "passwd", "diolkos", check=False).stdout == ""
     assert host.run("find", "/sys/fs/bpf", "-name", "diolkos").stdout == ""
     assert network.leftovers() == []
