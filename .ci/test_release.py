@@ -79,7 +79,8 @@ def test_the_list_has_what_is_locked() -> None:
     command = [*script, "7.8.9", "2026-01-01T00:00:00Z", "diolkos", "diolkos-pktgen"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     packages = {one["name"]: one for one in json.loads(text)["packages"]}
-    assert {"diolkos", "diolkos-pktgen", "diolkos-lab"} < set(packages)
+    assert {"diolkos", "diolkos-pktgen", "diolkos-lab", "diolkos-switch"} < set(packages)
+    assert packages["DPDK"]["licenseDeclared"] == "BSD-3-Clause"
     # One that both programs contain, one with C inside, and one of the lab's.
     assert packages["rustix"]["checksums"] and packages["libbpf-sys"]["licenseDeclared"] and packages["numpy"]["externalRefs"]
     assert not any(one["name"].startswith("diolkos") and "checksums" in one for one in packages.values())

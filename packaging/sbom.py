@@ -3,7 +3,8 @@
 """Writes what a release consists of, as SPDX 2.3 in JSON: sbom.py VERSION TIME PROGRAM... > diolkos.spdx.json
 
 cargo's metadata, Cargo.lock ─► crates in the programs ─┐
-lab/requirements.lock ─► Python packages of the lab ────┴─► packages, and which contains or depends on which
+lab/requirements.lock ─► Python packages of the lab ────┼─► packages, and which contains or depends on which
+diolkos-switch ─► DPDK ─────────────────────────────────┘
 
 TIME is that of the release, as in 2026-11-27T12:00:00Z: the same commit makes the same file.
 """
@@ -25,19 +26,20 @@ TRANSLATOR = f"({OWN}) AND (GPL-2.0-only OR BSD-2-Clause)"
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^ ;\\]+)", re.MULTILINE)
 
 
-def package(kind: str, name: str, version: str, licence: str | None, sha256: str | None = None) -> dict[str, Any]:
+def package(kind: str, name: str, version: str | None, licence: str | None, sha256: str | None = None) -> dict[str, Any]:
     """A package of the list; `kind` is that of its package URL, empty for the project's own."""
     identity = "-".join(("SPDXRef", *(re.sub(r"[^A-Za-z0-9.-]", "-", part) for part in (kind, name, version) if part)))
     found: dict[str, Any] = {
         "SPDXID": identity,
         "name": name,
-        "versionInfo": version,
         "downloadLocation": "NOASSERTION",
         "licenseConcluded": "NOASSERTION",
         "licenseDeclared": licence or "NOASSERTION",
         "copyrightText": "NOASSERTION",
         "filesAnalyzed": False,
     }
+    if version:
+        found["versionInfo"] = version
     if kind:
         locator = f"pkg:{kind}/{name}@{version}"
         found["externalRefs"] = [
@@ -73,8 +75,12 @@ def document(version: str, time: str, programs: list[str]) -> dict[str, Any]:
     """The whole list."""
     own = [package("", program, version, TRANSLATOR if program == "diolkos" else OWN) for program in programs]
     lab = package("", "diolkos-lab", version, TRANSLATOR)
-    relations = [("SPDXRef-DOCUMENT", "DESCRIBES", one["SPDXID"]) for one in (*own, lab)]
-    packages = {one["SPDXID"]: one for one in (*own, lab)}
+    switch = package("", "diolkos-switch", version, OWN)
+    # Its libraries are the distribution's, of the version that built it.
+    dpdk = package("", "DPDK", None, "BSD-3-Clause")
+    relations = [("SPDXRef-DOCUMENT", "DESCRIBES", one["SPDXID"]) for one in (*own, lab, switch)]
+    relations.append((switch["SPDXID"], "DEPENDS_ON", dpdk["SPDXID"]))
+    packages = {one["SPDXID"]: one for one in (*own, lab, switch, dpdk)}
     for program, part in zip(programs, own, strict=True):
         for one in crates([program]):
             packages[one["SPDXID"]] = one
