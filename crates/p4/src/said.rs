@@ -24,13 +24,31 @@ impl Troubles {
     }
 }
 
-/// What was said last.
+/// A line for the log. Who made it logs it, once it holds no lock that others wait for: a log may be a full pipe.
+#[must_use]
+#[derive(PartialEq, Eq, Debug)]
+pub enum Line {
+    /// A trouble begins.
+    Warning(String),
+    /// It ends.
+    Info(String),
+}
+
+impl Line {
+    /// Writes it to the log, which may take any time.
+    pub fn log(self) {
+        match self {
+            Line::Warning(text) => tracing::warn!("{text}"),
+            Line::Info(text) => tracing::info!("{text}"),
+        }
+    }
+}
+
+/// What was said last. Nothing here writes to the log.
 #[derive(Debug)]
 pub struct Said {
     /// The socket.
     path: PathBuf,
-    /// The switch is there, or not.
-    is_there: Option<bool>,
     /// What still holds.
     pub troubles: Troubles,
 }
@@ -40,47 +58,43 @@ impl Said {
     pub fn nothing(path: PathBuf) -> Said {
         Said {
             path,
-            is_there: None,
             troubles: Troubles::default(),
         }
     }
 
-    /// The switch is not there, once more or still.
-    pub fn is_gone(&mut self, broken: &Broken) {
-        if self.is_there == Some(false) {
-            return;
-        }
-        self.is_there = Some(false);
+    /// The switch is not there, once more or still. The reason may change: only a switch that is there can lack a port.
+    pub fn is_gone(&mut self, broken: &Broken) -> Option<Line> {
         let path = self.path.display();
-        let text = format!(
+        self.translates_nothing(format!(
             "the switch at {path} is not there ({broken}): the slow path translates until it is"
-        );
-        tracing::warn!("{text}");
-        self.troubles.translates_nothing = Some(text);
+        ))
     }
 
-    /// It has rules and sessions.
-    pub fn translates(&mut self, rules: usize, sessions: usize) {
+    /// It has rules and sessions. It has taken the rules empty, so it has refused none of these sessions yet.
+    pub fn translates(&mut self, rules: usize, sessions: usize) -> Line {
         let path = self.path.display();
-        tracing::info!("the switch at {path} translates: {rules} rules, {sessions} sessions");
-        self.is_there = Some(true);
-        self.troubles.translates_nothing = None;
+        self.troubles = Troubles::default();
+        Line::Info(format!(
+            "the switch at {path} translates: {rules} rules, {sessions} sessions"
+        ))
     }
 
     /// It is there, and has been emptied.
-    pub fn refuses_rules(&mut self, rules: usize, (table, status): (&str, Status)) {
+    pub fn refuses_rules(&mut self, rules: usize, (table, status): (&str, Status)) -> Option<Line> {
         let path = self.path.display();
         let why = status.describe();
-        let text = format!(
+        self.translates_nothing(format!(
             "the switch at {path} refuses {rules} rules (table {table}: {why}): the slow path translates until there are others"
-        );
-        tracing::warn!("{text}");
-        self.is_there = Some(true);
-        self.troubles.translates_nothing = Some(text);
+        ))
     }
 
     /// It has refused sessions, or has taken some again.
-    pub fn takes_sessions(&mut self, refused: Option<Status>, has_put: bool, sessions: usize) {
+    pub fn takes_sessions(
+        &mut self,
+        refused: Option<Status>,
+        has_put: bool,
+        sessions: usize,
+    ) -> Option<Line> {
         let path = self.path.display();
         match (refused, &self.troubles.refuses_sessions) {
             (Some(status), None) => {
@@ -89,14 +103,67 @@ impl Said {
                      (p4.refused counts them)",
                     status.describe()
                 );
-                tracing::warn!("{text}");
-                self.troubles.refuses_sessions = Some(text);
+                self.troubles.refuses_sessions = Some(text.clone());
+                Some(Line::Warning(text))
             }
             (None, Some(_)) if has_put => {
-                tracing::info!("the switch at {path} takes sessions again");
                 self.troubles.refuses_sessions = None;
+                Some(Line::Info(format!(
+                    "the switch at {path} takes sessions again"
+                )))
             }
-            _ => {}
+            _ => None,
         }
+    }
+
+    /// Returns nothing if the same was said last.
+    fn translates_nothing(&mut self, text: String) -> Option<Line> {
+        let said = self.troubles.translates_nothing.replace(text.clone());
+        (said.as_ref() != Some(&text)).then_some(Line::Warning(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(text: &str) -> Broken {
+        Broken::Io(std::io::Error::other(text.to_owned()))
+    }
+
+    fn text(line: Option<Line>) -> String {
+        match line.expect("there is something to log") {
+            Line::Warning(text) | Line::Info(text) => text,
+        }
+    }
+
+    #[test]
+    fn another_reason_why_it_does_not_translate_is_said_too() {
+        let mut said = Said::nothing("switch.sock".into());
+        let absent = text(said.is_gone(&broken("No such file")));
+        assert_eq!(said.is_gone(&broken("No such file")), None);
+        assert_eq!(said.troubles.now(), Some(absent.as_str()));
+        let narrow = text(said.is_gone(&broken("it has 1 pairs of ports")));
+        assert!(narrow.contains("1 pairs"), "{narrow}");
+        assert_eq!(said.troubles.now(), Some(narrow.as_str()));
+        assert_eq!(said.is_gone(&broken("it has 1 pairs of ports")), None);
+        let _ = said.translates(3, 0);
+        assert_eq!(said.troubles.now(), None);
+        assert_eq!(text(said.is_gone(&broken("No such file"))), absent);
+    }
+
+    #[test]
+    fn an_emptied_switch_refuses_no_sessions() {
+        let mut said = Said::nothing("switch.sock".into());
+        let refused = Some(Status::Full);
+        let full = text(said.takes_sessions(refused, true, 8));
+        assert_eq!(said.takes_sessions(refused, true, 8), None);
+        assert_eq!(said.troubles.now(), Some(full.as_str()));
+        assert!(said.is_gone(&broken("gone")).is_some());
+        // All sessions have ended meanwhile.
+        let _ = said.translates(3, 0);
+        assert_eq!(said.troubles.now(), None);
+        assert_eq!(said.takes_sessions(None, true, 1), None);
+        assert!(said.takes_sessions(refused, true, 8).is_some());
     }
 }

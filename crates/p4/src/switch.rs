@@ -125,9 +125,11 @@ impl Switch {
             if !is_of_another(&mut wanted) {
                 return;
             }
+            drop(wanted);
             tracing::warn!(
                 "the switch does not confirm that a session has ended: new ones of its port wait"
             );
+            wanted = self.shared.lock();
         }
     }
 }

@@ -5,6 +5,8 @@
 //!
 //! After any fault it begins again. It writes all rules or leaves the switch off: with a part of the rules, the switch could
 //! send a packet the wrong way.
+//!
+//! It logs only while it does not hold `Wanted`: threads that translate wait for that, and a log may be a full pipe.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -130,9 +132,12 @@ impl Worker {
             if matches!(broken, Broken::Garbage(_) | Broken::Silent) {
                 self.shared.lock().figures.garbage += 1;
             }
-            self.said.is_gone(&broken);
-            let mut wanted = self.shared.lock();
-            wanted.troubles = self.said.troubles.clone();
+            let line = self.said.is_gone(&broken);
+            self.shared.lock().troubles = self.said.troubles.clone();
+            if let Some(line) = line {
+                line.log();
+            }
+            let wanted = self.shared.lock();
             let has_not_ended = |wanted: &mut Wanted| wanted.ended.is_none();
             let wanted = wanted.wait_timeout_while(&self.shared.work, PAUSE, has_not_ended);
             if wanted.ended.is_some() {
@@ -234,15 +239,20 @@ impl Worker {
             None if is_first => {
                 let mut wanted = self.shared.lock();
                 wanted.go_up(empty.slots);
-                self.said.translates(count, wanted.sessions());
+                let line = self.said.translates(count, wanted.sessions());
                 wanted.troubles = self.said.troubles.clone();
+                drop(wanted);
+                line.log();
             }
             None => {}
             Some((table, status)) => {
                 self.empty(connection)?;
                 if !rules.are_refused {
-                    self.said.refuses_rules(count, (table, status));
+                    let line = self.said.refuses_rules(count, (table, status));
                     self.shared.lock().troubles = self.said.troubles.clone();
+                    if let Some(line) = line {
+                        line.log();
+                    }
                 }
                 *rules = Rules {
                     are_refused: true,
@@ -270,11 +280,14 @@ impl Worker {
             }
         }
         let sessions = wanted.sessions();
-        self.said.takes_sessions(refused, has_put, sessions);
+        let line = self.said.takes_sessions(refused, has_put, sessions);
         wanted.troubles = self.said.troubles.clone();
         drop(wanted);
         if is_settled {
             self.shared.settled.notify_all();
+        }
+        if let Some(line) = line {
+            line.log();
         }
     }
 
@@ -363,3 +376,6 @@ impl Rules {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests;
