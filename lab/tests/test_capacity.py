@@ -6,7 +6,7 @@ import subprocess
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic import ValidationError
@@ -244,6 +244,18 @@ def test_a_report_of_an_attempt_is_read(data: Path) -> None:
 def test_a_search_without_an_end_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         CapacityLoad(name="capacity", **wrong)
+
+
+@pytest.mark.parametrize(("bindings", "nodes"), [("few", 256), ("few", 16_384), ("many", 1)])
+def test_bindings_and_nodes_agree(bindings: str, nodes: int) -> None:
+    with pytest.raises(ValidationError, match="one node has few bindings"):
+        CapacityLoad(name="capacity", bindings=bindings, nodes=nodes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("bindings", "nodes"), [("few", None), ("few", 1), ("many", None), ("many", 256), ("many", 16_384)])
+def test_what_loads_can_be_attempted(bindings: Literal["few", "many"], nodes: Literal[1, 256, 16_384] | None) -> None:
+    load = CapacityLoad(name="capacity", bindings=bindings, nodes=nodes)
+    assert load.expected_s > 0 and load.attempt(1000, 1000).factors["nodes"] == load.factors["nodes"]
 
 
 def _datapaths() -> list[str]:

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from diolkos_lab.experiment.document import StrictModel
 from diolkos_lab.experiment.frames import PKTGEN_S, ForwardingRateLoad, FrameSize, FramesLoad, PlacementChoice, frame
 from diolkos_lab.experiment.latency import LatencyLoad
+from diolkos_lab.experiment.nodes import Bindings, Nodes, number_of_nodes, require_agreement
 from diolkos_lab.experiment.offloads import Offloads
 from diolkos_lab.experiment.streams import CongestionControl, PingUnderLoad, Streams, UdpGsoLoad, UdpLoad
 
@@ -38,15 +39,6 @@ Subjects = Annotated[
     tuple[str, ...],
     Field(description="Who gets it: `system/datapath`, and as far as needed `/family/hops`; without it all."),
 ]
-# many: hardly two sessions have a binding in common.
-Bindings = Annotated[
-    Literal["few", "many"],
-    Field(description="few: one client with 2000 ports. many: 256 clients with all of their ports."),
-]
-Nodes = Annotated[
-    Literal[1, 256, 16_384] | None,
-    Field(description="Clients, each an address of its own. Without it 1 with few bindings, and 256 with many."),
-]
 Resolution = Annotated[
     float, Field(gt=0, lt=1, description="The search ends at an interval this narrow, relative to its upper end.")
 ]
@@ -61,7 +53,6 @@ BOTH_WAYS_S = 0.6  # the same, if both ends send: all threads get ready first
 FILL_ROUNDS = 4  # to open sessions where it does not matter how fast
 PHASES = 3  # of a load that opens sessions, each with a start of its own
 OPENED_PER_S, ANSWERED_PER_S = 250_000, 400_000  # guesses for the time that is left
-MANY_NODES = 256  # clients with many bindings, unless a load says how many
 MOST_SESSIONS = 8_000_000  # that the generator tells apart
 DOUBLINGS = 2  # about how many come before a table is full; only the time that is left depends on it
 LARGE = 1 << 20  # bytes; of an object from this size on the rate counts, of a smaller one the time
@@ -130,11 +121,6 @@ class PpsLoad(FramesLoad):
         return self.seconds + PKTGEN_S
 
 
-def number_of_nodes(load: "NewFlowsLoad | CapacityLoad") -> int:
-    """Clients that open sessions."""
-    return load.nodes or (1 if load.bindings == "few" else MANY_NODES)
-
-
 class NewFlowsLoad(StrictModel):
     """RFC 9693: each packet opens a session. How many a second, with all of them there and answered? Then packets in both
     directions over them, and the end of all at once.
@@ -161,8 +147,7 @@ class NewFlowsLoad(StrictModel):
 
     @model_validator(mode="after")
     def _nodes_have_bindings(self) -> "NewFlowsLoad":
-        if self.nodes is not None and (self.nodes == 1) != (self.bindings == "few"):
-            raise ValueError("one node has few bindings, and more nodes have many")
+        require_agreement(self.bindings, self.nodes)
         return self
 
     def at(self, rate: float | None) -> "NewFlowsLoad":
@@ -176,7 +161,7 @@ class NewFlowsLoad(StrictModel):
     @property
     def factors(self) -> dict[str, str | int | float]:
         names = ("sessions", "bindings", "placement", "size", "seconds")
-        return {**{name: getattr(self, name) for name in names}, "nodes": number_of_nodes(self)}
+        return {**{name: getattr(self, name) for name in names}, "nodes": number_of_nodes(self.bindings, self.nodes)}
 
     @property
     def expected_s(self) -> float:
@@ -223,6 +208,11 @@ class CapacityLoad(StrictModel):
             raise ValueError("first is above most")
         return self
 
+    @model_validator(mode="after")
+    def _nodes_have_bindings(self) -> "CapacityLoad":
+        require_agreement(self.bindings, self.nodes)
+        return self
+
     def attempt(self, sessions: int, rate: float) -> "Filling":
         """One attempt of it."""
         return Filling(
@@ -239,7 +229,7 @@ class CapacityLoad(StrictModel):
     @property
     def factors(self) -> dict[str, str | int | float]:
         names = ("bindings", "placement", "size", "first", "most", "resolution", "fill_rate")
-        return {**{name: getattr(self, name) for name in names}, "nodes": number_of_nodes(self)}
+        return {**{name: getattr(self, name) for name in names}, "nodes": number_of_nodes(self.bindings, self.nodes)}
 
     @property
     def expected_s(self) -> float:

@@ -7,7 +7,8 @@ Stages: command → parse. Where a packet that opens a session is lost, nothing 
 from typing import Any
 
 from diolkos_lab.experiment.frames import CpuPlacement
-from diolkos_lab.experiment.loads import FILL_ROUNDS, MANY_NODES, LoadName, NewFlowsLoad, number_of_nodes
+from diolkos_lab.experiment.loads import FILL_ROUNDS, LoadName, NewFlowsLoad
+from diolkos_lab.experiment.nodes import MANY_NODES, number_of_nodes
 from diolkos_lab.faults import InstrumentFault
 from diolkos_lab.load import pktgen, tools
 from diolkos_lab.load.interface import Load
@@ -42,7 +43,7 @@ def askers(load: NewFlowsLoad, context: ClientContext) -> list[str]:
     if load.bindings == "few":
         return ["--src", str(context.ends.source), "--dst", str(context.target), "--sport", FEW_PORTS]
     clients = context.ends.answers.clients
-    if number_of_nodes(load) > MANY_NODES:
+    if number_of_nodes(load.bindings, load.nodes) > MANY_NODES:
         if context.ends.answers.crowd is None:
             raise LoadFault(f"this path knows a single client, and the load asks for {load.nodes}")
         clients = context.ends.answers.crowd

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from diolkos_lab import open_folder
+from diolkos_lab.experiment import nodes
 from diolkos_lab.metric import RENAMED
 from diolkos_lab.open_folder import OpenFolder
 from diolkos_lab.samples import json_text, records
@@ -161,6 +162,8 @@ class _Reading:
                 _require_format(value)
             if isinstance(metrics := value.get("metrics"), dict):
                 value["metrics"] = {RENAMED.get(name, name): figure for name, figure in metrics.items()}
+            if isinstance(factors := value.get("factors"), dict):
+                nodes.fill_in(factors)
             record = records.require(shape, value)
         except OtherFormat as error:
             self._note("samples.jsonl", str(error), "format", place, error.found)
@@ -186,6 +189,10 @@ def _require_host(value: dict[str, Any]) -> None:
 def _require_summary(value: dict[str, Any]) -> None:
     _require_format(value)
     records.require(records.Summary, value)
+    # A row is found among the trials by its factors.
+    for rows in (value.get("rows"), value.get("untrusted"), (value.get("noise_floor") or {}).get("rows")):
+        for row in rows or []:
+            nodes.fill_in(row)
 
 
 def _require_format(value: Mapping[str, Any]) -> None:
