@@ -81,7 +81,7 @@ def test_what_another_has_stays_its_own(wires: Wires, tmp_path: Path, taken: str
     command: list[str | Path] = ["ip", "netns", "exec", wires.router, *wires.switch()]
     command += ["--control", control.path if taken == "socket" else tmp_path / "other.sock"]
     command += ["--thrift-port", "9090" if taken == "port" else "9091"]
-    command += ["--port", f"{'w4' if taken == 'device' else 'lo'}={'s4' if taken == 'shadow' else 't4'}"]
+    command += ["--port", f"{'w4' if taken in ('device', 'shadow') else 'lo'}={'s4' if taken == 'shadow' else 't4'}"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     said = {
         "shadow": "s4: is there already",
