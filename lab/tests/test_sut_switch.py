@@ -2,6 +2,7 @@
 """P4 switches: found with their controller and program, at work on devices whose addresses move to shadows, and back."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,6 +107,36 @@ def test_a_switch_translates_and_gives_its_devices_back(tmp_path: Path, name: st
         finally:
             running.stop()
         assert {device: know(device) for device in devices} == before
+
+
+# "ready" and no shadow is what a switch leaves that is told to end before its devices have moved.
+GIVE_BACK = """
+ip link add near type veth peer name far
+ip link set far up
+ip link set near up
+ip address add 192.0.2.1/24 dev near
+ip address add 2001:db8::1/64 dev near nodad
+ip route add 198.51.100.0/24 via 192.0.2.2 dev near
+ip neighbour add 192.0.2.2 lladdr 02:00:00:00:00:01 nud permanent dev near
+test -z "$3" || { ip link add "$3" type veth peer name beyond; ip link set beyond up; ip link set "$3" up; }
+show() { ip -o address show dev near scope global; ip route show dev near; ip neighbour show dev near nud permanent; }
+before=$(show)
+code=0
+timeout 20 python3 "$1" "$2" near=shadow -- sh -c 'echo ready >&2; test -n "$0" || exec sleep 60' "$3" || code=$?
+test "$before" = "$(show)" || { echo "before: $before"; echo "after: $(show)"; exit 99; }
+test -z "$(ls "$2")" || exit 98
+exit $code
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("shadow", "code"), [("shadow", 0), ("", 1)])
+def test_devices_get_back_what_they_had_also_where_their_shadows_are_gone(tmp_path: Path, shadow: str, code: int) -> None:
+    script = Path(definition.__file__).parent / "scripts/shadows.py"
+    command = ["unshare", "--net", "sh", "-euc", GIVE_BACK, "sh", str(script), str(tmp_path), shadow]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("moved\n" in done.stderr) == bool(shadow)
 
 
 def _run(lane: Lane, role: str, tmp_path: Path, *command: str) -> str:

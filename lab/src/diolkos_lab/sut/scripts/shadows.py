@@ -23,27 +23,45 @@ def main(folder: Path, pairs: dict[str, str], command: list[str]) -> int:
         known = json.loads(note.read_text())
     else:
         known = {device: what_the_kernel_knows(device) for device in pairs}
-        note.write_text(json.dumps(known))
+        write_whole(note, json.dumps(known))
     # Nobody ends it where this process is killed.
     switch = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "--", *command], stderr=subprocess.PIPE, text=True)
     assert switch.stderr
     signal.signal(signal.SIGTERM, lambda *_: switch.terminate())
-    for line in switch.stderr:
-        print(line, end="", file=sys.stderr, flush=True)
-        if line.endswith("ready\n"):
-            for device, shadow in pairs.items():
-                bare(device)
-                give(shadow, known[device])
-            print("moved", file=sys.stderr, flush=True)
     try:
-        code = switch.wait(PATIENCE_S)
+        for line in switch.stderr:
+            print(line, end="", file=sys.stderr, flush=True)
+            if line.endswith("ready\n"):
+                for device, shadow in pairs.items():
+                    bare(device)
+                    give(shadow, known[device])
+                print("moved", file=sys.stderr, flush=True)
+    except BaseException:  # a switch that was told to end takes the shadows along, also while they are given something
+        switch.terminate()
+        raise
+    finally:
+        code = exit_code(switch)
+        for device in pairs:
+            Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").write_text("0")
+            give(device, known[device])
+        note.unlink()
+    return code if code >= 0 else 128 - code
+
+
+def exit_code(switch: subprocess.Popen[str]) -> int:
+    """Of a switch that is about to end, or is killed."""
+    try:
+        return switch.wait(PATIENCE_S)
     except subprocess.TimeoutExpired:
         switch.kill()
-        code = switch.wait()
-    for device in pairs:
-        Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").write_text("0")
-        give(device, known[device])
-    return code if code >= 0 else 128 - code
+        return switch.wait()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Who is killed meanwhile leaves no part of it."""
+    unfinished = path.with_suffix(".new")
+    unfinished.write_text(text)
+    unfinished.replace(path)
 
 
 def what_the_kernel_knows(device: str) -> list[list[str]]:
