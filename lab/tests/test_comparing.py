@@ -18,6 +18,7 @@ from diolkos_lab.faults import UsageFault
 from diolkos_lab.report import baselines
 from diolkos_lab.report.read import read
 from diolkos_lab.samples import folder as samples_folder
+from diolkos_lab.serve import figures
 
 
 def test_the_pdr_of_a_curve_is_compared_and_not_its_single_rates(tmp_path: Path) -> None:
@@ -49,10 +50,12 @@ def test_a_run_from_before_nodes_were_counted_is_compared_with_a_later_one(tmp_p
 def test_rows_from_before_nodes_were_counted_are_found_among_the_trials(tmp_path: Path) -> None:
     path = _sessions(tmp_path, knows_nodes=False)
     summary.write(samples_folder.read(path))
-    text = json.loads((path / "summary.json").read_text())
+    later = (path / "summary.json").read_bytes()
+    text = json.loads(later)
     for row in text["rows"]:
         del row["nodes"]
     (path / "summary.json").write_text(json.dumps(text))
+    assert figures.read((path / "summary.json").read_bytes()) == figures.read(later) != ()
     results = read(path)
     assert results.rows and all(baselines.key_of(results, row) for row in results.rows)
 

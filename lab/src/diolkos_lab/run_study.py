@@ -345,7 +345,8 @@ def _facts_of_lanes(session: Session) -> dict[str, Any]:
     the others have."""
     shown: dict[str, Any] = {}
     for cell, testbed in session.testbeds_by_lane.items():
-        if cell.offloads not in shown and testbed.lane.shape.offloads == (cell.offloads == "on"):
+        shape = testbed.lane.shape
+        if cell.offloads not in shown and shape.checksums and shape.offloads == (cell.offloads == "on"):
             role, device = next(testbed.lane.devices())
             shown[cell.offloads] = testbed.lane.features(role, device)
     mtu = next(iter(session.testbeds_by_lane.values())).lane.shape.mtu if session.testbeds_by_lane else None

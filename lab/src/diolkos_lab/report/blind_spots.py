@@ -102,20 +102,34 @@ def _offloads(results: Results) -> str | None:
 
 def _without(results: Results) -> str | None:
     """Systems in whose lanes something was off that native paths had."""
+    every = _lacking(results, "super-packets", "unfinished-checksums")
+    summing = _lacking(results, "unfinished-checksums")
+    said = []
+    if every and offloads(results) != {"off"}:
+        said.append(
+            f"{join_words(every)} cannot take what offloads make of packets, so these were off in their own lanes, at senders "
+            "too. Native paths kept theirs: with offloads on, a ratio is what a host loses that changes over."
+        )
+        if others := [label for label in every if label not in summing]:
+            whose = f" of {join_words(others)}" if summing else ""
+            said.append(f"Only ratios{whose} with offloads off are the translator's own.")
+    if summing:
+        said.append(
+            f"Senders in the lanes of {join_words(summing)} compute each checksum. On native paths they leave it to their "
+            "devices, with offloads off too: a ratio of streams contains that work."
+        )
+    return " ".join(said) or None
+
+
+def _lacking(results: Results, *what: str) -> list[str]:
+    """Labels of the systems in whose lanes one of these was off."""
     known = results.study.get("resolved", {}).get("systems", {})
     cells = {(cell.system, cell.datapath): cell for cell in results.cells}
-    found = [
+    return [
         short_label(cell)
         for (system, datapath), cell in sorted(cells.items())
-        if known.get(system, {}).get("definition", {}).get("datapath", {}).get(datapath, {}).get("without")
+        if set(what) & set(known.get(system, {}).get("definition", {}).get("datapath", {}).get(datapath, {}).get("without", ()))
     ]
-    if not found or offloads(results) == {"off"}:
-        return None
-    return (
-        f"{join_words(found)} cannot take what offloads make of packets, so these were off in their own lanes, at senders too. "
-        "Native paths kept theirs: with offloads on, a ratio is what a host loses that changes over; only ratios with offloads "
-        "off are the translator's own."
-    )
 
 
 def _loads(results: Results) -> str | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from diolkos_lab.experiment import nodes
 from diolkos_lab.metric import ROW_METRICS, named
 from diolkos_lab.report.read import Cell
 from diolkos_lab.report.systems import load_label, load_order, order, short_label
@@ -123,7 +124,9 @@ class RowOfSummary(BaseModel):
 
     def figure(self, without: frozenset[str]) -> Figure:
         """Without factors that are those of the whole run."""
-        more = tuple(sorted(item for item in (self.model_extra or {}).items() if item[0] not in without))
+        factors = dict(self.model_extra or {})
+        nodes.fill_in(factors)
+        more = tuple(sorted(item for item in factors.items() if item[0] not in without))
         name = _name(self.system, self.datapath, self.family, self.hops, self.load, self.metric, self.unit, more)
         value = _reading(self.median, self.median_bounds, self.ci95)
         return Figure(name, value, _reading(self.ratio, self.ratio_bounds, self.ratio_ci95))
