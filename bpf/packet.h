@@ -9,7 +9,7 @@
 
 #include <linux/types.h>
 
-/* Bytes of the transport header that are linear where the packet has them: all that is read of one. */
+/* Bytes of the transport header that are linear where the packet has them: all that is read of one, but for the MSS of a SYN. */
 #define L4_READ 20
 
 struct packet {

@@ -55,9 +55,11 @@ fn candidate_on(link: &Link, card: &Link, all: &[Link]) -> Candidate {
     let driver = ethtool::driver(&card.name).unwrap_or_default();
     let abilities = Abilities::of(card.index, &driver);
     let is_on = |feature| ethtool::is_on(&card.name, feature).unwrap_or(false);
-    let hides_tags = is_on(ethtool::RX_VLAN);
+    let hides_service_tags = is_on(ethtool::RX_SERVICE_VLAN);
+    let hides_tags = is_on(ethtool::RX_VLAN) || hides_service_tags;
     let tags = match driver.as_str() {
         VETH => Tags::Beside,
+        _ if hides_service_tags => Tags::OuterTaken,
         _ if !hides_tags => Tags::Inside,
         _ if is_on(ethtool::RX_VLAN_FILTER) => Tags::TakenOfKnown,
         _ => Tags::Taken,

@@ -28,7 +28,9 @@ fn has_moved(inline: &[Inline]) -> bool {
 /// Returns true if a card takes tags off the frames that it receives. None if it does not tell, or is gone.
 fn hides_tags(card: u32) -> Option<bool> {
     let name = namespace::interface_name(card)?;
-    ethtool::is_on(&name, ethtool::RX_VLAN).ok()
+    let hides = ethtool::is_on(&name, ethtool::RX_VLAN).ok()?;
+    // A card that does not know this feature does not do it.
+    Some(hides || ethtool::is_on(&name, ethtool::RX_SERVICE_VLAN).unwrap_or(false))
 }
 
 fn is_ours(known: &[Inline], index: u32) -> bool {

@@ -8,6 +8,8 @@ use diolkos_config::{self as config, AutoValues, Settings};
 use diolkos_kernel::net::{Link, Net};
 use diolkos_service::failure::Failure;
 
+/// What every IPv4 host receives (RFC 791 section 3.1), in bytes.
+const IPV4_MINIMUM_MTU: u32 = 576;
 /// RFC 8200 section 5, in bytes.
 const IPV6_MINIMUM_MTU: u32 = 1280;
 /// Maximum size of an IPv4 packet, and so the largest MTU of a TUN device, in bytes.
@@ -32,8 +34,10 @@ pub async fn look_around(net: &Net, settings: &Settings) -> Result<AutoValues, F
         .max()
         .unwrap_or(AutoValues::OFFLINE_MTU)
         .clamp(IPV6_MINIMUM_MTU, LARGEST_MTU);
-    // Nobody has named the interfaces: one that is down carries nothing.
-    let counts = |link: &&&Link| !t.interfaces.is_empty() || link.running;
+    // Nobody has named the interfaces: one that is down carries nothing, and one that is narrower than any IPv4 host may
+    // be, such as a CAN bus, nothing of IP.
+    let counts =
+        |link: &&&Link| !t.interfaces.is_empty() || (link.running && link.mtu >= IPV4_MINIMUM_MTU);
     let [narrowest4, narrowest6] = narrowest(ours.iter().filter(counts).copied());
     let found = AutoValues {
         mtu4: mtu,

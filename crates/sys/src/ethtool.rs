@@ -35,6 +35,9 @@ pub const GRO_FRAGLIST: &str = "rx-gro-list";
 /// The device removes VLAN tags from received frames (`ethtool -K INTERFACE rxvlan`).
 pub const RX_VLAN: &str = "rx-vlan-hw-parse";
 
+/// The same for tags of IEEE 802.1ad (`ethtool -K INTERFACE rx-vlan-stag-hw-parse`).
+pub const RX_SERVICE_VLAN: &str = "rx-vlan-stag-hw-parse";
+
 /// The device drops frames of VLANs that this host has not joined.
 pub const RX_VLAN_FILTER: &str = "rx-vlan-filter";
 

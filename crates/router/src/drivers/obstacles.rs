@@ -15,6 +15,8 @@ pub enum Tags {
     TakenOfKnown,
     /// Nowhere.
     Taken,
+    /// Inside, but for the outer one of IEEE 802.1ad, which is nowhere.
+    OuterTaken,
 }
 
 /// Returns the interface whose driver receives and sends the frames of a link: the link itself, or what a VLAN is on.
@@ -51,6 +53,11 @@ pub fn obstacle(link: &Link, card: &Link, all: &[Link], tags: Tags) -> Option<St
         )),
         _ if card.kind == LinkKind::Bond => Some(format!(
             "{it} is a bond, and drivers hand over its frames as those of its members, so that XDP would translate none"
+        )),
+        _ if tags == Tags::OuterTaken => Some(format!(
+            "{it} hides tags of IEEE 802.1ad from XDP, so a frame of another network looks like one of this: `ethtool -K {} \
+             rx-vlan-stag-hw-parse off`",
+            card.name
         )),
         (_, _, Some(vlan)) if tags == Tags::Beside => Some(format!(
             "a virtual Ethernet may hide VLAN tags from XDP, and \"{}\" is a VLAN on it",
@@ -176,6 +183,9 @@ mod tests {
         let eth0 = link(2, "eth0", LinkKind::Other);
         let of = |tags| obstacle(&eth0, &eth0, std::slice::from_ref(&eth0), tags);
         assert_eq!(of(Tags::TakenOfKnown), None);
+        let why = of(Tags::OuterTaken).expect("it is refused");
+        let off = "`ethtool -K eth0 rx-vlan-stag-hw-parse off`";
+        assert!(why.ends_with(off), "{why}");
         let why = of(Tags::Taken).expect("it is refused");
         assert!(
             why.ends_with("any VLAN: `ethtool -K eth0 rxvlan off`"),
