@@ -53,8 +53,9 @@ def test_it_steps_aside_while_there_is_another_one(other: Network) -> None:
     comes(net)
     clat = net.clat(ready=False)
     net.until(lambda: f"{OTHER}, so this one steps aside (clat.other_clat)" in clat.log())
-    shown = condition(net)
-    assert shown["state"] == "waiting" and OTHER in shown["obstacles"][0], shown
+    # Until its address is ready, that is what the status names.
+    net.until(lambda: [each for each in condition(net)["obstacles"][:1] if OTHER in each])
+    assert condition(net)["state"] == "waiting"
     assert routes(net) == ["other0"]
 
     goes(net)

@@ -172,7 +172,7 @@ def test_a_number_for_a_path_that_is_narrow_elsewhere(nat64: Nat64Network) -> No
     for direction in ((), ("--reverse",)):
         server = nat64.start(nat64.v4, "iperf3", "--server", "--one-off", "--bind", V4)
         nat64.until(lambda: ":5201" in nat64.run(nat64.v4, "ss", "-Hltn").stdout)
-        client = ("iperf3", "--client", V4_IN_IPV6, "--bytes", "4M", "--json", "--connect-timeout", "20000", *direction)
+        client = ("iperf3", "--client", V4_IN_IPV6, "--bytes", "32M", "--json", "--connect-timeout", "20000", *direction)
         done = json.loads(nat64.run(nat64.v6, *client).stdout)
         # It ends when the sender has sent all: the receiver counts what has come by then.
         assert done["end"]["sum_received"]["bytes"] >= MIB, done
