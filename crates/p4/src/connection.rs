@@ -26,6 +26,17 @@ pub enum Broken {
     Garbage(Garbage),
 }
 
+impl Broken {
+    /// Returns true if nobody is at the socket, or has just left it. What this crate objects to is of the kind `Other`.
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Broken::Closed => true,
+            Broken::Io(error) => error.kind() != io::ErrorKind::Other,
+            Broken::Silent | Broken::Garbage(_) => false,
+        }
+    }
+}
+
 impl From<io::Error> for Broken {
     fn from(error: io::Error) -> Broken {
         match error.kind() {

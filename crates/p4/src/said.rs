@@ -51,6 +51,8 @@ pub struct Said {
     path: PathBuf,
     /// What still holds.
     pub troubles: Troubles,
+    /// True while nobody is at the socket. How that shows depends on the moment, and is no news.
+    is_absent: bool,
 }
 
 impl Said {
@@ -59,15 +61,17 @@ impl Said {
         Said {
             path,
             troubles: Troubles::default(),
+            is_absent: false,
         }
     }
 
     /// The switch is not there, once more or still. The reason may change: only a switch that is there can lack a port.
     pub fn is_gone(&mut self, broken: &Broken) -> Option<Line> {
         let path = self.path.display();
-        self.translates_nothing(format!(
+        let text = format!(
             "the switch at {path} is not there ({broken}): the slow path translates until it is"
-        ))
+        );
+        self.translates_nothing(text, broken.is_absence())
     }
 
     /// It has rules and sessions. It has taken the rules empty, so it has refused none of these sessions yet.
@@ -83,9 +87,10 @@ impl Said {
     pub fn refuses_rules(&mut self, rules: usize, (table, status): (&str, Status)) -> Option<Line> {
         let path = self.path.display();
         let why = status.describe();
-        self.translates_nothing(format!(
+        let text = format!(
             "the switch at {path} refuses {rules} rules (table {table}: {why}): the slow path translates until there are others"
-        ))
+        );
+        self.translates_nothing(text, false)
     }
 
     /// It has refused sessions, or has taken some again.
@@ -117,9 +122,11 @@ impl Said {
     }
 
     /// Returns nothing if the same was said last.
-    fn translates_nothing(&mut self, text: String) -> Option<Line> {
+    fn translates_nothing(&mut self, text: String, is_absent: bool) -> Option<Line> {
         let said = self.troubles.translates_nothing.replace(text.clone());
-        (said.as_ref() != Some(&text)).then_some(Line::Warning(text))
+        let was_absent = std::mem::replace(&mut self.is_absent, is_absent);
+        let is_known = said.is_some_and(|said| said == text || (was_absent && is_absent));
+        (!is_known).then_some(Line::Warning(text))
     }
 }
 
@@ -140,16 +147,21 @@ mod tests {
     #[test]
     fn another_reason_why_it_does_not_translate_is_said_too() {
         let mut said = Said::nothing("switch.sock".into());
-        let absent = text(said.is_gone(&broken("No such file")));
-        assert_eq!(said.is_gone(&broken("No such file")), None);
-        assert_eq!(said.troubles.now(), Some(absent.as_str()));
+        let absent = text(said.is_gone(&Broken::Closed));
+        let no_file = Broken::Io(std::io::ErrorKind::NotFound.into());
+        let refused = Broken::Io(std::io::ErrorKind::ConnectionRefused.into());
+        for still in [&no_file, &refused, &no_file] {
+            assert_eq!(said.is_gone(still), None);
+            let now = said.troubles.now().expect("it is a trouble");
+            assert!(now.contains(&still.to_string()), "{now}");
+        }
         let narrow = text(said.is_gone(&broken("it has 1 pairs of ports")));
         assert!(narrow.contains("1 pairs"), "{narrow}");
         assert_eq!(said.troubles.now(), Some(narrow.as_str()));
         assert_eq!(said.is_gone(&broken("it has 1 pairs of ports")), None);
         let _ = said.translates(3, 0);
         assert_eq!(said.troubles.now(), None);
-        assert_eq!(text(said.is_gone(&broken("No such file"))), absent);
+        assert_eq!(text(said.is_gone(&Broken::Closed)), absent);
     }
 
     #[test]
