@@ -27,7 +27,7 @@ pub enum Broken {
 }
 
 impl Broken {
-    /// Returns true if nobody is at the socket, or has just left it. What this crate objects to is of the kind `Other`.
+    /// Returns true if no switch serves the socket, or if it has just ended. Errors of this crate itself have the kind `Other`.
     pub fn is_absence(&self) -> bool {
         match self {
             Broken::Closed => true,

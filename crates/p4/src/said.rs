@@ -51,7 +51,7 @@ pub struct Said {
     path: PathBuf,
     /// What still holds.
     pub troubles: Troubles,
-    /// True while nobody is at the socket. How that shows depends on the moment, and is no news.
+    /// True while no switch serves the socket. Different errors show this, so a change of the error is not logged.
     is_absent: bool,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Notices drivers that have the program and send nothing: tc then sends all packets, and nobody sees why it is slow.
+//! Notices drivers that have the program and send nothing. Then tc sends all packets, which is slower.
 
 use diolkos_fastpath::{FastPath, FATE_NAMES};
 

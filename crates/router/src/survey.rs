@@ -34,8 +34,8 @@ pub async fn look_around(net: &Net, settings: &Settings) -> Result<AutoValues, F
         .max()
         .unwrap_or(AutoValues::OFFLINE_MTU)
         .clamp(IPV6_MINIMUM_MTU, LARGEST_MTU);
-    // Nobody has named the interfaces: one that is down carries nothing, and one that is narrower than any IPv4 host may
-    // be, such as a CAN bus, nothing of IP.
+    // Without a list of interfaces, those that are down do not count, nor those that are too narrow for IPv4, such as a
+    // CAN bus.
     let counts =
         |link: &&&Link| !t.interfaces.is_empty() || (link.running && link.mtu >= IPV4_MINIMUM_MTU);
     let [narrowest4, narrowest6] = narrowest(ours.iter().filter(counts).copied());

@@ -57,7 +57,7 @@ fn tags_come_and_go_with_the_exit() {
     in_own_namespace(from_each_to_each);
 }
 
-/// Whoever sends at random: whether a frame is translated, and what leaves, follows from its tags and address alone.
+/// For random frames, tags and address alone decide whether a frame is translated, and what leaves.
 fn at_random() {
     let world = world();
     let mut random = Random(0x5eed);

@@ -59,7 +59,7 @@ fn put(shared: &Shared) -> SessionUpdate {
     wanted.take(1).remove(0)
 }
 
-/// Threads that hold the tables, and the event loop, wait for `Wanted`: a log that nobody reads must not stop them.
+/// Threads that hold the tables, and the event loop, wait for `Wanted`. A log that is not read must not stop them.
 #[test]
 fn nothing_is_logged_while_wanted_is_held() {
     let shared = Arc::new(Shared::new(100));

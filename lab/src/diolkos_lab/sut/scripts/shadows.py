@@ -24,7 +24,7 @@ def main(folder: Path, pairs: dict[str, str], command: list[str]) -> int:
     else:
         known = {device: what_the_kernel_knows(device) for device in pairs}
         write_whole(note, json.dumps(known))
-    # Nobody ends it where this process is killed.
+    # If this process is killed, the kernel ends the switch.
     switch = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "--", *command], stderr=subprocess.PIPE, text=True)
     assert switch.stderr
     signal.signal(signal.SIGTERM, lambda *_: switch.terminate())
