@@ -29,8 +29,6 @@ pub struct Truth {
     /// Number of ports that went to another subscriber.
     pub reused: u64,
     pub by_copy: u64,
-    /// Number of packets of hosts that a process dropped.
-    pub dropped: u64,
 }
 
 /// Minimum rest of a port in real time, in nanoseconds: the clock of a node may be fast.

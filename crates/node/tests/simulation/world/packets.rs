@@ -155,7 +155,7 @@ impl World {
                 self.forward(packet, node);
             }
             done => {
-                self.truth.dropped += 1;
+                self.dropped += 1;
                 if matches!(done, Some((Err(Reason::PoolExhausted), _))) {
                     self.event(at, Event::Short);
                 }
