@@ -14,7 +14,7 @@ from nat64 import CONFIG, UNSHARED, Nat64Network, with_keys
 from network import PATIENCE
 from siit import V4, V6
 from test_clat_faults import USAGE
-from test_nat64_logs import send_from_many_ports
+from test_nat64_logs import open_both_ways, send_from_many_ports
 
 paths = pytest.mark.parametrize("nat64", ["tc", "tun"], indirect=True)
 # The nodes are in 2001:db8:6::/64, the second one of these sources.
@@ -43,8 +43,7 @@ def test_peers_see_ports_of_the_source(nat64: Nat64Network) -> None:
     path = nat64.scratch / "bindings.json"
     nat64.nat64(to_file(path, fixed(overflow=10)))
     server = nat64.socket(V4, 9)
-    send_from_many_ports(nat64, 20_000, 400)
-    nat64.until(lambda: len(shown_bindings(nat64)) == 400)
+    open_both_ways(nat64)
     seen = [server.recvfrom(10)[1] for _ in range(50)]
     assert all(1536 <= port <= 2047 for _, port in seen)
     assert all(1536 <= int(port) <= 2047 for *_, port in shown_bindings(nat64))

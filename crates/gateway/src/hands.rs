@@ -4,17 +4,17 @@
 
 use std::time::Duration;
 
-use diolkos_fastpath::{Gateway as Hop, Owner};
+use diolkos_fastpath::Gateway as Hop;
 use diolkos_nat64::config::{Binding, Endpoint4, Protocol};
 use diolkos_nat64::session::State;
-use diolkos_node::gateway::{Changed, Order, Tables};
+use diolkos_node::gateway::{Changed, Lead, Order, Tables};
 use diolkos_node::{Event, NodeId};
 
 use super::deferral::{Deferral, Departing};
 use super::leases::Leases;
 use super::mirror::Mirror;
-use super::peers::lead;
-use super::programs::{of, Programs};
+use super::peers::{lead, set_home};
+use super::programs::Programs;
 use diolkos_datapath::slowpath::Ways;
 
 /// Number of entries that are scanned, between two packets, for sessions of copies that have to end.
@@ -121,14 +121,8 @@ impl Tables for Hands<'_> {
         self.state.free(protocol, v4, self.mirror);
     }
 
-    fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool) {
-        // Programs open bindings where the home is `OURS`. There is no route to this gateway's own number, so packets
-        // go to the slow path.
-        let owner = match opens {
-            true => Owner::OURS,
-            false => of(home.unwrap_or(self.me)),
-        };
-        self.programs.set_home(bucket, owner);
+    fn lead(&mut self, lead: Lead) {
+        set_home(self.programs, self.me, lead);
     }
 
     fn reach(&mut self, owner: NodeId, takes: bool) {

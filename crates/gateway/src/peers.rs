@@ -7,16 +7,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_fastpath::{Gateway as Hop, HostPort};
+use diolkos_fastpath::{Gateway as Hop, HostPort, Owner};
 use diolkos_nat64::session::{Event, Missing, Way};
-use diolkos_node::gateway::{Changed, Gateway};
+use diolkos_node::gateway::{Changed, Gateway, Lead};
 use diolkos_node::{Asked, Node, NodeId, Reason as Why, Via, Way as NodeWay};
 use diolkos_xlat::Reason;
 
 use super::away::Away;
 use super::conversion::number;
 use super::deferral::Deferral;
-use super::programs::Programs;
+use super::programs::{of, Programs};
 use diolkos_datapath::slowpath::Ways;
 
 /// The other gateways.
@@ -73,15 +73,19 @@ impl Peers {
 
     /// Handles a change of the tables. `now` is a time of CLOCK_BOOTTIME, here and below.
     pub fn event(&mut self, now: Duration, event: &Event) {
-        match changed_by(event) {
+        let lead = match changed_by(event) {
             Some(Changed::Opened(binding)) => {
-                self.gateway.opened(now, binding);
+                let lead = self.gateway.opened(now, binding);
                 if let Some(deferral) = &mut self.deferral {
                     deferral.opened(self.gateway.node(), &binding, now);
                 }
+                lead
             }
             Some(Changed::Closed(protocol, v4)) => self.gateway.closed(now, protocol, v4),
-            None => {}
+            None => None,
+        };
+        if let Some(lead) = lead {
+            set_home(&*self.programs, self.node().me(), lead);
         }
     }
 
@@ -165,6 +169,17 @@ pub(super) fn lead(
             tracing::warn!("the program that forwards to other gateways cannot be told: {error}");
         }
     }
+}
+
+/// Sends packets of a bucket's hosts that have no session here where the node says.
+pub(super) fn set_home(programs: &dyn Programs, me: NodeId, lead: Lead) {
+    // Programs open bindings where the home is `OURS`. There is no route to this gateway's own number, so packets go to
+    // the slow path.
+    let owner = match lead.opens {
+        true => Owner::OURS,
+        false => of(lead.home.unwrap_or(me)),
+    };
+    programs.set_home(lead.bucket, owner);
 }
 
 /// Returns what the other gateways have to know of an event.

@@ -40,9 +40,8 @@ pub trait Tables {
     fn hold(&mut self, protocol: Protocol, v4: Endpoint4);
     /// Makes the port available.
     fn free(&mut self, protocol: Protocol, v4: Endpoint4);
-    /// Sets where packets go of hosts of this bucket that have no session here ([`Node::leads_to`]); None or this node
-    /// itself: to the slow path. With `opens`, programs may open bindings for these hosts ([`Node::opens_alone`]).
-    fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool);
+    /// Sets where packets of a bucket's hosts go.
+    fn lead(&mut self, lead: Lead);
     /// Sends packets to the addresses of this node there, if they have no session here; otherwise to the slow path.
     fn reach(&mut self, owner: NodeId, takes: bool);
     /// Allows or forbids to open bindings here.
@@ -50,6 +49,17 @@ pub trait Tables {
     /// Returns the next change since the last call that the node does not know: a binding that came into a port that
     /// became free.
     fn changed(&mut self) -> Option<Changed>;
+}
+
+/// Where packets go that have no session here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lead {
+    /// The bucket of their hosts.
+    pub bucket: usize,
+    /// The gateway ([`Node::leads_to`]); None or this node itself: the slow path.
+    pub home: Option<NodeId>,
+    /// True if programs may open bindings for these hosts ([`Node::opens_alone`]).
+    pub opens: bool,
 }
 
 /// A change of a binding of this node.
@@ -151,18 +161,23 @@ impl Gateway {
         self.node.know(binding)
     }
 
-    /// Notes that the tables have made a binding of this node.
-    pub fn opened(&mut self, now: Moment, binding: Binding) {
+    /// Notes that the tables have made a binding of this node. What it returns has to be told to programs at once
+    /// ([`Tables::lead`]).
+    pub fn opened(&mut self, now: Moment, binding: Binding) -> Option<Lead> {
         self.node
             .handle(now, Event::Opened(binding), &mut self.actions);
         debug_assert!(self.actions.is_empty(), "nothing follows at once");
+        self.moved_to(now, self.node.bucket(binding.v6.addr))
     }
 
-    /// Notes that a binding of this node has ended, in programs as well.
-    pub fn closed(&mut self, now: Moment, protocol: Protocol, v4: Endpoint4) {
+    /// Notes that a binding of this node has ended, in programs as well. What it returns has to be told to programs at
+    /// once ([`Tables::lead`]).
+    pub fn closed(&mut self, now: Moment, protocol: Protocol, v4: Endpoint4) -> Option<Lead> {
+        let bucket = self.node.bucket_of(protocol, v4);
         self.node
             .handle(now, Event::Closed(protocol, v4), &mut self.actions);
         debug_assert!(self.actions.is_empty(), "nothing follows at once");
+        self.moved_to(now, bucket?)
     }
 
     /// Handles an event.
@@ -181,10 +196,11 @@ impl Gateway {
         self.actions = actions;
         self.follow(now, tables);
         while let Some(changed) = tables.changed() {
-            match changed {
+            let lead = match changed {
                 Changed::Opened(binding) => self.opened(now, binding),
                 Changed::Closed(protocol, v4) => self.closed(now, protocol, v4),
-            }
+            };
+            lead.into_iter().for_each(|lead| tables.lead(lead));
         }
     }
 
@@ -232,7 +248,8 @@ impl Gateway {
                     // Others may still use it, so its port rests as that of any binding that ends.
                     let Binding { protocol, v4, .. } = binding;
                     tables.hold(protocol, v4);
-                    self.closed(now, protocol, v4);
+                    let lead = self.closed(now, protocol, v4);
+                    lead.into_iter().for_each(|lead| tables.lead(lead));
                 }
             }
             Action::Hold(protocol, v4) => tables.hold(protocol, v4),
@@ -289,12 +306,22 @@ impl Gateway {
             }
         }
         let all = 0..BUCKETS * usize::from(std::mem::take(&mut self.has_moved));
-        for bucket in all.chain(self.moved.drain(..)) {
-            let leads = self.node.leads(now, bucket);
-            if std::mem::replace(&mut self.homes[bucket], leads) != leads {
-                let (home, opens) = leads;
-                tables.lead(bucket, home, opens);
-            }
+        let moved = std::mem::take(&mut self.moved);
+        for bucket in all.chain(moved) {
+            let lead = self.moved_to(now, bucket);
+            lead.into_iter().for_each(|lead| tables.lead(lead));
         }
+    }
+
+    /// Returns where packets of a bucket go from now on, if that has changed.
+    fn moved_to(&mut self, now: Moment, bucket: usize) -> Option<Lead> {
+        let leads = self.node.leads(now, bucket);
+        let before = std::mem::replace(&mut self.homes[bucket], leads);
+        let (home, opens) = leads;
+        (before != leads).then_some(Lead {
+            bucket,
+            home,
+            opens,
+        })
     }
 }

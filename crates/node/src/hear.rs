@@ -240,6 +240,7 @@ impl Node {
         }
         let is_bound = self.bindings.find_v6(protocol, v6).is_some();
         self.insert(&binding);
+        out.push(Action::Home(self.bucket(v6.addr)));
         match (is_bound, self.bindings.find_v4(protocol, v4)) {
             // The host has got another port since. This binding is old, but the other node still has the copy.
             (true, Some(at)) => {

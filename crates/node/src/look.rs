@@ -126,6 +126,12 @@ impl Node {
         self.order.row(bucket).iter().find(takes).copied()
     }
 
+    /// Returns the bucket of the host of one of this node's bindings; None if there is no such binding.
+    pub fn bucket_of(&self, protocol: Protocol, v4: Endpoint4) -> Option<usize> {
+        let at = self.bindings.find_v4(protocol, v4)?;
+        Some(self.bucket(self.bindings.get(at).binding().v6.addr))
+    }
+
     /// Returns the bucket of a host.
     pub fn bucket(&self, host: std::net::Ipv6Addr) -> usize {
         self.order.bucket(self.config.subscriber(host))
@@ -140,7 +146,8 @@ impl Node {
 
     /// Returns where programs send packets of a bucket that have no session and no binding of this node; None: to the
     /// slow path, which asks the node. That is the case where a node other than the home has bindings: the home may be
-    /// a node that does not forward again, so the packets have to go to the owner at once.
+    /// a node that does not forward again, so the packets have to go to the owner at once. This node may be that owner,
+    /// as while it drains: programs do not see that a fragment belongs to one of its bindings.
     pub fn leads_to(&self, now: Moment, bucket: usize) -> Option<NodeId> {
         self.leads(now, bucket).0
     }
@@ -149,7 +156,8 @@ impl Node {
     /// comes or goes.
     pub(crate) fn leads(&self, now: Moment, bucket: usize) -> (Option<NodeId>, bool) {
         let home = self.home(now, bucket);
-        let (mut is_shared, mut is_mixed) = (false, false);
+        let mut is_shared = false;
+        let mut is_mixed = home != Some(self.config.me) && self.bound_in[bucket] > 0;
         for (owner, peer) in (0..).map(NodeId).zip(&self.peers) {
             let has_some = peer.copies_of.get(bucket).is_some_and(|count| *count > 0);
             is_shared |= has_some;

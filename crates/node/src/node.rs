@@ -6,7 +6,7 @@ use crate::config::{Config, Fault, NodeId, Owners};
 use crate::filed::Admission;
 use crate::interface::{Action, Report};
 use crate::message::{BindingChange, Status, MAX_CHANGES};
-use crate::order::Order;
+use crate::order::{Order, BUCKETS};
 use crate::peer::{Link, Peer, Telling};
 use crate::record::Own;
 use crate::rests::{Log, Rest, Rests};
@@ -34,6 +34,8 @@ pub struct Node {
     pub(crate) own: Own,
     pub(crate) admission: Admission,
     pub(crate) bindings: Store,
+    /// Number of its bindings by bucket of the host; ports that rest are not counted.
+    pub(crate) bound_in: Vec<u32>,
     pub(crate) log: Log,
     pub(crate) rests: Rests,
     pub(crate) peers: Vec<Peer>,
@@ -78,6 +80,7 @@ impl Node {
             own,
             admission: Admission::default(),
             bindings: Store::new(keys),
+            bound_in: vec![0; BUCKETS],
             log: Log::default(),
             rests: Rests::default(),
             peers,
@@ -247,6 +250,8 @@ impl Node {
     pub(crate) fn insert(&mut self, binding: &Binding) {
         self.bindings
             .insert(binding, 0, self.bindings.sides(binding));
+        let bucket = self.bucket(binding.v6.addr);
+        self.bound_in[bucket] += 1;
         let most = self.config.bounds.changes;
         self.log.push(BindingChange::Opened(*binding), most);
     }
@@ -254,6 +259,8 @@ impl Node {
     /// Begins the rest of a binding's port.
     pub(crate) fn rest(&mut self, now: Moment, at: u32) {
         let binding = self.bindings.get(at).binding();
+        let bucket = self.bucket(binding.v6.addr);
+        self.bound_in[bucket] -= 1;
         let closed = BindingChange::Closed(binding.protocol, binding.v4);
         let change = self.log.push(closed, self.config.bounds.changes);
         self.rests.count = self.rests.count.wrapping_add(1);

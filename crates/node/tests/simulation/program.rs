@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use diolkos_nat64::config::{Binding, Endpoint6, Protocol};
+use diolkos_node::gateway::Lead;
 use diolkos_node::order::BUCKETS;
 use diolkos_node::NodeId;
 
@@ -47,6 +48,11 @@ impl Program {
             asked: 0,
             seen: BTreeMap::new(),
         }
+    }
+
+    pub fn lead(&mut self, lead: Lead) {
+        self.homes[lead.bucket] = lead.home;
+        self.opens[lead.bucket] = lead.opens;
     }
 
     /// Returns to the state at the start of a new process; with `knows`, sessions of this node's bindings

@@ -134,12 +134,16 @@ fn flows_of_a_node_that_drains_pass_by_whatever_node_their_packets_come_to() {
     each_seed(|seed, world, before| {
         // For packets from an unknown node, only the first node of a host's order forwards them once more.
         world.links_are_shared = true;
+        world.fragments = 0.5;
+        let dropped = world.dropped;
+        world.flows.iter_mut().for_each(|flow| flow.at = 1);
         world.event(1, Event::Drain);
-        for at in [0, 2, 1] {
+        for at in [1, 0, 2, 1] {
             world.flows.iter_mut().for_each(|flow| flow.at = at);
             world.pass(4.0).expect("no violation");
             assert_go_on(world, before, seed);
         }
+        assert_eq!(world.dropped, dropped, "seed {seed}: no packet is lost");
     });
 }
 

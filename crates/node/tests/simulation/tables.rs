@@ -7,7 +7,7 @@ use diolkos_nat64::config::{
     Binding, Endpoint4, Limits, Nat64Config, Owners, Pool4, Protocol, Timeouts,
 };
 use diolkos_nat64::session::{self, Missing, SessionView, State, Watcher};
-use diolkos_node::gateway::{Changed, Gateway, Tables};
+use diolkos_node::gateway::{Changed, Gateway, Lead, Tables};
 use diolkos_node::{Asked, Config, NodeId, Via, Way};
 use diolkos_xlat::Reason;
 
@@ -80,7 +80,8 @@ impl Watcher for Eyes<'_> {
                         let status = gateway.node().status(self.clock);
                         self.error = Some(format!("{status:?}: {binding:?} may not be opened"));
                     }
-                    gateway.opened(self.clock, binding);
+                    let lead = gateway.opened(self.clock, binding);
+                    lead.into_iter().for_each(|lead| self.program.lead(lead));
                 }
             }
             session::Event::BindingClosed(binding) => {
@@ -88,7 +89,8 @@ impl Watcher for Eyes<'_> {
                 self.program.own.remove(&key_of(&binding));
                 self.changes.push(Changed::Closed(protocol, v4));
                 if let Some(gateway) = &mut self.gateway {
-                    gateway.closed(self.clock, protocol, v4);
+                    let lead = gateway.closed(self.clock, protocol, v4);
+                    lead.into_iter().for_each(|lead| self.program.lead(lead));
                 }
             }
             session::Event::CopyMade(binding, owner) => {
@@ -217,9 +219,8 @@ impl Tables for Hands<'_> {
         self.aloud(|state, eyes| state.free(protocol, v4, eyes));
     }
 
-    fn lead(&mut self, bucket: usize, home: Option<NodeId>, opens: bool) {
-        self.program.homes[bucket] = home;
-        self.program.opens[bucket] = opens;
+    fn lead(&mut self, lead: Lead) {
+        self.program.lead(lead);
     }
 
     fn reach(&mut self, owner: NodeId, takes: bool) {

@@ -129,6 +129,8 @@ pub struct World {
     /// A node that lies, or did.
     liar: Option<usize>,
     pub given_back: usize,
+    /// Number of packets of hosts that processes dropped.
+    pub dropped: usize,
     pub voids: usize,
     /// The version to which nodes are upgraded, one after the other.
     pub newer: Option<Version>,
@@ -208,6 +210,7 @@ impl World {
             error: None,
             liar,
             given_back: 0,
+            dropped: 0,
             voids: 0,
             newer: None,
             reloads: [0; 2],

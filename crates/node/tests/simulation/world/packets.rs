@@ -154,8 +154,12 @@ impl World {
                 program.lead_away(host, protocol, node);
                 self.forward(packet, node);
             }
-            Some((Err(Reason::PoolExhausted), _)) => self.event(at, Event::Short),
-            _ => {}
+            done => {
+                self.dropped += 1;
+                if matches!(done, Some((Err(Reason::PoolExhausted), _))) {
+                    self.event(at, Event::Short);
+                }
+            }
         }
     }
 
