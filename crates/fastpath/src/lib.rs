@@ -80,6 +80,7 @@ pub use lending::{halves, places_for, Lending, Opening, Report, LEASE_WAYS, WIDE
 pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
 pub use next_hop::WayOut;
 pub use pin::Pins;
+pub use qdisc::has_others_filters;
 pub use received::{at_ingress, has_egress, Attachee};
 pub use router::{Inline, Media, Prepared, Site};
 pub use session::{NodePort, Sent, Session, Sessions};
