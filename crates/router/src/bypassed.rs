@@ -132,15 +132,16 @@ impl Rules {
     }
 }
 
-/// Returns the placement that is used: `auto` is never one that bypasses any of these. One line of the log says why.
-pub fn placement(settings: &Settings, rules: &Rules) -> Placement {
+/// Returns the placement that is used, and of `auto` the reason in a line for the log, unless drivers have a say. `auto` is never
+/// one that bypasses any of these.
+pub fn placement(settings: &Settings, rules: &Rules) -> (Placement, Option<String>) {
     let configured = settings.translator.placement;
     if configured != Placement::Auto {
-        return configured;
+        return (configured, None);
     }
     if let Some(needs) = settings.auto_needs() {
-        tracing::info!("placement auto: device: another one needs {needs}");
-        return Placement::Device;
+        let said = format!("placement auto: device: another one needs {needs}");
+        return (Placement::Device, Some(said));
     }
     let all: Vec<String> = rules
         .described()
@@ -148,14 +149,14 @@ pub fn placement(settings: &Settings, rules: &Rules) -> Placement {
         .map(|(_, what)| what)
         .collect();
     if all.is_empty() {
-        return configured;
+        return (configured, None);
     }
-    tracing::info!(
+    let said = format!(
         "placement auto: device: {}, and \"direct\" and \"xdp\" would bypass them; `placement = \"direct\"` bypasses them all \
          the same",
         all.join("; ")
     );
-    Placement::Device
+    (Placement::Device, Some(said))
 }
 
 /// Returns the findings about existing rules and policies.
@@ -273,9 +274,9 @@ mod tests {
             Placement::Direct,
             Placement::Xdp,
         ] {
-            assert_eq!(placement(&placed(chosen), &every), chosen);
+            assert_eq!(placement(&placed(chosen), &every), (chosen, None));
         }
-        let auto = |now: Rules| placement(&placed(Placement::Auto), &now);
+        let auto = |now: Rules| placement(&placed(Placement::Auto), &now).0;
         assert_eq!(auto(none()), Placement::Auto);
         // `inline` obeys only policies of the family in which packets leave.
         assert_eq!(auto(rules(SOME, NO_HOOKS)), Placement::Device);
@@ -284,7 +285,9 @@ mod tests {
         assert_eq!(auto(other()), Placement::Device);
         let mut without = placed(Placement::Auto);
         without.translator.interfaces.clear();
-        assert_eq!(placement(&without, &none()), Placement::Device);
+        let (chosen, said) = placement(&without, &none());
+        assert_eq!(chosen, Placement::Device);
+        assert!(said.is_some_and(|said| said.contains("`interfaces`")));
     }
 
     #[test]

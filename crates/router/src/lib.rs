@@ -106,7 +106,7 @@ async fn serve_by(
     let net = host.net.clone();
     let mut bypassed = Bypassed::begin(&settings, &net, &host.watch).await;
     let configured = settings.translator.placement;
-    let chosen = bypassed::placement(&settings, &bypassed.now());
+    let (chosen, why) = bypassed::placement(&settings, &bypassed.now());
     bypassed.settle(chosen);
     settings.translator.placement = chosen;
     let read = || {
@@ -125,6 +125,9 @@ async fn serve_by(
         }
         begun => begun?,
     };
+    if let Some(why) = why {
+        tracing::info!("{why}");
+    }
     let served = async {
         let metric = Routes::metric(&gateway.settings);
         gateway.routes.lead(&net, gateway.index, metric).await?;
