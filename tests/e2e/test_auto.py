@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The placement `auto`, which is the default: no packet bypasses a rule that this host had at the start, whatever kind of rule it
-is and in whichever family; and a rule that appears later is in the status within seconds.
+"""The placement `auto`, which is the default: no packet bypasses a rule that this host had at the start, whatever kind of rule
+it is and in whichever family; and a rule that appears later is in the status within seconds.
 
-Each kind of rule drops something of a stateless translator's packets. With `direct` these packets arrive all the same, which shows
-that the rule is one that a program can bypass.
+Each kind of rule drops something of a stateless translator's packets. With `direct` these packets arrive all the same, which
+shows that the rule is one that a program can bypass.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def test_a_rule_that_comes_later(siit: SiitNetwork, guard: Guard) -> None:
 
 
 def test_a_host_without_rules(siit: SiitNetwork) -> None:
-    """With named interfaces packets are sent directly, and the status says so. Rules of the host's own packets do not matter."""
+    """With named interfaces packets are sent directly. Rules of the host's own packets do not matter."""
     shell(siit, f"echo '{OWN}' | nft -f -")
     shell(siit, "sysctl -qw net.ipv4.conf.b4.rp_filter=2; tc qdisc add dev b4 root tbf rate 1gbit burst 1mb latency 50ms")
     siit.configure(named())

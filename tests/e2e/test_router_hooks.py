@@ -74,7 +74,7 @@ def translates_lists() -> bool:
 
 
 def test_a_program_for_a_link_that_appears_later(siit: SiitNetwork) -> None:
-    """Where all interfaces had Ethernet headers, the program for bare IP was not loaded: a link that needs it gets it when it comes."""
+    """Among Ethernets, the program for bare IP was not loaded: a link that needs it gets it when it comes."""
     siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
     inline = 'placement = "inline"\nhook = "clsact"\ninterfaces = ["b4", "b6", "other0"]\npref64'
     siit.configure(CONFIG.replace("pref64", inline))
