@@ -71,3 +71,25 @@ def translates_lists() -> bool:
     built = re.search(r"Debian (\S+)", platform.version())
     version = tuple(int(number) for number in re.findall(r"\d+", built[1] if built else platform.release())[:3])
     return version >= (6, 19) or (6, 12, 69) <= version < (6, 13) or (6, 1, 167) <= version < (6, 2)
+
+
+def test_a_program_for_a_link_that_appears_later(siit: SiitNetwork) -> None:
+    """Among Ethernets, the program for bare IP was not loaded: a link that needs it gets it when it comes."""
+    siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
+    inline = 'placement = "inline"\nhook = "clsact"\ninterfaces = ["b4", "b6", "other0"]\npref64'
+    siit.configure(CONFIG.replace("pref64", inline))
+    running = siit.siit("--datapath", "tc")
+
+    def program(link: str) -> str:
+        shown = siit.run(siit.translator, "tc", "filter", "show", "dev", link, "ingress").stdout
+        return "raw" if "siit_ingress_ra" in shown else "ethernet" if "siit_ingress" in shown else "none"
+
+    assert [program(link) for link in ("b4", "b6", "other0")] == ["ethernet"] * 3
+    siit.ip(siit.translator, "link", "del", "other0")
+    siit.until(lambda: "an interface where packets were translated is gone" in running.log())
+    siit.ip(siit.translator, "tuntap", "add", "dev", "other0", "mode", "tun")
+    siit.until(lambda: "other0 is back" in running.log())
+    assert [program(link) for link in ("b4", "b6", "other0")] == ["ethernet", "ethernet", "raw"]
+    assert siit.diolkos("reload") == (0, "")
+    assert [program(link) for link in ("b4", "b6", "other0")] == ["ethernet", "ethernet", "raw"]
+    assert running.stop() == 0

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::objections::Objection;
-use super::{Datapath, Mode, Networks, Settings};
+use super::{Datapath, Mode, Networks, Placement, Settings};
 
 /// The shortest prefixes of one link: IPv4, IPv6. A shorter one would include addresses of other nodes.
 const SHORTEST: (u8, u8) = (16, 64);
@@ -176,7 +176,8 @@ impl Settings {
                     found.push(Objection::new(&key, message));
                 }
             }
-            if !announce.echo.is_empty() && self.translator.placement.has_drivers() {
+            // `auto` does without drivers then.
+            if !announce.echo.is_empty() && self.translator.placement == Placement::Xdp {
                 let message = "drivers translate echo requests before they can be answered here: remove it, or set \
                                translator.placement to \"direct\"";
                 found.push(Objection::new(&key("echo"), message));

@@ -27,6 +27,7 @@ mod mode;
 pub mod nat64;
 mod objections;
 mod pieces;
+mod placing;
 pub mod port_owner;
 mod position;
 mod print;

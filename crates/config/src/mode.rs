@@ -62,7 +62,6 @@ impl Datapath {
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
     /// Over the TUN device, to which routes lead.
-    #[default]
     Device,
     /// Also at the ingress of the interfaces of a router, before any routing.
     Inline,
@@ -70,7 +69,9 @@ pub enum Placement {
     Direct,
     /// The same, and what can be is translated and sent by the interfaces' drivers (native XDP).
     Xdp,
-    /// `xdp` where all of the interfaces can do it and none is a virtual Ethernet, else `direct`.
+    /// `device` where `interfaces` is empty, and where something on this host would be bypassed. Else `xdp` where all of the
+    /// interfaces can do it and none is a virtual Ethernet, and `direct` where not.
+    #[default]
     Auto,
 }
 

@@ -101,11 +101,11 @@ impl Settings {
             ));
         }
         match t.placement {
-            Placement::Device => {}
+            // `auto` is `device` where the others are not possible.
+            Placement::Device | Placement::Auto => {}
             Placement::Inline => self.object_to_inline("inline", &mut found),
             Placement::Direct => self.object_to_inline("direct", &mut found),
             Placement::Xdp => self.object_to_inline("xdp", &mut found),
-            Placement::Auto => self.object_to_inline("auto", &mut found),
         }
         self.object_to_switch(&mut found);
         self.object_to_announcements(&mut found);

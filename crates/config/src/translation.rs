@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use diolkos_xlat::Config;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::{Eam, Icmp, Mode, Placement, Settings};
+use super::{Eam, Icmp, Mode, Settings};
 
 /// The values for the settings with `auto`, which only the machine can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Settings {
                 Mode::Clat | Mode::Nat64 => Vec::new(),
             },
             tcp_mss: self.tcp_mss(found),
-            takes_hop: t.placement == Placement::Device,
+            takes_hop: self.is_at_device(),
             icmp: Icmp {
                 address6: self.icmp.address6.or(own6_for_errors),
                 ..self.icmp.clone()

@@ -31,7 +31,7 @@ section! {
         queues: usize = 0, Restart;
         /// Of a CLAT: its uplink, one interface; empty: that of the IPv6 default route. Of a router: where the program switches forwarding on while it runs, and where
         /// every placement but `device` translates packets. Empty: forwarding is switched on everywhere, and packets are
-        /// translated at the TUN device alone.
+        /// translated at the TUN device alone, which is slower.
         interfaces: Vec<String> = Vec::new(), Restart;
         /// Translation prefixes (RFC 6052: /32, /40, /48, /56, /64 or /96). A CLAT has one, that of its PLAT; with `"auto"`, its
         /// default, it learns the prefix from its network (RFC 8781, RFC 7050) and follows its changes. The default of a router

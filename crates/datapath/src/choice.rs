@@ -153,11 +153,17 @@ pub fn about(settings: &Settings, fast: Option<&FastPath>) -> Vec<(String, Strin
         Mode::Nat64 => "nat64",
     };
     let placement = match t.placement {
+        _ if settings.is_at_device() => "device",
         Placement::Device => "device",
         Placement::Inline => "inline",
         Placement::Direct => "direct",
         Placement::Xdp => "xdp",
-        Placement::Auto => "auto",
+        Placement::Auto => match fast {
+            // Everything crosses the device.
+            None => "device",
+            Some(fast) if fast.used_hops().is_some() => "xdp",
+            Some(_) => "direct",
+        },
     };
     let about = [
         ("mode", mode.to_owned()),

@@ -23,6 +23,11 @@ const CLSACT_PRIORITY_IN_FRONT: u32 = CLSACT_PRIORITY - 1;
 const CLSACT_PRIORITY_BETWEEN: u32 = CLSACT_PRIORITY + 1;
 const CLSACT_PRIORITY_BEHIND: u32 = CLSACT_PRIORITY + 2;
 
+/// Returns true if an instance of this program attaches its filters with that priority.
+pub(super) fn is_our_priority(priority: u32) -> bool {
+    (CLSACT_PRIORITY_IN_FRONT..=CLSACT_PRIORITY_BEHIND).contains(&priority)
+}
+
 /// An attached program. It is detached on drop.
 #[derive(Debug)]
 pub enum Hook {

@@ -15,7 +15,7 @@
 //! The modules:
 //!
 //! * `load`: common parts of loading an object; `gso`, `xdp`: features of this kernel and its drivers
-//! * `hook`, `side`, `pin`, `qdisc`, `received`: the places of programs, and other programs there
+//! * `hook`, `side`, `pin`, `qdisc`, `received`, `other_filters`: the places of programs, and other programs there
 //! * `clat`, `siit`, `nat64`, with `router` for the last two: one object for each mode
 //! * `session`, `survey`: sessions in the maps; `lending`, `leases`, `lease`, `openings`: sessions that programs open
 //!   by themselves
@@ -47,6 +47,7 @@ mod namespace;
 mod nat64;
 mod next_hop;
 mod openings;
+mod other_filters;
 mod pin;
 mod pinned_program;
 mod qdisc;
@@ -79,6 +80,7 @@ pub use lease::queue_of;
 pub use lending::{halves, places_for, Lending, Opening, Report, LEASE_WAYS, WIDE_PORTS};
 pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
 pub use next_hop::WayOut;
+pub use other_filters::has_others_filters;
 pub use pin::Pins;
 pub use received::{at_ingress, has_egress, Attachee};
 pub use router::{Inline, Media, Prepared, Site};

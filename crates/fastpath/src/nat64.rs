@@ -454,3 +454,6 @@ pub(super) fn lending(maps: &Nat64Maps<'_>, lease_key: u64) -> Result<Lending, F
     Lending::new(lease_maps(maps)?, lease_key)
         .map_err(|e| FastPathError::map("share the leases", e))
 }
+
+#[cfg(test)]
+mod tests;

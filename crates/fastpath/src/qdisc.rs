@@ -12,16 +12,17 @@ use rustix::net::{
 };
 
 /// linux/pkt_sched.h: TC_H_CLSACT with TC_H_MIN_INGRESS and TC_H_MIN_EGRESS.
-const PARENTS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
+pub(super) const INGRESS: u32 = 0xffff_fff2;
+pub(super) const EGRESS: u32 = 0xffff_fff3;
 /// From linux/rtnetlink.h. libc does not have it for every target.
-const RTM_NEWTFILTER: u16 = 44;
+pub(super) const RTM_NEWTFILTER: u16 = 44;
 const RTM_GETTFILTER: u16 = 46;
 /// Bytes read at once; the kernel's dump messages are not longer.
-const BUFFER: usize = 32 * 1024;
+pub(super) const BUFFER: usize = 32 * 1024;
 
 /// Builds a request for the filters of an interface below a parent: struct nlmsghdr, and struct tcmsg of
 /// linux/rtnetlink.h.
-fn list_filters(ifindex: i32, parent: u32) -> [u8; 36] {
+pub(super) fn list_filters(ifindex: i32, parent: u32) -> [u8; 36] {
     let mut request = [0; 36];
     let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
     request[..4].copy_from_slice(&36u32.to_ne_bytes());
@@ -34,7 +35,7 @@ fn list_filters(ifindex: i32, parent: u32) -> [u8; 36] {
 
 /// Removes clsact from an interface if it has no filter of any owner. If this cannot be determined, it stays.
 pub(super) fn remove_unused_clsact(ifindex: u32) {
-    let is_unused = PARENTS
+    let is_unused = [INGRESS, EGRESS]
         .iter()
         .all(|parent| has_filters(ifindex as i32, *parent).is_ok_and(|has| !has));
     if is_unused {
@@ -56,13 +57,13 @@ fn has_filters(ifindex: i32, parent: u32) -> io::Result<bool> {
 }
 
 /// The type of the first message: a filter, the end, or an error.
-fn first_answer(messages: &[u8]) -> Option<u16> {
+pub(super) fn first_answer(messages: &[u8]) -> Option<u16> {
     let kind = messages.get(4..6)?.try_into().ok()?;
     Some(u16::from_ne_bytes(kind))
 }
 
 /// Opens a socket with a timeout of a second, although the kernel answers at once.
-fn socket() -> io::Result<OwnedFd> {
+pub(super) fn socket() -> io::Result<OwnedFd> {
     // Protocol 0 is NETLINK_ROUTE.
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;

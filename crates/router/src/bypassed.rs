@@ -1,36 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that a program sends by itself bypass IPsec policies, which would encrypt or block them, and rules of
-//! nftables, which would drop them or give them another address. This module watches both.
+//! Packets that a program sends by itself bypass IPsec policies, which would encrypt or block them, rules of nftables and
+//! iptables, which would drop them or give them another address, and other checks of the kernel. This module watches all of
+//! them, and chooses the placement that bypasses none.
 
 use std::net::Ipv4Addr;
 
 use diolkos_config::{Placement, Settings};
 use diolkos_control::translator::{Finding, Reason};
-use diolkos_kernel::net::{HookNews, Hooks, Policies, PolicyNews};
+use diolkos_kernel::net::{HookNews, Hooks, Link, Net, Policies, PolicyNews};
 use diolkos_service::supervise::Watch;
 
-/// Watches both for changes.
+use super::guards::Guards;
+use super::vrf::vrf;
+
+/// Watches all of them for changes.
 pub struct Bypassed {
     policies: PolicyNews,
     hooks: Option<HookNews>,
+    guards: Option<Guards>,
+    /// Descriptions of interfaces that are ports of something, such as a bridge, as they were at the start.
+    ports: Vec<String>,
+}
+
+/// What packets would bypass that a program sends by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// IPsec policies.
+    pub policies: Policies,
+    /// Chains of nftables.
+    pub hooks: Hooks,
+    /// Everything else: sentences that "and … bypass them" can follow.
+    pub others: Vec<String>,
 }
 
 impl Bypassed {
-    /// Reads both, and begins to watch. Rules are read only where packets may bypass them, because the request loads
+    /// Reads everything, and begins to watch. Rules are read only where packets may bypass them, because the request loads
     /// nf_tables.
-    pub async fn begin(settings: &Settings, watch: &Watch) -> Bypassed {
-        let hooks = match settings.translator.placement.sends() {
+    pub async fn begin(settings: &Settings, net: &Net, watch: &Watch) -> Bypassed {
+        let t = &settings.translator;
+        let hooks = match t.placement.sends() && !settings.is_at_device() {
             true => Some(HookNews::begin(watch).await),
             false => None,
         };
-        let policies = PolicyNews::begin(watch).await;
-        Bypassed { policies, hooks }
+        let chooses = t.placement == Placement::Auto && !settings.is_at_device();
+        let links = match chooses {
+            true => net.links().await.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let named = links
+            .iter()
+            .filter(|link| t.interfaces.contains(&link.name));
+        Bypassed {
+            policies: PolicyNews::begin(watch).await,
+            hooks,
+            guards: chooses.then(|| Guards::begin(&t.interfaces)),
+            ports: named.filter_map(|link| port(link, &links)).collect(),
+        }
     }
 
-    /// Returns the current policies and hooks.
-    pub fn now(&self) -> (Policies, Hooks) {
-        let hooks = self.hooks.as_ref().map(HookNews::now);
-        (self.policies.now(), hooks.unwrap_or_default())
+    /// Returns the current ones.
+    pub fn now(&self) -> Rules {
+        let hooks = self.hooks.as_ref();
+        let of_nftables = hooks.is_some_and(|hooks| !hooks.is_known());
+        let unknown = [
+            (of_nftables, "rules of nftables"),
+            (!self.policies.is_known(), "IPsec policies"),
+        ];
+        let unknown = unknown.into_iter().filter(|(is_unknown, _)| *is_unknown);
+        let unknown =
+            unknown.map(|(_, what)| format!("this host may have {what}, which cannot be listed"));
+        let guards = self.guards.iter().flat_map(Guards::now).cloned();
+        Rules {
+            policies: self.policies.now(),
+            hooks: hooks.map(HookNews::now).unwrap_or_default(),
+            others: unknown.chain(guards).chain(self.ports.clone()).collect(),
+        }
+    }
+
+    /// Stops watching what packets cannot bypass with the placement that is used.
+    pub fn settle(&mut self, chosen: Placement) {
+        if !chosen.sends() {
+            self.hooks = None;
+            self.guards = None;
+        }
     }
 
     /// Waits until there are more or fewer. It is cancel-safe.
@@ -41,76 +93,109 @@ impl Bypassed {
                 None => std::future::pending().await,
             }
         };
+        let guards = async {
+            match &mut self.guards {
+                Some(guards) => guards.changed().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = self.policies.changed() => {}
             () = hooks => {}
+            () = guards => {}
         }
     }
 }
 
-/// Returns the placement that is used: `auto` avoids a placement that bypasses rules or policies.
-pub fn placement(settings: &Settings, policies: Policies, hooks: Hooks) -> Placement {
+/// Describes a port of a bridge or of anything else that takes its packets. A VRF takes none.
+fn port(link: &Link, all: &[Link]) -> Option<String> {
+    let master = all.iter().find(|other| Some(other.index) == link.master)?;
+    vrf(link, all).is_none().then(|| {
+        let (name, master) = (&link.name, &master.name);
+        format!("{name} is a port of {master}, which may have rules")
+    })
+}
+
+impl Rules {
+    /// All of them in words, with the reasons by which findings name them.
+    fn described(&self) -> Vec<(Reason, String)> {
+        let hooks = self.hooks.are_some().then(|| {
+            let what = "nftables has rules for packets that this host forwards";
+            (Reason::Netfilter, what.to_owned())
+        });
+        let policies = self.policies.are_some();
+        let policies =
+            policies.then(|| (Reason::Ipsec, format!("this host has {}", self.policies)));
+        let others = self.others.iter().cloned();
+        let others = others.map(|what| (Reason::Netfilter, what));
+        hooks.into_iter().chain(policies).chain(others).collect()
+    }
+}
+
+/// Returns the placement that is used, and of `auto` the reason in a line for the log, unless drivers have a say. `auto` is never
+/// one that bypasses any of these.
+pub fn placement(settings: &Settings, rules: &Rules) -> (Placement, Option<String>) {
     let configured = settings.translator.placement;
     if configured != Placement::Auto {
-        return configured;
+        return (configured, None);
     }
-    if hooks.are_some() {
-        tracing::info!(
-            "placement auto: device: nftables has rules for packets that this host forwards, and \"direct\" and \"xdp\" would \
-             bypass them; `placement = \"direct\"` bypasses them all the same"
-        );
-        return Placement::Device;
+    if let Some(needs) = settings.auto_needs() {
+        let said = format!("placement auto: device: another one needs {needs}");
+        return (Placement::Device, Some(said));
     }
-    if policies.are_some() {
-        tracing::info!(
-            "placement auto: inline: this host has {policies}, and \"direct\" and \"xdp\" would bypass them"
-        );
-        return Placement::Inline;
+    let all: Vec<String> = rules
+        .described()
+        .into_iter()
+        .map(|(_, what)| what)
+        .collect();
+    if all.is_empty() {
+        return (configured, None);
     }
-    configured
+    let said = format!(
+        "placement auto: device: {}, and \"direct\" and \"xdp\" would bypass them; `placement = \"direct\"` bypasses them all \
+         the same",
+        all.join("; ")
+    );
+    (Placement::Device, Some(said))
 }
 
 /// Returns the findings about existing rules and policies.
-pub fn findings(
-    settings: &Settings,
-    has_programs: bool,
-    policies: Policies,
-    hooks: Hooks,
-) -> Vec<Finding> {
-    if !settings.translator.placement.sends() || !has_programs {
+pub fn findings(settings: &Settings, has_programs: bool, rules: &Rules) -> Vec<Finding> {
+    let placement = settings.translator.placement;
+    if !placement.sends() || !has_programs {
         return Vec::new();
     }
-    let ipsec = policies.are_some().then(|| ipsec(settings, policies));
-    ipsec.into_iter().chain(rules(settings, hooks)).collect()
-}
-
-fn ipsec(settings: &Settings, policies: Policies) -> Finding {
-    let what = format!("this host has {policies}, and translated packets bypass them");
-    let advice = match settings.translator.placement {
-        Placement::Auto => "restart diolkos, so that placement \"auto\" chooses \"inline\"",
-        _ => "set translator.placement to \"inline\" or \"device\", and restart diolkos",
-    };
-    Finding::trouble(Reason::Ipsec, format!("{what}: {advice}"))
+    if placement == Placement::Auto {
+        let later = |(reason, what): (Reason, String)| {
+            let text = format!(
+                "{what}, and translated packets bypass them: restart diolkos, so that placement \"auto\" chooses \"device\""
+            );
+            Finding::trouble(reason, text)
+        };
+        return rules.described().into_iter().map(later).collect();
+    }
+    let ipsec = rules.policies.are_some().then(|| {
+        let policies = rules.policies;
+        let text = format!(
+            "this host has {policies}, and translated packets bypass them: set translator.placement to \"inline\" or \
+             \"device\", and restart diolkos"
+        );
+        Finding::trouble(Reason::Ipsec, text)
+    });
+    ipsec
+        .into_iter()
+        .chain(unmasqueraded(settings, rules.hooks))
+        .collect()
 }
 
 /// An operator who chose the placement knows that packets bypass firewalls. A private pool that nothing masquerades is
 /// a mistake.
-fn rules(settings: &Settings, hooks: Hooks) -> Option<Finding> {
-    let text = match settings.translator.placement {
-        Placement::Auto if hooks.are_some() => {
-            "nftables has rules for packets that this host forwards, and translated packets bypass them: restart diolkos, so \
-             that placement \"auto\" chooses \"device\""
-                .to_owned()
-        }
-        Placement::Auto => return None,
-        _ => {
-            let private = private_pool(settings).filter(|_| hooks.nat > 0)?;
-            format!(
-                "the pool has private addresses ({private}), and translated packets bypass the NAT of nftables, so they leave \
-                 with these addresses: set translator.placement to \"device\", and restart diolkos"
-            )
-        }
-    };
+fn unmasqueraded(settings: &Settings, hooks: Hooks) -> Option<Finding> {
+    let private = private_pool(settings).filter(|_| hooks.nat > 0)?;
+    let text = format!(
+        "the pool has private addresses ({private}), and translated packets bypass the NAT of nftables, so they leave \
+         with these addresses: set translator.placement to \"device\", and restart diolkos"
+    );
     Some(Finding::trouble(Reason::Netfilter, text))
 }
 
@@ -129,7 +214,7 @@ fn is_private(addr: Ipv4Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diolkos_config::parse;
+    use diolkos_config::{parse, Mode};
 
     const NO_POLICIES: Policies = Policies {
         v4: 0,
@@ -140,57 +225,92 @@ mod tests {
         v6: 1,
         ..NO_POLICIES
     };
-    const NONE: (Policies, Hooks) = (NO_POLICIES, Hooks { nat: 0, filters: 0 });
+    const NO_HOOKS: Hooks = Hooks { nat: 0, filters: 0 };
     const FILTERS: Hooks = Hooks { nat: 0, filters: 2 };
     const NAT: Hooks = Hooks { nat: 1, filters: 0 };
 
+    fn rules(policies: Policies, hooks: Hooks) -> Rules {
+        Rules {
+            policies,
+            hooks,
+            others: Vec::new(),
+        }
+    }
+
+    fn none() -> Rules {
+        Rules::default()
+    }
+
+    fn other() -> Rules {
+        Rules {
+            others: vec!["eth0 has tc filters".to_owned()],
+            ..none()
+        }
+    }
+
     fn placed(placement: Placement) -> Settings {
         let mut settings = Settings::default();
+        settings.translator.mode = Mode::Siit;
+        settings.translator.interfaces = vec!["eth0".to_owned()];
         settings.translator.placement = placement;
         settings
     }
 
-    fn said(settings: &Settings, has_programs: bool, now: (Policies, Hooks)) -> Vec<String> {
-        let all = findings(settings, has_programs, now.0, now.1);
+    fn said(settings: &Settings, has_programs: bool, now: &Rules) -> Vec<String> {
+        let all = findings(settings, has_programs, now);
         all.into_iter().map(|finding| finding.text).collect()
     }
 
     #[test]
     fn auto_keeps_away_from_what_bypasses_rules_and_policies() {
-        for other in [
+        let every = Rules {
+            policies: SOME,
+            hooks: FILTERS,
+            ..other()
+        };
+        for chosen in [
             Placement::Device,
             Placement::Inline,
             Placement::Direct,
             Placement::Xdp,
         ] {
-            assert_eq!(placement(&placed(other), SOME, FILTERS), other);
+            assert_eq!(placement(&placed(chosen), &every), (chosen, None));
         }
-        let auto = |now: (Policies, Hooks)| placement(&placed(Placement::Auto), now.0, now.1);
-        assert_eq!(auto(NONE), Placement::Auto);
-        assert_eq!(auto((SOME, NONE.1)), Placement::Inline);
-        assert_eq!(auto((NONE.0, FILTERS)), Placement::Device);
-        assert_eq!(auto((SOME, NAT)), Placement::Device);
+        let auto = |now: Rules| placement(&placed(Placement::Auto), &now).0;
+        assert_eq!(auto(none()), Placement::Auto);
+        // `inline` obeys only policies of the family in which packets leave.
+        assert_eq!(auto(rules(SOME, NO_HOOKS)), Placement::Device);
+        assert_eq!(auto(rules(NO_POLICIES, FILTERS)), Placement::Device);
+        assert_eq!(auto(rules(SOME, NAT)), Placement::Device);
+        assert_eq!(auto(other()), Placement::Device);
+        let mut without = placed(Placement::Auto);
+        without.translator.interfaces.clear();
+        let (chosen, said) = placement(&without, &none());
+        assert_eq!(chosen, Placement::Device);
+        assert!(said.is_some_and(|said| said.contains("`interfaces`")));
     }
 
     #[test]
     fn only_what_bypasses_policies_is_said() {
-        let policies = (SOME, NONE.1);
+        let policies = rules(SOME, NO_HOOKS);
         for (placement, has_programs, now) in [
-            (Placement::Direct, true, NONE),
-            (Placement::Direct, false, policies),
-            (Placement::Device, true, policies),
-            (Placement::Inline, true, policies),
+            (Placement::Direct, true, &none()),
+            // Who chose it has chosen to bypass them.
+            (Placement::Direct, true, &other()),
+            (Placement::Direct, false, &policies),
+            (Placement::Device, true, &policies),
+            (Placement::Inline, true, &policies),
         ] {
             assert!(said(&placed(placement), has_programs, now).is_empty());
         }
         assert_eq!(
-            said(&placed(Placement::Auto), true, policies),
+            said(&placed(Placement::Auto), true, &policies),
             [
                 "this host has IPsec policies (1 of IPv6), and translated packets bypass them: restart diolkos, so that \
-                 placement \"auto\" chooses \"inline\""
+                 placement \"auto\" chooses \"device\""
             ]
         );
-        let text = &said(&placed(Placement::Xdp), true, policies)[0];
+        let text = &said(&placed(Placement::Xdp), true, &policies)[0];
         assert!(text.contains("set translator.placement"), "{text}");
     }
 
@@ -203,13 +323,20 @@ mod tests {
             );
             parse(&file, "nat64.toml", |_| ()).expect("a configuration")
         };
-        assert!(said(&direct("203.0.113.0/29"), true, (NONE.0, NAT)).is_empty());
-        assert!(said(&direct("192.168.64.0/29"), true, (NONE.0, FILTERS)).is_empty());
+        assert!(said(&direct("203.0.113.0/29"), true, &rules(NO_POLICIES, NAT)).is_empty());
+        assert!(said(
+            &direct("192.168.64.0/29"),
+            true,
+            &rules(NO_POLICIES, FILTERS)
+        )
+        .is_empty());
         for pool in ["192.168.64.0/29", "100.64.0.0/29"] {
-            let text = &said(&direct(pool), true, (NONE.0, NAT))[0];
+            let text = &said(&direct(pool), true, &rules(NO_POLICIES, NAT))[0];
             assert!(text.contains(pool), "{text}");
         }
-        let later = &said(&placed(Placement::Auto), true, (NONE.0, FILTERS))[0];
+        let later = &said(&placed(Placement::Auto), true, &rules(NO_POLICIES, FILTERS))[0];
         assert!(later.contains("restart diolkos"), "{later}");
+        let later = &said(&placed(Placement::Auto), true, &other())[0];
+        assert!(later.starts_with("eth0 has tc filters, and"), "{later}");
     }
 }

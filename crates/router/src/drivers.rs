@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The interfaces whose drivers translate (XDP, placements `xdp` and `auto`): obstacles, and the choice of `auto`.
 
-use diolkos_fastpath::{attached, Abilities, Port, Sends};
+use diolkos_fastpath::{attached, has_egress, has_others_filters, Abilities, Port, Sends};
 use diolkos_sys::ethtool::{self, Channels};
 use diolkos_sys::kernel;
+use diolkos_sys::tc::Direction;
 
 use super::error::RouterError;
 use diolkos_config::Placement;
@@ -19,6 +20,19 @@ const VETH: &str = "veth";
 /// It needs a channel for each CPU beside those in use. If there are too few, it shares these, under locks.
 const VIRTIO: &str = "virtio_net";
 
+/// Queueing disciplines that the kernel chooses by itself, or that only queue. What else is there was put there to shape or to
+/// order what leaves, and drivers bypass it.
+const PLAIN_QUEUES: [&str; 8] = [
+    "",
+    "noop",
+    "noqueue",
+    "mq",
+    "pfifo",
+    "pfifo_fast",
+    "fq",
+    "fq_codel",
+];
+
 /// A named interface with the properties that matter for XDP.
 pub struct Candidate {
     name: String,
@@ -29,6 +43,8 @@ pub struct Candidate {
     channels: Option<Channels>,
     /// The name of the card, if it is a VLAN on one.
     on: Option<String>,
+    /// What stands at its egress that drivers bypass, and `direct` obeys.
+    bypasses: Option<String>,
 }
 
 /// Examines for each of these links whether its driver can translate. `all` are the links of this network namespace.
@@ -46,6 +62,7 @@ fn candidate(link: &Link, all: &[Link]) -> Candidate {
             reported: false,
             channels: None,
             on: None,
+            bypasses: None,
         },
     }
 }
@@ -104,7 +121,19 @@ fn candidate_on(link: &Link, card: &Link, all: &[Link]) -> Candidate {
         reported,
         channels,
         on: (link.index != card.index).then(|| card.name.clone()),
+        bypasses: at_egress(link).or_else(|| at_egress(card)),
     }
+}
+
+/// Describes what shapes, filters or changes packets that leave an interface.
+fn at_egress(link: &Link) -> Option<String> {
+    let name = &link.name;
+    if !PLAIN_QUEUES.contains(&link.qdisc.as_str()) {
+        return Some(format!("{name} has the queueing discipline {}", link.qdisc));
+    }
+    let has_programs =
+        has_egress(link.index) || has_others_filters(link.index, Direction::Egress).unwrap_or(true);
+    has_programs.then(|| format!("{name} has tc programs or filters at its egress"))
 }
 
 /// If more channels are in use than there are CPUs, Linux assumes that XDP has its own. If too few are left for that,
@@ -148,6 +177,7 @@ pub fn choose(
         let why = candidate.port.as_ref().err()?;
         Some(format!("{}: {why}", candidate.name))
     });
+    let bypassed = candidates.iter().find_map(|c| c.bypasses.as_ref());
     match (placement, refused) {
         (Placement::Device | Placement::Inline | Placement::Direct, _) => {
             Ok((none(), String::new()))
@@ -163,7 +193,15 @@ pub fn choose(
         (Placement::Xdp | Placement::Auto, None) => {
             let said = candidates.iter().map(Candidate::description).collect::<Vec<_>>();
             let ports = candidates.iter().map(|c| c.port.clone().ok()).collect();
-            Ok((ports, format!("XDP: {}", said.join("; "))))
+            let said = said.join("; ");
+            match (placement, bypassed) {
+                (Placement::Auto, Some(what)) => Ok((
+                    none(),
+                    format!("placement auto: direct: {what}, which drivers would bypass"),
+                )),
+                (Placement::Auto, None) => Ok((ports, format!("placement auto: xdp: {said}"))),
+                _ => Ok((ports, format!("XDP: {said}"))),
+            }
         }
     }
 }
@@ -233,6 +271,7 @@ mod tests {
             reported: true,
             channels: None,
             on: None,
+            bypasses: None,
         }
     }
 
@@ -286,6 +325,17 @@ mod tests {
             (ports, said.as_str()),
             (0, "placement auto: direct: eth1: no native XDP")
         );
+        let mut shaped = good();
+        let discipline = |qdisc: &str| Link {
+            qdisc: qdisc.to_owned(),
+            ..Link::ethernet(0x7fff_fff0, 1500)
+        };
+        assert_eq!(at_egress(&discipline("mq")), None);
+        shaped.bypasses = at_egress(&discipline("cake"));
+        let (ports, said) = auto(&[good(), shaped]);
+        let expected =
+            "placement auto: direct: eth0 has the queueing discipline cake, which drivers would bypass";
+        assert_eq!((ports, said.as_str()), (0, expected));
         let (ports, said) = auto(&[good(), candidate("b4", VETH, Ok(Sends::Buffers))]);
         assert!(ports == 0 && said.contains("veth"), "{said}");
     }

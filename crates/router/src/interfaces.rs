@@ -51,7 +51,12 @@ pub async fn find(
         for (inline, link) in inline.iter_mut().zip(&named) {
             inline.vrf = vrf(link, &all).map(|vrf| vrf.index);
         }
-        if may_have_drivers {
+        // Drivers translate echo requests before they can be answered here.
+        let answers = t.placement == Placement::Auto
+            && settings.announce.iter().any(|one| !one.echo.is_empty());
+        if may_have_drivers && answers {
+            tracing::info!("placement auto: direct: drivers would translate what [[announce]] answers (`echo`)");
+        } else if may_have_drivers {
             let candidates = drivers::examine(&named, &all);
             let (ports, said) = drivers::choose(t.placement, &candidates)?;
             tracing::info!("{said}");

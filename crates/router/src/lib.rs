@@ -17,6 +17,7 @@ mod description;
 mod drivers;
 mod error;
 mod gateway;
+mod guards;
 mod hops;
 mod idle_drivers;
 mod interfaces;
@@ -103,10 +104,10 @@ async fn serve_by(
     control: &mut Control,
 ) -> Result<Option<Next>, Failure> {
     let net = host.net.clone();
-    let bypassed = Bypassed::begin(&settings, &host.watch).await;
+    let mut bypassed = Bypassed::begin(&settings, &net, &host.watch).await;
     let configured = settings.translator.placement;
-    let (policies, hooks) = bypassed.now();
-    let chosen = bypassed::placement(&settings, policies, hooks);
+    let (chosen, why) = bypassed::placement(&settings, &bypassed.now());
+    bypassed.settle(chosen);
     settings.translator.placement = chosen;
     let read = || {
         let mut settings = read()?;
@@ -124,6 +125,9 @@ async fn serve_by(
         }
         begun => begun?,
     };
+    if let Some(why) = why {
+        tracing::info!("{why}");
+    }
     let served = async {
         let metric = Routes::metric(&gateway.settings);
         gateway.routes.lead(&net, gateway.index, metric).await?;

@@ -204,5 +204,5 @@ def pktgen(*options: str) -> Report:
 
 def network_section(placement: str, network: Network) -> str:
     """The keys of `[translator]` that say where packets are translated."""
-    where = f'placement = "{placement}"\ninterfaces = {json.dumps(network.links())}\n' if placement != "device" else ""
-    return f'pref64 = ["{PREF64}"]\ndatapath = "tc"\n{where}'
+    where = f"interfaces = {json.dumps(network.links())}\n" if placement != "device" else ""
+    return f'pref64 = ["{PREF64}"]\ndatapath = "tc"\nplacement = "{placement}"\n{where}'

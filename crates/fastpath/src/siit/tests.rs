@@ -63,9 +63,45 @@ fn every_mapping_lies_in_the_common_network() {
     );
 }
 
+/// The verifier takes some tenths of a second for each: only programs that have a place are loaded.
+#[test]
+fn programs_without_a_place_are_not_loaded() {
+    let mut rules = rules_of_two_ports();
+    let all = rules.drivers.take();
+    for (ethernet, bare_ip, has_driver) in [
+        (false, false, false),
+        (true, false, false),
+        (false, true, false),
+        (true, true, true),
+    ] {
+        rules.media = Media { ethernet, bare_ip };
+        rules.drivers = all.clone().filter(|_| has_driver);
+        let mut storage = MaybeUninit::uninit();
+        let open = open(&mut storage, &rules).expect("it opens");
+        let loaded = [
+            open.progs.siit_egress.autoload(),
+            open.progs.siit_ingress.autoload(),
+            open.progs.siit_ingress_raw.autoload(),
+            open.progs.siit_xdp.autoload(),
+        ];
+        assert_eq!(loaded, [true, ethernet, bare_ip, has_driver]);
+        let others = open.open_object().progs();
+        let all_loaded = others.filter(|program| program.autoload()).count();
+        assert_eq!(all_loaded, loaded.iter().filter(|is| **is).count());
+    }
+}
+
 /// Without exits, the verifier does not check the code with which a driver sends.
 #[test]
 fn the_xdp_program_loads_with_exits() {
+    let rules = rules_of_two_ports();
+    let mut storage = MaybeUninit::uninit();
+    let open = open(&mut storage, &rules).expect("it opens");
+    let loaded = load(open, &rules).expect("it loads (as root)");
+    assert!(prepared(&loaded, &rules).is_ok());
+}
+
+fn rules_of_two_ports() -> SiitRules {
     let port = |ifindex, vlan, sends, turns| Port {
         ifindex,
         card: 1,
@@ -76,7 +112,7 @@ fn the_xdp_program_loads_with_exits() {
         turns,
         hides_tags: false,
     };
-    let rules = SiitRules {
+    SiitRules {
         rules: Rules {
             tun_ifindex: 7,
             mtu4: 1500,
@@ -106,9 +142,5 @@ fn the_xdp_program_loads_with_exits() {
             port(1, None, Sends::Nothing, false),
             port(2, Some(5), Sends::Buffers, true),
         ]),
-    };
-    let mut storage = MaybeUninit::uninit();
-    let open = open(&mut storage, &rules).expect("it opens");
-    let loaded = load(open, &rules).expect("it loads (as root)");
-    assert!(prepared(&loaded, &rules).is_ok());
+    }
 }

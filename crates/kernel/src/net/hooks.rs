@@ -2,7 +2,7 @@
 //! Counts the nftables chains (also of iptables-nft) for packets that this host forwards, and follows their changes. Packets
 //! that the program sends by itself bypass these chains: no firewall filters them and no NAT changes them.
 //!
-//! The tables of iptables-legacy are not included.
+//! The tables of iptables-legacy are not included: `legacy` has these.
 
 use rtnetlink::sys::protocols::NETLINK_NETFILTER;
 
@@ -17,6 +17,7 @@ const GETCHAIN: u16 = NFNL_SUBSYS_NFTABLES | 4;
 const GENERIC: usize = 4;
 const NFPROTO_INET: u8 = 1;
 const NFPROTO_IPV4: u8 = 2;
+const NFPROTO_NETDEV: u8 = 5;
 const NFPROTO_IPV6: u8 = 10;
 /// Attributes of chains; [`HOOK`] contains the number of the hook.
 const HOOK: u16 = 4;
@@ -27,7 +28,8 @@ const KIND: u16 = 7;
 /// Bits that are not part of an attribute's type.
 const FLAGS: u16 = 0xc000;
 const NF_DROP: u32 = 0;
-/// Hooks of the host's own packets, from linux/netfilter.h.
+/// Hooks of the host's own packets, from linux/netfilter.h. The family of single interfaces (netdev) counts its hooks otherwise, and
+/// has none for these.
 const LOCAL_IN: u32 = 1;
 const LOCAL_OUT: u32 = 3;
 
@@ -66,7 +68,11 @@ impl Listed for Hooks {
         if kind != NEWCHAIN || body.len() < GENERIC {
             return;
         }
-        if !matches!(body[0], NFPROTO_INET | NFPROTO_IPV4 | NFPROTO_IPV6) {
+        let family = body[0];
+        if !matches!(
+            family,
+            NFPROTO_INET | NFPROTO_IPV4 | NFPROTO_IPV6 | NFPROTO_NETDEV
+        ) {
             return;
         }
         let attributes = &body[GENERIC..];
@@ -76,7 +82,8 @@ impl Listed for Hooks {
         };
         let drops = number(attributes, POLICY) == Some(NF_DROP);
         let has_rules = number(attributes, RULES).is_some_and(|rules| rules > 0);
-        if matches!(hook, LOCAL_IN | LOCAL_OUT) || !(drops || has_rules) {
+        let is_of_own = family != NFPROTO_NETDEV && matches!(hook, LOCAL_IN | LOCAL_OUT);
+        if is_of_own || !(drops || has_rules) {
             return;
         }
         match find(attributes, KIND) {
@@ -145,6 +152,9 @@ mod tests {
             chain(NFPROTO_IPV4, postrouting, b"nat\0", accept, 1),
         ];
         assert_eq!(counted(&some), Hooks { nat: 1, filters: 2 });
+        // Ingress and egress of an interface (linux/netfilter.h: NF_NETDEV_INGRESS, NF_NETDEV_EGRESS).
+        let some = [0, 1].map(|hook| chain(NFPROTO_NETDEV, hook, b"filter\0", accept, 1));
+        assert_eq!(counted(&some), Hooks { nat: 0, filters: 2 });
     }
 
     #[test]

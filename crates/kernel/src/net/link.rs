@@ -72,6 +72,8 @@ pub struct Link {
     pub lower: Option<u32>,
     /// Its number, if it is a VLAN of IEEE 802.1Q (not of 802.1ad).
     pub vlan: Option<u16>,
+    /// The queueing discipline at its root; empty if the kernel does not say.
+    pub qdisc: String,
     /// Its nodes do not resolve addresses (no ARP and no Neighbour Discovery).
     pub no_arp: bool,
     /// The operator has set it up.
@@ -97,6 +99,7 @@ impl Link {
             master: None,
             lower: None,
             vlan: None,
+            qdisc: "mq".to_owned(),
             no_arp: false,
             is_up: true,
             running: true,
@@ -130,6 +133,7 @@ impl Link {
             master: None,
             lower: None,
             vlan: None,
+            qdisc: String::new(),
             no_arp: message.header.flags.contains(LinkFlags::Noarp),
             is_up: message.header.flags.contains(LinkFlags::Up),
             running: message.header.flags.contains(LinkFlags::Running),
@@ -141,6 +145,7 @@ impl Link {
                 LinkAttribute::Mtu(mtu) => (link.mtu, link.mtu6) = (*mtu, *mtu),
                 LinkAttribute::Address(address) => link.address.clone_from(address),
                 LinkAttribute::Controller(master) => link.master = Some(*master),
+                LinkAttribute::Qdisc(qdisc) => link.qdisc.clone_from(qdisc),
                 LinkAttribute::Link(lower) => link.lower = Some(*lower),
                 LinkAttribute::LinkInfo(infos) => {
                     link.is_virtual = infos.iter().any(|info| matches!(info, LinkInfo::Kind(_)));

@@ -3,7 +3,7 @@
 //!
 //! multicast group → each message triggers a new listing → counts
 //!
-//! On a kernel without the protocol, all counts are 0.
+//! On a kernel without the protocol, all counts are 0. Where a list fails otherwise, [`ListNews::is_known`] says so.
 
 use std::io;
 use std::time::Duration;
@@ -20,6 +20,8 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
+/// From asm-generic/errno.h: EINVAL (of nfnetlink without this part), EPROTONOSUPPORT, EOPNOTSUPP.
+const MISSING: [i32; 3] = [22, 93, 95];
 pub(super) const HEADER: usize = 16;
 /// The longest datagram of a list, bytes.
 const LONGEST: usize = 1 << 16;
@@ -61,6 +63,7 @@ pub trait Listed: Copy + Default + PartialEq + Send + Sync + 'static {
 /// Follows the list. The task ends when this is dropped.
 pub struct ListNews<L> {
     counts: watch::Receiver<L>,
+    is_known: bool,
     _task: Option<Task>,
 }
 
@@ -76,17 +79,17 @@ impl<L: Listed> ListNews<L> {
                 None
             }
         };
-        let now = match list().await {
-            Ok(now) => now,
-            Err(error) => {
-                tracing::debug!("the {name} cannot be listed: {error}");
-                L::default()
-            }
-        };
+        let listed = list().await;
+        let is_known = !listed.as_ref().is_err_and(|error| !is_missing(error));
+        let now = listed.unwrap_or_else(|error| {
+            tracing::debug!("the {name} cannot be listed: {error}");
+            L::default()
+        });
         let (tell, counts) = watch::channel(now);
         let task = listener.map(|listener| watch.task(name, follow(listener, tell)));
         ListNews {
             counts,
+            is_known,
             _task: task,
         }
     }
@@ -96,12 +99,24 @@ impl<L: Listed> ListNews<L> {
         *self.counts.borrow()
     }
 
+    /// Returns false if the first listing failed, so that there may be more than the counts say.
+    pub fn is_known(&self) -> bool {
+        self.is_known
+    }
+
     /// Waits until a count changes. May be dropped and called again.
     pub async fn changed(&mut self) {
         if self.counts.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// Returns true if the kernel lacks what was asked for, so that there is none of it: the protocol, or the part of it.
+fn is_missing(error: &io::Error) -> bool {
+    error
+        .raw_os_error()
+        .is_some_and(|number| MISSING.contains(&number))
 }
 
 fn listener<L: Listed>() -> io::Result<TokioSocket> {
@@ -239,6 +254,18 @@ mod tests {
         fn count(&mut self, _: u16, body: &[u8]) {
             self.0 += body.len();
         }
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_not_unknown() {
+        for number in MISSING {
+            assert!(is_missing(&io::Error::from_raw_os_error(number)));
+        }
+        let (not_permitted, too_late) = (1, 110);
+        for number in [not_permitted, too_late] {
+            assert!(!is_missing(&io::Error::from_raw_os_error(number)));
+        }
+        assert!(!is_missing(&io::Error::from(io::ErrorKind::TimedOut)));
     }
 
     #[test]

@@ -94,6 +94,7 @@ mod tests {
             master: None,
             lower: None,
             vlan: None,
+            qdisc: "mq".to_owned(),
             no_arp: false,
             is_up: true,
             running: true,

@@ -53,8 +53,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
     pub(crate) fn find(&mut self) {
         let gateway = &*self.gateway;
         let has_programs = gateway.translation.fast().is_some();
-        let (policies, hooks) = self.bypassed.now();
-        let bypassed = bypassed::findings(&gateway.settings, has_programs, policies, hooks);
+        let bypassed = bypassed::findings(&gateway.settings, has_programs, &self.bypassed.now());
         let now = self.unannounced.findings(gateway.translated());
         let taken = gateway.announcer.iter().flat_map(Announcer::findings);
         let now = now.into_iter().chain(bypassed).chain(taken);

@@ -130,6 +130,7 @@ outside_share = 100
 TRANSLATOR = f"""\
 [translator]
 mode = "nat64"
+placement = "device"
 pref64 = ["{plan.PREF64}"]
 """
 
@@ -180,6 +181,7 @@ def _stateless(_node: plan.Gateway, _home: Path, _certificates: Certificates) ->
     return f"""\
 [translator]
 mode = "siit"
+placement = "device"
 pref64 = ["{plan.PREF64}"]
 
 [siit]
