@@ -109,7 +109,7 @@ static __always_inline void read_port(struct __sk_buff *skb, __u32 off, __u8 nex
  * host whose binding it is about (RFC 6146 section 3.4, RFC 7915 section 5.2).
  *
  * Behind an extension header no port is read, not even that of a first fragment. So all fragments of a packet
- * go to the host's home, whose daemon knows by its copy who has the binding.
+ * go to the host's home, whose daemon knows by its copy who has the binding. Where bindings of such hosts may be ours, our daemon looks first.
  */
 static __always_inline int subject_of6(struct __sk_buff *skb, __u32 off, const struct diolkos_cluster *c,
 				       struct subject *s)
@@ -148,6 +148,7 @@ static __always_inline __u32 goes_to6(struct __sk_buff *skb, __u32 off, const st
 {
 	struct subject s = {};
 	__u32 owner = DIOLKOS_OURS;
+	__u64 bucket;
 
 	if (subject_of6(skb, off, c, &s))
 		return DIOLKOS_OURS;
@@ -155,7 +156,12 @@ static __always_inline __u32 goes_to6(struct __sk_buff *skb, __u32 off, const st
 		return DIOLKOS_OURS;
 	if (s.protocol)
 		owner = away_of(&s.host, s.port_be, s.protocol);
-	return owner != DIOLKOS_OURS ? owner : home_of(c, &s.host);
+	if (owner != DIOLKOS_OURS)
+		return owner;
+	bucket = bucket_value_of(c, &s.host);
+	if (!s.protocol && bucket & DIOLKOS_PORTLESS_HERE)
+		return DIOLKOS_OURS;
+	return (__u32)bucket;
 }
 
 /*

@@ -59,7 +59,11 @@ struct {
 	__type(value, struct diolkos_cluster);
 } cluster SEC(".maps");
 
-/* By bucket, the home as an owner is written (abi.h). The daemon's memory, too. */
+/*
+ * By bucket, the home as an owner is written (abi.h), and whether packets without a port stay here, since they may be fragments of
+ * this gateway's bindings though it is not the home. The daemon's memory, too.
+ */
+#define DIOLKOS_PORTLESS_HERE (1ULL << 32)
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -96,12 +100,17 @@ static __always_inline __u32 bucket_of(const struct diolkos_cluster *c, const st
 	return siphash_of_address(c->key, high, low) & (DIOLKOS_BUCKETS - 1);
 }
 
-static __always_inline __u32 home_of(const struct diolkos_cluster *c, const struct in6_addr *host)
+static __always_inline __u64 bucket_value_of(const struct diolkos_cluster *c, const struct in6_addr *host)
 {
 	__u32 bucket = bucket_of(c, host);
-	__u64 *home = bpf_map_lookup_elem(&buckets, &bucket);
+	__u64 *value = bpf_map_lookup_elem(&buckets, &bucket);
 
-	return home ? *(volatile __u64 *)home : DIOLKOS_OURS;
+	return value ? *(volatile __u64 *)value : DIOLKOS_OURS;
+}
+
+static __always_inline __u32 home_of(const struct diolkos_cluster *c, const struct in6_addr *host)
+{
+	return (__u32)bucket_value_of(c, host);
 }
 
 /* DIOLKOS_OURS: none is known. */

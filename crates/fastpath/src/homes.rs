@@ -12,6 +12,9 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, OpenMapMut};
 use super::Owner;
 use diolkos_sys::mapped::Mapped;
 
+/// The bit of `DIOLKOS_PORTLESS_HERE` in the value of a bucket.
+const PORTLESS_HERE_AT: u32 = 32;
+
 /// Number of subscriber buckets (`DIOLKOS_BUCKETS`).
 pub const BUCKETS: usize = 1024;
 /// Maximum number of interfaces to other gateways (`DIOLKOS_LINKS`).
@@ -104,10 +107,13 @@ impl Homes {
             .map_err(io::Error::other)
     }
 
-    /// Sets the home of a bucket, which must be below [`BUCKETS`]. Initially all buckets have this gateway.
-    pub fn set_home(&self, bucket: usize, home: Owner) {
-        let home = u64::from(home.byte());
-        self.homes.0.at(bucket).store(home, Ordering::Relaxed);
+    /// Sets the home of a bucket, which must be below [`BUCKETS`]. Initially all buckets have this gateway. With
+    /// `keeps_portless`, packets that show no port go to the slow path instead: fragments of bindings of this gateway,
+    /// though it is not the home.
+    pub fn set_home(&self, bucket: usize, home: Owner, keeps_portless: bool) {
+        let flag = u64::from(keeps_portless) << PORTLESS_HERE_AT;
+        let value = u64::from(home.byte()) | flag;
+        self.homes.0.at(bucket).store(value, Ordering::Relaxed);
     }
 
     /// Records that another gateway, which is not the host's home, has a binding of this port. If the map is full, the

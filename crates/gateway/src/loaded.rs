@@ -26,8 +26,8 @@ impl Programs for Loaded {
         self.sessions.set_deadline(of(owner), until);
     }
 
-    fn set_home(&self, bucket: usize, home: Owner) {
-        self.homes.set_home(bucket, home);
+    fn set_home(&self, bucket: usize, home: Owner, keeps_portless: bool) {
+        self.homes.set_home(bucket, home, keeps_portless);
     }
 
     fn set_away(&self, port: HostPort, owner: NodeId) -> io::Result<()> {

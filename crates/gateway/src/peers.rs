@@ -179,7 +179,7 @@ pub(super) fn set_home(programs: &dyn Programs, me: NodeId, lead: Lead) {
         true => Owner::OURS,
         false => of(lead.home.unwrap_or(me)),
     };
-    programs.set_home(lead.bucket, owner);
+    programs.set_home(lead.bucket, owner, lead.keeps_portless);
 }
 
 /// Returns what the other gateways have to know of an event.

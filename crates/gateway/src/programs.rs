@@ -12,8 +12,9 @@ use diolkos_node::NodeId;
 pub trait Programs: fmt::Debug + Send {
     /// Uses sessions of copies of this owner's bindings until this time of CLOCK_BOOTTIME; zero: not at all.
     fn use_copies(&self, owner: NodeId, until: Duration);
-    /// Sets where packets go of hosts of this bucket. [`Owner::OURS`]: programs open their bindings.
-    fn set_home(&self, bucket: usize, home: Owner);
+    /// Sets where packets go of hosts of this bucket. [`Owner::OURS`]: programs open their bindings. With
+    /// `keeps_portless`, those that show no port go to the slow path.
+    fn set_home(&self, bucket: usize, home: Owner, keeps_portless: bool);
     /// Notes that a gateway other than the host's home has a binding of this port.
     fn set_away(&self, port: HostPort, owner: NodeId) -> io::Result<()>;
     /// Removes that note: the gateway has no such binding any more, or this is unknown.

@@ -60,6 +60,20 @@ pub struct Lead {
     pub home: Option<NodeId>,
     /// True if programs may open bindings for these hosts ([`Node::opens_alone`]).
     pub opens: bool,
+    /// True if packets that show no port go to the slow path all the same ([`Node::keeps_portless`]).
+    pub keeps_portless: bool,
+}
+
+impl Lead {
+    /// Before a node has said anything.
+    fn nowhere(bucket: usize) -> Lead {
+        Lead {
+            bucket,
+            home: None,
+            opens: false,
+            keeps_portless: false,
+        }
+    }
 }
 
 /// A change of a binding of this node.
@@ -127,8 +141,8 @@ struct Copies {
 pub struct Gateway {
     node: Node,
     copies: Vec<Copies>,
-    /// By bucket: where packets go, and whether programs open bindings.
-    homes: Vec<(Option<NodeId>, bool)>,
+    /// By bucket, where packets go.
+    homes: Vec<Lead>,
     /// True if all of them may have changed.
     has_moved: bool,
     /// Buckets that may have changed.
@@ -142,7 +156,7 @@ impl Gateway {
     pub fn new(node: Node) -> Gateway {
         Gateway {
             copies: vec![Copies::default(); node.members()],
-            homes: vec![(None, false); BUCKETS],
+            homes: (0..BUCKETS).map(Lead::nowhere).collect(),
             has_moved: true,
             moved: Vec::new(),
             serves: false,
@@ -163,6 +177,7 @@ impl Gateway {
 
     /// Notes that the tables have made a binding of this node. What it returns has to be told to programs at once
     /// ([`Tables::lead`]).
+    #[must_use]
     pub fn opened(&mut self, now: Moment, binding: Binding) -> Option<Lead> {
         self.node
             .handle(now, Event::Opened(binding), &mut self.actions);
@@ -172,6 +187,7 @@ impl Gateway {
 
     /// Notes that a binding of this node has ended, in programs as well. What it returns has to be told to programs at
     /// once ([`Tables::lead`]).
+    #[must_use]
     pub fn closed(&mut self, now: Moment, protocol: Protocol, v4: Endpoint4) -> Option<Lead> {
         let bucket = self.node.bucket_of(protocol, v4);
         self.node
@@ -315,13 +331,14 @@ impl Gateway {
 
     /// Returns where packets of a bucket go from now on, if that has changed.
     fn moved_to(&mut self, now: Moment, bucket: usize) -> Option<Lead> {
-        let leads = self.node.leads(now, bucket);
-        let before = std::mem::replace(&mut self.homes[bucket], leads);
-        let (home, opens) = leads;
-        (before != leads).then_some(Lead {
+        let (home, opens) = self.node.leads(now, bucket);
+        let lead = Lead {
             bucket,
             home,
             opens,
-        })
+            keeps_portless: self.node.keeps_portless(now, bucket),
+        };
+        let before = std::mem::replace(&mut self.homes[bucket], lead);
+        (before != lead).then_some(lead)
     }
 }

@@ -146,18 +146,22 @@ impl Node {
 
     /// Returns where programs send packets of a bucket that have no session and no binding of this node; None: to the
     /// slow path, which asks the node. That is the case where a node other than the home has bindings: the home may be
-    /// a node that does not forward again, so the packets have to go to the owner at once. This node may be that owner,
-    /// as while it drains: programs do not see that a fragment belongs to one of its bindings.
+    /// a node that does not forward again, so the packets have to go to the owner at once.
     pub fn leads_to(&self, now: Moment, bucket: usize) -> Option<NodeId> {
         self.leads(now, bucket).0
+    }
+
+    /// Returns true if packets of a bucket that show no port go to the slow path: they may be fragments of bindings of
+    /// this node, as while it drains, and the home may be a node that does not send them back.
+    pub fn keeps_portless(&self, now: Moment, bucket: usize) -> bool {
+        self.bound_in[bucket] > 0 && self.home(now, bucket) != Some(self.config.me)
     }
 
     /// Returns both ([`Node::leads_to`], [`Node::opens_alone`]): they are computed for all buckets whenever a node
     /// comes or goes.
     pub(crate) fn leads(&self, now: Moment, bucket: usize) -> (Option<NodeId>, bool) {
         let home = self.home(now, bucket);
-        let mut is_shared = false;
-        let mut is_mixed = home != Some(self.config.me) && self.bound_in[bucket] > 0;
+        let (mut is_shared, mut is_mixed) = (false, false);
         for (owner, peer) in (0..).map(NodeId).zip(&self.peers) {
             let has_some = peer.copies_of.get(bucket).is_some_and(|count| *count > 0);
             is_shared |= has_some;

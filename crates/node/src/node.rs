@@ -260,6 +260,7 @@ impl Node {
     pub(crate) fn rest(&mut self, now: Moment, at: u32) {
         let binding = self.bindings.get(at).binding();
         let bucket = self.bucket(binding.v6.addr);
+        debug_assert!(self.bound_in[bucket] > 0, "each binding was counted");
         self.bound_in[bucket] -= 1;
         let closed = BindingChange::Closed(binding.protocol, binding.v4);
         let change = self.log.push(closed, self.config.bounds.changes);

@@ -46,10 +46,11 @@ impl World {
     fn homes(&self, process: &Process, maps: &Maps, clock: Duration) -> Result<(), String> {
         for flow in &self.flows[..SUBSCRIBERS] {
             let bucket = self.bucket(flow.host);
-            let (home, opens) = process.tables.look(|node| {
+            let (home, opens, keeps_portless) = process.tables.look(|node| {
                 (
                     node.leads_to(clock, bucket),
                     node.opens_alone(clock, bucket),
+                    node.keeps_portless(clock, bucket),
                 )
             });
             let expected = match (home, opens) {
@@ -61,6 +62,9 @@ impl World {
                     Owner::node(home.0).expect("a few nodes")
                 }
             };
+            if maps.keeps_portless[bucket] != keeps_portless {
+                return Err(format!("bucket {bucket}: fragments stay here, or do not"));
+            }
             let is = maps.homes[bucket];
             if is != expected {
                 return Err(format!(

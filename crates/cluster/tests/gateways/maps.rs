@@ -32,6 +32,8 @@ pub struct Maps {
     /// By owner: until when its copies are used.
     pub until: Vec<Duration>,
     pub homes: Vec<Owner>,
+    /// By bucket: whether packets that show no port go to the slow path.
+    pub keeps_portless: Vec<bool>,
     /// Ports of hosts, the gateway that has each, and since when this is known.
     pub away: Vec<(HostPort, NodeId, Duration)>,
     /// By gateway.
@@ -47,6 +49,7 @@ impl Maps {
             seen: BTreeMap::new(),
             until: vec![Duration::ZERO; nodes],
             homes: vec![Owner::OURS; BUCKETS],
+            keeps_portless: vec![false; BUCKETS],
             away: Vec::new(),
             ways: vec![None; nodes],
         }
@@ -119,6 +122,7 @@ impl Maps {
         let known = known.filter(|_| !is_fragment).map(|(_, node, _)| *node);
         let is_led = |node: &NodeId| self.ways[node.index()].is_some();
         let home = self.homes[bucket].number().map(NodeId);
+        let home = home.filter(|_| !(is_fragment && self.keeps_portless[bucket]));
         known.filter(is_led).or(home.filter(is_led))
     }
 }
@@ -142,8 +146,10 @@ impl Programs for Model {
         self.maps().until[owner.index()] = until;
     }
 
-    fn set_home(&self, bucket: usize, home: Owner) {
-        self.maps().homes[bucket] = home;
+    fn set_home(&self, bucket: usize, home: Owner, keeps_portless: bool) {
+        let mut maps = self.maps();
+        maps.homes[bucket] = home;
+        maps.keeps_portless[bucket] = keeps_portless;
     }
 
     fn set_away(&self, port: HostPort, owner: NodeId) -> io::Result<()> {

@@ -31,9 +31,9 @@ fn a_host_has_the_bucket_of_the_order() {
         prop_assert!(bucket < BUCKETS);
         prop_assert_eq!(BUCKETS, diolkos_node::order::BUCKETS);
         let packet = ipv6(host, peer6(), 50, &[0; 8]);
-        homes.set_home(bucket, node(1));
+        homes.set_home(bucket, node(1), false);
         prop_assert_eq!(programs.ask(&packet), Verdict::To(node(1)));
-        homes.set_home(bucket, Owner::OURS);
+        homes.set_home(bucket, Owner::OURS, false);
         prop_assert_eq!(programs.ask(&packet), Verdict::Here);
         Ok(())
     });

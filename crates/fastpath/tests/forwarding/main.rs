@@ -163,6 +163,24 @@ fn an_error_goes_where_the_packet_that_it_quotes_belongs() {
     assert_eq!(error(1, router, &[0x45; 60]), Verdict::Here);
 }
 
+/// A gateway that is not the home, and has bindings of such hosts, asks its daemon about packets that show no port, and about no others.
+#[test]
+fn fragments_of_bindings_here_stay_though_the_home_is_another_gateway() {
+    let programs = programs();
+    programs.set_home_with_port(host(), node(1));
+    for (offset, more) in [(0, 1), (8, 1), (16, 0)] {
+        let head = [UDP, 0, 0, offset | more, 0, 0, 0, 1];
+        let inside = [&head[..], &ports(4000, 53)].concat();
+        let packet = ipv6(host(), peer6(), FRAGMENT, &inside);
+        assert_eq!(programs.ask(&packet), Verdict::Here);
+    }
+    let whole = ipv6(host(), peer6(), UDP, &ports(4000, 53));
+    assert_eq!(programs.ask(&whole), Verdict::To(node(1)));
+    programs.set_home(host(), node(1));
+    let later = ipv6(host(), peer6(), FRAGMENT, &[UDP, 0, 0, 8, 0, 0, 0, 1]);
+    assert_eq!(programs.ask(&later), Verdict::To(node(1)));
+}
+
 /// Only the first fragment has ports. All other fragments have to go to the same gateway.
 #[test]
 fn all_fragments_go_to_the_home() {
@@ -353,15 +371,15 @@ fn programs_open_only_bindings_of_hosts_at_home() {
         port: 4002,
     };
     assert!(opens(4000));
-    homes.set_home(bucket, node(1));
+    homes.set_home(bucket, node(1), false);
     assert!(!opens(4002));
-    homes.set_home(bucket, Owner::OURS);
+    homes.set_home(bucket, Owner::OURS, false);
     homes.set_away(away, node(0)).expect("there is room");
     assert!(!opens(4002));
     assert!(opens(4004));
     homes.clear_away(away).expect("it is there");
     assert!(opens(4002));
-    homes.set_home(bucket, node(1));
+    homes.set_home(bucket, node(1), false);
     assert!(!opens(4006));
     homes.set_cluster(None).expect("it fits");
     assert!(opens(4006));

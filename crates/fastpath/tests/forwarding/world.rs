@@ -119,7 +119,15 @@ impl Programs {
         self.homes.set_home(
             order(64, KEY).0.bucket(order(64, KEY).1.subscriber(host)),
             home,
+            false,
         );
+    }
+
+    /// Sets the home of a host's bucket, whose packets without a port stay here.
+    pub fn set_home_with_port(&self, host: Ipv6Addr, home: Owner) {
+        let (order, file) = order(64, KEY);
+        self.homes
+            .set_home(order.bucket(file.subscriber(host)), home, true);
     }
 
     pub fn set_away(&self, protocol: u8, addr: Ipv6Addr, port: u16, owner: Owner) {

@@ -148,7 +148,7 @@ pub fn world(attach: Attach) -> World {
     forwarding
         .lead(other, Some(way()))
         .expect("the map takes it");
-    (0..diolkos_fastpath::BUCKETS).for_each(|bucket| homes.set_home(bucket, other));
+    (0..diolkos_fastpath::BUCKETS).for_each(|bucket| homes.set_home(bucket, other, false));
     let mut links = vec![index("cable")];
     if has_macvlan {
         links.push(index("gw"));

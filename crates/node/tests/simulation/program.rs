@@ -24,6 +24,8 @@ pub struct Program {
     /// By bucket: whether it may open bindings. The real program does if a host opens many; this one never
     /// does.
     pub opens: Vec<bool>,
+    /// By bucket: whether packets that show no port go to the slow path.
+    pub keeps_portless: Vec<bool>,
     /// When a host last used a binding of this node by the program.
     pub seen: BTreeMap<Key, Duration>,
     /// How often it was asked to end sessions; it does so every now and then.
@@ -44,6 +46,7 @@ impl Program {
             takes: vec![false; nodes],
             homes: vec![None; BUCKETS],
             opens: vec![false; BUCKETS],
+            keeps_portless: vec![false; BUCKETS],
             away: VecDeque::new(),
             asked: 0,
             seen: BTreeMap::new(),
@@ -53,6 +56,7 @@ impl Program {
     pub fn lead(&mut self, lead: Lead) {
         self.homes[lead.bucket] = lead.home;
         self.opens[lead.bucket] = lead.opens;
+        self.keeps_portless[lead.bucket] = lead.keeps_portless;
     }
 
     /// Returns to the state at the start of a new process; with `knows`, sessions of this node's bindings

@@ -129,7 +129,7 @@ pub struct World {
     /// A node that lies, or did.
     liar: Option<usize>,
     pub given_back: usize,
-    /// Number of packets of hosts that processes dropped.
+    /// Number of packets of hosts, other than errors, that processes dropped.
     pub dropped: usize,
     pub voids: usize,
     /// The version to which nodes are upgraded, one after the other.

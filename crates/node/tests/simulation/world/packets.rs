@@ -223,6 +223,7 @@ impl World {
                 let bucket = self.buckets.bucket(self.config.subscriber(host.addr));
                 let program = &machine.program;
                 match packet.is_fragment {
+                    true if program.keeps_portless[bucket] => None,
                     true => program.homes[bucket].filter(|home| *home != machine.id),
                     false => program.way_of_host(machine.id, host, protocol, bucket),
                 }
