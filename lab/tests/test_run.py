@@ -59,9 +59,9 @@ def test_a_run_measures_translates_and_leaves_a_readable_result(tmp_path: Path) 
     ("double", "reason"),
     [
         ("dies_at_once", "diolkos: dies_at_once ended with exit code 3; its last words: no such uplink"),
-        ("never_ready", 'did not print "ready" within 1.0 s; its last words: still looking for a prefix'),
+        ("never_ready", 'did not print "ready" within 1 s; its last words: still looking for a prefix'),
         ("never_answers", "192.0.0.171 did not answer through it within 1.5 s; its last words: ready, it says"),
-        ("deaf", 'did not print "ready" within 1.0 s; its last words: no prefix, and no ear for signals'),
+        ("deaf", 'did not print "ready" within 1 s; its last words: no prefix, and no ear for signals'),
     ],
 )
 def test_a_system_that_does_not_work_is_recorded_and_the_study_goes_on(tmp_path: Path, double: str, reason: str) -> None:
