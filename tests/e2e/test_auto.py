@@ -175,7 +175,7 @@ def test_a_host_without_rules(siit: SiitNetwork) -> None:
 def test_without_interfaces(siit: SiitNetwork) -> None:
     """Nobody has said whose packets may be sent directly: the log says which key would."""
     running = siit.siit()
-    assert "placement auto: device: another one needs `interfaces`, and none are named" in running.log()
+    assert "placement auto: device: no `interfaces` are named; name them to allow `direct` or `xdp`" in running.log()
     assert running.log().count("placement auto:") == 1
     siit.until(lambda: arrives(siit, ALLOWED, GUARDS["nftables"]))
     assert siit.counters()["fast.sent_direct"] == 0
@@ -207,6 +207,6 @@ def test_the_slow_path_alone(siit: SiitNetwork) -> None:
     """Named interfaces do not contradict a datapath without programs, as they never did."""
     siit.configure(named())
     running = siit.siit("--datapath", "tun")
-    assert "placement auto: device: another one needs the eBPF fast path" in running.log()
+    assert "placement auto: device: `datapath` excludes the eBPF fast path" in running.log()
     assert "datapath tun" in running.log()
     siit.until(lambda: arrives(siit, ALLOWED, GUARDS["nftables"]))

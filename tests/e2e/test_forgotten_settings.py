@@ -60,7 +60,8 @@ AGAIN = pytest.mark.parametrize("again", [narrow_and_widen, make_again])
 def name_interfaces(net: SiitNetwork) -> None:
     """As an operator does; the placements inline and direct do it already."""
     if net.datapath in ("tc", "tun"):
-        net.config.write_text(net.config.read_text().replace("[translator]\n", '[translator]\ninterfaces = ["b4", "b6"]\n'))
+        keys = 'interfaces = ["b4", "b6"]\nplacement = "device"\n'
+        net.config.write_text(net.config.read_text().replace("[translator]\n", f"[translator]\n{keys}"))
 
 
 @pytest.mark.parametrize("siit", ["tc", "tun"], indirect=True)

@@ -164,7 +164,7 @@ def test_it_leaves_nothing(siit: SiitNetwork, how: signal.Signals) -> None:
 def test_forwarding_only_where_it_is_wanted(siit: SiitNetwork) -> None:
     """With interfaces given, others stay as they are."""
     siit.ip(siit.translator, "link", "add", "other0", "type", "veth", "peer", "name", "other1")
-    siit.configure(CONFIG.replace("pref64", 'interfaces = ["b4", "b6"]\npref64'))
+    siit.configure(CONFIG.replace("pref64", 'interfaces = ["b4", "b6"]\nplacement = "device"\npref64'))
     siit.siit()
     settings = siit.forwarding()
     assert settings["ipv4/conf/b4/forwarding"] == settings["ipv4/conf/b6/forwarding"] == "1"

@@ -51,6 +51,13 @@ def left(host: Machine, nat64: Nat64Network) -> list[str]:
     return found
 
 
+def test_it_starts_after_those_who_make_rules(host: Machine) -> None:
+    """`auto` looks at the start for what packets would bypass."""
+    after = host.shown(UNIT, "After").split()
+    for name in ("nftables", "firewalld", "ufw", "netfilter-persistent", "docker", "strongswan", "strongswan-starter", "ipsec"):
+        assert f"{name}.service" in after, name
+
+
 def test_it_is_ready_when_it_translates(host: Machine, nat64: Nat64Network) -> None:
     """`systemctl start` returns when packets pass; the status has mode, prefix, pool and datapath."""
     host.systemctl("start", UNIT)

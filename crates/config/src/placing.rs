@@ -9,20 +9,22 @@ impl Settings {
     pub fn is_at_device(&self) -> bool {
         match self.translator.placement {
             Placement::Device => true,
-            Placement::Auto => self.auto_needs().is_some(),
+            Placement::Auto => self.keeps_auto().is_some(),
             Placement::Inline | Placement::Direct | Placement::Xdp => false,
         }
     }
 
-    /// Returns what the file would have to say before `auto` could be anything but `device`. None if the machine decides.
-    pub fn auto_needs(&self) -> Option<&'static str> {
+    /// Returns why `auto` is `device` whatever the machine has. None if the machine decides.
+    pub fn keeps_auto(&self) -> Option<&'static str> {
         let t = &self.translator;
         match (t.mode, t.datapath) {
-            (Mode::Clat, _) => Some("a router; a CLAT translates at its uplink"),
+            (Mode::Clat, _) => Some("a CLAT translates at its uplink"),
             (_, Datapath::Tun | Datapath::P4) => {
-                Some("the eBPF fast path, and `datapath` excludes it")
+                Some("`datapath` excludes the eBPF fast path, which the other placements need")
             }
-            _ if t.interfaces.is_empty() => Some("`interfaces`, and none are named"),
+            _ if t.interfaces.is_empty() => {
+                Some("no `interfaces` are named; name them to allow `direct` or `xdp`")
+            }
             _ => None,
         }
     }

@@ -139,8 +139,8 @@ pub fn placement(settings: &Settings, rules: &Rules) -> (Placement, Option<Strin
     if configured != Placement::Auto {
         return (configured, None);
     }
-    if let Some(needs) = settings.auto_needs() {
-        let said = format!("placement auto: device: another one needs {needs}");
+    if let Some(why) = settings.keeps_auto() {
+        let said = format!("placement auto: device: {why}");
         return (Placement::Device, Some(said));
     }
     let all: Vec<String> = rules
