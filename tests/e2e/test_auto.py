@@ -72,6 +72,12 @@ GUARDS = {
         remove="sysctl -qw net.ipv4.conf.b4.rp_filter=0",
         of_false_sources=True,
     ),
+    # Of the family in which packets arrive; the programs look routes up in the other one.
+    "a policy rule": Guard(
+        f"ip -6 rule add ipproto udp dport {FORBIDDEN} prohibit",
+        "this host has policy rules of IPv6",
+        remove=f"ip -6 rule del ipproto udp dport {FORBIDDEN} prohibit",
+    ),
     "a tc filter": Guard(
         STEAL.format("clsact", "ingress"), "b6 has tc filters of another program", remove="tc qdisc del dev b6 clsact"
     ),
@@ -209,4 +215,35 @@ def test_the_slow_path_alone(siit: SiitNetwork) -> None:
     running = siit.siit("--datapath", "tun")
     assert "placement auto: device: `datapath` excludes the eBPF fast path" in running.log()
     assert "datapath tun" in running.log()
+    siit.until(lambda: arrives(siit, ALLOWED, GUARDS["nftables"]))
+
+
+@pytest.mark.parametrize("kind", ["blackhole", "prohibit", "unreachable", "throw"])
+def test_a_route_that_discards(siit: SiitNetwork, kind: str) -> None:
+    """A part of the prefix, in the family in which packets arrive: at the start and later."""
+    add = f"ip -6 route add {kind} {V4_IN_IPV6}/128"
+    said = f"routes of this host discard packets to the translator ({kind} {V4_IN_IPV6}/128)"
+    siit.configure(named())
+    running = siit.siit()
+    siit.until(lambda: arrives(siit, ALLOWED, GUARDS["nftables"]))
+    shell(siit, add)
+    siit.until(lambda: [text.startswith(said) for _, text in findings(siit, "trouble")] == [True])
+    shell(siit, add.replace(" add ", " del "))
+    siit.until(lambda: findings(siit, "trouble") == [])
+    shell(siit, f"ip -6 route add {kind} 2001:db8:ffff::/64")
+    assert running.stop() == 0
+    running = siit.siit()
+    assert "placement auto: direct" in running.log()
+    assert running.stop() == 0
+    shell(siit, add)
+    running = siit.siit()
+    assert f"placement auto: device: {said}" in running.log()
+    assert findings(siit, "trouble") == []
+
+
+def test_a_link_layer_that_programs_cannot_read(siit: SiitNetwork) -> None:
+    """The router starts, as it did without the placement."""
+    siit.configure(named().replace('"b4", "b6"', '"b4", "b6", "lo"'))
+    running = siit.siit()
+    assert "placement auto: device: programs cannot read the link layer of lo" in running.log()
     siit.until(lambda: arrives(siit, ALLOWED, GUARDS["nftables"]))

@@ -106,7 +106,8 @@ pub(super) fn keeps_packets(fast: &ClatPath, uplink: &Link) -> Option<String> {
 pub(super) fn may_keep_packets(fast: &ClatPath, uplink: &Link) -> Option<String> {
     let before = fast.before();
     let unknown = before.iter().find(|its| its.name.is_none())?;
-    diolkos_fastpath::has_egress(uplink.index).then(|| {
+    let has_egress = diolkos_fastpath::has_egress(uplink.index).unwrap_or(false);
+    has_egress.then(|| {
         format!(
             "the BPF program {} is attached to {name} in front of that of diolkos, which lacks CAP_SYS_ADMIN to see whose it is: \
              nothing has come back yet. If it is of NetworkManager's CLAT, switched off or not, take the connection of {name} \

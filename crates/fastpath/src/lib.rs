@@ -82,7 +82,7 @@ pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
 pub use next_hop::WayOut;
 pub use other_filters::has_others_filters;
 pub use pin::Pins;
-pub use received::{at_ingress, has_egress, Attachee};
+pub use received::{at_ingress, has_egress, has_others_ingress, Attachee};
 pub use router::{Inline, Media, Prepared, Site};
 pub use session::{NodePort, Sent, Session, Sessions};
 pub use side::Side;

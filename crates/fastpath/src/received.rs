@@ -2,10 +2,26 @@
 //! The tcx programs that process received packets of an interface in sequence. A program that does not pass a packet on
 //! hides it from those after it.
 
+use std::io;
+
 use libbpf_sys as bpf;
 
 use super::Hook;
 use diolkos_sys::bpf::{attached, program_name};
+
+/// The programs in `bpf/` for the ingress of interfaces.
+const OUR_INGRESS: [&str; 6] = [
+    "answer_ingress",
+    "nat64_ingress",
+    "nat64_ingress_raw",
+    "siit_ingress",
+    "siit_ingress_raw",
+    "uplink_ingress",
+];
+/// So many bytes of a name the kernel keeps.
+const NAME: usize = 15;
+/// From asm-generic/errno.h: what the kernel says that has no tcx (before 6.6).
+const EINVAL: i32 = 22;
 
 /// A program at an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +37,24 @@ pub fn at_ingress(ifindex: u32) -> Vec<Attachee> {
     named(numbers(ifindex, bpf::BPF_TCX_INGRESS))
 }
 
-/// Returns true if there are programs at the egress of an interface.
-pub fn has_egress(ifindex: u32) -> bool {
-    !numbers(ifindex, bpf::BPF_TCX_EGRESS).is_empty()
+/// Returns true if there are programs at the egress of an interface. An error means that there may be some.
+pub fn has_egress(ifindex: u32) -> io::Result<bool> {
+    Ok(!listed(ifindex, bpf::BPF_TCX_EGRESS)?.is_empty())
+}
+
+/// Returns true if programs that are not of this project are at the ingress of an interface. One whose name this process may not
+/// read counts. An error means that there may be some.
+pub fn has_others_ingress(ifindex: u32) -> io::Result<bool> {
+    let all = named(listed(ifindex, bpf::BPF_TCX_INGRESS)?);
+    Ok(all.iter().any(is_others))
+}
+
+fn is_others(program: &Attachee) -> bool {
+    let is_ours = |name: &String| {
+        let mut names = OUR_INGRESS.iter();
+        names.any(|own| own[..own.len().min(NAME)] == **name)
+    };
+    !program.name.as_ref().is_some_and(is_ours)
 }
 
 /// The programs that run before the one at this hook, which is at the ingress of an interface. Filters on clsact run
@@ -36,7 +67,15 @@ pub(super) fn before(hook: &Hook) -> Vec<Attachee> {
 }
 
 fn numbers(ifindex: u32, attach_type: bpf::bpf_attach_type) -> Vec<u32> {
-    attached(ifindex, attach_type).unwrap_or_default()
+    listed(ifindex, attach_type).unwrap_or_default()
+}
+
+/// Without tcx there are none.
+fn listed(ifindex: u32, attach_type: bpf::bpf_attach_type) -> io::Result<Vec<u32>> {
+    match attached(ifindex, attach_type) {
+        Err(error) if error.raw_os_error() == Some(EINVAL) => Ok(Vec::new()),
+        listed => listed,
+    }
 }
 
 fn named(numbers: impl IntoIterator<Item = u32>) -> Vec<Attachee> {
@@ -45,4 +84,21 @@ fn named(numbers: impl IntoIterator<Item = u32>) -> Vec<Attachee> {
         name: program_name(number).ok(),
     };
     numbers.into_iter().map(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_ours_or_has_no_name_is_of_others() {
+        let is = |name: Option<&str>| {
+            is_others(&Attachee {
+                number: 1,
+                name: name.map(str::to_owned),
+            })
+        };
+        assert!(!is(Some("siit_ingress")) && !is(Some("nat64_ingress_r")));
+        assert!(is(None) && is(Some("cil_from_netdev")) && is(Some("siit")) && is(Some("")));
+    }
 }

@@ -12,7 +12,7 @@ use super::survey::{device_mtu, look_around, warn_of_narrow_links};
 use super::translation::{Built, Translation};
 use super::{addresses, cluster, interfaces, loops, rivals};
 use crate::announce;
-use diolkos_config::Settings;
+use diolkos_config::{Placement, Settings};
 use diolkos_control::service::Host;
 use diolkos_datapath::accept_local;
 use diolkos_datapath::labels::Labels;
@@ -20,6 +20,27 @@ use diolkos_datapath::slowpath::{self, SlowPath};
 use diolkos_kernel::forwarding::Forwarding;
 use diolkos_kernel::net::shown;
 use diolkos_service::failure::Failure;
+
+/// What has become of the programs.
+struct Outcome {
+    /// There is a fast path.
+    has_programs: bool,
+    /// A driver has not accepted what it was chosen for.
+    is_refused: bool,
+}
+
+impl Outcome {
+    /// Returns the line for the log about the chosen placement, as it has turned out.
+    fn correct(&self, placement: Placement, said: String) -> String {
+        match (placement, self.has_programs) {
+            (Placement::Auto, false) => "placement auto: device: there is no fast path".to_owned(),
+            (Placement::Auto, true) if self.is_refused => {
+                "placement auto: direct: a driver refuses the XDP program".to_owned()
+            }
+            _ => said,
+        }
+    }
+}
 
 impl Gateway {
     /// Builds the gateway. With `pins`, on what an earlier run has left; otherwise from a clean state.
@@ -57,7 +78,7 @@ impl Gateway {
                 .map_err(unusable)
                 .map_err(Failure::from)
         };
-        let mut inline =
+        let interfaces::Found { mut inline, said } =
             interfaces::find(net, &settings, &t.interfaces, t.placement.has_drivers()).await?;
         let came = &host.signals.came();
         let past = Past { pins, own, came };
@@ -67,7 +88,16 @@ impl Gateway {
             controller,
             engine,
         } = Translation::build(&settings, found, index, &inline, queue, past, &host.watch)?;
-        if translation.fast().and_then(FastPath::used_hops).is_none() {
+        let has_used_hops = translation.fast().and_then(FastPath::used_hops).is_some();
+        let hoped = inline.iter().any(|inline| inline.driver.is_some());
+        let outcome = Outcome {
+            has_programs: translation.fast().is_some(),
+            is_refused: hoped && !has_used_hops,
+        };
+        if let Some(said) = said.map(|said| outcome.correct(t.placement, said)) {
+            tracing::info!("{said}");
+        }
+        if !has_used_hops {
             // A driver did not accept what it was chosen for.
             inline.iter_mut().for_each(|inline| inline.driver = None);
         }
@@ -122,5 +152,28 @@ impl Gateway {
             ends: false,
             next: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_placement_is_said_as_it_has_turned_out() {
+        let said = |placement, has_programs, is_refused| {
+            let outcome = Outcome {
+                has_programs,
+                is_refused,
+            };
+            outcome.correct(placement, "chosen".to_owned())
+        };
+        let (auto, xdp) = (Placement::Auto, Placement::Xdp);
+        assert_eq!(said(auto, true, false), "chosen");
+        assert!(said(auto, true, true).starts_with("placement auto: direct: "));
+        for is_refused in [false, true] {
+            assert!(said(auto, false, is_refused).starts_with("placement auto: device: "));
+            assert_eq!(said(xdp, true, is_refused), "chosen");
+        }
     }
 }

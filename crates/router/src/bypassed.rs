@@ -7,10 +7,12 @@ use std::net::Ipv4Addr;
 
 use diolkos_config::{Placement, Settings};
 use diolkos_control::translator::{Finding, Reason};
-use diolkos_kernel::net::{HookNews, Hooks, Link, Net, Policies, PolicyNews};
+use diolkos_kernel::net::{HookNews, Hooks, Link, Medium, Net, Policies, PolicyNews};
 use diolkos_service::supervise::Watch;
 
 use super::guards::Guards;
+use super::refusals;
+use super::routes::Routes;
 use super::vrf::vrf;
 
 /// Watches all of them for changes.
@@ -20,6 +22,10 @@ pub struct Bypassed {
     guards: Option<Guards>,
     /// Descriptions of interfaces that are ports of something, such as a bridge, as they were at the start.
     ports: Vec<String>,
+    /// What routing might refuse; None where packets do not bypass it.
+    refusals: Option<Vec<String>>,
+    /// Names of interfaces whose link layer programs cannot read, as they were at the start.
+    unreadable: Vec<String>,
 }
 
 /// What packets would bypass that a program sends by itself.
@@ -31,6 +37,8 @@ pub struct Rules {
     pub hooks: Hooks,
     /// Everything else: sentences that "and … bypass them" can follow.
     pub others: Vec<String>,
+    /// Names of interfaces whose link layer programs cannot read: none can be attached there.
+    pub unreadable: Vec<String>,
 }
 
 impl Bypassed {
@@ -43,19 +51,44 @@ impl Bypassed {
             false => None,
         };
         let chooses = t.placement == Placement::Auto && !settings.is_at_device();
-        let links = match chooses {
-            true => net.links().await.unwrap_or_default(),
-            false => Vec::new(),
-        };
-        let named = links
-            .iter()
-            .filter(|link| t.interfaces.contains(&link.name));
+        let (mut ports, mut unreadable) = (Vec::new(), Vec::new());
+        let mut refused = None;
+        if chooses {
+            match net.links().await {
+                Ok(links) => {
+                    let is_named = |link: &&Link| t.interfaces.contains(&link.name);
+                    for link in links.iter().filter(is_named) {
+                        ports.extend(port(link, &links));
+                        unreadable
+                            .extend((link.medium == Medium::Other).then(|| link.name.clone()));
+                    }
+                }
+                Err(_) => {
+                    ports.push("the interfaces, which may be ports, cannot be listed".to_owned())
+                }
+            }
+            refused = Some(refusals::look(net, settings, &Routes::of(settings)).await);
+        }
         Bypassed {
             policies: PolicyNews::begin(watch).await,
             hooks,
             guards: chooses.then(|| Guards::begin(&t.interfaces)),
-            ports: named.filter_map(|link| port(link, &links)).collect(),
+            ports,
+            refusals: refused,
+            unreadable,
         }
+    }
+
+    /// Lists again what routing might refuse, after a change of routes or rules.
+    pub async fn look_at_routing(&mut self, net: &Net, settings: &Settings, routes: &Routes) {
+        if let Some(refused) = &mut self.refusals {
+            *refused = refusals::look(net, settings, routes).await;
+        }
+    }
+
+    /// Returns true if changes of routes and rules matter.
+    pub fn heeds_routing(&self) -> bool {
+        self.refusals.is_some()
     }
 
     /// Returns the current ones.
@@ -70,10 +103,16 @@ impl Bypassed {
         let unknown =
             unknown.map(|(_, what)| format!("this host may have {what}, which cannot be listed"));
         let guards = self.guards.iter().flat_map(Guards::now).cloned();
+        let refused = self.refusals.iter().flatten().cloned();
         Rules {
             policies: self.policies.now(),
             hooks: hooks.map(HookNews::now).unwrap_or_default(),
-            others: unknown.chain(guards).chain(self.ports.clone()).collect(),
+            others: unknown
+                .chain(guards)
+                .chain(refused)
+                .chain(self.ports.clone())
+                .collect(),
+            unreadable: self.unreadable.clone(),
         }
     }
 
@@ -82,6 +121,7 @@ impl Bypassed {
         if !chosen.sends() {
             self.hooks = None;
             self.guards = None;
+            self.refusals = None;
         }
     }
 
@@ -141,6 +181,12 @@ pub fn placement(settings: &Settings, rules: &Rules) -> (Placement, Option<Strin
     }
     if let Some(why) = settings.keeps_auto() {
         let said = format!("placement auto: device: {why}");
+        return (Placement::Device, Some(said));
+    }
+    if !rules.unreadable.is_empty() {
+        let names = rules.unreadable.join(", ");
+        let said =
+            format!("placement auto: device: programs cannot read the link layer of {names}");
         return (Placement::Device, Some(said));
     }
     let all: Vec<String> = rules
@@ -233,7 +279,7 @@ mod tests {
         Rules {
             policies,
             hooks,
-            others: Vec::new(),
+            ..none()
         }
     }
 
@@ -283,6 +329,15 @@ mod tests {
         assert_eq!(auto(rules(NO_POLICIES, FILTERS)), Placement::Device);
         assert_eq!(auto(rules(SOME, NAT)), Placement::Device);
         assert_eq!(auto(other()), Placement::Device);
+        let tunnel = Rules {
+            unreadable: vec!["gre1".to_owned()],
+            ..none()
+        };
+        let said = "placement auto: device: programs cannot read the link layer of gre1";
+        assert_eq!(
+            placement(&placed(Placement::Auto), &tunnel),
+            (Placement::Device, Some(said.to_owned()))
+        );
         let mut without = placed(Placement::Auto);
         without.translator.interfaces.clear();
         let (chosen, said) = placement(&without, &none());

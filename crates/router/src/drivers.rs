@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The interfaces whose drivers translate (XDP, placements `xdp` and `auto`): obstacles, and the choice of `auto`.
 
-use diolkos_fastpath::{attached, has_egress, has_others_filters, Abilities, Port, Sends};
+use diolkos_fastpath::{
+    attached, has_egress, has_others_filters, has_others_ingress, Abilities, Port, Sends,
+};
 use diolkos_sys::ethtool::{self, Channels};
 use diolkos_sys::kernel;
 use diolkos_sys::tc::Direction;
@@ -43,7 +45,7 @@ pub struct Candidate {
     channels: Option<Channels>,
     /// The name of the card, if it is a VLAN on one.
     on: Option<String>,
-    /// What stands at its egress that drivers bypass, and `direct` obeys.
+    /// What stands at its ingress or egress that drivers bypass, and `direct` obeys.
     bypasses: Option<String>,
 }
 
@@ -121,7 +123,10 @@ fn candidate_on(link: &Link, card: &Link, all: &[Link]) -> Candidate {
         reported,
         channels,
         on: (link.index != card.index).then(|| card.name.clone()),
-        bypasses: at_egress(link).or_else(|| at_egress(card)),
+        bypasses: at_egress(link)
+            .or_else(|| at_egress(card))
+            .or_else(|| at_ingress(link))
+            .or_else(|| at_ingress(card)),
     }
 }
 
@@ -131,9 +136,18 @@ fn at_egress(link: &Link) -> Option<String> {
     if !PLAIN_QUEUES.contains(&link.qdisc.as_str()) {
         return Some(format!("{name} has the queueing discipline {}", link.qdisc));
     }
-    let has_programs =
-        has_egress(link.index) || has_others_filters(link.index, Direction::Egress).unwrap_or(true);
+    let has_programs = has_egress(link.index).unwrap_or(true)
+        || has_others_filters(link.index, Direction::Egress).unwrap_or(true);
     has_programs.then(|| format!("{name} has tc programs or filters at its egress"))
+}
+
+/// Describes what filters or changes packets that arrive at an interface, in front of the programs of `direct`.
+fn at_ingress(link: &Link) -> Option<String> {
+    let has_programs = has_others_ingress(link.index).unwrap_or(true)
+        || has_others_filters(link.index, Direction::Ingress).unwrap_or(true);
+    let name = &link.name;
+    has_programs
+        .then(|| format!("{name} has tc programs or filters of another program at its ingress"))
 }
 
 /// If more channels are in use than there are CPUs, Linux assumes that XDP has its own. If too few are left for that,

@@ -13,6 +13,24 @@ use diolkos_kernel::forwarding;
 use diolkos_kernel::net::{Event, Link, Medium, Net};
 use diolkos_service::failure::Failure;
 
+/// The interfaces, and a line for the log about the choice of their drivers.
+#[derive(Default)]
+pub struct Found {
+    pub inline: Vec<Inline>,
+    /// None if drivers were not considered.
+    pub said: Option<String>,
+}
+
+impl Found {
+    /// Returns the interfaces, and logs the line.
+    pub fn log(self) -> Vec<Inline> {
+        if let Some(said) = self.said {
+            tracing::info!("{said}");
+        }
+        self.inline
+    }
+}
+
 /// Returns the interfaces with these names; none with the placement `device`. With `may_have_drivers`, checks whether
 /// their drivers should translate.
 pub async fn find(
@@ -20,11 +38,12 @@ pub async fn find(
     settings: &Settings,
     names: &[String],
     may_have_drivers: bool,
-) -> Result<Vec<Inline>, Failure> {
+) -> Result<Found, Failure> {
     let t = &settings.translator;
     let (mut inline, mut named) = (Vec::new(), Vec::new());
+    let mut said = None;
     if t.placement == Placement::Device {
-        return Ok(inline);
+        return Ok(Found::default());
     }
     for name in names {
         let link = net.link(name).await?;
@@ -55,18 +74,19 @@ pub async fn find(
         let answers = t.placement == Placement::Auto
             && settings.announce.iter().any(|one| !one.echo.is_empty());
         if may_have_drivers && answers {
-            tracing::info!("placement auto: direct: drivers would translate what [[announce]] answers (`echo`)");
+            let why = "placement auto: direct: drivers would translate what [[announce]] answers (`echo`)";
+            said = Some(why.to_owned());
         } else if may_have_drivers {
             let candidates = drivers::examine(&named, &all);
-            let (ports, said) = drivers::choose(t.placement, &candidates)?;
-            tracing::info!("{said}");
+            let (ports, why) = drivers::choose(t.placement, &candidates)?;
+            said = Some(why).filter(|why| !why.is_empty());
             for (inline, port) in inline.iter_mut().zip(ports) {
                 inline.driver = port;
             }
         }
         warn_of_vrfs(&inline, &named, &all);
     }
-    Ok(inline)
+    Ok(Found { inline, said })
 }
 
 impl Gateway {
@@ -88,7 +108,9 @@ impl Gateway {
             .filter(|name| links.iter().any(|link| link.name == **name))
             .cloned()
             .collect();
-        let inline = find(net, &self.settings, &there, self.may_have_drivers()).await?;
+        let inline = find(net, &self.settings, &there, self.may_have_drivers())
+            .await?
+            .log();
         let settings = &self.settings;
         let media = [&inline, &self.known].map(|interfaces| Media::of(interfaces));
         if settings.translator.placement.sends() || media[0] != media[1] {

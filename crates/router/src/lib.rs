@@ -24,6 +24,7 @@ mod interfaces;
 mod lifecycle;
 mod loops;
 mod refresh;
+mod refusals;
 mod reload;
 mod rivals;
 mod routes;

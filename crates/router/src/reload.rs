@@ -36,7 +36,9 @@ impl Gateway {
         let plans = announce::plan(net, &new).await?;
         new.siit.loops4 = loops::find(net, &new, self.index).await;
         let names = &new.translator.interfaces;
-        let inline = interfaces::find(net, &new, names, self.may_have_drivers()).await?;
+        let inline = interfaces::find(net, &new, names, self.may_have_drivers())
+            .await?
+            .log();
         let next = self.translation.prepare(&new, found, self.index, &inline)?;
         // Loading programs takes long, and another change of them would be in vain.
         if came.already() {

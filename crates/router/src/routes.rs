@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::future::ready;
 
 use diolkos_fastpath::Destinations;
-use ipnet::{Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use diolkos_config::{Mode, Networks, Settings};
 use diolkos_kernel::net::{DeviceConfig, Net, Route4, Route6};
@@ -17,6 +17,9 @@ use diolkos_service::failure::Failure;
 /// Added to the metric of routes that should not attract packets. A routing daemon that uses the metric announces them
 /// as worse ones, or not at all.
 const YIELDS: u32 = 2;
+
+/// The kernel's metric of an IPv6 route that has none.
+const METRIC6: u32 = 1024;
 
 /// Destinations, none inside another, with neighbours merged where they form a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +60,27 @@ impl Routes {
         match settings.translator.mode {
             Mode::Nat64 => settings.nat64.metric,
             Mode::Clat | Mode::Siit => settings.siit.metric,
+        }
+    }
+
+    /// Returns true if another route takes packets away from one of these: it is longer, or the same with a lower metric. `own` is
+    /// the metric of these.
+    pub fn lose_to(&self, to: &IpNet, metric: u32, own: u32) -> bool {
+        let own = match self.yields {
+            true => own.saturating_add(YIELDS),
+            false => own,
+        };
+        match to {
+            IpNet::V4(to) => self
+                .v4
+                .iter()
+                .any(|led| led.contains(to) && (led != to || metric < own)),
+            IpNet::V6(to) => {
+                let own = if own == 0 { METRIC6 } else { own };
+                self.v6
+                    .iter()
+                    .any(|led| led.contains(to) && (led != to || metric < own))
+            }
         }
     }
 
@@ -180,6 +204,19 @@ mod tests {
             routes,
             (vec!["192.0.2.0/24".into()], vec!["64:ff9b::/96".into()])
         );
+    }
+
+    #[test]
+    fn longer_routes_and_those_of_a_lower_metric_take_packets_away() {
+        let routes = Routes::of(&settings(&[("192.0.2.0/25", "2001:db8::/121")]));
+        let lose =
+            |to: &str, metric, own| routes.lose_to(&to.parse().expect("a network"), metric, own);
+        assert!(lose("64:ff9b::a00:0/104", 4096, 0) && lose("192.0.2.1/32", 0, 0));
+        assert!(lose("64:ff9b::/96", 1023, 0) && !lose("64:ff9b::/96", 1024, 0));
+        assert!(lose("192.0.2.0/25", 4, 5) && !lose("192.0.2.0/25", 0, 0));
+        for other in ["64:ff9b::/64", "::/0", "192.0.2.0/24", "198.51.100.0/24"] {
+            assert!(!lose(other, 0, 7), "{other}");
+        }
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub(super) struct Router<'a, R> {
     /// True if it was last logged that packets can pass.
     pub(super) was_ready: bool,
     pub(super) bypassed: Bypassed,
+    /// True if rules or routes have changed since routing was last asked what it refuses.
+    pub(super) has_new_rules: bool,
     /// The other findings, as last logged.
     pub(super) findings: BTreeSet<Finding>,
     /// When to check the drivers' abilities.
@@ -124,6 +126,7 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
             has_new_links: false,
             was_ready: true,
             bypassed,
+            has_new_rules: false,
             findings: BTreeSet::new(),
             drivers_next: Instant::now() + DRIVERS,
             idle_drivers: IdleDrivers::default(),
@@ -369,9 +372,11 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             // Not all the time, where the routes are many and change often.
             self.hops_next = self.hops_next.min(self.hops_rest.max(Instant::now()));
         }
+        let is_refused = self.heeds_refusals(news);
         // With a million routes, a change of one must not cause a check of all.
         let is_led = |net: &IpNet| self.samples.iter().any(|sample| sample.is_led_by(net));
-        let is_moved = news.took_default()
+        let is_moved = is_refused
+            || news.took_default()
             || news.moves_rules()
             || news.may_concern(is_led)
             || self.gateway.concerns_loops(news);
@@ -382,6 +387,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     }
 
     async fn look_at_routes(&mut self) -> Result<(), Failure> {
+        self.look_at_refusals().await;
         self.look_for_obstacles().await;
         if let Err(failure) = self.gateway.look_at_loops(self.net).await {
             tracing::warn!("cannot determine which packets would come back: {failure}");

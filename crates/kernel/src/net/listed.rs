@@ -3,7 +3,8 @@
 //!
 //! multicast group → each message triggers a new listing → counts
 //!
-//! On a kernel without the protocol, all counts are 0. Where a list fails otherwise, [`ListNews::is_known`] says so.
+//! On a kernel without the protocol, all counts are 0. Where a list fails otherwise, or changes are no longer reported,
+//! [`ListNews::is_known`] says so.
 
 use std::io;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub(super) const HEADER: usize = 16;
 const LONGEST: usize = 1 << 16;
 /// Time limit for one list.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time until another listing after one that failed.
+const AGAIN: Duration = Duration::from_secs(10);
 /// Changes within this time cause a single listing.
 const GATHERED: Duration = Duration::from_millis(200);
 
@@ -62,9 +65,33 @@ pub trait Listed: Copy + Default + PartialEq + Send + Sync + 'static {
 
 /// Follows the list. The task ends when this is dropped.
 pub struct ListNews<L> {
-    counts: watch::Receiver<L>,
-    is_known: bool,
+    state: watch::Receiver<State<L>>,
     _task: Option<Task>,
+}
+
+/// What the last listing said.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct State<L> {
+    counts: L,
+    /// False if there may be others, because a listing failed or changes are not reported.
+    is_known: bool,
+}
+
+impl<L: Listed> State<L> {
+    /// The state after a further listing. If it failed, the earlier counts stay.
+    fn after(self, listed: io::Result<L>) -> State<L> {
+        let (counts, is_known) = match listed {
+            Ok(counts) => (counts, true),
+            Err(error) => {
+                tracing::debug!("the {} cannot be listed: {error}", L::NAME);
+                match is_missing(&error) {
+                    true => (L::default(), true),
+                    false => (self.counts, false),
+                }
+            }
+        };
+        State { counts, is_known }
+    }
 }
 
 impl<L: Listed> ListNews<L> {
@@ -72,41 +99,37 @@ impl<L: Listed> ListNews<L> {
     pub async fn begin(watch: &Watch) -> ListNews<L> {
         let name = L::NAME;
         // The subscription comes before the first listing, so no change is missed in between.
-        let listener = match listener::<L>() {
-            Ok(listener) => Some(listener),
+        let (listener, is_followed) = match listener::<L>() {
+            Ok(listener) => (Some(listener), true),
             Err(error) => {
                 tracing::debug!("no news of {name}: {error}");
-                None
+                (None, is_missing(&error))
             }
         };
-        let listed = list().await;
-        let is_known = !listed.as_ref().is_err_and(|error| !is_missing(error));
-        let now = listed.unwrap_or_else(|error| {
-            tracing::debug!("the {name} cannot be listed: {error}");
-            L::default()
-        });
-        let (tell, counts) = watch::channel(now);
+        let none = State {
+            counts: L::default(),
+            is_known: true,
+        };
+        let mut now = none.after(list().await);
+        now.is_known &= is_followed;
+        let (tell, state) = watch::channel(now);
         let task = listener.map(|listener| watch.task(name, follow(listener, tell)));
-        ListNews {
-            counts,
-            is_known,
-            _task: task,
-        }
+        ListNews { state, _task: task }
     }
 
     /// The current counts.
     pub fn now(&self) -> L {
-        *self.counts.borrow()
+        self.state.borrow().counts
     }
 
-    /// Returns false if the first listing failed, so that there may be more than the counts say.
+    /// Returns false if there may be more than the counts say: the last listing failed, or changes are not reported.
     pub fn is_known(&self) -> bool {
-        self.is_known
+        self.state.borrow().is_known
     }
 
-    /// Waits until a count changes. May be dropped and called again.
+    /// Waits until a count changes, or whether it is known. May be dropped and called again.
     pub async fn changed(&mut self) {
-        if self.counts.changed().await.is_err() {
+        if self.state.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -128,25 +151,34 @@ fn listener<L: Listed>() -> io::Result<TokioSocket> {
     Ok(socket)
 }
 
-async fn follow<L: Listed>(listener: TokioSocket, tell: watch::Sender<L>) -> Result<(), Failure> {
+async fn follow<L: Listed>(
+    listener: TokioSocket,
+    tell: watch::Sender<State<L>>,
+) -> Result<(), Failure> {
     let name = L::NAME;
     let heard = || async {
         let mut message = Vec::with_capacity(LONGEST);
         listener.recv(&mut message).await
     };
     loop {
-        if let Err(error) = heard().await {
+        let is_known = tell.borrow().is_known;
+        let news = match is_known {
+            true => heard().await,
+            // When the time is over, it is listed again without news.
+            false => timeout(AGAIN, heard()).await.unwrap_or(Ok(())),
+        };
+        if let Err(error) = news {
             tracing::warn!("the kernel no longer reports {name}: {error}");
+            tell.send_modify(|state| state.is_known = false);
             return Ok(());
         }
         let end = Instant::now() + GATHERED;
         while let Ok(Ok(_)) = timeout_at(end, heard()).await {}
-        match list().await {
-            Ok(now) => {
-                tell.send_if_modified(|counts| std::mem::replace(counts, now) != now);
-            }
-            Err(error) => tracing::debug!("the {name} cannot be listed: {error}"),
-        }
+        let listed = list().await;
+        tell.send_if_modified(|state| {
+            let now = state.after(listed);
+            std::mem::replace(state, now) != now
+        });
     }
 }
 
@@ -266,6 +298,29 @@ mod tests {
             assert!(!is_missing(&io::Error::from_raw_os_error(number)));
         }
         assert!(!is_missing(&io::Error::from(io::ErrorKind::TimedOut)));
+    }
+
+    #[test]
+    fn a_listing_that_fails_later_makes_the_counts_unknown_until_another_succeeds() {
+        let before = State {
+            counts: Bytes(3),
+            is_known: true,
+        };
+        let error = |number| Err(io::Error::from_raw_os_error(number));
+        let (not_permitted, not_supported) = (1, 93);
+        let failed = before.after(error(not_permitted));
+        let unknown = State {
+            is_known: false,
+            ..before
+        };
+        assert_eq!(failed, unknown);
+        let counts = Bytes(0);
+        let none = State {
+            counts,
+            is_known: true,
+        };
+        assert_eq!(failed.after(Ok(counts)), none);
+        assert_eq!(failed.after(error(not_supported)), none);
     }
 
     #[test]

@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use ipnet::IpNet;
+
 use super::Router;
 use crate::announce::Announcer;
 use crate::bypassed;
+use crate::routes::Routes;
 use diolkos_config::Settings;
 use diolkos_control::translator::{Finding, FindingKind, Reason};
+use diolkos_kernel::net::RouteNews;
 use diolkos_p4::Switch;
 use diolkos_service::failure::Failure;
 
@@ -47,6 +51,28 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         }
         self.suspicion_next = Instant::now() + SUSPICION;
         self.find();
+    }
+
+    /// Returns true if routing may refuse other packets now, which programs translate all the same.
+    pub(crate) fn heeds_refusals(&mut self, news: &RouteNews) -> bool {
+        let routes = &self.gateway.routes;
+        let metric = Routes::metric(&self.gateway.settings);
+        let concerns = |to: &IpNet| routes.lose_to(to, 0, metric.max(1));
+        self.has_new_rules |=
+            self.bypassed.heeds_routing() && (news.moves_rules() || news.may_concern(concerns));
+        self.has_new_rules
+    }
+
+    /// Lists again what routing refuses, if it may have changed.
+    pub(crate) async fn look_at_refusals(&mut self) {
+        if std::mem::take(&mut self.has_new_rules) {
+            let gateway = &*self.gateway;
+            let (settings, routes) = (&gateway.settings, &gateway.routes);
+            self.bypassed
+                .look_at_routing(self.net, settings, routes)
+                .await;
+            self.find();
+        }
     }
 
     /// Logs new problems, and those that have ended.
