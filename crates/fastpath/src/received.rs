@@ -22,6 +22,8 @@ const OUR_INGRESS: [&str; 6] = [
 const NAME: usize = 15;
 /// From asm-generic/errno.h: what the kernel says that has no tcx (before 6.6).
 const EINVAL: i32 = 22;
+/// What it says of an interface that is gone.
+const ENODEV: i32 = 19;
 
 /// A program at an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,10 +72,10 @@ fn numbers(ifindex: u32, attach_type: bpf::bpf_attach_type) -> Vec<u32> {
     listed(ifindex, attach_type).unwrap_or_default()
 }
 
-/// Without tcx there are none.
+/// Without tcx, or without the interface, there are none.
 fn listed(ifindex: u32, attach_type: bpf::bpf_attach_type) -> io::Result<Vec<u32>> {
     match attached(ifindex, attach_type) {
-        Err(error) if error.raw_os_error() == Some(EINVAL) => Ok(Vec::new()),
+        Err(error) if matches!(error.raw_os_error(), Some(EINVAL | ENODEV)) => Ok(Vec::new()),
         listed => listed,
     }
 }
