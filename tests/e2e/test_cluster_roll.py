@@ -69,8 +69,13 @@ def test_all_gateways_go_over_to_a_new_file_together(started: ClusterNetwork) ->
     rolls = [roll(cluster, node) for node in NODES[:2]]
     waits = f"armed: {NODES[2]} is not armed"
     cluster.until(lambda: all(waits in each.log() for each in rolls), SETTLED)
-    shown = cluster.tell(NODES[2], "status", check=False).stdout
-    assert all(f"{node} for the file" in shown for node in NODES[:2]), shown
+
+    def both_are_shown() -> bool:
+        shown = cluster.tell(NODES[2], "status", check=False).stdout
+        return all(f"{node} for the file" in shown for node in NODES[:2])
+
+    # The third one hears it with their next beats.
+    cluster.until(both_are_shown)
     assert cluster.cluster_status(NODES[0])["roll"]["lacks"] == {NODES[2]: "unarmed"}
     rolls.append(roll(cluster, NODES[2]))
     for each in rolls:
