@@ -40,7 +40,7 @@ pub fn with_drivers<P>(
     let has_drivers = inline.iter().any(|inline| inline.driver.is_some());
     let done = match start(inline) {
         Err(error) if has_drivers && t.placement == Placement::Auto && !error.lacks_files() => {
-            tracing::warn!("a driver refuses the XDP program, and tc translates instead: {error}");
+            tracing::warn!("placement auto: direct: {error}");
             let behind = inline.iter().map(|inline| Inline {
                 driver: None,
                 ..*inline

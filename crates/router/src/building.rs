@@ -30,14 +30,15 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the line for the log about the chosen placement, as it has turned out.
-    fn correct(&self, placement: Placement, said: String) -> String {
+    /// Returns the line for the log about the chosen placement, as it has turned out; None if the driver's refusal, which is
+    /// logged where it happens, has said it.
+    fn correct(&self, placement: Placement, said: String) -> Option<String> {
         match (placement, self.has_programs) {
-            (Placement::Auto, false) => "placement auto: device: there is no fast path".to_owned(),
-            (Placement::Auto, true) if self.is_refused => {
-                "placement auto: direct: a driver refuses the XDP program".to_owned()
+            (Placement::Auto, false) => {
+                Some("placement auto: device: there is no fast path".to_owned())
             }
-            _ => said,
+            (Placement::Auto, true) if self.is_refused => None,
+            _ => Some(said),
         }
     }
 }
@@ -94,7 +95,7 @@ impl Gateway {
             has_programs: translation.fast().is_some(),
             is_refused: hoped && !has_used_hops,
         };
-        if let Some(said) = said.map(|said| outcome.correct(t.placement, said)) {
+        if let Some(said) = said.and_then(|said| outcome.correct(t.placement, said)) {
             tracing::info!("{said}");
         }
         if !has_used_hops {
@@ -169,11 +170,13 @@ mod tests {
             outcome.correct(placement, "chosen".to_owned())
         };
         let (auto, xdp) = (Placement::Auto, Placement::Xdp);
-        assert_eq!(said(auto, true, false), "chosen");
-        assert!(said(auto, true, true).starts_with("placement auto: direct: "));
+        let chosen = Some("chosen".to_owned());
+        assert_eq!(said(auto, true, false), chosen);
+        assert_eq!(said(auto, true, true), None);
         for is_refused in [false, true] {
-            assert!(said(auto, false, is_refused).starts_with("placement auto: device: "));
-            assert_eq!(said(xdp, true, is_refused), "chosen");
+            let instead = said(auto, false, is_refused).expect("a line");
+            assert!(instead.starts_with("placement auto: device: "));
+            assert_eq!(said(xdp, true, is_refused), chosen);
         }
     }
 }
