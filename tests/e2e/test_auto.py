@@ -179,7 +179,7 @@ def test_a_host_without_rules(siit: SiitNetwork) -> None:
 
 
 def test_without_interfaces(siit: SiitNetwork) -> None:
-    """Nobody has said whose packets may be sent directly: the log says which key would."""
+    """The log says which key would let packets be sent directly."""
     running = siit.siit()
     assert "placement auto: device: no `interfaces` are named; name them to allow `direct` or `xdp`" in running.log()
     assert running.log().count("placement auto:") == 1

@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 
 from cabling import MTU
@@ -156,10 +157,10 @@ def main() -> int:
                 print("ok", name, flush=True)
             except Lacking as why:
                 print(f"skip {name}: {why}", flush=True)
-            except Exception as error:
+            except Exception:
                 failed += 1
                 print("FAIL", name, flush=True)
-                print(f"--- {name}\n{error}", flush=True)
+                print(f"--- {name}\n{traceback.format_exc()}", flush=True)
                 for process in net.running:
                     process.terminate()
                     process.wait()

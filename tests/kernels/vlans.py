@@ -64,7 +64,8 @@ def six_beside(net: CardNetwork) -> Iterator[None]:
     net.run(net.v4, "ip", "link", "set", f"a0.{SIX}", "netns", net.v6)
     net.run(net.v6, "ip", "link", "set", f"a0.{SIX}", "up")
     net.run(net.v6, "ip", "address", "add", f"{V6}/64", "dev", f"a0.{SIX}", "nodad")
-    net.run(net.v6, "ip", "route", "replace", "default", "via", TRANSLATOR6)
+    # Its card has another address of this network, and would be the way, as long as the kernel knows the neighbour there.
+    net.run(net.v6, "ip", "route", "replace", "default", "via", TRANSLATOR6, "dev", f"a0.{SIX}")
     comes(net, SIX)
     try:
         yield
@@ -146,6 +147,7 @@ def bond(net: CardNetwork) -> None:
         said = net.refusal("xdp", "b4", "other0")
         assert "of other0: it is a bond, and drivers hand over its frames as those of its members" in said, said
         assert 'set translator.placement to "direct"' in said, said
+        net.run(net.translator, "ip", "link", "set", "other0", "up")
         add(net, net.translator, "other0", FOUR)
         said = net.refusal("xdp", "b4", f"other0.{FOUR}")
         assert f'of other0.{FOUR}: its card "other0" is a bond' in said, said
