@@ -25,6 +25,7 @@ from stateful import left  # noqa: E402
 from test_marks import LABELS, MIX, Sender, mingle  # noqa: E402
 
 PINGS = 3
+IDENTIFIER = "4242"
 FRAMES = 200
 MISSING = 3
 
@@ -35,8 +36,7 @@ def clat(hook: str) -> None:
         config = net.scratch / "clat.toml"
         config.write_text(f'[translator]\ndatapath = "tc"\nhook = "{hook}"\n')
         running = net.clat("tc", "--pref64", WELL_KNOWN_PREFIX, "--config", str(config))
-        pinged = net.ping(f"-c{PINGS}").stdout
-        expect(running, hook, net.counters(), f"{PINGS} received" in pinged)
+        expect(net, running, hook, net.client, SERVER4)
         expect_nothing(running.stop(), remains(net))
 
 
@@ -46,8 +46,7 @@ def router(mode: str, placement: str, hook: str) -> None:
     with standing(lambda: kind(program(), datapath="tc" if placement == "device" else placement)) as net:
         net.configure(config.replace("[translator]\n", f'[translator]\nhook = "{hook}"\n'))
         running = net.siit(command=mode)
-        pinged = net.run(net.v6, "ping", f"-c{PINGS}", "-i0.2", "-W2", siit.V4_IN_IPV6, check=False).stdout
-        expect(running, hook, net.counters(), f"{PINGS} received" in pinged)
+        expect(net, running, hook, net.v6, siit.V4_IN_IPV6)
         expect_nothing(running.stop(), left(net))
 
 
@@ -94,14 +93,30 @@ def refused() -> None:
         assert not left(net), left(net)
 
 
-def expect(running: Running, hook: str, counters: dict[str, int], answered: bool) -> None:
-    """The programs were at the hook and translated; nothing was dropped."""
+def expect(net: Network, running: Running, hook: str, host: str, to: str) -> None:
+    """The programs are at the hook and translate; nothing was dropped."""
     assert f"tc ({hook})" in running.log(), running.log()
+    # The first echo request of a NAT64 makes the session, which is the slow path's; the programs know it a moment later.
+    net.until(lambda: ping(net, host, to, 1) and fast(net) > 0)
+    before = fast(net)
+    answered = ping(net, host, to, PINGS)
+    counters = net.counters()
     assert answered, f"pings were not answered: {seen(counters)}"
-    # The first echo request of a NAT64 makes the session, which is the slow path's.
-    assert min(counters["fast.translated_6to4"], counters["fast.translated_4to6"]) >= PINGS - 1, seen(counters)
+    assert fast(net) >= before + PINGS, seen(counters)
     dropped = {name: n for name, n in counters.items() if n and (".drop." in name or name.endswith("failed"))}
     assert not dropped, f"dropped: {dropped}"
+
+
+def ping(net: Network, host: str, to: str, times: int) -> bool:
+    """Ping from a host, with the same identifier each time; whether all were answered."""
+    pinged = net.run(host, "ping", f"-c{times}", "-i0.2", "-W2", "-e", IDENTIFIER, to, check=False).stdout
+    return f"{times} received" in pinged
+
+
+def fast(net: Network) -> int:
+    """Packets that the programs have translated, of the direction with fewer."""
+    counters = net.counters()
+    return min(counters["fast.translated_6to4"], counters["fast.translated_4to6"])
 
 
 def expect_nothing(status: int, found: list[str]) -> None:
