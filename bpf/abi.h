@@ -110,7 +110,7 @@ struct diolkos_gso {
 	__u32 udp_under_test; /* 1: BPF_PROG_TEST_RUN sets no kind, so that every UDP super-packet is taken for one */
 };
 
-/* Where the running kernel keeps what makes routes depend on ports (ports.h), in bytes. */
+/* Where the running kernel counts changes of its routing, and keeps what makes routes depend on ports (routing.h), in bytes. */
 struct diolkos_namespace_layout {
 	__u32 is_known;         /* 0: nothing of it is */
 	__u32 device_of_packet; /* from struct sk_buff: pointer to its struct net_device */
@@ -121,6 +121,12 @@ struct diolkos_namespace_layout {
 	__u32 port_rules6;      /* the same of IPv6 */
 	__u32 hash_policy4;     /* and the policy of the multipath hash of IPv4, 1 byte */
 	__u32 hash_policy6;     /* the same of IPv6 */
+	__u32 changes4;         /* and a number that every change of routes and rules of IPv4 changes, 4 bytes */
+	__u32 changes6;         /* one that every route of IPv6 changes that is added or replaced */
+	__u32 statistics6;      /* and a pointer to struct rt6_statistics */
+	__u32 removed6;         /* from there: how many routes of IPv6 were removed, 4 bytes */
+	__u32 rules6;           /* from struct net: pointer to the struct fib_rules_ops of IPv6 */
+	__u32 rule_changes6;    /* from there: how many rules were added and removed, 4 bytes */
 };
 
 /* Interfaces out of which a router may send what it translated without asking the kernel to forward it. */
@@ -129,6 +135,7 @@ struct diolkos_namespace_layout {
 struct diolkos_direct {
 	__u32 exits; /* how many; 0: the kernel forwards */
 	__u32 exit[DIOLKOS_EXITS];
+	__u32 last_set; /* number of the last set of routes (route_cache.h), which is a power of two less 1 */
 };
 
 /* What a driver transmits of the frames that XDP redirects to it. */
@@ -448,8 +455,8 @@ struct diolkos_next_hop {
 _Static_assert(sizeof(struct diolkos_next_hop) == 48, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_rules) == 20, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_gso) == 24, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_namespace_layout) == 36, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_direct) == 68, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_namespace_layout) == 60, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_direct) == 72, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_port) == 20 && sizeof(struct diolkos_ports) == 332, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_used_hop) == 32, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");

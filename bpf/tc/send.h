@@ -32,8 +32,8 @@ static __always_inline __u32 priority_of(__u8 tos)
 /*
  * The program's return value: the packet, which has an Ethernet header, is sent, or goes on.
  *
- * is_known: the route was looked up in this tick (route_cache.h). The look-up tells the neighbour's address. But an address that is
- * used without the kernel's knowledge is never confirmed, and would be used for ever. So a packet whose route was looked up
+ * is_known: the next hop was looked up in this tick (hop_cache.h). The look-up tells the neighbour's address. But an address that is
+ * used without the kernel's knowledge is never confirmed, and would be used for ever. So a packet whose next hop was looked up
  * goes by bpf_redirect_neigh, which lets the kernel note that the neighbour is in use. The kernel notes that once in a tick:
  * all others go straight out.
  */

@@ -113,7 +113,7 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 			return pass_on();
 		SETTLE(s);
 		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
-			found = route_key_4to6(&p, &s, &c, &k) ? find_route(skb, &tc_routes, &k, &route, AT_TC) : 0;
+			found = route_key_4to6(&p, &s, &c, &k) ? find_route(skb, &k, &route, AT_TC) : 0;
 		len = sizeof(struct iphdr) + s.payload_len;
 		s.hop_limit -= found ? HOPS_SENT - 1 : 0;
 		fate = apply_4to6(skb, l2, &s, &c);
@@ -123,9 +123,9 @@ static __always_inline int translate_inline(struct __sk_buff *skb, __u32 l2, dec
 			return pass_on();
 		SETTLE(s);
 		if (l2 && !skb->mark && s.hop_limit > HOPS_SENT)
-			found = route_key_6to4(&p, &s, &c, &k) ? find_route(skb, &tc_routes, &k, &route,
-									    AT_TC | (checks_source ? CHECKS_SOURCE : 0))
-							       : 0;
+			found = route_key_6to4(&p, &s, &c, &k)
+				    ? find_route(skb, &k, &route, AT_TC | (checks_source ? CHECKS_SOURCE : 0))
+				    : 0;
 		len = p.len;
 		s.hop_limit -= found ? HOPS_SENT - 1 : 0;
 		fate = apply_6to4(skb, l2, &s, &c);

@@ -18,14 +18,6 @@
 #include <bpf/bpf_helpers.h>
 #include <linux/if_ether.h>
 
-/* Those of tc are for packets whose neighbour the kernel has seen in use (tc/send.h). */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ROUTE_SETS);
-	__type(key, __u32);
-	__type(value, struct route_set);
-} xdp_routes SEC(".maps");
-
 /*
  * There is a route, the exit's driver can go it, and the kernel knows that the next hop is in use. route: ifindex is that of
  * the card, see lead_by_card.
@@ -33,7 +25,7 @@ struct {
 static __always_inline int finds_route(struct xdp_md *ctx, const struct route_key *k, struct bpf_fib_lookup *route,
 				       int checks_source)
 {
-	int found = find_route(ctx, &xdp_routes, k, route, AT_XDP | (checks_source ? CHECKS_SOURCE : 0)), at;
+	int found = find_route(ctx, k, route, AT_XDP | (checks_source ? CHECKS_SOURCE : 0)), at;
 
 	if (!found)
 		return 0;

@@ -337,6 +337,9 @@ def test_a_change_counts_at_once(world: World) -> None:
         flip(world, *CHANGES[name][:2])
     world.change(SEVERAL)
     flip(world, *POLICY)
+    # The kernel counts no change of its routes then.
+    world.change(*CHANGES["a group of next hops, by ports"][0][:4])
+    flip(world, ("nexthop replace id 1 {hop0}",), ("nexthop replace id 1 {hop1}",))
 
 
 def flip(world: World, done: tuple[str, ...], undone: tuple[str, ...]) -> None:

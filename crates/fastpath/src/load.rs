@@ -162,6 +162,12 @@ macro_rules! fill_exits {
             netns.port_rules6 = layout.port_rules6;
             netns.hash_policy4 = layout.hash_policy4;
             netns.hash_policy6 = layout.hash_policy6;
+            netns.changes4 = layout.changes4;
+            netns.changes6 = layout.changes6;
+            netns.statistics6 = layout.statistics6;
+            netns.removed6 = layout.removed6;
+            netns.rules6 = layout.rules6;
+            netns.rule_changes6 = layout.rule_changes6;
             netns.is_known = 1;
         }
         let direct = &mut $data.direct;
@@ -169,6 +175,38 @@ macro_rules! fill_exits {
             *to = *ifindex;
         }
         direct.exits = direct.exit.len().min($exits.len()) as u32;
+        direct.last_set = $crate::load::route_sets()? - 1;
+    }};
+}
+
+/// Sets of routes of all CPUs, as far as each has between `FEWEST_SETS` and those of `bpf/route_cache.h` (320 bytes each, for
+/// each hook).
+const ALL_SETS: u32 = 16_384;
+const FEWEST_SETS: u32 = 512;
+const MOST_SETS: u32 = 4096;
+
+/// Sets of routes that each CPU gets, a power of two. Cards spread flows, so each of many CPUs meets fewer routes.
+pub(super) fn route_sets() -> Result<u32, FastPathError> {
+    let cpus = libbpf_rs::num_possible_cpus().map_err(|e| failed("count CPUs", e))?;
+    let share = ALL_SETS / u32::try_from(cpus).unwrap_or(u32::MAX).next_power_of_two();
+    Ok(share.clamp(FEWEST_SETS, MOST_SETS))
+}
+
+/// Gives the caches of routes their sizes. A hook that looks up no route needs none.
+macro_rules! size_caches {
+    ($maps:expr, $has_exits:expr, $has_drivers:expr) => {{
+        let sets = $crate::load::route_sets()?;
+        for (routes, hops, is_used) in [
+            (&mut $maps.tc_routes, &mut $maps.tc_hops, $has_exits),
+            (&mut $maps.xdp_routes, &mut $maps.xdp_hops, $has_drivers),
+        ] {
+            let sets = if is_used { sets } else { 1 };
+            let places = if is_used { hops.max_entries() } else { 1 };
+            routes
+                .set_max_entries(sets)
+                .and_then(|()| hops.set_max_entries(places))
+                .map_err(|e| $crate::load::failed("size the tables", e))?;
+        }
     }};
 }
 
@@ -190,7 +228,7 @@ macro_rules! fill_ports {
     }};
 }
 
-pub(super) use {fill_exits, fill_ports, fill_pref64, fill_rules};
+pub(super) use {fill_exits, fill_ports, fill_pref64, fill_rules, size_caches};
 
 /// The first kernel version in which XDP programs may accept frames in several buffers.
 const BUFFERS_SINCE: (u32, u32) = (5, 18);

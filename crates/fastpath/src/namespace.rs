@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds where the running kernel stores the data that makes routes depend on ports, for the programs that need it
-//! (`bpf/ports.h`).
+//! Finds where the running kernel counts changes of its routing, and stores the data that makes routes depend on ports, for
+//! the programs that need it (`bpf/routing.h`).
 
 use libbpf_rs::btf::types::{Composite, Int, MemberAttr};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
@@ -16,21 +16,33 @@ pub(crate) struct Layout {
     pub(crate) port_rules6: u32,
     pub(crate) hash_policy4: u32,
     pub(crate) hash_policy6: u32,
+    pub(crate) changes4: u32,
+    pub(crate) changes6: u32,
+    pub(crate) statistics6: u32,
+    pub(crate) removed6: u32,
+    pub(crate) rules6: u32,
+    pub(crate) rule_changes6: u32,
 }
 
-/// Returns None if the kernel has another layout of rules and policies. The programs then assume that ports matter.
+/// Returns None if the kernel has another layout. The programs then assume that ports matter, and use routes only in the
+/// tick of the kernel's clock in which they have looked them up.
 pub(super) fn find(kernel: &Btf<'_>) -> Option<Layout> {
     let within = |name: &str| kernel.type_by_name::<Composite<'_>>(name);
     let pointer = |of: &str, member: &str| Some(place(kernel, &within(of)?, member)?.0);
-    let net = within("net")?;
-    let integer = |family: &str, path: &[&str], bits: u8| {
-        let (mut at, mut id) = place(kernel, &net, family)?;
-        for member in path {
-            let inside: Composite<'_> = kernel.type_by_id(id)?;
-            let (offset, found) = place(kernel, &inside, member)?;
-            (at, id) = (at + offset, found);
+    let follow = |of: &str, path: &[&str]| {
+        let (mut at, mut inside) = (0, within(of)?);
+        let (last, above) = path.split_last()?;
+        for member in above {
+            let (offset, id) = place(kernel, &inside, member)?;
+            let found: BtfType<'_> = kernel.type_by_id(id)?;
+            at += offset;
+            inside = Composite::try_from(found.skip_mods_and_typedefs()).ok()?;
         }
-        let value: BtfType<'_> = kernel.type_by_id(id)?;
+        let (offset, id) = place(kernel, &inside, last)?;
+        Some((at + offset, kernel.type_by_id::<BtfType<'_>>(id)?))
+    };
+    let integer = |of: &str, path: &[&str], bits: u8| {
+        let (at, value) = follow(of, path)?;
         let value = Int::try_from(value.skip_mods_and_typedefs()).ok()?;
         (value.bits == bits).then_some(at)
     };
@@ -39,10 +51,16 @@ pub(super) fn find(kernel: &Btf<'_>) -> Option<Layout> {
         rxq_of_frame: pointer("xdp_buff", "rxq")?,
         device_of_rxq: pointer("xdp_rxq_info", "dev")?,
         of_device: pointer("net_device", "nd_net")?,
-        port_rules4: integer("ipv4", &["fib_rules_require_fldissect"], 32)?,
-        port_rules6: integer("ipv6", &["fib6_rules_require_fldissect"], 32)?,
-        hash_policy4: integer("ipv4", &["sysctl_fib_multipath_hash_policy"], 8)?,
-        hash_policy6: integer("ipv6", &["sysctl", "multipath_hash_policy"], 8)?,
+        port_rules4: integer("net", &["ipv4", "fib_rules_require_fldissect"], 32)?,
+        port_rules6: integer("net", &["ipv6", "fib6_rules_require_fldissect"], 32)?,
+        hash_policy4: integer("net", &["ipv4", "sysctl_fib_multipath_hash_policy"], 8)?,
+        hash_policy6: integer("net", &["ipv6", "sysctl", "multipath_hash_policy"], 8)?,
+        changes4: integer("net", &["ipv4", "rt_genid", "counter"], 32)?,
+        changes6: integer("net", &["ipv6", "fib6_sernum", "counter"], 32)?,
+        statistics6: follow("net", &["ipv6", "rt6_stats"])?.0,
+        removed6: integer("rt6_statistics", &["fib_discarded_routes"], 32)?,
+        rules6: follow("net", &["ipv6", "fib6_rules_ops"])?.0,
+        rule_changes6: integer("fib_rules_ops", &["fib_rules_seq"], 32)?,
     })
 }
 

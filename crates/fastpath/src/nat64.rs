@@ -16,7 +16,7 @@ use super::leases::blocks_for;
 use super::lending::LeaseMaps;
 use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, no_data, seed,
-    AsMap,
+    size_caches, AsMap,
 };
 use super::pinned_program::{tag, PinnedProgram};
 use super::router::{Media, Prepared, RouterPrograms, Site};
@@ -400,25 +400,14 @@ pub(super) fn open<'object>(
     nat64.owns = OWN.min(rules.own.len()) as u32;
 
     let maps = &mut open.maps;
-    // Without exits, no route is looked up.
-    if rules.exits.is_empty() {
-        maps.tc_routes
-            .set_max_entries(1)
-            .map_err(|e| failed("size the tables", e))?;
-    }
-    if rules.drivers.is_none() {
-        maps.xdp_routes
-            .set_max_entries(1)
-            .map_err(|e| failed("size the tables", e))?;
-    }
-    open.maps
-        .sessions6
+    size_caches!(maps, !rules.exits.is_empty(), rules.drivers.is_some());
+    maps.sessions6
         .set_max_entries(size(rules))
-        .and_then(|()| open.maps.sessions4.set_max_entries(size(rules)))
-        .and_then(|()| open.maps.bib.set_max_entries(rules.max_bindings.max(1)))
-        .and_then(|()| open.maps.away.set_max_entries(rules.max_away.max(1)))
-        .and_then(|()| open.maps.leases.set_max_entries(places))
-        .and_then(|()| open.maps.wide_ports.set_max_entries(blocks_for(places)))
+        .and_then(|()| maps.sessions4.set_max_entries(size(rules)))
+        .and_then(|()| maps.bib.set_max_entries(rules.max_bindings.max(1)))
+        .and_then(|()| maps.away.set_max_entries(rules.max_away.max(1)))
+        .and_then(|()| maps.leases.set_max_entries(places))
+        .and_then(|()| maps.wide_ports.set_max_entries(blocks_for(places)))
         .map_err(|e| failed("size the tables", e))?;
     Ok(open)
 }

@@ -13,7 +13,7 @@ use libbpf_rs::{MapCore, MapFlags, MapMut, OpenObject};
 
 use super::load::{
     failed, fill_exits, fill_ports, fill_pref64, fill_rules, listen, load_driver, masked4, masked6,
-    no_data, seed, AsMap,
+    no_data, seed, size_caches, AsMap,
 };
 use super::router::{Media, Prepared, RouterPrograms, Site};
 use super::{FastPath, FastPathError, Port, Pref64, Rules, UsedHops};
@@ -181,26 +181,17 @@ pub(super) fn open<'object>(
     siit.eam4.addr_be = network.to_bits().to_be();
 
     let maps = &mut open.maps;
-    let sets = maps.tc_routes.max_entries() as usize;
     for (map, entries) in [
         (&mut maps.eamt_by_v4, rules.eam.len()),
         (&mut maps.eamt_by_v6, rules.eam.len()),
         (&mut maps.routes4, rules.routes.v4.len()),
         (&mut maps.routes6, rules.routes.v6.len()),
         (&mut maps.loops4, rules.loops.len()),
-        // Without exits, no route is looked up.
-        (
-            &mut maps.tc_routes,
-            sets * usize::from(!rules.exits.is_empty()),
-        ),
-        (
-            &mut maps.xdp_routes,
-            sets * usize::from(rules.drivers.is_some()),
-        ),
     ] {
         map.set_max_entries(entries.max(1) as u32)
             .map_err(|e| failed("size the tables", e))?;
     }
+    size_caches!(maps, !rules.exits.is_empty(), rules.drivers.is_some());
     Ok(open)
 }
 

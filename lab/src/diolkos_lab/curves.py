@@ -23,7 +23,7 @@ from diolkos_lab.outcome import outcome
 from diolkos_lab.stats.pairing import WARM_UP, CellKey, Figures, Record, build_of
 
 LOAD: LoadName = "pps"
-VARIED = (*Varied.model_fields, "directions", "next_hops", "native_share")  # factors that only some curves have
+VARIED = (*Varied.model_fields, "directions", "next_hops", "nodes", "native_share")  # factors that only some curves have
 FEWEST_STEPS = 3  # rates; two make no curve
 FEWEST = 2  # trusted trials of a rate; with one there is no interval
 AMPLE = 2.0  # times the highest rate that a generator has to reach by itself
@@ -180,7 +180,7 @@ def _with_finer_pdr(steps: Judgement, all_rates: Judgement) -> Judgement:
 def same(generator: Mapping[str, Any], setting: Setting) -> bool:
     """Whether it is the generator of that setting."""
     wanted = {name: getattr(setting, name) for name in ("family", "placement", "size")} | {"directions": "one"}
-    wanted |= {name: value for name, value in setting.host if name not in ("next_hops", "native_share")}
+    wanted |= {name: value for name, value in setting.host if name not in ("next_hops", "nodes", "native_share")}
     return wanted.items() <= {"directions": "one", **generator}.items() and generator.get("run", "") == setting.run
 
 

@@ -7,8 +7,8 @@ use std::io::IoSlice;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
-use std::process::Command;
-use std::sync::Arc;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use diolkos_fastpath::testrun::TestRun;
@@ -52,9 +52,22 @@ pub struct World {
 /// A packet socket at one interface.
 pub struct Wire(OwnedFd, u32);
 
+/// Held while a program starts: until then it has copies of all descriptors, also of other tests' links, whose programs stay
+/// attached as long as one copy is open.
+static STARTING: RwLock<()> = RwLock::new(());
+
+/// Runs a command in this namespace. Returns false if it fails.
+fn run(command: &mut Command) -> bool {
+    let started = {
+        let _held = STARTING.read().expect("nobody panics with it");
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    };
+    let ended = started.and_then(|mut started| started.wait());
+    ended.expect("the program is there").success()
+}
+
 pub fn ip(arguments: &str) -> bool {
-    let done = Command::new("ip").args(arguments.split(' ')).output();
-    done.expect("`ip` is there").status.success()
+    run(Command::new("ip").args(arguments.split(' ')))
 }
 
 pub fn must(arguments: &str) {
@@ -312,8 +325,7 @@ impl Wire {
 
 /// Runs these shell lines in this namespace. Returns false if one of them fails.
 pub fn shell(lines: &str) -> bool {
-    let done = Command::new("sh").args(["-ec", lines]).output();
-    done.expect("a shell is there").status.success()
+    run(Command::new("sh").args(["-ec", lines]))
 }
 
 /// Waits until `look` returns a value; other results are skipped.
@@ -350,7 +362,10 @@ impl World {
 
     /// Removes the cluster.
     pub fn alone(&mut self) {
-        (self.path, self.labels) = (None, None);
+        {
+            let _held = STARTING.write().expect("nobody panics with it");
+            (self.path, self.labels) = (None, None);
+        }
         let device = index("nat64");
         let labels = LabelPath::start(device, 1, None, Attach::Auto, "test");
         self.labels = Some(labels.expect("it can be attached"));

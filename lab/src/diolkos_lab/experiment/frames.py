@@ -29,6 +29,10 @@ Directions = Annotated[
 NextHops = Annotated[
     Literal[1, 64], Field(description="Next hops of the router on the server's link; each has a destination behind it.")
 ]
+ManyNodes = Annotated[
+    Literal[1, 16_384],
+    Field(description="Clients that the flows come from, each an address of its own; a flow is of a pseudo-random one."),
+]
 NativeShare = Annotated[
     float,
     Field(
@@ -63,6 +67,7 @@ def traffic_words(factors: Mapping[str, Any]) -> str:
     said = [flows_words(factors["flows"])]
     said += ["both directions"] if factors.get("directions") == "both" else []
     said += [f"{factors['next_hops']} next hops"] if factors.get("next_hops", 1) > 1 else []
+    said += [f"{factors['nodes']} nodes"] if factors.get("nodes", 1) > 1 else []
     said += [native_words(factors["native_share"])] if factors.get("native_share") else []
     return ", ".join(said)
 
@@ -73,18 +78,27 @@ class Traffic(StrictModel):
     flows: Flows = 4096
     directions: Directions = "one"
     next_hops: NextHops = 1
+    nodes: ManyNodes = 1
     native_share: NativeShare = 0.0
     placement: PlacementChoice = "apart"
     offloads: Offloads = ("on",)
 
+    @model_validator(mode="after")
+    def _many_nodes_send(self) -> "Traffic":
+        if self.nodes > 1 and (self.flows == "unique" or self.directions == "both" or self.native_share):
+            raise ValueError("many nodes send a number of flows in one direction, with nothing beside them")
+        return self
+
     @property
     def traffic(self) -> dict[str, str | int | float]:
-        """The factors. Directions and next hops are named where there is more than one, native packets where there are any."""
+        """The factors. Directions, next hops, nodes: named where there are several; native packets: where there are any."""
         named: dict[str, str | int | float] = {"placement": self.placement, "flows": self.flows}
         if self.directions == "both":
             named["directions"] = self.directions
         if self.next_hops > 1:
             named["next_hops"] = self.next_hops
+        if self.nodes > 1:
+            named["nodes"] = self.nodes
         if self.native_share:
             named["native_share"] = self.native_share
         return named

@@ -18,7 +18,7 @@ from diolkos_lab.experiment.procedures import PacketTrial
 from diolkos_lab.faults import InstrumentFault, MissingFault
 from diolkos_lab.load import native_beside, tools
 from diolkos_lab.load.interface import CpuUsage, Load, Stream
-from diolkos_lab.load.reading import ClientContext, LoadFault, Reading
+from diolkos_lab.load.reading import ClientContext, LoadFault, PacketEndpoints, Reading
 from diolkos_lab.metric import MetricName
 from diolkos_lab.sut.lookup import tool
 
@@ -225,10 +225,19 @@ def _looks(load: Generated, context: ClientContext) -> list[str]:
     ends = context.ends
     assert ends
     unique = load.flows == "unique"
-    source = ends.answers.clients if unique and ends.answers else ends.source
+    source = ends.answers.clients if unique and ends.answers else _senders(load, ends)
     target = ends.targets if load.next_hops > 1 and ends.targets else context.target
     looks = ["--src", str(source), "--dst", str(target), "--size", str(load.frame(context.target.version))]
     return [*looks, "--seed", str(context.serial * SEED)] if unique else looks
+
+
+def _senders(load: Generated, ends: PacketEndpoints) -> object:
+    """The source of all flows, or the network of those of many nodes."""
+    if load.nodes == 1 or ends.answers is None:
+        return ends.source
+    if ends.answers.crowd is None:
+        raise LoadFault(f"this path knows a single client, and the load asks for {load.nodes}")
+    return ends.answers.crowd
 
 
 def _back(load: Generated, context: ClientContext) -> list[str]:

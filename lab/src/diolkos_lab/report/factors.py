@@ -13,7 +13,7 @@ ROW_KEYS |= frozenset(("median", "mean", "sd", "min", "max", "p95", "p99", "ci95
 ROW_KEYS |= frozenset(("hosts", "other_baseline", "other_ratio", "other_ratio_bounds", "other_ratio_ci95"))
 # They say what is asked for, which is a matter of the load even where every load of a run has them.
 OF_LOADS = frozenset(("object", "by", "cache", "offered", "streams", "rate", "datagram", "direction"))
-OF_LOADS |= frozenset(("flows", "directions", "next_hops", "native_share"))
+OF_LOADS |= frozenset(("flows", "directions", "next_hops", "nodes", "native_share"))
 ALWAYS = "flows"  # is named even where it does not vary: what looks ways up and what remembers them differ by it
 # A trial of a procedure has a `test`. These tell such trials apart, and are no matter of the cell or of the load.
 WITHIN_PROCEDURES = frozenset(("test", "attempt", "offered", "seconds"))

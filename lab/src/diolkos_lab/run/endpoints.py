@@ -65,7 +65,7 @@ def _responder(lane: Lane, system: RunningSystem, family: Family) -> Answers:
     if not system.datapath.is_inbound:
         return Answers(source, plan.CLAT6, clients, ip_network(plan.CLAT6), sources)
     assert isinstance(own, IPv4Address)
-    return Answers(source, plan.synthesized(pref64, own), clients, plan.behind(pref64, at.many4), sources)
+    return Answers(source, plan.synthesized(pref64, own), clients, plan.behind(pref64, at.many4), sources, crowd)
 
 
 def _behind_next_hops(lane: Lane, system: RunningSystem, family: Family) -> Network | None:

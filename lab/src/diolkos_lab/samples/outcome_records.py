@@ -19,6 +19,7 @@ class Plan(Exact):
     flows: Flows
     directions: Directions = "one"
     next_hops: int = 1
+    nodes: int = 1
     native_share: float = 0.0
 
 

@@ -110,6 +110,7 @@ class _PacketsOfCurve(Exact, _Packets):
     refines: int = 0
     directions: Directions = "one"
     next_hops: int = 1
+    nodes: int = 1
     native_share: float = 0.0
     clocksource: str | None = None
     ring: int | None = None

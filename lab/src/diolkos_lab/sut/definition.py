@@ -234,6 +234,8 @@ class System(document.StrictModel):
         one = chosen.target == "alias" or (chosen.is_inbound and "{pool4_neighbours}" not in (chosen.config or ""))
         if load.next_hops > 1 and one:
             return f"its clients know one destination, and the load asks for {load.next_hops} next hops"
+        if load.nodes > 1 and chosen.place != "router" and not chosen.is_native:
+            return f"it has a single client, and the load asks for {load.nodes}"
         if load.directions == "both" and load.native_share and self.keeps_state(name):
             return "packets are sent back over sessions that are there, and native ones go beside others in one direction only"
         if load.directions == "both" and load.flows == "unique" and self.keeps_state(name):
