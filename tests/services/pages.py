@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Pages of docs/networks do what they say: each box of the page is a machine, and runs what the page tells it, in its order.
+
+    page ─► blocks of each box ─► run ("sh BOX"), or run until it prints what the page shows ("console BOX")
+
+In what a page shows, `…` stands for what differs: a part of a line, or, alone on its line, any number of lines. How many spaces
+stand between two words does not count.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from machine import Machine
+from network import PATIENCE, UNLIKE, Network
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "networks"
+BLOCK = re.compile(r"^```(sh|console) (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(?:sh|console)\b.*$", re.MULTILINE)
+COMMAND = "$ "
+# As Debian's package dnsmasq starts it. Set-up installs dnsmasq-base, which has no unit, so that none starts on this host.
+DNSMASQ = """
+[Unit]
+After=network.target
+[Service]
+Type=forking
+PIDFile=/run/dnsmasq.pid
+# Debian's base-files makes it.
+ExecStartPre=mkdir -p /var/lib/misc
+ExecStart=/usr/sbin/dnsmasq --pid-file=/run/dnsmasq.pid --conf-dir=/etc/dnsmasq.d --local-service --user=root
+ExecReload=/bin/kill -HUP $MAINPID
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+class Wires(Network):
+    """Namespaces and the links between them, and nothing else: addresses and routes are the page's."""
+
+    def lay(self, *wires: tuple[str, str, str, str]) -> None:
+        """Make links: box, interface, box, interface. A box that the wires name for the first time is made."""
+        boxes = dict.fromkeys(box for wire in wires for box in wire[::2])
+        self.further = [self.of(box) for box in boxes]
+        self.add_namespaces(*self.further)
+        for name in self.further:
+            self.batch(name, "link set lo up")
+        for at, (box, interface, other, far) in enumerate(wires):
+            near = f"{interface} netns {self.of(box)} index {UNLIKE + at}"
+            self.batch(None, f"link add name {near} type veth peer name {far} netns {self.of(other)}")
+            self.batch(self.of(box), f"link set dev {interface} up")
+            self.batch(self.of(other), f"link set dev {far} up")
+
+    def join(self, box: str, *interfaces: str) -> None:
+        """A box is a switch."""
+        self.batch(self.of(box), "link add br0 type bridge stp_state 0 mcast_snooping 0 forward_delay 0", "link set br0 up")
+        self.batch(self.of(box), *(f"link set {interface} master br0" for interface in interfaces))
+
+    def of(self, box: str) -> str:
+        """The namespace of a box."""
+        return f"{self.tag}-{box}"
+
+    @property
+    def v4(self) -> str:
+        """Where `servers` runs what an IPv4 host offers."""
+        return self.of("server")
+
+
+@dataclass
+class Step:
+    """A block of a page."""
+
+    kind: str
+    box: str
+    text: str
+
+    def shown(self) -> Iterator[tuple[str, str]]:
+        """The commands of a block that shows what they print, and what each prints."""
+        assert self.text.startswith(COMMAND), self.text
+        for one in re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]:
+            command, _, output = one.partition("\n")
+            yield command, output
+
+
+@dataclass
+class Page:
+    """A page, and the machines that are its boxes."""
+
+    name: str
+    boxes: dict[str, Machine]
+    # What is looked at while a command has not yet printed what the page shows.
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.text = (FOLDER / self.name).read_text()
+
+    def steps(self) -> list[Step]:
+        """Its blocks, of which none may have another form: nobody would run it."""
+        found = [Step(*match.groups()) for match in BLOCK.finditer(self.text)]
+        assert len(found) == len(FENCE.findall(self.text)) > 0, f"{self.name} has a block that names no box"
+        return found
+
+    def follow(self, after: Callable[[Step], None] = lambda step: None) -> None:
+        """Do what it says; `after` looks at what a block has done."""
+        for step in self.steps():
+            machine = self.boxes[step.box]
+            if step.kind == "sh":
+                machine.run("sh", "-e", "-c", step.text)
+            else:
+                for command, output in step.shown():
+                    self.until_shown(machine, command, output)
+            after(step)
+
+    def until_shown(self, machine: Machine, command: str, expected: str) -> None:
+        """Run a command until it prints what the page shows."""
+        pattern = matcher(expected)
+        end = time.monotonic() + 4 * PATIENCE
+        while True:
+            is_last = time.monotonic() >= end
+            done = machine.run("sh", "-c", f"{command} 2>&1", check=False)
+            if pattern.fullmatch(plain(done.stdout)):
+                return
+            if is_last:
+                difference = "\n".join(difflib.ndiff(expected.splitlines(), done.stdout.splitlines()))
+                logs = "\n".join(f"--- {name}\n{box.journal()[-4000:]}" for name, box in self.boxes.items())
+                raise AssertionError(f"{self.name}: $ {command}\n{difference}\n{logs}")
+            time.sleep(0.1)
+
+
+def plain(text: str) -> str:
+    """Without what differs for the eye only: several spaces, and spaces at the ends of lines."""
+    return "".join(f"{' '.join(line.split())}\n" for line in text.splitlines())
+
+
+def matcher(expected: str) -> re.Pattern[str]:
+    """Of what a command prints, where the page shows `expected`."""
+    pattern = ""
+    for line in plain(expected).splitlines():
+        if line == "…":
+            pattern += r"(?:[^\n]*\n)*?"
+        else:
+            pattern += "[^\n]+".join(re.escape(part) for part in line.split("…")) + "\n"
+    return re.compile(pattern)
