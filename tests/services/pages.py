@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import subprocess
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from machine import Machine
@@ -71,6 +72,22 @@ class Wires(Network):
 
 
 @dataclass
+class Bare:
+    """A box that needs no services: a namespace."""
+
+    network: Wires
+    name: str
+
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess:
+        """Run a command in it and wait for it."""
+        return self.network.run(self.name, *command, check=check)
+
+    def journal(self) -> str:
+        """It has none."""
+        return ""
+
+
+@dataclass
 class Step:
     """A block of a page."""
 
@@ -91,9 +108,7 @@ class Page:
     """A page, and the machines that are its boxes."""
 
     name: str
-    boxes: dict[str, Machine]
-    # What is looked at while a command has not yet printed what the page shows.
-    said: list[str] = field(default_factory=list)
+    boxes: dict[str, Machine | Bare]
 
     def __post_init__(self) -> None:
         self.text = (FOLDER / self.name).read_text()
@@ -104,8 +119,8 @@ class Page:
         assert len(found) == len(FENCE.findall(self.text)) > 0, f"{self.name} has a block that names no box"
         return found
 
-    def follow(self, after: Callable[[Step], None] = lambda step: None) -> None:
-        """Do what it says; `after` looks at what a block has done."""
+    def follow(self) -> None:
+        """Do what it says."""
         for step in self.steps():
             machine = self.boxes[step.box]
             if step.kind == "sh":
@@ -113,9 +128,8 @@ class Page:
             else:
                 for command, output in step.shown():
                     self.until_shown(machine, command, output)
-            after(step)
 
-    def until_shown(self, machine: Machine, command: str, expected: str) -> None:
+    def until_shown(self, machine: Machine | Bare, command: str, expected: str) -> None:
         """Run a command until it prints what the page shows."""
         pattern = matcher(expected)
         end = time.monotonic() + 4 * PATIENCE
@@ -129,6 +143,11 @@ class Page:
                 logs = "\n".join(f"--- {name}\n{box.journal()[-4000:]}" for name, box in self.boxes.items())
                 raise AssertionError(f"{self.name}: $ {command}\n{difference}\n{logs}")
             time.sleep(0.1)
+
+
+def settings_of_package(machine: Machine, name: str) -> None:
+    """Give a machine that has not booted a package's files of /etc, as they are on this host."""
+    subprocess.run(("cp", "-a", f"/etc/{name}", machine.folder / "etc"), check=True)
 
 
 def plain(text: str) -> str:
