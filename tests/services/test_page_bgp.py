@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""docs/networks/bgp.md: FRR of the distribution in the router and in the gateway of the page, and a host that knows IPv6 only."""
+"""docs/networks/bgp.md: FRR in the router and in the gateway of the page, and a host that knows IPv6 only."""
 
 from __future__ import annotations
 

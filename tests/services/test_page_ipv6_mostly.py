@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""docs/networks/ipv6-mostly.md: the router of the page, a laptop that does without an IPv4 address, and a printer that has one."""
+"""docs/networks/ipv6-mostly.md: the router of the page, a laptop without an IPv4 address, and a printer that has one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""docs/networks/siit-dc.md: a client that knows IPv4 only, a server that knows IPv6 only, and the border of the page between them."""
+"""docs/networks/siit-dc.md: a client with IPv4 only, a server with IPv6 only, and the border of the page between them."""
 
 from __future__ import annotations
 
