@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Pages of docs/networks do what they say: each box of the page is a machine, and runs what the page tells it, in its order.
 
-    page ─► blocks of each box ─► run ("sh BOX"), or run until it prints what the page shows ("console BOX")
+    page ─► blocks ─► run on a box ("sh BOX"), or run each command until it prints what the page shows ("console", with `BOX# `)
 
 In what a page shows, `…` stands for what differs: a part of a line, or, alone on its line, any number of lines. How many spaces
 stand between two words does not count.
@@ -21,9 +21,10 @@ from machine import Machine
 from network import PATIENCE, UNLIKE, Network
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "networks"
-BLOCK = re.compile(r"^```(sh|console) (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(?:sh (\w+)|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```(?:sh|console)\b.*$", re.MULTILINE)
-COMMAND = "$ "
+PROMPT = re.compile(r"^(\w+)# ", re.MULTILINE)
+HEADING = re.compile(r"^##+ (.*)$", re.MULTILINE)
 # As Debian's package dnsmasq starts it. Set-up installs dnsmasq-base, which has no unit, so that none starts on this host.
 DNSMASQ = """
 [Unit]
@@ -89,18 +90,19 @@ class Bare:
 
 @dataclass
 class Step:
-    """A block of a page."""
+    """A block of a page: commands of a box, or, without a box, commands of any and what they print. Its heading above it."""
 
-    kind: str
-    box: str
+    box: str | None
     text: str
+    heading: str
 
-    def shown(self) -> Iterator[tuple[str, str]]:
-        """The commands of a block that shows what they print, and what each prints."""
-        assert self.text.startswith(COMMAND), self.text
-        for one in re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]:
-            command, _, output = one.partition("\n")
-            yield command, output
+    def shown(self) -> Iterator[tuple[str, str, str]]:
+        """Box, command and output of each command that shows what it prints."""
+        before, *parts = PROMPT.split(self.text)
+        assert before == "" and parts, self.text
+        for box, rest in zip(parts[::2], parts[1::2], strict=True):
+            command, _, output = rest.partition("\n")
+            yield box, command, output
 
 
 @dataclass
@@ -115,33 +117,34 @@ class Page:
 
     def steps(self) -> list[Step]:
         """Its blocks, of which none may have another form: nobody would run it."""
-        found = [Step(*match.groups()) for match in BLOCK.finditer(self.text)]
+        found = [
+            Step(match[1], match[2], HEADING.findall(self.text, 0, match.start())[-1]) for match in BLOCK.finditer(self.text)
+        ]
         assert len(found) == len(FENCE.findall(self.text)) > 0, f"{self.name} has a block that names no box"
         return found
 
     def follow(self) -> None:
         """Do what it says."""
         for step in self.steps():
-            machine = self.boxes[step.box]
-            if step.kind == "sh":
-                machine.run("sh", "-e", "-c", step.text)
+            if step.box is not None:
+                self.boxes[step.box].run("sh", "-e", "-c", step.text)
             else:
-                for command, output in step.shown():
-                    self.until_shown(machine, command, output)
+                for box, command, output in step.shown():
+                    self.until_shown(box, command, output)
 
-    def until_shown(self, machine: Machine | Bare, command: str, expected: str) -> None:
+    def until_shown(self, box: str, command: str, expected: str) -> None:
         """Run a command until it prints what the page shows."""
         pattern = matcher(expected)
         end = time.monotonic() + 4 * PATIENCE
         while True:
             is_last = time.monotonic() >= end
-            done = machine.run("sh", "-c", f"{command} 2>&1", check=False)
+            done = self.boxes[box].run("sh", "-c", f"{command} 2>&1", check=False)
             if pattern.fullmatch(plain(done.stdout)):
                 return
             if is_last:
                 difference = "\n".join(difflib.ndiff(expected.splitlines(), done.stdout.splitlines()))
-                logs = "\n".join(f"--- {name}\n{box.journal()[-4000:]}" for name, box in self.boxes.items())
-                raise AssertionError(f"{self.name}: $ {command}\n{difference}\n{logs}")
+                logs = "\n".join(f"--- {name}\n{each.journal()[-4000:]}" for name, each in self.boxes.items())
+                raise AssertionError(f"{self.name}: {box}# {command}\n{difference}\n{logs}")
             time.sleep(0.1)
 
 

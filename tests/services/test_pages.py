@@ -56,7 +56,10 @@ def test_a_page_is_run_and_found(name: str) -> None:
     assert f"]({name})" in (FOLDER / INDEX).read_text()
     runs = f'Page("{name}", '
     assert any(runs in path.read_text() for path in Path(__file__).parent.glob("test_page_*.py"))
-    assert Page(name, {}).steps()
+    for step in Page(name, {}).steps():
+        # Who reads the page sees no more than this of where commands run.
+        assert step.box is None or step.heading.lower().startswith(step.box), step
+        assert step.box is not None or list(step.shown())
     assert re.search(r"^```\n[^`]*─", text, re.MULTILINE), "no picture"
     assert "\n## What now\n" in text
     assert len(text.splitlines()) <= LINES
