@@ -10,7 +10,9 @@ stand between two words does not count.
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -151,6 +153,14 @@ class Page:
 def settings_of_package(machine: Machine, name: str) -> None:
     """Give a machine that has not booted a package's files of /etc, as they are on this host."""
     subprocess.run(("cp", "-a", f"/etc/{name}", machine.folder / "etc"), check=True)
+
+
+def radvd_of_environment(machine: Machine) -> None:
+    """Give a machine that has not booted the radvd that RADVD names, such as one that knows PREF64."""
+    if found := os.environ.get("RADVD"):
+        folder = machine.folder / "usr" / "sbin"
+        folder.mkdir(exist_ok=True)
+        shutil.copy(found, folder / "radvd")
 
 
 def plain(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import servers
 from machine import Machine
 from network import Network
-from pages import Bare, Page, Wires, settings_of_package
+from pages import Bare, Page, Wires, radvd_of_environment, settings_of_package
 
 TEXT = b"a page by IPv4\n"
 
@@ -25,6 +25,7 @@ def test_every_command_of_the_page(wires: Wires, machine: Callable[[Network, str
     servers.web(wires, {"index.html": TEXT})
 
     core, gw = (machine(wires, wires.of(box)) for box in ("core", "gw"))
+    radvd_of_environment(core)
     for box in (core, gw):
         settings_of_package(box, "frr")
         settings_of_package(box, "pam.d")  # vtysh asks PAM

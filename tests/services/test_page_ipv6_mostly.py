@@ -8,7 +8,7 @@ from collections.abc import Callable
 import servers
 from machine import Machine
 from network import Network
-from pages import DNSMASQ, Page, Wires
+from pages import DNSMASQ, Page, Wires, radvd_of_environment
 from test_option108 import CONF, UNIT, of_the_page
 
 TEXT = b"a page by IPv4\n"
@@ -28,6 +28,7 @@ def test_every_command_of_the_page(wires: Wires, machine: Callable[[Network, str
     servers.web(wires, {"index.html": TEXT})
 
     router, laptop, printer = (machine(wires, wires.of(box)) for box in ("router", "laptop", "printer"))
+    radvd_of_environment(router)
     router.file("/etc/systemd/system/dnsmasq.service", DNSMASQ)
     router.file("/etc/dnsmasq.d/README", "")  # the folder is there, as the package makes it
     for host in (laptop, printer):
