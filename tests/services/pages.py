@@ -53,6 +53,9 @@ class Wires(Network):
         self.add_namespaces(*self.further)
         for name in self.further:
             self.batch(name, "link set lo up")
+            # As on any host: whoever follows a page waits for Duplicate Address Detection, or says that it is not wanted.
+            for key in ("dad_transmits", "accept_dad"):
+                self.sysctl(name, f"net.ipv6.conf.default.{key}", "1")
         for at, (box, interface, other, far) in enumerate(wires):
             near = f"{interface} netns {self.of(box)} index {UNLIKE + at}"
             self.batch(None, f"link add name {near} type veth peer name {far} netns {self.of(other)}")
