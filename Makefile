@@ -53,7 +53,7 @@ BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h lab/pktgen/bpf/*.
 SWITCH_SRC := $(wildcard switch/*.[ch])
 
 .NOTPARALLEL:
-.PHONY: reference switch setup-switch image release test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build build-tests demo test services kernels fuzz-targets fuzz soak lint lint-compiled format format-check licences tree install uninstall deb test-deb reproducible clean
+.PHONY: reference switch setup-switch image release test-newest help root setup setup-build setup-demo setup-lint setup-fuzz setup-kernels setup-deb build build-tests demo test services kernels fuzz-targets fuzz soak lint lint-compiled format format-check licences tree site install uninstall deb test-deb reproducible clean
 
 help: ## list the targets
 	@echo "Diolkos: translation between IPv6 and IPv4, and what it costs. Targets of this Makefile:"
@@ -151,11 +151,15 @@ licences: setup-build ## check licence, oldest Rust and security advisories of e
 	@$(TOOLS) $(PYTHON) .ci/advisories.py
 	@$(TOOLS) $(PYTHON) .ci/rust_version.py
 
-tree: setup-build ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine, links, circles of imports
+tree: setup-build ## check the tree itself: licence lines, no leftovers, no addresses that only work on one machine, links, circles of imports, site
 	@$(TOOLS) $(PYTHON) .ci/tree.py
 	@$(TOOLS) $(PYTHON) .ci/links.py
 	@$(TOOLS) $(PYTHON) .ci/circles.py
 	@$(TOOLS) $(PYTHON) .ci/conformance.py
+	@$(TOOLS) $(PYTHON) .ci/build_site.py
+
+site: setup-build ## build the site of the pages, target/site/html, which a browser opens from there and searches without a server
+	@$(TOOLS) $(PYTHON) .ci/build_site.py
 
 install: ## install the translator and the packet generator, built before, below $(DESTDIR)$(PREFIX)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin target/release/diolkos target/release/diolkos-pktgen

@@ -48,7 +48,8 @@ cat >etc/systemd/system/test.target <<-END
 END
 for unit in systemd-udevd.service systemd-udevd-kernel.socket systemd-udevd-control.socket systemd-networkd.socket \
 	systemd-udev-trigger.service systemd-resolved.service systemd-timesyncd.service systemd-sysctl.service \
-	systemd-modules-load.service systemd-firstboot.service nftables.service dbus.socket; do
+	systemd-modules-load.service systemd-firstboot.service nftables.service dbus.socket systemd-networkd-wait-online.service \
+	NetworkManager-wait-online.service; do
 	ln -s /dev/null "etc/systemd/system/$unit"
 done
 

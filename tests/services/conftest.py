@@ -20,6 +20,7 @@ from dns64 import Dns64Network  # noqa: E402
 from machine import Machine  # noqa: E402
 from nat64 import Nat64Network  # noqa: E402
 from network import Network  # noqa: E402
+from pages import Wires  # noqa: E402
 from pref64 import Pref64Network  # noqa: E402
 
 
@@ -93,6 +94,16 @@ def cluster() -> Iterator[ClusterNetwork]:
     network = ClusterNetwork(program())
     try:
         network.build()
+        yield network
+    finally:
+        network.remove()
+
+
+@pytest.fixture
+def wires() -> Iterator[Wires]:
+    """Boxes of a page, which has to lay the wires between them."""
+    network = Wires(program())
+    try:
         yield network
     finally:
         network.remove()
