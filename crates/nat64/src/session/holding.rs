@@ -113,6 +113,10 @@ impl State {
                 free(limits.bindings, self.bindings_of(Whose::Own)),
             ),
             ports: Protocol::ALL.map(|protocol| {
+                // Static bindings are the operator's, and take nothing from a pool without ports.
+                if self.pool.ports(protocol) == 0 {
+                    return QuotaUse::default();
+                }
                 let used = |has: &Has| has.bindings[protocol.index()];
                 held(&used, u32::MAX, self.pool.free_ports(protocol))
             }),

@@ -43,6 +43,22 @@ fn a_static_binding_works_both_ways_and_stays() {
     }
 }
 
+/// Shares of ports are shares of a pool: where there is none, nothing is near one.
+#[test]
+fn a_static_binding_takes_no_share_of_a_pool_without_ports() {
+    let node = e6("2001:db8::5", 80);
+    let mut config = config();
+    config.pool4 = Vec::new();
+    config.bindings = vec![binding(TCP, "203.0.113.1:8080", node)];
+    let mut t = Tables::new(&config);
+    t.inward(TCP, e4("203.0.113.1:8080"), PEER, Segment::Syn)
+        .unwrap();
+    let held = t.state.holdings_of(node.addr);
+    assert!(held.iter().any(|holding| holding.sessions.has == 1));
+    let percent: Vec<u64> = held.iter().map(|holding| holding.percent()).collect();
+    assert!(percent.iter().all(|percent| *percent < 50), "{percent:?}");
+}
+
 #[test]
 fn bindings_at_run_time() {
     let mut t = Tables::new(&config());
