@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from conftest import ROUTER_DATAPATHS
-from nat64 import BOUND, CONFIG, POOL, TRANSLATOR, V6_OTHER, Nat64Network, ask, in_ipv6, with_keys
+from nat64 import BOUND, CONFIG, POOL, TRANSLATOR, V4_OTHER, V6_OTHER, Nat64Network, ask, in_ipv6, with_keys
+from network import Running
 from siit import PREF64, V4, V4_IN_IPV6, V6
 from test_clat_faults import RUN_TIME, USAGE, one_sentence
 from test_nat64_control import static
@@ -52,6 +55,42 @@ def test_reload_keeps_what_it_allows(nat64: Nat64Network) -> None:
     assert "400 received" in ping.stdout.read()
     assert client.stdout.read() == server.stdout.readline()
     assert nat64.drops("too_big") == {}
+
+
+@pytest.mark.parametrize("nat64", ["tc", "clsact", "inline", "direct", "xdp"], indirect=True)
+def test_a_reload_loads_what_is_new_to_the_programs(nat64: Nat64Network) -> None:
+    """Programs that know nothing of a change stay, since the verifier takes a tenth of a second for one. The change holds."""
+    running = nat64.nat64()
+    inside, outside = nat64.socket(V6), nat64.socket(V4, 4000)
+    mapped = ask(inside, (V4_IN_IPV6, 4000), outside)
+    first = programs(running)
+    assert nat64.reload(CHANGES["filtering"]) == (0, "")
+    assert programs(running) == first
+    # Of this filter: another host of the IPv4 side gets in no more, and the one that was asked does from any port.
+    nat64.socket(V4_OTHER, 4000).sendto(b"from another host", mapped)
+    nat64.socket(V4, 4001).sendto(b"from another port", mapped)
+    assert inside.recv(100) == b"from another port"
+    for change in ("pool-address", "prefix-added"):
+        before = programs(running)
+        assert nat64.reload(CHANGES[change]) == (0, "")
+        now = programs(running)
+        assert len(now) == len(first) and now != before
+        assert ask(inside, (V4_IN_IPV6, 4000), outside) == mapped
+    # What a failed reload has prepared is not taken for what is in force.
+    before = programs(running)
+    assert nat64.reload(CHANGES["prefix-added"] + "[[nat64.pool4]]\naddress = 7\n")[0] == USAGE
+    assert programs(running) == before
+    assert nat64.reload(CONFIG) == (0, "")
+    assert programs(running) != before
+
+
+def programs(running: Running) -> set[str]:
+    """The kernel's numbers of the programs that it holds."""
+    found = set()
+    for info in Path(f"/proc/{running.process.pid}/fdinfo").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile, as a connection of the control socket is
+            found |= {line.split()[1] for line in info.read_text().splitlines() if line.startswith("prog_id:")}
+    return found
 
 
 @all_datapaths

@@ -17,7 +17,7 @@
 //! * `load`: common parts of loading an object; `gso`, `xdp`: features of this kernel and its drivers
 //! * `hook`, `side`, `pin`, `qdisc`, `received`, `other_filters`: the places of programs, and other programs there
 //! * `clat`, `siit`, `nat64`, with `router` for the last two: one object for each mode
-//! * `session`, `survey`: sessions in the maps; `lending`, `leases`, `lease`, `openings`: sessions that programs open
+//! * `removal`, `session`, `survey`: sessions in the maps; `lending`, `leases`, `lease`, `openings`: sessions that programs open
 //!   by themselves
 //! * `copies`, `homes`, `forward`: several gateways
 //! * `answer`, `label`: the programs beside the translating ones
@@ -52,6 +52,7 @@ mod pin;
 mod pinned_program;
 mod qdisc;
 mod received;
+mod removal;
 mod router;
 mod session;
 mod side;
@@ -78,7 +79,7 @@ pub use hook::Hook;
 pub use label::{LabelCount, LabelPath, LabelSlots, Slip, LABEL_HEAD, SPOILT_V4, SPOILT_V6};
 pub use lease::queue_of;
 pub use lending::{halves, places_for, Lending, Opening, Report, LEASE_WAYS, WIDE_PORTS};
-pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, OWN};
+pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, PreparedNat64, OWN};
 pub use next_hop::WayOut;
 pub use other_filters::has_others_filters;
 pub use pin::Pins;

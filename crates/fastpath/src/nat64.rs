@@ -61,10 +61,19 @@ pub const OWN: usize = 16;
 #[derive(Debug)]
 pub struct Nat64Path {
     attached: RouterPrograms,
+    /// The rules of these programs.
+    rules: Nat64Rules,
     sessions: Arc<Sessions>,
     homes: Arc<Homes>,
     lease_key: u64,
     lease_maps: LeaseMaps,
+}
+
+/// Programs for other rules that are not attached yet.
+#[derive(Debug)]
+pub struct PreparedNat64 {
+    programs: Prepared,
+    rules: Nat64Rules,
 }
 
 /// The state of the programs of an earlier run.
@@ -119,6 +128,7 @@ impl Nat64Path {
                 site,
                 [&maps.fates, &maps.ipv4_ids],
             )?,
+            rules: rules.clone(),
             sessions: Arc::new(sessions(maps)?),
             homes: Arc::new(homes(maps)?),
             lease_key,
@@ -173,6 +183,7 @@ impl Nat64Path {
         Ok(Some(Inherited {
             path: Nat64Path {
                 attached,
+                rules: rules.clone(),
                 sessions: Arc::new(sessions(maps)?),
                 homes: Arc::new(homes(maps)?),
                 lease_key,
@@ -198,9 +209,23 @@ impl Nat64Path {
         self.homes.clone()
     }
 
-    /// Loads the program with other rules and the same sessions, leases and counters. It is not attached until
+    /// Loads the programs with other rules and the same sessions, leases and counters. They are not attached until
     /// [`Nat64Path::swap`].
-    pub fn prepare(&self, rules: &Nat64Rules) -> Result<Prepared, FastPathError> {
+    ///
+    /// Most reloads change nothing that the programs know. Equal rules make equal programs, and the verifier takes a tenth
+    /// of a second for one of them: so the loaded ones stay.
+    pub fn prepare(&self, rules: &Nat64Rules) -> Result<PreparedNat64, FastPathError> {
+        let programs = match *rules == self.rules {
+            true => self.attached.again()?,
+            false => self.load_again(rules)?,
+        };
+        Ok(PreparedNat64 {
+            programs,
+            rules: rules.clone(),
+        })
+    }
+
+    fn load_again(&self, rules: &Nat64Rules) -> Result<Prepared, FastPathError> {
         let mut storage = MaybeUninit::uninit();
         let mut open = open(&mut storage, rules, self.lease_key)?;
         let maps = &mut open.maps;
@@ -233,8 +258,10 @@ impl Nat64Path {
     }
 
     /// Replaces the attached programs by the prepared ones: all of them or none.
-    pub fn swap(&mut self, prepared: Prepared) -> Result<(), FastPathError> {
-        self.attached.swap(prepared)
+    pub fn swap(&mut self, prepared: PreparedNat64) -> Result<(), FastPathError> {
+        self.attached.swap(prepared.programs)?;
+        self.rules = prepared.rules;
+        Ok(())
     }
 }
 

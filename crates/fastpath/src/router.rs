@@ -104,6 +104,21 @@ impl Prepared {
         })
     }
 
+    /// The same programs once more.
+    fn again(&self) -> Result<Prepared, FastPathError> {
+        let again = |program: &OwnedFd| keep(program.as_fd());
+        let driver = match &self.driver {
+            Some((program, hops)) => Some((again(program)?, hops.clone())),
+            None => None,
+        };
+        Ok(Prepared {
+            device: again(&self.device)?,
+            ethernet: self.ethernet.as_ref().map(again).transpose()?,
+            bare_ip: self.bare_ip.as_ref().map(again).transpose()?,
+            driver,
+        })
+    }
+
     fn used_hops(&self) -> Option<Arc<UsedHops>> {
         self.driver.as_ref().map(|(_, hops)| hops.clone())
     }
@@ -236,6 +251,11 @@ impl RouterPrograms {
             .reuse_fd(self.path.fates.as_fd())
             .and_then(|()| ipv4_ids.reuse_fd(self.ipv4_ids.as_fd()))
             .map_err(|e| failed("share the counters", e))
+    }
+
+    /// The programs at these places, to be put there again by [`RouterPrograms::swap`].
+    pub(super) fn again(&self) -> Result<Prepared, FastPathError> {
+        self.programs.again()
     }
 
     /// Replaces the attached programs: all of them or none. Each packet is processed by exactly one of them.

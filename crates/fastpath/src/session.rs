@@ -11,8 +11,8 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
 use super::copies::Copies;
 use super::lending::mix;
+use super::removal::delete_all;
 use super::Owner;
-use diolkos_sys::bpf::delete;
 
 /// A session (RFC 6146 section 3.2). For ICMP, ports are query identifiers, and the port of the peer is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,28 +132,27 @@ impl Sessions {
             (&self.outward, &session.outward_key()[..]),
         ];
         let its = if session.is_udp() { 1 } else { 2 };
-        for (map, key) in &both[..its] {
-            match map.delete(key) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(io::Error::other(error))
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        let removed = both[..its].iter().map(|(map, key)| match map.delete(key) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(io::Error::other(error)),
+            _ => Ok(()),
+        });
+        // If one direction stays, the other one leaves nevertheless.
+        removed.fold(Ok(()), |both, this| both.and(this))
     }
 
-    /// Removes the sessions that exist, many with each system call.
+    /// Removes the sessions that exist, many with each system call. After an error, those that could be removed are.
     pub fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
-        let inward = sessions.iter().flat_map(Session::inward_key);
-        delete_all(&self.inward, inward.collect())?;
+        let inward: Vec<_> = sessions.iter().map(Session::inward_key).collect();
+        let removed = delete_all(&self.inward, inward.as_flattened());
         let two = sessions.iter().filter(|session| !session.is_udp());
-        delete_all(&self.outward, two.flat_map(Session::outward_key).collect())
+        let outward: Vec<_> = two.map(Session::outward_key).collect();
+        removed.and(delete_all(&self.outward, outward.as_flattened()))
     }
 
     /// Removes the bindings that exist.
     pub fn unbind_all(&self, nodes: &[NodePort]) -> io::Result<()> {
-        delete_all(&self.bound, nodes.iter().copied().flat_map(bound).collect())
+        let keys: Vec<_> = nodes.iter().copied().map(bound).collect();
+        delete_all(&self.bound, keys.as_flattened())
     }
 
     /// Adds or changes a binding. A binding must have the same owner as its sessions.
@@ -187,18 +186,6 @@ impl Sessions {
         }
         Ok((latest != 0).then(|| Duration::from_nanos(latest)))
     }
-}
-
-/// Deletes the entries with these concatenated keys.
-fn delete_all(map: &MapHandle, keys: Vec<u8>) -> io::Result<()> {
-    let len = map.key_size() as usize;
-    let mut left = &keys[..];
-    while !left.is_empty() {
-        // The key after the deleted ones does not exist.
-        let done = delete(map, left)? + 1;
-        left = left.get(done * len..).unwrap_or_default();
-    }
-    Ok(())
 }
 
 /// `struct diolkos_bib_key`.

@@ -18,17 +18,19 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     fn put(&self, session: &Session, sent: Sent) -> io::Result<()>;
     /// Removes a session, if it exists.
     fn remove(&self, session: &Session) -> io::Result<()>;
-    /// Removes those of the sessions that exist.
+    /// Removes those of the sessions that exist. After an error, all those that can be removed are.
     fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
-        sessions.iter().try_for_each(|session| self.remove(session))
+        let removed = sessions.iter().map(|session| self.remove(session));
+        removed.fold(Ok(()), |all, this| all.and(this))
     }
     /// Adds a binding, or changes it.
     fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16)) -> io::Result<()>;
     /// Removes a binding, if it exists.
     fn unbind(&self, node: NodePort) -> io::Result<()>;
-    /// Removes those of the bindings that exist.
+    /// Removes those of the bindings that exist. After an error, all those that can be removed are.
     fn unbind_all(&self, nodes: &[NodePort]) -> io::Result<()> {
-        nodes.iter().try_for_each(|node| self.unbind(*node))
+        let removed = nodes.iter().map(|node| self.unbind(*node));
+        removed.fold(Ok(()), |all, this| all.and(this))
     }
     /// Returns when a program last translated a packet of a session, by CLOCK_MONOTONIC.
     fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>>;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use diolkos_fastpath::{
     Attach, FastPath, Homes, Inherited, Inline, Lending, Media, Nat64Path, Nat64Rules, Old, Pins,
-    Prepared, Sessions,
+    PreparedNat64, Sessions,
 };
 use diolkos_nat64::config::Nat64Config;
 use diolkos_p4::Switch;
@@ -68,7 +68,7 @@ pub struct Past<'a> {
 /// Another configuration, ready to be put into force.
 pub struct Next {
     config: Nat64Config,
-    program: Option<Prepared>,
+    program: Option<PreparedNat64>,
 }
 
 impl Stateful {

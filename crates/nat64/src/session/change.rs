@@ -16,6 +16,11 @@ use diolkos_xlat::verdict::Reason;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+/// The whole table of sessions is walked if at least one session in so many is to end.
+const WORTH_A_WALK: usize = 8;
+/// Number of sessions whose places are fetched together.
+const FETCHED: usize = 32;
+
 impl State {
     /// Opens a binding for a node that has none, with a port of the pool.
     pub(super) fn open_binding(
@@ -122,6 +127,26 @@ impl State {
         self.leave_port(&entry);
         self.sources.unbind(entry.source, entry.protocol);
         watcher.event(Event::BindingClosed(entry.binding()));
+    }
+
+    /// Closes many bindings after closing all their sessions. The sessions are closed in the order in which they lie in
+    /// memory, since those of one binding lie far apart; and the search for them is begun for several at a time.
+    pub(super) fn close_bindings(&mut self, lost: &[u32], watcher: &mut impl Watcher) {
+        let sessions_of = |at: &u32| self.bib[*at].sessions as usize;
+        let sessions: usize = lost.iter().map(sessions_of).sum();
+        if sessions >= self.sessions.len() as usize / WORTH_A_WALK && sessions > 0 {
+            let most = lost.iter().max().map_or(0, |at| *at as usize + 1);
+            let mut is_lost = vec![false; most];
+            lost.iter().for_each(|at| is_lost[*at as usize] = true);
+            let of_lost = |bib: u32| is_lost.get(bib as usize).is_some_and(|is_lost| *is_lost);
+            let all = self.sessions.iter();
+            let all = all.filter_map(|(at, session)| of_lost(session.bib).then_some(at));
+            for some in all.collect::<Vec<_>>().chunks(FETCHED) {
+                self.sessions.fetch(some);
+                some.iter().for_each(|at| self.close_session(*at, watcher));
+            }
+        }
+        lost.iter().for_each(|at| self.close_binding(*at, watcher));
     }
 
     /// Closes a binding and its sessions within the budget. Returns false if some remain.

@@ -111,9 +111,7 @@ impl State {
         }
         lost.sort_unstable();
         lost.dedup();
-        for at in lost {
-            self.close_binding(at, watcher);
-        }
+        self.close_bindings(&lost, watcher);
     }
 
     /// Removes all copies if the owners of addresses have changed. Otherwise deadlines and the serving state stay.
@@ -123,14 +121,12 @@ impl State {
         if rules == self.config.owners.as_ref() {
             return;
         }
-        let all: Vec<u32> = self.bib.iter().map(|(at, _)| at).collect();
-        for at in all
-            .into_iter()
-            .filter(|&at| self.bib[at].owner != super::bib::OWN)
-            .collect::<Vec<_>>()
-        {
-            self.close_binding(at, watcher);
-        }
+        let copies = self
+            .bib
+            .iter()
+            .filter(|(_, entry)| entry.owner != super::bib::OWN);
+        let copies: Vec<u32> = copies.map(|(at, _)| at).collect();
+        self.close_bindings(&copies, watcher);
         self.shared = Shared::of(&self.config, self.keys);
     }
 
@@ -151,9 +147,7 @@ impl State {
                 lost.push(at);
             }
         }
-        for at in lost {
-            self.close_binding(at, watcher);
-        }
+        self.close_bindings(&lost, watcher);
     }
 
     /// Recounts all sources, because their prefix length may have changed.

@@ -134,3 +134,73 @@ fn another_source_prefix_counts_again() {
     t.wait(301.0);
     assert!(t.is_empty());
 }
+
+/// Whether few bindings end or all of them, each session ends once, before its binding, and nothing is counted any more.
+#[test]
+fn of_what_ends_each_session_ends_once_and_before_its_binding() {
+    for (last_port, lost) in [
+        (1100, 0..10),
+        (5000, 5..36),
+        (30_000, 80..220),
+        (65_000, 280..301),
+    ] {
+        let mut t = Tables::new(&config());
+        let mut bindings = vec![];
+        for n in 1..=300 {
+            let node = e6(&format!("2001:db8:{:x}::1", n % 7), n);
+            let mapped = t.out(UDP, node, PEER, OTHER).unwrap();
+            for peer in 1..n % 5 {
+                t.out(UDP, node, &format!("192.0.2.2:{peer}"), OTHER)
+                    .unwrap();
+            }
+            bindings.push((node, mapped));
+        }
+        let before: Vec<_> = t.state.sessions().collect();
+        let mut new = config();
+        new.pool4[0].ports = last_port + 1..=65535;
+        let is_lost = |v4: &diolkos_nat64::config::Endpoint4| v4.port <= last_port;
+
+        t.watch.events.clear();
+        t.state.reconfigure(&new, &mut t.watch);
+
+        let (mut ended, mut closed) = (HashSet::new(), HashSet::new());
+        for event in &t.watch.events {
+            match event {
+                Event::SessionClosed(view) => {
+                    assert!(!closed.contains(&view.binding.v4), "its binding is closed");
+                    assert!(ended.insert((view.binding.v4, view.peer)), "it ends twice");
+                }
+                Event::BindingClosed(binding) => assert!(closed.insert(binding.v4)),
+                _ => {}
+            }
+        }
+        let expected: HashSet<_> = before
+            .iter()
+            .filter(|view| is_lost(&view.binding.v4))
+            .map(|view| (view.binding.v4, view.peer))
+            .collect();
+        assert_eq!(ended, expected, "{last_port}");
+        let of_lost = bindings.iter().filter(|(_, v4)| is_lost(v4));
+        assert_eq!(closed, of_lost.map(|(_, v4)| *v4).collect(), "{last_port}");
+        assert!(lost.contains(&closed.len()), "{}", closed.len());
+        let left = (before.len() - ended.len()) as u32;
+        assert_eq!(t.state.sessions().count() as u32, left);
+        for (node, v4) in &bindings {
+            let usage = t.state.usage(node.addr);
+            assert_eq!(
+                (usage.sessions, usage.bindings),
+                (left, 300 - closed.len() as u32)
+            );
+            let is_there = t.state.v4_of(UDP, *node) == Some(*v4);
+            assert_eq!(is_there, !is_lost(v4), "{last_port}");
+        }
+        // What is left can be found, and ends in its time.
+        t.state.expire(
+            t.now + std::time::Duration::from_secs(1000),
+            usize::MAX,
+            &mut t.watch,
+            |_| {},
+        );
+        assert_eq!(t.state.sessions().count() + t.state.bindings().count(), 0);
+    }
+}
