@@ -62,6 +62,17 @@ pub(super) fn blocks_for(places: u32) -> u32 {
     (places / PLACES_OF_BLOCK).max(1)
 }
 
+/// Which of the blocks that all leases share a lease may have for its ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeaseSize {
+    /// None: its node has shown nothing yet.
+    Small,
+    /// One, while more than half of them are free.
+    Usual,
+    /// One, while any is free.
+    Wide,
+}
+
 /// The maps of leases as memory. They are unmapped on drop.
 pub(super) struct Leases {
     places: Mapped<Lease>,
@@ -93,17 +104,20 @@ impl Leases {
         self.places.at(place)
     }
 
-    /// Assigns an empty place; see [`lease::Lease::assign`]. A lease gets a block while more than half of them are free, and
-    /// a wide one while any is.
-    pub fn assign(&self, place: usize, node: [u64; 2], v4: u32, is_wide: bool) {
+    /// Assigns an empty place; see [`lease::Lease::assign`].
+    pub fn assign(&self, place: usize, node: [u64; 2], v4: u32, size: LeaseSize) {
         let lease = self.at(place);
         // The first term of a place: those of a set differ from the beginning.
         if lease.term() as usize % LEASE_WAYS != place % LEASE_WAYS {
             self.end(place);
         }
         let mut free = self.free();
-        let is_plenty = free.len() * 2 > blocks_for(self.count as u32) as usize;
-        let block = (is_wide || is_plenty).then(|| free.pop()).flatten();
+        let may_have_block = match size {
+            LeaseSize::Small => false,
+            LeaseSize::Usual => free.len() * 2 > blocks_for(self.count as u32) as usize,
+            LeaseSize::Wide => true,
+        };
+        let block = may_have_block.then(|| free.pop()).flatten();
         drop(free);
         lease.assign(node, v4, block.map_or(0, |block| block + 1));
     }
@@ -191,15 +205,14 @@ mod tests {
     /// Otherwise the next node at the place would get ports that are somebody else's by then.
     #[test]
     fn nothing_of_another_run_is_left() {
-        for (place, is_wide, sessions) in
-            [(0, false, 0), (0, false, 3), (5, false, 0), (6, true, 0)]
-        {
+        let (usual, wide) = (LeaseSize::Usual, LeaseSize::Wide);
+        for (place, size, sessions) in [(0, usual, 0), (0, usual, 3), (5, usual, 0), (6, wide, 0)] {
             let leases = leases();
-            leases.assign(place, [1, 2], 3, is_wide);
+            leases.assign(place, [1, 2], 3, size);
             leases.at(place).add_sessions(sessions);
             leases.add_port(place, 2, 4000);
             leases.reset();
-            leases.assign(place, [5, 6], 7, false);
+            leases.assign(place, [5, 6], 7, LeaseSize::Usual);
             let left = [0, 1, 2, 3].map(|queue| leases.at(place).ports(queue));
             assert_eq!((left, leases.at(place).sessions()), ([0; 4], 0), "{place}");
         }
@@ -208,12 +221,14 @@ mod tests {
     #[test]
     fn half_of_the_blocks_are_for_nodes_that_need_them() {
         let leases = leases();
-        let most = [0, 1].map(|place| {
-            leases.assign(place, [1, place as u64], 3, false);
+        let sizes = [LeaseSize::Small, LeaseSize::Usual, LeaseSize::Usual];
+        let most = [0, 1, 2].map(|place| {
+            leases.assign(place, [1, place as u64], 3, sizes[place]);
             leases.most_ports(place)
         });
-        assert_eq!(most, [WIDE_PORTS, LEASE_PORTS]);
-        leases.assign(2, [1, 2], 3, true);
+        assert_eq!(most, [LEASE_PORTS, WIDE_PORTS, LEASE_PORTS]);
+        leases.end(2);
+        leases.assign(2, [1, 2], 3, LeaseSize::Wide);
         assert_eq!(leases.most_ports(2), WIDE_PORTS);
     }
 
@@ -223,7 +238,7 @@ mod tests {
         let mut had = std::collections::HashSet::new();
         for round in 0..3 {
             for place in 4..8 {
-                leases.assign(place, [1, 2], 3, false);
+                leases.assign(place, [1, 2], 3, LeaseSize::Usual);
                 let term = leases.at(place).term();
                 assert!(had.insert(term), "{term} in round {round}");
                 leases.end(place);
@@ -237,7 +252,7 @@ mod tests {
         let blocks = blocks_for(PLACES) as usize;
         assert_eq!(blocks, 2);
         for place in 0..3 {
-            leases.assign(place, [1, place as u64], 3, true);
+            leases.assign(place, [1, place as u64], 3, LeaseSize::Wide);
         }
         let most = [0, 1, 2].map(|place| leases.most_ports(place));
         assert_eq!(most, [WIDE_PORTS, WIDE_PORTS, LEASE_PORTS]);
@@ -246,7 +261,7 @@ mod tests {
         }
         let ports: Vec<_> = (2000..2128).map(|port| (0, port)).collect();
         assert_eq!(leases.end(0), ports);
-        leases.assign(3, [1, 3], 3, true);
+        leases.assign(3, [1, 3], 3, LeaseSize::Wide);
         assert_eq!(leases.most_ports(3), WIDE_PORTS);
         let ports: Vec<_> = (3000..3128).map(|port| (0, port)).collect();
         assert_eq!(leases.end(1), ports);

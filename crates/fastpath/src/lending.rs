@@ -16,7 +16,7 @@ use libbpf_rs::{MapCore, MapHandle, RingBufferBuilder};
 use super::leases::{Lease, Leases};
 use super::openings::Openings;
 
-pub use super::leases::{places_for, LEASE_WAYS, WIDE_PORTS};
+pub use super::leases::{places_for, LeaseSize, LEASE_WAYS, WIDE_PORTS};
 
 /// `DIOLKOS_FROM_PEER`.
 const FROM_PEER: u32 = 0x100;
@@ -139,11 +139,11 @@ impl Lending {
         first..first + LEASE_WAYS
     }
 
-    /// Assigns an empty place of its set to a node; its new bindings get this address. A wide lease has room for more
-    /// ports, if there is any, and others while there is plenty. Returns the term of the lease, which no other of the node has.
-    pub fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, is_wide: bool) -> u32 {
+    /// Assigns an empty place of its set to a node; its new bindings get this address. Returns the term of the lease,
+    /// which no other of the node has.
+    pub fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, size: LeaseSize) -> u32 {
         let v4 = u32::from_ne_bytes(address.octets());
-        self.leases.assign(place, halves(node), v4, is_wide);
+        self.leases.assign(place, halves(node), v4, size);
         self.at(place).term()
     }
 

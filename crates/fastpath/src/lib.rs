@@ -78,7 +78,9 @@ pub use homes::{Cluster, Homes, HostPort, BUCKETS, LINKS};
 pub use hook::Hook;
 pub use label::{LabelCount, LabelPath, LabelSlots, Slip, LABEL_HEAD, SPOILT_V4, SPOILT_V6};
 pub use lease::queue_of;
-pub use lending::{halves, places_for, Lending, Opening, Report, LEASE_WAYS, WIDE_PORTS};
+pub use lending::{
+    halves, places_for, LeaseSize, Lending, Opening, Report, LEASE_WAYS, WIDE_PORTS,
+};
 pub use nat64::{Inherited, Nat64Path, Nat64Rules, Old, PreparedNat64, OWN};
 pub use next_hop::WayOut;
 pub use other_filters::has_others_filters;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use diolkos_fastpath::testrun::{Action, Run, TestRun};
 use diolkos_fastpath::{
-    Lending, Media, Nat64Rules, NodePort, Owner, Pref64, Rules, Sent, Session, Sessions, NODES,
+    LeaseSize, Lending, Media, Nat64Rules, NodePort, Owner, Pref64, Rules, Sent, Session, Sessions,
+    NODES,
 };
 use diolkos_sys::clock::kernel_boottime;
 use proptest::prelude::*;
@@ -225,7 +226,9 @@ fn no_session_is_opened_by_a_copy() {
     let owner = Owner::node(1).expect("there is one");
     programs.sessions.set_deadline(owner, Duration::MAX);
     let place = programs.lending.set_of(HOST.0).start;
-    programs.lending.assign(place, HOST.0, POOL.0, false);
+    programs
+        .lending
+        .assign(place, HOST.0, POOL.0, LeaseSize::Usual);
     programs.lending.add_sessions(place, 100);
     for protocol in [UDP, TCP] {
         programs.put(protocol, owner);

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_fastpath::{Lending, NodePort, Opening, Owner, Sent, Session, Sessions};
+use diolkos_fastpath::{LeaseSize, Lending, NodePort, Opening, Owner, Sent, Session, Sessions};
 
 /// The fast path as the controller sees it. Each lease has a slot ("place").
 pub trait FastPath: fmt::Debug + Send + Sync {
@@ -46,9 +46,8 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     fn set_of(&self, _node: Ipv6Addr) -> Range<usize> {
         0..0
     }
-    /// Gives an empty slot of its set to a node; a wide lease has room for more ports, if there is any, and others while
-    /// there is plenty. Returns the term of the lease, which no other of the node has.
-    fn assign(&self, _place: usize, _node: Ipv6Addr, _address: Ipv4Addr, _is_wide: bool) -> u32 {
+    /// Gives an empty slot of its set to a node. Returns the term of the lease, which no other of the node has.
+    fn assign(&self, _: usize, _node: Ipv6Addr, _address: Ipv4Addr, _: LeaseSize) -> u32 {
         0
     }
     /// Returns the maximum number of ports in each queue.
@@ -143,8 +142,8 @@ impl FastPath for Kernel {
         self.lending.set_of(node)
     }
 
-    fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, is_wide: bool) -> u32 {
-        self.lending.assign(place, node, address, is_wide)
+    fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, size: LeaseSize) -> u32 {
+        self.lending.assign(place, node, address, size)
     }
 
     fn most_ports(&self, place: usize) -> u32 {

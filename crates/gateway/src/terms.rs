@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The part of the configuration that decides on leases, and the units that they are counted in.
 
+use std::cell::Cell;
 use std::net::Ipv6Addr;
 
 use diolkos_fastpath::{queue_of, OWN};
@@ -65,17 +66,26 @@ pub struct Terms {
     pub nothing: bool,
     /// True if no ports may be lent: each node should keep its own port numbers.
     pub no_ports: bool,
+    sessions: Lendable,
+    bindings: Lendable,
+    /// Of so many ports, as last computed: the pool rarely changes.
+    ports: Cell<[(u32, Lendable); 2]>,
 }
 
 impl Terms {
     /// Returns the terms of a configuration.
     pub fn of(config: &Nat64Config) -> Terms {
+        let limits = &config.limits;
+        let none = (0, limits.lendable(0, u32::MAX));
         Terms {
             limits: config.limits,
             levels: config.limits.levels().collect(),
             // The programs would not know every address of ours.
             nothing: own_networks(config).len() > OWN,
             no_ports: config.port_preservation,
+            sessions: limits.lendable(limits.sessions, limits.sessions_per_source),
+            bindings: limits.lendable(limits.bindings, limits.bindings_per_source),
+            ports: Cell::new([none; 2]),
         }
     }
 
@@ -87,19 +97,20 @@ impl Terms {
 
     /// Returns what may be lent and used: of sessions, of bindings, and of ports.
     pub fn lendable(&self, state: &State) -> (Lendable, Lendable, [PortSupply; 2]) {
-        let limits = &self.limits;
-        (
-            limits.lendable(limits.sessions, limits.sessions_per_source),
-            limits.lendable(limits.bindings, limits.bindings_per_source),
-            LENT.map(|protocol| {
-                let all = state.pool().ports(protocol);
-                let taken = all.saturating_sub(state.pool().free_ports(protocol));
-                let [all, taken] = [all, taken].map(|n| n.min(u32::MAX.into()) as u32);
-                PortSupply {
-                    lendable: limits.lendable(all, u32::MAX),
-                    taken,
-                }
-            }),
-        )
+        let mut known = self.ports.get();
+        let supply = [0, 1].map(|at| {
+            let all = state.pool().ports(LENT[at]);
+            let taken = all.saturating_sub(state.pool().free_ports(LENT[at]));
+            let [all, taken] = [all, taken].map(|n| n.min(u32::MAX.into()) as u32);
+            if known[at].0 != all {
+                known[at] = (all, self.limits.lendable(all, u32::MAX));
+                self.ports.set(known);
+            }
+            PortSupply {
+                lendable: known[at].1,
+                taken,
+            }
+        });
+        (self.sessions, self.bindings, supply)
     }
 }

@@ -8,7 +8,7 @@ mod world;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use diolkos_fastpath::testrun::{Action, Verdict};
-use diolkos_fastpath::{Gateway, HostPort, NodePort, Owner};
+use diolkos_fastpath::{Gateway, HostPort, LeaseSize, NodePort, Owner};
 
 use world::*;
 
@@ -332,7 +332,9 @@ fn what_comes_from_another_gateway_is_never_forwarded() {
 fn programs_open_only_bindings_of_hosts_at_home() {
     let mut programs = programs();
     let place = programs.lending.set_of(host()).start;
-    programs.lending.assign(place, host(), OURS, false);
+    programs
+        .lending
+        .assign(place, host(), OURS, LeaseSize::Usual);
     programs.lending.add_sessions(place, 100);
     for queue in 0..4 {
         for port in 0..10 {

@@ -9,18 +9,30 @@ use std::net::Ipv6Addr;
 use diolkos_nat64::session::State;
 
 use super::super::terms::{Lent, PortSupply, LENT};
-use super::Leases;
+use super::{early, GrantedLease, Leases};
 
 /// Within this margin of a limit nothing is lent; within half of it leases end. One packet opens at most two
 /// sessions.
 const LEAST_MARGIN: u32 = 8;
+/// Of a limit, one part in so many is a margin within which nothing is lent.
+pub(super) const MARGIN: u32 = 16;
+/// The same, within which leases end.
+const NARROW_MARGIN: u32 = 32;
+
+/// Where others come near a limit.
+enum Near {
+    /// Everywhere.
+    All,
+    /// In a prefix of a level.
+    Prefix(usize, u128),
+}
 
 impl Leases {
-    /// Returns what may be lent to a node in addition to what it has.
-    pub(super) fn room(&self, node: Ipv6Addr, state: &State) -> Lent {
+    /// Returns what may be lent to a node in addition to what it has, if one part in `margin` of each limit remains.
+    pub(super) fn room(&self, node: Ipv6Addr, state: &State, margin: u32) -> Lent {
         let used = state.usage(node);
         let room = |limit: u32, used: u32, lent: u32| {
-            let lendable = limit.saturating_sub((limit / 16).max(LEAST_MARGIN));
+            let lendable = limit.saturating_sub((limit / margin).max(LEAST_MARGIN));
             lendable.saturating_sub(used.saturating_add(lent))
         };
         let (sessions, bindings, ports) = self.terms.lendable(state);
@@ -48,41 +60,28 @@ impl Leases {
         least
     }
 
-    /// Ends leases where a limit, or the end of the pool, is near that others may reach.
+    /// Ends leases where a limit, or the end of the pool, is near that others may reach; early ones sooner.
     pub(super) fn end_where_short(&mut self, node: Ipv6Addr, state: &mut State) {
-        let used = state.usage(node);
-        let is_near = |limit: u32, used: u32, lent: u32| {
-            let margin = (limit / 32).max(LEAST_MARGIN / 2);
-            lent > 0 && used.saturating_add(lent) > limit.saturating_sub(margin)
-        };
-        let (sessions, bindings, ports) = self.terms.lendable(state);
-        let all = self.lent;
-        let are_ports_near = |(ports, lent): (&PortSupply, u32)| {
-            let bound = ports.taken.saturating_sub(lent);
-            is_near(ports.lendable.all, bound, lent)
-        };
-        if is_near(sessions.all, used.sessions, all.sessions)
-            || is_near(bindings.all, used.bindings, all.all_ports())
-            || ports.iter().zip(all.ports).any(are_ports_near)
-        {
-            return self.end_all(state);
-        }
-        let prefixes: Vec<_> = self.terms.prefixes(node).collect();
-        for (at, prefix) in prefixes {
-            let its = self.lent_to.get(&(at, prefix)).copied().unwrap_or_default();
-            let (of_sessions, of_bindings) = used.of_level[at];
-            let are_its_near = |(ports, lent): (&PortSupply, u32)| {
-                let has = ports.of_these(of_bindings.saturating_add(its.all_ports()));
-                is_near(ports.lendable.of_level[at], has.saturating_sub(lent), lent)
-            };
-            let level = self.terms.levels[at];
-            if is_near(sessions.of_level[at], of_sessions, its.sessions)
-                || is_near(bindings.of_level[at], of_bindings, its.all_ports())
-                || ports.iter().zip(its.ports).any(are_its_near)
-            {
-                self.end_where(state, |held| level.prefix_of(held.node) == prefix);
-                break;
+        let near = self.near(node, state, early::END);
+        match near {
+            Some(Near::All) if self.early.all() > 0 => {
+                self.end_where(state, |held| held.is_early);
             }
+            Some(Near::Prefix(at, prefix)) if self.early.of((at, prefix)) > 0 => {
+                let level = self.terms.levels[at];
+                let is_in = |held: &GrantedLease| level.prefix_of(held.node) == prefix;
+                self.end_where(state, |held| held.is_early && is_in(held));
+            }
+            _ => {}
+        }
+        // Whoever is not within the wider margin is not within this one.
+        match near.and_then(|_| self.near(node, state, NARROW_MARGIN)) {
+            Some(Near::All) => return self.end_all(state),
+            Some(Near::Prefix(at, prefix)) => {
+                let level = self.terms.levels[at];
+                self.end_where(state, |held| level.prefix_of(held.node) == prefix);
+            }
+            None => {}
         }
         let source = LENT
             .iter()
@@ -96,5 +95,42 @@ impl Leases {
         if LENT.iter().any(|&protocol| state.is_short(protocol, node)) {
             self.end_where(state, |held| held.address == address);
         }
+    }
+
+    /// Returns where less than one part in `margin` of a limit is neither used nor lent, and something is lent: the widest
+    /// such prefix of a node.
+    fn near(&self, node: Ipv6Addr, state: &State, margin: u32) -> Option<Near> {
+        let used = state.usage(node);
+        let is_near = |limit: u32, used: u32, lent: u32| {
+            let margin = (limit / margin).max(LEAST_MARGIN / 2);
+            lent > 0 && used.saturating_add(lent) > limit.saturating_sub(margin)
+        };
+        let (sessions, bindings, ports) = self.terms.lendable(state);
+        let all = self.lent;
+        let are_ports_near = |(ports, lent): (&PortSupply, u32)| {
+            let bound = ports.taken.saturating_sub(lent);
+            is_near(ports.lendable.all, bound, lent)
+        };
+        if is_near(sessions.all, used.sessions, all.sessions)
+            || is_near(bindings.all, used.bindings, all.all_ports())
+            || ports.iter().zip(all.ports).any(are_ports_near)
+        {
+            return Some(Near::All);
+        }
+        for (at, prefix) in self.terms.prefixes(node) {
+            let its = self.lent_to.get(&(at, prefix)).copied().unwrap_or_default();
+            let (of_sessions, of_bindings) = used.of_level[at];
+            let are_its_near = |(ports, lent): (&PortSupply, u32)| {
+                let has = ports.of_these(of_bindings.saturating_add(its.all_ports()));
+                is_near(ports.lendable.of_level[at], has.saturating_sub(lent), lent)
+            };
+            if is_near(sessions.of_level[at], of_sessions, its.sessions)
+                || is_near(bindings.of_level[at], of_bindings, its.all_ports())
+                || ports.iter().zip(its.ports).any(are_its_near)
+            {
+                return Some(Near::Prefix(at, prefix));
+            }
+        }
+        None
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sessions that the fast path may open by itself: UDP and TCP sessions of nodes that open many, on ports that are lent to them.
+//! Sessions that the fast path may open by itself: UDP and TCP sessions of nodes that have opened some, on ports that are lent to them.
 //!
-//! A node that has opened a few sessions gets a lease: a number of sessions, and ports of its own address. The faster
+//! A node that has opened a session gets a small lease, while there is plenty ([`early`]). With a few sessions it is warm
+//! and gets a lease whatever others have: a number of sessions, and ports of its own address. The faster
 //! it uses them up, the more it gets, up to a wide lease with more room for ports. Its address allows it a few places; where
-//! others have all of them, it takes that of the node that has opened nothing for longest. The programs report what they have opened, and [`Leases::settle`] brings it into
+//! others have all of them, it takes that of an early lease, or of the node that has opened nothing for longest. The programs report what they have opened, and [`Leases::settle`] brings it into
 //! the tables before the tables see any packet that may follow from it. So the tables stay the only truth: a session
 //! that they refuse is removed from the maps again.
 //!
@@ -13,6 +14,8 @@
 //!
 //! opened by packets → [`Leases::consider`] → programs → [`Leases::settle`] → refilled; idle → [`Leases::sweep`]
 
+mod early;
+mod filling;
 mod margins;
 mod warm;
 
@@ -22,29 +25,24 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_fastpath::{Opening, Report, WIDE_PORTS};
+use diolkos_fastpath::{LeaseSize, Opening, Report, WIDE_PORTS};
 use diolkos_nat64::config::{Nat64Config, Protocol};
 use diolkos_nat64::session::{Segment, Side, State};
 
 use super::conversion::{opened, protocol_of, session_of};
 use super::fastpath::FastPath;
 use super::mirror::Mirror;
-use super::terms::{at_of, queues_of, Lent, Terms, LENT};
-use warm::Warm;
+use super::terms::{at_of, Lent, Terms, LENT};
+use early::Early;
+use filling::sessions_of;
+use margins::MARGIN;
+use warm::{Warm, WARM};
 
 /// Half the number of ports in each queue of the first filling, which counts as used up. Most nodes open little, and
 /// no other node can use what is lent to them.
 const FIRST: u32 = 4;
 /// The same, of a lease with room for many.
 const FIRST_WIDE: u32 = 8;
-/// Sessions per port of the first filling: there are more peers than ports.
-const SESSIONS_PER_PORT: u32 = 8;
-/// Maximum number of sessions in a filling. At 100 000 a second they last while the controller waits for a CPU that
-/// others use.
-const MOST_SESSIONS: u32 = 8192;
-/// Beyond what goes with its ports, a filling gets 1/`PARTS` of what may still be lent, so that something is left for
-/// other nodes.
-const PARTS: u32 = 64;
 /// Number of sweeps in which every lease is checked once, and in which one is used that goes on: 8 seconds, at 250 ms
 /// each.
 const SWEEPS: u32 = 32;
@@ -56,6 +54,7 @@ pub struct Leases {
     /// The leases, by slot.
     held: Vec<Option<Box<GrantedLease>>>,
     warm: Warm,
+    early: Early,
     lent: Lent,
     /// What is lent, by level and prefix.
     lent_to: HashMap<(usize, u128), Lent>,
@@ -84,6 +83,10 @@ struct GrantedLease {
     last_used: u32,
     /// True if it is wide, or would be if there were room.
     is_wide: bool,
+    /// Number of sessions that its node has opened, until it is warm.
+    opened: u8,
+    /// True if its node is not warm.
+    is_early: bool,
     /// True if the last filling got less than it wanted.
     is_lacking: bool,
 }
@@ -98,6 +101,7 @@ impl Leases {
             fast,
             held: vec![None; places],
             warm: Warm::new(places),
+            early: Early::new(&config.limits, places),
             lent: Lent::default(),
             lent_to: HashMap::new(),
             terms: Terms::of(config),
@@ -177,31 +181,28 @@ impl Leases {
         let Some(at) = at_of(protocol) else { return };
         let place = match self.place_of(set.clone(), |held| held.node == node) {
             Some(place) => place,
-            None => {
-                let Some(since) = self.warm.note(set.clone(), node, self.sweeps) else {
-                    return;
-                };
-                // Before another node's lease ends for it.
-                if self.terms.nothing || self.room(node, state).sessions == 0 {
-                    return;
-                }
-                let Some(place) = self.vacate(set, since, state) else {
-                    return;
-                };
-                if !self.begin(place, node, state, false) {
-                    return;
-                }
-                place
-            }
+            None => match self.enter(set, node, protocol, state) {
+                Some(place) => place,
+                None => return,
+            },
         };
+        self.note_opened(place);
         let is_wide = self
             .fast
             .as_ref()
             .is_some_and(|fast| fast.most_ports(place) >= WIDE_PORTS);
-        let first = if is_wide { FIRST_WIDE } else { FIRST };
         if let Some(held) = &mut self.held[place] {
+            let first = match (held.is_early, is_wide) {
+                (true, _) => early::PORTS,
+                (false, true) => FIRST_WIDE,
+                (false, false) => FIRST,
+            };
             held.filling[at] = held.filling[at].max(first);
-            held.sessions = held.sessions.max(sessions_of(held.filling));
+            let sessions = match held.is_early {
+                true => early::SESSIONS,
+                false => sessions_of(held.filling),
+            };
+            held.sessions = held.sessions.max(sessions);
         }
         self.fill(place, Lent::default(), state, mirror, &mut random);
     }
@@ -215,16 +216,41 @@ impl Leases {
         set.find(|&place| self.held[place].as_deref().is_some_and(&is_it))
     }
 
-    /// Returns an empty slot of a set. If there is none, ends the lease that was not used for longest, unless it was
-    /// used since a sweep.
-    fn vacate(&mut self, set: Range<usize>, since: u32, state: &mut State) -> Option<usize> {
-        let age = |place: &usize| match &self.held[*place] {
-            Some(held) => self.sweeps.wrapping_sub(held.last_used),
-            None => u32::MAX,
-        };
-        let place = set.max_by_key(age)?;
-        if self.held[place].is_some() {
-            if age(&place) <= self.sweeps.wrapping_sub(since) {
+    /// Begins a lease of a node that has opened a session and has none: an early one in an empty slot, or any other with
+    /// its last session before it is warm. Returns its slot.
+    fn enter(
+        &mut self,
+        mut set: Range<usize>,
+        node: Ipv6Addr,
+        protocol: Protocol,
+        state: &mut State,
+    ) -> Option<usize> {
+        let empty = set.clone().find(|&place| self.held[place].is_none());
+        if let Some(place) = empty.filter(|_| self.may_be_early(node, protocol, state)) {
+            return self
+                .begin(place, node, state, LeaseSize::Small)
+                .then_some(place);
+        }
+        let since = self.warm.note(set.clone(), node, self.sweeps)?;
+        // Before another node's lease ends for it.
+        if self.terms.nothing || self.room(node, state, MARGIN).sessions == 0 {
+            return None;
+        }
+        let place = self.vacate(&mut set, since, state)?;
+        self.begin(place, node, state, LeaseSize::Usual)
+            .then_some(place)
+    }
+
+    /// Returns an empty slot of a set. If there is none, ends an early lease; otherwise the one that was not used for
+    /// longest, unless it was used since a sweep.
+    fn vacate(&mut self, set: &mut Range<usize>, since: u32, state: &mut State) -> Option<usize> {
+        let age = |held: &GrantedLease| self.sweeps.wrapping_sub(held.last_used);
+        let place = set.max_by_key(|&place| match &self.held[place] {
+            Some(held) => (false, held.is_early, age(held)),
+            None => (true, false, 0),
+        })?;
+        if let Some(held) = &self.held[place] {
+            if !held.is_early && age(held) <= self.sweeps.wrapping_sub(since) {
                 return None;
             }
             self.end(place, state);
@@ -233,15 +259,16 @@ impl Leases {
     }
 
     /// Begins an empty lease, if anything can be lent.
-    fn begin(&mut self, place: usize, node: Ipv6Addr, state: &State, is_wide: bool) -> bool {
-        let room = self.room(node, state);
+    fn begin(&mut self, place: usize, node: Ipv6Addr, state: &State, size: LeaseSize) -> bool {
+        let room = self.room(node, state, MARGIN);
         let (Some(fast), Some(address)) = (&self.fast, state.address_of(node)) else {
             return false;
         };
         if self.terms.nothing || room.sessions == 0 {
             return false;
         }
-        let term = fast.assign(place, node, address, is_wide);
+        let term = fast.assign(place, node, address, size);
+        let is_early = size == LeaseSize::Small;
         self.held[place] = Some(Box::new(GrantedLease {
             node,
             term,
@@ -250,9 +277,14 @@ impl Leases {
             filling: [0; 2],
             sessions: 0,
             last_used: self.sweeps,
-            is_wide,
+            is_wide: size == LeaseSize::Wide,
+            opened: if is_early { 0 } else { WARM },
+            is_early,
             is_lacking: false,
         }));
+        if is_early {
+            self.early.add(&self.terms, node);
+        }
         true
     }
 
@@ -280,6 +312,7 @@ impl Leases {
     /// Applies another configuration, once everything has been taken back.
     pub fn follow(&mut self, config: &Nat64Config) {
         self.terms = Terms::of(config);
+        self.early = Early::new(&config.limits, self.held.len());
     }
 
     /// Returns the number of leases, and what is lent and not used up.
@@ -292,106 +325,15 @@ impl Leases {
         [self.lent.sessions, self.lent.all_ports()]
     }
 
-    /// Refills a lease, with more than before if it is used up fast. `pending` is what the node may have besides, which the
-    /// tables do not know yet.
-    fn fill(
-        &mut self,
-        place: usize,
-        pending: Lent,
-        state: &mut State,
-        mirror: &mut Mirror,
-        random: &mut impl FnMut() -> u64,
-    ) {
-        let (Some(fast), Some(held)) = (&self.fast, &self.held[place]) else {
-            return;
-        };
-        let mut room = self.room(held.node, state);
-        room.sessions = room.sessions.saturating_sub(pending.sessions);
-        let taken = pending.all_ports();
-        room.ports = room.ports.map(|ports| ports.saturating_sub(taken));
-        let (mut filling, mut sessions) = (held.filling, held.sessions);
-        let whose = (held.node, held.address);
-        let mut more = Lent::default();
-        let left = fast.sessions(place);
-        let most_ports = fast.most_ports(place);
-        let is_short = left * 2 <= sessions;
-        let (mut needs_room, mut is_lacking) = (false, false);
-        for (at, filling) in filling.iter_mut().enumerate() {
-            let ports = queues_of(at).map(|queue| fast.ports(place, queue));
-            if is_short || ports[0].min(ports[1]) * 2 <= *filling {
-                needs_room |= *filling * 2 > most_ports && !held.is_lacking;
-                *filling = (*filling * 2).min(most_ports);
-            }
-        }
-        if needs_room && !held.is_wide && most_ports < WIDE_PORTS && !self.terms.no_ports {
-            return self.widen(place, state, mirror, random);
-        }
-        if is_short {
-            let most = MOST_SESSIONS.min(room.sessions / PARTS);
-            sessions = (sessions * 2).min(most).max(sessions_of(filling));
-        }
-        more.sessions = sessions.saturating_sub(left).min(room.sessions);
-        fast.add_sessions(place, more.sessions);
-        for at in 0..LENT.len() {
-            for (like, queue) in (0..).zip(queues_of(at)) {
-                while !self.terms.no_ports && fast.ports(place, queue) < filling[at] {
-                    let is_room = room.ports[at] > 0;
-                    let mut lend = || state.lend(LENT[at], whose, like, &mut *random, mirror);
-                    let Some(port) = is_room.then(&mut lend).flatten() else {
-                        is_lacking = true;
-                        break;
-                    };
-                    fast.add_port(place, queue, port);
-                    // A binding of either protocol counts against the ports of all protocols.
-                    room.ports = room.ports.map(|ports| ports.saturating_sub(1));
-                    more.ports[at] += 1;
-                }
-            }
-        }
-        self.count(place, |lent| {
-            lent.sessions += more.sessions;
-            (0..LENT.len()).for_each(|at| lent.ports[at] += more.ports[at]);
-        });
-        if let Some(held) = &mut self.held[place] {
-            (held.filling, held.sessions) = (filling, sessions);
-            held.is_lacking = is_lacking;
-        }
-    }
-
-    /// Replaces a full lease by one with more room for ports. What programs have taken from the old one at this very moment
-    /// they report later; it counts as lent until the new one is filled.
-    fn widen(
-        &mut self,
-        place: usize,
-        state: &mut State,
-        mirror: &mut Mirror,
-        random: &mut impl FnMut() -> u64,
-    ) {
-        let Some(GrantedLease {
-            node,
-            filling,
-            sessions,
-            ..
-        }) = self.held[place].as_deref().cloned()
-        else {
-            return;
-        };
-        let pending = self.end(place, state);
-        if !self.begin(place, node, state, true) {
-            return;
-        }
-        if let Some(held) = &mut self.held[place] {
-            (held.filling, held.sessions) = (filling, sessions);
-        }
-        self.fill(place, pending, state, mirror, random);
-    }
-
     /// Returns the slot of the lease by which something was opened, unless that lease has ended since.
     fn note_used(&mut self, opening: &Opening) -> Option<usize> {
         let set = self.fast.as_ref()?.set_of(opening.node.0);
         let whose = (opening.node.0, opening.term);
         let place = self.place_of(set, |held| (held.node, held.term) == whose)?;
         self.held[place].as_mut()?.last_used = self.sweeps;
+        if opening.report != Report::Unwanted {
+            self.note_opened(place);
+        }
         let sessions = u32::from(opening.report != Report::Unwanted);
         let ports = u32::from(opening.report != Report::Opened);
         let at = at_of(protocol_of(opening))?;
@@ -442,6 +384,9 @@ impl Leases {
         let (Some(fast), Some(held)) = (&self.fast, self.held[place].take()) else {
             return pending;
         };
+        if held.is_early {
+            self.early.remove(&self.terms, held.node);
+        }
         for (queue, port) in fast.end(place) {
             let pool = state.pool_mut();
             pool.give_back(LENT[queue / 2], held.address, port);
@@ -449,9 +394,4 @@ impl Leases {
         }
         pending
     }
-}
-
-/// Returns the number of sessions that goes with so many ports.
-fn sessions_of(filling: [u32; 2]) -> u32 {
-    (filling[0] + filling[1]) * SESSIONS_PER_PORT
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Notes which nodes without a lease open sessions, so that those which go on get one.
+//! Notes which nodes without a lease open sessions, so that those which go on get one, and may take the place of another
+//! node.
 
 use std::net::Ipv6Addr;
 use std::ops::Range;
 
-/// Number of sessions that a node opens through the slow path before it gets a lease.
-const WARM: u8 = 4;
+/// Number of sessions after which a node is warm: it has a lease like others, or gets one.
+pub(super) const WARM: u8 = 4;
 
 /// As many entries as there are places for leases, in the same sets.
 #[derive(Debug)]

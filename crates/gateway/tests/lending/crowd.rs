@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many nodes at once: which share of their sessions the programs open, and that no lease serves two nodes.
+//! A gateway for many nodes at once: the controller, and a fast path with as many leases as there can be.
 //!
 //! Here programs take turns with the controller, so a lease is a plain structure; `orders` and `chance` have what happens
 //! when they do not.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use diolkos_fastpath::{
-    queue_of, NodePort, Opening, Report, Sent, Session, Sessions, LEASE_WAYS, WIDE_PORTS,
+    queue_of, LeaseSize, NodePort, Opening, Report, Sent, Session, Sessions, LEASE_WAYS, WIDE_PORTS,
 };
 use diolkos_gateway::fastpath::FastPath;
 use diolkos_gateway::leases::Leases;
@@ -20,41 +20,50 @@ use diolkos_gateway::mirror::Mirror;
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Nat64Config, Protocol};
 use diolkos_nat64::session::{Outbound, Segment, State};
 
-use crate::controller::config;
-
-const PLACES: usize = 65536;
+pub const PLACES: usize = 65536;
 const PORTS: u32 = 16;
 const UDP: u8 = 17;
-/// Sessions between two looks of the controller.
-const BATCH: usize = 32;
-/// Sessions between two sweeps, at 12 000 a second.
-const SWEEP: usize = 3000;
 
 /// The lease at a place.
 #[derive(Clone, Default, Debug)]
-struct Place {
-    node: Option<Ipv6Addr>,
+pub struct Place {
+    pub node: Option<Ipv6Addr>,
     v4: Option<Ipv4Addr>,
     term: u32,
     sessions: u32,
     queues: [VecDeque<u16>; 4],
-    is_wide: bool,
+    pub is_wide: bool,
 }
 
 #[derive(Debug)]
-struct Crowd {
+pub struct Crowd {
     places: Mutex<Vec<Place>>,
     reports: Mutex<Vec<Opening>>,
     wide_left: Mutex<u32>,
 }
 
 impl Crowd {
-    fn new() -> Crowd {
+    pub fn new() -> Crowd {
         Crowd {
             places: Mutex::new(vec![Place::default(); PLACES]),
             reports: Mutex::default(),
             wide_left: Mutex::new(PLACES as u32 / 64),
         }
+    }
+
+    /// Returns the leases of all nodes that have one.
+    pub fn leases(&self) -> Vec<Place> {
+        let all = self.places.lock().expect("no thread has panicked");
+        all.iter()
+            .filter(|place| place.node.is_some())
+            .cloned()
+            .collect()
+    }
+
+    /// Returns true if a node has a lease.
+    pub fn has_lease(&self, node: Ipv6Addr) -> bool {
+        self.set_of(node)
+            .any(|place| self.with(place, |lease| lease.node) == Some(node))
     }
 
     fn with<T>(&self, place: usize, see: impl FnOnce(&mut Place) -> T) -> T {
@@ -127,13 +136,15 @@ impl FastPath for Crowd {
     }
 
     fn set_of(&self, node: Ipv6Addr) -> Range<usize> {
-        let set = scatter((node.to_bits() >> 64) as u64) as usize % (PLACES / LEASE_WAYS);
+        let bits = node.to_bits();
+        let set =
+            scatter(scatter((bits >> 64) as u64) ^ bits as u64) as usize % (PLACES / LEASE_WAYS);
         set * LEASE_WAYS..(set + 1) * LEASE_WAYS
     }
 
-    fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, is_wide: bool) -> u32 {
+    fn assign(&self, place: usize, node: Ipv6Addr, address: Ipv4Addr, size: LeaseSize) -> u32 {
         let mut left = self.wide_left.lock().expect("no thread has panicked");
-        let is_wide = is_wide && *left > 0;
+        let is_wide = size == LeaseSize::Wide && *left > 0;
         *left -= u32::from(is_wide);
         self.with(place, |lease| {
             assert_eq!(
@@ -197,66 +208,87 @@ impl FastPath for Crowd {
     }
 }
 
-/// 64 addresses: with more networks than the programs can know, nothing would be lent.
-fn pool() -> Nat64Config {
-    let mut config = config(1, 1024..=65535);
-    config.pool4[0].net = "192.0.2.0/26".parse().expect("a network");
-    config
-}
-
-fn scatter(n: u64) -> u64 {
+pub fn scatter(n: u64) -> u64 {
     let n = (n ^ n >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     n ^ n >> 32
 }
 
-/// What has opened the sessions of so many nodes: programs, and the slow path; and the leases, with how many are wide.
-struct Opened {
-    by_program: usize,
-    by_controller: usize,
-    leases: u32,
-    wide: usize,
+impl Place {
+    /// Number of ports of all queues.
+    pub fn ports(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+
+    /// Number of sessions that its node may open.
+    pub fn sessions(&self) -> u32 {
+        self.sessions
+    }
 }
 
-/// Opens sessions of nodes that `whose` selects, each from a new port, with settling and sweeping as in the program.
-fn open(config: &Nat64Config, sessions: usize, whose: impl Fn(u64) -> u32) -> Opened {
-    let crowd = Arc::new(Crowd::new());
-    let fast: Arc<dyn FastPath> = crowd.clone();
-    let mut state = State::new(config, [1, 2, 3, 4]);
-    let mut mirror = Mirror::new(config, Some(fast.clone()));
-    mirror.begin(&state);
-    let mut leases = Leases::new(config, Some(fast));
-    let mut next_port: HashMap<u32, u16> = HashMap::new();
-    let peer = (Ipv4Addr::new(198, 51, 100, 1), 53);
-    let (mut by_program, mut by_controller, mut drawn) = (0, 0, 0);
-    let mut random = || {
-        drawn += 1;
-        scatter(drawn)
-    };
-    for n in 0..sessions {
-        let now = Duration::from_micros(n as u64 * 1_000_000 / 12_000);
-        if n % SWEEP == 0 {
-            leases.settle(&mut state, &mut mirror, || now, &mut random);
-            leases.sweep(&mut state);
+/// Who has opened a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    Program,
+    Controller,
+    /// Nobody: the tables have refused it.
+    Nobody,
+}
+
+/// The controller with the leases of a crowd.
+pub struct Gateway {
+    pub crowd: Arc<Crowd>,
+    pub state: State,
+    mirror: Mirror,
+    pub leases: Leases,
+    drawn: u64,
+}
+
+impl Gateway {
+    pub fn new(config: &Nat64Config) -> Gateway {
+        let crowd = Arc::new(Crowd::new());
+        let fast: Arc<dyn FastPath> = crowd.clone();
+        let state = State::new(config, [1, 2, 3, 4]);
+        let mut mirror = Mirror::new(config, Some(fast.clone()));
+        mirror.begin(&state);
+        let leases = Leases::new(config, Some(fast));
+        Gateway {
+            crowd,
+            state,
+            mirror,
+            leases,
+            drawn: 0,
         }
-        let number = whose(scatter(n as u64 + (1 << 40)));
-        // Each a link of its own.
-        let node = Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(number) << 64 | 1);
-        let port = next_port.entry(number).or_insert(1024);
-        *port = port.checked_add(1).unwrap_or(1024);
-        let is_opened = crowd.open((node, *port), peer);
-        if n % BATCH == 0 || !is_opened {
-            leases.settle(&mut state, &mut mirror, || now, &mut random);
+    }
+
+    /// Brings what programs have opened into the tables.
+    pub fn settle(&mut self, now: Duration) {
+        let drawn = &mut self.drawn;
+        self.leases
+            .settle(&mut self.state, &mut self.mirror, || now, || draw(drawn));
+    }
+
+    /// Does what is done four times a second.
+    pub fn sweep(&mut self, now: Duration) {
+        self.settle(now);
+        self.leases.sweep(&mut self.state);
+    }
+
+    /// Handles the first packet of a node's port: by a program, which the controller hears of after `is_late`, or by the
+    /// controller.
+    pub fn first_packet(&mut self, node: (Ipv6Addr, u16), now: Duration, is_late: bool) -> By {
+        let peer = (Ipv4Addr::new(198, 51, 100, 1), 53);
+        let is_opened = self.crowd.open(node, peer);
+        if !is_late || !is_opened {
+            self.settle(now);
         }
         if is_opened {
-            by_program += 1;
-            continue;
+            return By::Program;
         }
-        by_controller += 1;
         let packet = Outbound {
             protocol: Protocol::Udp,
             v6: Endpoint6 {
-                addr: node,
-                port: *port,
+                addr: node.0,
+                port: node.1,
             },
             peer: Endpoint4 {
                 addr: peer.0,
@@ -265,96 +297,36 @@ fn open(config: &Nat64Config, sessions: usize, whose: impl Fn(u64) -> u32) -> Op
             prefix: 0,
             segment: Segment::Other,
         };
-        let passed = state.outbound(now, &packet, &mut random, &mut mirror);
-        passed.expect("there are ports for all");
-        while let Some((protocol, node)) = mirror.take_opened() {
-            leases.consider(node, protocol, &mut state, &mut mirror, &mut random);
+        let drawn = &mut self.drawn;
+        let passed = self
+            .state
+            .outbound(now, &packet, || draw(drawn), &mut self.mirror);
+        while let Some((protocol, node)) = self.mirror.take_opened() {
+            let (state, mirror) = (&mut self.state, &mut self.mirror);
+            self.leases
+                .consider(node, protocol, state, mirror, || draw(drawn));
+        }
+        match passed {
+            Ok(_) => By::Controller,
+            Err(_) => By::Nobody,
         }
     }
-    leases.settle(
-        &mut state,
-        &mut mirror,
-        || Duration::from_secs(60),
-        &mut random,
-    );
-    assert_eq!(
-        state.sessions().count(),
-        sessions,
-        "the tables know each session once"
-    );
-    let (number, _) = leases.lent_out();
-    let wide = |place: &Place| place.is_wide;
-    let wide = crowd
-        .places
-        .lock()
-        .expect("no thread has panicked")
-        .iter()
-        .filter(|p| wide(p))
-        .count();
-    leases.end_all(&mut state);
-    assert_eq!(leases.lent(), [0, 0]);
-    assert_eq!(
-        state.pool().leased_ports(),
-        0,
-        "a loan that nobody gives back"
-    );
-    assert_eq!(
-        *crowd.wide_left.lock().expect("no thread has panicked") as usize,
-        PLACES / 64
-    );
-    Opened {
-        by_program,
-        by_controller,
-        leases: number,
-        wide,
+
+    /// Takes all leases back: nothing that was lent may be missing.
+    pub fn finish(&mut self) {
+        self.leases.end_all(&mut self.state);
+        assert_eq!(self.leases.lent(), [0, 0]);
+        assert_eq!(
+            self.state.pool().leased_ports(),
+            0,
+            "a loan that nobody gives back"
+        );
+        let left = self.crowd.wide_left.lock();
+        assert_eq!(*left.expect("no thread has panicked") as usize, PLACES / 64);
     }
 }
 
-#[test]
-fn programs_open_most_sessions_of_sixteen_thousand_nodes() {
-    // 12 000 a second, as long as a lease may be idle: with one place for each of 4096 hashes it was a tenth.
-    let opened = open(&pool(), 360_000, |drawn| (drawn % 16384) as u32);
-    let all = opened.by_program + opened.by_controller;
-    // Each node's first four sessions are the controller's: 65 536 of 360 000.
-    let after_the_first = all - 4 * 16384;
-    assert!(
-        opened.by_program * 10 >= after_the_first * 9,
-        "{} of {after_the_first} by programs",
-        opened.by_program
-    );
-    assert!(opened.leases >= 16384 * 9 / 10, "{} leases", opened.leases);
-}
-
-#[test]
-fn a_node_that_opens_much_gets_a_wide_lease_among_many() {
-    // Every second session is that of node 0.
-    let opened = open(&pool(), 60_000, |drawn| {
-        if drawn % 2 == 0 {
-            0
-        } else {
-            (drawn >> 8) as u32 % 1000
-        }
-    });
-    assert!(opened.wide >= 1, "node 0 has an ordinary lease");
-    assert!(
-        opened.by_program * 10 >= (60_000 - 4 * 1001) * 9,
-        "{}",
-        opened.by_program
-    );
-}
-
-#[test]
-fn nodes_of_one_set_do_not_take_turns_with_leases() {
-    // Five nodes of one set, all as busy: four have a lease at any time, and keep it.
-    let crowd = Crowd::new();
-    let node = |number: u32| Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(number) << 64 | 1);
-    let set = crowd.set_of(node(0));
-    let five: Vec<u32> = (0..)
-        .filter(|n| crowd.set_of(node(*n)) == set)
-        .take(5)
-        .collect();
-    let opened = open(&pool(), 20_000, |drawn| five[(drawn % 5) as usize]);
-    assert_eq!(opened.leases, 4);
-    let share = opened.by_program as f64 / 20_000.0;
-    assert!(share >= 0.75, "{share}");
+fn draw(drawn: &mut u64) -> u64 {
+    *drawn += 1;
+    scatter(*drawn)
 }

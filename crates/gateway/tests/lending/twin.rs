@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_fastpath::lease::Lease;
-use diolkos_fastpath::{self as sys, halves, Opening, Sent, Session, Sessions};
+use diolkos_fastpath::{self as sys, halves, LeaseSize, Opening, Sent, Session, Sessions};
 use diolkos_nat64::config::Protocol;
 
 use crate::guide::Guide;
@@ -312,7 +312,7 @@ impl FastPath for Twin {
         0..1
     }
 
-    fn assign(&self, _: usize, node: Ipv6Addr, address: Ipv4Addr, _: bool) -> u32 {
+    fn assign(&self, _: usize, node: Ipv6Addr, address: Ipv4Addr, _: LeaseSize) -> u32 {
         with(|world| world.addresses.insert(node, address));
         let lease = lease();
         lease.assign(halves(node), address.to_bits(), 0);

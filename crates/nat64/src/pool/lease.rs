@@ -14,6 +14,9 @@ use std::net::Ipv4Addr;
 /// exhaust a small one.
 const FREE_PER_LOAN: u32 = 4;
 
+/// The same where it has plenty. So what is leased on that condition is at most a quarter of what may be.
+const PLENTY_PER_LOAN: u32 = 16;
+
 impl Pool {
     /// Leases a port of an address above 1023, with the parity of the port `like`. None if there is
     /// none, or if too few free ports would remain.
@@ -35,6 +38,15 @@ impl Pool {
         block.lend(port);
         self.note_taken(protocol, at);
         Some(port)
+    }
+
+    /// Returns true if an address has so many free ports that it can lease one to somebody who may not need it.
+    pub fn has_plenty(&self, protocol: Protocol, address: Ipv4Addr) -> bool {
+        let Some(at) = self.position(address) else {
+            return false;
+        };
+        let block = self.addresses[at as usize].blocks[protocol.index()].as_ref();
+        block.is_some_and(|block| block.free_ports() / PLENTY_PER_LOAN > block.lent_ports())
     }
 
     /// Returns true if an address has fewer free ports than leased ones, so that leases have to be

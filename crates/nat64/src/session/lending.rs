@@ -64,6 +64,13 @@ impl State {
         self.pool.lend_in(protocol, place, like, random)
     }
 
+    /// Returns true if there are so many free ports at the place where a node gets its ports that one can be lent to it
+    /// although it may not need it. Sources with port blocks have few ports each, so this is false there.
+    pub fn has_plenty(&self, protocol: Protocol, node: Ipv6Addr) -> bool {
+        let address = self.address_of(node).filter(|_| self.blocks.is_none());
+        address.is_some_and(|address| self.pool.has_plenty(protocol, address))
+    }
+
     /// The source of a node, if its loans of a protocol must be returned: packets would soon find no free port.
     pub fn wanted_back(&self, protocol: Protocol, node: Ipv6Addr) -> Option<Ipv6Net> {
         let blocks = self.blocks.as_ref()?;
