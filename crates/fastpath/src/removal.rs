@@ -30,8 +30,12 @@ fn delete_with(
     let mut left = keys;
     while !left.is_empty() {
         let Ok(done) = together(left) else {
-            let all = left.chunks(len).map(&mut one);
-            return all.fold(Ok(()), |all, this| this.and(all));
+            // Each is tried, whatever became of the others.
+            let mut all = Ok(());
+            for key in left.chunks(len) {
+                all = one(key).and(all);
+            }
+            return all;
         };
         // The key after the deleted ones does not exist.
         left = left.get((done + 1) * len..).unwrap_or_default();

@@ -137,7 +137,7 @@ impl Sessions {
             _ => Ok(()),
         });
         // If one direction stays, the other one leaves nevertheless.
-        removed.fold(Ok(()), |both, this| both.and(this))
+        removed.fold(Ok(()), io::Result::and)
     }
 
     /// Removes the sessions that exist, many with each system call. After an error, those that could be removed are.

@@ -21,7 +21,7 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     /// Removes those of the sessions that exist. After an error, all those that can be removed are.
     fn remove_all(&self, sessions: &[Session]) -> io::Result<()> {
         let removed = sessions.iter().map(|session| self.remove(session));
-        removed.fold(Ok(()), |all, this| all.and(this))
+        removed.fold(Ok(()), io::Result::and)
     }
     /// Adds a binding, or changes it.
     fn bind(&self, node: NodePort, v4: (Ipv4Addr, u16)) -> io::Result<()>;
@@ -30,7 +30,7 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     /// Removes those of the bindings that exist. After an error, all those that can be removed are.
     fn unbind_all(&self, nodes: &[NodePort]) -> io::Result<()> {
         let removed = nodes.iter().map(|node| self.unbind(*node));
-        removed.fold(Ok(()), |all, this| all.and(this))
+        removed.fold(Ok(()), io::Result::and)
     }
     /// Returns when a program last translated a packet of a session, by CLOCK_MONOTONIC.
     fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>>;
