@@ -123,7 +123,7 @@ def test_packets_have_many_flows_unless_a_study_asks_for_few() -> None:
         assert load.factors["flows"] == 4096
     assert _options(PPS.command(LOAD.at(1000), _context(6)))["--flows"] == "4096"
     assert Rfc8219(name="rfc8219").trial(1000, 1, "throughput").factors["flows"] == 4096
-    assert {"directions", "next_hops"}.isdisjoint(LOAD.factors), "where there is one of each"
+    assert {"directions", "next_hops", "nodes"}.isdisjoint(LOAD.factors), "where there is one of each"
 
 
 def test_unique_flows_are_of_many_clients_and_of_this_trial_alone() -> None:
@@ -132,6 +132,21 @@ def test_unique_flows_are_of_many_clients_and_of_this_trial_alone() -> None:
     assert (first["--flows"], first["--src"]) == ("unique", "2001:2:0:2::/120")
     assert abs(int(first["--seed"]) - int(second["--seed"])) > 2_000_000 * 30, "flows of one trial are none of another's"
     assert PPS.prepare(load, context) == [], "each packet opens its own session"
+
+
+def test_flows_of_many_nodes_come_from_many_addresses() -> None:
+    load, context = LOAD.model_copy(update={"nodes": 16_384}).at(1000), _ends(_context(6))
+    assert context.ends and context.ends.answers
+    crowd = replace(context.ends.answers, crowd=IPv6Network("2001:2:0:8000::/114"))
+    many = replace(context, ends=replace(context.ends, answers=crowd))
+    said = _options(PPS.command(load, many))
+    assert (said["--src"], said["--flows"], load.factors["nodes"]) == ("2001:2:0:8000::/114", "4096", 16_384)
+    with pytest.raises(LoadFault, match="single client"):
+        PPS.command(load, context)
+    alone = replace(context, ends=replace(context.ends, answers=None))
+    assert _options(PPS.command(load, alone))["--src"] == str(context.ends.source), "to a sink right behind it"
+    with pytest.raises(ValidationError, match="in one direction"):
+        PpsLoad(name="pps", seconds=1, nodes=16_384, directions="both")
 
 
 def test_both_directions_have_ports_of_their_own() -> None:

@@ -66,6 +66,8 @@ def test_a_clat_knows_one_client() -> None:
         ("diolkos/siit-dc-tc", {"directions": "both", "flows": "unique", "next_hops": 64}, None),
         ("tayga/inbound", {"next_hops": 64}, "one destination"),
         ("native/kernel", {"next_hops": 64}, None),
+        ("tayga/tun", {"nodes": 16_384}, "a single client"),
+        ("diolkos/siit-dc-tc", {"nodes": 16_384}, None),
     ],
 )
 def test_what_a_path_cannot_have_is_known_before_it_is_measured(path: str, traffic: dict[str, Any], reason: str | None) -> None:
