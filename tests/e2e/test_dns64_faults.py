@@ -19,6 +19,7 @@ listen = ["[{DNS64}]:53"]
 upstream = ["{RESOLVER}"]
 pref64 = ["{PREF64}"]
 """
+NEW = "2001:db8::98"
 
 
 def quick(net: Dns64Network, more: str = "") -> Running:
@@ -255,6 +256,18 @@ def test_signals_end_it(dns64_network: Dns64Network, how: int) -> None:
     net.start(net.client, "dig", f"@{DNS64}", "+tries=1", "+time=1", "v4.example", "AAAA")
     net.until(lambda: net.counters()["upstream.udp"] > 0)
     assert running.stop(how) == 0
+
+
+def test_an_address_that_is_still_tried_out(dns64_network: Dns64Network) -> None:
+    """RFC 4862 section 5.4: nobody can bind it before Duplicate Address Detection has ended."""
+    net = dns64_network
+    for key in ("accept_dad", "dad_transmits"):
+        net.sysctl(net.router, f"net.ipv6.conf.down0.{key}", "1")
+    net.ip(net.router, "address", "add", f"{NEW}/64", "dev", "down0")
+    assert "tentative" in net.run(net.router, "ip", "address", "show", "to", NEW).stdout
+    running = net.dns64("--listen", f"[{NEW}]:53")
+    assert "tentative" not in net.run(net.router, "ip", "address", "show", "to", NEW).stdout
+    assert running.stop() == 0
 
 
 def test_a_port_that_is_taken(dns64_network: Dns64Network) -> None:

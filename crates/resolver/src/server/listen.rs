@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UdpSocket};
@@ -23,6 +23,24 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// … up to this one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// For how long an address may be missing when a DNS64 starts. The kernel lets nobody bind an IPv6 address before Duplicate
+/// Address Detection has ended, which takes up to two seconds (RFC 4862 section 5.4).
+const PATIENCE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Binds an address by `bind`, which may be there only in a moment.
+pub async fn patiently<S>(bind: impl Fn() -> Result<S, ResolverError>) -> Result<S, ResolverError> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match bind() {
+            Err(ResolverError::NoAddress { .. }) if Instant::now() < end => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            bound => return bound,
+        }
+    }
+}
 
 /// Binds an address for datagrams.
 pub fn datagrams(address: SocketAddr) -> Result<Datagrams, ResolverError> {

@@ -145,7 +145,8 @@ impl Server {
         let follower = Follower::begin(&settings, &dns64, watch).await?;
         let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
         for &address in &dns64.listen {
-            let (udp, tcp) = (listen::datagrams(address)?, listen::connections(address)?);
+            let udp = listen::patiently(|| listen::datagrams(address)).await?;
+            let tcp = listen::connections(address)?;
             let work = serve_udp(address, udp, handler.clone());
             watch.local("a socket for UDP", work);
             let work = serve_tcp(
