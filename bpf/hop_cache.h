@@ -15,8 +15,10 @@
 
 #include "routing.h"
 
-/* A power of two. By hash of the next hop: two that share a place turn each other out, and their packets ask the kernel. */
-#define HOPS 1024
+/* Sets of four, by hash of the next hop. Of five in use that share a set, the packets of the fifth ask the kernel. */
+#define HOP_SETS 256 /* a power of two */
+#define HOPS_OF_SET 4
+#define HOPS (HOP_SETS * HOPS_OF_SET)
 
 struct known_hop {
 	__u32 ifindex; /* of the exit */
@@ -48,7 +50,7 @@ static __always_inline void copy_macs(void *to, const void *from)
 /* What a route knows of its next hop. */
 struct hop_of_route {
 	__u32 place;
-	__u32 number;
+	__u32 number; /* 0: it knows none */
 };
 
 static __always_inline int is_known_hop(const struct known_hop *hop, const struct bpf_fib_lookup *route)
@@ -58,7 +60,8 @@ static __always_inline int is_known_hop(const struct known_hop *hop, const struc
 	       hop->address[2] == route->ipv6_dst[2] && hop->address[3] == route->ipv6_dst[3];
 }
 
-static __always_inline __u32 place_of_known_hop(const struct bpf_fib_lookup *route)
+/* The first place of its set. */
+static __always_inline __u32 set_of_hop(const struct bpf_fib_lookup *route)
 {
 	__u64 h = (__u64)route->ifindex << 32 | route->ipv6_dst[0];
 
@@ -66,7 +69,7 @@ static __always_inline __u32 place_of_known_hop(const struct bpf_fib_lookup *rou
 		h = (h ^ route->ipv6_dst[i]) * 0x9e3779b97f4a7c15ULL;
 		h ^= h >> 32;
 	}
-	return h & (HOPS - 1);
+	return (h & (HOP_SETS - 1)) * HOPS_OF_SET;
 }
 
 /* 1: `route` has the exit and the MAC addresses. As with routes, a reader discards what was being written meanwhile (route_cache.h). */
@@ -97,15 +100,41 @@ static __always_inline int is_another_hop(void *hops, const struct hop_of_route 
 	return hop && hop->number == its->number && !is_known_hop(hop, route);
 }
 
-/* route: the kernel's answer in this tick. False if another packet is writing. */
+/*
+ * The place of a next hop: its own, or the one that was not used for longest. One in use in this tick is turned out by nobody: all
+ * routes that lead there would ask the kernel again. NULL if there is none.
+ */
+static __always_inline struct known_hop *place_for_hop(void *hops, __u64 tick, const struct bpf_fib_lookup *route,
+						       struct hop_of_route *its)
+{
+	struct known_hop *oldest = 0;
+	__u32 first = set_of_hop(route), idle = 0;
+
+	for (__u32 at = first; at < first + HOPS_OF_SET; at++) {
+		struct known_hop *hop = bpf_map_lookup_elem(hops, &at);
+
+		if (!hop)
+			return 0;
+		if (is_known_hop(hop, route)) {
+			its->place = at;
+			return hop;
+		}
+		if ((__u32)tick - hop->tick > idle) {
+			idle = (__u32)tick - hop->tick;
+			oldest = hop;
+			its->place = at;
+		}
+	}
+	return oldest;
+}
+
+/* route: the kernel's answer in this tick. False if there is no place, or another packet is writing there. */
 static __always_inline int note_hop(void *hops, struct routing_state *state, __u64 tick,
 				    const struct bpf_fib_lookup *route, struct hop_of_route *its)
 {
-	struct known_hop *hop;
+	struct known_hop *hop = place_for_hop(hops, tick, route, its);
 	__u32 sequence;
 
-	its->place = place_of_known_hop(route);
-	hop = bpf_map_lookup_elem(hops, &its->place);
 	if (!hop)
 		return 0;
 	sequence = *(volatile __u32 *)&hop->sequence;
@@ -126,7 +155,7 @@ static __always_inline int note_hop(void *hops, struct routing_state *state, __u
 	return 1;
 }
 
-_Static_assert(sizeof(struct known_hop) == 64, "a line of the CPU's cache");
+_Static_assert(sizeof(struct known_hop) == 64, "no implicit padding");
 _Static_assert(__builtin_offsetof(struct bpf_fib_lookup, smac) % 4 == 0 &&
 		   __builtin_offsetof(struct bpf_fib_lookup, dmac) ==
 		       __builtin_offsetof(struct bpf_fib_lookup, smac) + 6,

@@ -12,10 +12,13 @@
  * change of routes and rules, and its next hop is asked for once in a tick (hop_cache.h). So the daemon need not watch what
  * changes, and nothing is left of an answer when the daemon ends.
  *
- * Some changes are not counted: an MTU that a router has told, that of a link, a next hop that is replaced inside a group, a switch
- * that forbids forwarding in IPv6. If the packet that asks for a next hop gets another answer than its route knew, all routes are
- * asked for again; and no answer is used for longer than ROUTE_TICKS. Where the kernel's numbers cannot be read, an answer is used in
- * its tick only.
+ * Some changes are not counted: among them an MTU of a link in IPv6, a next hop that is replaced or removed inside a group, a route of
+ * IPv6 that expires, a switch that forbids forwarding. If the packet that asks for a next hop gets another answer than its route knew,
+ * all routes are asked for again; and no answer is used for longer than ROUTE_TICKS. Where the kernel's numbers cannot be read, an
+ * answer is used in its tick only.
+ *
+ * Whoever makes the kernel count (a Packet Too Big about another destination each time, a route that flaps) makes each key ask once in
+ * a tick. Nobody can make it ask more often.
  */
 #ifndef DIOLKOS_ROUTE_CACHE_H
 #define DIOLKOS_ROUTE_CACHE_H
@@ -35,7 +38,7 @@
 /* What is compared before the rest comes first: one line of the CPU's cache, and one for each route. */
 struct route_set {
 	__u32 tick[ROUTES_OF_SET];     /* in which it was asked for */
-	__u32 epoch[ROUTES_OF_SET];    /* of the kernel's answer, see epoch_of_answers */
+	__u32 epoch[ROUTES_OF_SET];    /* of the kernel's answer, see ask_route */
 	__u32 sequence[ROUTES_OF_SET]; /* odd: it is being written */
 	__u16 mtu[ROUTES_OF_SET];
 	__u16 tag[ROUTES_OF_SET]; /* of the key's hash */
@@ -110,17 +113,19 @@ static __always_inline __u32 victim_in_set(const struct route_set *set, const st
  * With PREEMPT_RT, a packet may interrupt another one of the same CPU. So each route has one writer at a time, and a reader
  * discards a route whose sequence number has changed meanwhile. 1: it is this key's.
  */
-static __always_inline int is_route(const struct route_set *set, __u32 at, const struct route_key *k, __u64 first,
+static __always_inline int is_route(const struct route_place *p, __u32 at, const struct route_key *k, __u32 len,
 				    struct hop_of_route *hop)
 {
+	const struct route_set *set = p->set;
 	__u32 sequence;
 
 	at &= ROUTES_OF_SET - 1;
 	sequence = *(volatile __u32 *)&set->sequence[at];
 	barrier();
-	if (sequence & 1 || set->route[at].key[0] != first || set->route[at].key[1] != k->word[1] ||
-	    set->route[at].key[2] != k->word[2] || set->route[at].key[3] != k->word[3] ||
-	    set->route[at].key[4] != k->word[4] || set->route[at].key[5] != k->word[5])
+	if (sequence & 1 || len > set->mtu[at] || !is_valid(set, at, &p->now) || set->route[at].key[0] != p->first ||
+	    set->route[at].key[1] != k->word[1] || set->route[at].key[2] != k->word[2] ||
+	    set->route[at].key[3] != k->word[3] || set->route[at].key[4] != k->word[4] ||
+	    set->route[at].key[5] != k->word[5])
 		return 0;
 	*hop = set->route[at].hop;
 	barrier();
@@ -183,8 +188,7 @@ static __noinline int know_route(const struct route_key *k, struct bpf_fib_looku
 	if (!p.set)
 		return 0;
 	at = place_in_set(p.set, &p.now, p.tag);
-	return at >= 0 && k->len <= p.set->mtu[at & (ROUTES_OF_SET - 1)] && is_route(p.set, at, k, p.first, &hop) &&
-	       read_hop(hops_of(how), &hop, p.now.tick, route);
+	return at >= 0 && is_route(&p, at, k, k->len, &hop) && read_hop(hops_of(how), &hop, p.now.tick, route);
 }
 
 /* Asks the kernel as look_up_route does, and keeps the answer. */
@@ -194,22 +198,28 @@ static __noinline int ask_route(void *ctx, const struct route_key *k, struct bpf
 	struct routing_state *state = routing_state();
 	struct hop_of_route hop;
 	struct route_place p;
-	int at, was_known;
+	int at;
 
 	if (!state)
 		return 0;
 	p = place_of_route(state, k, how);
-	if (!look_up_route(ctx, k, route, how & CHECKS_SOURCE))
-		return 0;
-	/* Ports that have begun to matter since the tick began may have decided already: the answer is for this packet alone. */
-	if (!p.set || (p.first != k->word[0] && read_ports_matter(ctx, how)))
-		return 1;
+	if (!p.set)
+		return look_up_route(ctx, k, route, how & CHECKS_SOURCE);
 	at = place_in_set(p.set, &p.now, p.tag);
-	was_known = at >= 0 && is_route(p.set, at, k, p.first, &hop);
-	if (was_known &&
+	if (at < 0 || !is_route(&p, at, k, k->len, &hop))
+		hop.number = 0;
+	if (!look_up_route(ctx, k, route, how & CHECKS_SOURCE)) {
+		if (hop.number)
+			doubt(state, p.now.tick);
+		return 0;
+	}
+	/* Ports that have begun to matter since the tick began may have decided already: the answer is for this packet alone. */
+	if (p.first != k->word[0] && read_ports_matter(ctx, how))
+		return 1;
+	if (hop.number &&
 	    (p.set->mtu[at & (ROUTES_OF_SET - 1)] != route->mtu_result || is_another_hop(hops_of(how), &hop, route)))
 		doubt(state, p.now.tick);
-	/* Just after a change, the answer is for this tick alone: the kernel may count a change before it takes effect. */
+	/* Just after a change, the answer is for this tick alone. */
 	if (is_unsettled(state, p.now.tick))
 		p.now.epoch--;
 	if (note_hop(hops_of(how), state, p.now.tick, route, &hop))

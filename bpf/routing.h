@@ -28,25 +28,32 @@ enum asking {
 
 const volatile struct diolkos_namespace_layout netns = {};
 
-/* Numbers that differ after each change of routes, rules, and local addresses. */
+/* Numbers that differ after each change of routes, rules, and local addresses. They may also differ without one. */
 struct route_changes {
 	__u32 routes4;    /* of all tables and rules of IPv4: what makes the kernel's own cached routes invalid */
-	__u32 routes6;    /* routes of all tables of IPv6 that were added or replaced */
+	__u32 routes6;    /* routes of all tables of IPv6 that were added or replaced, exceptions among them */
 	__u32 removed6;   /* those that were removed */
 	__u32 rules6;     /* rules of IPv6 that were added or removed */
 	__u8 policies[4]; /* of the multipath hashes */
 };
 
 /*
- * Of each CPU. With PREEMPT_RT, one packet may interrupt another one of the same CPU that is writing this. That does no harm: an
- * epoch only begins, and whatever order the numbers of two packets are written in, numbers that are not the kernel's begin another
- * one in the next tick.
+ * The kernel counts some changes a moment before or after they take effect, and its task may wait in between. So this many ticks
+ * have to pass behind a change until an answer is kept, and until ports do not matter any more.
+ */
+#define SETTLING 2
+
+/*
+ * Of each CPU. With PREEMPT_RT, one packet may interrupt another one of the same CPU that is writing this. So an epoch only begins
+ * and never comes back, time does not go back, and whatever order the numbers of two packets are written in, numbers that are not
+ * the kernel's begin another epoch in the next tick.
  */
 struct routing_state {
 	__u64 tick;    /* of the last look; in the lowest bit: can ports matter? One word, so nobody sees half of it. */
 	__u64 changed; /* the tick in which the epoch began */
-	__u32 epoch;   /* a number of the time since the last change */
-	__u32 hops;    /* next hops that were numbered, see hop.h */
+	__u64 by_ports; /* the last tick in which ports mattered */
+	__u32 epoch;    /* a number of the time since the last change */
+	__u32 hops;     /* next hops that were numbered (hop_cache.h) */
 	struct route_changes known;
 };
 
@@ -109,10 +116,10 @@ static __always_inline __u64 tick_of(const struct routing_state *state)
 	return *(volatile __u64 *)&state->tick >> 1;
 }
 
-/* Has an epoch begun in this tick? */
+/* Has an epoch begun just now? */
 static __always_inline int is_unsettled(const struct routing_state *state, __u64 tick)
 {
-	return *(volatile __u64 *)&state->changed == tick;
+	return tick - *(volatile __u64 *)&state->changed < SETTLING;
 }
 
 static __always_inline void begin_epoch(struct routing_state *state, __u64 tick)
@@ -121,7 +128,7 @@ static __always_inline void begin_epoch(struct routing_state *state, __u64 tick)
 	__sync_fetch_and_add(&state->epoch, 1);
 }
 
-/* At most once in a tick, for a neighbour may make this happen. */
+/* Not again before all has settled, for a neighbour may make this happen. */
 static __always_inline void doubt(struct routing_state *state, __u64 tick)
 {
 	if (!is_unsettled(state, tick))
@@ -145,13 +152,16 @@ static __noinline void look_at_routing(void *ctx, __u64 tick, enum asking how)
 		return;
 	/* A constant to the verifier, which does not look at calls of a helper that this kernel does not give. */
 	if (netns.is_known) {
-		ports = read_ports_matter(ctx, how);
+		if (read_ports_matter(ctx, how))
+			state->by_ports = tick;
+		ports = tick - state->by_ports < SETTLING;
 		if (!read_changes(ctx, how, &read) || differ(&read, &state->known)) {
 			begin_epoch(state, tick);
 			state->known = read;
 		}
 	}
-	*(volatile __u64 *)&state->tick = tick << 1 | ports;
+	if (tick > tick_of(state))
+		*(volatile __u64 *)&state->tick = tick << 1 | ports;
 }
 
 /* Reads the state once in a tick. Out of line: of a thousand packets, one or two do, and need the stack for it. */

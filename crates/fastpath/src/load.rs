@@ -182,7 +182,7 @@ macro_rules! fill_exits {
 /// Sets of routes of all CPUs, as far as each has between `FEWEST_SETS` and those of `bpf/route_cache.h` (320 bytes each, for
 /// each hook).
 const ALL_SETS: u32 = 16_384;
-const FEWEST_SETS: u32 = 512;
+const FEWEST_SETS: u32 = 128;
 const MOST_SETS: u32 = 4096;
 
 /// Sets of routes that each CPU gets, a power of two. Cards spread flows, so each of many CPUs meets fewer routes.

@@ -50,7 +50,8 @@ pub(super) fn find(kernel: &Btf<'_>) -> Option<Layout> {
         device_of_packet: pointer("sk_buff", "dev")?,
         rxq_of_frame: pointer("xdp_buff", "rxq")?,
         device_of_rxq: pointer("xdp_rxq_info", "dev")?,
-        of_device: pointer("net_device", "nd_net")?,
+        // Empty in a kernel without network namespaces.
+        of_device: follow("net_device", &["nd_net", "net"])?.0,
         port_rules4: integer("net", &["ipv4", "fib_rules_require_fldissect"], 32)?,
         port_rules6: integer("net", &["ipv6", "fib6_rules_require_fldissect"], 32)?,
         hash_policy4: integer("net", &["ipv4", "sysctl_fib_multipath_hash_policy"], 8)?,
