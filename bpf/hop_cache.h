@@ -15,10 +15,8 @@
 
 #include "routing.h"
 
-/* Sets of four, by hash of the next hop. Of five in use that share a set, the packets of the fifth ask the kernel. */
-#define HOP_SETS 256 /* a power of two */
-#define HOPS_OF_SET 4
-#define HOPS (HOP_SETS * HOPS_OF_SET)
+/* A power of two. By hash of the next hop: of two in use that share a place, the packets of one ask the kernel. */
+#define HOPS 4096
 
 struct known_hop {
 	__u32 ifindex; /* of the exit */
@@ -50,7 +48,7 @@ static __always_inline void copy_macs(void *to, const void *from)
 /* What a route knows of its next hop. */
 struct hop_of_route {
 	__u32 place;
-	__u32 number; /* 0: it knows none */
+	__u32 number;
 };
 
 static __always_inline int is_known_hop(const struct known_hop *hop, const struct bpf_fib_lookup *route)
@@ -60,8 +58,7 @@ static __always_inline int is_known_hop(const struct known_hop *hop, const struc
 	       hop->address[2] == route->ipv6_dst[2] && hop->address[3] == route->ipv6_dst[3];
 }
 
-/* The first place of its set. */
-static __always_inline __u32 set_of_hop(const struct bpf_fib_lookup *route)
+static __always_inline __u32 place_of_known_hop(const struct bpf_fib_lookup *route)
 {
 	__u64 h = (__u64)route->ifindex << 32 | route->ipv6_dst[0];
 
@@ -69,7 +66,7 @@ static __always_inline __u32 set_of_hop(const struct bpf_fib_lookup *route)
 		h = (h ^ route->ipv6_dst[i]) * 0x9e3779b97f4a7c15ULL;
 		h ^= h >> 32;
 	}
-	return (h & (HOP_SETS - 1)) * HOPS_OF_SET;
+	return h & (HOPS - 1);
 }
 
 /* 1: `route` has the exit and the MAC addresses. As with routes, a reader discards what was being written meanwhile (route_cache.h). */
@@ -101,41 +98,20 @@ static __always_inline int is_another_hop(void *hops, const struct hop_of_route 
 }
 
 /*
- * The place of a next hop: its own, or the one that was not used for longest. One in use in this tick is turned out by nobody: all
- * routes that lead there would ask the kernel again. NULL if there is none.
+ * route: the kernel's answer in this tick. False if another packet is writing, or another next hop was used in this tick: nobody
+ * turns that out, for all routes that lead there would ask the kernel again.
  */
-static __always_inline struct known_hop *place_for_hop(void *hops, __u64 tick, const struct bpf_fib_lookup *route,
-						       struct hop_of_route *its)
-{
-	struct known_hop *oldest = 0;
-	__u32 first = set_of_hop(route), idle = 0;
-
-	for (__u32 at = first; at < first + HOPS_OF_SET; at++) {
-		struct known_hop *hop = bpf_map_lookup_elem(hops, &at);
-
-		if (!hop)
-			return 0;
-		if (is_known_hop(hop, route)) {
-			its->place = at;
-			return hop;
-		}
-		if ((__u32)tick - hop->tick > idle) {
-			idle = (__u32)tick - hop->tick;
-			oldest = hop;
-			its->place = at;
-		}
-	}
-	return oldest;
-}
-
-/* route: the kernel's answer in this tick. False if there is no place, or another packet is writing there. */
 static __always_inline int note_hop(void *hops, struct routing_state *state, __u64 tick,
 				    const struct bpf_fib_lookup *route, struct hop_of_route *its)
 {
-	struct known_hop *hop = place_for_hop(hops, tick, route, its);
+	struct known_hop *hop;
 	__u32 sequence;
 
+	its->place = place_of_known_hop(route);
+	hop = bpf_map_lookup_elem(hops, &its->place);
 	if (!hop)
+		return 0;
+	if (!is_known_hop(hop, route) && hop->tick == (__u32)tick)
 		return 0;
 	sequence = *(volatile __u32 *)&hop->sequence;
 	if (sequence & 1 || __sync_val_compare_and_swap(&hop->sequence, sequence, sequence + 1) != sequence)

@@ -113,16 +113,15 @@ static __always_inline __u32 victim_in_set(const struct route_set *set, const st
  * With PREEMPT_RT, a packet may interrupt another one of the same CPU. So each route has one writer at a time, and a reader
  * discards a route whose sequence number has changed meanwhile. 1: it is this key's.
  */
-static __always_inline int is_route(const struct route_place *p, __u32 at, const struct route_key *k, __u32 len,
-				    struct hop_of_route *hop)
+static __always_inline int is_route(const struct route_set *set, __u32 at, const struct route_key *k, __u64 first,
+				    __u32 len, struct hop_of_route *hop)
 {
-	const struct route_set *set = p->set;
 	__u32 sequence;
 
 	at &= ROUTES_OF_SET - 1;
 	sequence = *(volatile __u32 *)&set->sequence[at];
 	barrier();
-	if (sequence & 1 || len > set->mtu[at] || !is_valid(set, at, &p->now) || set->route[at].key[0] != p->first ||
+	if (sequence & 1 || len > set->mtu[at] || set->route[at].key[0] != first ||
 	    set->route[at].key[1] != k->word[1] || set->route[at].key[2] != k->word[2] ||
 	    set->route[at].key[3] != k->word[3] || set->route[at].key[4] != k->word[4] ||
 	    set->route[at].key[5] != k->word[5])
@@ -188,7 +187,8 @@ static __noinline int know_route(const struct route_key *k, struct bpf_fib_looku
 	if (!p.set)
 		return 0;
 	at = place_in_set(p.set, &p.now, p.tag);
-	return at >= 0 && is_route(&p, at, k, k->len, &hop) && read_hop(hops_of(how), &hop, p.now.tick, route);
+	return at >= 0 && is_route(p.set, at, k, p.first, k->len, &hop) &&
+	       read_hop(hops_of(how), &hop, p.now.tick, route);
 }
 
 /* Asks the kernel as look_up_route does, and keeps the answer. */
@@ -198,25 +198,19 @@ static __noinline int ask_route(void *ctx, const struct route_key *k, struct bpf
 	struct routing_state *state = routing_state();
 	struct hop_of_route hop;
 	struct route_place p;
-	int at;
+	int at, was_known;
 
 	if (!state)
 		return 0;
 	p = place_of_route(state, k, how);
-	if (!p.set)
-		return look_up_route(ctx, k, route, how & CHECKS_SOURCE);
-	at = place_in_set(p.set, &p.now, p.tag);
-	if (at < 0 || !is_route(&p, at, k, k->len, &hop))
-		hop.number = 0;
-	if (!look_up_route(ctx, k, route, how & CHECKS_SOURCE)) {
-		if (hop.number)
-			doubt(state, p.now.tick);
+	if (!look_up_route(ctx, k, route, how & CHECKS_SOURCE))
 		return 0;
-	}
 	/* Ports that have begun to matter since the tick began may have decided already: the answer is for this packet alone. */
-	if (p.first != k->word[0] && read_ports_matter(ctx, how))
+	if (!p.set || (p.first != k->word[0] && read_ports_matter(ctx, how)))
 		return 1;
-	if (hop.number &&
+	at = place_in_set(p.set, &p.now, p.tag);
+	was_known = at >= 0 && is_route(p.set, at, k, p.first, 0, &hop);
+	if (was_known &&
 	    (p.set->mtu[at & (ROUTES_OF_SET - 1)] != route->mtu_result || is_another_hop(hops_of(how), &hop, route)))
 		doubt(state, p.now.tick);
 	/* Just after a change, the answer is for this tick alone. */

@@ -280,7 +280,10 @@ address = "{gateway.pool4}"
         nodes = nodes or self.all
 
         def is_settled(node: str) -> bool:
-            status = self.cluster_status(node)
+            shown = self.tell(node, "status", "--json", check=False).stdout
+            if not shown:
+                return False  # it has just been started
+            status = json.loads(shown)
             others = [other for other in status["nodes"] if other["name"] in nodes]
             usable = [each["serves"] and each["copies_usable_ms"] and each["unacknowledged"] is not None for each in others]
             return status["part"] == "serving" and status["attracts"] and all(usable)

@@ -15,6 +15,7 @@ from test_clat_moves import address_of, reaches
 DELEGATED = "2001:2:0:f00::/56"
 NEW_DELEGATED = "2001:2:0:e00::/56"
 LINK = "2001:2:0:1::/64"
+SOLICITED_NODE = "ff02::1:ff00:2"  # of CLIENT6
 
 
 def take_the_64(net: Network) -> None:
@@ -23,6 +24,8 @@ def take_the_64(net: Network) -> None:
     net.ip(net.client, "address", "add", f"{CLIENT6}/128", "dev", "wan0", "nodad")
     net.ip(net.client, "route", "replace", LINK, "dev", "wan0")
     net.ip(net.client, "route", "replace", "default", "via", ROUTER6)
+    # The kernel joins the group of the address by a task of its own.
+    net.until(lambda: SOLICITED_NODE in groups(net))
 
 
 def delegate(net: Network, prefix: str = DELEGATED) -> None:
