@@ -6,7 +6,7 @@
  *   note_hop          notes what a look-up has told, and by which place and number a route names the next hop
  *   is_another_hop    does a look-up contradict what a route knew?
  *
- * Routes change seldom and the kernel counts their changes (routing.h). Neighbours change more often, and nobody counts that. So a
+ * Routes change seldom, and the kernel counts their changes (routing.h). Neighbours change more often, and are not counted. So a
  * next hop is asked for once in a tick, by the first packet that goes there: all routes that lead there share the answer. A gateway
  * has one to four next hops, or as many as it has neighbours.
  */
@@ -98,8 +98,8 @@ static __always_inline int is_another_hop(void *hops, const struct hop_of_route 
 }
 
 /*
- * route: the kernel's answer in this tick. False if another packet is writing, or another next hop was used in this tick: nobody
- * turns that out, for all routes that lead there would ask the kernel again.
+ * route: the kernel's answer in this tick. False if another packet is writing, or another next hop was used in this tick: that
+ * one stays, for otherwise all routes that lead there would ask the kernel again.
  */
 static __always_inline int note_hop(void *hops, struct routing_state *state, __u64 tick,
 				    const struct bpf_fib_lookup *route, struct hop_of_route *its)

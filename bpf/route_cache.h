@@ -17,8 +17,8 @@
  * all routes are asked for again; and no answer is used for longer than ROUTE_TICKS. Where the kernel's numbers cannot be read, an
  * answer is used in its tick only.
  *
- * Whoever makes the kernel count (a Packet Too Big about another destination each time, a route that flaps) makes each key ask once in
- * a tick. Nobody can make it ask more often.
+ * Where the kernel counts all the time (a route that flaps; Packets Too Big, each about another destination), each key asks once in a
+ * tick. Only a key without a place asks more often: there are more keys than places, or its next hop shares a place (hop_cache.h).
  */
 #ifndef DIOLKOS_ROUTE_CACHE_H
 #define DIOLKOS_ROUTE_CACHE_H
@@ -49,13 +49,13 @@ struct route_set {
 	} route[ROUTES_OF_SET];
 };
 
+/* One for each hook, for each has its own way to tell the kernel that it uses a neighbour. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, ROUTE_SETS);
 	__type(key, __u32);
 	__type(value, struct route_set);
-} tc_routes SEC(".maps"), xdp_routes
-    SEC(".maps"); /* each hook has its own way to tell the kernel that it uses a neighbour */
+} tc_routes SEC(".maps"), xdp_routes SEC(".maps");
 
 /* Hosts of one network may differ only in the highest bits of a word: each step carries those to the lower half. */
 static __always_inline __u64 hash_of_key(__u64 first, const __u64 *k)

@@ -49,8 +49,8 @@ struct route_changes {
  * the kernel's begin another epoch in the next tick.
  */
 struct routing_state {
-	__u64 tick;    /* of the last look; in the lowest bit: can ports matter? One word, so nobody sees half of it. */
-	__u64 changed; /* the tick in which the epoch began */
+	__u64 tick; /* of the last look; in the lowest bit: can ports matter? One word, so no reader sees half of it. */
+	__u64 changed;  /* the tick in which the epoch began */
 	__u64 by_ports; /* the last tick in which ports mattered */
 	__u32 epoch;    /* a number of the time since the last change */
 	__u32 hops;     /* next hops that were numbered (hop_cache.h) */

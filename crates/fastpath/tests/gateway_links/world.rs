@@ -59,7 +59,7 @@ static STARTING: RwLock<()> = RwLock::new(());
 /// Runs a command in this namespace. Returns false if it fails.
 fn run(command: &mut Command) -> bool {
     let started = {
-        let _held = STARTING.read().expect("nobody panics with it");
+        let _held = STARTING.read().expect("no holder panics");
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
     };
     let ended = started.and_then(|mut started| started.wait());
@@ -363,7 +363,7 @@ impl World {
     /// Removes the cluster.
     pub fn alone(&mut self) {
         {
-            let _held = STARTING.write().expect("nobody panics with it");
+            let _held = STARTING.write().expect("no holder panics");
             (self.path, self.labels) = (None, None);
         }
         let device = index("nat64");

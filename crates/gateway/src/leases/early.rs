@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Early leases: those of nodes that have opened fewer sessions than [`super::warm::WARM`].
 //!
-//! Whoever invents addresses has as many such nodes as he likes. So early leases harm nobody:
+//! A host that invents addresses has any number of such nodes. So early leases are bounded:
 //!
 //! * they take empty places only, and the first node that is warm takes theirs;
 //! * at most half of all places are early leases, and a prefix has at most its share of them;

@@ -74,7 +74,7 @@ impl Leases {
             }
             _ => {}
         }
-        // Whoever is not within the wider margin is not within this one.
+        // What is outside of the wider margin is outside of this one, too.
         match near.and_then(|_| self.near(node, state, NARROW_MARGIN)) {
             Some(Near::All) => return self.end_all(state),
             Some(Near::Prefix(at, prefix)) => {
