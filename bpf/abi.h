@@ -292,8 +292,19 @@ struct diolkos_nat64 {
 	struct diolkos_net4 own[DIOLKOS_OWN]; /* in which a peer may be a node of ours */
 	__u32 pref64s;
 	__u32 owns;
-	__u32 lease_sets; /* a power of two */
-	__u32 pad;
+	__u32 lease_sets;     /* a power of two */
+	__u32 known_sessions; /* places of the cache of sessions: a power of two */
+};
+
+/* A session that was looked up a moment ago (session_cache.h). One line of the CPU's cache. */
+#define DIOLKOS_KNOWN_WINDOW 27 /* 2^27 ns, about an eighth of a second */
+
+struct diolkos_known_session {
+	__u32 changes; /* of the sessions that have their place here; the controller's */
+	__u32 check;   /* of all that follows */
+	__u32 seen;    /* `changes` before it was looked up */
+	__u32 window;  /* in which it was looked up */
+	__u64 word[6];
 };
 
 /*

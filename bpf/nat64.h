@@ -19,6 +19,7 @@
 #include "open.h"
 #include "parse.h"
 #include "session.h"
+#include "session_cache.h"
 #include <bpf/bpf_helpers.h>
 
 /* The source of a node's packet is one of the pool. */
@@ -34,15 +35,17 @@ static __always_inline int find_pref64(const struct in6_addr *v6, __be32 *v4_be)
 	return -1;
 }
 
-/* How the peer sees the node, by a session of TCP or of a query, or by one of TCP that is opened here. */
-static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, int prefix,
-					 struct diolkos_bib_entry *seen_as)
+#define MAY_OPEN (-1) /* there is no session, and this packet may begin one */
+
+/* How the peer sees the node, by a session of TCP or of a query. */
+static __always_inline int find_known(const struct seen *s, __be32 peer_be, int prefix,
+				      struct diolkos_bib_entry *seen_as)
 {
 	struct diolkos_session6 *to = session6_of(s, peer_be);
 	int known_prefix;
 
 	if (!to)
-		return is_first_syn(s) && !open_session(s, peer_be, prefix, seen_as) ? 0 : DIOLKOS_DECLINE_STATE;
+		return is_first_syn(s) ? MAY_OPEN : DIOLKOS_DECLINE_STATE;
 	known_prefix = copy_session6(to, seen_as);
 	if (!copy_serves(seen_as->owner))
 		return DIOLKOS_DECLINE_COPY;
@@ -59,9 +62,9 @@ static __always_inline int seen_as_known(const struct seen *s, __be32 peer_be, i
 	return 0;
 }
 
-/* The same for UDP: by the session, or by one that is opened here. */
-static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int prefix,
-				       struct diolkos_bib_entry *seen_as)
+/* The same for UDP. */
+static __always_inline int find_known_udp(const struct seen *s, __be32 peer_be, int prefix,
+					  struct diolkos_bib_entry *seen_as)
 {
 	int binding = copy_binding(s, seen_as);
 	int session;
@@ -72,15 +75,26 @@ static __always_inline int udp_seen_as(const struct seen *s, __be32 peer_be, int
 	/* A node that begins to know its peer by another prefix changes the session. */
 	if (binding < 0 || session < 0)
 		return DIOLKOS_DECLINE_STATE;
-	if (session)
-		return 0;
-	return open_session(s, peer_be, prefix, seen_as) ? DIOLKOS_DECLINE_STATE : 0;
+	return session ? 0 : MAY_OPEN;
+}
+
+/* By the tables. Out of line, as its twin below: the keys take much of the stack. */
+static __noinline int find_session6(const struct seen *s, __be32 peer_be, __u8 prefix, const struct known_place *known,
+				    struct diolkos_bib_entry *seen_as)
+{
+	int fate = s->l4_proto == IPPROTO_UDP ? find_known_udp(s, peer_be, prefix, seen_as)
+					      : find_known(s, peer_be, prefix, seen_as);
+
+	if (!fate)
+		remember_session6(s, peer_be, prefix, known, seen_as);
+	return fate;
 }
 
 /* From the node to the peer: the node's port becomes that of its binding. */
 static __always_inline int to_peer(const struct seen *s, struct change *c)
 {
 	struct diolkos_bib_entry seen_as = {};
+	struct known_place known = {};
 	int prefix, fate;
 
 	if (addr_v6_is_special(&s->src6))
@@ -88,10 +102,16 @@ static __always_inline int to_peer(const struct seen *s, struct change *c)
 	prefix = find_pref64(&s->dst6, &c->dst4_be);
 	if (prefix < 0)
 		return DIOLKOS_DECLINE_ADDRESS;
-	fate = s->l4_proto == IPPROTO_UDP ? udp_seen_as(s, c->dst4_be, prefix, &seen_as)
-					  : seen_as_known(s, c->dst4_be, prefix, &seen_as);
-	if (fate)
-		return fate;
+	if (recall_session6(s, c->dst4_be, prefix, &known, &seen_as)) {
+		if (!copy_serves(seen_as.owner))
+			return DIOLKOS_DECLINE_COPY;
+	} else {
+		fate = find_session6(s, c->dst4_be, prefix, &known, &seen_as);
+		if (fate == MAY_OPEN)
+			fate = open_session(s, c->dst4_be, prefix, &seen_as) ? DIOLKOS_DECLINE_STATE : 0;
+		if (fate)
+			return fate;
+	}
 	c->src4_be = seen_as.v4_be;
 	c->port = (struct renumbering){
 		.at = __builtin_offsetof(struct udphdr, source),
@@ -101,19 +121,58 @@ static __always_inline int to_peer(const struct seen *s, struct change *c)
 	return 0;
 }
 
-/* From the peer to the node. */
-static __always_inline int to_node(const struct seen *s, struct change *c)
+/* Whether a packet from this address goes through the prefix, which the session names. */
+static __always_inline int is_special_in(__u8 prefix, __be32 v4_be)
 {
-	struct diolkos_session4 to = {}, *session;
+	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
+		if (i == prefix)
+			return addr_v4_is_special(v4_be, nat64.pref64[i].only_global);
+	}
+	return 1;
+}
+
+/* The node by the tables, for a peer's packet. */
+static __noinline int find_session4(const struct seen *s, const struct known_place *known, struct in6_addr *node,
+				    struct to_node *to)
+{
 	struct diolkos_session4_key key;
+	struct diolkos_session4 copy, *session;
 
 	if (addr_v4_is_special(s->dst4_be, 0))
 		return DIOLKOS_DECLINE_ADDRESS;
-	session = session4_of(s, &key, &to);
+	session = session4_of(s, &key, &copy);
 	if (!session)
 		return addr_v4_is_special(s->src4_be, 0) ? DIOLKOS_DECLINE_ADDRESS : DIOLKOS_DECLINE_STATE;
-	if (!copy_serves(owner_of(&to)))
+	if (!copy_serves(owner_of(&copy)))
 		return DIOLKOS_DECLINE_COPY;
+	if (is_special_in(copy.prefix, s->src4_be))
+		return DIOLKOS_DECLINE_ADDRESS;
+	in6_copy(node, &copy.node);
+	to->port_be = copy.node_port_be;
+	to->prefix = copy.prefix;
+	to->owner = owner_of(&copy);
+	if (may_change_state(s))
+		return tell_transition(s, &key, session, &copy, 1) ? DIOLKOS_DECLINE_STATE : 0;
+	session_stamp(&session->last_seen);
+	remember_session4(s, known, node, to);
+	return 0;
+}
+
+/* From the peer to the node. */
+static __always_inline int to_node(const struct seen *s, struct change *c)
+{
+	struct known_place known = {};
+	struct to_node to;
+
+	if (recall_session4(s, &known, &c->dst6, &to)) {
+		if (!copy_serves(to.owner))
+			return DIOLKOS_DECLINE_COPY;
+	} else {
+		int fate = find_session4(s, &known, &c->dst6, &to);
+
+		if (fate)
+			return fate;
+	}
 	for (__u32 i = 0; i < DIOLKOS_PREF64S && i < nat64.pref64s; i++) {
 		__u32 number = i;
 
@@ -121,22 +180,15 @@ static __always_inline int to_node(const struct seen *s, struct change *c)
 		asm volatile("" : "+r"(number));
 		if (number != to.prefix)
 			continue;
-		if (addr_v4_is_special(s->src4_be, nat64.pref64[i].only_global))
-			return DIOLKOS_DECLINE_ADDRESS;
 		addr_embed(&nat64.pref64[i], s->src4_be, &c->src6);
 		goto embedded;
 	}
 	return DIOLKOS_DECLINE_ADDRESS;
 embedded:
-	if (!may_change_state(s))
-		session_stamp(&session->last_seen);
-	else if (tell_transition(s, &key, session, &to, 1))
-		return DIOLKOS_DECLINE_STATE;
-	c->dst6 = to.node;
 	c->port = (struct renumbering){
 		.at = __builtin_offsetof(struct udphdr, dest),
 		.from_be = s->dst_port_be,
-		.to_be = to.node_port_be,
+		.to_be = to.port_be,
 	};
 	return 0;
 }

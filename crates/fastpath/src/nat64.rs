@@ -424,6 +424,7 @@ pub(super) fn open<'object>(
         to.addr_be = u32::from_ne_bytes(address.octets());
         to.len = (*len).into();
     }
+    nat64.known_sessions = 65536;
     nat64.owns = OWN.min(rules.own.len()) as u32;
 
     let maps = &mut open.maps;
@@ -434,6 +435,7 @@ pub(super) fn open<'object>(
         .and_then(|()| maps.bib.set_max_entries(rules.max_bindings.max(1)))
         .and_then(|()| maps.away.set_max_entries(rules.max_away.max(1)))
         .and_then(|()| maps.leases.set_max_entries(places))
+        .and_then(|()| maps.known_sessions.set_max_entries(65536))
         .and_then(|()| maps.wide_ports.set_max_entries(blocks_for(places)))
         .map_err(|e| failed("size the tables", e))?;
     Ok(open)
