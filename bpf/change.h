@@ -20,12 +20,17 @@
 
 #define IPV4_MIN_IPV6_MTU 1260 /* RFC 7915 section 5.1: 1280 less the difference of the headers */
 
-/* A port or query identifier that becomes another (RFC 6146); in a stateless translator none does. */
+/*
+ * The node's port or query identifier, which becomes another (RFC 6146); in a stateless translator none does. Where it stands
+ * in a TCP or UDP header: the node is the source of a packet that becomes IPv4, and the destination of one that becomes IPv6.
+ */
 struct renumbering {
 	__be16 from_be;
 	__be16 to_be;
-	__u32 at; /* bytes behind the beginning of a TCP or UDP header */
 };
+
+#define AT_SOURCE __builtin_offsetof(struct udphdr, source)
+#define AT_DESTINATION __builtin_offsetof(struct udphdr, dest)
 
 /* From one family to the other: addresses of the header to be. */
 struct change {
@@ -190,12 +195,12 @@ static __always_inline int write_mss(void *l4, void *end, const struct seen *s, 
 	return 0;
 }
 
-/* Checksum and port of the TCP or UDP header at l4, of which the verifier knows the first 8 bytes. 0, or -1. */
+/* Checksum and port, which is `at` there, of the TCP or UDP header at l4, whose first 8 bytes the verifier knows. 0, or -1. */
 static __always_inline int write_l4(void *l4, void *end, const struct seen *s, const struct checksum *sum,
-				    const struct renumbering *port)
+				    const struct renumbering *port, __u32 at)
 {
 	__be16 *field = l4 + checksum_at(s);
-	__be16 *number = l4 + port->at;
+	__be16 *number = l4 + at;
 
 	if ((void *)(field + 1) > end)
 		return -1;

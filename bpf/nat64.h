@@ -114,7 +114,6 @@ static __always_inline int to_peer(const struct seen *s, struct change *c)
 	}
 	c->src4_be = seen_as.v4_be;
 	c->port = (struct renumbering){
-		.at = __builtin_offsetof(struct udphdr, source),
 		.from_be = s->src_port_be,
 		.to_be = seen_as.v4_port_be,
 	};
@@ -186,7 +185,6 @@ static __always_inline int to_node(const struct seen *s, struct change *c)
 	return DIOLKOS_DECLINE_ADDRESS;
 embedded:
 	c->port = (struct renumbering){
-		.at = __builtin_offsetof(struct udphdr, dest),
 		.from_be = s->dst_port_be,
 		.to_be = to.port_be,
 	};

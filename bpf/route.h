@@ -63,7 +63,7 @@ static __always_inline int ask_l4(const struct packet *p, const struct seen *s, 
 		sport_be = dport_be = 0;
 		protocol = family == AF_INET6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP;
 	} else if (c->port.from_be != c->port.to_be) {
-		if (c->port.at)
+		if (family == AF_INET6)
 			dport_be = c->port.to_be;
 		else
 			sport_be = c->port.to_be;

@@ -91,7 +91,7 @@ static __always_inline int apply_frame_4to6(struct xdp_md *ctx, const struct see
 		return DIOLKOS_FAILED;
 	if (s->l4_proto == IPPROTO_ICMP)
 		write_echo(echo, s->new_icmp_type, &c->port, 0, icmpv6_pseudo_sum(&c->src6, &c->dst6, s->payload_len));
-	else if (write_l4(echo, end, s, &sum, &c->port))
+	else if (write_l4(echo, end, s, &sum, &c->port, AT_DESTINATION))
 		return DIOLKOS_FAILED;
 	write_header_4to6(ip, s, c);
 	write_link_layer(eth, route, bpf_htons(ETH_P_IPV6));
@@ -123,7 +123,7 @@ static __always_inline int apply_frame_6to4(struct xdp_md *ctx, const struct see
 		return DIOLKOS_FAILED;
 	if (s->l4_proto == IPPROTO_ICMP)
 		write_echo(echo, s->new_icmp_type, &c->port, icmpv6_pseudo_sum(&s->src6, &s->dst6, s->payload_len), 0);
-	else if (write_l4(echo, end, s, &sum, &c->port))
+	else if (write_l4(echo, end, s, &sum, &c->port, AT_SOURCE))
 		return DIOLKOS_FAILED;
 	write_header_6to4(ip, s, c);
 	write_link_layer(eth, route, bpf_htons(ETH_P_IP));
