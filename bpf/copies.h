@@ -22,8 +22,8 @@ struct {
 	__type(value, __u64);
 } copies SEC(".maps");
 
-/* Out of line: it is for few packets. There is no coarse clock of this kind. */
-static __noinline int copy_is_in_time(__u32 owner)
+/* There is no coarse clock of this kind. */
+static __always_inline int copy_is_in_time(__u32 owner)
 {
 	__u64 *until = bpf_map_lookup_elem(&copies, &owner);
 

@@ -102,10 +102,7 @@ static __always_inline int to_peer(const struct seen *s, struct change *c)
 	prefix = find_pref64(&s->dst6, &c->dst4_be);
 	if (prefix < 0)
 		return DIOLKOS_DECLINE_ADDRESS;
-	if (recall_session6(s, c->dst4_be, prefix, &known, &seen_as)) {
-		if (!copy_serves(seen_as.owner))
-			return DIOLKOS_DECLINE_COPY;
-	} else {
+	if (!recall_session6(s, c->dst4_be, prefix, &known, &seen_as)) {
 		fate = find_session6(s, c->dst4_be, prefix, &known, &seen_as);
 		if (fate == MAY_OPEN)
 			fate = open_session(s, c->dst4_be, prefix, &seen_as) ? DIOLKOS_DECLINE_STATE : 0;
@@ -163,10 +160,7 @@ static __always_inline int to_node(const struct seen *s, struct change *c)
 	struct known_place known = {};
 	struct to_node to;
 
-	if (recall_session4(s, &known, &c->dst6, &to)) {
-		if (!copy_serves(to.owner))
-			return DIOLKOS_DECLINE_COPY;
-	} else {
+	if (!recall_session4(s, &known, &c->dst6, &to)) {
 		int fate = find_session4(s, &known, &c->dst6, &to);
 
 		if (fate)

@@ -19,6 +19,7 @@
 #ifndef DIOLKOS_SESSION_CACHE_H
 #define DIOLKOS_SESSION_CACHE_H
 
+#include "copies.h"
 #include "session.h"
 
 struct {
@@ -110,7 +111,7 @@ static __noinline int recall_session6(const struct seen *s, __be32 peer_be, __u8
 	to = *(volatile __u64 *)&at->word[4];
 	if (at->window != window || at->word[0] != k.high || at->word[1] != k.low || at->word[2] != k.peer ||
 	    at->word[3] != k.rest || seen != *(volatile __u32 *)&at->changes ||
-	    *(volatile __u32 *)&at->check != check_of_known(mix(hash, to), seen, window)) {
+	    *(volatile __u32 *)&at->check != check_of_known(mix(hash, to), seen, window) || !copy_serves(to)) {
 		miss(at, window, p);
 		return 0;
 	}
@@ -180,7 +181,8 @@ static __noinline int recall_session4(const struct seen *s, struct known_place *
 	rest = *(volatile __u64 *)&at->word[4];
 	if (at->window != window || at->word[0] != k.addresses || at->word[1] != k.rest ||
 	    seen != *(volatile __u32 *)&at->changes ||
-	    *(volatile __u32 *)&at->check != check_of_known(mix(mix(mix(hash, high), low), rest), seen, window)) {
+	    *(volatile __u32 *)&at->check != check_of_known(mix(mix(mix(hash, high), low), rest), seen, window) ||
+	    !copy_serves(rest)) {
 		miss(at, window, p);
 		return 0;
 	}
