@@ -304,7 +304,7 @@ struct diolkos_known_session {
 	__u32 check;   /* of all that follows */
 	__u32 seen;    /* `changes` before it was looked up */
 	__u32 window;  /* in which it was looked up */
-	__u64 word[6];
+	__u64 word[6]; /* what packets show of it, what they become, and of which family they are */
 };
 
 /*
@@ -474,6 +474,7 @@ _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_siit) == 684, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_nat64) == 248, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_known_session) == 64, "a line of the CPU's cache");
 _Static_assert(sizeof(struct diolkos_bib_key) == 20 && sizeof(struct diolkos_bib_entry) == 12, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_lease) == 224 && sizeof(struct diolkos_opening) == 40, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_session6_key) == 28 && sizeof(struct diolkos_session4_key) == 16,

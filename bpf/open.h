@@ -14,7 +14,7 @@
 #define DIOLKOS_OPEN_H
 
 #include "home.h"
-#include "session.h"
+#include "session_cache.h"
 #include <bpf/bpf_endian.h>
 
 #define FIRST_USER_PORT 1024
@@ -214,6 +214,7 @@ static __always_inline void drop_session6(const struct seen *s, __be32 peer_be)
 	struct diolkos_session6_key key = key6_of(s, peer_be);
 
 	bpf_map_delete_elem(&sessions6, &key);
+	forget_session6(s, peer_be);
 }
 
 /* A session for the packets of the peer. 1: it is there already. -1: it cannot be put there; the place may be another's. */

@@ -82,13 +82,13 @@ struct known6_key {
 	__u64 rest;
 };
 
-static __always_inline struct known6_key known6_key(const struct seen *s, __be32 peer_be, __u8 prefix)
+static __always_inline struct known6_key known6_key(const struct seen *s, __be32 peer_be)
 {
 	return (struct known6_key){
 		.high = WORDS(s->src6)[0],
 		.low = WORDS(s->src6)[1],
 		.peer = (__u64)peer_be << 32 | (__u64)s->src_port_be << 16 | s->dst_port_be,
-		.rest = 1 | (__u64)s->l4_proto << 8 | (__u64)prefix << 16,
+		.rest = s->l4_proto,
 	};
 }
 
@@ -100,7 +100,7 @@ static __always_inline __u64 hash_of_known6(const struct known6_key *k)
 static __noinline int recall_session6(const struct seen *s, __be32 peer_be, __u8 prefix, struct known_place *p,
 				      struct diolkos_bib_entry *seen_as)
 {
-	struct known6_key k = known6_key(s, peer_be, prefix);
+	struct known6_key k = known6_key(s, peer_be);
 	__u64 hash = hash_of_known6(&k), to;
 	struct diolkos_known_session *at = known_session(hash);
 	__u32 seen, window = window_of_now();
@@ -110,7 +110,8 @@ static __noinline int recall_session6(const struct seen *s, __be32 peer_be, __u8
 	seen = *(volatile __u32 *)&at->seen;
 	to = *(volatile __u64 *)&at->word[4];
 	if (at->window != window || at->word[0] != k.high || at->word[1] != k.low || at->word[2] != k.peer ||
-	    at->word[3] != k.rest || seen != *(volatile __u32 *)&at->changes ||
+	    at->word[3] != k.rest || at->word[5] != AF_INET6 || (__u8)(to >> 8) != prefix ||
+	    seen != *(volatile __u32 *)&at->changes ||
 	    *(volatile __u32 *)&at->check != check_of_known(mix(hash, to), seen, window) || !copy_serves(to)) {
 		miss(at, window, p);
 		return 0;
@@ -124,8 +125,8 @@ static __noinline int recall_session6(const struct seen *s, __be32 peer_be, __u8
 static __always_inline void remember_session6(const struct seen *s, __be32 peer_be, __u8 prefix,
 					      const struct known_place *p, const struct diolkos_bib_entry *seen_as)
 {
-	struct known6_key k = known6_key(s, peer_be, prefix);
-	__u64 to = (__u64)seen_as->v4_be << 32 | (__u64)seen_as->v4_port_be << 16 | seen_as->owner;
+	struct known6_key k = known6_key(s, peer_be);
+	__u64 to = (__u64)seen_as->v4_be << 32 | (__u64)seen_as->v4_port_be << 16 | (__u64)prefix << 8 | seen_as->owner;
 
 	if (!p->at)
 		return;
@@ -134,9 +135,20 @@ static __always_inline void remember_session6(const struct seen *s, __be32 peer_
 	p->at->word[2] = k.peer;
 	p->at->word[3] = k.rest;
 	p->at->word[4] = to;
+	p->at->word[5] = AF_INET6;
 	p->at->seen = p->changes;
 	p->at->window = p->window;
 	p->at->check = check_of_known(mix(hash_of_known6(&k), to), p->changes, p->window);
+}
+
+/* A session has left the table of this direction. */
+static __always_inline void forget_session6(const struct seen *s, __be32 peer_be)
+{
+	struct known6_key k = known6_key(s, peer_be);
+	struct diolkos_known_session *at = known_session(hash_of_known6(&k));
+
+	if (at)
+		__sync_fetch_and_add(&at->changes, 1);
 }
 
 /* What packets of a peer show of their session. */
@@ -149,7 +161,7 @@ static __always_inline struct known4_key known4_key(const struct seen *s)
 {
 	return (struct known4_key){
 		.addresses = (__u64)s->dst4_be << 32 | s->src4_be,
-		.rest = (__u64)s->dst_port_be << 48 | (__u64)s->src_port_be << 32 | (__u64)s->l4_proto << 8,
+		.rest = (__u64)s->dst_port_be << 48 | (__u64)s->src_port_be << 32 | s->l4_proto,
 	};
 }
 
@@ -179,7 +191,7 @@ static __noinline int recall_session4(const struct seen *s, struct known_place *
 	high = *(volatile __u64 *)&at->word[2];
 	low = *(volatile __u64 *)&at->word[3];
 	rest = *(volatile __u64 *)&at->word[4];
-	if (at->window != window || at->word[0] != k.addresses || at->word[1] != k.rest ||
+	if (at->window != window || at->word[0] != k.addresses || at->word[1] != k.rest || at->word[5] != AF_INET ||
 	    seen != *(volatile __u32 *)&at->changes ||
 	    *(volatile __u32 *)&at->check != check_of_known(mix(mix(mix(hash, high), low), rest), seen, window) ||
 	    !copy_serves(rest)) {
@@ -208,6 +220,7 @@ static __always_inline void remember_session4(const struct seen *s, const struct
 	p->at->word[2] = high;
 	p->at->word[3] = low;
 	p->at->word[4] = rest;
+	p->at->word[5] = AF_INET;
 	p->at->seen = p->changes;
 	p->at->window = p->window;
 	p->at->check = check_of_known(mix(mix(mix(hash_of_known4(&k), high), low), rest), p->changes, p->window);

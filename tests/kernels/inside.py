@@ -124,7 +124,7 @@ def parts(told: dict) -> list[Part]:
         pytest("routers", [ROUTERS], folder=CLONE / "lab"),
         Part("doctor", [PYTHON, str(HERE / "doctor.py")]),
         Part("generator-programs", [told["kernel"], "--test-threads=1"], CLONE / "lab/pktgen", shapes),
-        Part("copies", [told["copies"], "--test-threads=1"], CLONE / "crates/fastpath", least=4),
+        Part("sessions", [told["sessions"], "--test-threads=1"], CLONE / "crates/fastpath", least=9),
         Part("forwarding", [told["forwarding"], "--test-threads=1"], CLONE / "crates/fastpath", least=12),
         Part("gateway-links", [told["gateway_links"], "--test-threads=1"], CLONE / "crates/fastpath", least=2),
         Part("vlans", [told["vlans"], "--test-threads=1"], CLONE / "crates/fastpath", least=3),
@@ -132,7 +132,7 @@ def parts(told: dict) -> list[Part]:
 
 
 # Of Rust, by the names of their files.
-TESTS = ("law", "copies", "forwarding", "gateway_links", "vlans", "kernel")
+TESTS = ("law", "sessions", "forwarding", "gateway_links", "vlans", "kernel")
 NAMES = [part.name for part in parts({**dict.fromkeys(TESTS, ""), "law_cases": 0})]
 
 

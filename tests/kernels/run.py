@@ -69,7 +69,7 @@ def main() -> int:
     if not parts:
         print("nothing is left to run: --except names all that --part does", file=sys.stderr)
         return USAGE
-    needs_programs = {"law", "copies", "forwarding", "gateway-links", "vlans", "generator-programs"} & set(parts)
+    needs_programs = {"law", "sessions", "forwarding", "gateway-links", "vlans", "generator-programs"} & set(parts)
     if "routers" in parts:
         # An emulated processor takes long to compile them.
         compiling.everything()

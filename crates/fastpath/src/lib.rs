@@ -34,7 +34,7 @@ mod gso;
 mod homes;
 mod hook;
 mod kernel_layout;
-mod known_pref64;
+mod known_sessions;
 mod label;
 #[cfg(not(feature = "testrun"))]
 mod lease;
@@ -50,6 +50,7 @@ mod openings;
 mod other_filters;
 mod pin;
 mod pinned_program;
+mod pinned_rules;
 mod qdisc;
 mod received;
 mod removal;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapHandle, OpenMapMut, OpenObject};
 
-use super::known_pref64::known_pref64;
+use super::known_sessions::known_for;
 use super::leases::blocks_for;
 use super::lending::LeaseMaps;
 use super::load::{
@@ -19,6 +19,7 @@ use super::load::{
     size_caches, AsMap,
 };
 use super::pinned_program::{tag, PinnedProgram};
+use super::pinned_rules::{pinned_rules, PinnedRules};
 use super::router::{Media, Prepared, RouterPrograms, Site};
 use super::{
     handle, places_for, FastPath, FastPathError, Homes, Hook, Lending, Pins, Port, Pref64, Rules,
@@ -129,7 +130,7 @@ impl Nat64Path {
                 [&maps.fates, &maps.ipv4_ids],
             )?,
             rules: rules.clone(),
-            sessions: Arc::new(sessions(maps)?),
+            sessions: Arc::new(sessions(maps, lease_key)?),
             homes: Arc::new(homes(maps)?),
             lease_key,
             lease_maps: lease_maps(maps)?,
@@ -155,18 +156,21 @@ impl Nat64Path {
             pinned.map_err(|e| FastPathError::map("what is attached cannot be read", e))?;
 
         let [ids, lease_key] = random;
+        let known = pinned_rules(&pinned);
         let mut storage = MaybeUninit::uninit();
-        let shared = load_with(&mut storage, rules, lease_key, &pinned);
+        let shared = known
+            .as_ref()
+            .and_then(|known| load_with(&mut storage, rules, known, &pinned));
         let mut storage = MaybeUninit::uninit();
-        let (loaded, old) = match shared {
-            Some(loaded) => (loaded, Old::Shared),
-            None => {
+        let (loaded, old, lease_key) = match (shared, known) {
+            (Some((loaded, key)), _) => (loaded, Old::Shared, key),
+            (None, known) => {
                 let loaded = open(&mut storage, rules, lease_key)?
                     .load()
                     .map_err(|e| failed("load", e))?;
                 seed(&loaded.maps.ipv4_ids, ids)?;
-                let old = old(&loaded, &pinned)?;
-                (loaded, old)
+                let old = old(&loaded, &pinned, known)?;
+                (loaded, old, lease_key)
             }
         };
         let maps = &loaded.maps;
@@ -184,7 +188,7 @@ impl Nat64Path {
             path: Nat64Path {
                 attached,
                 rules: rules.clone(),
-                sessions: Arc::new(sessions(maps)?),
+                sessions: Arc::new(sessions(maps, lease_key)?),
                 homes: Arc::new(homes(maps)?),
                 lease_key,
                 lease_maps: lease_maps(maps)?,
@@ -240,6 +244,7 @@ impl Nat64Path {
             .and_then(|()| maps.sessions4.reuse_fd(self.sessions.inward.as_fd()))
             .and_then(|()| maps.bib.reuse_fd(self.sessions.bound.as_fd()))
             .and_then(|()| maps.copies.reuse_fd(self.sessions.copies.as_fd()))
+            .and_then(|()| maps.known_sessions.reuse_fd(self.sessions.known.as_fd()))
             .and_then(|()| {
                 self.homes
                     .share(&mut maps.cluster, &mut maps.buckets, &mut maps.away)
@@ -282,7 +287,7 @@ impl DerefMut for Nat64Path {
 /// The maps that programs take over from their predecessors, one per line.
 fn inherited<'a, 'o>(
     maps: &'a mut OpenNat64Maps<'o>,
-) -> [(&'static str, &'a mut OpenMapMut<'o>); 12] {
+) -> [(&'static str, &'a mut OpenMapMut<'o>); 13] {
     [
         ("fates", &mut maps.fates),
         ("ipv4_ids", &mut maps.ipv4_ids),
@@ -290,6 +295,7 @@ fn inherited<'a, 'o>(
         ("sessions4", &mut maps.sessions4),
         ("bib", &mut maps.bib),
         ("copies", &mut maps.copies),
+        ("known_sessions", &mut maps.known_sessions),
         ("cluster", &mut maps.cluster),
         ("buckets", &mut maps.buckets),
         ("away", &mut maps.away),
@@ -299,19 +305,22 @@ fn inherited<'a, 'o>(
     ]
 }
 
-/// Loads the object with the maps of a running program. None unless that has the same version, the same sizes for
-/// sessions and bindings, and the same prefix indices.
+/// Loads the object with the maps of a running program, and its key: as long as both run, a session has the same places for
+/// both. None unless that has the same version, the same sizes for sessions and bindings, and the same prefix indices.
 fn load_with<'object>(
     storage: &'object mut MaybeUninit<OpenObject>,
     rules: &Nat64Rules,
-    lease_key: u64,
+    known: &PinnedRules,
     pinned: &PinnedProgram,
-) -> Option<Nat64Skel<'object>> {
-    let known = known_pref64(pinned)?;
+) -> Option<(Nat64Skel<'object>, u64)> {
+    let PinnedRules {
+        pref64: known,
+        lease_key,
+    } = known;
     let wanted: Vec<_> = rules.pref64.iter().map(|p| (p.network, p.bits)).collect();
     let (short, long) = match known.len() <= wanted.len() {
-        true => (&known, &wanted),
-        false => (&wanted, &known),
+        true => (known, &wanted),
+        false => (&wanted, known),
     };
     let room = |name| pinned.map(name).map(|map| map.max_entries());
     if !long.starts_with(short)
@@ -319,29 +328,37 @@ fn load_with<'object>(
         || room("bib")? != rules.max_bindings.max(1)
         || room("away")? != rules.max_away.max(1)
         || room("leases")? != places_for(rules.max_bindings)
+        || room("known_sessions")? != known_for(rules.max_sessions)
         || room("wide_ports")? != blocks_for(places_for(rules.max_bindings))
     {
         return None;
     }
-    let mut open = open(storage, rules, lease_key).ok()?;
+    let mut open = open(storage, rules, *lease_key).ok()?;
     for (name, map) in inherited(&mut open.maps) {
         map.reuse_fd(pinned.map(name)?.as_fd()).ok()?;
     }
     let loaded = open.load().ok()?;
     let tag = tag(loaded.progs.nat64_egress.as_fd()).ok()?;
-    (tag == pinned.tag()).then_some(loaded)
+    (tag == pinned.tag()).then_some((loaded, *lease_key))
 }
 
 /// Reads the state of a running program whose maps cannot be shared.
-fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathError> {
+fn old(
+    loaded: &Nat64Skel<'_>,
+    pinned: &PinnedProgram,
+    known: Option<PinnedRules>,
+) -> Result<Old, FastPathError> {
     let tag = tag(loaded.progs.nat64_egress.as_fd());
     if tag.map_err(|e| FastPathError::map("the version of the programs is not known", e))?
         != pinned.tag()
     {
         return Ok(Old::Unknown);
     }
-    let names = ["sessions6", "sessions4", "bib", "copies"];
-    let [Some(outward), Some(inward), Some(bound), Some(copies)] =
+    let Some(known) = known else {
+        return Ok(Old::Unknown);
+    };
+    let names = ["sessions6", "sessions4", "bib", "copies", "known_sessions"];
+    let [Some(outward), Some(inward), Some(bound), Some(copies), Some(places)] =
         names.map(|name| pinned.map(name))
     else {
         return Ok(Old::Unknown);
@@ -360,17 +377,18 @@ fn old(loaded: &Nat64Skel<'_>, pinned: &PinnedProgram) -> Result<Old, FastPathEr
     Lending::new(maps, 0)
         .map_err(|e| FastPathError::map("the leases of the old programs", e))?
         .reset();
-    let sessions = Sessions::of(
+    let maps = [
         handle(outward)?,
         handle(inward)?,
         handle(bound)?,
         handle(copies)?,
-    );
-    let sessions =
-        sessions.map_err(|e| FastPathError::map("the sessions of the old programs", e))?;
+        handle(places)?,
+    ];
+    let sessions = Sessions::of(maps, known.lease_key)
+        .map_err(|e| FastPathError::map("the sessions of the old programs", e))?;
     Ok(Old::Other {
         sessions: Arc::new(sessions),
-        pref64: known_pref64(pinned).unwrap_or_default(),
+        pref64: known.pref64,
     })
 }
 
@@ -424,7 +442,7 @@ pub(super) fn open<'object>(
         to.addr_be = u32::from_ne_bytes(address.octets());
         to.len = (*len).into();
     }
-    nat64.known_sessions = 65536;
+    nat64.known_sessions = known_for(rules.max_sessions);
     nat64.owns = OWN.min(rules.own.len()) as u32;
 
     let maps = &mut open.maps;
@@ -435,7 +453,10 @@ pub(super) fn open<'object>(
         .and_then(|()| maps.bib.set_max_entries(rules.max_bindings.max(1)))
         .and_then(|()| maps.away.set_max_entries(rules.max_away.max(1)))
         .and_then(|()| maps.leases.set_max_entries(places))
-        .and_then(|()| maps.known_sessions.set_max_entries(65536))
+        .and_then(|()| {
+            maps.known_sessions
+                .set_max_entries(known_for(rules.max_sessions))
+        })
         .and_then(|()| maps.wide_ports.set_max_entries(blocks_for(places)))
         .map_err(|e| failed("size the tables", e))?;
     Ok(open)
@@ -446,10 +467,15 @@ fn size(rules: &Nat64Rules) -> u32 {
 }
 
 /// The maps of sessions and bindings.
-pub(super) fn sessions(maps: &Nat64Maps<'_>) -> Result<Sessions, FastPathError> {
-    let [outward, inward] = [maps.sessions6.handle()?, maps.sessions4.handle()?];
-    let sessions = Sessions::of(outward, inward, maps.bib.handle()?, maps.copies.handle()?);
-    sessions.map_err(|e| FastPathError::map("share the deadlines of copies", e))
+pub(super) fn sessions(maps: &Nat64Maps<'_>, key: u64) -> Result<Sessions, FastPathError> {
+    let maps = [
+        maps.sessions6.handle()?,
+        maps.sessions4.handle()?,
+        maps.bib.handle()?,
+        maps.copies.handle()?,
+        maps.known_sessions.handle()?,
+    ];
+    Sessions::of(maps, key).map_err(|e| FastPathError::map("share the sessions", e))
 }
 
 /// The maps of the homes of hosts.

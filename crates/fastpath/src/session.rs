@@ -10,6 +10,7 @@ use std::time::Duration;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
 use super::copies::Copies;
+use super::known_sessions::{last_use, KnownSessions};
 use super::lending::mix;
 use super::removal::delete_all;
 use super::Owner;
@@ -74,26 +75,28 @@ pub struct Sessions {
     pub(super) inward: MapHandle,
     pub(super) bound: MapHandle,
     pub(super) copies: MapHandle,
+    pub(super) known: MapHandle,
     deadlines: Copies,
+    cache: KnownSessions,
 }
 
 const OUTWARD: usize = 28;
 const INWARD: usize = 16;
 
 impl Sessions {
-    /// Creates the handle for programs with these maps.
+    /// Creates the handle for programs with these maps and this key, which selects the places of known sessions.
     pub(super) fn of(
-        outward: MapHandle,
-        inward: MapHandle,
-        bound: MapHandle,
-        copies: MapHandle,
+        [outward, inward, bound, copies, known]: [MapHandle; 5],
+        key: u64,
     ) -> io::Result<Sessions> {
         Ok(Sessions {
             deadlines: Copies::of(copies.as_fd())?,
+            cache: KnownSessions::of(known.as_fd(), known.max_entries(), key)?,
             outward,
             inward,
             bound,
             copies,
+            known,
         })
     }
 
@@ -108,6 +111,12 @@ impl Sessions {
 
     /// Adds or changes a session. If only one direction fits, the session is not added.
     pub fn put(&self, session: &Session, sent: Sent) -> io::Result<()> {
+        let put = self.put_into_tables(session, sent);
+        self.cache.forget(session);
+        put
+    }
+
+    fn put_into_tables(&self, session: &Session, sent: Sent) -> io::Result<()> {
         let (outward, inward) = (session.outward_key(), session.inward_key());
         self.inward
             .update(&inward, &session.inward_to(sent), MapFlags::ANY)
@@ -137,7 +146,9 @@ impl Sessions {
             _ => Ok(()),
         });
         // If one direction stays, the other one leaves nevertheless.
-        removed.fold(Ok(()), io::Result::and)
+        let removed = removed.fold(Ok(()), io::Result::and);
+        self.cache.forget(session);
+        removed
     }
 
     /// Removes the sessions that exist, many with each system call. After an error, those that could be removed are.
@@ -146,7 +157,11 @@ impl Sessions {
         let removed = delete_all(&self.inward, inward.as_flattened());
         let two = sessions.iter().filter(|session| !session.is_udp());
         let outward: Vec<_> = two.map(Session::outward_key).collect();
-        removed.and(delete_all(&self.outward, outward.as_flattened()))
+        let removed = removed.and(delete_all(&self.outward, outward.as_flattened()));
+        sessions
+            .iter()
+            .for_each(|session| self.cache.forget(session));
+        removed
     }
 
     /// Removes the bindings that exist.
@@ -170,7 +185,8 @@ impl Sessions {
         }
     }
 
-    /// The time (CLOCK_MONOTONIC) at which the fast path last translated a packet of a session. None if it never did.
+    /// The time (CLOCK_MONOTONIC) at which the fast path last translated a packet of a session, or up to an eighth of a
+    /// second later, which may be in the future. None if it never did.
     pub fn last_seen(&self, session: &Session) -> io::Result<Option<Duration>> {
         let stamp = |map: &MapHandle, key: &[u8]| -> io::Result<u64> {
             let value = map
@@ -184,7 +200,7 @@ impl Sessions {
         if !session.is_udp() {
             latest = latest.max(stamp(&self.outward, &session.outward_key())?);
         }
-        Ok((latest != 0).then(|| Duration::from_nanos(latest)))
+        Ok(last_use(latest))
     }
 }
 
@@ -212,11 +228,11 @@ fn bound_to(node: NodePort, v4: (Ipv4Addr, u16), owner: Owner) -> [u8; 12] {
 }
 
 /// Converts bytes in network order to the number that a program reads.
-fn word(address: Ipv4Addr) -> u64 {
+pub(super) fn word(address: Ipv4Addr) -> u64 {
     u32::from_ne_bytes(address.octets()).into()
 }
 
-fn port(port: u16) -> u64 {
+pub(super) fn port(port: u16) -> u64 {
     u16::from_ne_bytes(port.to_be_bytes()).into()
 }
 

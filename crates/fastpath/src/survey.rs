@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
+use super::known_sessions::last_use;
 use super::{NodePort, Owner, Sent, Session, Sessions};
 use diolkos_sys::bpf::{read, Position};
 
@@ -179,8 +180,7 @@ fn port(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 fn stamp(value: &[u8]) -> Option<Option<Duration>> {
-    let stamp = u64::from_ne_bytes(array(value, 0)?);
-    Some((stamp != 0).then(|| Duration::from_nanos(stamp)))
+    Some(last_use(u64::from_ne_bytes(array(value, 0)?)))
 }
 
 #[cfg(test)]
@@ -202,7 +202,11 @@ mod tests {
         let sent = Sent(Sent::SYN6 | Sent::SYN4);
         let mut to = session.inward_to(sent);
         to[..8].copy_from_slice(&7u64.to_ne_bytes());
+        // It may have been used until the end of the first window of 2^27 ns.
         let inward = of_inward(&session.inward_key(), &to);
-        assert_eq!(inward, Some((session, Some(Duration::from_nanos(7)), sent)));
+        assert_eq!(
+            inward,
+            Some((session, Some(Duration::from_nanos(1 << 27)), sent))
+        );
     }
 }

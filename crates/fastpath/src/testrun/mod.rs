@@ -197,7 +197,7 @@ impl TestRun {
         )?;
         Ok((
             run,
-            nat64::sessions(maps)?,
+            nat64::sessions(maps, LEASE_KEY)?,
             nat64::lending(maps, LEASE_KEY)?,
             nat64::homes(maps)?,
         ))

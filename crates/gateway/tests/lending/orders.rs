@@ -237,6 +237,63 @@ fn a_session_of_another_node_is_never_replaced() {
     needs(|undone| expiring(undone, true), undone, "is replaced");
 }
 
+/// A session ends, and its port becomes another node's for the same peer, while programs keep what they have found. Those that begin
+/// later must not use it.
+fn recalling(undone: Of) -> usize {
+    let begin = || {
+        let mut controller = Controller::new(&config(1, 5000..=5000));
+        let v4 = controller.outbound(node(1, 2000), peer(1)).expect("a port");
+        let (inward, outward) = both_ways(1, v4);
+        arrive(inward);
+        arrive(outward);
+        (controller, v4)
+    };
+    every_order(undone, 2, begin, |(mut controller, v4)| {
+        let (inward, outward) = both_ways(1, v4);
+        controller.unbind(v4);
+        run(inward);
+        run(outward);
+        controller.outbound(node(2, 2000), peer(1));
+        run(inward);
+        run(outward);
+        controller.finish();
+    })
+}
+
+/// Packets of a node's port and of its peer, to this external port.
+fn both_ways(number: u16, to: V4) -> (Packet, Packet) {
+    let peer = peer(1);
+    let node = node(number, 2000);
+    (Packet::In { to, peer }, Packet::Out { node, peer })
+}
+
+#[test]
+fn what_was_found_before_a_session_ended_is_not_kept() {
+    let undone = Undone {
+        early: true,
+        ..Undone::default()
+    };
+    needs(recalling, undone, "had ended before");
+}
+
+#[test]
+fn programs_forget_a_session_that_ends() {
+    let undone = Undone {
+        forget: true,
+        ..Undone::default()
+    };
+    needs(recalling, undone, "had ended before");
+}
+
+#[test]
+fn programs_forget_a_session_once_it_has_left_the_tables() {
+    let undone = Undone {
+        after: true,
+        ..Undone::default()
+    };
+    needs(recalling, undone, "had ended before");
+}
+
 /// A session ends and its element is reused for another, while a program is about to read it.
 fn reusing(undone: Of) -> usize {
     let begin = || {

@@ -4,8 +4,9 @@
 //!
 //! | steps here                             | lines there                                                       |
 //! |----------------------------------------|-------------------------------------------------------------------|
-//! | `Binding`, `CopyBinding`, `Session`    | `udp_seen_as`: `copy_binding`, `use_session_of_udp`               |
-//! | `Outward`, `CopyOutward`               | `seen_as_known`: `session6_of`                                    |
+//! | `Recall`, `Changed`, `Miss`            | `recall_session6`, `recall_session4`: `seen`, `changes`; `miss`   |
+//! | `Binding`, `CopyBinding`, `Session`    | `find_known_udp`: `copy_binding`, `use_session_of_udp`            |
+//! | `Outward`, `CopyOutward`               | `find_known`: `session6_of`                                       |
 //! | `Moved`, `TellMoved`                   | `tell_transition_by_node`, `tell_transition`                      |
 //! | `Lease`, `Term`, `Node`                | `open_session`: `lease_of`                                        |
 //! | `Reserve`, `TakeSession`               | `open_session`: `bpf_ringbuf_reserve`, `lease_take_session`       |
@@ -13,7 +14,8 @@
 //! | `Address` … `TakePort`, `Bind`         | `open_binding`: `v4_be`, `lease_take_port`, the update of `bib`   |
 //! | `PutOutward`, `Put`, `DropOutward`     | `put_session`                                                     |
 //! | `GiveBack`, `Tell`                     | `open_session`: from `lease_take_session` with -1 to its end      |
-//! | `Find`, `ReadNode`, `ReadCheck`        | `to_node`: `session4_of` with `copy_session4`                     |
+//! | `Find`, `ReadNode`, `ReadCheck`        | `find_session4`: `session4_of` with `copy_session4`               |
+//! | `Remember`                             | `remember_session6`, `remember_session4`                          |
 //!
 //! Omitted are matters of one program alone: the packet itself, prefixes, ports below 1024, and the adjacent ports of RTP.
 
@@ -42,6 +44,10 @@ pub enum Outcome {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum At {
+    Recall,
+    Changed,
+    Miss,
+    Remember,
     Outward,
     CopyOutward,
     Moved,
@@ -89,6 +95,12 @@ pub struct Program {
     early: Option<u16>,
     report: Report,
     put: i32,
+    /// The number of its first step; 0: it has not begun.
+    began: u64,
+    /// What is at the place of known sessions, and the number of changes with which it was found.
+    recalled: Option<((NodePort, V4), u64)>,
+    /// The number of changes with which what is found may be kept.
+    changes: u64,
 }
 
 const ATTEMPTS: u32 = 4;
@@ -101,9 +113,9 @@ impl Program {
             outcome: None,
             packet,
             at: match packet {
+                // SYNs do not look there.
                 Packet::Out { .. } if protocol == Protocol::Tcp => At::Outward,
-                Packet::Out { .. } => At::Binding,
-                Packet::In { .. } => At::Find,
+                Packet::Out { .. } | Packet::In { .. } => At::Recall,
             },
             element: 0,
             v4: NOWHERE,
@@ -115,11 +127,17 @@ impl Program {
             early: None,
             report: Report::Opened,
             put: 0,
+            began: 0,
+            recalled: None,
+            changes: 0,
         }
     }
 
     /// Takes one step.
     pub fn step(&mut self, me: usize, world: &mut World) {
+        if self.began == 0 {
+            self.began = world.steps;
+        }
         match self.packet {
             Packet::Out { node, peer } => self.outward(me, node, peer, world),
             Packet::In { to, peer } => self.inward((to, peer), world),
@@ -128,6 +146,29 @@ impl Program {
 
     fn inward(&mut self, key: Inward, world: &mut World) {
         match self.at {
+            At::Recall => {
+                let found = world.known4.found.filter(|(of, ..)| *of == key);
+                self.recalled = found.map(|(_, node, seen)| ((node, NOWHERE), seen));
+                self.at = At::Changed;
+            }
+            At::Changed => match self.recalled {
+                Some(((node, _), seen)) if seen == world.known4.changes => {
+                    self.copied = node;
+                    self.arrive(key, world);
+                }
+                _ => self.at = At::Miss,
+            },
+            At::Miss => {
+                self.changes = world.known4.changes;
+                self.at = At::Find;
+            }
+            At::Remember => {
+                if world.undone.early {
+                    self.changes = world.known4.changes;
+                }
+                world.known4.found = Some((key, self.copied, self.changes));
+                self.outcome = Some(Outcome::Translated);
+            }
             At::Find => match world.inward.at.get(&key) {
                 Some(&at) => (self.element, self.at) = (at, At::ReadNode),
                 None => self.decline(),
@@ -142,14 +183,29 @@ impl Program {
                     return self.decline();
                 }
                 to.seen = world.now;
-                assert!(
-                    world.expecting.contains(&(self.copied, key)),
-                    "{:?} gets what {key:?} says, to whom it did not send",
-                    self.copied
-                );
-                self.outcome = Some(Outcome::Translated);
+                self.arrive(key, world);
+                (self.outcome, self.at) = (None, At::Remember);
             }
         }
+    }
+
+    fn arrive(&mut self, key: Inward, world: &mut World) {
+        assert!(
+            world.expecting.contains(&(self.copied, key)),
+            "{:?} gets what {key:?} says, to whom it did not send",
+            self.copied
+        );
+        self.uses((self.copied, key), world);
+        self.outcome = Some(Outcome::Translated);
+    }
+
+    /// The invariant of known sessions.
+    fn uses(&self, session: (NodePort, Inward), world: &World) {
+        let ended = world.gone.get(&session);
+        assert!(
+            ended.is_none_or(|ended| *ended > self.began),
+            "{session:?} is used though it had ended before"
+        );
     }
 
     fn outward(&mut self, me: usize, node: NodePort, peer: V4, world: &mut World) {
@@ -160,6 +216,29 @@ impl Program {
         let undone = world.undone;
         let term = (!undone.terms).then_some(self.term);
         match self.at {
+            At::Recall => {
+                let found = world.known6.found.filter(|(of, ..)| *of == (node, peer));
+                self.recalled = found.map(|(_, v4, seen)| ((node, v4), seen));
+                self.at = At::Changed;
+            }
+            At::Changed => match self.recalled {
+                Some(((_, v4), seen)) if seen == world.known6.changes => {
+                    self.v4 = v4;
+                    self.translate(node, peer, world);
+                }
+                _ => self.at = At::Miss,
+            },
+            At::Miss => {
+                self.changes = world.known6.changes;
+                self.at = At::Binding;
+            }
+            At::Remember => {
+                if undone.early {
+                    self.changes = world.known6.changes;
+                }
+                world.known6.found = Some(((node, peer), self.v4, self.changes));
+                self.outcome = Some(Outcome::Translated);
+            }
             At::Outward => match world.outward.at.get(&(node, peer)) {
                 Some(&at) => (self.element, self.at) = (at, At::CopyOutward),
                 None => self.at = At::Lease,
@@ -215,6 +294,7 @@ impl Program {
                     }
                     session.seen = world.now;
                     self.translate(node, peer, world);
+                    (self.outcome, self.at) = (None, At::Remember);
                 }
                 None => self.at = At::Lease,
             },
@@ -329,6 +409,7 @@ impl Program {
                         assert_eq!(other, None, "a session of another node is replaced");
                         let seen = world.now;
                         world.expecting.insert((node, key));
+                        world.gone.remove(&(node, key));
                         world.inward.put(key, InwardTo { node, seen, check });
                         0
                     }
@@ -405,6 +486,7 @@ impl Program {
             let address = world.addresses.get(&node.0);
             assert_eq!(address, Some(&self.v4.0), "the address is another node's");
         }
+        self.uses((node, (self.v4, peer)), world);
         world.sent.push((node, (self.v4, peer)));
         self.outcome = Some(Outcome::Translated);
     }

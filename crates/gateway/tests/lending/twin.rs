@@ -48,6 +48,12 @@ pub struct Undone {
     pub owner: bool,
     /// `open_session` looks the binding up once more after it has reserved its record.
     pub again: bool,
+    /// `miss` reads the number of changes before anything is looked up in the tables.
+    pub early: bool,
+    /// Whoever removes a session makes programs forget it.
+    pub forget: bool,
+    /// It does so after the session has left the tables.
+    pub after: bool,
 }
 
 /// `struct diolkos_bib_entry`; the check is a perfect one.
@@ -68,6 +74,24 @@ pub struct InwardTo {
     pub check: (Inward, NodePort),
 }
 
+/// `struct diolkos_known_session`. All sessions of a direction have the same place, and every moment is in another window but
+/// for what is there: so a place is never kept for what is in use, and each program may replace what another one has written.
+#[derive(Clone, Copy)]
+pub struct Known<K, V> {
+    pub changes: u64,
+    /// What was found, and `changes` before.
+    pub found: Option<(K, V, u64)>,
+}
+
+impl<K, V> Default for Known<K, V> {
+    fn default() -> Known<K, V> {
+        Known {
+            changes: 0,
+            found: None,
+        }
+    }
+}
+
 /// A record of the ring buffer.
 #[derive(Clone, Copy, Debug)]
 pub enum Record {
@@ -83,6 +107,8 @@ pub struct World {
     pub inward: Map<Inward, InwardTo>,
     /// The node as the peer sees it.
     pub outward: Map<Outward, V4>,
+    pub known6: Known<Outward, V4>,
+    pub known4: Known<Inward, NodePort>,
     pub lease: Rc<TheLease>,
     pub ring: Vec<Record>,
     heard: usize,
@@ -107,6 +133,10 @@ pub struct World {
     /// Nodes that may receive packets of the peer.
     pub expecting: HashSet<(NodePort, Inward)>,
     pub ended: HashSet<Inward>,
+    /// Number of steps that programs have taken.
+    pub steps: u64,
+    /// Sessions that are not there, and the step after which the controller had removed them.
+    pub gone: HashMap<(NodePort, Inward), u64>,
 }
 
 thread_local! {
@@ -119,6 +149,8 @@ pub fn begin(undone: Undone, guide: Guide) {
         bound: Map::default(),
         inward: Map::default(),
         outward: Map::default(),
+        known6: Known::default(),
+        known4: Known::default(),
         lease: Rc::default(),
         ring: Vec::new(),
         heard: 0,
@@ -136,6 +168,8 @@ pub fn begin(undone: Undone, guide: Guide) {
         sent: Vec::new(),
         expecting: HashSet::new(),
         ended: HashSet::new(),
+        steps: 0,
+        gone: HashMap::new(),
     };
     WORLD.with(|cell| *cell.borrow_mut() = Some(world));
 }
@@ -185,6 +219,7 @@ impl World {
 
     /// Takes one step of a program. Returns true if it was the last.
     pub fn step(&mut self, at: usize) -> bool {
+        self.steps += 1;
         let mut program = self.programs[at].clone();
         program.step(at, self);
         self.programs[at] = program;
@@ -221,6 +256,26 @@ impl World {
     }
 }
 
+/// `KnownSessions::forget`.
+fn forget() {
+    with(|world| world.known6.changes += 1);
+    pause();
+    with(|world| world.known4.changes += 1);
+    pause();
+}
+
+/// What ends before or after the session leaves the tables.
+fn around(end: impl FnOnce()) {
+    let undone = with(|world| world.undone);
+    if undone.after && !undone.forget {
+        forget();
+    }
+    end();
+    if !undone.after && !undone.forget {
+        forget();
+    }
+}
+
 /// The world as the controller sees it. Every node has the same slot.
 #[derive(Debug)]
 pub struct Twin;
@@ -243,6 +298,7 @@ impl FastPath for Twin {
         let check = (key, node);
         with(|world| {
             world.expecting.insert((node, key));
+            world.gone.remove(&(node, key));
             world.inward.put(
                 key,
                 InwardTo {
@@ -257,19 +313,24 @@ impl FastPath for Twin {
             with(|world| world.outward.put(key, session.v4));
             pause();
         }
+        forget();
         Ok(())
     }
 
     fn remove(&self, session: &Session) -> io::Result<()> {
-        with(|world| {
-            world.inward.remove(&inward_key(session));
-            world.ended.insert(inward_key(session));
-        });
-        pause();
-        if let Some(key) = outward_key(session) {
-            with(|world| world.outward.remove(&key));
+        around(|| {
+            with(|world| {
+                world.inward.remove(&inward_key(session));
+                world.ended.insert(inward_key(session));
+            });
             pause();
-        }
+            if let Some(key) = outward_key(session) {
+                with(|world| world.outward.remove(&key));
+                pause();
+            }
+        });
+        let key = (session.node, inward_key(session));
+        with(|world| world.gone.insert(key, world.steps));
         Ok(())
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads the translation prefixes of a NAT64 program that an earlier run has left.
+//! Reads the rules of a NAT64 program that an earlier run has left, as far as its maps depend on them.
 
 use std::mem::offset_of;
 use std::net::Ipv6Addr;
@@ -15,9 +15,25 @@ const _: () = {
     assert!(bytes == PREF64S * size_of::<types::diolkos_pref64>());
 };
 
-/// The translation prefixes of a program of this version.
-pub(super) fn known_pref64(pinned: &PinnedProgram) -> Option<Vec<(Ipv6Addr, u8)>> {
+/// What the content of the maps depends on.
+pub(super) struct PinnedRules {
+    /// The translation prefixes, to which sessions refer by index.
+    pub pref64: Vec<(Ipv6Addr, u8)>,
+    /// The key that selects places of leases and of known sessions.
+    pub lease_key: u64,
+}
+
+/// The rules of a program of this version.
+pub(super) fn pinned_rules(pinned: &PinnedProgram) -> Option<PinnedRules> {
     let data = pinned.rodata(size_of::<types::rodata>(), align_of::<types::rodata>())?;
+    let key = offset_of!(types::rodata, nat64) + offset_of!(types::diolkos_nat64, lease_key);
+    Some(PinnedRules {
+        pref64: pref64(&data)?,
+        lease_key: u64::from_ne_bytes(*data.get(key..)?.first_chunk()?),
+    })
+}
+
+fn pref64(data: &[u8]) -> Option<Vec<(Ipv6Addr, u8)>> {
     let number = |at: usize| {
         data.get(at..)?
             .first_chunk()

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sessions that programs have found a moment ago, in memory shared with them (`bpf/session_cache.h`). Programs fill
+//! it; the controller tells them which of it is out of date.
+
+use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use diolkos_sys::mapped::Mapped;
+
+use super::lending::mix;
+use super::session::{port, word, Session};
+
+/// Places for sessions where memory is no matter: more than what a CPU's own caches hold.
+const PLENTY: u32 = 65_536;
+/// So many sessions have one place in large tables. A place is 64 bytes.
+const SESSIONS_OF_PLACE: u32 = 16;
+
+/// Number of places for a maximum number of sessions: a power of two. A session has two, one for each direction.
+pub(super) fn known_for(max_sessions: u32) -> u32 {
+    let both = max_sessions.saturating_mul(2);
+    both.clamp(2, PLENTY.max(max_sessions / SESSIONS_OF_PLACE))
+        .next_power_of_two()
+}
+
+/// Log2 of the length of a window, nanoseconds (`DIOLKOS_KNOWN_WINDOW`).
+const WINDOW: u32 = 27;
+
+/// The latest time at which a packet may have used a session that programs have stamped at `stamp`, in nanoseconds:
+/// programs stamp a session once in each window.
+pub(super) fn last_use(stamp: u64) -> Option<Duration> {
+    let end = ((stamp >> WINDOW) + 1).checked_mul(1 << WINDOW);
+    (stamp != 0).then(|| Duration::from_nanos(end.unwrap_or(u64::MAX)))
+}
+
+/// `struct diolkos_known_session`.
+#[repr(C)]
+#[derive(Debug)]
+struct Place {
+    changes: AtomicU32,
+    check: AtomicU32,
+    seen: AtomicU32,
+    window: AtomicU32,
+    words: [AtomicU64; 6],
+}
+diolkos_sys::shared!(Place {
+    changes,
+    check,
+    seen,
+    window,
+    words
+});
+
+/// The places. Dropping it unmaps the memory.
+pub(super) struct KnownSessions {
+    places: Mapped<Place>,
+    last: u64,
+    /// The secret that selects places.
+    key: u64,
+}
+
+impl KnownSessions {
+    /// Maps the array of `len` places, a power of two, of programs that have this key.
+    pub fn of(map: BorrowedFd<'_>, len: u32, key: u64) -> io::Result<KnownSessions> {
+        Ok(KnownSessions {
+            places: Mapped::of(map, len as usize)?,
+            last: u64::from(len) - 1,
+            key,
+        })
+    }
+
+    /// Makes programs forget a session. Call it when the session has left the tables or has changed there: no program that
+    /// begins after this call returns translates by what the session was.
+    pub fn forget(&self, session: &Session) {
+        for hash in [self.hash6(session), self.hash4(session)] {
+            let place = self.places.at((hash & self.last) as usize);
+            place.changes.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// `hash_of_known6`: what packets of the node show.
+    fn hash6(&self, session: &Session) -> u64 {
+        let node = session.node.0.octets();
+        let half = |at: usize| {
+            let bytes = node[at..].first_chunk().copied();
+            bytes.map_or(0, u64::from_ne_bytes)
+        };
+        let ends = ends(session.peer.0, session.node.1, session.peer.1);
+        let protocol = u64::from(session.protocol);
+        mix(mix(mix(mix(self.key, half(0)), half(8)), ends), protocol)
+    }
+
+    /// `hash_of_known4`: what packets of the peer show.
+    fn hash4(&self, session: &Session) -> u64 {
+        let addresses = word(session.v4.0) << 32 | word(session.peer.0);
+        let ports = port(session.v4.1) << 48 | port(session.peer.1) << 32;
+        mix(
+            mix(self.key, addresses),
+            ports | u64::from(session.protocol),
+        )
+    }
+}
+
+fn ends(peer: Ipv4Addr, from: u16, to: u16) -> u64 {
+    word(peer) << 32 | port(from) << 16 | port(to)
+}
+
+impl fmt::Debug for KnownSessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KnownSessions").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_powers_of_two_and_fit_the_tables() {
+        for (sessions, places) in [
+            (1, 2),
+            (100, 256),
+            (32_768, 65_536),
+            (65_536, 65_536),
+            (1_048_576, 65_536),
+            (4_000_000, 262_144),
+        ] {
+            assert_eq!(known_for(sessions), places, "{sessions}");
+        }
+        assert!(known_for(u32::MAX).is_power_of_two());
+    }
+
+    #[test]
+    fn a_session_is_used_until_the_end_of_its_window() {
+        let window = Duration::from_nanos(1 << WINDOW);
+        assert_eq!(last_use(0), None);
+        assert_eq!(last_use(1), Some(window));
+        assert_eq!(last_use((1 << WINDOW) - 1), Some(window));
+        assert_eq!(last_use(1 << WINDOW), Some(2 * window));
+        assert_eq!(last_use(u64::MAX), Some(Duration::from_nanos(u64::MAX)));
+    }
+}
