@@ -146,9 +146,12 @@ static __always_inline void forget_session6(const struct seen *s, __be32 peer_be
 {
 	struct known6_key k = known6_key(s, peer_be);
 	struct diolkos_known_session *at = known_session(hash_of_known6(&k));
+	__u32 changes = 0;
 
 	if (at)
-		__sync_fetch_and_add(&at->changes, 1);
+		changes = __sync_fetch_and_add(&at->changes, 1);
+	/* The number is wanted: without it, the addition would be no barrier behind the removal. */
+	asm volatile("" : : "r"(changes));
 }
 
 /* What packets of a peer show of their session. */
