@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,7 +11,10 @@ use std::time::Duration;
 use diolkos_sys::mapped::Mapped;
 
 use super::lending::mix;
-use super::session::{port, word, Session};
+
+/// Length of the keys of a session, bytes.
+pub(super) const OUTWARD: usize = 28;
+pub(super) const INWARD: usize = 16;
 
 /// Places for sessions where memory is no matter: more than what a CPU's own caches hold.
 const PLENTY: u32 = 65_536;
@@ -72,40 +74,45 @@ impl KnownSessions {
         })
     }
 
-    /// Makes programs forget a session. Call it when the session has left the tables or has changed there: no program that
-    /// begins after this call returns translates by what the session was.
-    pub fn forget(&self, session: &Session) {
-        for hash in [self.hash6(session), self.hash4(session)] {
+    /// Makes programs forget the session with these keys in the tables (`struct diolkos_session6_key` and `struct
+    /// diolkos_session4_key`). Call it when the session has left the tables or has changed there: no program that begins
+    /// after this call returns translates by what the session was.
+    pub fn forget(&self, outward: &[u8; OUTWARD], inward: &[u8; INWARD]) {
+        for hash in [self.hash6(outward), self.hash4(inward)] {
             let place = self.places.at((hash & self.last) as usize);
             place.changes.fetch_add(1, Ordering::SeqCst);
         }
     }
 
     /// `hash_of_known6`: what packets of the node show.
-    fn hash6(&self, session: &Session) -> u64 {
-        let node = session.node.0.octets();
-        let half = |at: usize| {
-            let bytes = node[at..].first_chunk().copied();
-            bytes.map_or(0, u64::from_ne_bytes)
-        };
-        let ends = ends(session.peer.0, session.node.1, session.peer.1);
-        let protocol = u64::from(session.protocol);
+    fn hash6(&self, key: &[u8; OUTWARD]) -> u64 {
+        let half = |at: usize| u64::from_ne_bytes(array(key, at));
+        let ends = word(key, 16) << 32 | port(key, 20) << 16 | port(key, 22);
+        let protocol = u64::from(key[24]);
         mix(mix(mix(mix(self.key, half(0)), half(8)), ends), protocol)
     }
 
     /// `hash_of_known4`: what packets of the peer show.
-    fn hash4(&self, session: &Session) -> u64 {
-        let addresses = word(session.v4.0) << 32 | word(session.peer.0);
-        let ports = port(session.v4.1) << 48 | port(session.peer.1) << 32;
-        mix(
-            mix(self.key, addresses),
-            ports | u64::from(session.protocol),
-        )
+    fn hash4(&self, key: &[u8; INWARD]) -> u64 {
+        let addresses = word(key, 0) << 32 | word(key, 4);
+        let ports = port(key, 8) << 48 | port(key, 10) << 32;
+        mix(mix(self.key, addresses), ports | u64::from(key[12]))
     }
 }
 
-fn ends(peer: Ipv4Addr, from: u16, to: u16) -> u64 {
-    word(peer) << 32 | port(from) << 16 | port(to)
+/// Bytes in network order as the number that a program reads.
+fn word(key: &[u8], at: usize) -> u64 {
+    u32::from_ne_bytes(array(key, at)).into()
+}
+
+fn port(key: &[u8], at: usize) -> u64 {
+    u16::from_ne_bytes(array(key, at)).into()
+}
+
+fn array<const N: usize>(key: &[u8], at: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&key[at..at + N]);
+    bytes
 }
 
 impl fmt::Debug for KnownSessions {
