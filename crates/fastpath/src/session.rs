@@ -10,7 +10,7 @@ use std::time::Duration;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
 use super::copies::Copies;
-use super::known_sessions::{last_use, KnownSessions};
+use super::known_sessions::{last_use, KnownSessions, INWARD, OUTWARD};
 use super::lending::mix;
 use super::removal::delete_all;
 use super::Owner;
@@ -80,9 +80,6 @@ pub struct Sessions {
     cache: KnownSessions,
 }
 
-const OUTWARD: usize = 28;
-const INWARD: usize = 16;
-
 impl Sessions {
     /// Creates the handle for programs with these maps and this key, which selects the places of known sessions.
     pub(super) fn of(
@@ -112,7 +109,7 @@ impl Sessions {
     /// Adds or changes a session. If only one direction fits, the session is not added.
     pub fn put(&self, session: &Session, sent: Sent) -> io::Result<()> {
         let put = self.put_into_tables(session, sent);
-        self.cache.forget(session);
+        self.forget(session);
         put
     }
 
@@ -147,7 +144,7 @@ impl Sessions {
         });
         // If one direction stays, the other one leaves nevertheless.
         let removed = removed.fold(Ok(()), io::Result::and);
-        self.cache.forget(session);
+        self.forget(session);
         removed
     }
 
@@ -158,10 +155,14 @@ impl Sessions {
         let two = sessions.iter().filter(|session| !session.is_udp());
         let outward: Vec<_> = two.map(Session::outward_key).collect();
         let removed = removed.and(delete_all(&self.outward, outward.as_flattened()));
-        sessions
-            .iter()
-            .for_each(|session| self.cache.forget(session));
+        sessions.iter().for_each(|session| self.forget(session));
         removed
+    }
+
+    /// Makes programs forget what they have found of a session.
+    fn forget(&self, session: &Session) {
+        self.cache
+            .forget(&session.outward_key(), &session.inward_key());
     }
 
     /// Removes the bindings that exist.
@@ -228,11 +229,11 @@ fn bound_to(node: NodePort, v4: (Ipv4Addr, u16), owner: Owner) -> [u8; 12] {
 }
 
 /// Converts bytes in network order to the number that a program reads.
-pub(super) fn word(address: Ipv4Addr) -> u64 {
+fn word(address: Ipv4Addr) -> u64 {
     u32::from_ne_bytes(address.octets()).into()
 }
 
-pub(super) fn port(port: u16) -> u64 {
+fn port(port: u16) -> u64 {
     u16::from_ne_bytes(port.to_be_bytes()).into()
 }
 
