@@ -80,7 +80,8 @@ def test_another_file_and_another_authority_are_named(cluster: ClusterNetwork) -
         in cluster.tell("gw1", "status", check=False).stdout
     )
     assert cluster.cluster_status("gw1")["refused"]["untrusted"] > 0
-    assert "cluster_differs" in reasons(cluster, "gw2")
+    # It may have begun a moment ago.
+    cluster.until(lambda: "cluster_differs" in reasons(cluster, "gw2"))
 
 
 def test_a_node_is_drained_and_joins_and_its_engine_is_reset(cluster: ClusterNetwork) -> None:
