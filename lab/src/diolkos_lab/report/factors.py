@@ -31,9 +31,10 @@ class Factors:
         for record, values in [(s, procedure_factors(s.get("factors") or {})) for s in samples] + [(r, r) for r in rows]:
             load = str(record.get("load", ""))
             where = tuple(record.get(k) for k in ("system", "datapath", "family", "hops", "metric"))
-            for key in self._named & values.keys():
-                if values[key] is not None:
-                    seen[(*where, load, key)].add(plain(values[key]))
+            # One of two variants of a load may not say it: packets between two hosts have no `nodes`.
+            for key in self._named & (values.keys() | OF_LOADS):
+                seen[(*where, load, key)].add(plain(values.get(key)))
+                if values.get(key) is not None:
                     loads[key].add(load)
         self.same_hops = len({record.get("hops") for record in [*samples, *rows]}) == 1
         every = set().union(*loads.values()) if loads else set()
