@@ -87,6 +87,22 @@ def test_a_table_of_the_thesis_form(tmp_path):
     assert table.lines == [["Tayga", "one host, clock unknown", "v4", "CLAT", "1.00", "3.00", "6.00", "2.65", "5.60", "3", "1"]]
 
 
+def test_a_variant_that_lacks_a_factor_has_a_row_of_its_own(tmp_path):
+    """Packets between two hosts name no number of nodes; those of as many flows of many nodes do."""
+    common = {"placement": "apart", "size": 84, "flows": 4096, "offloads": "on", "seconds": 0.2}
+
+    def packets(rate, **more):
+        own = {"factors": common | more, "metrics": {"rate": rate}}
+        return [trial(block, [1e-3], load="forwarding-rate") | own for block in (1, 2)]
+
+    names = {"forwarding-rate flows=4096": 10.0, "forwarding-rate flows=4096 nodes=16384": 30.0}
+    run = read(folder(tmp_path, *packets(10.0), *packets(30.0, nodes=16384)))
+    assert set(run.loads("forwarding-rate")) == names.keys()
+    (cell,) = run.cells
+    for load, rate in names.items():
+        assert {each.metrics["rate"] for each in run.used(cell, load)} == {rate}
+
+
 def test_csv_holds_raw_units(whole):
     with (whole / "tables" / "throughput.csv").open() as file:
         lines = list(csv.DictReader(file))
