@@ -287,7 +287,8 @@ struct diolkos_eam4 {
 #define DIOLKOS_OWN 16 /* with more networks of its own, a NAT64 lends nothing */
 
 struct diolkos_nat64 {
-	__u64 lease_key; /* secret: which node has which set of places among the leases */
+	__u64 lease_key;     /* secret: which node has which set of places among the leases */
+	__u32 known_keys[8]; /* secret, by lease_key: which session has which place among those known */
 	struct diolkos_pref64 pref64[DIOLKOS_PREF64S];
 	struct diolkos_net4 own[DIOLKOS_OWN]; /* in which a peer may be a node of ours */
 	__u32 pref64s;
@@ -300,7 +301,7 @@ struct diolkos_nat64 {
 #define DIOLKOS_KNOWN_WINDOW 27 /* 2^27 ns, about an eighth of a second */
 
 struct diolkos_known_session {
-	__u32 changes; /* of the sessions that have their place here; the controller's */
+	__u32 changes; /* raised when one of the sessions that have their place here has left its table */
 	__u32 check;   /* of all that follows */
 	__u32 seen;    /* `changes` before it was looked up */
 	__u32 window;  /* in which it was looked up */
@@ -473,7 +474,7 @@ _Static_assert(sizeof(struct diolkos_used_hop) == 32, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_siit) == 684, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_nat64) == 248, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_nat64) == 280, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_known_session) == 64, "a line of the CPU's cache");
 _Static_assert(sizeof(struct diolkos_bib_key) == 20 && sizeof(struct diolkos_bib_entry) == 12, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_lease) == 224 && sizeof(struct diolkos_opening) == 40, "no implicit padding");

@@ -129,7 +129,8 @@ static __always_inline void session_stamp(__u64 *last_seen)
 {
 	__u64 now = coarse_now();
 
-	if (*last_seen != now)
+	/* The time of this CPU's tick may be that of the tick before. */
+	if (*last_seen < now)
 		*last_seen = now;
 }
 

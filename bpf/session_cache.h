@@ -8,13 +8,14 @@
  * A look-up in a hash table touches a bucket and an element, an outward UDP packet does two; with thousands of flows, none of these
  * is in a cache of the CPU. Here a session has one place for each direction, by a hash of what the packet shows.
  *
- * Invariant: no packet is translated by a session that had left the tables, or changed there, before its program began.
+ * Invariant: no packet is translated by a session that had left the tables, or changed there, before its program began, once who
+ * removed it has gone on; nor after the end of the window, whoever was killed meanwhile.
  * Whoever removes or changes a session does so in the tables first, and then raises `changes` of both its places. A program
  * reads `changes` before it looks into the tables, and keeps the number with what it has found: so what was found before the
  * removal is never believed after it, however late it is written down.
  *
  * A session is looked up in the tables once in each window of time, and stamped there. So its stamp is late by less than a window,
- * for which the controller allows. What is in use in a window keeps its place.
+ * for which the controller allows. What is found first in a window keeps its place.
  */
 #ifndef DIOLKOS_SESSION_CACHE_H
 #define DIOLKOS_SESSION_CACHE_H
@@ -72,6 +73,23 @@ static __always_inline __u32 check_of_known(__u64 hash, __u32 seen, __u32 window
 	return mix(hash, (__u64)seen << 32 | window);
 }
 
+/*
+ * A keyed hash: the sum of these of all words. Without the keys, nobody can tell two sessions that have the same (NH of UMAC, RFC
+ * 4418 section 5.2.2), so nobody can aim at the place of somebody else's.
+ */
+static __always_inline __u64 hash_of_word(__u64 word, __u32 at)
+{
+	__u32 low = (__u32)word + nat64.known_keys[2 * at], high = (__u32)(word >> 32) + nat64.known_keys[2 * at + 1];
+
+	return (__u64)low * high;
+}
+
+/* Each bit of the sum matters to the lowest, which select the place. */
+static __always_inline __u64 spread(__u64 sum)
+{
+	return mix(0, sum ^ sum >> 32);
+}
+
 /* Both are aligned for it. */
 #define WORDS(address) ((const __u64 *)&(address))
 
@@ -94,7 +112,8 @@ static __always_inline struct known6_key known6_key(const struct seen *s, __be32
 
 static __always_inline __u64 hash_of_known6(const struct known6_key *k)
 {
-	return mix(mix(mix(mix(nat64.lease_key, k->high), k->low), k->peer), k->rest);
+	return spread(hash_of_word(k->high, 0) + hash_of_word(k->low, 1) + hash_of_word(k->peer, 2) +
+		      hash_of_word(k->rest, 3));
 }
 
 static __noinline int recall_session6(const struct seen *s, __be32 peer_be, __u8 prefix, struct known_place *p,
@@ -146,12 +165,13 @@ static __always_inline void forget_session6(const struct seen *s, __be32 peer_be
 {
 	struct known6_key k = known6_key(s, peer_be);
 	struct diolkos_known_session *at = known_session(hash_of_known6(&k));
-	__u32 changes = 0;
+	__u32 changes;
 
-	if (at)
-		changes = __sync_fetch_and_add(&at->changes, 1);
-	/* The number is wanted: without it, the addition would be no barrier behind the removal. */
-	asm volatile("" : : "r"(changes));
+	if (!at)
+		return;
+	/* A barrier as well, behind the removal. If it fails, somebody else has raised the number since. */
+	changes = *(volatile __u32 *)&at->changes;
+	__sync_val_compare_and_swap(&at->changes, changes, changes + 1);
 }
 
 /* What packets of a peer show of their session. */
@@ -170,7 +190,7 @@ static __always_inline struct known4_key known4_key(const struct seen *s)
 
 static __always_inline __u64 hash_of_known4(const struct known4_key *k)
 {
-	return mix(mix(nat64.lease_key, k->addresses), k->rest);
+	return spread(hash_of_word(k->addresses, 0) + hash_of_word(k->rest, 1));
 }
 
 /* Where the packets of a peer go, but for the node's address. */

@@ -11,6 +11,7 @@ use std::time::Duration;
 use diolkos_sys::mapped::Mapped;
 
 use super::lending::mix;
+use super::load::scatter;
 
 /// Length of the keys of a session, bytes.
 pub(super) const OUTWARD: usize = 28;
@@ -60,17 +61,24 @@ diolkos_sys::shared!(Place {
 pub(super) struct KnownSessions {
     places: Mapped<Place>,
     last: u64,
-    /// The secret that selects places.
-    key: u64,
+    keys: [u32; KEYS],
+}
+
+/// Number of keys: two for each word of the longest key (`known_keys`).
+const KEYS: usize = 8;
+
+/// The secrets that select places, from that of the leases.
+pub(super) fn known_keys(lease_key: u64) -> [u32; KEYS] {
+    std::array::from_fn(|at| scatter(lease_key, at as u64 + 1))
 }
 
 impl KnownSessions {
-    /// Maps the array of `len` places, a power of two, of programs that have this key.
-    pub fn of(map: BorrowedFd<'_>, len: u32, key: u64) -> io::Result<KnownSessions> {
+    /// Maps the array of `len` places, a power of two, of programs that have this key of leases.
+    pub fn of(map: BorrowedFd<'_>, len: u32, lease_key: u64) -> io::Result<KnownSessions> {
         Ok(KnownSessions {
             places: Mapped::of(map, len as usize)?,
             last: u64::from(len) - 1,
-            key,
+            keys: known_keys(lease_key),
         })
     }
 
@@ -88,16 +96,26 @@ impl KnownSessions {
     fn hash6(&self, key: &[u8; OUTWARD]) -> u64 {
         let half = |at: usize| u64::from_ne_bytes(array(key, at));
         let ends = word(key, 16) << 32 | port(key, 20) << 16 | port(key, 22);
-        let protocol = u64::from(key[24]);
-        mix(mix(mix(mix(self.key, half(0)), half(8)), ends), protocol)
+        hash(&self.keys, &[half(0), half(8), ends, u64::from(key[24])])
     }
 
     /// `hash_of_known4`: what packets of the peer show.
     fn hash4(&self, key: &[u8; INWARD]) -> u64 {
         let addresses = word(key, 0) << 32 | word(key, 4);
         let ports = port(key, 8) << 48 | port(key, 10) << 32;
-        mix(mix(self.key, addresses), ports | u64::from(key[12]))
+        hash(&self.keys, &[addresses, ports | u64::from(key[12])])
     }
+}
+
+/// `hash_of_word` of all words, and `spread`.
+fn hash(keys: &[u32; KEYS], words: &[u64]) -> u64 {
+    let products = words.iter().zip(keys.chunks_exact(2)).map(|(word, keys)| {
+        let low = (*word as u32).wrapping_add(keys[0]);
+        let high = ((word >> 32) as u32).wrapping_add(keys[1]);
+        u64::from(low) * u64::from(high)
+    });
+    let sum = products.fold(0, u64::wrapping_add);
+    mix(0, sum ^ sum >> 32)
 }
 
 /// Bytes in network order as the number that a program reads.
@@ -138,6 +156,37 @@ mod tests {
             assert_eq!(known_for(sessions), places, "{sessions}");
         }
         assert!(known_for(u32::MAX).is_power_of_two());
+    }
+
+    fn places_of(hashes: impl Iterator<Item = u64>) -> usize {
+        let places: std::collections::HashSet<_> =
+            hashes.map(|hash| hash % u64::from(PLENTY)).collect();
+        places.len()
+    }
+
+    /// Each bit of ports and addresses matters: so many sessions as places have 63 % of them.
+    #[test]
+    fn sessions_spread_over_the_places() {
+        let keys = known_keys(1);
+        let addresses = 0xc000_0207_c633_6402;
+        let external = (0..=u16::MAX).map(|n| hash(&keys, &[addresses, u64::from(n) << 48 | 6]));
+        assert!(places_of(external) > 40_000);
+        let own = (0..=u16::MAX).map(|n| hash(&keys, &[1, 2, u64::from(n) << 16, 17]));
+        assert!(places_of(own) > 40_000);
+        let nodes = (0..=u16::MAX).map(|n| hash(&keys, &[1, u64::from(n) << 48, 3, 17]));
+        assert!(places_of(nodes) > 40_000);
+    }
+
+    /// Flips of the highest bits of two words would cancel each other without keys.
+    #[test]
+    fn no_difference_of_two_sessions_is_one_of_nothing_for_all_keys() {
+        let high = 1 << 63;
+        let (it, other) = ([1, 2, 3, 17], [1, 2 ^ high, 3 ^ high ^ (1 << 31), 17]);
+        let equal = (0..1000u64).filter(|key| {
+            let keys = known_keys(*key);
+            hash(&keys, &it) == hash(&keys, &other)
+        });
+        assert_eq!(equal.count(), 0);
     }
 
     #[test]

@@ -247,7 +247,7 @@ pub(super) fn load_driver(program: &mut OpenProgramMut<'_>) {
 }
 
 /// A different initial value for each CPU (the finaliser of SplitMix64).
-fn scatter(seed: u64, cpu: u64) -> u32 {
+pub(super) fn scatter(seed: u64, cpu: u64) -> u32 {
     let mut z = seed.wrapping_add(cpu.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

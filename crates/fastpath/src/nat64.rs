@@ -11,7 +11,7 @@ use std::sync::Arc;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapHandle, OpenMapMut, OpenObject};
 
-use super::known_sessions::known_for;
+use super::known_sessions::{known_for, known_keys};
 use super::leases::blocks_for;
 use super::lending::LeaseMaps;
 use super::load::{
@@ -437,6 +437,7 @@ pub(super) fn open<'object>(
     nat64.pref64s = nat64.pref64.len().min(rules.pref64.len()) as u32;
     let places = places_for(rules.max_bindings);
     nat64.lease_key = lease_key;
+    nat64.known_keys = known_keys(lease_key);
     nat64.lease_sets = places / LEASE_WAYS as u32;
     for (to, (address, len)) in nat64.own.iter_mut().zip(&rules.own) {
         to.addr_be = u32::from_ne_bytes(address.octets());

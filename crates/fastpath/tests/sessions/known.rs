@@ -60,8 +60,12 @@ fn assert_unknown(programs: &mut Programs, session: &Session, what: &str) {
 
 #[test]
 fn a_session_that_is_removed_is_not_used() {
-    let mut programs = programs(100);
-    for protocol in PROTOCOLS {
+    // In few places, and in many.
+    for (max_sessions, protocol) in [100, 40_000]
+        .into_iter()
+        .flat_map(|max| PROTOCOLS.map(|protocol| (max, protocol)))
+    {
+        let mut programs = programs(max_sessions);
         let it = session(protocol, Owner::OURS);
         for remove in [
             |programs: &Programs, it| programs.sessions.remove(it),

@@ -189,7 +189,13 @@ impl Mirror {
         // The entry in its place may belong to another node.
         let owner = state.v6_of(protocol, v4, view.peer).ok();
         match owner.and_then(|owner| state.session(protocol, owner.node, view.peer)) {
-            Some(there) => self.copy(&there),
+            Some(there) => {
+                // With the entry, what programs have found by it goes.
+                if there.binding.v6 != v6 {
+                    self.remove(view);
+                }
+                self.copy(&there);
+            }
             None => self.remove(view),
         }
         // The node's port has another binding, or none.
