@@ -121,7 +121,7 @@ static __always_inline int note_hop(void *hops, struct routing_state *state, __u
 		hop->family = route->family;
 		for (int i = 0; i < 4; i++)
 			hop->address[i] = route->ipv6_dst[i];
-		hop->number = ATOMIC_ADD(&state->hops, 1) + 1;
+		hop->number = __sync_fetch_and_add(&state->hops, 1) + 1;
 	}
 	hop->tick = tick;
 	copy_macs(hop->macs, route->smac);

@@ -52,8 +52,8 @@ struct routing_state {
 	__u64 tick; /* of the last look; in the lowest bit: can ports matter? One word, so no reader sees half of it. */
 	__u64 changed;  /* the tick in which the epoch began */
 	__u64 by_ports; /* the last tick in which ports mattered */
-	__u64 epoch;    /* a number of the time since the last change; 64 bits, see ATOMIC_ADD */
-	__u64 hops;     /* next hops that were numbered (hop_cache.h) */
+	__u32 epoch;    /* a number of the time since the last change */
+	__u32 hops;     /* next hops that were numbered (hop_cache.h) */
 	struct route_changes known;
 };
 
@@ -63,16 +63,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct routing_state);
 } routing SEC(".maps");
-
-/*
- * Adds, and gives what was there before. LLVM 14 drops that where the number has 32 bits: it would give what is added. So no program
- * has such an addition (a test looks at all instructions).
- */
-#define ATOMIC_ADD(number, more)                                            \
-	({                                                                  \
-		_Static_assert(sizeof(*(number)) == 8, "not with 32 bits"); \
-		__sync_fetch_and_add(number, more);                         \
-	})
 
 #define READ_FROM(to, from) (!bpf_probe_read_kernel(&(to), sizeof(to), from))
 
@@ -135,7 +125,7 @@ static __always_inline int is_unsettled(const struct routing_state *state, __u64
 static __always_inline void begin_epoch(struct routing_state *state, __u64 tick)
 {
 	*(volatile __u64 *)&state->changed = tick;
-	ATOMIC_ADD(&state->epoch, 1);
+	__sync_fetch_and_add(&state->epoch, 1);
 }
 
 /* Not again before all has settled, for a neighbour may make this happen. */
@@ -191,7 +181,7 @@ static __always_inline int ports_matter(const struct routing_state *state)
 
 static __always_inline __u32 epoch_of(const struct routing_state *state)
 {
-	return *(volatile __u64 *)&state->epoch;
+	return *(volatile __u32 *)&state->epoch;
 }
 
 #endif

@@ -19,8 +19,6 @@ const MOV_REGISTER: u8 = 0xbf;
 const ADD_NUMBER: u8 = 0x07;
 const CALL: u8 = 0x85;
 const LOAD_IMM64: u8 = 0x18;
-const ATOMIC_32_BITS: u8 = 0xc3;
-const ATOMIC_ADD_WITHOUT_RESULT: i32 = 0;
 
 /// A program, followed by the functions that libbpf has appended.
 struct Code<'a>(&'a [bpf_insn]);
@@ -89,16 +87,8 @@ fn every_program_fits(object: &str) {
         |insn: &bpf_insn| insn.code == LOAD_IMM64 && u32::from(insn.src_reg()) == BPF_PSEUDO_FUNC;
     // Only a loaded program contains the functions that it calls.
     let loaded = open.load().expect("it loads (as root)");
-    // LLVM 14 makes this one of an addition whose result is wanted.
-    let is_short_addition =
-        |insn: &bpf_insn| insn.code == ATOMIC_32_BITS && insn.imm == ATOMIC_ADD_WITHOUT_RESULT;
     for program in loaded.progs() {
         assert!(!program.insns().iter().any(is_callback));
-        assert!(
-            !program.insns().iter().any(is_short_addition),
-            "{} adds to a number of 32 bits atomically",
-            program.name().to_string_lossy()
-        );
         let depth = Code(program.insns()).depth(0);
         assert!(
             depth <= LIMIT,
