@@ -43,29 +43,30 @@
  * route or a neighbour, the kernel counts; the program that watches them tells
  * a CLAT to send nowhere then, so that such packets get a name here.
  */
-#define DIOLKOS_FATES(X)                                                               \
-	X(TRANSLATED_4TO6)   /* IPv4 in, IPv6 out */                                   \
-	X(TRANSLATED_6TO4)   /* IPv6 in, IPv4 out */                                   \
-	X(FAILED)            /* lost: a helper failed after mutation began */          \
-	X(SLOW_PATH_OUT)     /* IPv6 from the slow path, sent out of the uplink */     \
-	X(SENT_DIRECT)       /* TRANSLATED_*, and sent past the forwarding */          \
-	X(SENT_XDP)          /* TRANSLATED_*, and sent by the driver (XDP) */          \
-	X(MSS_CLAMPED)       /* TRANSLATED_*, a SYN whose MSS was lowered */           \
-	X(DECLINE_HEADER)    /* IPv4 options, or a header that does not look right */  \
-	X(DECLINE_FRAGMENT)  /* a fragment */                                          \
-	X(DECLINE_ICMP)      /* ICMP other than echo */                                \
-	X(DECLINE_TRANSPORT) /* not TCP, UDP or ICMP; or an IPv6 extension header */   \
-	X(DECLINE_CHECKSUM)  /* UDP without a checksum; echo that may be all zeros */  \
-	X(DECLINE_HOP_LIMIT) /* TTL or hop limit runs out here */                      \
-	X(DECLINE_SIZE)      /* needs fragmentation or an ICMP error */                \
-	X(DECLINE_ADDRESS)   /* an address that the static rule does not cover */      \
-	X(DECLINE_HAIRPIN)   /* from the CLAT to itself */                             \
-	X(DECLINE_OFFLOAD)   /* a tunnel's super-packet; a checksum within */          \
-	X(DECLINE_STATE)     /* begins, changes or ends a session, or has none here */ \
-	X(DECLINE_COPY)      /* by a copy of another's binding, past its deadline */   \
-	X(DECLINE_MSS)       /* a SYN with other options before its MSS, or without */ \
-	X(DECLINE_ROUTE)     /* no route leads through the uplink */                   \
-	X(DROP_NO_ROUTE)     /* from the slow path, and no route leads through the uplink */
+#define DIOLKOS_FATES(X)                                                                     \
+	X(TRANSLATED_4TO6)   /* IPv4 in, IPv6 out */                                         \
+	X(TRANSLATED_6TO4)   /* IPv6 in, IPv4 out */                                         \
+	X(FAILED)            /* lost: a helper failed after mutation began */                \
+	X(SLOW_PATH_OUT)     /* IPv6 from the slow path, sent out of the uplink */           \
+	X(SENT_DIRECT)       /* TRANSLATED_*, and sent past the forwarding */                \
+	X(SENT_XDP)          /* TRANSLATED_*, and sent by the driver (XDP) */                \
+	X(MSS_CLAMPED)       /* TRANSLATED_*, a SYN whose MSS was lowered */                 \
+	X(DECLINE_HEADER)    /* IPv4 options, or a header that does not look right */        \
+	X(DECLINE_FRAGMENT)  /* a fragment */                                                \
+	X(DECLINE_ICMP)      /* ICMP other than echo */                                      \
+	X(DECLINE_TRANSPORT) /* not TCP, UDP or ICMP; or an IPv6 extension header */         \
+	X(DECLINE_CHECKSUM)  /* UDP without a checksum; echo that may be all zeros */        \
+	X(DECLINE_HOP_LIMIT) /* TTL or hop limit runs out here */                            \
+	X(DECLINE_SIZE)      /* needs fragmentation or an ICMP error */                      \
+	X(DECLINE_ADDRESS)   /* an address that the static rule does not cover */            \
+	X(DECLINE_HAIRPIN)   /* from the CLAT to itself */                                   \
+	X(DECLINE_OFFLOAD)   /* a tunnel's super-packet; a checksum within */                \
+	X(DECLINE_STATE)     /* begins, changes or ends a session, or has none here */       \
+	X(DECLINE_COPY)      /* by a copy of another's binding, past its deadline */         \
+	X(DECLINE_MSS)       /* a SYN with other options before its MSS, or without */       \
+	X(DECLINE_ROUTE)     /* no route leads through the uplink */                         \
+	X(DROP_NO_ROUTE)     /* from the slow path, and no route leads through the uplink */ \
+	X(DROP_NO_BINDING)   /* from outside, to a port that no node has */
 
 enum diolkos_fate {
 	DIOLKOS_UNDECIDED, /* 0: no guard objects */
@@ -295,6 +296,8 @@ struct diolkos_nat64 {
 	__u32 owns;
 	__u32 lease_sets;     /* a power of two */
 	__u32 known_sessions; /* places of the cache of sessions: a power of two */
+	__u32 port_places;    /* bits that say which ports no node has: a power of two, 64 or more */
+	__u32 heard;          /* unsolicited packets that the slow path gets, in each window (unbound.h) of each CPU */
 };
 
 /* A session that was looked up a moment ago (session_cache.h). One line of the CPU's cache. */
@@ -474,7 +477,7 @@ _Static_assert(sizeof(struct diolkos_used_hop) == 32, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_pref64) == 24, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_clat) == 52, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_siit) == 684, "no implicit padding");
-_Static_assert(sizeof(struct diolkos_nat64) == 280, "no implicit padding");
+_Static_assert(sizeof(struct diolkos_nat64) == 288, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_known_session) == 64, "a line of the CPU's cache");
 _Static_assert(sizeof(struct diolkos_bib_key) == 20 && sizeof(struct diolkos_bib_entry) == 12, "no implicit padding");
 _Static_assert(sizeof(struct diolkos_lease) == 224 && sizeof(struct diolkos_opening) == 40, "no implicit padding");

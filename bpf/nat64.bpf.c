@@ -16,14 +16,14 @@
 SEC("tcx/egress")
 int nat64_egress(struct __sk_buff *skb)
 {
-	return translate_device(skb, 0, to_node, to_peer);
+	return translate_device(skb, 0, to_node_at_device, to_peer);
 }
 
 /* For BPF_PROG_TEST_RUN, which gives every packet an Ethernet header. Not loaded unless asked for. */
 SEC("?tcx/egress")
 int nat64_egress_l2(struct __sk_buff *skb)
 {
-	return translate_device(skb, ETH_HLEN, to_node, to_peer);
+	return translate_device(skb, ETH_HLEN, to_node_at_device, to_peer);
 }
 
 SEC("tcx/ingress")

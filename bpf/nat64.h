@@ -20,6 +20,7 @@
 #include "parse.h"
 #include "session.h"
 #include "session_cache.h"
+#include "unbound.h"
 #include <bpf/bpf_helpers.h>
 
 /* The source of a node's packet is one of the pool. */
@@ -183,6 +184,14 @@ embedded:
 		.to_be = to.port_be,
 	};
 	return 0;
+}
+
+/* The same where routes have led the packet to the slow path. */
+static __always_inline int to_node_at_device(const struct seen *s, struct change *c)
+{
+	int fate = to_node(s, c);
+
+	return fate == DIOLKOS_DECLINE_STATE && is_unsolicited(s) ? DIOLKOS_DROP_NO_BINDING : fate;
 }
 
 #endif

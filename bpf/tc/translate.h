@@ -71,6 +71,7 @@ static __always_inline int translate_device(struct __sk_buff *skb, __u32 l2, dec
 	case DIOLKOS_TRANSLATED_6TO4:
 		return bpf_redirect(rules.tun_ifindex, BPF_F_INGRESS);
 	case DIOLKOS_FAILED:
+	case DIOLKOS_DROP_NO_BINDING:
 		return TC_ACT_SHOT;
 	default:
 		return TC_ACT_UNSPEC; /* the next program, then the slow path */

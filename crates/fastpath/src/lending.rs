@@ -15,6 +15,7 @@ use libbpf_rs::{MapCore, MapHandle, RingBufferBuilder};
 
 use super::leases::{Lease, Leases};
 use super::openings::Openings;
+use super::unbound_ports::UnboundPorts;
 
 pub use super::leases::{places_for, LeaseSize, LEASE_WAYS, WIDE_PORTS};
 
@@ -66,6 +67,7 @@ pub(super) struct LeaseMaps {
     pub leases: MapHandle,
     pub wide: MapHandle,
     pub openings: MapHandle,
+    pub unbound: MapHandle,
 }
 
 /// Leases and openings.
@@ -76,6 +78,7 @@ pub struct Lending {
     ring_map: MapHandle,
     ring: Mutex<Openings>,
     heard: Arc<Mutex<Vec<Opening>>>,
+    unbound: UnboundPorts,
 }
 
 impl Lending {
@@ -84,7 +87,9 @@ impl Lending {
             leases,
             wide,
             openings: ring_map,
+            unbound,
         } = maps;
+        let unbound = UnboundPorts::of(unbound.as_fd(), unbound.max_entries(), key)?;
         let leases = Leases::of(leases.as_fd(), wide.as_fd(), leases.max_entries())?;
         let heard: Arc<Mutex<Vec<Opening>>> = Arc::default();
         let hears = heard.clone();
@@ -104,6 +109,7 @@ impl Lending {
             ring: Mutex::new(Openings::new(ring)),
             ring_map,
             heard,
+            unbound,
         })
     }
 
@@ -175,6 +181,21 @@ impl Lending {
     /// Ends a lease. Returns the ports that no program has taken, with their queues; programs report the taken ones.
     pub fn end(&self, place: usize) -> Vec<(usize, u16)> {
         self.leases.end(place)
+    }
+
+    /// Notes that a port of the pool is bound or lent. Call it before; a port that is both is occupied twice.
+    pub fn occupy(&self, protocol: u8, v4: (Ipv4Addr, u16)) {
+        self.unbound.occupy(protocol, v4);
+    }
+
+    /// Reverses one call of [`Lending::occupy`].
+    pub fn vacate(&self, protocol: u8, v4: (Ipv4Addr, u16)) {
+        self.unbound.vacate(protocol, v4);
+    }
+
+    /// Has the programs drop packets from outside to ports that are not occupied: call it when all are noted that are.
+    pub fn tell_unbound(&self) {
+        self.unbound.tell();
     }
 
     /// Ends all leases and discards pending reports, to remove the loans of another run. The sessions that programs

@@ -19,10 +19,11 @@
 //! * `clat`, `siit`, `nat64`, with `router` for the last two: one object for each mode
 //! * `removal`, `session`, `survey`: sessions in the maps; `lending`, `leases`, `lease`, `openings`: sessions that programs open
 //!   by themselves
+//! * `unbound_ports`: the ports that no node has
 //! * `copies`, `homes`, `forward`: several gateways
 //! * `answer`, `label`: the programs beside the translating ones
 //! * `next_hop`, `used_hops`: the next hops of packets that drivers send
-//! * `pinned_program`, `known_pref64`: properties of programs of an earlier run
+//! * `pinned_program`, `pinned_rules`: properties of programs of an earlier run
 //! * `testrun`: runs programs without an interface, for tests; needs the feature of that name
 
 mod answer;
@@ -61,6 +62,7 @@ mod siit;
 mod survey;
 #[cfg(feature = "testrun")]
 pub mod testrun;
+mod unbound_ports;
 mod used_hops;
 mod xdp;
 

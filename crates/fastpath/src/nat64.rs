@@ -21,6 +21,7 @@ use super::load::{
 use super::pinned_program::{tag, PinnedProgram};
 use super::pinned_rules::{pinned_rules, PinnedRules};
 use super::router::{Media, Prepared, RouterPrograms, Site};
+use super::unbound_ports::{places_of_ports, words_of_ports};
 use super::{
     handle, places_for, FastPath, FastPathError, Homes, Hook, Lending, Pins, Port, Pref64, Rules,
     Sessions, Side, UsedHops, LEASE_WAYS,
@@ -53,6 +54,9 @@ pub struct Nat64Rules {
     /// With several gateways: maximum number of bindings at a gateway that is not the home of the host. It cannot change
     /// at run time.
     pub max_away: u32,
+    /// Number of packets from outside to ports that no node has which go on to the slow path, for its answers, in each
+    /// thirtieth of a second on each CPU. Others are dropped, once it is told which ports these are.
+    pub heard: u32,
 }
 
 /// Maximum number of own networks that the program can know.
@@ -237,6 +241,7 @@ impl Nat64Path {
             leases,
             wide,
             openings,
+            unbound,
         } = &self.lease_maps;
         self.attached.share(&mut maps.fates, &mut maps.ipv4_ids)?;
         maps.sessions6
@@ -252,6 +257,7 @@ impl Nat64Path {
             .and_then(|()| maps.leases.reuse_fd(leases.as_fd()))
             .and_then(|()| maps.wide_ports.reuse_fd(wide.as_fd()))
             .and_then(|()| maps.openings.reuse_fd(openings.as_fd()))
+            .and_then(|()| maps.unbound_ports.reuse_fd(unbound.as_fd()))
             .map_err(|e| failed("share the sessions", e))?;
         let loaded = open.load().map_err(|e| failed("load", e))?;
         prepared(&loaded, rules)
@@ -287,7 +293,7 @@ impl DerefMut for Nat64Path {
 /// The maps that programs take over from their predecessors, one per line.
 fn inherited<'a, 'o>(
     maps: &'a mut OpenNat64Maps<'o>,
-) -> [(&'static str, &'a mut OpenMapMut<'o>); 13] {
+) -> [(&'static str, &'a mut OpenMapMut<'o>); 14] {
     [
         ("fates", &mut maps.fates),
         ("ipv4_ids", &mut maps.ipv4_ids),
@@ -302,6 +308,7 @@ fn inherited<'a, 'o>(
         ("leases", &mut maps.leases),
         ("wide_ports", &mut maps.wide_ports),
         ("openings", &mut maps.openings),
+        ("unbound_ports", &mut maps.unbound_ports),
     ]
 }
 
@@ -329,6 +336,7 @@ fn load_with<'object>(
         || room("away")? != rules.max_away.max(1)
         || room("leases")? != places_for(rules.max_bindings)
         || room("known_sessions")? != known_for(rules.max_sessions)
+        || room("unbound_ports")? != words_of_ports(rules.max_bindings)
         || room("wide_ports")? != blocks_for(places_for(rules.max_bindings))
     {
         return None;
@@ -363,8 +371,9 @@ fn old(
     else {
         return Ok(Old::Unknown);
     };
-    let names = ["leases", "wide_ports", "openings"];
-    let [Some(leases), Some(wide), Some(openings)] = names.map(|name| pinned.map(name)) else {
+    let names = ["leases", "wide_ports", "openings", "unbound_ports"];
+    let [Some(leases), Some(wide), Some(openings), Some(unbound)] = names.map(|name| pinned.map(name))
+    else {
         return Ok(Old::Unknown);
     };
     let handle = |map| MapHandle::try_from(map).map_err(|e| failed("keep a map", e));
@@ -373,6 +382,7 @@ fn old(
         leases: handle(leases)?,
         wide: handle(wide)?,
         openings: handle(openings)?,
+        unbound: handle(unbound)?,
     };
     Lending::new(maps, 0)
         .map_err(|e| FastPathError::map("the leases of the old programs", e))?
@@ -444,6 +454,8 @@ pub(super) fn open<'object>(
         to.len = (*len).into();
     }
     nat64.known_sessions = known_for(rules.max_sessions);
+    nat64.port_places = places_of_ports(rules.max_bindings);
+    nat64.heard = rules.heard;
     nat64.owns = OWN.min(rules.own.len()) as u32;
 
     let maps = &mut open.maps;
@@ -459,6 +471,10 @@ pub(super) fn open<'object>(
                 .set_max_entries(known_for(rules.max_sessions))
         })
         .and_then(|()| maps.wide_ports.set_max_entries(blocks_for(places)))
+        .and_then(|()| {
+            maps.unbound_ports
+                .set_max_entries(words_of_ports(rules.max_bindings))
+        })
         .map_err(|e| failed("size the tables", e))?;
     Ok(open)
 }
@@ -491,6 +507,7 @@ fn lease_maps(maps: &Nat64Maps<'_>) -> Result<LeaseMaps, FastPathError> {
         leases: maps.leases.handle()?,
         wide: maps.wide_ports.handle()?,
         openings: maps.openings.handle()?,
+        unbound: maps.unbound_ports.handle()?,
     })
 }
 

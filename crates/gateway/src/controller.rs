@@ -106,6 +106,11 @@ impl Controller {
         fill(&mut inner.nat64, inner.mirror.restore())
     }
 
+    /// Has the fast path drop packets from outside to ports that no node has. Call it once the tables are restored.
+    pub fn tell_unbound(&self) {
+        self.lock().mirror.tell_unbound();
+    }
+
     /// Records every change of the tables from now on. `records` creates the recorder from the tables; None records
     /// nothing.
     pub fn record(&self, records: impl FnOnce(&Nat64) -> Option<Box<dyn Records>>) {

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_fastpath::{LeaseSize, Lending, NodePort, Opening, Owner, Sent, Session, Sessions};
+use diolkos_nat64::config::Protocol;
+
+use super::conversion::number;
 
 /// The fast path as the controller sees it. Each lease has a slot ("place").
 pub trait FastPath: fmt::Debug + Send + Sync {
@@ -75,6 +78,14 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     fn drain(&self) -> Vec<Opening> {
         Vec::new()
     }
+
+    /// Notes that an external port is bound or lent: packets from outside to it are not dropped unseen. Called before
+    /// anybody can use the port; one that is lent and bound is occupied twice.
+    fn occupy(&self, _: Protocol, _: (Ipv4Addr, u16)) {}
+    /// Reverses one call of [`FastPath::occupy`].
+    fn vacate(&self, _: Protocol, _: (Ipv4Addr, u16)) {}
+    /// Has the programs drop packets from outside to ports that are not occupied. Called once all are noted that are.
+    fn tell_unbound(&self) {}
 }
 
 /// The fast path of the kernel.
@@ -172,5 +183,17 @@ impl FastPath for Kernel {
 
     fn drain(&self) -> Vec<Opening> {
         self.lending.drain()
+    }
+
+    fn occupy(&self, protocol: Protocol, v4: (Ipv4Addr, u16)) {
+        self.lending.occupy(number(protocol), v4);
+    }
+
+    fn vacate(&self, protocol: Protocol, v4: (Ipv4Addr, u16)) {
+        self.lending.vacate(number(protocol), v4);
+    }
+
+    fn tell_unbound(&self) {
+        self.lending.tell_unbound();
     }
 }

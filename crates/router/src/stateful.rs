@@ -108,6 +108,7 @@ impl Stateful {
         if let (Some(fast), Some(_)) = (&mut fast, &old) {
             fast.take_over().map_err(DatapathError::from)?;
         }
+        controller.tell_unbound();
         let mut logs = Logs::new();
         log(&mut logs, &controller, settings, watch)?;
         let [pool0, pool1, ..] = secret;
@@ -428,7 +429,14 @@ fn of(
             .collect(),
         // Bindings of others that packets ask for; a machine with more of them sends by the home.
         max_away: settings.cluster.as_ref().map_or(0, |_| max_bindings),
+        heard: heard(config.translator.icmp.rate),
     }
+}
+
+/// How many unsolicited packets each CPU leaves to the slow path in a thirtieth of a second, so that it can answer as many
+/// as it may answer, `rate` a second.
+fn heard(rate: u32) -> u32 {
+    (rate / 30).saturating_mul(2).max(64)
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ fn rules(media: Media, drivers: Option<Vec<Port>>) -> Nat64Rules {
         max_bindings: 16,
         own: Vec::new(),
         max_away: 16,
+        heard: 0,
     }
 }
 

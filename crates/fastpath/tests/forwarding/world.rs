@@ -86,6 +86,7 @@ pub fn programs() -> Programs {
         max_bindings: 100,
         own: vec![],
         max_away: 1000,
+        heard: 0,
     })
     .expect("the programs load: run the test as root");
     let owners = [(OURS, Owner::OURS), (OF_0, node(0)), (OF_1, node(1))];

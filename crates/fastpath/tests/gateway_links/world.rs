@@ -150,6 +150,7 @@ pub fn world(attach: Attach) -> World {
         max_bindings: 100,
         own: vec![],
         max_away: 100,
+        heard: 0,
     })
     .expect("the programs load: run the test as root");
     let other = other();

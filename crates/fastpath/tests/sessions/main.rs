@@ -57,6 +57,7 @@ fn programs(max_sessions: u32) -> Programs {
         max_bindings: 100,
         own: vec![],
         max_away: 0,
+        heard: 0,
     })
     .expect("the programs load: run the test as root");
     Programs {

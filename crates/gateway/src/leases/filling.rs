@@ -92,6 +92,7 @@ impl Leases {
                         is_lacking = true;
                         break;
                     };
+                    fast.occupy(LENT[at], (whose.1, port));
                     fast.add_port(place, queue, port);
                     // A binding of either protocol counts against the ports of all protocols.
                     room.ports = room.ports.map(|ports| ports.saturating_sub(1));

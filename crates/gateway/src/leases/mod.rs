@@ -142,6 +142,12 @@ impl Leases {
             } else {
                 mirror.adopt(state, &opened(opening), opening.report, now);
             }
+            if opening.report != Report::Opened {
+                // The port is not lent any more: it has a binding, or is the pool's again.
+                self.fast
+                    .iter()
+                    .for_each(|fast| fast.vacate(protocol_of(opening), opening.v4));
+            }
             places.extend(self.note_used(opening));
         }
         if !mirror.phase().may_open() {
@@ -390,6 +396,7 @@ impl Leases {
         for (queue, port) in fast.end(place) {
             let pool = state.pool_mut();
             pool.give_back(LENT[queue / 2], held.address, port);
+            fast.vacate(LENT[queue / 2], (held.address, port));
             pending.ports[queue / 2] = pending.ports[queue / 2].saturating_sub(1);
         }
         pending

@@ -104,7 +104,22 @@ impl Mirror {
     /// Copies the bindings that the tables have at the start.
     pub fn begin(&mut self, state: &State) {
         for view in state.bindings() {
+            self.occupy(&view.binding);
+        }
+        self.bind_all(state);
+    }
+
+    fn bind_all(&mut self, state: &State) {
+        for view in state.bindings() {
             self.bind(&view.binding);
+        }
+    }
+
+    /// From now on, programs may drop what comes from outside to ports that neither a binding nor a lease has. Not with
+    /// several gateways: another one may have the binding.
+    pub fn tell_unbound(&self) {
+        if let (Some(fast), None) = (&self.fast, &self.owners) {
+            fast.tell_unbound();
         }
     }
 
@@ -217,7 +232,7 @@ impl Mirror {
         let lack = self.phase.search();
         if matches!(lack, Some(Lack::Binding | Lack::Rest)) {
             // There may be room now.
-            self.begin(state);
+            self.bind_all(state);
         }
         // The programs do not know addresses that the operator has bound.
         if own != configured {
@@ -327,6 +342,18 @@ impl Mirror {
         }
     }
 
+    fn occupy(&self, binding: &Binding) {
+        if let Some(fast) = &self.fast {
+            fast.occupy(binding.protocol, (binding.v4.addr, binding.v4.port));
+        }
+    }
+
+    fn vacate(&self, binding: &Binding) {
+        if let Some(fast) = &self.fast {
+            fast.vacate(binding.protocol, (binding.v4.addr, binding.v4.port));
+        }
+    }
+
     fn unbind(&mut self, binding: &Binding) {
         if let Some(node) = node_port(binding) {
             self.removals.binding(node);
@@ -354,6 +381,11 @@ impl Watcher for Mirror {
     fn event(&mut self, event: Event) {
         self.changed = true;
         self.record(&event);
+        match &event {
+            Event::BindingOpened(binding) => self.occupy(binding),
+            Event::BindingClosed(binding) => self.vacate(binding),
+            _ => {}
+        }
         match event {
             // What a program has opened is there already, unless its state is one that a program cannot know.
             Event::SessionOpened(view)

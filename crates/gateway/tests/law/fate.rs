@@ -9,6 +9,8 @@ pub enum Fate {
     Translated,
     /// Left to the slow path, for the reason of this name.
     Declined(&'static str),
+    /// Dropped, for the reason of this name.
+    Dropped(&'static str),
     /// Not for the translator.
     PassedBy,
     /// Longer or shorter than the kernel accepts for a test run.

@@ -296,6 +296,7 @@ impl Controller {
             0,
             "a loan that nobody gives back"
         );
+        twin::with(|world| world.occupied.check_against(&self.state));
     }
 }
 

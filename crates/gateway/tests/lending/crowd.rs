@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use diolkos_fastpath::{
@@ -19,6 +19,8 @@ use diolkos_gateway::leases::Leases;
 use diolkos_gateway::mirror::Mirror;
 use diolkos_nat64::config::{Endpoint4, Endpoint6, Nat64Config, Protocol};
 use diolkos_nat64::session::{Outbound, Segment, State};
+
+use crate::occupied::Occupied;
 
 pub const PLACES: usize = 65536;
 const PORTS: u32 = 16;
@@ -40,6 +42,7 @@ pub struct Crowd {
     places: Mutex<Vec<Place>>,
     reports: Mutex<Vec<Opening>>,
     wide_left: Mutex<u32>,
+    occupied: Mutex<Occupied>,
 }
 
 impl Crowd {
@@ -48,6 +51,7 @@ impl Crowd {
             places: Mutex::new(vec![Place::default(); PLACES]),
             reports: Mutex::default(),
             wide_left: Mutex::new(PLACES as u32 / 64),
+            occupied: Mutex::default(),
         }
     }
 
@@ -64,6 +68,10 @@ impl Crowd {
     pub fn has_lease(&self, node: Ipv6Addr) -> bool {
         self.set_of(node)
             .any(|place| self.with(place, |lease| lease.node) == Some(node))
+    }
+
+    fn occupied(&self) -> MutexGuard<'_, Occupied> {
+        self.occupied.lock().expect("no thread has panicked")
     }
 
     fn with<T>(&self, place: usize, see: impl FnOnce(&mut Place) -> T) -> T {
@@ -90,6 +98,7 @@ impl Crowd {
         let Some((v4, port, term)) = taken else {
             return false;
         };
+        assert!(self.occupied().has(Protocol::Udp, (v4, port)));
         self.reports
             .lock()
             .expect("no thread has panicked")
@@ -206,6 +215,14 @@ impl FastPath for Crowd {
     fn drain(&self) -> Vec<Opening> {
         std::mem::take(&mut *self.reports.lock().expect("no thread has panicked"))
     }
+
+    fn occupy(&self, protocol: Protocol, v4: (Ipv4Addr, u16)) {
+        self.occupied().occupy(protocol, v4);
+    }
+
+    fn vacate(&self, protocol: Protocol, v4: (Ipv4Addr, u16)) {
+        self.occupied().vacate(protocol, v4);
+    }
 }
 
 pub fn scatter(n: u64) -> u64 {
@@ -316,6 +333,7 @@ impl Gateway {
     pub fn finish(&mut self) {
         self.leases.end_all(&mut self.state);
         assert_eq!(self.leases.lent(), [0, 0]);
+        self.crowd.occupied().check_against(&self.state);
         assert_eq!(
             self.state.pool().leased_ports(),
             0,

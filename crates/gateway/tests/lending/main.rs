@@ -15,6 +15,7 @@ mod guide;
 mod incomplete;
 mod many;
 mod map;
+mod occupied;
 mod orders;
 mod program;
 mod strangers;

@@ -15,6 +15,7 @@
 //! | `PutOutward`, `Put`, `DropOutward`     | `put_session`                                                     |
 //! | `GiveBack`, `Tell`                     | `open_session`: from `lease_take_session` with -1 to its end      |
 //! | `Find`, `ReadNode`, `ReadCheck`        | `find_session4`: `session4_of` with `copy_session4`               |
+//! | `Unbound`                              | `to_node_at_device`: `is_unsolicited`, of any packet              |
 //! | `Remember`                             | `remember_session6`, `remember_session4`                          |
 //!
 //! Omitted are matters of one program alone: the packet itself, prefixes, ports below 1024, and the adjacent ports of RTP.
@@ -40,6 +41,7 @@ pub enum Packet {
 pub enum Outcome {
     Declined,
     Translated,
+    Dropped,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -77,6 +79,7 @@ enum At {
     Find,
     ReadNode,
     ReadCheck,
+    Unbound,
 }
 
 /// A running program, with its variables.
@@ -171,8 +174,17 @@ impl Program {
             }
             At::Find => match world.inward.at.get(&key) {
                 Some(&at) => (self.element, self.at) = (at, At::ReadNode),
-                None => self.decline(),
+                None => self.at = At::Unbound,
             },
+            At::Unbound if world.occupied.has(world.protocol, key.0) => self.decline(),
+            At::Unbound => {
+                let since = world.since.get(&key);
+                assert!(
+                    since.is_none_or(|since| *since >= self.began),
+                    "an answer to {key:?} is dropped"
+                );
+                self.outcome = Some(Outcome::Dropped);
+            }
             At::ReadNode => {
                 self.copied = world.inward.elements[self.element].node;
                 self.at = At::ReadCheck;
@@ -410,6 +422,7 @@ impl Program {
                         let seen = world.now;
                         world.expecting.insert((node, key));
                         world.gone.remove(&(node, key));
+                        world.since.entry(key).or_insert(world.steps);
                         world.inward.put(key, InwardTo { node, seen, check });
                         0
                     }
@@ -446,7 +459,7 @@ impl Program {
                     _ => self.decline(),
                 }
             }
-            At::Find | At::ReadNode | At::ReadCheck => unreachable!("a step of the other program"),
+            At::Find | At::ReadNode | At::ReadCheck | At::Unbound => unreachable!("a step of the other program"),
         }
     }
 

@@ -19,6 +19,7 @@ use diolkos_nat64::config::Protocol;
 
 use crate::guide::Guide;
 use crate::map::Map;
+use crate::occupied::Occupied;
 use crate::program::Program;
 use crate::words::Steps;
 use diolkos_gateway::fastpath::FastPath;
@@ -128,11 +129,14 @@ pub struct World {
     /// The address of the pool for a node's bindings.
     pub addresses: HashMap<Ipv6Addr, Ipv4Addr>,
     pub on_loan: HashSet<u16>,
+    pub occupied: Occupied,
     /// Packets sent to the IPv4 side: the node, its external address and port, and the peer.
     pub sent: Vec<(NodePort, Inward)>,
     /// Nodes that may receive packets of the peer.
     pub expecting: HashSet<(NodePort, Inward)>,
     pub ended: HashSet<Inward>,
+    /// Sessions that are there, and the step after which they were.
+    pub since: HashMap<Inward, u64>,
     /// Number of steps that programs have taken.
     pub steps: u64,
     /// Sessions that are not there, and the step after which the controller had removed them.
@@ -165,9 +169,11 @@ pub fn begin(undone: Undone, guide: Guide) {
         refused: None,
         addresses: HashMap::new(),
         on_loan: HashSet::new(),
+        occupied: Occupied::default(),
         sent: Vec::new(),
         expecting: HashSet::new(),
         ended: HashSet::new(),
+        since: HashMap::new(),
         steps: 0,
         gone: HashMap::new(),
     };
@@ -299,6 +305,7 @@ impl FastPath for Twin {
         with(|world| {
             world.expecting.insert((node, key));
             world.gone.remove(&(node, key));
+            world.since.entry(key).or_insert(world.steps);
             world.inward.put(
                 key,
                 InwardTo {
@@ -322,6 +329,7 @@ impl FastPath for Twin {
             with(|world| {
                 world.inward.remove(&inward_key(session));
                 world.ended.insert(inward_key(session));
+                world.since.remove(&inward_key(session));
             });
             pause();
             if let Some(key) = outward_key(session) {
@@ -340,7 +348,10 @@ impl FastPath for Twin {
         if with(|world| world.refused == Some(node.0)) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        with(|world| world.bound.put(node, BoundTo { v4, check }));
+        with(|world| {
+            assert!(world.occupied.has(world.protocol, v4), "{v4:?} is bound");
+            world.bound.put(node, BoundTo { v4, check });
+        });
         pause();
         Ok(())
     }
@@ -436,5 +447,15 @@ impl FastPath for Twin {
         });
         pause();
         openings
+    }
+
+    fn occupy(&self, protocol: Protocol, v4: V4) {
+        with(|world| world.occupied.occupy(protocol, v4));
+        pause();
+    }
+
+    fn vacate(&self, protocol: Protocol, v4: V4) {
+        with(|world| world.occupied.vacate(protocol, v4));
+        pause();
     }
 }

@@ -97,6 +97,19 @@ pub fn judge(setup: &Setup, given: &Input, fast: &Run, slow: &Outcome) -> Result
             }
             Ok(Fate::Declined(name))
         }
+        (name, Way::FourToSix) if name.starts_with("drop_") => {
+            if fast.action != Action::Drop || !untouched {
+                return Err("a dropped packet is not dropped, or changed".into());
+            }
+            match verdict {
+                Verdict::Drop(reason) if name.strip_prefix("drop_") == Some(reason.name()) => {}
+                _ => return Err("the fast path drops what the slow path does not".into()),
+            }
+            if let Some(moved) = moved.filter(|moved| moved.after != moved.before) {
+                return Err(format!("a dropped segment is told: {moved:?}"));
+            }
+            Ok(Fate::Dropped(name))
+        }
         _ => Err("the fast path loses a packet".into()),
     }
 }

@@ -75,10 +75,14 @@ impl SlowPath {
     /// Creates the slow path of a NAT64, with the maps of the fast path.
     pub fn stateful(config: &Nat64Config, sessions: Sessions, lending: Lending) -> SlowPath {
         let fast: Arc<dyn FastPath> = Arc::new(Kernel::new(Arc::new(sessions), lending));
+        let nat64 = Nat64::new(config, [1, 2, 3, 4]).unwrap();
+        let mut mirror = Mirror::new(config, Some(fast.clone()));
+        mirror.begin(nat64.state());
+        mirror.tell_unbound();
         let state = State {
-            mirror: Mirror::new(config, Some(fast.clone())),
+            mirror,
             leases: Leases::new(config, Some(fast)),
-            nat64: Nat64::new(config, [1, 2, 3, 4]).unwrap(),
+            nat64,
             opened: [[0; 2]; 2],
         };
         SlowPath {

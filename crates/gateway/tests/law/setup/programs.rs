@@ -52,6 +52,7 @@ impl Setup {
                 .map(|net| (net.network(), net.prefix_len()))
                 .collect(),
             max_away: 0,
+            heard: 0,
         })
     }
 

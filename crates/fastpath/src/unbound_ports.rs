@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The ports of the pool that no node has, in memory shared with the programs (`bpf/unbound.h`): packets from outside to
+//! these are dropped there.
+//!
+//! Each port has a place, which it may share with others, and each place a bit. The bit is set while none of its ports is
+//! occupied, so a port that is occupied never looks unbound, and one that is not mostly does. Until
+//! [`UnboundPorts::tell`] no bit is set.
+
+use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use diolkos_sys::mapped::Mapped;
+
+use super::lending::mix;
+
+/// Places for each binding: of 16 places beside occupied ones, 15 tell.
+const PLACES_OF_BINDING: u32 = 16;
+/// Bounds of the number of places: a word, and 32 MiB.
+const PLACES: [u32; 2] = [64, 1 << 28];
+
+/// Number of places for a maximum number of bindings: a power of two.
+pub(super) fn places_of_ports(max_bindings: u32) -> u32 {
+    let wanted = max_bindings.saturating_mul(PLACES_OF_BINDING);
+    wanted.clamp(PLACES[0], PLACES[1]).next_power_of_two()
+}
+
+/// Number of words in the map.
+pub(super) fn words_of_ports(max_bindings: u32) -> u32 {
+    places_of_ports(max_bindings) / u64::BITS
+}
+
+/// The places. Dropping it unmaps the memory.
+pub(super) struct UnboundPorts {
+    words: Mapped<AtomicU64>,
+    places: u32,
+    key: u64,
+    occupied: Mutex<Occupied>,
+}
+
+struct Occupied {
+    /// Occupied ports of each place. At its maximum it does not change any more, and the place is occupied for good.
+    ports: Vec<u8>,
+    is_told: bool,
+}
+
+impl UnboundPorts {
+    /// Maps the array of `words` words, a power of two, of programs that have this key of leases. Clears every bit: what
+    /// an earlier run knew is out of date.
+    pub fn of(map: BorrowedFd<'_>, words: u32, key: u64) -> io::Result<UnboundPorts> {
+        let places = words * u64::BITS;
+        let ports = UnboundPorts {
+            words: Mapped::of(map, words as usize)?,
+            places,
+            key,
+            occupied: Mutex::new(Occupied {
+                ports: vec![0; places as usize],
+                is_told: false,
+            }),
+        };
+        ports.each_word(|_| 0);
+        Ok(ports)
+    }
+
+    /// Says which ports are unbound, from now on.
+    pub fn tell(&self) {
+        let mut occupied = self.lock();
+        occupied.is_told = true;
+        let ports = &occupied.ports;
+        self.each_word(|first| {
+            let bits = 0..u64::BITS as usize;
+            bits.map(|bit| u64::from(ports[first + bit] == 0) << bit).sum()
+        });
+    }
+
+    /// A port is bound, or lent. No program that begins after this call takes it for unbound.
+    pub fn occupy(&self, protocol: u8, v4: (Ipv4Addr, u16)) {
+        let place = self.place_of(protocol, v4);
+        let mut occupied = self.lock();
+        let ports = &mut occupied.ports[place];
+        *ports = ports.saturating_add(1);
+        let (word, bit) = self.bit(place);
+        word.fetch_and(!bit, Ordering::SeqCst);
+    }
+
+    /// Reverses one call of [`UnboundPorts::occupy`].
+    pub fn vacate(&self, protocol: u8, v4: (Ipv4Addr, u16)) {
+        let place = self.place_of(protocol, v4);
+        let mut occupied = self.lock();
+        let is_told = occupied.is_told;
+        let ports = &mut occupied.ports[place];
+        if *ports < u8::MAX {
+            *ports = ports.saturating_sub(1);
+        }
+        if *ports == 0 && is_told {
+            let (word, bit) = self.bit(place);
+            word.fetch_or(bit, Ordering::SeqCst);
+        }
+    }
+
+    /// `is_unbound`: where the program looks.
+    fn place_of(&self, protocol: u8, (addr, port): (Ipv4Addr, u16)) -> usize {
+        let addr_be = u32::from_ne_bytes(addr.octets());
+        let rest = u32::from(port.to_be()) << 16 | u32::from(protocol);
+        let hash = mix(mix(self.key, addr_be.into()), rest.into());
+        (hash as u32 & (self.places - 1)) as usize
+    }
+
+    fn bit(&self, place: usize) -> (&AtomicU64, u64) {
+        let bits = u64::BITS as usize;
+        (self.words.at(place / bits), 1 << (place % bits))
+    }
+
+    /// Writes each word; `word` gets the number of its first place.
+    fn each_word(&self, word: impl Fn(usize) -> u64) {
+        let bits = u64::BITS as usize;
+        for at in 0..self.places as usize / bits {
+            self.words.at(at).store(word(at * bits), Ordering::SeqCst);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Occupied> {
+        self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for UnboundPorts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnboundPorts").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_powers_of_two_of_whole_words() {
+        for (bindings, places) in [
+            (0, 64),
+            (1, 64),
+            (5, 128),
+            (65_536, 1 << 20),
+            (1_000_000, 1 << 24),
+            (u32::MAX, 1 << 28),
+        ] {
+            assert_eq!(places_of_ports(bindings), places, "{bindings}");
+            assert_eq!(words_of_ports(bindings) * 64, places);
+        }
+    }
+}
