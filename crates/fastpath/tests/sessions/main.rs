@@ -4,6 +4,7 @@
 
 mod copies;
 mod known;
+mod unbound;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,6 +16,8 @@ use diolkos_fastpath::{
 const HOST: (Ipv6Addr, u16) = (Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 0x64), 40_000);
 const POOL: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 7), 26_938);
 const PEER: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 2), 443);
+/// Where a peer may be a node of this gateway.
+const OWN: (Ipv4Addr, u8) = (Ipv4Addr::new(192, 0, 2, 0), 24);
 /// Translation prefixes.
 const PREFIXES: [Ipv6Addr; 2] = [
     Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0),
@@ -33,6 +36,11 @@ struct Programs {
 
 /// Loads programs with so many sessions; the fewer, the fewer places for known ones.
 fn programs(max_sessions: u32) -> Programs {
+    programs_that_hear(max_sessions, 0)
+}
+
+/// `heard`: so many unsolicited packets go on to the slow path.
+fn programs_that_hear(max_sessions: u32, heard: u32) -> Programs {
     let (run, sessions, lending) = TestRun::nat64(&Nat64Rules {
         rules: Rules {
             tun_ifindex: 1,
@@ -55,9 +63,9 @@ fn programs(max_sessions: u32) -> Programs {
         media: Media::of(&[]),
         drivers: None,
         max_bindings: 100,
-        own: vec![],
+        own: vec![OWN],
         max_away: 0,
-        heard: 0,
+        heard,
     })
     .expect("the programs load: run the test as root");
     Programs {

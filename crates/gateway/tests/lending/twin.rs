@@ -450,8 +450,8 @@ impl FastPath for Twin {
     }
 
     fn occupy(&self, protocol: Protocol, v4: V4) {
+        // What comes next pauses.
         with(|world| world.occupied.occupy(protocol, v4));
-        pause();
     }
 
     fn vacate(&self, protocol: Protocol, v4: V4) {
