@@ -85,6 +85,7 @@ def floods(chance: random.Random) -> dict[str, list]:
         "scan by many nodes": lambda: IPv6(src=nodes(), dst=V4_IN_IPV6) / UDP(sport=port(), dport=port()) / b"scan-of-udp.",
         "scan by one node": lambda: IPv6(src=one, dst=V4_IN_IPV6) / UDP(sport=port(), dport=port()) / b"scan-of-udp.",
         "control of IPv4": lambda: IP(src=strangers(), dst="198.18.66.1") / TCP(sport=port(), dport=port(), flags="S"),
+        "scan from IPv4": lambda: IP(src=strangers(), dst=pooled()) / UDP(sport=port(), dport=port()) / b"scan-of-udp.",
         "SYNs from IPv4": lambda: IP(src=strangers(), dst=pooled()) / TCP(sport=port(), dport=port(), flags="S"),
     }
     return {kind: [bytes(make()) for _ in range(PACKETS)] for kind, make in kinds.items()}

@@ -183,6 +183,8 @@ fn the_law_holds_with_state() {
     for setup in configurations::nat64s() {
         let (all, opened) = flows_of(&setup);
         assert!(all.translated() >= STATE_FLOOR, "{}:\n{all}", setup.name);
+        let unsolicited = all.of(Fate::Dropped("drop_no_binding"));
+        assert!(unsolicited > 0, "{}: none is dropped:\n{all}", setup.name);
         for [there, by_itself] in opened {
             let share = f64::from(by_itself) / f64::from(there);
             assert!(share >= OPENED_FLOOR, "{}: {opened:?}", setup.name);
