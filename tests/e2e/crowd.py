@@ -7,6 +7,10 @@ Each datagram says whose it is: the node's address and port. No port of a node i
 external port that serves two nodes: it is one's, then the other's, then the first one's again. And `hear` sees a datagram
 that reaches another node than that to which it belongs.
 
+A reload may take a port from a flow and give it to another one, while the first one's datagrams wait in a queue of `echo`:
+then these reach the other one, rightly. So a port that a reload may take away is judged by what `echo` has seen of it: the
+other flow has it too, and nobody has got it back who cannot have. All others are never anybody else's.
+
 Run as a script in a namespace, it is one of the three; `Crowd` runs all of them.
 """
 
@@ -106,7 +110,7 @@ def echo(address: str) -> dict:
         sock.bind((address, port))
         sock.setblocking(False)
         sockets.append(sock)
-    owners: dict[tuple[str, int], dict[bytes, float]] = {}
+    owners: dict[tuple[str, int], dict[bytes, float]] = {}  # with the time of each one's last datagram
     last: dict[tuple[str, int], bytes] = {}
     returns, echoed, moved = [], 0, 0
     print("ready", flush=True)
@@ -121,11 +125,12 @@ def echo(address: str) -> dict:
                         if last.get(external, whose) != whose:
                             moved += 1
                             if whose in seen:
-                                returns.append([str(external), whose.hex(), seen[whose], now])
+                                returns.append([*external, whose.hex(), seen[whose], now])
                         seen[whose], last[external] = now, whose
                         sock.sendto(whose, external)
                         echoed += 1
-    return {"echoed": echoed, "ports": len(owners), "moved": moved, "returns": returns}
+    shared = [[*external, [whose.hex() for whose in seen]] for external, seen in owners.items()]
+    return {"echoed": echoed, "ports": len(owners), "moved": moved, "returns": returns, "owners": shared}
 
 
 def hear(interface: str) -> dict:
@@ -140,8 +145,9 @@ def hear(interface: str) -> dict:
         if kind == socket.PACKET_OUTGOING or packet[6] != socket.IPPROTO_UDP or len(packet) != 48 + WHOSE.size:
             return
         heard += 1
-        if WHOSE.unpack(packet[48:]) != (packet[24:40], int.from_bytes(packet[42:44])):
-            strays.append(packet.hex())
+        reached = packet[24:40] + packet[42:44]
+        if packet[48:] != reached:
+            strays.append([packet[48:].hex(), reached.hex()])
 
     print("ready", flush=True)
     with contextlib.suppress(Ended):
@@ -195,12 +201,13 @@ class Crowd:
         command = [sys.executable, str(Path(__file__).resolve()), *map(str, arguments)]
         return self.net.start(where, *command, stdout=subprocess.PIPE, text=True)
 
-    def run(self, flows: int, seed: int, meanwhile=lambda: False) -> dict:
-        """So many flows from each CPU; `meanwhile` is called again and again. Returns what was seen."""
+    def run(self, flows: int, seed: int, meanwhile=lambda: False, moves=lambda *_: False) -> dict:
+        """So many flows from each CPU; `meanwhile` is called again and again, and is true after a reload. Returns what was
+        seen. `moves` says of an external address and port whether these reloads take it away."""
         senders = [self.start(self.net.v6, "send", self.v4_in_ipv6, cpu, self.cpus, flows, seed) for cpu in range(self.cpus)]
-        return self.judge(senders, meanwhile)
+        return self.judge(senders, meanwhile, moves)
 
-    def judge(self, senders: list[subprocess.Popen], meanwhile=lambda: False) -> dict:
+    def judge(self, senders: list[subprocess.Popen], meanwhile=lambda: False, moves=lambda *_: False) -> dict:
         """What is seen of these senders until they end."""
         while any(sender.poll() is None for sender in senders):
             begin = time.monotonic()
@@ -210,12 +217,31 @@ class Crowd:
         for process in [*self.echoing, self.hearing]:
             process.send_signal(signal.SIGTERM)
         echoes = [ended(process) for process in self.echoing]
-        for name in ("echoed", "ports", "moved", "returns"):
-            seen[name] = sum((one[name] for one in echoes), [] if name == "returns" else 0)
-        # A reload may end a flow's binding, and it may get the same port again.
-        between = lambda a, b: any(begin <= b and end >= a for begin, end in self.reloads)  # noqa: E731
-        seen["returns"] = [one for one in seen["returns"] if not between(*one[2:])]
-        return {**seen, **ended(self.hearing)}
+        for name in ("echoed", "ports", "moved"):
+            seen[name] = sum(one[name] for one in echoes)
+        heard = ended(self.hearing)
+        excused = lambda address, port, _, last, again: moves(address, port) and self.may_return(last, again)  # noqa: E731
+        seen["returns"] = [one for echo in echoes for one in echo["returns"] if not excused(*one)]
+        had = owners(echoes)
+        handed_on = lambda flows: any(flows <= all_of_it for external, all_of_it in had.items() if moves(*external))  # noqa: E731
+        seen["strays"] = [stray for stray in heard["strays"] if not handed_on(set(stray))]
+        return {**seen, "heard": heard["heard"], "in_flight": len(heard["strays"]) - len(seen["strays"])}
+
+    def may_return(self, last: float, again: float) -> bool:
+        """Whether a flow may have lost its port after one time, and got it again, from another one, by another.
+
+        One reload takes the port from it, the next gives it back to the pool, and these two happen to the other flow as well.
+        The first may have begun before, and the last has not ended."""
+        return sum(begin <= again and end >= last for begin, end in self.reloads) >= 4
+
+
+def owners(echoes: list[dict]) -> dict[tuple[str, int], set[str]]:
+    """The flows that each external address and port has had, as all who echo have seen them."""
+    had: dict[tuple[str, int], set[str]] = {}
+    for echo in echoes:
+        for address, port, flows in echo["owners"]:
+            had.setdefault((address, port), set()).update(flows)
+    return had
 
 
 def ended(process: subprocess.Popen) -> dict:

@@ -71,7 +71,7 @@ def test_a_port_that_is_bound_hears_everybody(nat64: Nat64Network) -> None:
     static = f'[[nat64.static]]\nprotocol = "udp"\nv4 = "{BOUND}"\nv6 = "{HOST}"\n'
     nat64.nat64()
     host, peer = nat64.socket(V6, 4000), nat64.socket(V4)
-    to = (BOUND.split(":")[0], 4000)
+    to = (BOUND.split(":", maxsplit=1)[0], 4000)
 
     def hears() -> bool:
         """Whether what the peer sends arrives. In a flood: what is left to the slow path would hear it by chance."""
