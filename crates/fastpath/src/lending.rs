@@ -198,10 +198,11 @@ impl Lending {
         self.unbound.tell();
     }
 
-    /// Ends all leases and discards pending reports, to remove the loans of another run. The sessions that programs
+    /// Ends all leases, discards pending reports, and tells of no port that it is unbound, to remove the loans of another run. The sessions that programs
     /// have opened are in the maps.
     pub(super) fn reset(&self) {
         self.leases.reset();
+        self.unbound.reset();
         drop(self.drain());
     }
 

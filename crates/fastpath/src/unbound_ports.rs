@@ -6,21 +6,25 @@
 //! occupied, so a port that is occupied never looks unbound, and one that is not mostly does. Until
 //! [`UnboundPorts::tell`] no bit is set.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{fence, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use diolkos_sys::mapped::Mapped;
 
 use super::lending::mix;
 
-/// Places for each binding: of 16 places beside occupied ones, 15 tell.
-const PLACES_OF_BINDING: u32 = 16;
-/// Bounds of the number of places: a word, and 32 MiB.
+/// Places for each binding that there is room for: when the table of bindings is full, four ports of five can be told to be unbound.
+const PLACES_OF_BINDING: u32 = 4;
+/// Bounds of the number of places: a word, and 32 MiB of bits.
 const PLACES: [u32; 2] = [64, 1 << 28];
+
+/// Bits of a word.
+const WORD: usize = u64::BITS as usize;
 
 /// Number of places for a maximum number of bindings: a power of two.
 pub(super) fn places_of_ports(max_bindings: u32) -> u32 {
@@ -44,58 +48,71 @@ pub(super) struct UnboundPorts {
 struct Occupied {
     /// Occupied ports of each place. At its maximum it does not change any more, and the place is occupied for good.
     ports: Vec<u8>,
-    is_told: bool,
+    /// Until it is told, the places that were occupied.
+    untold: Option<Vec<usize>>,
 }
 
 impl UnboundPorts {
-    /// Maps the array of `words` words, a power of two, of programs that have this key of leases. Clears every bit: what
-    /// an earlier run knew is out of date.
+    /// Maps the array of `words` words, a power of two, of programs that have this key of leases.
     pub fn of(map: BorrowedFd<'_>, words: u32, key: u64) -> io::Result<UnboundPorts> {
         let places = words * u64::BITS;
-        let ports = UnboundPorts {
+        Ok(UnboundPorts {
             words: Mapped::of(map, words as usize)?,
             places,
             key,
             occupied: Mutex::new(Occupied {
+                // Memory is taken as places are occupied.
                 ports: vec![0; places as usize],
-                is_told: false,
+                untold: Some(Vec::new()),
             }),
-        };
-        ports.each_word(|_| 0);
-        Ok(ports)
+        })
+    }
+
+    /// Clears every bit, before anything is told: what an earlier run knew is out of date.
+    pub fn reset(&self) {
+        let _occupied = self.lock();
+        self.each_word(|_| 0);
     }
 
     /// Says which ports are unbound, from now on.
     pub fn tell(&self) {
         let mut occupied = self.lock();
-        occupied.is_told = true;
-        let ports = &occupied.ports;
-        self.each_word(|first| {
-            let bits = 0..u64::BITS as usize;
-            bits.map(|bit| u64::from(ports[first + bit] == 0) << bit).sum()
-        });
+        let Some(untold) = occupied.untold.take() else {
+            return;
+        };
+        // No bit may be set for a moment that has to be cleared.
+        let mut bits: HashMap<usize, u64> = HashMap::new();
+        for place in untold.into_iter().filter(|&place| occupied.ports[place] > 0) {
+            *bits.entry(place / WORD).or_default() |= 1 << (place % WORD);
+        }
+        self.each_word(|at| !bits.get(&at).copied().unwrap_or_default());
     }
 
     /// A port is bound, or lent. No program that begins after this call takes it for unbound.
     pub fn occupy(&self, protocol: u8, v4: (Ipv4Addr, u16)) {
         let place = self.place_of(protocol, v4);
         let mut occupied = self.lock();
-        let ports = &mut occupied.ports[place];
-        *ports = ports.saturating_add(1);
-        let (word, bit) = self.bit(place);
-        word.fetch_and(!bit, Ordering::SeqCst);
+        let Occupied { ports, untold } = &mut *occupied;
+        ports[place] = ports[place].saturating_add(1);
+        match untold {
+            Some(untold) => untold.push(place),
+            None => {
+                let (word, bit) = self.bit(place);
+                word.fetch_and(!bit, Ordering::SeqCst);
+            }
+        }
     }
 
     /// Reverses one call of [`UnboundPorts::occupy`].
     pub fn vacate(&self, protocol: u8, v4: (Ipv4Addr, u16)) {
         let place = self.place_of(protocol, v4);
         let mut occupied = self.lock();
-        let is_told = occupied.is_told;
-        let ports = &mut occupied.ports[place];
+        let Occupied { ports, untold } = &mut *occupied;
+        let ports = &mut ports[place];
         if *ports < u8::MAX {
             *ports = ports.saturating_sub(1);
         }
-        if *ports == 0 && is_told {
+        if *ports == 0 && untold.is_none() {
             let (word, bit) = self.bit(place);
             word.fetch_or(bit, Ordering::SeqCst);
         }
@@ -110,16 +127,15 @@ impl UnboundPorts {
     }
 
     fn bit(&self, place: usize) -> (&AtomicU64, u64) {
-        let bits = u64::BITS as usize;
-        (self.words.at(place / bits), 1 << (place % bits))
+        (self.words.at(place / WORD), 1 << (place % WORD))
     }
 
-    /// Writes each word; `word` gets the number of its first place.
+    /// Writes each word, by its number.
     fn each_word(&self, word: impl Fn(usize) -> u64) {
-        let bits = u64::BITS as usize;
-        for at in 0..self.places as usize / bits {
-            self.words.at(at).store(word(at * bits), Ordering::SeqCst);
+        for at in 0..self.places as usize / WORD {
+            self.words.at(at).store(word(at), Ordering::Relaxed);
         }
+        fence(Ordering::SeqCst);
     }
 
     fn lock(&self) -> MutexGuard<'_, Occupied> {
@@ -142,9 +158,9 @@ mod tests {
         for (bindings, places) in [
             (0, 64),
             (1, 64),
-            (5, 128),
-            (65_536, 1 << 20),
-            (1_000_000, 1 << 24),
+            (17, 128),
+            (65_536, 1 << 18),
+            (4_000_000, 1 << 24),
             (u32::MAX, 1 << 28),
         ] {
             assert_eq!(places_of_ports(bindings), places, "{bindings}");
