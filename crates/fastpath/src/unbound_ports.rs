@@ -82,7 +82,10 @@ impl UnboundPorts {
         };
         // No bit may be set for a moment that has to be cleared.
         let mut bits: HashMap<usize, u64> = HashMap::new();
-        for place in untold.into_iter().filter(|&place| occupied.ports[place] > 0) {
+        for place in untold
+            .into_iter()
+            .filter(|&place| occupied.ports[place] > 0)
+        {
             *bits.entry(place / WORD).or_default() |= 1 << (place % WORD);
         }
         self.each_word(|at| !bits.get(&at).copied().unwrap_or_default());

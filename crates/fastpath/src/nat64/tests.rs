@@ -9,8 +9,8 @@ use libbpf_rs::skel::OpenSkel;
 use diolkos_sys::bpf::program_info;
 use libbpf_rs::MapCore;
 
-use super::{load_with, open, pinned_rules, Media, Nat64Rules, PinnedProgram};
-use crate::{Port, Rules, Sends};
+use super::{load_with, open, pinned_rules, Nat64Rules, PinnedProgram};
+use crate::{Media, Port, Rules, Sends};
 
 fn rules(media: Media, drivers: Option<Vec<Port>>) -> Nat64Rules {
     Nat64Rules {

@@ -108,7 +108,11 @@ fn what_the_slow_path_decides_otherwise_goes_there() {
     ] {
         let mut packet = inward(&to(TCP, 7000));
         packet[FLAGS] = flags;
-        assert_eq!(is_dropped(&programs.arrives(&packet)), dropped, "{flags:#x}");
+        assert_eq!(
+            is_dropped(&programs.arrives(&packet)),
+            dropped,
+            "{flags:#x}"
+        );
     }
     for (source, dropped) in [
         ([192, 0, 2, 9], false),

@@ -459,7 +459,9 @@ impl Program {
                     _ => self.decline(),
                 }
             }
-            At::Find | At::ReadNode | At::ReadCheck | At::Unbound => unreachable!("a step of the other program"),
+            At::Find | At::ReadNode | At::ReadCheck | At::Unbound => {
+                unreachable!("a step of the other program")
+            }
         }
     }
 
